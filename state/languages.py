@@ -1,0 +1,87 @@
+"""The languages Callsheet speaks: their names, codes and how fast they are spoken.
+
+A language is stored by its English name in lower case ("thai"). Names, ISO-639-1 codes, BCP-47 tags and
+native names are accepted (A12). Speaking rates are syllable-timed averages for read advertising copy:
+words a second, or characters a second where the script does not separate words (A-R6).
+"""
+
+import unicodedata
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Language:
+    """One language and what is known of it."""
+
+    name: str
+    """English name, lower case: the form that is stored."""
+    code: str
+    """ISO-639-1 code, or ISO-639-3 where there is none (yue)."""
+    native: tuple[str, ...]
+    """What its speakers call it."""
+    unit: Literal["word", "character"]
+    """What `rate` counts."""
+    rate: float
+    """Units spoken in one second at speed 1.0."""
+    aliases: tuple[str, ...] = ()
+    """Further names and three-letter codes."""
+
+
+LANGUAGES: tuple[Language, ...] = (
+    Language("english", "en", ("English",), "word", 2.5, ("eng",)),
+    Language("thai", "th", ("ไทย", "ภาษาไทย"), "character", 13.0, ("tha",)),
+    Language("indonesian", "id", ("Bahasa Indonesia", "Indonesia"), "word", 2.2, ("ind", "bahasa")),
+    Language("polish", "pl", ("Polski", "Język polski"), "word", 2.1, ("pol",)),
+    Language("spanish", "es", ("Español", "Castellano"), "word", 2.6, ("spa", "castilian")),
+    Language("portuguese", "pt", ("Português",), "word", 2.5, ("por", "brazilian portuguese", "brazilian")),
+    Language("vietnamese", "vi", ("Tiếng Việt", "Việt"), "word", 3.3, ("vie",)),
+    Language("czech", "cs", ("Čeština", "Česky"), "word", 2.1, ("ces", "cze")),
+    Language("romanian", "ro", ("Română", "Limba română"), "word", 2.3, ("ron", "rum", "moldovan")),
+    Language(
+        "chinese", "zh", ("中文", "汉语", "漢語", "普通话", "普通話", "国语", "國語", "华语", "華語"),
+        "character", 4.3, ("zho", "chi", "mandarin", "cmn", "mandarin chinese"),
+    ),
+    Language("cantonese", "yue", ("粤语", "粵語", "广东话", "廣東話"), "character", 4.3, ("zh-hk",)),
+    Language("german", "de", ("Deutsch",), "word", 2.1, ("deu", "ger")),
+    Language("french", "fr", ("Français",), "word", 2.6, ("fra", "fre")),
+    Language("italian", "it", ("Italiano",), "word", 2.5, ("ita",)),
+    Language("dutch", "nl", ("Nederlands",), "word", 2.4, ("nld", "dut", "flemish")),
+    Language("japanese", "ja", ("日本語",), "character", 6.5, ("jpn",)),
+    Language("korean", "ko", ("한국어",), "word", 1.9, ("kor",)),
+    Language("hindi", "hi", ("हिन्दी", "हिंदी"), "word", 2.5, ("hin",)),
+    Language("arabic", "ar", ("العربية",), "word", 2.0, ("ara",)),
+    Language("turkish", "tr", ("Türkçe",), "word", 1.9, ("tur",)),
+    Language("swedish", "sv", ("Svenska",), "word", 2.4, ("swe",)),
+    Language("russian", "ru", ("Русский",), "word", 1.9, ("rus",)),
+    Language("ukrainian", "uk", ("Українська",), "word", 1.9, ("ukr",)),
+)
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFC", text).strip().casefold()
+
+
+_BY_NAME: dict[str, Language] = {
+    _folded(spelling): language
+    for language in LANGUAGES
+    for spelling in (language.name, language.code, *language.native, *language.aliases)
+}
+
+
+def find(text: str) -> Language | None:
+    """Return the language `text` names: a name, ISO code, BCP-47 tag or native name; None when unknown.
+
+    A tag's region is ignored ("pt-BR" is portuguese), except where it names another language ("zh-HK").
+    A trailing qualifier in parentheses is ignored too ("Spanish (Mexico)").
+    """
+    key = _folded(text).replace("_", "-")
+    if not key:
+        return None
+    if key in _BY_NAME:
+        return _BY_NAME[key]
+    head = key.split("(")[0].strip()
+    if head in _BY_NAME:
+        return _BY_NAME[head]
+    tag = key.split("-")[0]
+    return _BY_NAME.get(tag) if tag != key and len(tag) in {2, 3} else None

@@ -1,0 +1,181 @@
+"""Every Redis key the program writes: its type, its lifetime, and what it is for.
+
+In a pattern `<name>` stands for text without `:`, `{` and `}` (inside braces: without braces), and `<name*>` for
+any text. All keys of one thread, and all keys of one artefact, carry its id as their hash tag, so that one script
+may touch them together on a cluster.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, Literal
+
+from state.errors import Invalid
+
+KeyType = Literal["string", "hash", "list", "set", "zset", "stream"]
+"""What Redis answers to TYPE."""
+
+Lifetime = float | Literal["forever", "chosen"]
+"""Seconds; or no expiry at all; or whichever of the two the caller of an option chose."""
+
+DAY_S: Final = 86_400.0
+LEASE_S: Final = 15.0
+"""How long a worker that has fallen silent still holds its thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A family of keys that share type, lifetime and purpose."""
+
+    pattern: str
+    type: KeyType
+    lifetime: Lifetime
+    purpose: str
+
+
+def tagged(name: str) -> str:
+    """`name` as a hash tag, in braces; two names never give the same tag.
+
+    An empty tag would be no tag to Redis Cluster, which then hashes the whole key: `Invalid`.
+    """
+    if not name:
+        raise Invalid("an empty id cannot name a key", remedy="Give an id of 1 to 255 printable characters.")
+    escaped = name.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
+    return f"{{{escaped}}}"
+
+
+def declared(name: str) -> Key | None:
+    """The declaration that the concrete key `name` falls under, or None."""
+    return next((key for key in KEYS if _regex(key.pattern).fullmatch(name)), None)
+
+
+_PLACEHOLDER: Final = re.compile(r"(\{<\w+>\}|<\w+\*>|<\w+>)")
+
+
+@cache
+def _regex(pattern: str) -> re.Pattern[str]:
+    return re.compile("".join(_matcher(part) for part in _PLACEHOLDER.split(pattern)), re.DOTALL)
+
+
+def _matcher(part: str) -> str:
+    if not _PLACEHOLDER.fullmatch(part):
+        return re.escape(part)
+    if part.startswith("{"):
+        return r"\{[^{}]+\}"
+    return ".+" if part.endswith("*>") else "[^:{}]+"
+
+
+# Artefacts: version streams, receipts and fences.
+
+KINDS: Final = ("ad",)
+"""The artefacts that have versions; a kind is the first part of its keys."""
+
+
+def meta(kind: str, artefact: str) -> str:
+    """What is known of the artefact as a whole: owner, creation time, the thread it belongs to."""
+    return f"{kind}:{tagged(artefact)}:meta"
+
+
+def versions(kind: str, artefact: str, stream: str) -> str:
+    """The version ids of one stream, oldest first."""
+    return f"{kind}:{tagged(artefact)}:{stream}:versions"
+
+
+def version(kind: str, artefact: str, stream: str, version_id: str) -> str:
+    """One version as JSON; written once, never overwritten (A33)."""
+    return f"{kind}:{tagged(artefact)}:{stream}:v:{version_id}"
+
+
+def active(kind: str, artefact: str, stream: str) -> str:
+    """The version id a person activated (A34)."""
+    return f"{kind}:{tagged(artefact)}:{stream}:active"
+
+
+def counter(kind: str, artefact: str, stream: str) -> str:
+    """The number of the stream's newest version (A32)."""
+    return f"{kind}:{tagged(artefact)}:{stream}:counter"
+
+
+def mixer(artefact: str) -> str:
+    """The mixer settings of an ad as JSON (A35)."""
+    return f"ad:{tagged(artefact)}:mixer"
+
+
+def receipts(kind: str, artefact: str) -> str:
+    """The results of effects that happened, by step."""
+    return f"{kind}:{tagged(artefact)}:receipts"
+
+
+def fences(kind: str, artefact: str) -> str:
+    """The fence of the newest attempt at each step; an effect with an older one is refused."""
+    return f"{kind}:{tagged(artefact)}:fences"
+
+
+def _artefact_keys(kind: str) -> tuple[Key, ...]:
+    stream = f"{kind}:{{<id>}}:<stream>"
+    return (
+        Key(f"{kind}:{{<id>}}:meta", "hash", "forever", "the artefact as a whole"),
+        Key(f"{kind}:{{<id>}}:receipts", "hash", "forever", "results of effects that happened, by step"),
+        Key(f"{kind}:{{<id>}}:fences", "hash", "forever", "newest attempt at each step"),
+        Key(f"{stream}:versions", "list", "forever", "version ids, oldest first"),
+        Key(f"{stream}:v:<version>", "string", "forever", "one version, JSON"),
+        Key(f"{stream}:active", "string", "forever", "the version id a person activated"),
+        Key(f"{stream}:counter", "string", "forever", "number of the newest version"),
+    )
+
+
+ARTEFACT_KEYS: Final = (
+    *(key for kind in KINDS for key in _artefact_keys(kind)),
+    Key("ad:{<id>}:mixer", "string", "forever", "mixer settings of an ad, JSON"),
+)
+
+
+# Threads and their runs.
+
+
+def run(thread: str) -> str:
+    """The thread's newest run."""
+    return f"thread:{tagged(thread)}:run"
+
+
+def lease(thread: str) -> str:
+    """The fencing token of whoever may write to the thread now; expires after `LEASE_S`."""
+    return f"thread:{tagged(thread)}:lease"
+
+
+def idempotency(thread: str, key: str) -> str:
+    """The run that a request with this idempotency key made; expires after a day."""
+    return f"thread:{tagged(thread)}:idempotency:{key}"
+
+
+def thread_meta(thread: str) -> str:
+    """The thread as a whole: owner, graph, metadata, status."""
+    return f"thread:{tagged(thread)}:meta"
+
+
+THREAD_KEYS: Final = (
+    Key("thread:{<id>}:run", "hash", "forever", "the newest run"),
+    Key("thread:{<id>}:lease", "string", LEASE_S, "who may write to the thread now"),
+    Key("thread:{<id>}:idempotency:<key*>", "string", DAY_S, "the run an idempotency key made"),
+    Key("thread:{<id>}:meta", "hash", "forever", "the thread as a whole"),
+)
+
+
+# Checkpoints: what the saver keeps of a thread. The saver's keys are declared here and nowhere else.
+
+CHECKPOINT_KEYS: Final[tuple[Key, ...]] = ()
+
+
+# Owners: lists of what is theirs.
+
+
+def owned_ads(owner: str) -> str:
+    """The ids of the owner's ads, by time of last change."""
+    return f"owner:{tagged(owner)}:ads"
+
+
+OWNER_KEYS: Final = (Key("owner:{<id>}:ads", "zset", "forever", "the owner's ads, by time of last change"),)
+
+
+KEYS: Final[tuple[Key, ...]] = (*ARTEFACT_KEYS, *THREAD_KEYS, *CHECKPOINT_KEYS, *OWNER_KEYS)
+"""Every key there is; a key that matches none of them fails the test that left it."""

@@ -1,0 +1,24 @@
+"""What the caller may choose for one run: names and numbers, never clients or permissions."""
+
+from typing import NotRequired
+
+from typing_extensions import TypedDict
+
+
+class Context(TypedDict, total=False):
+    """Choices for one run; all optional."""
+
+    model: NotRequired[str]
+    """`provider/model` or `provider`; wins over everything (A-R1)."""
+    provider: NotRequired[str]
+    """`openai`, `offline` …; wins over the language rule (A-R1)."""
+    complexity: NotRequired[str]
+    """`simple` or `complex` (A47)."""
+    budget: NotRequired[str]
+    """`cost-effective` or `premium` (A47)."""
+    max_rounds: NotRequired[int]
+    """Rounds of tool calls a turn may take before a text answer is forced (A-R11, A72)."""
+    parallel: NotRequired[int]
+    """Steps that may run at once (D26)."""
+    approve_plan: NotRequired[bool]
+    """Ask a person before any step with an effect."""

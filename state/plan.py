@@ -1,0 +1,80 @@
+"""The plan of one round: steps, what they wait for, and which are ready.
+
+A step is one tool call. It waits for every earlier step of the plan that writes what it reads or writes, so
+independent steps run side by side and dependent ones in the order the model gave them.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+StepStatus = Literal["pending", "in-progress", "completed", "error", "blocked", "cancelled"]
+
+
+class Step(TypedDict):
+    """One planned tool call."""
+
+    id: str
+    """The model's tool_call_id."""
+    tool: str
+    display: str
+    """What a person reads while it runs."""
+    params: dict[str, Any]
+    raw: NotRequired[str]
+    """The arguments as the model wrote them, where they were not JSON."""
+    dependencies: list[str]
+    """Ids of steps that must be completed before it starts."""
+    reads: list[str]
+    """Streams it looks at."""
+    writes: list[str]
+    """Streams it may write; a write outside is refused."""
+
+
+class Plan(TypedDict):
+    """The steps of one round."""
+
+    id: str
+    steps: list[Step]
+
+
+class StepResult(TypedDict):
+    """What became of a step."""
+
+    id: str
+    tool: str
+    status: StepStatus
+    output: dict[str, Any]
+    """The tool's result, or `{error, suggestion, type, retryable}`."""
+    duration_s: float
+
+
+def linked(steps: Sequence[Step]) -> list[Step]:
+    """Return the steps with their dependencies filled in from what they read and write."""
+    result: list[Step] = []
+    for step in steps:
+        touches = {*step["reads"], *step["writes"]}
+        waits = [before["id"] for before in result if touches & set(before["writes"])]
+        result.append({**step, "dependencies": waits})
+    return result
+
+
+def ready(plan: Plan, done: Mapping[str, StepStatus], running: Collection[str]) -> list[Step]:
+    """Return the steps that may start now, in plan order."""
+    return [
+        step
+        for step in plan["steps"]
+        if step["id"] not in done
+        and step["id"] not in running
+        and all(done.get(needed) == "completed" for needed in step["dependencies"])
+    ]
+
+
+def blocked(plan: Plan, done: Mapping[str, StepStatus]) -> list[Step]:
+    """Return the steps that can never start, because one they wait for did not complete."""
+    return [
+        step
+        for step in plan["steps"]
+        if step["id"] not in done
+        and any(done.get(needed, "completed") != "completed" for needed in step["dependencies"])
+    ]

@@ -1,0 +1,61 @@
+"""What every test gets: one real Valkey for the session, emptied before each test and inspected after it."""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from storage import embedded
+from tests.key_leaks import leaks
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run the whole of tests that are otherwise sampled")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--long"):
+        for item in items:
+            if item.get_closest_marker("long"):
+                item.add_marker(pytest.mark.skip(reason="runs with --long only"))
+
+
+@pytest.fixture(scope="session")
+def valkey_url() -> Iterator[str]:
+    """A server of this test session's own (with xdist: of each worker's), `unix://…?db=0`.
+
+    A test that uses it finds it empty and must leave nothing that storage/keys.py does not declare.
+    """
+    # Not pytest's own folder: with the test's name in it, the path may be too long for a socket.
+    folder = Path(tempfile.mkdtemp(prefix="callsheet-test-"))
+    lease = embedded.ensure(folder)
+    try:
+        yield f"{lease.url}?db=0"
+    finally:
+        lease.close()
+        _await_end(folder)
+        shutil.rmtree(folder)
+
+
+def _await_end(folder: Path, patience_s: float = 10.0) -> None:
+    deadline = time.monotonic() + patience_s
+    while embedded.running(folder):
+        assert time.monotonic() < deadline, f"the server in {folder} outlived the test session"
+        time.sleep(0.005)
+
+
+@pytest.fixture(autouse=True)
+def declared_keys(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Empty the server before a test that uses it, and fail the test for every key it leaves undeclared."""
+    if "valkey_url" not in request.fixturenames:
+        yield
+        return
+    url = request.getfixturevalue("valkey_url")
+    with Redis.from_url(url) as server:
+        server.flushall()
+    yield
+    assert not (found := leaks(url)), "\n".join(found)

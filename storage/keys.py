@@ -8,7 +8,7 @@ may touch them together on a cluster.
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from state.errors import Invalid
 
@@ -163,7 +163,54 @@ THREAD_KEYS: Final = (
 
 # Checkpoints: what the saver keeps of a thread. The saver's keys are declared here and nowhere else.
 
-CHECKPOINT_KEYS: Final[tuple[Key, ...]] = ()
+CHECKPOINT_PREFIX: Final = "checkpoint"
+"""What the saver's keys begin with unless its caller chooses otherwise."""
+
+
+class CheckpointKeys(NamedTuple):
+    """The five keys of one thread, however long it is; they live and expire together."""
+
+    index: str
+    """Every checkpoint as namespace and id, in that order: the newest and a page are lex ranges."""
+    records: str
+    """Each checkpoint without its values; and the generation of the log."""
+    values: str
+    """The value of each version of each channel; of a list, which elements of the log it is made of."""
+    log: str
+    """Every element that was ever in a list, appended and never changed."""
+    writes: str
+    """The pending writes of each checkpoint, in the order they are applied."""
+
+
+def checkpoints(thread: str, prefix: str = CHECKPOINT_PREFIX) -> CheckpointKeys:
+    """The keys the saver keeps for `thread`."""
+    stem = f"{prefix}:{tagged(thread)}:"
+    return CheckpointKeys(f"{stem}index", f"{stem}records", f"{stem}values", f"{stem}log", f"{stem}writes")
+
+
+class CheckpointRegister(NamedTuple):
+    """The saver's two keys beside those of the threads, in one slot."""
+
+    threads: str
+    """The threads there are, by when they will have expired."""
+    runs: str
+    """Which runs wrote on which threads, found from either side."""
+
+
+def checkpoint_register(prefix: str = CHECKPOINT_PREFIX) -> CheckpointRegister:
+    """Where the saver finds threads when no thread is named."""
+    return CheckpointRegister(f"{{{prefix}}}:threads", f"{{{prefix}}}:runs")
+
+
+CHECKPOINT_KEYS: Final = (
+    Key("checkpoint:{<id>}:index", "zset", "chosen", "checkpoints by namespace and id"),
+    Key("checkpoint:{<id>}:records", "hash", "chosen", "checkpoints without their values"),
+    Key("checkpoint:{<id>}:values", "hash", "chosen", "values by channel and version"),
+    Key("checkpoint:{<id>}:log", "list", "chosen", "elements of lists"),
+    Key("checkpoint:{<id>}:writes", "zset", "chosen", "pending writes, in the order they are applied"),
+    Key("{checkpoint}:threads", "zset", "chosen", "threads that have checkpoints, by expiry"),
+    Key("{checkpoint}:runs", "zset", "chosen", "which runs wrote on which threads"),
+)
 
 
 # Owners: lists of what is theirs.

@@ -170,7 +170,7 @@ CHECKPOINT_PREFIX: Final = "checkpoint"
 class CheckpointKeys(NamedTuple):
     """The five keys of one thread, however long it is; they live and expire together."""
 
-    index: str
+    ids: str
     """Every checkpoint as namespace and id, in that order: the newest and a page are lex ranges."""
     records: str
     """Each checkpoint without its values; and the generation of the log."""
@@ -185,7 +185,7 @@ class CheckpointKeys(NamedTuple):
 def checkpoints(thread: str, prefix: str = CHECKPOINT_PREFIX) -> CheckpointKeys:
     """The keys the saver keeps for `thread`."""
     stem = f"{prefix}:{tagged(thread)}:"
-    return CheckpointKeys(f"{stem}index", f"{stem}records", f"{stem}values", f"{stem}log", f"{stem}writes")
+    return CheckpointKeys(f"{stem}ids", f"{stem}records", f"{stem}values", f"{stem}log", f"{stem}writes")
 
 
 class CheckpointRegister(NamedTuple):
@@ -203,7 +203,7 @@ def checkpoint_register(prefix: str = CHECKPOINT_PREFIX) -> CheckpointRegister:
 
 
 CHECKPOINT_KEYS: Final = (
-    Key("checkpoint:{<id>}:index", "zset", "chosen", "checkpoints by namespace and id"),
+    Key("checkpoint:{<id>}:ids", "zset", "chosen", "checkpoints by namespace and id"),
     Key("checkpoint:{<id>}:records", "hash", "chosen", "checkpoints without their values"),
     Key("checkpoint:{<id>}:values", "hash", "chosen", "values by channel and version"),
     Key("checkpoint:{<id>}:log", "list", "chosen", "elements of lists"),

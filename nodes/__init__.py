@@ -1,0 +1,1 @@
+"""The steps graphs are made of."""

@@ -54,14 +54,6 @@ class SoundEffect(TypedDict):
     """Derived from `placement`."""
 
 
-class DraftMade(TypedDict):
-    """A version a turn made (A-R9)."""
-
-    stream: str
-    versionId: str
-    toolCallId: str
-
-
 class AdState(Workflow):
     """What `ad_creation` remembers of one ad."""
 
@@ -72,10 +64,6 @@ class AdState(Workflow):
     language: NotRequired[str]
     """English name of the language the ad is written in."""
     market: NotRequired[str]
-    created: NotRequired[list[DraftMade]]
-    """Versions made in this turn, in order."""
-    drafts: NotRequired[dict[str, str]]
-    """Last version of each stream this turn made, by stream; what was not touched is absent (A56)."""
 
 
 def track_list(tracks: Sequence[Mapping[str, Any]]) -> list[VoiceTrack]:

@@ -39,6 +39,7 @@ _SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "market": ("country",),
     "language": ("lang", "selectedLanguage"),
 }
+_NAMES: Final = {alias: name for name, aliases in _SPELLINGS.items() for alias in aliases}
 _SECONDS: Final = re.compile(
     r"(\d+(?:\.\d+)?)\s*-?\s*(s|secs?|seconds?|m|mins?|minutes?)?(?![\w.])", re.IGNORECASE
 )
@@ -120,10 +121,12 @@ def _fields(raw: object) -> dict[str, Any]:
             f"the brief is {type(raw).__name__}, and must be text or an object",
             remedy='send {"brief": {"clientDescription": "…", "targetAudience": "…", "duration": 30}}',
         )
-    renamed = {alias: name for name, aliases in _SPELLINGS.items() for alias in aliases}
     fields: dict[str, Any] = {}
     for key, value in raw.items():
-        fields.setdefault(renamed.get(key, key) if renamed.get(key) not in raw else key, value)
+        name = _NAMES.get(str(key), str(key))
+        # The exact spelling wins over an alias, whichever comes first.
+        if name not in fields or key == name:
+            fields[name] = value
     return fields
 
 

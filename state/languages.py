@@ -104,7 +104,7 @@ _COMMON_WORDS: dict[str, frozenset[str]] = {
     name: frozenset(words.split())
     for name, words in {
         "english": "the and for with you your our is are of to in a we from this that on it make",
-        "indonesian": "yang dan untuk dengan kami anda di dari ini itu ke adalah lebih pada kita bisa tambahkan",
+        "indonesian": "yang dan untuk dengan kami anda di dari ini itu ke adalah lebih pada kita bisa",
         "polish": "i w na z dla się nie jest do że oraz od to nasze po jak przez więcej",
         "spanish": "el la los las de y para con un una en que por más su del nuestra es hacer",
         "portuguese": "o os as de e para com um uma em que por mais seu do da nossa não é ao",

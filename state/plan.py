@@ -4,6 +4,7 @@ A step is one tool call. It waits for every earlier step of the plan that writes
 independent steps run side by side and dependent ones in the order the model gave them.
 """
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NotRequired
 
@@ -78,3 +79,13 @@ def blocked(plan: Plan, done: Mapping[str, StepStatus]) -> list[Step]:
         if step["id"] not in done
         and any(done.get(needed, "completed") != "completed" for needed in step["dependencies"])
     ]
+
+
+def fingerprint(plan: Plan) -> str:
+    """Return what two plans share when they would do the same."""
+    return dumped([[step["tool"], step["params"]] for step in plan["steps"]])
+
+
+def dumped(value: object) -> str:
+    """Return JSON with text as it is, keys sorted: equal values give equal texts."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -60,7 +60,7 @@ class Timeline(TypedDict):
 
 
 def spoken_s(text: str, language: str, speed: float = 1.0) -> float:
-    """Return the seconds `text` takes to say in `language` at `speed`: units by rate, plus a breath a sentence.
+    """Return the seconds `text` takes to say at `speed`: units by rate, plus a breath a sentence.
 
     Thai, Chinese and other scripts without spaces count characters, the rest words; figures count as they
     are read ("2.5" is three words), foreign words inside such a script count as words of English.
@@ -100,8 +100,7 @@ def place(
 ) -> Timeline:
     """Return when everything in an ad plays, from its stored drafts and the seconds the spot has.
 
-    Raises `Invalid` for a `playAfter` that is not "start" or an earlier track, or an effect after a track
-    that is not there.
+    Raises `Invalid` for a `playAfter` that is not "start" or an earlier track.
     """
     lead = sum(_duration(effect) for effect in effects if _placement(effect) == "start")
     voices = _place_voices(tracks, language, lead)
@@ -145,10 +144,7 @@ def _place_sfx(
     spans: list[SfxSpan] = []
     for effect in effects:
         kind = _placement(effect)
-        if kind == "afterVoice":
-            start = _after_voice(effect, voices)
-        else:
-            start = cursor.get(kind, lead)
+        start = _after_voice(effect, voices, lead) if kind == "afterVoice" else cursor.get(kind, lead)
         start = max(0.0, start - float(effect.get("overlap") or 0.0))
         end = start + _duration(effect)
         if kind in cursor:
@@ -159,14 +155,10 @@ def _place_sfx(
     return spans
 
 
-def _after_voice(effect: Mapping[str, Any], voices: Sequence[VoiceSpan]) -> float:
-    index = int(effect["placement"]["index"])
-    if not 0 <= index < len(voices):
-        raise Invalid(
-            f"effect {effect['description']!r} plays after voice {index}, and there are {len(voices)} voice tracks",
-            remedy=f"use an index from 0 to {len(voices) - 1}, or placement 'end'",
-        )
-    return voices[index]["end"]
+def _after_voice(effect: Mapping[str, Any], voices: Sequence[VoiceSpan], lead: float) -> float:
+    # Streams are versioned apart: a track that has gone since leaves its effect after the last one.
+    index = min(int(effect["placement"]["index"]), len(voices) - 1)
+    return voices[index]["end"] if voices else lead
 
 
 def _placement(effect: Mapping[str, Any]) -> str:

@@ -34,6 +34,14 @@ def added(left: Usage | None, right: Usage | None) -> Usage:
 _NOTHING = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, calls=0)
 
 
+class DraftMade(TypedDict):
+    """A version a turn made (A-R9)."""
+
+    stream: str
+    versionId: str
+    toolCallId: str
+
+
 class Workflow(TypedDict):
     """The keys every workflow has."""
 
@@ -43,6 +51,10 @@ class Workflow(TypedDict):
     """The round in hand, or None."""
     results: NotRequired[list[StepResult]]
     """What became of every step of this turn, in order."""
+    created: NotRequired[list[DraftMade]]
+    """Versions made in this turn, in order."""
+    drafts: NotRequired[dict[str, str]]
+    """Last version of each stream this turn made, by stream; what was not touched is absent (A56)."""
     rounds: NotRequired[int]
     """Rounds of tool calls this turn."""
     rejected: NotRequired[str]

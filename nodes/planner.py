@@ -1,0 +1,151 @@
+"""Request to plan: asks the model what to do next, until it has nothing more to do."""
+
+import os
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, RemoveMessage
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.runtime import Runtime
+
+import providers
+import storage
+from nodes.node import Node, Subject, choices
+from providers.routing import Request, Route, route
+from state import conversation
+from state.context import Context
+from state.plan import Plan, Step, fingerprint, linked
+from state.workflow import Usage, Workflow
+from storage.artefacts import Artefact
+from tools import guard
+from tools.call import Scope
+from tools.registry import definition
+
+MAX_ROUNDS: Final = 10
+"""Rounds of tool calls in one turn before a text answer is forced, unless chosen otherwise (A-R11)."""
+
+
+def planner(subject: Subject) -> Node[Workflow]:
+    """Return the node that asks the model and turns its tool calls into a plan."""
+    definitions = [definition(tool) for tool in subject.tools.values()]
+
+    async def planner(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
+        scope = subject.scope(state, runtime)
+        history, mended = await _history(subject, state, scope)
+        fresh = isinstance(history[-1], HumanMessage)
+        rounds = 0 if fresh else state.get("rounds", 0)
+        rejected = "" if fresh else state.get("rejected", "")
+        chosen = _routed(choices(runtime), scope)
+        sent = conversation.sent(
+            subject.prompt(state, scope.artefact),
+            history,
+            state.get("summary", ""),
+            state.get("summary_upto", ""),
+        )
+        model = providers.load(chosen.model)
+        limit = choices(runtime).get("max_rounds", MAX_ROUNDS)
+        # Told which tools there are but not to call one: a bare model call would break the history's rules.
+        asked = model.bind_tools(definitions, tool_choice="none" if rounds >= limit else "auto")
+        reply = await asked.ainvoke(sent)
+        answer = _without_calls(reply) if rounds >= limit else reply
+        plan = _plan(subject, answer)
+        if plan and rejected and fingerprint(plan) == rejected:
+            answer, plan = _without_calls(answer), None
+        return {
+            "messages": [*mended, answer],
+            "plan": plan,
+            "rounds": rounds + 1,
+            "rejected": rejected,
+            "usage": _usage(reply),
+            "provider": chosen.provider,
+            "provider_reason": chosen.reason,
+            **({"results": [], "created": [], "drafts": {}} if fresh else {}),
+        }
+
+    return planner
+
+
+async def _history(
+    subject: Subject, state: Workflow, scope: Scope
+) -> tuple[list[AnyMessage], list[BaseMessage]]:
+    """Return the conversation with every call answered, and what to write to the state to make it so.
+
+    Calls that a cancelled or crashed run left open are answered from their receipts, else as cancelled, in
+    their own place: right after the message that made them.
+    """
+    messages = list(state["messages"])
+    opening = subject.opening(state) if not messages else None
+    if opening is not None:
+        first = HumanMessage(opening, id=f"{scope.run}:opening")
+        return [first], [first]
+    dangling = dict(conversation.unanswered(messages))
+    if not dangling:
+        return messages, []
+    artefact = Artefact(await storage.current(), scope.kind, scope.artefact)
+    whole: list[AnyMessage] = []
+    for index, message in enumerate(messages):
+        whole.append(message)
+        for call in dangling.get(index, ()):
+            found = await artefact.receipts_of(scope.thread, str(call["id"]))
+            whole.append(guard.answer(str(call["id"]), call["name"], found[-1] if found else _CANCELLED))
+    return whole, [RemoveMessage(id=REMOVE_ALL_MESSAGES), *whole]
+
+
+_CANCELLED: Final = guard.failure(
+    "execution_error",
+    "The run was cancelled before this call was carried out",
+    suggestion="Call it again if it is still wanted",
+    retryable=True,
+).output
+
+
+def _routed(chosen: Context, scope: Scope) -> Route:
+    request = Request(
+        model=chosen.get("model"),
+        provider=chosen.get("provider"),
+        language=scope.facts.get("language"),
+        complexity=chosen.get("complexity"),
+        budget=chosen.get("budget"),
+    )
+    return route(request, providers.available(os.environ))
+
+
+def _plan(subject: Subject, answer: AIMessage) -> Plan | None:
+    steps = [
+        _step(subject, call["id"], call["name"], params=call["args"], raw=None) for call in answer.tool_calls
+    ]
+    steps += [
+        _step(subject, call["id"], call["name"] or "", params={}, raw=call["args"] or "")
+        for call in answer.invalid_tool_calls
+    ]
+    return Plan(id=str(answer.id), steps=linked(steps)) if steps else None
+
+
+def _step(
+    subject: Subject, call_id: str | None, name: str, *, params: dict[str, Any], raw: str | None
+) -> Step:
+    known = subject.tools.get(name)
+    step = Step(
+        id=str(call_id),
+        tool=name,
+        display=known.display if known else name,
+        params=params,
+        dependencies=[],
+        reads=sorted(known.reads) if known else [],
+        writes=sorted(known.writes) if known else [],
+    )
+    return step if raw is None else {**step, "raw": raw}
+
+
+def _without_calls(answer: AIMessage) -> AIMessage:
+    text = answer.text or "I have done as much as one turn allows. Tell me what to do next."
+    return AIMessage(text, id=answer.id, response_metadata=answer.response_metadata)
+
+
+def _usage(answer: AIMessage) -> Usage:
+    counted = answer.usage_metadata
+    return Usage(
+        input_tokens=counted["input_tokens"] if counted else 0,
+        output_tokens=counted["output_tokens"] if counted else 0,
+        cached_tokens=counted.get("input_token_details", {}).get("cache_read", 0) if counted else 0,
+        calls=1,
+    )

@@ -1,0 +1,88 @@
+"""Results to the last word: what was made, what is not so, and a shorter memory when it grows long."""
+
+import re
+from typing import Any
+
+from langchain_core.messages import AIMessage
+from langgraph.runtime import Runtime
+
+import storage
+from nodes.node import Node, Subject
+from state import conversation
+from state.context import Context
+from state.workflow import DraftMade, Workflow
+from storage.artefacts import Artefact, Stream
+
+_VERSION = re.compile(r"\bv[1-9]\d{0,5}\b")
+
+
+def summarizer(subject: Subject) -> Node[Workflow]:
+    """Return the node that ends a turn.
+
+    `drafts` holds, for each stream this turn wrote, the last version (A-R9). The messages stay whole;
+    compaction changes only what the planner sends next time (A-R12).
+    """
+
+    async def summarizer(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
+        scope = subject.scope(state, runtime)
+        artefact = Artefact(await storage.current(), scope.kind, scope.artefact)
+        streams = await artefact.streams(subject.streams)
+        created = state.get("created", [])
+        changed: dict[str, Any] = {"drafts": {made["stream"]: made["versionId"] for made in created}}
+        if said := _last_word(state, streams, created):
+            changed["messages"] = [said]
+        return changed | _compacted(subject, state, streams)
+
+    return summarizer
+
+
+def _last_word(state: Workflow, streams: dict[str, Stream], created: list[DraftMade]) -> AIMessage | None:
+    """Return the closing message where the model left none, or with a correction where it named no version.
+
+    A version that does not exist is the one thing said that the receipts can check for certain.
+    """
+    last = state["messages"][-1]
+    text = last.text if isinstance(last, AIMessage) else ""
+    if not text.strip():
+        made = ", ".join(f"{item['stream']} {item['versionId']}" for item in created)
+        return AIMessage(
+            f"Made {made}." if made else "Nothing was changed.", id=last.id if _ends(last) else None
+        )
+    known = {version.id for stream in streams.values() for version in stream.versions}
+    invented = sorted(set(_VERSION.findall(text)) - known)
+    if not invented or not _ends(last):
+        return None
+    there = ", ".join(
+        f"{name} {stream.versions[-1].id}" for name, stream in streams.items() if stream.versions
+    )
+    note = f"(There is no {', '.join(invented)}; the newest versions are: {there or 'none yet'}.)"
+    return AIMessage(f"{text}\n\n{note}", id=last.id, response_metadata=last.response_metadata)
+
+
+def _ends(message: Any) -> bool:
+    return isinstance(message, AIMessage) and not conversation.calls_of(message)
+
+
+def _compacted(subject: Subject, state: Workflow, streams: dict[str, Stream]) -> dict[str, Any]:
+    messages = state["messages"]
+    summary = state.get("summary", "")
+    recent = conversation.after(messages, state.get("summary_upto", "") if summary else "")
+    index = conversation.cut(recent)
+    if not index:
+        return {}
+    told = summary.split("\n\nLive versions:")[0]
+    text = "\n".join(part for part in (told, conversation.retold(recent[:index])) if part)
+    return {
+        "summary": f"{text}\n\nLive versions:\n{_table(subject, streams)}",
+        "summary_upto": str(recent[index - 1].id),
+    }
+
+
+def _table(subject: Subject, streams: dict[str, Stream]) -> str:
+    rows = [
+        f"| {name} | {version.id} | {'active' if version.id == stream.active else ''} "
+        f"| {subject.summary(name, version.data)} |"
+        for name, stream in streams.items()
+        for version in stream.versions[-5:]
+    ]
+    return "\n".join(["| stream | version | active | holds |", "|---|---|---|---|", *rows])

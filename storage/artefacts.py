@@ -1,0 +1,318 @@
+"""Artefacts as version streams: created once, never overwritten, every effect with its receipt (A29–A35).
+
+A version and the receipt that proves it are written by one script, in the artefact's own slot. An attempt
+at a step first *claims* it and gets a fence; the effect is refused when a later claim or a revocation has
+moved the fence on. A step that has a receipt is never carried out again: its recorded result is returned.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from state.errors import Conflict, Fenced, Forbidden, Missing
+from state.versions import Version, status
+from storage import keys
+from storage.connection import Storage
+from storage.scripts import Script
+
+_CLAIM: Final = Script("""
+local receipts, fences, meta = KEYS[1], KEYS[2], KEYS[3]
+local step, epoch, owner, thread = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local theirs = redis.call('HGET', meta, 'owner')
+if theirs and theirs ~= owner then return {'forbidden'} end
+if not theirs then
+  local t = redis.call('TIME')
+  local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+  redis.call('HSET', meta, 'owner', owner, 'thread', thread, 'createdMs', ms)
+end
+for i = 5, #ARGV, 2 do redis.call('HSETNX', meta, ARGV[i], ARGV[i + 1]) end
+local done = redis.call('HGET', receipts, step)
+if done then return {'done', done} end
+local attempt = 0
+local held = redis.call('HGET', fences, step)
+if held then
+  local e, n = string.match(held, '^(%d+):(%d+)$')
+  if epoch < tonumber(e) then return {'fenced'} end
+  attempt = tonumber(n)
+end
+local fence = string.format('%d:%d', epoch, attempt + 1)
+redis.call('HSET', fences, step, fence)
+return {'go', fence}
+""")
+
+_REVOKE: Final = Script("""
+local receipts, fences = KEYS[1], KEYS[2]
+local done = redis.call('HGET', receipts, ARGV[1])
+if done then return {'done', done} end
+if redis.call('HGET', fences, ARGV[1]) == ARGV[2] then
+  local e, n = string.match(ARGV[2], '^(%d+):(%d+)$')
+  redis.call('HSET', fences, ARGV[1], string.format('%d:%d', tonumber(e), tonumber(n) + 1))
+end
+return {'revoked'}
+""")
+
+# The record and the result are put together from text, since cjson would change numbers on the way.
+_CREATE: Final = Script("""
+local versions, counter, receipts, fences, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local step, fence, prefix, parent = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local done = step ~= '' and redis.call('HGET', receipts, step)
+if done then return {'done', done} end
+if fence ~= '' and redis.call('HGET', fences, step) ~= fence then return {'fenced'} end
+local newest = redis.call('LINDEX', versions, -1)
+if parent == '' then parent = newest or '' end
+local t = redis.call('TIME')
+local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+local id = 'v' .. redis.call('INCR', counter)
+local quoted = parent == '' and 'null' or '"' .. parent .. '"'
+local head = '{"id":"' .. id .. '","parent":' .. quoted .. ',"created_ms":' .. ms .. ','
+redis.call('SET', prefix .. id, head .. ARGV[5])
+redis.call('RPUSH', versions, id)
+redis.call('HSET', meta, 'updatedMs', ms)
+local result = '{"versionId":"' .. id .. '",' .. ARGV[6]
+if step ~= '' then redis.call('HSET', receipts, step, result); redis.call('HDEL', fences, step) end
+return {'made', result}
+""")
+
+_READ: Final = Script("""
+local out = {}
+for i = 1, #ARGV do
+  local ids = redis.call('LRANGE', KEYS[2 * i - 1], 0, -1)
+  local records = {}
+  for j, id in ipairs(ids) do records[j] = redis.call('GET', ARGV[i] .. id) end
+  out[i] = {redis.call('GET', KEYS[2 * i]), records}
+end
+return out
+""")
+
+_ACTIVATE: Final = Script("""
+for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
+  if id == ARGV[1] then redis.call('SET', KEYS[2], id); return 1 end
+end
+return 0
+""")
+
+_DELETE: Final = Script("""
+if redis.call('GET', KEYS[2]) == ARGV[1] then return 'active' end
+if redis.call('LINDEX', KEYS[1], -1) ~= ARGV[2] then return 'moved' end
+if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then return 'missing' end
+redis.call('DEL', KEYS[3])
+return 'deleted'
+""")
+
+
+@dataclass(frozen=True)
+class Fence:
+    """Leave to carry out one step, until a later claim or a revocation takes it back."""
+
+    step: str
+    """What the receipt will be filed under: `thread|task|step|generation`."""
+    value: str
+    """`epoch:attempt`."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A step that has already happened, with its recorded result."""
+
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One stream as it stands: its versions oldest first, and the one a person chose."""
+
+    versions: tuple[Version, ...] = ()
+    active: str | None = None
+
+    def newest(self) -> Version | None:
+        """Return the newest version, or None for an empty stream."""
+        return self.versions[-1] if self.versions else None
+
+    def find(self, version_id: str) -> Version | None:
+        """Return the version with this id, or None."""
+        return next((version for version in self.versions if version.id == version_id), None)
+
+
+@dataclass(frozen=True)
+class NewVersion:
+    """What is to become a version."""
+
+    stream: str
+    data: Mapping[str, Any]
+    created_by: str
+    batch: str
+    parent: str | None = None
+    """None means the newest at the time of writing."""
+    result: Mapping[str, Any] = field(default_factory=dict)
+    """What the receipt says beside `versionId`."""
+
+
+class Artefact:
+    """One artefact in storage."""
+
+    def __init__(self, storage: Storage, kind: str, artefact_id: str) -> None:
+        self._redis = storage.redis
+        self.kind = kind
+        self.id = artefact_id
+        self._receipts = keys.receipts(kind, artefact_id)
+        self._fences = keys.fences(kind, artefact_id)
+        self._meta = keys.meta(kind, artefact_id)
+
+    async def claim(
+        self, step: str, *, epoch: int, owner: str, thread: str, facts: Mapping[str, str]
+    ) -> Fence | Done:
+        """Claim `step` for this attempt, or return what it did before.
+
+        The first claim makes the artefact `owner`'s and writes the `facts` that are not there yet. Raises
+        `Forbidden` for another's artefact and `Fenced` when a later epoch has claimed the step.
+        """
+        pairs = [text for pair in facts.items() for text in pair]
+        answer = await _CLAIM(
+            self._redis, [self._receipts, self._fences, self._meta], [step, epoch, owner, thread, *pairs]
+        )
+        verdict = answer[0].decode()
+        if verdict == "done":
+            return Done(json.loads(answer[1]))
+        if verdict == "forbidden":
+            raise Forbidden(
+                f"{self.kind} {self.id!r} belongs to someone else", remedy=f"use one of your own {self.kind}s"
+            )
+        if verdict == "fenced":
+            raise Fenced(f"step {step!r} of {self.kind} {self.id!r} was taken over by a later attempt")
+        return Fence(step, answer[1].decode())
+
+    async def revoke(self, fence: Fence) -> Done | None:
+        """Refuse whatever the holder of `fence` may still write; return its result if it already has."""
+        answer = await _REVOKE(self._redis, [self._receipts, self._fences], [fence.step, fence.value])
+        return Done(json.loads(answer[1])) if answer[0] == b"done" else None
+
+    async def create_version(self, new: NewVersion, fence: Fence | None = None) -> dict[str, Any]:
+        """Append a version and its receipt in one step and return `{"versionId", **new.result}`.
+
+        With a fence that has a receipt already, nothing is written and that receipt is returned. Without a
+        fence (an edit by a person) there is no receipt. Raises `Fenced` when the fence has moved on.
+        """
+        stream_keys = [
+            keys.versions(self.kind, self.id, new.stream),
+            keys.counter(self.kind, self.id, new.stream),
+        ]
+        answer = await _CREATE(
+            self._redis,
+            [*stream_keys, self._receipts, self._fences, self._meta],
+            [
+                fence.step if fence else "",
+                fence.value if fence else "",
+                keys.version(self.kind, self.id, new.stream, ""),
+                new.parent or "",
+                _tail({"data": new.data, "created_by": new.created_by, "batch": new.batch}),
+                _tail(new.result),
+            ],
+        )
+        if answer[0] == b"fenced":
+            raise Fenced(f"a late write to {new.stream!r} of {self.kind} {self.id!r} was refused")
+        result: dict[str, Any] = json.loads(answer[1])
+        return result
+
+    async def streams(self, names: Sequence[str]) -> dict[str, Stream]:
+        """Return the named streams as they stand, read in one step; an unwritten one is empty."""
+        read_keys = [
+            key
+            for name in names
+            for key in (keys.versions(self.kind, self.id, name), keys.active(self.kind, self.id, name))
+        ]
+        prefixes = [keys.version(self.kind, self.id, name, "") for name in names]
+        answer = await _READ(self._redis, read_keys, prefixes)
+        return {name: _stream(name, found) for name, found in zip(names, answer, strict=True)}
+
+    async def stream(self, name: str) -> Stream:
+        """Return one stream as it stands."""
+        return (await self.streams([name]))[name]
+
+    async def activate(self, stream: str, version_id: str) -> None:
+        """Make a version the chosen one of its stream; raises `Missing` when there is none of that id."""
+        stream_keys = [keys.versions(self.kind, self.id, stream), keys.active(self.kind, self.id, stream)]
+        if not await _ACTIVATE(self._redis, stream_keys, [version_id]):
+            raise self.no_version(stream, version_id)
+
+    async def delete_draft(self, stream: str, version_id: str) -> None:
+        """Delete a draft for good; its number is not used again.
+
+        Raises `Missing` for an unknown version and `Conflict` for one that is active or frozen.
+        """
+        found = await self.stream(stream)
+        version, newest = found.find(version_id), found.newest()
+        if version is None or newest is None:
+            raise self.no_version(stream, version_id)
+        if status(version, newest) == "frozen":
+            raise Conflict(
+                f"{stream} {version_id!r} is frozen, and only drafts may be deleted",
+                remedy="leave it; it is history",
+            )
+        answer = await _DELETE(
+            self._redis,
+            [
+                keys.versions(self.kind, self.id, stream),
+                keys.active(self.kind, self.id, stream),
+                keys.version(self.kind, self.id, stream, version_id),
+            ],
+            [version_id, newest.id],
+        )
+        if answer == b"active":
+            raise Conflict(f"{stream} {version_id!r} is active", remedy="activate another version first")
+        if answer == b"moved":
+            raise Conflict(
+                f"{stream} changed meanwhile", remedy="look at the list again and repeat the request"
+            )
+        if answer == b"missing":
+            raise self.no_version(stream, version_id)
+
+    async def meta(self) -> dict[str, str]:
+        """Return what is known of the artefact as a whole; empty when it does not exist."""
+        found: dict[Any, Any] = await self._redis.hgetall(self._meta)
+        return {name.decode(): value.decode() for name, value in found.items()}
+
+    async def describe(self, facts: Mapping[str, str]) -> None:
+        """Set facts about the artefact as a whole, over earlier ones."""
+        await self._redis.hset(self._meta, mapping=dict[Any, Any](facts))
+
+    async def receipts_of(self, thread: str, step_id: str) -> list[dict[str, Any]]:
+        """Return the results this thread's step left, whichever attempt made them."""
+        results = []
+        async for name, value in self._redis.hscan_iter(self._receipts):
+            parts = name.decode().split("|")
+            if parts[0] == thread_part(thread) and parts[2] == thread_part(step_id):
+                results.append(json.loads(value))
+        return results
+
+    def no_version(self, stream: str, version_id: str) -> Missing:
+        """Return the error for a version that is not there."""
+        return Missing(
+            f"{self.kind} {self.id!r} has no {stream} version {version_id!r}",
+            remedy=f"list the {stream} versions to see which there are",
+        )
+
+
+def thread_part(text: str) -> str:
+    """Return `text` as one part of a receipt's name, where `|` separates."""
+    return text.replace("%", "%25").replace("|", "%7C")
+
+
+def step_name(thread: str, task: str, step: str, generation: int = 0) -> str:
+    """Return what the receipt of a step is filed under."""
+    return "|".join((thread_part(thread), thread_part(task), thread_part(step), str(generation)))
+
+
+def _tail(fields: Mapping[str, Any]) -> str:
+    # Without the opening brace: the script puts the version's id in front.
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))[1:]
+
+
+def _stream(name: str, found: Sequence[Any]) -> Stream:
+    active, records = found
+    versions = tuple(_version(name, json.loads(record)) for record in records)
+    return Stream(versions, active.decode() if active else None)
+
+
+def _version(stream: str, record: Mapping[str, Any]) -> Version:
+    return Version(stream=stream, **record)

@@ -1,0 +1,63 @@
+"""Threads: whose they are, which graph runs on them, and which artefact they are about."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from state.errors import Conflict, Missing
+from storage import keys
+from storage.connection import Storage
+from storage.scripts import Script
+
+_BIND: Final = Script("""
+local theirs = redis.call('HMGET', KEYS[1], 'owner', 'graph', 'artefact')
+if not theirs[1] then
+  local t = redis.call('TIME')
+  redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'graph', ARGV[2], 'artefact', ARGV[3],
+    'createdMs', t[1] .. string.format('%03d', math.floor(t[2] / 1000)))
+  return {ARGV[1], ARGV[2], ARGV[3]}
+end
+return theirs
+""")
+
+
+@dataclass(frozen=True)
+class Thread:
+    """What is known of a thread as a whole."""
+
+    id: str
+    owner: str
+    graph: str
+    artefact: str
+    """`kind:id` of what it is about."""
+
+
+async def bind(storage: Storage, thread: Thread) -> None:
+    """Make the thread what `thread` says, or check that it already is.
+
+    Raises `Missing` for a thread of another owner or another artefact, which must look like none at all
+    (A-R14), and `Conflict` for one that runs another graph.
+    """
+    answer: list[bytes] = await _BIND(
+        storage.redis, [keys.thread_meta(thread.id)], [thread.owner, thread.graph, thread.artefact]
+    )
+    found = Thread(thread.id, *(part.decode() for part in answer))
+    if found.owner != thread.owner or (found.artefact != thread.artefact and found.graph == thread.graph):
+        raise unknown(thread.id)
+    if found.graph != thread.graph:
+        raise Conflict(
+            f"thread {thread.id!r} runs {found.graph!r}, not {thread.graph!r}",
+            remedy="use another conversation id",
+        )
+
+
+async def get(storage: Storage, thread_id: str, owner: str) -> Thread:
+    """Return the owner's thread; raises `Missing` when there is none, or it is another's."""
+    answer: list[Any] = await storage.redis.hmget(keys.thread_meta(thread_id), ["owner", "graph", "artefact"])
+    if answer[0] is None or answer[0].decode() != owner:
+        raise unknown(thread_id)
+    return Thread(thread_id, *(part.decode() for part in answer))
+
+
+def unknown(thread_id: str) -> Missing:
+    """Return the error for a thread that does not exist, or must look so."""
+    return Missing(f"there is no conversation {thread_id!r}", remedy="check the id, or start with a new one")

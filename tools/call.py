@@ -1,0 +1,53 @@
+"""What a tool is told by the server; none of it comes from the model (B23)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from state.errors import Forbidden
+from storage.artefacts import Artefact, Fence, NewVersion
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Who asks, on which thread, about which artefact, in which attempt."""
+
+    owner: str
+    thread: str
+    kind: str
+    artefact: str
+    """Id of the artefact the thread is about."""
+    run: str
+    """Id of the run; versions made in one run are drafts together."""
+    task: str
+    """LangGraph's task id: the same after a crash and a resume, another after a fork."""
+    epoch: int
+    """Counts the attempts on the thread; 0 where nobody counts them."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What the workflow knows of the artefact: for an ad `language`, `market`, `spotSeconds`."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a tool."""
+
+    scope: Scope
+    artefact: Artefact
+    id: str
+    """The model's tool_call_id."""
+    writes: frozenset[str]
+    """Streams this step may write."""
+    fence: Fence | None
+    """Leave for the one effect; None for a tool without effect."""
+
+    async def write(
+        self, stream: str, data: Mapping[str, Any], *, parent: str | None = None, result: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Make a version of `stream` together with its receipt, and return the tool's result.
+
+        Twice is safe: the second finds the receipt. Raises `Forbidden` outside the step's write set.
+        """
+        if stream not in self.writes or self.fence is None:
+            raise Forbidden(f"this step may not write {stream!r}", remedy="plan a step that declares it")
+        new = NewVersion(stream, data, "llm", self.scope.run, parent, result)
+        return await self.artefact.create_version(new, self.fence)

@@ -29,7 +29,7 @@ end
 local before = redis.call('HMGET', run, 'id', 'print', 'status', 'input')
 if redis.call('EXISTS', lease) == 1 then return {'busy', before[1] or '', before[2] or ''} end
 local verdict = 'new'
-if before[3] == 'running' and before[2] == print then verdict = 'again'; id = before[1]; input = before[4] end
+if before[3] ~= 'success' and before[2] == print then verdict = 'again'; id = before[1]; input = before[4] end
 local epoch = redis.call('HINCRBY', run, 'epoch', 1)
 redis.call('HSET', run, 'id', id, 'print', print, 'status', 'running', 'input', input)
 redis.call('SET', lease, epoch, 'PX', lease_ms)
@@ -119,8 +119,8 @@ class Runs:
     async def begin(self, thread: str, request: Request) -> Run | Replay:
         """Take the thread for `request`, or return the answer its idempotency key already has.
 
-        The same fingerprint as the thread's unfinished run takes that run up again, with its own id and
-        input. Raises `Busy` while another attempt holds the thread, and `Conflict` for an idempotency key
+        The same fingerprint as the thread's unfinished run (crashed or failed) takes that run up again,
+        with its own id and input. Raises `Busy` while another attempt holds the thread, and `Conflict` for an idempotency key
         that came before with another request.
         """
         answer = await _BEGIN(

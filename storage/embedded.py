@@ -48,12 +48,21 @@ class Lease:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._guard = threading.Lock()
-        self._held: io.FileIO | None = _held(place)
+        self._held: io.FileIO | None = None
+        self._held = _held(place)
+
+    def __del__(self) -> None:
+        self.close()
 
     @property
     def url(self) -> str:
         """The server's address as redis-py spells it."""
         return f"unix://{quote(str(self._place.socket))}"
+
+    @property
+    def socket(self) -> Path:
+        """The server's socket."""
+        return self._place.socket
 
     @property
     def home(self) -> Path:
@@ -79,8 +88,8 @@ class Lease:
 def ensure(data_dir: Path, *, binary: Path | None = None, patience_s: float = 20.0) -> Lease:
     """A lease on the server of `data_dir`, which is started if it is not running and answers on return.
 
-    Blocks, so call it in a thread from a coroutine. `Invalid` if the directory cannot be used, `StorageDown` if
-    the disk is full, `Broken` when there is no server program or it does not start, `TimedOut` after
+    It blocks: in a coroutine, call it in a thread. `Invalid` when the directory cannot be used, `StorageDown`
+    when the disk is full, `Broken` when there is no server program or it does not start, `TimedOut` after
     `patience_s` seconds of waiting for another process; loading a large log takes the time it takes.
     """
     if binary is not None and not binary.is_file():

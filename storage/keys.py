@@ -1,8 +1,8 @@
 """Every Redis key the program writes: its type, its lifetime, and what it is for.
 
 In a pattern `<name>` stands for text without `:`, `{` and `}` (inside braces: without braces), and `<name*>`
-for any text. All keys of one thread, and all of one artefact, carry its id as their hash tag, so that one script
-may touch them together on a cluster.
+for any text. All keys of one thread, and all of one artefact, carry its id as their hash tag, so that one
+script may touch them together on a cluster.
 """
 
 import re

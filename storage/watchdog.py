@@ -1,9 +1,9 @@
 """The embedded server's process, and the small shell that ends it when nobody needs it any more.
 
 Every user of the server holds the write end of a FIFO, and the watchdog reads the other end: end of file
-means that the last user is gone, however it went. A user that arrives at that very moment is not lost, because
-both sides raise their flag before they look at the other's: the user writes a line and then looks for the file
-`stopping`, the watchdog creates `stopping` and then looks for a line.
+means that the last user is gone, however it went. A user that arrives at that very moment is not lost, for
+both sides raise their flag before they look at the other's: the user writes a line, then looks for the file
+`stopping`; the watchdog creates `stopping`, then looks for a line.
 
 A second file, locked by the server's process while it lives, keeps a second server away from the data.
 """

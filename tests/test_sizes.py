@@ -1,0 +1,92 @@
+"""Files and functions stay small; a limit is met by splitting the thing, not by moving the limit."""
+
+import ast
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+FILE_LINES = 400
+FUNCTION_LINES = 40
+PARAMETERS = 6
+NESTING = 3
+BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.With, ast.AsyncWith, ast.Match)
+BROAD = {"server/worker.py", "tools/guard.py", "server/api/events.py"}
+"""The places that may catch everything: the worker, the guard, the event stream."""
+
+
+def files():
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = [ROOT / name for name in listed.stdout.split()]
+    assert len(found) > 20
+    return [file for file in found if file.exists()]
+
+
+def functions():
+    for file in files():
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield file.relative_to(ROOT), node
+
+
+def depth(node: ast.AST) -> int:
+    """Levels of blocks; an elif is no deeper than its if."""
+    below = 0
+    for field, value in ast.iter_fields(node):
+        children = value if isinstance(value, list) else [value]
+        chained = field == "orelse" and len(children) == 1 and isinstance(children[0], ast.If)
+        for child in children:
+            if isinstance(child, ast.AST) and not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                below = max(below, depth(child) - (1 if chained else 0))
+    return below + isinstance(node, BLOCKS)
+
+
+def test_no_file_is_longer_than_its_limit():
+    lengths = {file: len(file.read_text().splitlines()) for file in files()}
+    assert {str(file): n for file, n in lengths.items() if n > FILE_LINES} == {}
+
+
+def test_no_function_is_longer_than_its_limit():
+    long = {}
+    for file, node in functions():
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        if lines > FUNCTION_LINES:
+            long[f"{file}:{node.name}"] = lines
+    assert long == {}
+
+
+def test_no_function_takes_more_parameters_than_its_limit():
+    wide = {}
+    for file, node in functions():
+        if file.parts[0] in {"tests"} or file.parts[:2] == ("server", "api"):
+            continue  # fixtures, and parameters that FastAPI fills in from the request
+        names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+        counted = [name for name in names if name not in {"self", "cls"}]
+        if len(counted) > PARAMETERS:
+            wide[f"{file}:{node.name}"] = len(counted)
+    assert wide == {}
+
+
+def test_no_function_is_nested_deeper_than_its_limit():
+    deep = {f"{file}:{node.name}": depth(node) for file, node in functions() if depth(node) > NESTING}
+    assert deep == {}
+
+
+def test_everything_is_caught_only_where_it_may_be():
+    broad = set()
+    for file in files():
+        name = str(file.relative_to(ROOT))
+        if name.startswith(("tests/", "bench/")):
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ExceptHandler):
+                caught = ast.unparse(node.type) if node.type else "everything"
+                raises = any(isinstance(inner, ast.Raise) for inner in ast.walk(node))
+                if caught in {"everything", "Exception", "BaseException"} and not raises:
+                    broad.add(name)
+    assert broad <= BROAD

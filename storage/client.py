@@ -16,7 +16,7 @@ from storage.address import Address
 from storage.embedded import Lease
 
 PATIENCE_S: Final = 30.0
-"""How long one command may take, waiting and new attempts included; so none may block for longer."""
+"""How long one command may take, with waiting and new attempts, unless told otherwise; none may block longer."""
 _CONNECT_S: Final = 3.0
 _HEALTH_CHECK_S: Final = 30
 
@@ -26,15 +26,16 @@ T = TypeVar("T")
 class Bounds:
     """What every command of one client is held to."""
 
-    def __init__(self, origin: str, remedy: str, most: int) -> None:
+    def __init__(self, origin: str, remedy: str, most: int, patience_s: float) -> None:
         self.origin: Final = origin
         self.most: Final = most
+        self.patience_s: Final = patience_s
         self._remedy: Final = remedy
         self._turns = asyncio.Semaphore(most)
 
     def again(self) -> "Bounds":
         """The same bounds, with as many turns of their own."""
-        return Bounds(self.origin, self._remedy, self.most)
+        return Bounds(self.origin, self._remedy, self.most, self.patience_s)
 
     async def run(self, call: Callable[[], Awaitable[T]]) -> T:
         """The result of `call`, in turn and in time; its failures as `StorageDown`, `Invalid` or `TimedOut`.
@@ -42,10 +43,10 @@ class Bounds:
         An answer that refuses the command itself (no such script, wrong type) stays redis-py's error.
         """
         try:
-            async with asyncio.timeout(PATIENCE_S), self._turns:
+            async with asyncio.timeout(self.patience_s), self._turns:
                 return await call()
         except TimeoutError as error:
-            rule = f"{self.origin} gave no answer within {PATIENCE_S:g} s"
+            rule = f"{self.origin} gave no answer within {self.patience_s:g} s"
             raise TimedOut(rule, remedy=self._remedy) from error
         except (exceptions.RedisError, exceptions.RedisClusterException) as error:
             if translated := self._translated(error):
@@ -120,7 +121,7 @@ class Client(Redis):
         send = super().execute_command
         return await self.bounds.run(lambda: send(*args, **options))  # type: ignore[no-untyped-call]  # redis-py's
 
-    def pipeline(self, transaction: Any = True, shard_hint: Any = None) -> Pipeline:
+    def pipeline(self, transaction: Any = True, shard_hint: Any = None) -> Pipeline:  # noqa: FBT002 - redis-py's
         """An empty pipeline, in MULTI and EXEC unless told otherwise; its execution counts as one command."""
         made = _Pipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
         made.bounds = self.bounds

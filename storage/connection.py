@@ -10,13 +10,14 @@ from typing import Any, Final
 
 from redis.exceptions import ResponseError
 
-from state.errors import Invalid, StorageDown
+from state.errors import Invalid, StorageDown, TimedOut
 from storage import address, client, embedded, folders, watchdog
 
 URL_VARIABLE: Final = "REDIS_URL"
 OLDEST: Final = (6, 2)
 """The oldest Redis that has every command used here."""
 _GREETING_S: Final = 10.0
+_REMEDY: Final = f"Start the server, or correct {URL_VARIABLE}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,33 +50,37 @@ class Storage:
 
 
 @asynccontextmanager
-async def connect(url: str | None = None, data_dir: Path | None = None) -> AsyncIterator[Storage]:
+async def connect(
+    url: str | None = None, data_dir: Path | None = None, *, patience_s: float = client.PATIENCE_S
+) -> AsyncIterator[Storage]:
     """What `opened` returns, closed at the end of the `async with`."""
-    storage = await opened(url, data_dir)
+    storage = await opened(url, data_dir, patience_s=patience_s)
     try:
         yield storage
     finally:
         await storage.aclose()
 
 
-async def opened(url: str | None = None, data_dir: Path | None = None) -> Storage:
-    """A storage that the caller closes.
+async def opened(
+    url: str | None = None, data_dir: Path | None = None, *, patience_s: float = client.PATIENCE_S
+) -> Storage:
+    """A storage that the caller closes. A command fails after `patience_s` seconds, attempts and all.
 
     On `url` if given; else, unless `data_dir` is given, on the server that `REDIS_URL` names; else on the
     embedded server of `data_dir` or the default data folder. `Invalid` for a wrong URL, password, database or
     version, `StorageDown` when the server does not answer, and what `embedded.ensure` raises.
     """
     if url:
-        return await _remote(url, url_from="")
+        return await _remote(url, "", patience_s)
     if not data_dir and (named := os.environ.get(URL_VARIABLE)):
-        return await _remote(named, url_from=f"{URL_VARIABLE} ")
-    return await _embedded(data_dir)
+        return await _remote(named, f"{URL_VARIABLE} ", patience_s)
+    return await _embedded(data_dir, patience_s)
 
 
-async def _remote(url: str, *, url_from: str) -> Storage:
+async def _remote(url: str, source: str, patience_s: float) -> Storage:
     where = address.parse(url)
-    origin = f"{url_from}{where.shown}"
-    bounds = client.Bounds(origin, f"Start the server, or correct {URL_VARIABLE}.", where.max_connections)
+    origin = f"{source}{where.shown}"
+    bounds = client.Bounds(origin, _REMEDY, where.max_connections, patience_s)
     storage = Storage(client.at(where, bounds), url, origin)
     try:
         await _greet(storage)
@@ -85,12 +90,13 @@ async def _remote(url: str, *, url_from: str) -> Storage:
     return storage
 
 
-async def _embedded(data_dir: Path | None) -> Storage:
+async def _embedded(data_dir: Path | None, patience_s: float) -> Storage:
     # In a thread: the start waits for another process, and even finding the folder reads files.
     lease = await asyncio.to_thread(lambda: embedded.ensure(data_dir or folders.default()))
     origin = f"the embedded Valkey in {str(lease.home)!r}"
     remedy = f"Try again; its log is {str(lease.home / watchdog.LOG)!r}."
-    redis = client.embedded(lease, client.Bounds(origin, remedy, address.MAX_CONNECTIONS))
+    bounds = client.Bounds(origin, remedy, address.MAX_CONNECTIONS, patience_s)
+    redis = client.embedded(lease, bounds)
     return Storage(redis, lease.url, origin, lease)
 
 
@@ -99,9 +105,10 @@ async def _greet(storage: Storage) -> None:
     try:
         async with asyncio.timeout(_GREETING_S):
             facts = await storage.redis.info("server")
-    except TimeoutError as error:
-        rule = f"{storage.origin} cannot be reached: no answer within {_GREETING_S:g} s"
-        raise StorageDown(rule, remedy=f"Start the server, or correct {URL_VARIABLE}.") from error
+    except (TimeoutError, TimedOut) as error:
+        raise StorageDown(
+            f"{storage.origin} cannot be reached: it does not answer", remedy=_REMEDY
+        ) from error
     except ResponseError as error:
         rule = f"{storage.origin} refuses the connection: {error}"
         raise Invalid(rule, remedy=f"Correct {URL_VARIABLE}.") from error

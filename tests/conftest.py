@@ -2,7 +2,6 @@
 
 import shutil
 import tempfile
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from redis import Redis
 
 from storage import Storage, connect, embedded
 from tests.key_leaks import leaks
+from tests.waiting import until
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,7 +37,7 @@ def valkey_url() -> Iterator[str]:
         yield f"{lease.url}?db=0"
     finally:
         lease.close()
-        _await_end(folder)
+        until(lambda: not embedded.running(folder), "the end of the session's server")
         shutil.rmtree(folder)
 
 
@@ -46,13 +46,6 @@ async def storage(valkey_url: str) -> AsyncIterator[Storage]:
     """A connection to the session's server, which is empty when the test begins."""
     async with connect(valkey_url) as opened:
         yield opened
-
-
-def _await_end(folder: Path, patience_s: float = 10.0) -> None:
-    deadline = time.monotonic() + patience_s
-    while embedded.running(folder):
-        assert time.monotonic() < deadline, f"the server in {folder} outlived the test session"
-        time.sleep(0.005)
 
 
 @pytest.fixture(autouse=True)

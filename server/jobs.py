@@ -1,0 +1,286 @@
+"""Requests about audio ads as jobs for the worker, and what came of them as replies (A50–A57).
+
+The REST endpoints and the command line build the same jobs and give the same replies, so that an ad begun in
+one is continued in the other.
+"""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage
+
+from graphs import ad_creation
+from server.worker import Job, Report, Worker
+from state import ad, brief, conversation
+from state.context import Context
+from state.errors import Invalid, Missing
+from storage import threads
+from storage.artefacts import Artefact
+from storage.connection import Storage
+from storage.threads import Thread
+from tools.audio import spoken_language
+from tools.call import Scope
+
+GRAPH: Final = "ad_creation"
+KIND: Final = "ad"
+MAX_ID: Final = 255
+"""Characters of an id or an idempotency key."""
+NO_CONVERSATION: Final = "No conversation found. Generate initial ad first."
+"""What a chat about an ad without a conversation is told (A57)."""
+
+
+@dataclass(frozen=True)
+class Generate:
+    """A brief that is to become an ad (A50)."""
+
+    ad_id: str
+    brief: object
+    """In either shape, or a sentence; not checked yet."""
+    language: str | None = None
+    """Wins over the brief's."""
+    market: str | None = None
+    """Wins over the brief's."""
+    conversation_id: str | None = None
+    context: Context = field(default_factory=Context)
+    owner: str = "local"
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True)
+class Chat:
+    """What a person says about an ad that is there (A55)."""
+
+    ad_id: str
+    message: str
+    conversation_id: str | None = None
+    language: str | None = None
+    """The ad's language from now on."""
+    market: str | None = None
+    """The ad's market from now on."""
+    duration: object = None
+    """The spot's seconds from now on; not checked yet."""
+    context: Context = field(default_factory=Context)
+    owner: str = "local"
+    idempotency_key: str | None = None
+
+
+async def generate_job(storage: Storage, asked: Generate) -> Job:
+    """Return the job that makes an ad, or begins an existing one anew from another brief.
+
+    Writes nothing. Raises `Invalid` for what breaks a rule, and `Missing` for a conversation that is not
+    this ad's.
+    """
+    ad_id = identifier(asked.ad_id, "adId")
+    wanted = brief.parsed(asked.brief, language=asked.language, market=asked.market)
+    thread = await _thread(storage, ad_id, asked.conversation_id, asked.owner)
+    given: dict[str, Any] = {
+        "ad_id": ad_id,
+        "brief": wanted,
+        "language": wanted["language"],
+        "market": wanted["market"],
+        "messages": [_said(brief.message(wanted))],
+    }
+    return Job(
+        thread=thread,
+        input=given,
+        body={"ask": "generate", "brief": wanted, "context": asked.context},
+        answer=partial(answer, thread),
+        context=asked.context,
+        idempotency_key=_key(asked.idempotency_key),
+    )
+
+
+async def chat_job(worker: Worker, storage: Storage, asked: Chat) -> Job:
+    """Return the job that carries a conversation on; what changed of the ad is added to the message.
+
+    Writes nothing. Raises `Invalid` where the ad has no conversation yet (A57) or a value breaks a rule, and
+    `Missing` for a conversation that is not this ad's (A-R14).
+    """
+    ad_id = identifier(asked.ad_id, "adId")
+    said = _message(asked.message)
+    thread = await _thread(storage, ad_id, asked.conversation_id, asked.owner)
+    known: Mapping[str, Any] = (await worker.state(thread)).values
+    if not known.get("messages"):
+        raise Invalid(NO_CONVERSATION, remedy="send a brief to POST /api/ai/generate first")
+    changes, notes = _changes(known, asked)
+    return Job(
+        thread=thread,
+        input={"ad_id": ad_id, **changes, "messages": [_said("\n".join((said, *notes)))]},
+        body={
+            "ask": "chat",
+            "message": said,
+            "language": asked.language,
+            "market": asked.market,
+            "duration": asked.duration,
+            "context": asked.context,
+        },
+        answer=partial(answer, thread),
+        context=asked.context,
+        idempotency_key=_key(asked.idempotency_key),
+    )
+
+
+async def carried_out(
+    worker: Worker, storage: Storage, job: Job, report: Report | None = None
+) -> dict[str, Any]:
+    """Carry a job of this module out and return the reply: its `answer`, with `timeline` and `mixer`.
+
+    What the conversation now knows of the ad (language, market, spot) is written to the ad's own record.
+    """
+    replied = await (worker.do(job, report) if report else worker.do(job))
+    state: Mapping[str, Any] = (await worker.state(job.thread)).values
+    artefact = Artefact(storage, KIND, ad_of(job.thread))
+    facts = ad_creation.facts(state)  # type: ignore[arg-type]  # a snapshot's values are this graph's state
+    meta = await artefact.meta()
+    # An answer without a draft leaves no ad behind, and facts alone would look like one.
+    if meta.get("owner") and any(meta.get(name) != value for name, value in facts.items()):
+        await artefact.describe(facts)
+    return replied | await in_time(artefact, job.thread, facts)
+
+
+async def in_time(artefact: Artefact, thread: Thread, facts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the `timeline` and the `mixer` of an ad's newest versions."""
+    streams = await artefact.streams(ad.STREAMS)
+    data = {name: newest.data for name, stream in streams.items() if (newest := stream.newest())}
+    scope = Scope(thread.owner, thread.id, artefact.kind, artefact.id, run="", task="", epoch=0, facts=facts)
+    language = spoken_language(data.get("voices", {}).get("voiceTracks", ()), scope)
+    spot_s = float(facts.get("spotSeconds", brief.DEFAULT_SPOT_S))
+    return {"timeline": ad.timeline(data, language=language, spot_s=spot_s), "mixer": ad.mixer(data)}
+
+
+def answer(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a turn made and said, from the state it ended in; JSON.
+
+    `drafts` names the streams this turn changed and no others (A56), `created` every version with the tool
+    call that made it (A-R9), `toolCalls` the turn's calls in order (A76), `usage` the tokens of the whole
+    conversation (A66).
+    """
+    return {
+        "conversationId": thread.id,
+        "adId": ad_of(thread),
+        "drafts": dict(state.get("drafts", {})),
+        "created": [dict(made) for made in state.get("created", ())],
+        "message": _last_word(state),
+        "provider": state.get("provider", ""),
+        "providerReason": state.get("provider_reason", ""),
+        "toolCalls": tool_calls(state),
+        "usage": _usage(state),
+    }
+
+
+def tool_calls(state: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the newest turn's tool calls in order: `{id, name, arguments, status, result, durationSeconds}`.
+
+    `result` is what a person wants to know of it: the version made, how many were found, or the error.
+    """
+    arguments = {
+        call["id"]: call["args"]
+        for message in state.get("messages", ())
+        for call in conversation.calls_of(message)
+    }
+    return [
+        {
+            "id": result["id"],
+            "name": result["tool"],
+            "arguments": arguments.get(result["id"], {}),
+            "status": result["status"],
+            "result": _in_short(result["output"]),
+            "durationSeconds": result["duration_s"],
+        }
+        for result in state.get("results", ())
+    ]
+
+
+def ad_of(thread: Thread) -> str:
+    """Return the id of the ad a thread is about."""
+    return thread.artefact.partition(":")[2]
+
+
+def identifier(text: str, field_name: str) -> str:
+    """Return `text` if it can be an id: 1 to 255 printable characters; else raises `Invalid`."""
+    if not 0 < len(text) <= MAX_ID or not text.isprintable():
+        raise Invalid(
+            f"{field_name} {text[:40]!r} must have 1 to {MAX_ID} printable characters, and has {len(text)}",
+            remedy=f"send another {field_name}",
+        )
+    return text
+
+
+async def _thread(storage: Storage, ad_id: str, conversation_id: str | None, owner: str) -> Thread:
+    """Return the ad's one conversation: the one it has, else the one asked for, else one of its own name."""
+    asked = identifier(conversation_id, "conversationId") if conversation_id else None
+    meta = await Artefact(storage, KIND, ad_id).meta()
+    bound = meta.get("thread") if meta.get("owner") == owner else None
+    if asked and bound and asked != bound:
+        raise threads.unknown(asked)
+    thread = Thread(asked or bound or ad_id, owner, GRAPH, f"{KIND}:{ad_id}")
+    try:
+        found = await threads.get(storage, thread.id, owner)
+    except Missing:
+        return thread
+    if found.graph == thread.graph and found.artefact != thread.artefact:
+        raise threads.unknown(thread.id)
+    return thread
+
+
+def _changes(known: Mapping[str, Any], asked: Chat) -> tuple[dict[str, Any], list[str]]:
+    """Return what a request changes of the state, and what the model is told of it."""
+    changes: dict[str, Any] = {}
+    notes: list[str] = []
+    old = ad_creation.facts(known)  # type: ignore[arg-type]  # a snapshot's values are this graph's state
+    if asked.language and (language := brief.language_name(asked.language)) != old["language"]:
+        changes["language"] = language
+        notes.append(f"(Ad language now: {language})")
+    if asked.market and asked.market.strip() != old["market"]:
+        changes["market"] = asked.market.strip()
+    if asked.duration is not None and f"{(spot_s := brief.seconds(asked.duration)):g}" != old["spotSeconds"]:
+        before = known.get("brief") or brief.parsed(known["messages"][0].text)
+        changes["brief"] = {**before, "duration": spot_s}
+        notes.append(f"(Spot now: {spot_s:g} s)")
+    return changes, notes
+
+
+def _message(text: str) -> str:
+    said = text.replace("\x00", "").strip()
+    if not said:
+        raise Invalid("the message is empty", remedy='send {"message": "what should be different"}')
+    if len(said) > brief.MAX_TEXT:
+        raise Invalid(
+            f"the message has {len(said)} characters, and the limit is {brief.MAX_TEXT}", remedy="shorten it"
+        )
+    return said
+
+
+def _said(content: str) -> dict[str, str]:
+    # The id is made here and stored with the run, so that a run taken up again adds the message once.
+    return {"role": "user", "content": content, "id": uuid.uuid4().hex}
+
+
+def _key(idempotency_key: str | None) -> str | None:
+    return None if idempotency_key is None else identifier(idempotency_key, "Idempotency-Key")
+
+
+def _last_word(state: Mapping[str, Any]) -> str:
+    for message in reversed(state.get("messages", ())):
+        if isinstance(message, AIMessage) and not conversation.calls_of(message):
+            return message.text
+    return ""
+
+
+def _in_short(output: Mapping[str, Any]) -> dict[str, Any]:
+    told = ("versionId", "count", "timeline", "tightened", "error", "suggestion", "type")
+    looked_at = {name: output[name]["versionId"] for name in ad.STREAMS if name in output}
+    return {name: output[name] for name in told if name in output and not looked_at} | looked_at
+
+
+def _usage(state: Mapping[str, Any]) -> dict[str, int]:
+    counted = state.get("usage") or {}
+    return {
+        "inputTokens": counted.get("input_tokens", 0),
+        "outputTokens": counted.get("output_tokens", 0),
+        "cachedTokens": counted.get("cached_tokens", 0),
+        "modelCalls": counted.get("calls", 0),
+    }

@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # pip from outside the environment works where Python came without ensurepip.
 PIP := $(PYTHON) -m pip --python $(BIN)/python install --disable-pip-version-check --quiet
+# The locks are complete, so nothing is resolved; bytecode is made for what is imported.
+LOCKED := --no-deps --no-compile --require-hashes
 LOCK := $(BIN)/python -m uv pip compile pyproject.toml --quiet --universal --generate-hashes --no-header --no-annotate --extra build
 
 .PHONY: run test check bench lock clean
@@ -43,16 +45,16 @@ clean:  ## remove everything that was installed or made
 
 .venv/run: .venv/python requirements.txt pyproject.toml
 	@test -e .venv/dev || echo "Installing Callsheet …"
-	@test -e .venv/dev || $(PIP) --require-hashes -r requirements.txt
+	@test -e .venv/dev || $(PIP) $(LOCKED) -r requirements.txt
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .venv/dev: .venv/python requirements-dev.txt pyproject.toml
 	@echo "Installing Callsheet and what tests it …"
-	@$(PIP) --require-hashes -r requirements-dev.txt
+	@$(PIP) $(LOCKED) -r requirements-dev.txt
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .venv/peers: .venv/dev requirements-peers.txt
-	@$(PIP) --require-hashes -r requirements-peers.txt
+	@$(PIP) $(LOCKED) -r requirements-peers.txt
 	@touch $@

@@ -65,11 +65,11 @@ local t = redis.call('TIME')
 local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
 local id = 'v' .. redis.call('INCR', counter)
 local quoted = parent == '' and 'null' or '"' .. parent .. '"'
-local head = '{"id":"' .. id .. '","parent":' .. quoted .. ',"created_ms":' .. ms .. ','
+local head = '{"id":"' .. id .. '","parent":' .. quoted .. ',"created_ms":' .. ms
 redis.call('SET', prefix .. id, head .. ARGV[5])
 redis.call('RPUSH', versions, id)
 redis.call('HSET', meta, 'updatedMs', ms)
-local result = '{"versionId":"' .. id .. '",' .. ARGV[6]
+local result = '{"versionId":"' .. id .. '"' .. ARGV[6]
 if step ~= '' then redis.call('HSET', receipts, step, result); redis.call('HDEL', fences, step) end
 return {'made', result}
 """)
@@ -305,7 +305,8 @@ def step_name(thread: str, task: str, step: str, generation: int = 0) -> str:
 
 def _tail(fields: Mapping[str, Any]) -> str:
     # Without the opening brace: the script puts the version's id in front.
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))[1:]
+    rest = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))[1:]
+    return f",{rest}" if fields else rest
 
 
 def _stream(name: str, found: Sequence[Any]) -> Stream:

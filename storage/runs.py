@@ -6,7 +6,7 @@ again by the same request (ARCHITECTURE: exactly once), or set aside by another 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -135,28 +135,7 @@ class Runs:
                 int(keys.DAY_S),
             ],
         )
-        verdict = answer[0].decode()
-        if verdict == "replay":
-            return Replay(json.loads(answer[1]))
-        if verdict == "mismatch":
-            raise Conflict(
-                f"idempotency key {request.idempotency_key!r} came before with another request",
-                remedy="use a new key for a new request",
-            )
-        if verdict == "busy":
-            raise Busy(
-                f"thread {thread!r} is busy with run {answer[1].decode()!r}",
-                remedy="wait for it to end and send the request again",
-                details={"same": answer[2].decode() == request.fingerprint, "run": answer[1].decode()},
-            )
-        return Run(
-            thread,
-            answer[1].decode(),
-            int(answer[2]),
-            verdict == "again",
-            json.loads(answer[3]),
-            request.idempotency_key,
-        )
+        return _begun(thread, request, answer)
 
     async def renew(self, run: Run) -> None:
         """Hold the thread for another lease; raises `Fenced` when it was lost."""
@@ -188,6 +167,31 @@ class Runs:
     @staticmethod
     def _keys(thread: str, idempotency_key: str | None) -> list[str]:
         return [keys.run(thread), keys.lease(thread), keys.idempotency(thread, idempotency_key or "-")]
+
+
+def _begun(thread: str, request: Request, answer: Sequence[bytes]) -> Run | Replay:
+    verdict = answer[0].decode()
+    if verdict == "replay":
+        return Replay(json.loads(answer[1]))
+    if verdict == "mismatch":
+        raise Conflict(
+            f"idempotency key {request.idempotency_key!r} came before with another request",
+            remedy="use a new key for a new request",
+        )
+    if verdict == "busy":
+        raise Busy(
+            f"thread {thread!r} is busy with run {answer[1].decode()!r}",
+            remedy="wait for it to end and send the request again",
+            details={"same": answer[2].decode() == request.fingerprint, "run": answer[1].decode()},
+        )
+    return Run(
+        thread,
+        answer[1].decode(),
+        int(answer[2]),
+        verdict == "again",
+        json.loads(answer[3]),
+        request.idempotency_key,
+    )
 
 
 def _text(found: bytes | int | None) -> str:

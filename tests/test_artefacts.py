@@ -1,0 +1,213 @@
+"""Version streams: counted, never overwritten, each effect once (A29-A35)."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from state.errors import Conflict, Fenced, Forbidden, Missing
+from state.versions import described, latest, status
+from storage import keys
+from storage.artefacts import Artefact, Done, Fence, NewVersion, step_name
+from storage.connection import connect
+
+MUSIC = {"musicPrompt": "warm bossa nova", "duration": 30.0}
+
+
+@pytest.fixture
+async def storage(valkey_url):
+    async with connect(valkey_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def ad(storage):
+    return Artefact(storage, "ad", "kopi-1")
+
+
+def music(prompt="warm bossa nova", batch="run-1", **more):
+    return NewVersion("music", {"musicPrompt": prompt}, "llm", batch, result={"status": "draft"}, **more)
+
+
+async def claimed(ad, step="t|task|call_1|0", epoch=1, owner="local"):
+    return await ad.claim(step, epoch=epoch, owner=owner, thread="t", facts={"language": "thai"})
+
+
+async def test_versions_are_counted_per_stream_from_v1(ad):
+    """A30, A32: each stream counts alone."""
+    first = await ad.create_version(music())
+    second = await ad.create_version(music("brighter", "run-2"))
+    voices = await ad.create_version(NewVersion("voices", {"voiceTracks": []}, "llm", "run-2"))
+    assert (first["versionId"], second["versionId"], voices["versionId"]) == ("v1", "v2", "v1")
+
+
+async def test_a_version_keeps_what_it_was_given_byte_for_byte(ad):
+    """A33, A38: text in any script, numbers and nesting come back as they went in."""
+    data = {
+        "t": "สวัสดี 你好 Dzień dobry 🎧 \u0000",
+        "n": [0.1, 1e-7, 12345678901234567, -3.0],
+        "o": {"k": None},
+    }
+    await ad.create_version(NewVersion("music", data, "llm", "r"))
+    assert (await ad.stream("music")).versions[0].data == data
+
+
+async def test_a_version_says_when_by_whom_and_from_what_it_was_made(ad):
+    """A31."""
+    await ad.create_version(music())
+    await ad.create_version(music("brighter", "run-2"))
+    newest = (await ad.stream("music")).versions[-1]
+    shown = described(newest, newest)
+    assert (shown["id"], shown["createdBy"], shown["parent"], shown["status"]) == ("v2", "llm", "v1", "draft")
+    assert shown["createdAt"].endswith("+00:00")
+
+
+async def test_a_superseded_draft_is_frozen_and_those_of_one_run_stay_drafts_together(ad):
+    """A-R17, A77."""
+    for prompt, batch in (("a", "run-1"), ("b", "run-2"), ("c", "run-2")):
+        await ad.create_version(music(prompt, batch))
+    versions = (await ad.stream("music")).versions
+    assert [status(version, versions[-1]) for version in versions] == ["frozen", "draft", "draft"]
+    assert latest(versions, "frozen") == versions[0]
+    assert latest(versions, "draft") == latest(versions) == versions[2]
+    assert latest([]) is None
+
+
+async def test_active_is_a_pointer_that_a_person_sets(ad):
+    """A34."""
+    for prompt in ("a", "b"):
+        await ad.create_version(music(prompt, prompt))
+    assert (await ad.stream("music")).active is None
+    await ad.activate("music", "v1")
+    found = await ad.stream("music")
+    assert found.active == "v1"
+    assert found.versions[-1].id == "v2"
+    with pytest.raises(Missing, match="'v9'"):
+        await ad.activate("music", "v9")
+
+
+async def test_a_clone_names_the_version_it_came_from(ad):
+    for prompt in ("a", "b"):
+        await ad.create_version(music(prompt, prompt))
+    await ad.create_version(music("a", "by-hand", parent="v1"))
+    assert (await ad.stream("music")).versions[-1].parent == "v1"
+
+
+async def test_only_a_draft_that_is_not_active_can_be_deleted_and_its_number_is_not_used_again(ad):
+    for prompt in ("a", "b"):
+        await ad.create_version(music(prompt, prompt))
+    with pytest.raises(Conflict, match="frozen"):
+        await ad.delete_draft("music", "v1")
+    await ad.activate("music", "v2")
+    with pytest.raises(Conflict, match="active"):
+        await ad.delete_draft("music", "v2")
+    await ad.activate("music", "v1")
+    await ad.delete_draft("music", "v2")
+    with pytest.raises(Missing):
+        await ad.delete_draft("music", "v2")
+    assert (await ad.create_version(music("c", "c")))["versionId"] == "v3"
+    assert [version.id for version in (await ad.stream("music")).versions] == ["v1", "v3"]
+
+
+async def test_an_effect_happens_once_however_often_its_step_is_tried(ad):
+    fence = await claimed(ad)
+    first = await ad.create_version(music(), fence)
+    again = await ad.create_version(music("something else"), fence)
+    later = await claimed(ad, epoch=2)
+    assert first == again == {"versionId": "v1", "status": "draft"}
+    assert later == Done(first)
+    assert len((await ad.stream("music")).versions) == 1
+
+
+async def test_twenty_attempts_at_once_make_one_version(ad):
+    async def attempt():
+        fence = await claimed(ad)
+        if isinstance(fence, Done):
+            return fence.result
+        try:
+            return await ad.create_version(music(), fence)
+        except Fenced:
+            return None
+
+    results = [result for result in await asyncio.gather(*(attempt() for _ in range(20))) if result]
+    assert len((await ad.stream("music")).versions) == 1
+    assert all(result["versionId"] == "v1" for result in results)
+
+
+async def test_a_later_claim_refuses_the_write_of_an_earlier_one(ad):
+    old = await claimed(ad, epoch=1)
+    new = await claimed(ad, epoch=2)
+    with pytest.raises(Fenced, match="late write"):
+        await ad.create_version(music("zombie"), old)
+    assert (await ad.create_version(music(), new))["versionId"] == "v1"
+
+
+async def test_an_earlier_epoch_cannot_claim_what_a_later_one_holds(ad):
+    await claimed(ad, epoch=5)
+    with pytest.raises(Fenced, match="taken over"):
+        await claimed(ad, epoch=4)
+
+
+async def test_a_revoked_fence_writes_nothing_any_more(ad):
+    fence = await claimed(ad)
+    assert await ad.revoke(fence) is None
+    with pytest.raises(Fenced):
+        await ad.create_version(music(), fence)
+    assert (await ad.stream("music")).newest() is None
+
+
+async def test_revoking_after_the_effect_returns_its_result(ad):
+    fence = await claimed(ad)
+    made = await ad.create_version(music(), fence)
+    assert await ad.revoke(fence) == Done(made)
+
+
+async def test_revoking_twice_or_an_old_fence_changes_nothing(ad):
+    old = await claimed(ad)
+    new = await claimed(ad)
+    assert await ad.revoke(old) is None
+    assert (await ad.create_version(music(), new))["versionId"] == "v1"
+
+
+async def test_an_artefact_belongs_to_whoever_claimed_it_first(ad):
+    await claimed(ad, owner="ana")
+    with pytest.raises(Forbidden, match="someone else"):
+        await claimed(ad, step="t|task|call_2|0", owner="bob")
+    assert (await ad.meta())["owner"] == "ana"
+
+
+async def test_facts_are_set_by_the_first_claim_and_changed_on_purpose(ad):
+    await claimed(ad)
+    await ad.claim(
+        "t|x|y|0", epoch=1, owner="local", thread="t", facts={"language": "polish", "market": "PL"}
+    )
+    assert {"language": "thai", "market": "PL"}.items() <= (await ad.meta()).items()
+    await ad.describe({"language": "polish"})
+    assert (await ad.meta())["language"] == "polish"
+
+
+async def test_receipts_are_found_by_thread_and_step_whatever_their_task(ad):
+    for task in ("task-a", "task-b"):
+        fence = await claimed(ad, step_name("t|1", task, "call_1"))
+        assert isinstance(fence, Fence)
+        await ad.create_version(music(task), fence)
+    await ad.create_version(music(), replace(await claimed(ad, step_name("other", "task-a", "call_1"))))
+    found = await ad.receipts_of("t|1", "call_1")
+    assert sorted(result["versionId"] for result in found) == ["v1", "v2"]
+
+
+async def test_streams_are_read_together_and_an_unwritten_one_is_empty(ad):
+    await ad.create_version(music())
+    found = await ad.streams(["music", "sfx"])
+    assert found["music"].find("v1") is not None
+    assert found["music"].find("v2") is None
+    assert found["sfx"].newest() is None
+
+
+@pytest.mark.parametrize("artefact_id", ["a{b}c", "%", "x:y", "*", "สวัสดี", "🎧", "a b", "}{"])
+async def test_ids_with_odd_characters_stay_apart(storage, artefact_id):
+    await Artefact(storage, "ad", artefact_id).create_version(music(artefact_id))
+    await Artefact(storage, "ad", "plain").create_version(music("plain"))
+    found = await Artefact(storage, "ad", artefact_id).stream("music")
+    assert [version.data["musicPrompt"] for version in found.versions] == [artefact_id]
+    assert keys.declared(keys.versions("ad", artefact_id, "music"))

@@ -70,18 +70,29 @@ def fold(text: str) -> str:
     return "".join(char for char in parts if not "\u0300" <= char <= "\u036f")
 
 
-def tokens(text: str, quotes: Sequence[tuple[int, int]] = ()) -> tuple[Token, ...]:
-    """Return the tokens of `text`, at most `MAX_TOKENS`; each of `quotes` (start, end) is one token."""
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A quotation in a text: `start` to `end` with its marks, `first` to `last` without."""
+
+    start: int
+    end: int
+    first: int
+    last: int
+
+
+def tokens(text: str, quotes: Sequence[Quote] = ()) -> tuple[Token, ...]:
+    """Return the tokens of `text`, at most `MAX_TOKENS`; each of `quotes`, in order, is one token."""
     result: list[Token] = []
     at = 0
-    for start, end in (*quotes, (len(text), len(text))):
-        for match in _TOKEN.finditer(text, at, start):
+    stop = Quote(len(text), len(text), 0, 0)
+    for quote in (*quotes, stop):
+        for match in _TOKEN.finditer(text, at, quote.start):
             if len(result) >= MAX_TOKENS:
                 return tuple(result)
             result.append(Token(fold(match.group()), match.start(), match.end()))
-        if start < len(text):
-            result.append(Token("", start, end, quoted=True))
-        at = end
+        if quote is not stop:
+            result.append(Token("", quote.first, quote.last, quoted=True))
+        at = quote.end
     return tuple(result[:MAX_TOKENS])
 
 
@@ -104,7 +115,8 @@ class Lexicon:
             key = word.rstrip("*")
             (self._stems if stem else self._words).add(key)
             node = (node.stems if stem else node.words).setdefault(key, _Node())
-        if concept not in node.concepts:
+        # Words that only must not be taken for a misspelling carry no meaning.
+        if concept != "skip.known" and concept not in node.concepts:
             node.concepts.append(concept)
 
     def _index_typos(self) -> None:
@@ -186,7 +198,7 @@ def _one_slip(typed: str, meant: str) -> bool:
         swapped = len(wrong) == _TWO and wrong[1] == wrong[0] + 1
         return swapped and typed[wrong[0]] + typed[wrong[1]] == meant[wrong[1]] + meant[wrong[0]]
     longer, shorter = (typed, meant) if len(typed) > len(meant) else (meant, typed)
-    return len(meant) >= _MIN_TYPO and shorter in _deletions(longer)
+    return len(meant) >= _MIN_TYPO and typed[0] == meant[0] and shorter in _deletions(longer)
 
 
 def _beside(one: str, other: str) -> bool:

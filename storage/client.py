@@ -16,7 +16,7 @@ from storage.address import Address
 from storage.embedded import Lease
 
 PATIENCE_S: Final = 30.0
-"""How long one command may take, with waiting and new attempts, unless told otherwise; none may block longer."""
+"""How long a command may take, waiting and new attempts included, unless told otherwise."""
 _CONNECT_S: Final = 3.0
 _HEALTH_CHECK_S: Final = 30
 

@@ -9,6 +9,7 @@ import errno
 import fcntl
 import io
 import os
+import shutil
 import socket
 import threading
 import time
@@ -24,6 +25,7 @@ from storage import folders, watchdog
 _STARTING: Final = "starting.lock"
 _PAUSE_S: Final = 0.002
 _PROBE_S: Final = 2.0
+_ROOM_BYTES: Final = 2**16
 
 Answer = Literal["none", "loading", "ready"]
 
@@ -197,7 +199,9 @@ def _dismiss(place: Place) -> None:
 
 def _died(place: Place) -> CallsheetError:
     words = watchdog.last_words(place.home)
-    if (full := os.strerror(errno.ENOSPC)) in words:
+    full = os.strerror(errno.ENOSPC)
+    # A server on a full disk often has no room for its last words either.
+    if full in words or shutil.disk_usage(place.home).free < _ROOM_BYTES:
         return folders.unusable(place.home, OSError(errno.ENOSPC, full))
     remedy = "The log says why. If the data is damaged, copy it, then repair it with valkey-check-aof --fix."
     rule = f"the embedded Valkey in {str(place.home)!r} ended at its start; its log ends:\n{words}"

@@ -1,0 +1,108 @@
+"""The name in a client description, and what the client says it is."""
+
+import re
+
+from providers.offline.wording import mention
+
+_NAME_CHARS = 48
+_NAME_WORDS = 6
+_WHAT_WORDS = 16
+_QUOTED = re.compile(r"[\"“„«]([^\"”“»\n]{2,48})[\"”“»]")
+_BREAK = re.compile(r"\s[-–—|]\s|[:：,，、;|()（）\n]|\s?[–—]\s?|[.!?。！？](?=\s|$)")
+_IS = re.compile(
+    r"^(?P<name>[^\s,].{0,46}?)\s(?:is|are|to|jest|es|son|é|são|là|je|jsou|este|sunt|adalah)\s(?P<what>(?:an?|the|your|one|un|una|uma|um|o|một|nov\w+|sebuah)?\s?.{3,120})"
+)
+_WE = re.compile(
+    r"^(?:we are|we're|i run|i own|we run|this is|meet|introducing|jesteśmy|somos|kami|chúng tôi là|jsme|suntem|我们是|พวกเราคือ|เราคือ)\s?(?P<name>[^,，.:;–—\n]{2,48})", re.IGNORECASE
+)
+_FOR = re.compile(
+    r"(?:\bad|\bads|\bspot|\bcommercial|\badvert|\bpromo|\bcampaign|\bscript)\b[^.\n]{0,30}?\bfor\s(?:(?:my|our|the|a|an|new)\s){0,3}(?P<name>[^,.:;\n]{2,60})", re.IGNORECASE
+)
+_CAPITALS = re.compile(
+    r"(?<![.!?]\s)(?:[A-ZÀ-Ž][\w'’&-]*|\d+[A-Z]\w*)(?:\s(?:&\s|and\s|of\s|the\s|de\s|la\s|del\s|y\s|e\s|i\s|a\s)?[A-ZÀ-Ž0-9][\w'’&.-]*){0,4}"
+)
+_ARTICLE = re.compile(r"^(?:an?|the|our|your|my|new)\s", re.IGNORECASE)
+_LOCAL = re.compile(r"\s(?:in|at|near|from|w|v|en|em|ở|di|în|tại)\s.{2,40}$")
+
+
+def name(client: str, *, is_kind: bool) -> tuple[str, str]:
+    """Return `(brand, rest)`: the name, empty if none is given, and the client's text without it.
+
+    `is_kind` says whether the first words are only the name of a trade ("Coffee shop, hipsters").
+    """
+    text = client.strip()
+    for finder in (_named, _quoted, _who, _equals, _asked, _head):
+        brand, rest = finder(text, is_kind)
+        if brand:
+            return brand, rest
+    return "", text
+
+
+def _fits(brand: str) -> str:
+    bare = brand.strip(" \"'“”„«».,:;!?-–—")
+    return bare if 0 < len(bare) <= _NAME_CHARS and len(bare.split()) <= _NAME_WORDS else ""
+
+
+def _named(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001 - one signature for all finders
+    hit = mention("cues/briefs", "named", text)
+    if not hit:
+        return "", ""
+    rest = text[hit.end :].lstrip(" :：=\"'“„«")
+    capital = _CAPITALS.match(rest)
+    brand = capital.group() if capital else re.split(r"[\"”“»,，.。;:!?！？\n]|\s(?:is|are|that|which|and)\s", rest)[0]
+    tail = rest[len(brand) :].lstrip(" \"'”»")
+    before = text[: hit.start].strip(" ,:")
+    return _fits(brand), f"{before}. {tail}" if before else tail
+
+
+def _quoted(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001
+    match = _QUOTED.search(text)
+    if not match or (match.start() > 0 and len(match.group(1).split()) > 4):
+        return "", ""
+    return _fits(match.group(1)), (text[: match.start()] + " " + text[match.end() :]).strip(" ,:-–—")
+
+
+def _who(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001
+    match = _WE.match(text)
+    if not match or _ARTICLE.match(match.group("name")):
+        return "", ""
+    return _fits(match.group("name")), text[match.end() :].lstrip(" ,，:.–—-")
+
+
+def _equals(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001
+    sentence = re.split(r"[\n.!?。]", text)[0]
+    match = _IS.match(sentence)
+    if not match or _ARTICLE.match(match.group("name")) or "," in match.group("name"):
+        return "", ""
+    return _fits(match.group("name")), text[match.start("what") :]
+
+
+def _asked(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001
+    match = _FOR.search(text)
+    if not match:
+        return "", ""
+    words = match.group("name")
+    capital = _CAPITALS.search(words)
+    brand = capital.group() if capital else ""
+    return _fits(brand), words.replace(brand, "").strip() + text[match.end() :]
+
+
+def _head(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
+    if is_kind:
+        return "", text
+    first = _BREAK.split(text, maxsplit=1)[0].strip()
+    rest = text[len(first) :].lstrip(" -–—|:：,，、;()（）\n.")
+    if 0 < len(first.split()) <= 4 and len(first) <= _NAME_CHARS and not _ARTICLE.match(first):
+        return _fits(_LOCAL.sub("", first)), rest
+    capital = _CAPITALS.search(first)
+    if capital and (" " in capital.group() or capital.start() > 0 or first.split()[0] == capital.group()):
+        lead = first[: capital.start()].strip()
+        return _fits(capital.group()), f"{lead} {first[capital.end() :].strip()} {rest}".strip()
+    return "", text
+
+
+def what(rest: str) -> str:
+    """Return the client's own words for what it is: the first clause of `rest`, if it is short and a noun."""
+    first = re.split(r"[\n.!?。！？;；]|(?<=\S)[,，:：|](?:\s|(?<=[，：]))|\s[–—-]\s", rest.strip())[0].strip(" )(）")
+    first = re.sub(r"^(?:is|are|that is|which is|jest|es|é|là|je|este|adalah|是|คือ|เป็น)\s?", "", first)
+    return first if 0 < len(first.split()) <= _WHAT_WORDS and len(first) <= 120 else ""

@@ -1,0 +1,80 @@
+"""Advertising copy of one language: lines with slots, from `phrasebooks/<language>.toml`."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from providers.offline.kinds import WRITTEN
+from providers.offline.wording import data
+
+TONES = ("warm", "energetic", "urgent", "funny", "luxurious", "calm", "serious", "friendly", "inspiring")
+_SLOT = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Phrasebook:
+    """The lines of one language."""
+
+    language: str
+    entries: Mapping[str, Any]
+
+    def lines(self, *path: str) -> list[str]:
+        """Return the lines at `path` ("tones", "warm", "hook"); none when the book has no such place."""
+        place: Any = self.entries
+        for step in path:
+            place = place.get(step, {}) if isinstance(place, Mapping) else {}
+        if isinstance(place, str):
+            return [place]
+        return [str(line) for line in place] if isinstance(place, list) else []
+
+    def one(self, *path: str) -> str:
+        """Return the only line at `path`, or an empty string."""
+        return next(iter(self.lines(*path)), "")
+
+    def quoted(self, words: str) -> str:
+        """Return `words` in this language's quotation marks."""
+        first, last = self.lines("grammar", "quote")
+        return f"{first}{words.strip()}{last}"
+
+    def listed(self, items: Sequence[str]) -> str:
+        """Return `items` as one enumeration: "a, b and c"."""
+        comma, last = str(self.entries["grammar"]["comma"]), str(self.entries["grammar"]["and"])
+        return last.join([comma.join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)
+
+
+@cache
+def book(language: str) -> Phrasebook:
+    """Return the phrasebook of `language`; English for a language no copy is written in."""
+    written = language if language in WRITTEN else "english"
+    return Phrasebook(written, data(f"phrasebooks/{written}"))
+
+
+def fill(line: str, slots: Mapping[str, str]) -> str | None:
+    """Return `line` with its slots filled, or None when a slot has no value.
+
+    A slot with a capital ({Offer}) begins with one.
+    """
+    names = _SLOT.findall(line)
+    values = {name: slots.get(name.lower(), "") for name in names}
+    if not all(values.values()):
+        return None
+    return _SLOT.sub(lambda match: _cased(match.group(1), values[match.group(1)]), line)
+
+
+def _cased(slot: str, value: str) -> str:
+    return value[:1].upper() + value[1:] if slot[0].isupper() else value
+
+
+def pick(seed: str, salt: str, count: int, variant: int = 0) -> int:
+    """Return an index below `count`, always the same for the same words; each variant moves on by one."""
+    digest = hashlib.blake2b(f"{salt}\x1f{seed}".encode("utf-8", "surrogatepass"), digest_size=4).digest()
+    return (int.from_bytes(digest, "big") + variant) % max(count, 1)
+
+
+def turned(options: Sequence[str], seed: str, salt: str, variant: int = 0) -> list[str]:
+    """Return `options` in an order that depends on the words alone: a rotation."""
+    start = pick(seed, salt, len(options), variant)
+    return [*options[start:], *options[:start]]

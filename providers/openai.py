@@ -1,0 +1,25 @@
+"""OpenAI through its Chat Completions (A40), or any server that speaks them: Ollama, vLLM, llama.cpp."""
+
+from typing import Any, ClassVar
+
+from providers.compatible import CompatibleModel
+
+_REASON_OR_CALL = ("gpt-5.6", "gpt-6-luna", "gpt-6-sol", "gpt-6.1-terra")
+"""Models which take tools over Chat Completions only while they do not reason.
+
+https://developers.openai.com/api/docs/models/gpt-6-luna
+"""
+
+
+class OpenAIModel(CompatibleModel):
+    """`OPENAI_API_KEY`, `OPENAI_BASE_URL`, `OPENAI_MODEL`, `OPENAI_TIMEOUT_S`, `OPENAI_MAX_RETRIES`."""
+
+    title: ClassVar[str] = "OpenAI"
+    prefix: ClassVar[str] = "OPENAI"
+    url: ClassVar[str] = "https://api.openai.com/v1"
+    default_model: ClassVar[str] = "gpt-6-luna"
+
+    @classmethod
+    def quirks(cls, model: str) -> dict[str, Any]:
+        """Switch reasoning off where it would forbid tools."""
+        return {"reasoning_effort": "none"} if model.startswith(_REASON_OR_CALL) else {}

@@ -1,0 +1,180 @@
+import subprocess
+import sys
+from collections.abc import Collection
+
+import pytest
+
+from providers import PROVIDERS, available, load
+from providers.routing import KEYS, OFFLINE, TITLES, Request, Route, route
+from state.errors import Invalid
+
+EVERYBODY = frozenset({"openai", "qwen", "kimi", OFFLINE})
+NOBODY = frozenset({OFFLINE})
+QWEN = ("thai", "indonesian", "vietnamese", "spanish", "portuguese", "polish", "czech", "romanian")
+
+
+def provider_of(request: Request, among: Collection[str] = EVERYBODY) -> str:
+    return route(request, among).provider
+
+
+@pytest.mark.parametrize("language", [*QWEN, "Thai", "POLISH", "th", "pt-BR", "Español", "ไทย", "Tiếng Việt"])
+def test_the_union_of_the_language_lists_goes_to_qwen(language):
+    """A47, A-R1, A12."""
+    assert provider_of(Request(language=language)) == "qwen"
+
+
+@pytest.mark.parametrize("language", ["chinese", "Mandarin", "cantonese", "zh", "zh-HK", "中文", "粤语"])
+def test_chinese_in_each_of_its_names_goes_to_kimi(language):
+    """A47, A-R1."""
+    assert provider_of(Request(language=language)) == "kimi"
+
+
+@pytest.mark.parametrize("language", ["english", "german", "japanese", "klingon", ""])
+def test_every_other_language_goes_to_openai(language):
+    """A-R1: the default of two of the three texts."""
+    assert provider_of(Request(language=language)) == "openai"
+
+
+@pytest.mark.parametrize("provider", ["openai", "qwen", "kimi", "offline", "QWEN", " Kimi "])
+def test_what_the_caller_names_beats_language_and_budget(provider):
+    """A-R1: an explicit provider wins."""
+    request = Request(language="thai", provider=provider, budget="premium")
+    assert provider_of(request) == provider.strip().lower()
+
+
+@pytest.mark.parametrize("extra", [{"budget": "premium"}, {"complexity": "complex"}])
+def test_the_language_rule_comes_before_premium_and_complex(extra):
+    """A-R1: the order of the third text."""
+    assert provider_of(Request(language="thai", **extra)) == "qwen"
+    assert provider_of(Request(language="chinese", **extra)) == "kimi"
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"budget": "premium"},
+        {"budget": "PREMIUM"},
+        {"complexity": "complex"},
+        {"complexity": " Complex "},
+        {"budget": "low", "complexity": "complex"},
+        {"budget": "premium", "complexity": "simple"},
+    ],
+)
+def test_premium_and_complex_work_goes_to_openai(extra):
+    """A-R1."""
+    assert provider_of(Request(language="english", **extra)) == "openai"
+
+
+@pytest.mark.parametrize("extra", [{"budget": "low"}, {"complexity": "simple"}, {"budget": "cost-effective"}])
+def test_qwen_answers_only_when_the_caller_spoke_of_budget_or_complexity(extra):
+    """A-R1."""
+    assert provider_of(Request(language="english", **extra)) == "qwen"
+    assert provider_of(Request(language="english")) == "openai"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "among", "answers"),
+    [
+        ("qwen", {"openai", "kimi"}, "openai"),
+        ("qwen", {"kimi"}, "kimi"),
+        ("kimi", {"qwen", "kimi"}, "kimi"),
+        ("kimi", {"qwen"}, "qwen"),
+        ("openai", {"qwen", "kimi"}, "qwen"),
+        ("openai", set(), "offline"),
+        ("kimi", set(), "offline"),
+    ],
+)
+def test_the_next_that_has_a_key_stands_in_for_one_that_has_none(wanted, among, answers):
+    """A-R1: in the order OpenAI, Qwen, Kimi, else offline; also for a provider the caller named."""
+    assert provider_of(Request(provider=wanted), {*among, OFFLINE}) == answers
+
+
+def test_a_stand_in_is_announced_with_what_is_missing():
+    assert route(Request(language="thai"), {"openai", OFFLINE}).reason == (
+        "thai is written by Qwen, but Qwen is not available (it needs DASHSCOPE_API_KEY), so OpenAI answers"
+    )
+
+
+def test_without_any_key_the_offline_model_answers_and_says_what_to_set():
+    """X11, A-R1."""
+    answer = route(Request(language="english"), NOBODY)
+    assert answer.provider == "offline"
+    assert answer.reason == (
+        "no key for OpenAI, Qwen or Kimi is set (OPENAI_API_KEY, DASHSCOPE_API_KEY, MOONSHOT_API_KEY), "
+        "so the offline model answers"
+    )
+
+
+def test_every_rule_says_why_in_words_of_its_own():
+    """A-R1: always return the provider and the reason."""
+    rules = [
+        Request(),
+        Request(language="thai"),
+        Request(language="chinese"),
+        Request(provider="kimi"),
+        Request(provider="offline"),
+        Request(budget="premium"),
+        Request(complexity="complex"),
+        Request(budget="low"),
+    ]
+    assert len({route(rule, EVERYBODY).reason for rule in rules}) == len(rules)
+
+
+def test_an_unknown_provider_is_refused_with_the_names_of_the_known_ones():
+    with pytest.raises(Invalid) as refused:
+        route(Request(provider="gemini"), EVERYBODY)
+    assert "'gemini'" in refused.value.message
+    assert all(name in refused.value.remedy for name in (*TITLES, OFFLINE))
+
+
+def test_a_model_the_caller_names_is_kept_and_dropped_when_another_stands_in():
+    request = Request(provider="OpenAI/gpt-6.1-terra")
+    assert route(request, EVERYBODY).spec == "openai/gpt-6.1-terra"
+    assert route(request, {"qwen", OFFLINE}).spec == "qwen"
+    assert Route("openai", "because").spec == "openai"
+
+
+def test_a_provider_is_available_once_its_key_is_set_and_offline_always():
+    assert available({}) == {"offline"}
+    assert available({"OPENAI_API_KEY": "  "}) == {"offline"}
+    assert available({"OPENAI_API_KEY": "sk-x"}) == {"offline", "openai"}
+
+
+def test_a_provider_that_is_not_registered_is_never_available():
+    keys = dict.fromkeys(KEYS.values(), "sk-x")
+    assert available(keys) <= set(PROVIDERS)
+
+
+def test_the_keys_that_routing_names_are_the_ones_providers_read():
+    for name, provider in PROVIDERS.items():
+        assert provider.key == KEYS.get(name, "")
+
+
+@pytest.mark.parametrize("spec", ["gemini", "", "gemini/pro", "open ai"])
+def test_loading_an_unknown_provider_is_refused_with_the_known_names(spec):
+    with pytest.raises(Invalid, match="no provider") as refused:
+        load(spec, environ={})
+    assert "openai" in refused.value.remedy
+    assert "offline" in refused.value.remedy
+
+
+def test_the_offline_provider_has_one_model():
+    with pytest.raises(Invalid, match="has no model 'large'"):
+        load("offline/large", environ={})
+
+
+def test_importing_providers_imports_no_vendor():
+    """HOUSE §3: vendors are imported on first use, so the server starts fast."""
+    script = (
+        "import sys, providers, providers.routing\n"
+        "from providers.routing import Request, route\n"
+        "route(Request(language='thai'), providers.available({}))\n"
+        "print(sorted({'langchain_openai', 'openai', 'providers.openai'} & set(sys.modules)))\n"
+        "try: providers.load('openai', environ={})\n"
+        "except Exception: pass\n"
+        "print('langchain_openai' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split("\n")[:2] == ["[]", "True"]

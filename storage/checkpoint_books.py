@@ -1,0 +1,79 @@
+"""What every operation of a saver goes by: how values are written, what keys are called, what is known."""
+
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from storage import checkpoint_register as register
+from storage.checkpoint_records import Codec, name
+from storage.keys import CheckpointKeys, CheckpointRegister, checkpoint_register, checkpoints
+from storage.message_log import LogCache, ThreadLog
+from storage.round_trips import Call
+
+_REGISTER_MARGIN: Final = 1.25
+"""How much longer than a thread its entry in the register lives; it is renewed at half the surplus."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a saver's keys are called and how long they live."""
+
+    prefix: str
+    ttl_ms: int = 0
+    """How long a thread lives after it was last written; 0 is for ever."""
+    refresh_on_read: bool = False
+    """Whether reading counts as writing for that."""
+    clustered: bool = False
+    """Whether two threads may be on different nodes."""
+
+    def keys(self, thread: str) -> CheckpointKeys:
+        """The keys of the thread."""
+        return checkpoints(thread, self.prefix)
+
+    @property
+    def register(self) -> CheckpointRegister:
+        """The keys of the register."""
+        return checkpoint_register(self.prefix)
+
+    @property
+    def read_ttl_ms(self) -> int:
+        """How long reading keeps a thread alive; 0 is no change."""
+        return self.ttl_ms if self.refresh_on_read else 0
+
+    @property
+    def entry_ttl_ms(self) -> int:
+        """How long an entry in the register lives; 0 is for ever."""
+        return int(self.ttl_ms * _REGISTER_MARGIN)
+
+    @property
+    def entry_holds_s(self) -> float:
+        """How long after an entry there is no need to renew it."""
+        return self.ttl_ms * (_REGISTER_MARGIN - 1) / 2000 if self.ttl_ms else float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """A saver without a connection."""
+
+    codec: Codec
+    rules: Rules
+    logs: LogCache
+
+    def entry(self, thread: str, log: ThreadLog, run: str | None = None) -> list[Call]:
+        """The call that makes the thread, and the run if any, findable; none if it was made and holds."""
+        entered, until = log.entered or (None, 0.0)
+        if entered is not None and run in {entered, None} and time.monotonic() < until:
+            return []
+        rules = self.rules
+        return [register.enter(rules.register, name(thread), rules.entry_ttl_ms, name(run or entered or ""))]
+
+    def note_entry(self, log: ThreadLog, run: str | None = None) -> None:
+        """Remember that the call of `entry` was made."""
+        entered = log.entered[0] if log.entered else ""
+        log.entered = (entered if run is None else run, time.monotonic() + self.rules.entry_holds_s)
+
+
+def fresh_generation() -> bytes:
+    """A name no generation of any log has had."""
+    return secrets.token_bytes(9)

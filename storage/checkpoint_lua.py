@@ -1,0 +1,46 @@
+"""What several of the saver's scripts share, and the shape of their keys.
+
+Every script of a thread gets its five keys in the order of `storage.keys.CheckpointKeys`.
+"""
+
+from typing import Final
+
+THREAD: Final = r"""
+local ids, records, values, log, writes = unpack(KEYS, 1, 5)
+-- No name begins like this: names escape U+0001.
+local GENERATION = '\1g'
+
+-- Let the thread live ttl_ms from now, or for ever; all of it or none, whoever wrote before.
+local function touch(ttl_ms)
+  if ttl_ms > 0 then
+    for key = 1, 5 do redis.call('PEXPIRE', KEYS[key], ttl_ms) end
+  elseif redis.call('PTTL', records) >= 0 then
+    for key = 1, 5 do redis.call('PERSIST', KEYS[key]) end
+  end
+end
+
+-- A command takes only so many arguments at once.
+local function push(items, first, last)
+  for at = first, last, 1000 do
+    redis.call('RPUSH', log, unpack(items, at, math.min(at + 999, last)))
+  end
+end
+"""
+
+HEADERS: Final = r"""
+-- The names in a record's header: parent, run, how many unsaved channels, those, then channels with versions.
+local function header(record)
+  local colon = string.find(record, ':', 1, true)
+  local last = colon + tonumber(string.sub(record, 1, colon - 1))
+  local names = {}
+  for name in string.gmatch(string.sub(record, colon + 1, last), '([^%z]*)%z') do names[#names + 1] = name end
+  return names
+end
+
+local function first_channel(names) return 4 + tonumber(names[3]) end
+
+-- A field is a namespace, NUL, and a checkpoint's id.
+local function namespace(field) return string.sub(field, 1, string.find(field, '\0', 1, true)) end
+
+local function pending(field) return '[' .. field .. '\0', '[' .. field .. '\0\255' end
+"""

@@ -1,0 +1,228 @@
+"""Reading checkpoints, each with its values, its pending writes and the log elements the reader lacks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from storage.checkpoint_lua import HEADERS, THREAD
+from storage.keys import CheckpointKeys
+from storage.piece_table import Piece, written
+from storage.round_trips import Call
+from storage.scripts import Script
+
+_PIECES: Final = r"""
+local function each_piece(text, visit)
+  for first, count in string.gmatch(text, '(%d+):(%d+)') do
+    visit(tonumber(first), tonumber(first) + tonumber(count))
+  end
+end
+"""
+
+_GAPS: Final = r"""
+-- The parts of the wanted spans that are in no known span. A span is {first, one past its last}; the known
+-- ones are sorted.
+local function gaps(wanted, known)
+  table.sort(wanted, function(one, other) return one[1] < other[1] end)
+  local found, at, done = {}, 1, 0
+  for _, span in ipairs(wanted) do
+    local first = math.max(span[1], done)
+    while first < span[2] do
+      while known[at] and known[at][2] <= first do at = at + 1 end
+      local from = known[at] and known[at][1] or span[2]
+      if from > first then found[#found + 1] = {first, math.min(from, span[2])} end
+      first = from > first and math.min(from, span[2]) or known[at][2]
+    end
+    done = math.max(done, span[2])
+  end
+  return found
+end
+"""
+
+_VALUES: Final = r"""
+-- Every value that the records name, once, as field and value in turn.
+local function values_of(rows)
+  local wanted, seen, found = {}, {}, {}
+  for _, row in ipairs(rows) do
+    local names, stem = header(row[2]), namespace(row[1])
+    for at = first_channel(names), #names, 2 do
+      local field = stem .. names[at] .. '\0' .. names[at + 1]
+      if not seen[field] then seen[field] = true; wanted[#wanted + 1] = field end
+    end
+  end
+  for at = 1, #wanted, 500 do
+    local batch = redis.call('HMGET', values, unpack(wanted, at, math.min(at + 499, #wanted)))
+    for offset, value in ipairs(batch) do
+      if value then found[#found + 1] = wanted[at + offset - 1]; found[#found + 1] = value end
+    end
+  end
+  return found
+end
+"""
+
+_ANSWER: Final = r"""
+local function elements_for(found, known_text)
+  local wanted, known, elements = {}, {}, {}
+  for at = 2, #found, 2 do
+    if string.sub(found[at], 1, 1) == 'L' then
+      each_piece(found[at], function(first, past) wanted[#wanted + 1] = {first, past} end)
+    end
+  end
+  each_piece(known_text, function(first, past) known[#known + 1] = {first, past} end)
+  for _, span in ipairs(gaps(wanted, known)) do
+    elements[#elements + 1] = span[1]
+    elements[#elements + 1] = redis.call('LRANGE', log, span[1], span[2] - 1)
+  end
+  return elements
+end
+
+local function answer(fields, generation, known_text, ttl_ms)
+  local stored, rows = redis.call('HGET', records, GENERATION) or '', {}
+  for _, field in ipairs(fields) do
+    local record = redis.call('HGET', records, field)
+    if record then rows[#rows + 1] = {field, record, redis.call('ZRANGEBYLEX', writes, pending(field))} end
+  end
+  local found = values_of(rows)
+  if stored ~= generation then known_text = '' end
+  if ttl_ms > 0 and #rows > 0 then touch(ttl_ms) end
+  return {stored, rows, found, elements_for(found, known_text)}
+end
+"""
+
+_READ: Final = THREAD + HEADERS + _PIECES + _GAPS + _VALUES + _ANSWER
+
+_LATEST: Final = Script(
+    _READ
+    + r"""
+local name = ARGV[4]
+local newest = redis.call('ZREVRANGEBYLEX', ids, '(' .. name .. '\1', '[' .. name .. '\0', 'LIMIT', 0, 1)
+return answer(newest, ARGV[1], ARGV[2], tonumber(ARGV[3]))
+"""
+)
+
+_GIVEN: Final = Script(_READ + "return answer({unpack(ARGV, 4)}, ARGV[1], ARGV[2], tonumber(ARGV[3]))")
+
+_PAGE: Final = Script(
+    _READ
+    + r"""
+local name, before, limit = ARGV[4], ARGV[5], ARGV[6]
+local past = before ~= '' and '(' .. name .. '\0' .. before or '(' .. name .. '\1'
+local page = redis.call('ZREVRANGEBYLEX', ids, past, '[' .. name .. '\0', 'LIMIT', 0, limit)
+return answer(page, ARGV[1], ARGV[2], tonumber(ARGV[3]))
+"""
+)
+
+_FIELDS: Final = Script(THREAD + "return redis.call('ZRANGE', ids, 0, -1)")
+
+_HISTORY: Final = Script(
+    THREAD
+    + HEADERS
+    + _PIECES
+    + r"""
+local function elements_of(pieces)
+  local elements = {}
+  each_piece(pieces, function(first, past)
+    local span = redis.call('LRANGE', log, first, past - 1)
+    for _, element in ipairs(span) do elements[#elements + 1] = element end
+  end)
+  return elements
+end
+
+local needed, left = {}, #ARGV - 2
+for at = 3, #ARGV do needed[ARGV[at]] = true end
+
+local function writes_at(field)
+  local found = {}
+  for _, member in ipairs(redis.call('ZRANGEBYLEX', writes, pending(field))) do
+    local write = string.sub(member, #field + 2)
+    if needed[string.match(write, '^[^%z]*%z[^%z]*%z[^%z]*%z([^%z]*)%z')] then found[#found + 1] = write end
+  end
+  return found
+end
+
+-- Values the checkpoint itself has; no ancestor need be asked about those channels.
+local function seeds_at(field, names)
+  local found = {}
+  for at = first_channel(names), #names, 2 do
+    local channel = names[at]
+    local value = needed[channel]
+      and redis.call('HGET', values, namespace(field) .. channel .. '\0' .. names[at + 1])
+    if value then
+      needed[channel] = nil
+      left = left - 1
+      local elements = string.sub(value, 1, 1) == 'L' and elements_of(value) or {}
+      found[#found + 1] = {channel, value, elements}
+    end
+  end
+  return found
+end
+
+local name, id = ARGV[1], ARGV[2]
+if id == '' then
+  local newest = redis.call('ZREVRANGEBYLEX', ids, '(' .. name .. '\1', '[' .. name .. '\0', 'LIMIT', 0, 1)[1]
+  if not newest then return {} end
+  id = string.sub(newest, #name + 2)
+end
+local target = redis.call('HGET', records, name .. '\0' .. id)
+id = target and header(target)[1] or ''
+local steps = {}
+while id ~= '' and left > 0 do
+  local field = name .. '\0' .. id
+  local record = redis.call('HGET', records, field)
+  if not record then break end
+  local names = header(record)
+  local found = writes_at(field)
+  steps[#steps + 1] = {found, seeds_at(field, names)}
+  id = names[1]
+end
+return steps
+"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """What the reader has, and how long its reading keeps the thread alive."""
+
+    keys: CheckpointKeys
+    generation: bytes
+    known: Sequence[Piece]
+    """The log elements it has, as sorted spans of that generation."""
+    ttl_ms: int
+    """0 leaves the expiry as it is."""
+
+
+def latest(reader: Reader, namespace: bytes) -> Call:
+    """The newest checkpoint of a namespace. Replies with generation, rows, values, log elements.
+
+    Rows are field, record and writes; values are field and value in turn; elements are a first position and
+    the elements from there in turn.
+    """
+    return _read(_LATEST, reader, namespace)
+
+
+def given(reader: Reader, fields: Sequence[bytes]) -> Call:
+    """The checkpoints of those fields, in that order; the reply is that of `latest`."""
+    return _read(_GIVEN, reader, *fields)
+
+
+def page(reader: Reader, namespace: bytes, before: bytes, limit: int) -> Call:
+    """At most `limit` checkpoints of a namespace, older than `before` if not empty, newest first."""
+    return _read(_PAGE, reader, namespace, before, limit)
+
+
+def fields(keys: CheckpointKeys) -> Call:
+    """The fields of all checkpoints of the thread."""
+    return Call(_FIELDS, keys, ())
+
+
+def history(keys: CheckpointKeys, namespace: bytes, checkpoint: bytes, channels: Sequence[bytes]) -> Call:
+    """From the parent of a checkpoint (the newest if empty) up, until each channel has a stored value.
+
+    Replies with a step for each ancestor: its writes to those channels, and channel, value and elements of
+    each stored value.
+    """
+    return Call(_HISTORY, keys, (namespace, checkpoint, *channels))
+
+
+def _read(script: Script, reader: Reader, *args: bytes | int) -> Call:
+    return Call(script, reader.keys, (reader.generation, written(reader.known), reader.ttl_ms, *args))

@@ -1,0 +1,153 @@
+"""How checkpoints, values and pending writes are written down.
+
+Names (namespaces, ids, channels, task paths) are UTF-8 with NUL and U+0001 escaped, so that NUL can separate
+them and their order as bytes is their order as text. A record is a header that scripts can read and a body
+that only the serialiser can.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint, CheckpointMetadata, PendingWrite
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+Version = int | float | str
+
+NUL: Final = b"\0"
+LIST: Final = b"L"
+"""What the stored value of a list in pieces begins with; any other value begins with its serialiser's tag."""
+
+_TAGS: Final = {"msgpack": b"m", "null": b"n", "bytes": b"b", "bytearray": b"a", "pickle": b"p", "json": b"j"}
+_KINDS: Final = {tag[0]: kind for kind, tag in _TAGS.items()}
+_OTHER: Final = b"x"
+_APART: Final = frozenset({"channel_values", "channel_versions", "id"})
+_FIRST_INDEX: Final = 10
+"""Added to the index of a write, so that the special ones, which are negative, sort before the others."""
+
+
+class Record(NamedTuple):
+    """One stored checkpoint without its values."""
+
+    parent: str
+    versions: dict[str, Version]
+    rest: dict[str, Any]
+    metadata: CheckpointMetadata
+
+
+def name(text: str) -> bytes:
+    """`text` as part of a field."""
+    data = text.encode()
+    if b"\0" in data or b"\1" in data:
+        return data.replace(b"\1", b"\1\2").replace(b"\0", b"\1\1")
+    return data
+
+
+def text(data: bytes) -> str:
+    """What `name` was given."""
+    if b"\1" in data:
+        data = data.replace(b"\1\1", b"\0").replace(b"\1\2", b"\1")
+    return data.decode()
+
+
+def joined(*names: str) -> bytes:
+    """Names as one field, NUL between them."""
+    return NUL.join(map(name, names))
+
+
+def value_field(namespace: str, channel: str, version: Version) -> bytes:
+    """Where one version of a channel's value is kept."""
+    return b"\0".join((name(namespace), name(channel), written_version(version)))
+
+
+def written_version(version: Version) -> bytes:
+    """A channel version as text that keeps its type."""
+    if isinstance(version, str):
+        return b"s" + name(version)
+    return b"%d" % version if isinstance(version, int) else b"f" + repr(version).encode()
+
+
+def read_version(data: bytes) -> Version:
+    """What `written_version` was given."""
+    if data[:1] == b"s":
+        return text(data[1:])
+    return float(data[1:]) if data[:1] == b"f" else int(data)
+
+
+class Codec:
+    """Values, records and writes in bytes, by LangGraph's serialiser."""
+
+    def __init__(self, serde: SerializerProtocol) -> None:
+        self._serde = serde
+
+    def dump(self, value: object) -> bytes:
+        """`value` as its serialiser's tag and payload."""
+        kind, payload = self._serde.dumps_typed(value)
+        tag = _TAGS.get(kind)
+        return tag + payload if tag else _OTHER + kind.encode() + NUL + payload
+
+    def load(self, data: bytes) -> Any:
+        """What `dump` was given, as far as the serialiser keeps it."""
+        if data[:1] == _OTHER:
+            kind, _, payload = data[1:].partition(NUL)
+            return self._serde.loads_typed((kind.decode(), payload))
+        return self._serde.loads_typed((_KINDS[data[0]], data[1:]))
+
+    def record(self, parent: str, checkpoint: Checkpoint, metadata: CheckpointMetadata) -> bytes:
+        """A checkpoint without its values: `<length>:<header><body>`.
+
+        The header is NUL-terminated names: parent, run, how many channels have no stored value but writes
+        since an ancestor's, those channels, then channel and version in turn.
+        """
+        unsaved = metadata.get("counters_since_delta_snapshot") or {}
+        parts = [
+            name(parent),
+            name(str(metadata.get("run_id") or "")),
+            b"%d" % len(unsaved),
+            *map(name, unsaved),
+        ]
+        for channel, version in checkpoint["channel_versions"].items():
+            parts += (name(channel), written_version(version))
+        header = NUL.join((*parts, b""))
+        rest = {key: item for key, item in checkpoint.items() if key not in _APART}
+        return b"%d:" % len(header) + header + self.dump([rest, metadata])
+
+    def read_record(self, data: bytes) -> Record:
+        """What `record` was given."""
+        length, _, _ = data.partition(b":")
+        start = len(length) + 1
+        body = start + int(length)
+        parts = data[start : body - 1].split(NUL)
+        first = 3 + int(parts[2])
+        versions = {
+            text(channel): read_version(version)
+            for channel, version in zip(parts[first::2], parts[first + 1 :: 2], strict=True)
+        }
+        rest, metadata = self.load(data[body:])
+        return Record(text(parts[0]), versions, rest, cast("CheckpointMetadata", metadata))
+
+    def writes(
+        self, place: bytes, task: tuple[str, str], writes: Iterable[tuple[str, Any]]
+    ) -> list[tuple[bytes, bool, bytes]]:
+        """Each write of the task `(path, id)`: its key, whether it replaces what is there, and the rest."""
+        stem = place + NUL + joined(*task) + NUL
+        drafted = []
+        for position, (channel, value) in enumerate(writes):
+            index = WRITES_IDX_MAP.get(channel, position)
+            key = stem + b"%06d" % (index + _FIRST_INDEX) + NUL
+            drafted.append((key, index < 0, name(channel) + NUL + self.dump(value)))
+        return drafted
+
+    def read_writes(self, place: bytes, members: Sequence[bytes]) -> list[PendingWrite]:
+        """Pending writes of the checkpoint at `place`, in the order given."""
+        return [self.read_write(member[len(place) + 1 :]) for member in members]
+
+    def read_write(self, member: bytes) -> PendingWrite:
+        """One write without the place it is pending at."""
+        _path, task, _index, channel, value = member.split(NUL, 4)
+        return text(task), text(channel), self.load(value)
+
+
+def matches(metadata: CheckpointMetadata, wanted: Mapping[str, Any] | None) -> bool:
+    """Whether the metadata has every wanted value."""
+    known = cast("Mapping[str, Any]", metadata)
+    return not wanted or all(known.get(key) == value for key, value in wanted.items())

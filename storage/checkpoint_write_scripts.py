@@ -1,0 +1,91 @@
+"""Storing a checkpoint, and storing a task's writes: the steps that happen every turn."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from storage.checkpoint_lua import THREAD
+from storage.keys import CheckpointKeys
+from storage.round_trips import Argument, Call
+from storage.scripts import Script
+
+STALE: Final = -1
+"""Where new elements landed when nothing was stored."""
+
+_PUT: Final = Script(
+    THREAD
+    + r"""
+local field, record, ttl_ms, known, fresh, plain, lists = unpack(ARGV, 1, 7)
+local stored = redis.call('HGET', records, GENERATION) or ''
+-- The caller counts on elements, or on an entry in the register, of a thread that is gone or was rewritten.
+if known ~= '' and known ~= stored then return {stored, -1} end
+if stored == '' then
+  stored = fresh
+  redis.call('HSET', records, GENERATION, fresh)
+end
+local at = 8
+for _ = 1, plain do
+  redis.call('HSET', values, ARGV[at], ARGV[at + 1])
+  at = at + 2
+end
+local first = at + 2 * lists
+local start = redis.call('LLEN', log)
+push(ARGV, first, #ARGV)
+local function landed(offset) return string.format('%.0f', start + offset) end
+for table_at = at, first - 2, 2 do
+  local pieces = string.gsub(ARGV[table_at + 1], '@(%d+)', landed)
+  redis.call('HSET', values, ARGV[table_at], pieces)
+end
+redis.call('HSET', records, field, record)
+redis.call('ZADD', ids, 0, field)
+touch(tonumber(ttl_ms))
+return {stored, start}
+"""
+)
+
+_PUT_WRITES: Final = Script(
+    THREAD
+    + r"""
+for at = 2, #ARGV, 3 do
+  local key, replaces, rest = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  local there = redis.call('ZRANGEBYLEX', writes, '[' .. key, '[' .. key .. '\255', 'LIMIT', 0, 1)[1]
+  if there and replaces == '1' then redis.call('ZREM', writes, there) end
+  if not there or replaces == '1' then redis.call('ZADD', writes, 0, key .. rest) end
+end
+touch(tonumber(ARGV[1]))
+return 1
+"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A checkpoint as it will be stored."""
+
+    field: bytes
+    record: bytes
+    plain: Sequence[tuple[bytes, bytes]]
+    """Values by field, each whole."""
+    lists: Sequence[tuple[bytes, bytes]]
+    """Lists by field, each as pieces; `@` counts within `elements`."""
+    elements: Sequence[bytes]
+    """What the lists add to the log."""
+
+
+def put(keys: CheckpointKeys, stored: Stored, ttl_ms: int, known: bytes, fresh: bytes) -> Call:
+    """Store a checkpoint whole. Replies with the log's generation and where the new elements landed.
+
+    `known` is the generation the pieces count on, empty if on none. If it is no longer the thread's, nothing
+    is stored and the second reply is `STALE`. A thread that is new gets the generation `fresh`.
+    """
+    flat = [part for pair in (*stored.plain, *stored.lists) for part in pair]
+    head = (stored.field, stored.record, ttl_ms, known, fresh, len(stored.plain), len(stored.lists))
+    return Call(_PUT, keys, (*head, *flat, *stored.elements), durable=True)
+
+
+def put_writes(keys: CheckpointKeys, writes: Iterable[tuple[bytes, bool, bytes]], ttl_ms: int) -> Call:
+    """Store a task's writes: each one once, unless it is of the kind that replaces the one before."""
+    flat: list[Argument] = [ttl_ms]
+    for key, replaces, rest in writes:
+        flat += (key, int(replaces), rest)
+    return Call(_PUT_WRITES, keys, flat, durable=True)

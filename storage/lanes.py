@@ -1,0 +1,141 @@
+"""How round trips reach one server: the calls of one moment leave together, over few connections.
+
+A lane is a connection that carries one batch at a time. Calls made while all lanes are under way wait and
+leave as the next batch, so any number of callers share the lanes and there is no pool to run out.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from storage.client import PATIENCE_S, Bounds
+from storage.round_trips import Argument, Call
+
+LANES: Final = 2
+"""Connections per event loop: one may be busy with a long history while the other serves the rest."""
+
+FSYNC_MS: Final = 10_000
+"""How long a reply may be held back until its effect is on disk."""
+
+
+class _Trip:
+    """The calls of one round trip, and where their replies are awaited."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self.calls = calls
+        self.replies: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+
+    def end(self, replies: list[Any]) -> None:
+        """Hand the replies over, or the first of them that is an error, to whoever still waits."""
+        if self.replies.done():
+            return
+        failed = next((reply for reply in replies if isinstance(reply, Exception)), None)
+        if failed:
+            self.replies.set_exception(failed)
+        else:
+            self.replies.set_result(replies)
+
+
+class Lanes:
+    """The lanes of one event loop to one server."""
+
+    def __init__(
+        self, connection: Callable[[], AbstractConnection], bounds: Bounds, *, wait_aof: bool
+    ) -> None:
+        self._connection = connection
+        self._bounds = bounds
+        self._wait_aof = wait_aof
+        self._queue: list[_Trip] = []
+        self._idle: list[AbstractConnection] = []
+        self._busy: set[asyncio.Task[None]] = set()
+        self._starting = False
+
+    async def trip(self, calls: Sequence[Call]) -> list[Any]:
+        """The replies to the calls, which run in this order. Raises the first that is an error."""
+        trip = _Trip(calls)
+        self._queue.append(trip)
+        if not self._starting and len(self._busy) < LANES:
+            self._start()
+        return await self._bounds.run(lambda: trip.replies)
+
+    async def aclose(self) -> None:
+        """Let what is under way end, and close the connections."""
+        await asyncio.gather(*self._busy)
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            await connection.disconnect()
+
+    def _start(self) -> None:
+        connection = self._idle.pop() if self._idle else self._connection()
+        # The task begins after whatever else is ready now, so the calls of this moment share its first batch.
+        self._starting = True
+        lane = asyncio.get_running_loop().create_task(self._run(connection))
+        self._busy.add(lane)
+        lane.add_done_callback(self._busy.discard)
+
+    async def _run(self, connection: AbstractConnection) -> None:
+        self._starting = False
+        try:
+            while self._queue:
+                batch, self._queue = self._queue, []
+                await self._carry(connection, batch)
+        finally:
+            self._idle.append(connection)
+
+    async def _carry(self, connection: AbstractConnection, batch: Sequence[_Trip]) -> None:
+        calls = [call for trip in batch for call in trip.calls]
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                replies = await connection.retry.call_with_retry(
+                    lambda: self._exchange(connection, calls), lambda _: connection.disconnect()
+                )
+        except asyncio.CancelledError:
+            for trip in batch:
+                trip.replies.cancel()
+            raise
+        except (RedisError, OSError) as error:
+            await connection.disconnect()
+            replies = [error] * len(calls)
+        for trip in batch:
+            trip.end(replies[: len(trip.calls)])
+            replies = replies[len(trip.calls) :]
+
+    async def _exchange(self, connection: AbstractConnection, calls: Sequence[Call]) -> list[Any]:
+        commands = [call.by_name() for call in calls]
+        replies = await self._send(connection, calls, commands)
+        unknown = next((at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)), None)
+        if unknown is not None:
+            # From there on again, so that the order holds; a script that did run is safe to run twice.
+            commands = [call.in_full() for call in calls[unknown:]]
+            replies[unknown:] = await self._send(connection, calls[unknown:], commands)
+        return replies
+
+    async def _send(
+        self, connection: AbstractConnection, calls: Sequence[Call], commands: list[tuple[Argument, ...]]
+    ) -> list[Any]:
+        if not (self._wait_aof and any(call.durable for call in calls)):
+            return await _pipelined(connection, commands)
+        *replies, synced = await _pipelined(connection, [*commands, ("WAITAOF", 1, 0, FSYNC_MS)])
+        if isinstance(synced, list) and synced[0] < 1:
+            synced = RedisTimeoutError(f"nothing reached the disk within {FSYNC_MS} ms")
+        if isinstance(synced, Exception):
+            return [synced if call.durable else reply for call, reply in zip(calls, replies, strict=True)]
+        return replies
+
+
+async def _pipelined(connection: AbstractConnection, commands: list[tuple[Argument, ...]]) -> list[Any]:
+    """A reply for each command; an error of the command itself takes its place."""
+    if not connection.is_connected:
+        await connection.connect()  # type: ignore[no-untyped-call]  # redis-py's
+    await connection.send_packed_command(connection.pack_commands(commands))
+    replies: list[Any] = []
+    for _ in commands:
+        try:
+            replies.append(await connection.read_response())
+        except ResponseError as error:
+            replies.append(error)
+    return replies

@@ -1,0 +1,148 @@
+"""What this process knows of threads' logs, so that it neither sends nor fetches an element twice.
+
+Within a generation the log only grows, so whatever is known of it stays true; a thread that was pruned,
+copied over or deleted and begun anew has another generation. Nothing here is ever answered without asking the
+server, which says in every reply what the generation is.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+from threading import Lock
+from typing import Any, Final
+
+from storage.piece_table import Piece, covering
+from storage.shadows import Shadow, shadow
+
+Load = Callable[[bytes], Any]
+
+UNKNOWN: Final = b""
+"""The generation of a thread nothing is known of."""
+
+CACHED_BYTES: Final = 64 * 1024 * 1024
+"""How much serialised data the logs of a saver may hold before the least recently used thread is dropped."""
+
+
+def digest(element: bytes) -> bytes:
+    """What stands for an element when it is looked for among those known."""
+    return blake2b(element, digest_size=16).digest()
+
+
+class Remembered:
+    """A list as it was last stored or given out: what a longer one is recognised by."""
+
+    __slots__ = ("_by_id", "positions", "shadows")
+
+    def __init__(self, positions: Sequence[int], shadows: Sequence[Shadow | None]) -> None:
+        self.positions = positions
+        self.shadows = shadows
+        self._by_id: dict[str, int] | None = None
+
+    def prefix(self, values: Sequence[object]) -> int:
+        """How many of the first values are still what they were."""
+        count = 0
+        for live, known in zip(values, self.shadows, strict=False):
+            if known is None or not known.matches(live):
+                break
+            count += 1
+        return count
+
+    def find(self, live: object) -> tuple[int, Shadow] | None:
+        """The position and shadow of a message that is still what it was, elsewhere in the list."""
+        if self._by_id is None:
+            ids = ((known.id, at) for at, known in enumerate(self.shadows) if known is not None)
+            self._by_id = {identity: at for identity, at in ids if identity is not None}
+        at = self._by_id.get(getattr(live, "id", None) or "")
+        known = self.shadows[at] if at is not None else None
+        if at is None or known is None or not known.matches(live):
+            return None
+        return self.positions[at], known
+
+
+class ThreadLog:
+    """What is known of one generation of one thread's log."""
+
+    def __init__(self, generation: bytes) -> None:
+        self.generation = generation
+        self.known: tuple[Piece, ...] = ()
+        """The positions whose elements are here."""
+        self.lists: dict[tuple[str, str], Remembered] = {}
+        """By namespace and channel."""
+        self.entered: tuple[str, float] | None = None
+        """The run this process last entered in the register, and until when that holds."""
+        self.weight = 0
+        """Bytes of serialised elements that were put here."""
+        self._data: dict[int, bytes] = {}
+        self._shadows: dict[int, Shadow | None] = {}
+        self._positions: dict[bytes, int] = {}
+
+    def add(self, start: int, elements: Sequence[bytes]) -> None:
+        """Take in the elements that stand in the log from `start` on."""
+        for position, element in enumerate(elements, start):
+            self._data.setdefault(position, element)
+            self._positions.setdefault(digest(element), position)
+        self.weight += sum(map(len, elements))
+        self.known = covering(self.known, (start, len(elements)))
+
+    def position(self, element: bytes) -> int | None:
+        """Where the same bytes already stand."""
+        return self._positions.get(digest(element))
+
+    def shadow(self, position: int, load: Load) -> Shadow | None:
+        """The shadow of the element at `position`, or None if its kind has none."""
+        data = self._data.get(position)
+        if position in self._shadows or data is None:
+            return self._shadows[position]
+        known = self._shadows[position] = shadow(load(data))
+        if known is not None:
+            # The shadow is all that is needed from now on; another thread may have come here first.
+            self._data.pop(position, None)
+        return known
+
+    def value(self, position: int, load: Load) -> Any:
+        """The element at `position`, as a value of the caller's own."""
+        known = self.shadow(position, load)
+        return known.copy() if known is not None else load(self._data[position])
+
+
+class LogCache:
+    """The logs of the threads used last. Safe to share between threads and event loops."""
+
+    def __init__(self, limit_bytes: int = CACHED_BYTES) -> None:
+        self._limit = limit_bytes
+        self._weight = 0
+        self._logs: OrderedDict[str, tuple[ThreadLog, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, thread: str) -> ThreadLog:
+        """What is known of the thread."""
+        with self._lock:
+            entry = self._logs.get(thread)
+        return entry[0] if entry else ThreadLog(UNKNOWN)
+
+    def adopt(self, thread: str, generation: bytes, asked_with: ThreadLog) -> ThreadLog:
+        """The log that a reply of that generation is about, remembered from now on."""
+        if generation == asked_with.generation:
+            return self._keep(thread, asked_with)
+        known = self.of(thread)
+        return self._keep(thread, known if known.generation == generation else ThreadLog(generation))
+
+    def forget(self, threads: Iterable[str]) -> None:
+        """Drop what is known of the threads."""
+        with self._lock:
+            for thread in threads:
+                self._drop(thread)
+
+    def _keep(self, thread: str, log: ThreadLog) -> ThreadLog:
+        with self._lock:
+            self._drop(thread)
+            if log.generation != UNKNOWN:
+                self._logs[thread] = (log, log.weight)
+                self._weight += log.weight
+            while self._weight > self._limit and len(self._logs) > 1:
+                self._drop(next(iter(self._logs)))
+        return log
+
+    def _drop(self, thread: str) -> None:
+        _, weight = self._logs.pop(thread, (None, 0))
+        self._weight -= weight

@@ -1,0 +1,125 @@
+"""Private copies of stored values: told apart from what a caller changed in place, and given out again.
+
+A shadow is made of values it knows through and through: text, numbers and moments, dicts, lists and tuples of
+them, and chat messages. Anything else has none, and is compared and given out by its serialised form.
+"""
+
+import datetime as dt
+import decimal
+import uuid
+from typing import Any, Final, Protocol
+
+from langchain_core.messages import BaseMessage
+
+_LEAVES: Final = frozenset({
+    str, int, float, bool, bytes, type(None),
+    dt.datetime, dt.date, dt.time, dt.timedelta, decimal.Decimal, uuid.UUID,
+})  # fmt: skip
+
+
+class Shadow(Protocol):
+    """A private copy of one value."""
+
+    @property
+    def id(self) -> str | None:
+        """The id of a message that has one."""
+
+    def matches(self, live: object) -> bool:
+        """Whether `live` is still what it was when the shadow was taken."""
+
+    def copy(self) -> Any:
+        """Another value like it, which shares nothing with it that can be changed."""
+
+
+def shadow(value: object) -> Shadow | None:
+    """The shadow of `value`, or None for a kind of value that has none."""
+    try:
+        return _MessageShadow(value) if isinstance(value, BaseMessage) else _TreeShadow(value)
+    except _Opaque:
+        return None
+
+
+class _Opaque(Exception):
+    """A value that is not known through and through."""
+
+
+class _TreeShadow:
+    """Of a leaf, or of dicts, lists and tuples of leaves."""
+
+    __slots__ = ("_kind", "_value")
+
+    def __init__(self, value: object) -> None:
+        self._kind = value.__class__
+        self._value = _twin(value)
+
+    @property
+    def id(self) -> None:
+        return None
+
+    def matches(self, live: object) -> bool:
+        return live.__class__ is self._kind and _equal(live, self._value)
+
+    def copy(self) -> Any:
+        return _twin(self._value)
+
+
+class _MessageShadow:
+    """Of a chat message; as cheap as a message can be compared and copied, for there are many."""
+
+    __slots__ = ("_extra", "_kind", "_names", "_state", "_trees")
+
+    def __init__(self, message: BaseMessage) -> None:
+        if message.__pydantic_private__:
+            raise _Opaque
+        self._kind = message.__class__
+        self._state = {name: _twin(value) for name, value in message.__dict__.items()}
+        self._trees = [name for name, value in self._state.items() if value.__class__ not in _LEAVES]
+        self._extra = _twin(message.__pydantic_extra__)
+        self._names = frozenset(message.model_fields_set)
+
+    @property
+    def id(self) -> str | None:
+        identity = self._state.get("id")
+        return identity if isinstance(identity, str) else None
+
+    def matches(self, live: object) -> bool:
+        # The texts of a message and of its shadow are mostly the same objects, which makes this nearly free.
+        return (
+            live.__class__ is self._kind
+            and _equal(live.__dict__, self._state)
+            and live.__pydantic_extra__ == self._extra
+        )
+
+    def copy(self) -> Any:
+        # What pydantic's own model_construct does, without a look at every field: half the time of copy.copy.
+        message = object.__new__(self._kind)
+        state = self._state.copy()
+        for name in self._trees:
+            state[name] = _twin(state[name])
+        assign = object.__setattr__
+        assign(message, "__dict__", state)
+        assign(message, "__pydantic_fields_set__", set(self._names))
+        assign(message, "__pydantic_extra__", _twin(self._extra))
+        assign(message, "__pydantic_private__", None)
+        return message
+
+
+def _twin(value: Any) -> Any:
+    kind = value.__class__
+    if kind in _LEAVES:
+        return value
+    if kind is dict:
+        return {name: _twin(item) for name, item in value.items()}
+    if kind is list:
+        return [_twin(item) for item in value]
+    if kind is tuple:
+        return tuple(_twin(item) for item in value)
+    raise _Opaque
+
+
+def _equal(live: Any, known: Any) -> bool:
+    try:
+        return bool(live == known)
+    except ValueError:
+        # Arrays answer == with an array, which has no truth; no shadow holds one.
+        return False

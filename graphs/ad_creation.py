@@ -95,10 +95,11 @@ def after_tools(state: AdState) -> Literal["approval", "planner"]:
 def build() -> StateGraph[AdState, Context]:
     """Return the graph's builder."""
     builder = StateGraph(AdState, context_schema=Context)
-    builder.add_node("planner", planner(SUBJECT))
-    builder.add_node("approval", approval(SUBJECT))
-    builder.add_node("tool_executor", tool_executor(SUBJECT))
-    builder.add_node("summarizer", summarizer(SUBJECT))
+    # Without the schema LangGraph would hand a shared node only the keys that its own annotation names.
+    builder.add_node("planner", planner(SUBJECT), input_schema=AdState)
+    builder.add_node("approval", approval(SUBJECT), input_schema=AdState)
+    builder.add_node("tool_executor", tool_executor(SUBJECT), input_schema=AdState)
+    builder.add_node("summarizer", summarizer(SUBJECT), input_schema=AdState)
     builder.add_edge(START, "planner")
     builder.add_conditional_edges("planner", after_planner)
     builder.add_conditional_edges("approval", after_approval)

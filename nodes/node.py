@@ -64,6 +64,7 @@ class Subject:
             )
         info = runtime.execution_info
         task = info.task_id if info else ""
+        plan = state.get("plan")
         return Scope(
             owner=str(chosen.get(OWNER) or "local"),
             thread=thread,
@@ -71,6 +72,7 @@ class Subject:
             artefact=self.artefact(state, thread),
             run=str(chosen.get(RUN) or task),
             task=task,
+            plan=plan["id"] if plan else "",
             epoch=int(chosen.get(EPOCH) or 0),
             facts=self.facts(state),
         )

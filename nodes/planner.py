@@ -13,6 +13,7 @@ from nodes.node import Node, Subject, choices
 from providers.routing import Request, Route, route
 from state import conversation
 from state.context import Context
+from state.errors import Invalid
 from state.plan import Plan, Step, fingerprint, linked
 from state.workflow import Usage, Workflow
 from storage.artefacts import Artefact
@@ -77,6 +78,8 @@ async def _history(
     if opening is not None:
         first = HumanMessage(opening, id=f"{scope.run}:opening")
         return [first], [first]
+    if not messages:
+        raise Invalid("nothing was said", remedy="give a message, or what the workflow starts from")
     dangling = dict(conversation.unanswered(messages))
     if not dangling:
         return messages, []
@@ -85,7 +88,7 @@ async def _history(
     for index, message in enumerate(messages):
         whole.append(message)
         for call in dangling.get(index, ()):
-            found = await artefact.receipts_of(scope.thread, str(call["id"]))
+            found = await artefact.receipts_of(scope.thread, f"{message.id}/{call['id']}")
             whole.append(guard.answer(str(call["id"]), call["name"], found[-1] if found else _CANCELLED))
     return whole, [RemoveMessage(id=REMOVE_ALL_MESSAGES), *whole]
 

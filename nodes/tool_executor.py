@@ -36,8 +36,8 @@ def tool_executor(subject: Subject) -> Node[Workflow]:
             report=runtime.stream_writer,
             stopping=lambda: runtime.drain_requested,
         )
-        results = await execution.run([result for result in earlier if _belongs(result, plan)])
-        kept = [result for result in earlier if not _belongs(result, plan)] + results
+        results = await execution.run([result for result in earlier if result["plan"] == plan["id"]])
+        kept = [result for result in earlier if result["plan"] != plan["id"]] + results
         if len(results) < len(plan["steps"]):
             return {"results": kept}
         made = _made(subject, results)
@@ -114,7 +114,12 @@ class Execution:
 
     def _record(self, step: Step, status: StepStatus, output: dict[str, Any], took_s: float) -> StepResult:
         result = StepResult(
-            id=step["id"], tool=step["tool"], status=status, output=output, duration_s=round(took_s, 4)
+            id=step["id"],
+            plan=self._plan["id"],
+            tool=step["tool"],
+            status=status,
+            output=output,
+            duration_s=round(took_s, 4),
         )
         self._results[step["id"]] = result
         self._tell(step, status, **_preview(result))
@@ -139,10 +144,6 @@ class Execution:
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
-
-
-def _belongs(result: StepResult, plan: Plan) -> bool:
-    return any(step["id"] == result["id"] for step in plan["steps"])
 
 
 def _blocked_output(step: Step) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from state.context import Context
 from state.errors import Broken, Busy
 from state.plan import dumped
 from storage import threads
+from storage.checkpoints import RedisSaver
 from storage.connection import Storage
 from storage.runs import Replay, Request, Run, Runs
 from storage.threads import Thread
@@ -63,7 +64,7 @@ class Worker:
         self._runs = Runs(storage, lease_s)
         self._graphs = {name: _remembering(graph, saver) for name, graph in graphs.items()}
 
-    async def do(self, job: Job, report: Report = lambda event: None) -> dict[str, Any]:
+    async def do(self, job: Job, report: Report = lambda _: None) -> dict[str, Any]:
         """Carry the job out and return its answer.
 
         A request that is the same as the thread's unfinished run takes that run up, or, where another process
@@ -137,9 +138,10 @@ class Worker:
                     return cast("Mapping[str, Any]", before.values)
                 given = None
         values: Mapping[str, Any] = {}
-        async for mode, chunk in graph.astream(
+        stream = graph.astream(
             given, config, context=job.context, stream_mode=["custom", "values"], durability="sync"
-        ):
+        )
+        async for mode, chunk in cast("AsyncIterator[tuple[str, dict[str, Any]]]", stream):
             if mode == "custom":
                 report(chunk)
             else:
@@ -152,9 +154,11 @@ async def working(
     storage: Storage, graphs: Mapping[str, Pregel[Any, Any]], *, lease_s: float
 ) -> AsyncIterator[Worker]:
     """A worker on `storage`, with the Redis saver attached to every graph."""
-    from storage.checkpoints import RedisSaver
-
-    yield Worker(storage, RedisSaver(storage.redis), graphs, lease_s=lease_s)
+    saver = RedisSaver(storage.redis)
+    try:
+        yield Worker(storage, saver, graphs, lease_s=lease_s)
+    finally:
+        await saver.aclose()
 
 
 def _remembering(graph: Pregel[Any, Any], saver: BaseCheckpointSaver[Any]) -> Pregel[Any, Any]:

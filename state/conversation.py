@@ -36,14 +36,22 @@ def calls_of(message: BaseMessage) -> list[ToolCall]:
 
 
 def unanswered(messages: Sequence[BaseMessage]) -> list[tuple[int, list[ToolCall]]]:
-    """Return, by the index of the message that made them, the tool calls nothing answers."""
-    answered = {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
-    found = []
-    for index, message in enumerate(messages):
-        open_calls = [call for call in calls_of(message) if call["id"] not in answered]
-        if open_calls:
-            found.append((index, open_calls))
-    return found
+    """Return, by the index of the message that made them, the tool calls nothing answers.
+
+    Only what follows a message before the next one of the model answers it: with some vendors call ids repeat
+    from message to message (C-R7).
+    """
+    found: list[tuple[int, list[ToolCall]]] = []
+    answered: set[str] = set()
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if isinstance(message, ToolMessage):
+            answered.add(message.tool_call_id)
+        elif isinstance(message, AIMessage):
+            if open_calls := [call for call in calls_of(message) if call["id"] not in answered]:
+                found.append((index, open_calls))
+            answered = set()
+    return found[::-1]
 
 
 def turn_starts(messages: Sequence[BaseMessage]) -> list[int]:

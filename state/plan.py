@@ -43,6 +43,8 @@ class StepResult(TypedDict):
     """What became of a step."""
 
     id: str
+    plan: str
+    """Id of its plan; call ids repeat from message to message with some vendors (C-R7)."""
     tool: str
     status: StepStatus
     output: dict[str, Any]

@@ -137,7 +137,6 @@ async def search_voices(args: SearchVoices, call: Call) -> dict[str, Any]:
 @tool(
     schema=VoiceDraft,
     display="Writing and casting the voices",
-    reads=("sfx",),
     writes=("voices",),
     subject="adId",
 )

@@ -23,6 +23,8 @@ class Scope:
     """LangGraph's task id: the same after a crash and a resume, another after a fork."""
     epoch: int
     """Counts the attempts on the thread; 0 where nobody counts them."""
+    plan: str = ""
+    """Id of the plan in hand, which tells apart calls whose ids repeat."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """What the workflow knows of the artefact: for an ad `language`, `market`, `spotSeconds`."""
 

@@ -131,7 +131,7 @@ async def _claimed(tool: Tool, artefact: Artefact, step: Step, scope: Scope) -> 
     if not tool.writes:
         return None
     return await artefact.claim(
-        step_name(scope.thread, scope.task, step["id"]),
+        step_name(scope.thread, scope.task, f"{scope.plan}/{step['id']}"),
         epoch=scope.epoch,
         owner=scope.owner,
         thread=scope.thread,

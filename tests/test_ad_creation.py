@@ -1,0 +1,460 @@
+"""The audio-ad workflow through its compiled graph, with a vendor's model at the wire."""
+
+import json
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.types import Command
+
+import storage
+from graphs import ad_creation
+from nodes.node import EPOCH, OWNER, RUN
+from state import brief
+from state.errors import Invalid
+from storage.artefacts import Artefact, NewVersion, step_name
+from storage.checkpoints import RedisSaver
+from storage.connection import connect
+from tests.chat_double import ChatDouble, Fail, Say
+from tools import voices
+
+THAI = [voice.id for voice in voices.search("thai", count=3)]
+SAY_DONE = Say("All three drafts are ready to review.")
+
+
+def call(call_id, name, **arguments):
+    return (call_id, name, json.dumps(arguments, ensure_ascii=False))
+
+
+def drafts(*texts, ad="kopi", prefix="c", music="gentle piano, warm"):
+    tracks = [{"voiceId": THAI[i % 3], "text": text} for i, text in enumerate(texts)]
+    return (
+        call(f"{prefix}1", "create_voice_draft", adId=ad, tracks=tracks),
+        call(f"{prefix}2", "create_music_draft", adId=ad, prompt=music),
+        call(f"{prefix}3", "create_sfx_draft", adId=ad, prompts=[{"description": "rain on leaves"}]),
+    )
+
+
+@pytest.fixture
+async def opened(valkey_url):
+    async with connect(valkey_url) as found:
+        storage.use(found)
+        yield found
+        storage.use(None)
+
+
+@pytest.fixture
+def model(monkeypatch):
+    with ChatDouble() as double:
+        for name, value in double.environ.items():
+            monkeypatch.setenv(name, value)
+        yield double
+
+
+@pytest.fixture
+def graph(opened):
+    return ad_creation.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
+
+
+def config(thread="kopi", **chosen):
+    return {"configurable": {"thread_id": thread, **chosen}}
+
+
+def given(thread="kopi", **more):
+    return {
+        "brief": brief.parsed(
+            {
+                "clientDescription": "Doi Chang Coffee",
+                "targetAudience": "Thai families",
+                "duration": 20,
+                **more,
+            }
+        )
+    }
+
+
+async def stream(opened, name, ad="kopi"):
+    return await Artefact(opened, "ad", ad).stream(name)
+
+
+def tool_messages(state):
+    return [(m.tool_call_id, json.loads(m.text)) for m in state["messages"] if isinstance(m, ToolMessage)]
+
+
+async def test_a_brief_becomes_three_drafts_over_several_rounds(graph, model, opened):
+    """A54, A59, A-R11: search, then drafts, then a word; the ad id is the thread's where none is given (X5)."""
+    model.script(
+        Say("A calm family morning.", [call("s1", "search_voices", language="th", count=3)]),
+        Say(calls=drafts("สวัสดีตอนเช้า", "กาแฟดอยช้าง")),
+        SAY_DONE,
+    )
+    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    assert state["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}
+    assert state["messages"][-1].text == "All three drafts are ready to review."
+    tracks = (await stream(opened, "voices")).versions[0].data["voiceTracks"]
+    assert [(track["id"], track["playAfter"], track["overlap"], track["speed"]) for track in tracks] == [
+        ("track-0", "start", 0.0, 1.0),
+        ("track-1", "track-0", 0.0, 1.0),
+    ]
+    assert (state["provider"], state["provider_reason"]) == ("openai", "the caller asked for OpenAI")
+
+
+async def test_the_brief_is_told_to_the_model_as_the_template_says(graph, model):
+    """A52, A62, X12: a system prompt with the tools and guidelines, then the template."""
+    model.script(SAY_DONE)
+    await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    system, user = model.requests[0].messages
+    assert user["content"].splitlines() == [
+        "Create an audio ad.",
+        "Client: Doi Chang Coffee",
+        "Target Audience: Thai families",
+        "Duration: 20s",
+        "Market: US",
+        "Language: thai",
+        "Additional context: None",
+    ]
+    assert "creative director" in system["content"]
+    assert all(name in system["content"] for name in ad_creation.SUBJECT.tools)
+    assert THAI[0] not in system["content"], "A23: no voice catalogue in the prompt"
+
+
+async def test_refinement_makes_versions_of_what_was_asked_for_alone(graph, model, opened):
+    """A56, A58, A32: music and effects become v2 while voices stay v1."""
+    model.script(Say(calls=drafts("หนึ่ง")), SAY_DONE)
+    await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    model.script(
+        Say(
+            calls=[
+                call("m", "create_music_draft", adId="kopi", prompt="upbeat piano, 128 BPM"),
+                call(
+                    "x",
+                    "create_sfx_draft",
+                    adId="kopi",
+                    prompts=[
+                        {"description": "whoosh", "placement": {"type": "start"}},
+                        {"description": "rain"},
+                    ],
+                ),
+            ]
+        ),
+        Say("Brighter music and a whoosh at the start."),
+    )
+    state = await graph.ainvoke(
+        {"messages": [HumanMessage("Make the music more upbeat and add a whoosh at the start")]},
+        config(),
+        context={"provider": "openai"},
+    )
+    assert state["drafts"] == {"music": "v2", "sfx": "v2"}
+    assert [made["toolCallId"] for made in state["created"]] == ["m", "x"]
+    effects = (await stream(opened, "sfx")).versions[-1].data["soundFxPrompts"]
+    assert [(effect["playAfter"], effect["duration"]) for effect in effects] == [("start", 3.0), ("end", 3.0)]
+    assert len((await stream(opened, "voices")).versions) == 1
+
+
+async def test_every_call_has_one_answer_in_call_order_even_when_calls_fail(graph, model):
+    """A25-A28, A-R5: unknown tool, wrong arguments, unknown voice, another's ad."""
+    calls = [
+        call("1", "make_coffee"),
+        call("2", "create_sfx_draft", adId="kopi", prompts=[{"description": "x", "duration": 0}]),
+        call("3", "create_music_draft", adId="someone-elses", prompt="x"),
+        call("4", "create_voice_draft", adId="kopi", tracks=[{"voiceId": "nobody", "text": "hi"}]),
+        call("5", "search_voices", language="klingon"),
+    ]
+    model.script(Say(calls=calls), Say("I could not do that."))
+    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    answers = dict(tool_messages(state))
+    assert list(answers) == ["1", "2", "3", "4", "5"]
+    assert answers["1"]["error"] == "Unknown tool: make_coffee"
+    assert "'nobody' is not in the catalogue" in answers["4"]["error"]
+    assert [answers[i]["type"] for i in "1234"] == [
+        "unknown_tool",
+        "validation_error",
+        "permission_denied",
+        "validation_error",
+    ]
+    assert answers["2"]["suggestion"] == "Retry with different parameters or check argument format"
+    assert answers["5"] == {
+        "error": "No voices found matching the criteria",
+        "suggestion": "Try broadening your search (remove accent/style filters, try different gender)",
+        "voices": [],
+        "count": 0,
+    }
+    assert state["drafts"] == {}
+
+
+async def test_a_step_that_waits_for_a_failed_one_is_not_carried_out(graph, model, opened):
+    """The effects of a round wait for its voices, since they may be placed after one."""
+    _, music, sfx = drafts("หนึ่ง")
+    bad = call("c1", "create_voice_draft", adId="kopi", tracks=[{"voiceId": "nobody", "text": "hi"}])
+    model.script(Say(calls=[bad, sfx, music]), Say("Sorry."))
+    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    assert [(result["tool"], result["status"]) for result in state["results"]] == [
+        ("create_voice_draft", "error"),
+        ("create_sfx_draft", "blocked"),
+        ("create_music_draft", "completed"),
+    ]
+    assert not (await stream(opened, "sfx")).versions
+
+
+async def test_call_ids_that_repeat_from_message_to_message_are_told_apart(graph, model, opened):
+    """C-R7, A45: Kimi counts its calls from 0 in every message."""
+    again = "functions.create_music_draft:0"
+    model.script(
+        *(Say(calls=[call(again, "create_music_draft", adId="kopi", prompt=name)]) for name in ("a", "b")),
+        SAY_DONE,
+    )
+    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    assert [version.data["musicPrompt"] for version in (await stream(opened, "music")).versions] == ["a", "b"]
+    assert [answer["versionId"] for _, answer in tool_messages(state)] == ["v1", "v2"]
+    assert [result["output"]["versionId"] for result in state["results"]] == ["v1", "v2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kept"),
+    [
+        ('{adId: "kopi", prompt: "calm, slow: a b",}', "calm, slow: a b"),
+        ("{'adId': 'kopi', 'prompt': 'don\\'t rush'}", "don't rush"),
+        ('```json\n{"adId": "kopi", "prompt": "x, y: z"}\n```', "x, y: z"),
+    ],
+)
+async def test_nearly_right_arguments_are_repaired_without_touching_their_strings(
+    graph, model, opened, arguments, kept
+):
+    """A43, A71, A-R16."""
+    model.script(Say(calls=[("m", "create_music_draft", arguments)]), SAY_DONE)
+    await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    assert (await stream(opened, "music")).versions[0].data["musicPrompt"] == kept
+
+
+async def test_arguments_beyond_repair_run_nothing_and_the_model_is_told(graph, model, opened):
+    """A26, A70, A-R16: a text cut off in the middle is not guessed at."""
+    model.script(Say(calls=[("m", "create_music_draft", '{"adId": "kopi", "prompt": "cal')]), Say("Sorry."))
+    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    [(call_id, answer)] = tool_messages(state)
+    assert call_id == "m"
+    assert answer["error"].startswith("the arguments are not JSON")
+    assert not (await stream(opened, "music")).versions
+
+
+async def test_a_turn_ends_with_text_when_its_rounds_are_used_up(graph, model):
+    """A-R11, A72: the bound is the caller's to set, and the history stays valid."""
+    look = call("look", "get_current_state", adId="kopi")
+    model.script(*(Say(calls=[(f"look{i}", *look[1:])]) for i in range(3)), Say("That is all I could do."))
+    state = await graph.ainvoke(given(), config(), context={"provider": "openai", "max_rounds": 3})
+    assert state["messages"][-1].text == "That is all I could do."
+    assert model.requests[-1].body["tool_choice"] == "none"
+    assert model.unused == 0
+
+
+async def test_a_model_that_calls_tools_past_the_bound_is_answered_for(graph, model):
+    """A-R11: no dangling calls in stored history."""
+    model.script(*(Say(calls=[(f"c{i}", "get_current_state", '{"adId": "kopi"}')]) for i in range(3)))
+    state = await graph.ainvoke(given(), config(), context={"provider": "openai", "max_rounds": 2})
+    last = state["messages"][-1]
+    assert isinstance(last, AIMessage)
+    assert last.text
+    assert not last.tool_calls
+
+
+async def test_a_failing_provider_ends_the_run_and_loses_nothing(graph, model):
+    """A-R10: the person's message is stored before the model is called."""
+    model.script(Fail(500, "engine down"))
+    with pytest.raises(Exception, match="OpenAI"):
+        await graph.ainvoke(
+            {"messages": [HumanMessage("A spot for Doi Chang")]},
+            config(),
+            context={"provider": "openai"},
+            durability="sync",
+        )
+    kept = await graph.aget_state(config())
+    assert [message.text for message in kept.values["messages"]] == ["A spot for Doi Chang"]
+
+
+async def test_calls_that_a_stopped_run_left_open_are_answered_before_the_model_is_asked_again(
+    graph, model, opened
+):
+    """A-R11: an effect that happened is told from its receipt, the rest as cancelled, each in its place."""
+    music, search = (
+        call("m", "create_music_draft", adId="kopi", prompt="calm"),
+        call("s", "search_voices", language="th"),
+    )
+    model.script(Say(calls=[music, search]))
+    await graph.ainvoke(given(), config(), context={"provider": "openai"}, interrupt_before=["tool_executor"])
+    asking = (await graph.aget_state(config())).values["messages"][-1]
+    fence = await Artefact(opened, "ad", "kopi").claim(
+        step_name("kopi", "crashed-task", f"{asking.id}/m"), epoch=1, owner="local", thread="kopi", facts={}
+    )
+    made = await Artefact(opened, "ad", "kopi").create_version(music_version(), fence)
+    model.script(Say("Where were we?"))
+    state = await graph.ainvoke(
+        {"messages": [HumanMessage("Go on")]}, config(), context={"provider": "openai"}
+    )
+    kinds = [(type(message).__name__, getattr(message, "tool_call_id", "")) for message in state["messages"]]
+    assert kinds == [
+        ("HumanMessage", ""),
+        ("AIMessage", ""),
+        ("ToolMessage", "m"),
+        ("ToolMessage", "s"),
+        ("HumanMessage", ""),
+        ("AIMessage", ""),
+    ]
+    answers = dict(tool_messages(state))
+    assert answers["m"] == made
+    assert "cancelled" in answers["s"]["error"]
+
+
+def music_version():
+    return NewVersion(
+        "music", {"musicPrompt": "calm", "musicProvider": "loudly"}, "llm", "r", result={"status": "draft"}
+    )
+
+
+async def test_a_version_that_was_never_made_is_corrected_in_the_last_word(graph, model):
+    model.script(Say(calls=[drafts("หนึ่ง")[1]]), Say("I made music v1 and voices v7."))
+    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    assert state["messages"][-1].text.endswith("(There is no v7; the newest versions are: music v1.)")
+
+
+async def test_an_empty_last_word_is_filled_with_what_was_made(graph, model):
+    model.script(Say(calls=[drafts("หนึ่ง")[1]]), Say(""))
+    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    assert state["messages"][-1].text == "Made music v1."
+
+
+async def test_tokens_are_added_up_over_the_thread(graph, model):
+    """A66, X14."""
+    model.script(
+        Say(calls=[drafts("หนึ่ง")[1]], prompt_tokens=100, completion_tokens=20), Say("ok", prompt_tokens=150)
+    )
+    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    assert (state["usage"]["input_tokens"], state["usage"]["output_tokens"], state["usage"]["calls"]) == (
+        250,
+        27,
+        2,
+    )
+
+
+async def test_a_long_script_is_tightened_until_it_fits_the_spot(graph, model, opened):
+    """The first sentence and the call to action stay."""
+    text = "".join(f"นี่คือประโยคที่ {i} ของโฆษณาที่ยาวเกินไปมากสำหรับเวลา. " for i in range(20)) + "โทรเลยวันนี้!"
+    model.script(Say(calls=[drafts(text)[0]]), SAY_DONE)
+    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    [(_, answer)] = tool_messages(state)
+    assert answer["timeline"]["fits"]
+    assert answer["timeline"]["durationSeconds"] <= 20.05
+    assert answer["tightened"]
+    spoken = (await stream(opened, "voices")).versions[0].data["voiceTracks"][0]["text"]
+    assert spoken.startswith("นี่คือประโยคที่ 0")
+    assert spoken.endswith("โทรเลยวันนี้!")
+
+
+async def test_a_fork_before_the_tools_makes_versions_of_its_own(graph, model, opened):
+    """A resumed step finds its receipt; a deliberate fork is another task and makes another version."""
+    model.script(Say(calls=[drafts("หนึ่ง")[1]]), SAY_DONE)
+    await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    before = [s async for s in graph.aget_state_history(config()) if s.next == ("tool_executor",)][0]
+    model.script(SAY_DONE)
+    forked = await graph.aupdate_state(before.config, {}, as_node="approval")
+    await graph.ainvoke(None, forked, context={"provider": "openai"})
+    assert [version.id for version in (await stream(opened, "music")).versions] == ["v1", "v2"]
+
+
+async def test_a_person_may_be_asked_before_anything_is_written(graph, model, opened):
+    """The question has the shape stock agent interfaces render; nothing is written before the answer."""
+    chosen = {"provider": "openai", "approve_plan": True}
+    model.script(Say(calls=drafts("หนึ่ง")[1:2]))
+    state = await graph.ainvoke(given(), config(), context=chosen)
+    [asked] = state["__interrupt__"]
+    assert asked.value["action_requests"][0]["name"] == "create_music_draft"
+    assert asked.value["review_configs"] == [
+        {"action_name": "create_music_draft", "allowed_decisions": ["approve", "edit", "reject"]}
+    ]
+    assert asked.value["response_schema"]["required"] == ["decisions"]
+    assert not (await stream(opened, "music")).versions
+    model.script(SAY_DONE)
+    state = await graph.ainvoke(
+        Command(resume={"decisions": [{"type": "approve"}]}), config(), context=chosen
+    )
+    assert state["drafts"] == {"music": "v1"}
+
+
+async def test_an_edited_plan_is_carried_out_as_edited(graph, model, opened):
+    chosen = {"provider": "openai", "approve_plan": True}
+    model.script(Say(calls=drafts("หนึ่ง")[1:2]))
+    await graph.ainvoke(given(), config(), context=chosen)
+    action = {"name": "create_music_draft", "args": {"adId": "kopi", "prompt": "solo cello"}}
+    model.script(SAY_DONE)
+    answer = {"decisions": [{"type": "edit", "edited_action": action}]}
+    await graph.ainvoke(Command(resume=answer), config(), context=chosen)
+    assert (await stream(opened, "music")).versions[0].data["musicPrompt"] == "solo cello"
+
+
+async def test_a_rejected_plan_reaches_the_model_with_its_reason_and_is_not_asked_twice(graph, model, opened):
+    chosen = {"provider": "openai", "approve_plan": True}
+    plan = drafts("หนึ่ง")[1:2]
+    model.script(Say(calls=plan))
+    await graph.ainvoke(given(), config(), context=chosen)
+    model.script(Say("Then like this:", calls=[("again", *plan[0][1:])]))
+    answer = {"decisions": [{"type": "reject", "message": "no piano please"}]}
+    state = await graph.ainvoke(Command(resume=answer), config(), context=chosen)
+    assert "no piano please" in dict(tool_messages(state))["c2"]["error"]
+    assert "__interrupt__" not in state
+    assert state["messages"][-1].text == "Then like this:"
+    assert not (await stream(opened, "music")).versions
+
+
+@pytest.mark.parametrize("word", ["yes", "approve", True])
+async def test_a_plain_word_approves(graph, model, opened, word):
+    chosen = {"provider": "openai", "approve_plan": True}
+    model.script(Say(calls=drafts("หนึ่ง")[1:2]), SAY_DONE)
+    await graph.ainvoke(given(), config(), context=chosen)
+    state = await graph.ainvoke(Command(resume=word), config(), context=chosen)
+    assert state["drafts"] == {"music": "v1"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"decisions": []},
+        {"decisions": [{"type": "maybe"}]},
+        {"decisions": [{"type": "approve"}] * 3},
+        {"decisions": [{"type": "edit", "edited_action": {"name": "other", "args": {}}}]},
+        7,
+    ],
+)
+async def test_a_malformed_decision_is_refused_and_the_question_stays(graph, model, opened, answer):
+    chosen = {"provider": "openai", "approve_plan": True}
+    model.script(Say(calls=drafts("หนึ่ง")[1:2]))
+    await graph.ainvoke(given(), config(), context=chosen)
+    with pytest.raises(Invalid):
+        await graph.ainvoke(Command(resume=answer), config(), context=chosen)
+    assert (await graph.aget_state(config())).next == ("approval",)
+    assert not (await stream(opened, "music")).versions
+
+
+async def test_a_run_without_a_thread_is_refused(opened):
+    with pytest.raises(Invalid, match="no thread id"):
+        await ad_creation.graph.ainvoke(given())
+
+
+async def test_the_graph_is_exported_without_a_checkpointer_and_shows_its_nodes():
+    """X1, X2, X6."""
+    assert ad_creation.graph.checkpointer is None
+    assert {"planner", "approval", "tool_executor", "summarizer"} <= set(ad_creation.graph.get_graph().nodes)
+    for schema in (ad_creation.graph.get_input_jsonschema(), ad_creation.graph.get_output_jsonschema()):
+        assert "messages" in schema["properties"]
+
+
+async def test_the_owner_the_server_names_is_the_one_checked(graph, model, opened):
+    """X16: another owner's ad is refused to the tools."""
+    model.script(Say(calls=drafts("หนึ่ง")[1:2]), SAY_DONE)
+    await graph.ainvoke(
+        given(), config(**{OWNER: "ana", EPOCH: 1, RUN: "r1"}), context={"provider": "openai"}
+    )
+    model.script(Say(calls=drafts("หนึ่ง", prefix="d")[1:2]), Say("No."))
+    state = await graph.ainvoke(
+        {"messages": [HumanMessage("more")], "ad_id": "kopi"},
+        config("other-thread", **{OWNER: "bob", EPOCH: 1, RUN: "r2"}),
+        context={"provider": "openai"},
+    )
+    assert dict(tool_messages(state))["d2"]["type"] == "permission_denied"
+    assert len((await stream(opened, "music")).versions) == 1

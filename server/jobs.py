@@ -4,24 +4,29 @@ The REST endpoints and the command line build the same jobs and give the same re
 one is continued in the other.
 """
 
+import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage
 
 from graphs import ad_creation
+from providers import available
+from providers.routing import Request, route
 from server.worker import Job, Report, Worker
 from state import ad, brief, conversation
+from state.ad import AdState
 from state.context import Context
 from state.errors import Invalid, Missing
-from storage import threads
+from state.timeline import Timeline
+from storage import indexes, mixers, threads
 from storage.artefacts import Artefact
 from storage.connection import Storage
 from storage.threads import Thread
-from tools.audio import spoken_language
+from tools.audio import spoken_language, spot_s
 from tools.call import Scope
 
 GRAPH: Final = "ad_creation"
@@ -88,7 +93,7 @@ async def generate_job(storage: Storage, asked: Generate) -> Job:
         input=given,
         body={"ask": "generate", "brief": wanted, "context": asked.context},
         answer=partial(answer, thread),
-        context=asked.context,
+        context=_choice(asked.context),
         idempotency_key=_key(asked.idempotency_key),
     )
 
@@ -118,7 +123,7 @@ async def chat_job(worker: Worker, storage: Storage, asked: Chat) -> Job:
             "context": asked.context,
         },
         answer=partial(answer, thread),
-        context=asked.context,
+        context=_choice(asked.context),
         idempotency_key=_key(asked.idempotency_key),
     )
 
@@ -128,27 +133,42 @@ async def carried_out(
 ) -> dict[str, Any]:
     """Carry a job of this module out and return the reply: its `answer`, with `timeline` and `mixer`.
 
-    What the conversation now knows of the ad (language, market, spot) is written to the ad's own record.
+    What the conversation now knows of the ad (language, market, spot) is written to the ad's own record, and
+    the ad to its owner's list.
     """
-    replied = await (worker.do(job, report) if report else worker.do(job))
-    state: Mapping[str, Any] = (await worker.state(job.thread)).values
     artefact = Artefact(storage, KIND, ad_of(job.thread))
-    facts = ad_creation.facts(state)  # type: ignore[arg-type]  # a snapshot's values are this graph's state
-    meta = await artefact.meta()
-    # An answer without a draft leaves no ad behind, and facts alone would look like one.
-    if meta.get("owner") and any(meta.get(name) != value for name, value in facts.items()):
+    try:
+        replied = await (worker.do(job, report) if report else worker.do(job))
+    finally:
+        # A failed turn may have made versions too. An answer without one leaves no ad behind.
+        known = await artefact.meta()
+        if known.get("owner"):
+            await indexes.touch_ad(storage, job.thread.owner, artefact.id)
+    facts = ad_facts((await worker.state(job.thread)).values)
+    if known.get("owner") and any(known.get(name) != value for name, value in facts.items()):
         await artefact.describe(facts)
-    return replied | await in_time(artefact, job.thread, facts)
+    return replied | await in_time(storage, job.thread, facts)
 
 
-async def in_time(artefact: Artefact, thread: Thread, facts: Mapping[str, str]) -> dict[str, Any]:
+def ad_facts(state: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a conversation's state says of its ad: `language`, `market`, `spotSeconds`."""
+    return ad_creation.facts(cast("AdState", state))
+
+
+async def in_time(storage: Storage, thread: Thread, facts: Mapping[str, str]) -> dict[str, Any]:
     """Return the `timeline` and the `mixer` of an ad's newest versions."""
-    streams = await artefact.streams(ad.STREAMS)
+    streams = await Artefact(storage, KIND, ad_of(thread)).streams(ad.STREAMS)
     data = {name: newest.data for name, stream in streams.items() if (newest := stream.newest())}
-    scope = Scope(thread.owner, thread.id, artefact.kind, artefact.id, run="", task="", epoch=0, facts=facts)
+    kept = await mixers.read(storage, ad_of(thread))
+    return {"timeline": placed(thread, facts, data), "mixer": ad.mixer(data, kept)}
+
+
+def placed(thread: Thread, facts: Mapping[str, str], data: Mapping[str, Mapping[str, Any]]) -> Timeline:
+    """Return an ad in time: what its streams hold, spoken as fast as the cast's language is."""
+    about = (thread.owner, thread.id, KIND, ad_of(thread))
+    scope = Scope(*about, run="", task="", plan="", epoch=0, facts=facts)
     language = spoken_language(data.get("voices", {}).get("voiceTracks", ()), scope)
-    spot_s = float(facts.get("spotSeconds", brief.DEFAULT_SPOT_S))
-    return {"timeline": ad.timeline(data, language=language, spot_s=spot_s), "mixer": ad.mixer(data)}
+    return ad.timeline(data, language=language, spot_s=spot_s(scope))
 
 
 def answer(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,8 +196,9 @@ def tool_calls(state: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     `result` is what a person wants to know of it: the version made, how many were found, or the error.
     """
+    # With some vendors call ids repeat from message to message, so the message's id belongs to the name.
     arguments = {
-        call["id"]: call["args"]
+        (message.id, call["id"]): call["args"]
         for message in state.get("messages", ())
         for call in conversation.calls_of(message)
     }
@@ -185,7 +206,7 @@ def tool_calls(state: Mapping[str, Any]) -> list[dict[str, Any]]:
         {
             "id": result["id"],
             "name": result["tool"],
-            "arguments": arguments.get(result["id"], {}),
+            "arguments": arguments.get((result["plan"], result["id"]), {}),
             "status": result["status"],
             "result": _in_short(result["output"]),
             "durationSeconds": result["duration_s"],
@@ -230,16 +251,19 @@ def _changes(known: Mapping[str, Any], asked: Chat) -> tuple[dict[str, Any], lis
     """Return what a request changes of the state, and what the model is told of it."""
     changes: dict[str, Any] = {}
     notes: list[str] = []
-    old = ad_creation.facts(known)  # type: ignore[arg-type]  # a snapshot's values are this graph's state
+    old = ad_facts(known)
     if asked.language and (language := brief.language_name(asked.language)) != old["language"]:
         changes["language"] = language
         notes.append(f"(Ad language now: {language})")
     if asked.market and asked.market.strip() != old["market"]:
         changes["market"] = asked.market.strip()
-    if asked.duration is not None and f"{(spot_s := brief.seconds(asked.duration)):g}" != old["spotSeconds"]:
+    if (
+        asked.duration is not None
+        and f"{(length_s := brief.seconds(asked.duration)):g}" != old["spotSeconds"]
+    ):
         before = known.get("brief") or brief.parsed(known["messages"][0].text)
-        changes["brief"] = {**before, "duration": spot_s}
-        notes.append(f"(Spot now: {spot_s:g} s)")
+        changes["brief"] = {**before, "duration": length_s}
+        notes.append(f"(Spot now: {length_s:g} s)")
     return changes, notes
 
 
@@ -261,6 +285,12 @@ def _said(content: str) -> dict[str, str]:
 
 def _key(idempotency_key: str | None) -> str | None:
     return None if idempotency_key is None else identifier(idempotency_key, "Idempotency-Key")
+
+
+def _choice(context: Context) -> Context:
+    """Return what the caller chose; raises `Invalid` for a provider that does not exist."""
+    route(Request(provider=context.get("model") or context.get("provider", "")), available(os.environ))
+    return context
 
 
 def _last_word(state: Mapping[str, Any]) -> str:

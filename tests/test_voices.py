@@ -172,6 +172,15 @@ def test_native_voices_come_before_the_ones_that_can_also_speak_the_language(lan
     assert native == sorted(native, reverse=True)
 
 
+@pytest.mark.parametrize(("language", "locale"), [("english", "en-US"), ("portuguese", "pt-BR")])
+def test_the_region_that_is_meant_when_none_is_named_comes_first(language, locale):
+    assert {voice.locale for voice in voices.search(language, count=30)} == {locale}
+
+
+def test_providers_take_turns_so_that_a_short_list_offers_a_choice():
+    assert {voice.provider for voice in voices.search("polish", count=4)} == {"azure", "google"}
+
+
 def test_a_multilingual_voice_counts_once_in_each_language_it_speaks():
     """A6."""
     thai = voices.find("openai/alloy@thai")

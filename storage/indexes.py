@@ -1,0 +1,63 @@
+"""Lists of what an owner has, newest change first.
+
+An entry is written after the record it names, and again is safe. Lists are hints: a reader checks the records.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from state.errors import Invalid
+from storage import keys
+from storage.connection import Storage
+from storage.scripts import Script
+
+_TOUCH: Final = Script("""
+local t = redis.call('TIME')
+local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+return redis.call('ZADD', KEYS[1], ms, ARGV[1])
+""")
+
+# Entries of one millisecond are ordered by name, so what a page begins after is a time and a name.
+_PAGE: Final = Script("""
+local most, skip = ARGV[1], 0
+if most ~= '+inf' then
+  for _, name in ipairs(redis.call('ZREVRANGEBYSCORE', KEYS[1], most, most)) do
+    if name >= ARGV[2] then skip = skip + 1 end
+  end
+end
+return redis.call('ZREVRANGEBYSCORE', KEYS[1], most, '-inf', 'WITHSCORES', 'LIMIT', skip, ARGV[3])
+""")
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some entries of a list."""
+
+    ids: tuple[str, ...]
+    """Newest change first."""
+    next: str | None
+    """What the next page begins after; None at the end."""
+
+
+async def touch_ad(storage: Storage, owner: str, ad_id: str) -> None:
+    """Put an ad at the head of its owner's list."""
+    await _TOUCH(storage.redis, [keys.owned_ads(owner)], [ad_id])
+
+
+async def ads(storage: Storage, owner: str, *, after: str | None = None, limit: int = 20) -> Page:
+    """Return up to `limit` of the owner's ads, from the newest or `after` a page's `next`; else `Invalid`."""
+    most, name = _begin(after) if after else ("+inf", "")
+    found: list[bytes] = await _PAGE(storage.redis, [keys.owned_ads(owner)], [most, name, limit + 1])
+    entries = [(found[i].decode(), found[i + 1].decode()) for i in range(0, len(found), 2)]
+    shown = entries[:limit]
+    more = f"{int(float(shown[-1][1]))}-{shown[-1][0]}" if len(entries) > limit else None
+    return Page(tuple(ad_id for ad_id, _ in shown), more)
+
+
+def _begin(after: str) -> tuple[str, str]:
+    ms, found, name = after.partition("-")
+    if not (found and ms.isascii() and ms.isdecimal() and name):
+        raise Invalid(
+            f"after {after[:80]!r} is not the place of a page", remedy="send the `next` of the page before"
+        )
+    return ms, name

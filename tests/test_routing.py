@@ -3,6 +3,7 @@ import sys
 from collections.abc import Collection
 
 import pytest
+from langchain_core.language_models import BaseChatModel
 
 from providers import PROVIDERS, available, load
 from providers.routing import KEYS, OFFLINE, TITLES, Request, Route, route
@@ -156,6 +157,13 @@ def test_loading_an_unknown_provider_is_refused_with_the_known_names(spec):
         load(spec, environ={})
     assert "openai" in refused.value.remedy
     assert "offline" in refused.value.remedy
+
+
+def test_offline_loads_without_any_key():
+    """X11."""
+    model = load("offline", environ={})
+    assert isinstance(model, BaseChatModel)
+    assert type(model).__name__ == "OfflineModel"
 
 
 def test_the_offline_provider_has_one_model():

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from providers.offline.brief import Brief
 from providers.offline.fitting import fitted, grouped, line_s
 from providers.offline.phrasebook import TONES, Phrasebook, book, fill, turned
-from providers.offline.pitch import Piece, Voice, day, mood, pieces
+from providers.offline.pitch import Piece, Voice, day, mood, phrases_for, pieces
 from state.timeline import spoken_s
 
 LOW, HIGH = 0.80, 0.92
@@ -30,7 +30,7 @@ def write(
     chosen = tone if tone in TONES else mood(brief)
     dialogue = brief.wishes.dialogue and wanted > 1 and seconds >= _TALK_S
     voice = Voice(language, chosen, variant, dialogue)
-    phrases = book(language)
+    phrases = phrases_for(brief, language)
     material = pieces(brief, voice)
     count = tracks(seconds, wanted)
     asks = _asks(brief, voice, material, count) if dialogue else []
@@ -52,7 +52,7 @@ def tracks(seconds: float, voices: int) -> int:
 
 
 def _asks(brief: Brief, voice: Voice, material: Sequence[Piece], count: int) -> list[str]:
-    phrases = book(voice.language)
+    phrases = phrases_for(brief, voice.language)
     answers = max(1, (count + 1) // 2)
     more = turned(phrases.lines("dialogue", "more"), brief.client, "more", voice.variant)
     offered = any(piece.beat == "offer" for piece in material)
@@ -123,7 +123,7 @@ def _clipped(text: str, language: str, seconds: float) -> str:
 
 def lengthen(texts: Sequence[str], brief: Brief, *, language: str, seconds: float) -> list[str]:
     """Return `texts` with more lines about the brief, up to 92 % of `seconds`; every line that was there stays."""
-    phrases = book(language)
+    phrases = phrases_for(brief, language)
     said = "\n".join(texts)
     grown = list(texts)
     row = 0 if len(grown) == 1 else len(grown) - 2
@@ -144,7 +144,7 @@ def urgent(
 
     Nothing is promised that the brief does not say. What no longer fits is shortened.
     """
-    phrases = book(language)
+    phrases = phrases_for(brief, language)
     push = _push(brief, phrases, "\n".join(texts))
     first, last = sentences(texts[0]), sentences(texts[-1])
     count = phrases.lines("dates", "countdown") if countdown else []

@@ -45,11 +45,26 @@ class Phrasebook:
         return last.join([comma.join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)
 
 
+_READ_AS = {"cantonese": "chinese"}
+"""Languages whose speakers read another one's writing."""
+
+
+def written(language: str) -> str | None:
+    """Return the language whose copy serves `language`, or None when no phrases are written for it."""
+    served = _READ_AS.get(language, language)
+    return served if served in WRITTEN else None
+
+
 @cache
-def book(language: str) -> Phrasebook:
-    """Return the phrasebook of `language`; English for a language no copy is written in."""
-    written = language if language in WRITTEN else "english"
-    return Phrasebook(written, data(f"phrasebooks/{written}"))
+def book(language: str, *, own_words: bool = False) -> Phrasebook:
+    """Return the phrasebook that serves `language`.
+
+    Where no phrases are written for it: with `own_words` a book without any words of its own, else English.
+    """
+    served = written(language)
+    if served is None and own_words:
+        return Phrasebook(language, data("phrasebooks/plain"))
+    return Phrasebook(served or "english", data(f"phrasebooks/{served or 'english'}"))
 
 
 def fill(line: str, slots: Mapping[str, str]) -> str | None:

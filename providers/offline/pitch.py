@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from providers.offline.brief import Brief
 from providers.offline.facts import MONTHS, WEEKDAYS, Offer, When
-from providers.offline.kinds import UNKNOWN, is_kind
+from providers.offline.kinds import UNKNOWN, WRITTEN, is_kind
 from providers.offline.phrasebook import Phrasebook, book, fill, pick, turned
 from providers.offline.wording import folded
 
@@ -58,6 +58,11 @@ def native(brief: Brief, language: str) -> bool:
     return brief.tongue == language or (brief.tongue is None and language == "english")
 
 
+def phrases_for(brief: Brief, language: str) -> Phrasebook:
+    """Return the phrases for an ad in `language`: where none are written, the client's own words or English."""
+    return book(language, own_words=brief.tongue == language)
+
+
 def pieces(brief: Brief, voice: Voice) -> list[Piece]:
     """Return everything the ad may say, in its order, with the words the client does not want left out."""
     words = _Words(brief, voice)
@@ -75,7 +80,7 @@ def brand(brief: Brief, phrases: Phrasebook) -> str:
     """Return what the copy calls the client: the name, else the trade."""
     if brief.brand:
         return brief.brand
-    if brief.kind is not UNKNOWN:
+    if brief.kind is not UNKNOWN and phrases.language in WRITTEN:
         return phrases.one("grammar", "nameless").format(kind=brief.kind.noun(phrases.language))
     own = next((words for words in (brief.what, *brief.claims) if 0 < len(words.split()) <= _TITLE_WORDS), "")
     return phrases.quoted(own) if own else phrases.one("grammar", "anything")
@@ -143,13 +148,18 @@ def day(when: When, phrases: Phrasebook) -> str:
     return str(fill(phrases.one("dates", manner), {"day": date}))
 
 
+def _noun(brief: Brief, phrases: Phrasebook) -> str:
+    known = brief.kind is not UNKNOWN and phrases.language in WRITTEN
+    return brief.kind.noun(phrases.language) if known else ""
+
+
 class _Words:
     """The pieces of one brief in one voice."""
 
     def __init__(self, brief: Brief, voice: Voice) -> None:
         self.brief = brief
         self.voice = voice
-        self.book = book(voice.language)
+        self.book = phrases_for(brief, voice.language)
         self.native = native(brief, self.book.language)
         self.seed = f"{brief.client}\n{brief.context}\n{brief.audience}\n{self.book.language}"
         self.slots = self._slots()
@@ -159,7 +169,7 @@ class _Words:
         offered = deals(self.brief, self.book)
         slots = {
             "brand": brand(self.brief, self.book),
-            "kind": "" if self.brief.kind is UNKNOWN else self.brief.kind.noun(self.book.language),
+            "kind": _noun(self.brief, self.book),
             "what": self._what(),
             "offer": _lowered(self.book.listed(offered)) if len(offered) <= 2 else self.book.listed(offered[:2]),
             "phone": "" if "phone" in avoid else contact.phone,

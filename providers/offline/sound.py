@@ -12,6 +12,8 @@ _FEW_S, _SOME_S = 10.0, 20.0
 """Below the first a spot gets one effect under the voice; below the second one at the start."""
 _END_SHARE = 0.07
 """An effect after the last word may take this share of the spot; the rest is spoken."""
+_START_SHARE = 0.1
+"""What all effects before the first word may take together."""
 _MIN_S = 0.5
 _WISHED_S = 1.5
 
@@ -49,7 +51,8 @@ def effects(brief: Brief, seconds: float) -> list[dict[str, Any]]:
         return [{**planned[0], "placement": {"type": "withFirstVoice"}, "duration": min(1.0, planned[0]["duration"])}]
     if seconds < _SOME_S and not brief.wishes.effects:
         planned = planned[:1]
-    return [_fitted(one, seconds) for one in planned]
+    share = _START_SHARE / max(1, sum(one["placement"]["type"] == "start" for one in planned))
+    return [_fitted(one, seconds, share) for one in planned]
 
 
 def _usual(description: str, placement: str, duration: float) -> dict[str, Any]:
@@ -70,12 +73,9 @@ _ENDINGS = (" at the end", " at the finish", " in the end", " to finish", " to c
 _STARTS = (" at the start", " at the beginning", " in the beginning", " to start", " to open", " first")
 
 
-def _fitted(effect: dict[str, Any], seconds: float) -> dict[str, Any]:
-    longest = seconds * (_END_SHARE if effect["placement"]["type"] == "end" else _START_SHARE)
+def _fitted(effect: dict[str, Any], seconds: float, start_share: float) -> dict[str, Any]:
+    longest = seconds * (_END_SHARE if effect["placement"]["type"] == "end" else start_share)
     return {**effect, "duration": max(_MIN_S, round(min(float(effect["duration"]), longest), 1))}
-
-
-_START_SHARE = 0.1
 
 
 def lead_s(planned: list[dict[str, Any]]) -> float:

@@ -1,0 +1,169 @@
+"""The offline chat model: LangChain's port around deterministic rules, chosen by the tools that are bound."""
+
+import hashlib
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolCall
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.messages.utils import count_tokens_approximately
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from providers.offline import ad_creation
+from providers.offline.conversation import Answer, Calls, Request, Say, read
+
+NAME = "offline"
+_ABOUT = (
+    "I am the offline model: rules, no language model and no network. I make audio ads when the tools of "
+    "ad creation are bound; with {tools} I have nothing to work with."
+)
+_WORDS = re.compile(r"\S+\s*|\s+")
+
+
+class OfflineModel(BaseChatModel):
+    """A chat model that answers by rules: the same messages and tools always give the same answer."""
+
+    @property
+    def _llm_type(self) -> str:
+        return NAME
+
+    @property
+    def _identifying_params(self) -> Mapping[str, Any]:
+        return {"model": NAME}
+
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | dict[str, Any] | bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """Return this model with `tools`; `tool_choice` is auto, none, required/any, a tool's name or OpenAI's dict."""
+        bound = [convert_to_openai_tool(tool) for tool in tools]
+        return self.bind(tools=bound, tool_choice=tool_choice, **kwargs)
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        del run_manager
+        message = _message(messages, stop or (), kwargs)
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        for chunk in _chunks(_message(messages, stop or (), kwargs)):
+            generation = ChatGenerationChunk(message=chunk)
+            if run_manager:
+                run_manager.on_llm_new_token(str(chunk.text), chunk=generation)
+            yield generation
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        for chunk in _chunks(_message(messages, stop or (), kwargs)):
+            generation = ChatGenerationChunk(message=chunk)
+            if run_manager:
+                await run_manager.on_llm_new_token(str(chunk.text), chunk=generation)
+            yield generation
+
+
+def _message(messages: Sequence[BaseMessage], stop: Sequence[str], kwargs: Mapping[str, Any]) -> AIMessage:
+    tools: list[dict[str, Any]] = list(kwargs.get("tools") or ())
+    answer = _answer(messages, tools, kwargs.get("tool_choice"))
+    text = _stopped(answer.text, stop)
+    requests = answer.calls if isinstance(answer, Calls) else ()
+    calls = [
+        ToolCall(name=request.name, args=request.args, id=_call_id(messages, index), type="tool_call")
+        for index, request in enumerate(requests)
+    ]
+    message = AIMessage(content=text, tool_calls=calls, response_metadata={"model_name": NAME})
+    message.usage_metadata = _usage(messages, message, tools)
+    return message
+
+
+def _answer(messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]], choice: Any) -> Answer:
+    names = frozenset(str(tool["function"]["name"]) for tool in tools)
+    chosen = _chosen(choice, names)
+    conversation = read(messages, chosen)
+    if conversation is None:
+        return Say(_ABOUT.format(tools="no message at all"))
+    known = names & ad_creation.TOOLS
+    if not known:
+        return Say(_ABOUT.format(tools=", ".join(sorted(names)) or "no tools"))
+    if not chosen:
+        return ad_creation.closing(conversation)
+    answer = ad_creation.respond(conversation)
+    if isinstance(answer, Say):
+        return answer
+    calls = tuple(request for request in answer.calls if request.name in chosen)
+    return Calls(calls, answer.text) if calls else ad_creation.closing(conversation)
+
+
+def _chosen(choice: Any, names: frozenset[str]) -> frozenset[str]:
+    """Return the tools that may be called under a `tool_choice`."""
+    if isinstance(choice, Mapping):
+        choice = choice.get("function", {}).get("name")
+    if choice == "none":
+        return frozenset()
+    return frozenset({choice}) & names if choice in names else names
+
+
+def _stopped(text: str, stop: Sequence[str]) -> str:
+    ends = [position for one in stop if one and (position := text.find(one)) >= 0]
+    return text[: min(ends)] if ends else text
+
+
+def _call_id(messages: Sequence[BaseMessage], index: int) -> str:
+    """Return an id that differs for every other history, also after a compaction made the history shorter."""
+    digest = hashlib.blake2b(digest_size=9)
+    for message in messages:
+        seen = (message.type, str(message.text), str(getattr(message, "tool_call_id", "")), str(getattr(message, "tool_calls", "")))
+        digest.update(json.dumps(seen).encode())
+    return f"call_{digest.hexdigest()}_{index}"
+
+
+def _usage(messages: Sequence[BaseMessage], answer: AIMessage, tools: Sequence[dict[str, Any]]) -> UsageMetadata:
+    given = count_tokens_approximately(messages, tools=list(tools) or None)
+    made = count_tokens_approximately([answer])
+    return UsageMetadata(input_tokens=given, output_tokens=made, total_tokens=given + made)
+
+
+def _chunks(message: AIMessage) -> Iterator[AIMessageChunk]:
+    """Yield the message as a vendor streams it: words, each call's name and id, its arguments, the usage last."""
+    for word in _WORDS.findall(str(message.text)):
+        yield AIMessageChunk(content=word)
+    for index, call in enumerate(message.tool_calls):
+        head = {"name": call["name"], "args": "", "id": call["id"], "index": index, "type": "tool_call_chunk"}
+        yield AIMessageChunk(content="", tool_call_chunks=[head])
+        args = json.dumps(call["args"], ensure_ascii=False)
+        body = {"name": None, "args": args, "id": None, "index": index, "type": "tool_call_chunk"}
+        yield AIMessageChunk(content="", tool_call_chunks=[body])
+    yield AIMessageChunk(
+        content="",
+        usage_metadata=message.usage_metadata,
+        response_metadata=dict(message.response_metadata),
+        chunk_position="last",
+    )
+
+
+__all__ = ["NAME", "OfflineModel", "Request"]

@@ -1,0 +1,116 @@
+"""Audio ads: made from a brief, refined by chat, looked at as a whole (A50–A61)."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Request
+from starlette.responses import Response
+
+from server import jobs
+from server.api import edits, events, views
+from server.api.bodies import ChatBody, GenerateBody, MixerBody, StrictRoute
+from server.origins import owner
+from server.parts import parts
+from server.problems import Reply, documented
+from server.worker import Job, Report
+
+router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["ads"], default_response_class=Reply)
+_Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="1 to 255 printable characters; the same again within a day gives the first reply again",
+    ),
+]
+_STREAM = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
+_RUN = _STREAM | documented(400, 403, 404, 409, 413, 422, 429, 500, 503, 504)
+_WRITE = documented(400, 403, 404, 409, 413, 422, 500, 503, 504)
+_READ = documented(400, 403, 404, 500, 503, 504)
+
+
+@router.post("/ai/generate", responses=_RUN, response_model=None)
+async def generate(body: GenerateBody, request: Request, idempotency_key: _Key = None) -> Response:
+    """Make an ad from a brief: voices, music and effects as new drafts (A50, A53).
+
+    With `Accept: text/event-stream` the reply is a stream of events: `step`, `drafts`, then `result` or
+    `error`.
+    """
+    asked = body.asked(owner(request), idempotency_key)
+    return await _carried_out(request, await jobs.generate_job(parts(request).storage, asked))
+
+
+@router.post("/ads/{ad_id}/chat", responses=_RUN, response_model=None)
+async def chat(ad_id: str, body: ChatBody, request: Request, idempotency_key: _Key = None) -> Response:
+    """Refine an ad in words; `drafts` names only what changed (A55, A56). Streams events like generate."""
+    here = parts(request)
+    asked = body.asked(ad_id, owner(request), idempotency_key)
+    return await _carried_out(request, await jobs.chat_job(here.worker, here.storage, asked))
+
+
+@router.get("/ads", responses=documented(400, 403, 422, 500, 503, 504))
+async def ads(
+    request: Request,
+    after: Annotated[str | None, Query(max_length=300, description="`next` of the page before")] = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+) -> dict[str, Any]:
+    """List the ads, newest change first."""
+    return await views.listed(parts(request).storage, owner(request), after, limit)
+
+
+@router.get("/ads/{ad_id}", responses=_READ)
+async def ad(ad_id: str, request: Request) -> dict[str, Any]:
+    """Show an ad: record, brief, newest and active versions, times, mixer."""
+    found = await _found(ad_id, request)
+    return await views.whole(found, (await parts(request).worker.state(found.thread)).values)
+
+
+@router.get("/ads/{ad_id}/conversation", responses=_READ)
+async def conversation(ad_id: str, request: Request) -> dict[str, Any]:
+    """Show the conversation in order, the system prompt first (A36, A37)."""
+    found = await _found(ad_id, request)
+    return views.talked(found, (await parts(request).worker.state(found.thread)).values)
+
+
+@router.delete("/ads/{ad_id}/conversation", responses=_WRITE)
+async def clear_conversation(ad_id: str, request: Request) -> dict[str, Any]:
+    """Forget the conversation; the versions stay (A36). The next request about the ad is a brief."""
+    found, here = await _found(ad_id, request), parts(request)
+    await edits.forget(found, here.saver, here.settings.lease_s)
+    return views.talked(found, {})
+
+
+@router.get("/ads/{ad_id}/timeline", responses=_READ)
+async def timeline(
+    ad_id: str,
+    request: Request,
+    versions: Annotated[
+        views.Chosen,
+        Query(description="Which version stands for its stream; one without an active one is silent"),
+    ] = "newest",
+) -> Any:
+    """Show when every voice, effect and the music plays, in seconds from the first sound."""
+    return await views.timeline(await _found(ad_id, request), versions)
+
+
+@router.get("/ads/{ad_id}/mixer", responses=_READ)
+async def mixer(ad_id: str, request: Request) -> dict[str, Any]:
+    """Show the mixer: gains in decibels, and how the music makes room (A35)."""
+    return await views.mixer(await _found(ad_id, request))
+
+
+@router.patch("/ads/{ad_id}/mixer", responses=_WRITE)
+async def change_mixer(ad_id: str, body: MixerBody, request: Request) -> dict[str, Any]:
+    """Set what the body names at the mixer; the rest stays."""
+    return await edits.mix(await _found(ad_id, request), body.model_dump(exclude_none=True))
+
+
+async def _found(ad_id: str, request: Request) -> edits.Ad:
+    return await edits.find(parts(request).storage, ad_id, owner(request))
+
+
+async def _carried_out(request: Request, job: Job) -> Response:
+    here = parts(request)
+
+    async def carry(report: Report | None = None) -> dict[str, Any]:
+        return await jobs.carried_out(here.worker, here.storage, job, report)
+
+    return events.streamed(here.running, carry) if events.wanted(request) else Reply(await carry())

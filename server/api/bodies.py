@@ -1,0 +1,204 @@
+"""What callers send: the fields of every request, and how strictly a body is read.
+
+A body is JSON in UTF-8, whatever its Content-Type says. A key given twice, half a surrogate pair, a number
+JSON has no word for or a hundred levels of nesting are refused: readers would disagree on what they mean.
+"""
+
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, NoReturn, cast
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt
+
+from server.api.paths import decoded
+from server.jobs import Chat, Generate
+from state.context import Context
+
+MAX_DEPTH: Final = 100
+"""Levels of nesting."""
+_Seconds = StrictInt | StrictFloat | None
+_Db = Field(None, ge=-60, le=12)
+
+
+class _Chosen(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    conversationId: str | None = Field(None, description="The ad's conversation; its own id unless chosen")
+    language: str | None = Field(None, description="Name, ISO-639-1 code, BCP-47 tag or native name")
+    market: str | None = Field(None, max_length=200, description="Where it will air, such as US")
+    provider: str | None = Field(
+        None, max_length=80, description="openai or offline; chosen by language when left out"
+    )
+    model: str | None = Field(None, max_length=200, description="provider/model; wins over `provider`")
+    budget: str | None = Field(None, max_length=80, description="premium or cost-effective")
+    complexity: str | None = Field(None, max_length=80, description="simple or complex")
+
+    def context(self) -> Context:
+        """Return what the caller chose for the run."""
+        chosen = {name: getattr(self, name) for name in ("provider", "model", "budget", "complexity")}
+        return cast("Context", {name: value for name, value in chosen.items() if value})
+
+
+class GenerateBody(_Chosen):
+    """A brief that is to become an ad (A50)."""
+
+    adId: str = Field(description="1 to 255 printable characters; an ad that exists is begun anew")
+    brief: str | dict[str, Any] = Field(
+        description="A sentence, or {clientDescription, targetAudience, format, duration, market, language, "
+        "additionalContext} (A51)"
+    )
+    useToolCalling: bool | None = Field(None, description="Accepted; tools are always used")
+
+    def asked(self, owner: str, idempotency_key: str | None) -> Generate:
+        """Return the request as the job it asks for."""
+        return Generate(
+            ad_id=self.adId,
+            brief=self.brief,
+            language=self.language,
+            market=self.market,
+            conversation_id=self.conversationId,
+            context=self.context(),
+            owner=owner,
+            idempotency_key=idempotency_key,
+        )
+
+
+class ChatBody(_Chosen):
+    """What a person says about an ad (A55)."""
+
+    message: str
+    duration: _Seconds = Field(None, description="The spot's length in seconds from now on")
+
+    def asked(self, ad_id: str, owner: str, idempotency_key: str | None) -> Chat:
+        """Return the request as the job it asks for."""
+        return Chat(
+            ad_id=ad_id,
+            message=self.message,
+            conversation_id=self.conversationId,
+            language=self.language,
+            market=self.market,
+            duration=self.duration,
+            context=self.context(),
+            owner=owner,
+            idempotency_key=idempotency_key,
+        )
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class MusicMix(_Strict):
+    """How the music sounds under the voices."""
+
+    volumeDb: float | None = _Db
+    duckingDb: float | None = Field(None, ge=-60, le=0, description="Change while a voice speaks")
+    fadeInSeconds: float | None = Field(None, ge=0, le=30)
+    fadeOutSeconds: float | None = Field(None, ge=0, le=30)
+
+
+class SfxMix(_Strict):
+    """How loud the effects are."""
+
+    volumeDb: float | None = _Db
+
+
+class MixerBody(_Strict):
+    """What to change at the mixer; all in decibels but the fades (A35)."""
+
+    voices: dict[str, float] = Field(default_factory=dict, description="Gain by track id, -60 to 12")
+    music: MusicMix = Field(default_factory=MusicMix)
+    sfx: SfxMix = Field(default_factory=SfxMix)
+
+
+class StrictRoute(APIRoute):
+    """A route whose body is read by `read`, and whose path was split by `Segments`."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return FastAPI's handler, given our request."""
+        handle = super().get_route_handler()
+
+        async def strictly(request: Request) -> Response:
+            return await handle(_StrictRequest(_as_meant(request), request.receive))
+
+        return strictly
+
+
+class _StrictRequest(Request):
+    async def json(self) -> Any:
+        return read(await self.body())
+
+
+def read(body: bytes) -> Any:
+    """Return the value that `body` spells; raises `json.JSONDecodeError` with the rule it breaks."""
+    try:
+        text = body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        _refuse("it is not UTF-8", error.start)
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
+    except json.JSONDecodeError:
+        raise
+    except RecursionError:
+        _refuse(_TOO_DEEP)
+    except ValueError as error:
+        _refuse(str(error))
+    _check(value)
+    return value
+
+
+_TOO_DEEP: Final = f"it is nested more than {MAX_DEPTH} levels deep"
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has the key {twice[:80]!r} twice")
+    return found
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _check(value: Any) -> None:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        for text in level:
+            if isinstance(text, str) and not text.isascii():
+                _encodable(text)
+        level = [child for parent in level for child in _children(parent)]
+        if not level:
+            return
+    _refuse(_TOO_DEEP)
+
+
+def _children(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [*value.keys(), *value.values()]
+    return value if isinstance(value, list) else []
+
+
+def _encodable(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        _refuse("it has half of a surrogate pair, which is no character")
+
+
+def _refuse(rule: str, position: int = 0) -> NoReturn:
+    raise json.JSONDecodeError(rule, "", position) from None
+
+
+def _as_meant(request: Request) -> dict[str, Any]:
+    """The request's scope, with its body declared to be what it is read as, and ids as they were sent."""
+    headers = [pair for pair in request.scope["headers"] if pair[0] != b"content-type"]
+    return {
+        **request.scope,
+        "headers": [*headers, (b"content-type", b"application/json")],
+        "path_params": decoded(request.path_params),
+    }

@@ -1,0 +1,91 @@
+"""Server-sent events of a run: steps as they happen, drafts as soon as they exist, the result (A82)."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from fastapi import Request
+from starlette.responses import Response, StreamingResponse
+
+from server import problems
+from server.worker import Report
+from tools import REGISTRY
+
+HEARTBEAT_S: Final = 10.0
+"""Silence after which a comment is sent, so that nothing in between gives the connection up."""
+_MEDIA: Final = "text/event-stream"
+_HEADERS: Final = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
+
+Carry = Callable[[Report], Awaitable[dict[str, Any]]]
+"""Carries a request out, tells of its steps, and returns the reply."""
+
+
+class Running:
+    """The streamed runs of this process; one whose caller has gone is carried out all the same."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, carry: Carry) -> "asyncio.Queue[bytes | None]":
+        """Begin and return the queue of its events, which None ends."""
+        told: asyncio.Queue[bytes | None] = asyncio.Queue()
+        task = asyncio.create_task(_told(carry, told))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return told
+
+    async def stop(self) -> None:
+        """Cancel what still runs; the same request takes it up again."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def wanted(request: Request) -> bool:
+    """Return whether the caller asked for events instead of one reply."""
+    return _MEDIA in request.headers.get("accept", "")
+
+
+def streamed(running: Running, carry: Carry, heartbeat_s: float = HEARTBEAT_S) -> Response:
+    """Return the reply that streams a run's events."""
+    lines = _lines(running.start(carry), heartbeat_s)
+    return StreamingResponse(lines, media_type=_MEDIA, headers=_HEADERS)
+
+
+async def _lines(told: "asyncio.Queue[bytes | None]", heartbeat_s: float) -> AsyncIterator[bytes]:
+    while True:
+        try:
+            line = await asyncio.wait_for(told.get(), heartbeat_s)
+        except TimeoutError:
+            yield b": still at it\n\n"
+            continue
+        if line is None:
+            return
+        yield line
+
+
+async def _told(carry: Carry, told: "asyncio.Queue[bytes | None]") -> None:
+    def report(event: Mapping[str, Any]) -> None:
+        told.put_nowait(_event("step", event))
+        if drafts := _drafts(event):
+            told.put_nowait(_event("drafts", drafts))
+
+    try:
+        told.put_nowait(_event("result", await carry(report)))
+    except Exception as error:  # noqa: BLE001 -- one of the three places that may: the stream must say how it ended
+        status, body = problems.body(error)
+        told.put_nowait(_event("error", body | {"status": status}))
+    finally:
+        told.put_nowait(None)
+
+
+def _drafts(event: Mapping[str, Any]) -> dict[str, str]:
+    made = event.get("preview", {}).get("versionId")
+    tool = REGISTRY.get(str(event.get("tool")))
+    done = event.get("status") == "completed" and made and tool
+    return dict.fromkeys(tool.writes, made) if done and tool else {}
+
+
+def _event(name: str, data: Mapping[str, Any]) -> bytes:
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()

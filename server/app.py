@@ -1,0 +1,125 @@
+"""The composition root: the one place that makes clients, savers and the application.
+
+The server answers `/ok` as soon as storage does. The workflows and the routes that need them are imported
+meanwhile, in a thread, and a request for one of those waits until they are there.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+import storage
+from server import origins, problems
+from server.api.paths import Segments
+from server.origins import Gate
+from server.settings import Settings, read
+from storage import Storage
+
+_LOOPBACK_PAGES: Final = (
+    r"https?://([\w-]+\.)*localhost(:\d+)?|https?://127(\.\d+){3}(:\d+)?|https?://\[::1\](:\d+)?"
+)
+_READY: Final = "/ok"
+_log = logging.getLogger(__name__)
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """Return the application; raises `Invalid` where others could reach it without saying who they are."""
+    chosen = settings or read()
+    origins.require_loopback(chosen.host)
+    app = FastAPI(
+        title="Callsheet",
+        version=installed(),
+        summary="Audio ads: planned, shown, carried out exactly once, remembered",
+        lifespan=_lifespan(chosen),
+        max_body_size=chosen.max_body_bytes,
+    )
+    problems.install(app)
+    app.add_middleware(Segments)
+    app.add_middleware(Patience, app=app)
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=[origins.STUDIO, *chosen.allow_origins],
+        allow_origin_regex=_LOOPBACK_PAGES,
+        allow_methods=["*"],
+        allow_headers=["*"],
+        allow_private_network=True,
+        expose_headers=["Retry-After", "Location"],
+    )
+    app.add_middleware(Gate, settings=chosen)
+    app.add_api_route(_READY, ok, methods=["GET"], tags=["health"])
+    return app
+
+
+async def ok() -> dict[str, bool]:
+    """Say that the server is up and storage was reached when it started."""
+    return {"ok": True}
+
+
+class Patience:
+    """Holds a request until the workflows are loaded; `/ok` is never held."""
+
+    def __init__(self, wrapped: ASGIApp, app: FastAPI) -> None:
+        self._wrapped = wrapped
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on once that is so."""
+        if scope["type"] in {"http", "websocket"} and scope["path"] != _READY:
+            await asyncio.shield(self._app.state.loading)
+        await self._wrapped(scope, receive, send)
+
+
+def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with (
+            storage.connect(settings.redis_url, settings.data_dir) as opened,
+            AsyncExitStack() as stack,
+        ):
+            storage.use(opened)
+            stack.callback(storage.use, None)
+            loading = app.state.loading = asyncio.create_task(_loaded(app, settings, opened, stack))
+            loading.add_done_callback(_complain)
+            stack.callback(loading.cancel)
+            yield
+
+    return lifespan
+
+
+async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncExitStack) -> None:
+    """Import the workflows and their routes, and make what the routes work with."""
+    await asyncio.to_thread(import_module, "server.surface")
+    # Imported by now; at the top of the file they would hold the start up for a second.
+    from server import surface  # noqa: PLC0415
+    from server.api.events import Running  # noqa: PLC0415
+    from server.parts import Parts  # noqa: PLC0415
+    from server.worker import working  # noqa: PLC0415
+    from storage.checkpoints import RedisSaver  # noqa: PLC0415
+
+    worker = await stack.enter_async_context(working(opened, surface.GRAPHS, lease_s=settings.lease_s))
+    running = Running()
+    stack.push_async_callback(running.stop)
+    app.state.parts = Parts(settings, opened, RedisSaver(opened.redis), worker, running)
+    for router in surface.ROUTERS:
+        app.include_router(router)
+
+
+def _complain(loading: asyncio.Task[None]) -> None:
+    if not loading.cancelled() and (error := loading.exception()):
+        _log.critical("the workflows cannot be loaded; no request but /ok can be answered", exc_info=error)
+
+
+def installed() -> str:
+    """Return the version of the installed package."""
+    try:
+        return version("callsheet")
+    except PackageNotFoundError:
+        return "not installed"

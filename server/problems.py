@@ -1,0 +1,173 @@
+"""Exceptions as replies: which status, which body.
+
+Every error body is JSON with `error`, one sentence that names the thing and the rule (A81), `type`, and,
+where they help, `remedy`, `details` and `retryAfterSeconds`; a failure nobody foresaw has an `id` instead,
+which the log has too. Never a trace.
+
+400: the request cannot be read, lacks something, or breaks a rule. 422: a field has the wrong type.
+"""
+
+import json
+import logging
+import math
+import uuid
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from state import errors
+from state.errors import CallsheetError, Unavailable
+
+STATUSES: Final[tuple[tuple[type[CallsheetError], int, str], ...]] = (
+    (errors.Invalid, 400, "invalid"),
+    (errors.Unauthenticated, 401, "unauthenticated"),
+    (errors.Forbidden, 403, "forbidden"),
+    (errors.Missing, 404, "missing"),
+    (errors.Conflict, 409, "conflict"),
+    (errors.TooLarge, 413, "too_large"),
+    (errors.Refused, 400, "refused"),
+    (errors.Busy, 409, "busy"),
+    (errors.Limited, 429, "limited"),
+    (errors.TimedOut, 504, "timed_out"),
+    (errors.StorageDown, 503, "storage_down"),
+    (errors.Unavailable, 503, "unavailable"),
+    (errors.Fenced, 409, "fenced"),
+)
+"""Status and `type` of every error a caller is told of; the first line that fits. `Broken` is not here."""
+_INTERNAL: Final = "Internal error"
+_FAULTS: Final = 5
+"""Faults of one value that are named."""
+_PROBLEM: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["error", "type"],
+    "properties": {
+        "error": {"type": "string", "description": "The thing and the rule"},
+        "type": {"type": "string"},
+        "remedy": {"type": "string", "description": "What to do about it"},
+        "details": {"type": "object"},
+        "retryAfterSeconds": {"type": "number"},
+        "id": {"type": "string", "description": "Of an internal error, for the log"},
+    },
+}
+_log = logging.getLogger(__name__)
+
+
+class Reply(Response):
+    """JSON as UTF-8, non-ASCII as it is."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """Return `content` as JSON text; raises `ValueError` for numbers JSON has no word for."""
+        return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def body(error: Exception) -> tuple[int, dict[str, Any]]:
+    """Return status and body of any exception; what nobody foresaw is logged under the id that is told."""
+    if isinstance(error, ValidationError | RequestValidationError):
+        return _unfit(error.errors())
+    for kind, status, name in STATUSES:
+        if isinstance(error, kind):
+            return status, _told(error, name)
+    known = str(uuid.uuid4())
+    _log.error("internal error %s", known, exc_info=error)
+    return 500, {"error": _INTERNAL, "type": "internal", "id": known}
+
+
+def response(error: Exception) -> Reply:
+    """Return the whole reply to an exception."""
+    status, told = body(error)
+    wait_s = told.get("retryAfterSeconds")
+    # The header counts whole seconds, and 0 would invite a busy loop.
+    headers = {"Retry-After": str(max(1, math.ceil(wait_s)))} if wait_s is not None else None
+    return Reply(told, status, headers)
+
+
+def install(app: FastAPI) -> None:
+    """Answer every exception of `app` in this way."""
+
+    async def ours(request: Request, error: Exception) -> Response:
+        del request
+        return response(error)
+
+    app.add_exception_handler(CallsheetError, ours)
+    app.add_exception_handler(ValidationError, ours)
+    app.add_exception_handler(RequestValidationError, ours)
+    app.add_exception_handler(HTTPException, _framework)
+    app.add_exception_handler(Exception, ours)
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return what OpenAPI says of these error statuses."""
+    content = {"application/json": {"schema": _PROBLEM}}
+    return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
+
+
+async def _framework(request: Request, error: Exception) -> Response:
+    """A path or method nobody serves, or a body over the limit."""
+    assert isinstance(error, HTTPException)  # noqa: S101 -- registered for it alone
+    asked = f"{request.method} {request.url.path[:200]!r}"
+    told = {
+        404: ("missing", f"there is no {asked}", "see /docs for what there is"),
+        405: (
+            "method_not_allowed",
+            f"{asked} is not served for this method",
+            "see the Allow header and /docs",
+        ),
+        413: (
+            "too_large",
+            f"the body of {asked} is over the limit",
+            "send less, or raise CALLSHEET_MAX_BODY_BYTES",
+        ),
+    }.get(error.status_code, ("invalid", f"{asked}: {error.detail}", "see /docs"))
+    named = dict(zip(("type", "error", "remedy"), told, strict=True))
+    return Reply(named, error.status_code, dict(error.headers or {}))
+
+
+def _told(error: CallsheetError, name: str) -> dict[str, Any]:
+    told: dict[str, Any] = {"error": error.message, "type": name}
+    if error.remedy:
+        told["remedy"] = error.remedy
+    if error.details:
+        told["details"] = error.details
+    if isinstance(error, Unavailable):
+        told["retryAfterSeconds"] = error.retry_after_s
+    return told
+
+
+def _unfit(faults: Sequence[Mapping[str, Any]]) -> tuple[int, dict[str, Any]]:
+    """A value that does not fit its schema: wrong types and nothing worse are 422."""
+    first = faults[:_FAULTS]
+    told = {
+        "error": "; ".join(_fault(fault) for fault in first),
+        "type": "invalid",
+        "remedy": "see /docs for the fields and their rules",
+        "details": {"fields": [_place(fault["loc"]) for fault in first]},
+    }
+    return (422 if all(_is_type(fault) for fault in faults) else 400), told
+
+
+def _is_type(fault: Mapping[str, Any]) -> bool:
+    return str(fault["type"]).endswith(("_type", "_parsing", "_from_float"))
+
+
+def _fault(fault: Mapping[str, Any]) -> str:
+    place, kind = repr(_place(fault["loc"])), str(fault["type"])
+    if kind == "json_invalid":
+        return f"the body is not JSON: {fault['ctx']['error']} at character {fault['loc'][-1]}"
+    if kind == "missing":
+        return f"{place} is missing"
+    if kind == "extra_forbidden":
+        return f"{place} is not a field of this request"
+    return f"{place}: {fault['msg'][0].lower()}{fault['msg'][1:]}"
+
+
+def _place(loc: Sequence[str | int]) -> str:
+    inner = loc[1:] if len(loc) > 1 and loc[0] in {"body", "path", "query", "header"} else loc
+    return ".".join(str(part) for part in inner)

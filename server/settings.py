@@ -1,0 +1,77 @@
+"""The server's own settings: read once from the environment, then frozen.
+
+An explicit argument beats the environment, the environment beats `.env` in the working directory, and that
+beats the default. Each provider reads its own key; storage is told where it is by the server.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from dotenv import load_dotenv
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from state.errors import Invalid
+
+ENV_FILE: Final = ".env"
+_Listed = Annotated[tuple[str, ...], NoDecode]
+
+
+class Settings(BaseSettings):
+    """What the operator may choose."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, env_prefix="CALLSHEET_", env_ignore_empty=True, extra="forbid", populate_by_name=True
+    )
+
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: int = Field(2024, ge=0, le=65_535)
+    """Port to listen on; 0 takes any that is free."""
+    data_dir: Path | None = None
+    """Folder of the embedded Valkey; the user's data folder when not set. Unused where `redis_url` is set."""
+    redis_url: str | None = Field(None, validation_alias="REDIS_URL", repr=False)
+    """The Redis or Valkey to use instead of the embedded one; may hold a password."""
+    lease_s: float = Field(10.0, gt=0, le=15)
+    """Seconds a worker that has fallen silent still holds its thread."""
+    max_body_bytes: int = Field(1_000_000, ge=1_000)
+    """Largest request body, in bytes."""
+    allow_origins: _Listed = ()
+    """Further web pages that may call, such as `https://studio.example`; comma-separated."""
+    allow_hosts: _Listed = ()
+    """Further names this server is called by, such as `callsheet.internal`; comma-separated."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """How much is logged."""
+
+    @field_validator("allow_origins", "allow_hosts", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return (
+            tuple(part.strip() for part in value.split(",") if part.strip())
+            if isinstance(value, str)
+            else value
+        )
+
+
+def read(env_file: Path | None = None, **chosen: Any) -> Settings:
+    """Return the settings in force, `chosen` ones before all others.
+
+    `.env` is read into the environment, where the providers find their keys in it; what is set already stays.
+    Raises `Invalid` naming the variable and the rule.
+    """
+    load_dotenv(env_file or Path(ENV_FILE))
+    try:
+        return Settings(**{name: value for name, value in chosen.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = variable(str(first["loc"][0]))
+        raise Invalid(
+            f"{name} is {first['input']!r}: {first['msg'][0].lower()}{first['msg'][1:]}",
+            remedy=f"correct {name}, or unset it for its default",
+        ) from None
+
+
+def variable(field: str) -> str:
+    """Return the environment variable a setting is read from."""
+    info = Settings.model_fields.get(field)
+    return str((info and info.validation_alias) or f"CALLSHEET_{field.upper()}")

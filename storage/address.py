@@ -15,7 +15,7 @@ _TLS: Final = frozenset(
     {"ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_keyfile"}
 )
 _OPTIONS: Final = frozenset({"cluster", "db", "max_connections"}) | _TLS
-_YES: Final = frozenset({"1", "true", "yes"})
+_SWITCH: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _REMEDY: Final = (
     "Write it as redis://[user:password@]host:port/db, rediss://…, redis+cluster://… or unix:///path."
 )
@@ -41,18 +41,19 @@ class Address:
 def parse(url: str) -> Address:
     """The address that `url` names; `Invalid` says what is wrong with it and never shows the password."""
     parts, options = _split(url)
-    if parts.scheme not in _SCHEMES:
-        raise _wrong(url, f"must begin with one of {', '.join(f'{scheme}://' for scheme in _SCHEMES)}")
     if unknown := options.keys() - _OPTIONS:
         raise _wrong(url, f"has unknown options {sorted(unknown)}; known are {sorted(_OPTIONS)}")
-    cluster = options.pop("cluster", "").lower() in _YES or parts.scheme.endswith(_CLUSTER)
+    cluster = options.pop("cluster", str(parts.scheme.endswith(_CLUSTER))).lower()
+    if cluster not in _SWITCH:
+        raise _wrong(url, f"has cluster={cluster!r}, which must be true or false")
     limit = options.pop("max_connections", str(MAX_CONNECTIONS))
     if not limit.isdecimal() or int(limit) < 1:
         raise _wrong(url, f"has max_connections={limit!r}, which must be a number from 1")
-    _check_target(url, parts, options.get("db"), cluster=cluster)
+    _check_target(url, parts, options.get("db"), cluster=_SWITCH[cluster])
     plain = parts._replace(scheme=parts.scheme.removesuffix(_CLUSTER), query=urlencode(options))
-    # Without a host, urllib drops the empty authority: unix:/path instead of unix:///path.
-    return Address(shown(url), re.sub(r"^unix:/+", "unix:///", plain.geturl()), cluster, int(limit))
+    # For an empty authority urllib writes unix:/path instead of unix:///path.
+    written = plain.geturl() if plain.netloc else re.sub(r"^unix:/+", "unix:///", plain.geturl())
+    return Address(shown(url), written, _SWITCH[cluster], int(limit))
 
 
 def shown(url: str) -> str:
@@ -61,14 +62,22 @@ def shown(url: str) -> str:
 
 
 def _split(url: str) -> tuple[SplitResult, dict[str, str]]:
+    # `from None`: the reasons that urllib gives may quote the password.
     try:
         parts = urlsplit(url)
+    except ValueError:
+        raise _wrong(url, "is no URL") from None
+    if parts.scheme not in _SCHEMES:
+        raise _wrong(url, f"must begin with one of {', '.join(f'{scheme}://' for scheme in _SCHEMES)}")
+    # Otherwise the beginning of a password would be taken, and shown, as the host.
+    if parts.fragment or "@" in parts.path + parts.query:
+        raise _wrong(url, "has a character out of place: in user and password, write / ? # as %2F %3F %23")
+    try:
         # Reading the port checks it.
         _ = parts.port
-        return parts, dict(parse_qsl(parts.query, keep_blank_values=True))
     except ValueError:
-        # The reason that urllib gives may quote the password.
-        raise _wrong(url, "is no URL with a valid host and port") from None
+        raise _wrong(url, "has a port that is no number up to 65535") from None
+    return parts, dict(parse_qsl(parts.query, keep_blank_values=True))
 
 
 def _check_target(url: str, parts: SplitResult, database: str | None, *, cluster: bool) -> None:

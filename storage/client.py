@@ -213,6 +213,8 @@ def _pooled(pool: ConnectionPool, bounds: Bounds) -> Client:
 def _options() -> dict[str, Any]:
     return {
         "protocol": 2,
+        # Naming the library would cost a file's reading in the event loop, and a round trip per connection.
+        "driver_info": None,
         "health_check_interval": _HEALTH_CHECK_S,
         # One clock for the whole command costs less than redis-py's one for each read and write.
         "socket_timeout": None,

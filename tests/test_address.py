@@ -1,0 +1,104 @@
+"""The URL of a Redis server: what it may be, and that its password is never shown."""
+
+import traceback
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.errors import Invalid
+from storage.address import parse, shown
+
+
+@pytest.mark.parametrize(
+    ("url", "plain", "cluster"),
+    [
+        ("redis://localhost", "redis://localhost", False),
+        ("redis://localhost:6380/3", "redis://localhost:6380/3", False),
+        ("rediss://me:pw@host:6380?db=2", "rediss://me:pw@host:6380?db=2", False),
+        ("redis://[::1]:6379/", "redis://[::1]:6379/", False),
+        ("unix:///run/valkey.sock", "unix:///run/valkey.sock", False),
+        ("unix:///run/valkey.sock?db=4", "unix:///run/valkey.sock?db=4", False),
+        ("unix://:pw@/run/valkey.sock", "unix://:pw@/run/valkey.sock", False),
+        ("redis+cluster://host:7000", "redis://host:7000", True),
+        ("rediss+cluster://host:7000/0", "rediss://host:7000/0", True),
+        ("redis://host:7000?cluster=true", "redis://host:7000", True),
+        ("redis://host:7000?cluster=false", "redis://host:7000", False),
+    ],
+)
+def test_a_server_is_named_by_url(url: str, plain: str, *, cluster: bool) -> None:
+    address = parse(url)
+    assert (address.url, address.cluster, address.max_connections) == (plain, cluster, 64)
+
+
+def test_the_number_of_connections_can_be_chosen() -> None:
+    assert parse("redis://host?max_connections=7").max_connections == 7
+
+
+@pytest.mark.parametrize(
+    ("url", "rule"),
+    [
+        ("", "must begin with one of redis://, rediss://, unix://"),
+        ("localhost:6379", "must begin with"),
+        ("http://localhost", "must begin with"),
+        ("valkey://localhost", "must begin with"),
+        ("redis://", "names no host"),
+        ("redis:///3", "names no host"),
+        ("redis://host:port", "has a port that is no number up to 65535"),
+        ("redis://host:70000", "has a port that is no number up to 65535"),
+        ("redis://[::1", "is no URL"),
+        ("redis://host/zero", "names the database 'zero', which must be a number"),
+        ("redis://host?db=-1", "names the database '-1', which must be a number"),
+        ("redis://host/1/2", "names the database '1/2', which must be a number"),
+        ("unix:///path?db=x", "names the database 'x', which must be a number"),
+        ("unix://", "must name the path of a socket"),
+        ("unix:///path?cluster=yes", "no cluster has one"),
+        ("redis+cluster://host/1", "names the database 1, and a cluster has only 0"),
+        ("redis://host?decode_responses=true", "has unknown options ['decode_responses']"),
+        ("redis://host?max_connections=0", "has max_connections='0', which must be a number from 1"),
+        ("redis://host?max_connections=many", "has max_connections='many'"),
+        ("redis://:pass/word@host", "write / ? # as %2F %3F %23"),
+        ("redis://:pass?word@host", "write / ? # as %2F %3F %23"),
+        ("redis://:1#word@host", "write / ? # as %2F %3F %23"),
+        ("redis://host?cluster=maybe", "has cluster='maybe', which must be true or false"),
+    ],
+)
+def test_what_is_wrong_with_a_url_is_said(url: str, rule: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        parse(url)
+    assert rule in refused.value.message
+    assert "redis://[user:password@]host:port/db" in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("url", "masked"),
+    [
+        ("redis://me:hunter2@host:6379/0", "redis://***@host:6379/0"),
+        ("redis://:hunter2@host", "redis://***@host"),
+        ("unix://:hunter2@/run/s", "unix://***@/run/s"),
+        ("redis://:hun/ter@2@host", "redis://***@host"),
+        ("redis:hunter2@host", "redis:***@host"),
+        ("hunter2@host", "***@host"),
+        ("redis://host:6379/0", "redis://host:6379/0"),
+    ],
+)
+def test_user_and_password_are_masked(url: str, masked: str) -> None:
+    assert shown(url) == masked
+
+
+@given(
+    password=st.text("abcXYZ019:/?#[]%@&= \n", min_size=4).map(lambda text: f"pw{text}pw"),
+    form=st.sampled_from(
+        ["redis://me:{}@host:port", "redis://:{}@host/x", "what://:{}@host", "{}@", "redis://{}@host/0/1"]
+    ),
+)
+def test_no_refusal_shows_a_password_however_odd(password: str, form: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        parse(form.format(password))
+    printed = "".join(traceback.format_exception(refused.value)) + refused.value.remedy
+    assert password not in printed
+    assert repr(password)[1:-1] not in printed
+
+
+def test_an_address_does_not_show_its_password() -> None:
+    assert "hunter2" not in repr(parse("redis://me:hunter2@host"))

@@ -68,6 +68,8 @@ def spoken_s(text: str, language: str, speed: float = 1.0) -> float:
     """
     spec = find(language) or _ENGLISH
     units_s = _units_s(text, spec)
+    if not units_s:
+        return 0.0
     breaths = len(_SENTENCE_END.findall(text.strip().rstrip(".!?…。！？\n ")))
     return round((units_s + breaths * PAUSE_S) / speed, 3)
 

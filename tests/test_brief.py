@@ -1,0 +1,184 @@
+"""Briefs in both shapes, and the message they become (A51, A52, A-R15, A12)."""
+
+import pytest
+
+from state import languages
+from state.brief import MAX_SPOT_S, language_name, message, parsed, seconds
+from state.errors import Invalid
+
+FULL = {
+    "clientDescription": "Żabka Café, hot breakfasts",
+    "targetAudience": "commuters",
+    "format": "radio",
+    "duration": 15,
+    "market": "PL",
+    "language": "polish",
+    "additionalContext": "mention free coffee",
+}
+
+
+def test_a_full_brief_is_kept_field_by_field():
+    """A51."""
+    assert parsed(FULL) == {
+        "clientDescription": "Żabka Café, hot breakfasts",
+        "targetAudience": "commuters",
+        "duration": 15.0,
+        "market": "PL",
+        "language": "polish",
+        "additionalContext": "mention free coffee",
+    }
+
+
+def test_the_message_follows_the_template():
+    """A52."""
+    brief = parsed({"clientDescription": "A bakery", "duration": 7.5})
+    assert message(brief) == (
+        "Create an audio ad.\nClient: A bakery\nTarget Audience: None\nDuration: 7.5s\n"
+        "Market: US\nLanguage: english\nAdditional context: None"
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected_s"),
+    [
+        ({"format": "30s audio ad"}, 30),
+        ({"format": "a 45-second spot"}, 45),
+        ({"format": "1 minute"}, 60),
+        ({"format": "radio"}, 30),
+        ({"duration": "20 sec"}, 20),
+        ({"durationSeconds": 12}, 12),
+        ({}, 30),
+    ],
+)
+def test_the_length_is_read_from_wherever_it_was_written(shape, expected_s):
+    """A-R15: seconds out of `format`; 30 where nothing was said."""
+    assert parsed({"clientDescription": "x", **shape})["duration"] == expected_s
+
+
+def test_the_second_shape_and_other_spellings_are_accepted():
+    brief = parsed({"client_description": "A gym", "audience": "beginners", "creative_brief": "no shouting"})
+    assert (brief["clientDescription"], brief["targetAudience"]) == ("A gym", "beginners")
+    assert brief["additionalContext"] == "no shouting"
+
+
+def test_the_exact_spelling_wins_over_an_alias_in_any_order():
+    for pair in ({"client": "a", "clientDescription": "b"}, {"clientDescription": "b", "client": "a"}):
+        assert parsed(pair)["clientDescription"] == "b"
+
+
+def test_fields_it_does_not_know_are_not_lost():
+    brief = parsed({"clientDescription": "x", "website": "x.example", "budget": 5, "empty": " ", "list": [1]})
+    assert brief["additionalContext"] == "website: x.example\nbudget: 5"
+
+
+def test_a_sentence_is_a_brief():
+    assert parsed("Coffee for night owls, 20s")["duration"] == 20
+    assert parsed("Coffee since 1998")["duration"] == 30
+
+
+@pytest.mark.parametrize(
+    ("body", "brief", "expected"),
+    [
+        ("th", {"language": "polish"}, "thai"),
+        (None, {"language": "ไทย"}, "thai"),
+        (None, {"targetAudience": "Thai families"}, "thai"),
+        (None, {"targetAudience": "families", "clientDescription": "ร้านกาแฟเปิดใหม่"}, "thai"),
+        (None, {"clientDescription": "Nowa kawiarnia dla wszystkich, oraz jest to nasze miejsce"}, "polish"),
+        (None, {"targetAudience": "families"}, "english"),
+        ("", {}, "english"),
+    ],
+)
+def test_the_language_is_the_requests_then_the_briefs_then_the_audiences(body, brief, expected):
+    """A-R15: body, brief, audience, what the brief is written in, english."""
+    assert parsed({"clientDescription": "x", **brief}, language=body)["language"] == expected
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "",
+        "  ",
+        {},
+        {"clientDescription": " "},
+        {"targetAudience": "x"},
+        None,
+        7,
+        ["x"],
+        {"clientDescription": 7},
+    ],
+)
+def test_a_brief_that_says_nothing_about_the_client_is_refused(raw):
+    with pytest.raises(Invalid) as refused:
+        parsed(raw)
+    assert refused.value.remedy
+
+
+@pytest.mark.parametrize("value", [0, -1, MAX_SPOT_S + 1, float("nan"), float("inf"), True, "soon", [30]])
+def test_a_length_that_is_no_length_is_refused(value):
+    with pytest.raises(Invalid, match="duration"):
+        parsed({"clientDescription": "x", "duration": value})
+
+
+def test_a_length_alone_is_checked_too():
+    assert seconds(15) == 15.0
+    with pytest.raises(Invalid, match="more than 0"):
+        seconds(0)
+
+
+def test_a_text_over_the_limit_is_refused_and_nul_is_left_out():
+    with pytest.raises(Invalid, match="limit is 20000"):
+        parsed({"clientDescription": "x" * 20_001})
+    assert parsed("a\x00b")["clientDescription"] == "ab"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("thai", "thai"),
+        ("TH", "thai"),
+        ("th-TH", "thai"),
+        ("pt_BR", "portuguese"),
+        ("Bahasa Indonesia", "indonesian"),
+        ("中文", "chinese"),
+        ("zh-HK", "cantonese"),
+        ("zh-Hant-TW", "chinese"),
+        ("Spanish (Mexico)", "spanish"),
+        ("Čeština", "czech"),
+        (" Tiếng Việt ", "vietnamese"),
+        ("mandarin", "chinese"),
+    ],
+)
+def test_a_language_is_known_by_name_code_tag_and_native_name(text, name):
+    """A12."""
+    assert language_name(text) == name
+
+
+@pytest.mark.parametrize("text", ["klingon", "", "  ", "x-klingon", "xx-US", "-", "(thai)"])
+def test_an_unknown_language_is_refused_with_the_known_ones(text):
+    """A10."""
+    assert languages.find(text) is None
+    with pytest.raises(Invalid, match="not known") as refused:
+        language_name(text)
+    assert "thai" in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("สวัสดีครับ", "thai"),
+        ("今天就来", "chinese"),
+        ("今日コーヒー", "japanese"),
+        ("커피 한 잔", "korean"),
+        ("ताज़ी कॉफ़ी", "hindi"),
+        ("قهوة طازجة", "arabic"),
+        ("haz la música más alegre y con un poco de ritmo", "spanish"),
+        ("buatkan musik yang lebih ceria untuk kami", "indonesian"),
+        ("zrób to dla nas w stylu, który jest do nas", "polish"),
+        ("Make it warmer and add the phone number", "english"),
+        ("ok", None),
+        ("12345 !!!", None),
+        ("", None),
+    ],
+)
+def test_the_language_of_a_text_is_told_or_admitted_unknown(text, name):
+    assert languages.detected(text) == name

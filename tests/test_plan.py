@@ -1,0 +1,53 @@
+"""Plans: what waits for what."""
+
+import pytest
+
+from state.plan import Plan, Step, blocked, dumped, fingerprint, linked, ready
+
+
+def step(name, reads=(), writes=()):
+    return Step(
+        id=name, tool="t", display="", params={}, dependencies=[], reads=list(reads), writes=list(writes)
+    )
+
+
+def plan(*steps):
+    return Plan(id="p", steps=linked(list(steps)))
+
+
+VOICES, MUSIC = step("v", writes=["voices"]), step("m", writes=["music"])
+EFFECTS, LOOK = step("x", reads=["voices"], writes=["sfx"]), step("look", reads=["voices", "sfx"])
+
+
+def waits(made):
+    return {one["id"]: one["dependencies"] for one in made["steps"]}
+
+
+def test_a_step_waits_for_earlier_ones_that_write_what_it_touches():
+    assert waits(plan(VOICES, MUSIC, EFFECTS, LOOK)) == {"v": [], "m": [], "x": ["v"], "look": ["v", "x"]}
+    assert waits(plan(LOOK, VOICES)) == {"look": [], "v": []}
+    assert waits(plan(VOICES, step("v2", writes=["voices"]))) == {"v": [], "v2": ["v"]}
+
+
+def test_independent_steps_are_ready_together_and_dependent_ones_once_those_are_done():
+    made = plan(VOICES, MUSIC, EFFECTS)
+    assert [one["id"] for one in ready(made, {}, ())] == ["v", "m"]
+    assert [one["id"] for one in ready(made, {}, {"v"})] == ["m"]
+    assert [one["id"] for one in ready(made, {"v": "completed", "m": "error"}, ())] == ["x"]
+
+
+@pytest.mark.parametrize("status", ["error", "blocked", "cancelled"])
+def test_a_step_behind_one_that_did_not_complete_is_blocked(status):
+    made = plan(VOICES, MUSIC, EFFECTS)
+    assert [one["id"] for one in blocked(made, {"v": status})] == ["x"]
+    assert blocked(made, {"m": status}) == []
+    assert blocked(made, {"v": status, "x": "blocked"}) == []
+
+
+def test_two_plans_that_would_do_the_same_have_one_fingerprint():
+    assert fingerprint(plan(VOICES)) == fingerprint(plan({**VOICES, "id": "other"}))
+    assert fingerprint(plan(VOICES)) != fingerprint(plan({**VOICES, "params": {"a": 1}}))
+
+
+def test_json_keeps_text_as_it_is_and_sorts_keys():
+    assert dumped({"b": "ไทย", "a": 1}) == '{"a": 1, "b": "ไทย"}'

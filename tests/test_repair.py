@@ -1,0 +1,83 @@
+"""Arguments a model wrote as almost-JSON (A43, A71, A-R16)."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state.errors import Invalid
+from tools.repair import MAX_CHARS, arguments
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text(), VALUES, max_size=5))
+def test_valid_json_is_never_changed(value):
+    assert arguments(json.dumps(value)) == value
+    assert arguments(json.dumps(value, ensure_ascii=False)) == value
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z]{1,8}", fullmatch=True), st.text(st.characters(codec="utf-8")), min_size=1
+    )
+)
+def test_unquoted_keys_and_a_trailing_comma_leave_every_string_as_it_was(value):
+    pairs = ", ".join(f"{key}: {json.dumps(text, ensure_ascii=False)}" for key, text in value.items())
+    assert arguments(f"{{{pairs},}}") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{language: "thai", count: 10,}', {"language": "thai", "count": 10}),
+        ("{'a': 'don\\'t', 'b': \"it's\"}", {"a": "don't", "b": "it's"}),
+        ('{"a": "b, c: d {e: f},"}', {"a": "b, c: d {e: f},"}),
+        ('{"a": [1, 2,], "b": {x: 1,},}', {"a": [1, 2], "b": {"x": 1}}),
+        ('```json\n{"a": 1}\n```', {"a": 1}),
+        ("```\n{a: 1}\n```", {"a": 1}),
+        ("", {}),
+        ("  \n", {}),
+        ("{}", {}),
+    ],
+)
+def test_the_usual_slips_are_repaired(text, expected):
+    assert arguments(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"text": "cut off in the mid',
+        '{"a": 1',
+        '{"a": }',
+        "{a b: 1}",
+        "hello",
+        "[1, 2]",
+        '"text"',
+        "42",
+        "null",
+        '{"a": NaN}',
+        '{"a": Infinity,}',
+        "{a: [Infinity],}",
+        '{"a": 1, a: 2,}',
+        "{" * 40 + "}" * 40,
+        '{"a": "' + "x" * MAX_CHARS + '"}',
+        '{"a": 1} trailing',
+    ],
+)
+def test_what_cannot_be_read_for_certain_is_refused(text):
+    with pytest.raises(Invalid) as refused:
+        arguments(text)
+    assert refused.value.remedy

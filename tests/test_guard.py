@@ -1,0 +1,266 @@
+"""The one way a tool is called: its order, its six errors, its fences."""
+
+import asyncio
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field
+
+import storage
+from state.errors import Broken, Fenced, Forbidden, Invalid, Limited, StorageDown, TimedOut, Unavailable
+from state.plan import Step
+from storage.artefacts import Artefact
+from storage.connection import connect
+from tools import REGISTRY, guard
+from tools.call import Scope
+from tools.registry import definition, index, tool
+
+SCOPE = Scope("local", "t", "ad", "kopi", run="r", task="task", epoch=1)
+
+
+class Args(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    adId: str = "kopi"  # noqa: N815 -- the wire's spelling
+    n: int = Field(1, ge=0)
+
+
+@pytest.fixture
+async def opened(valkey_url):
+    async with connect(valkey_url) as found:
+        storage.use(found)
+        yield found
+        storage.use(None)
+
+
+def made(run, **more):
+    run.__name__ = "probe"
+    run.__doc__ = "Do it."
+    return index([tool(schema=Args, display="Probing", subject="adId", **more)(run)])
+
+
+def step(params=None, writes=("music",), **more):
+    return Step(
+        id="c1",
+        tool="probe",
+        display="",
+        params=params or {},
+        dependencies=[],
+        reads=[],
+        writes=list(writes),
+        **more,
+    )
+
+
+async def write(args, call):
+    return await call.write("music", {"n": args.n}, result={"status": "draft"})
+
+
+async def versions(opened):
+    return (await Artefact(opened, "ad", "kopi").stream("music")).versions
+
+
+async def test_an_unknown_tool_is_named_with_the_known_ones(opened):
+    """A25, C38."""
+    outcome = await guard.call(made(write), {**step(), "tool": "nope"}, SCOPE)
+    assert outcome.output == {
+        "error": "Unknown tool: nope",
+        "suggestion": "Use one of: probe",
+        "type": "unknown_tool",
+        "retryable": False,
+    }
+
+
+@pytest.mark.parametrize("params", [{"n": "many"}, {"n": -1}, {"extra": 1}, {"adId": None}])
+async def test_arguments_that_break_the_schema_run_nothing(opened, params):
+    """C33, C49."""
+
+    async def never(args, call):
+        raise AssertionError
+
+    outcome = await guard.call(made(never), step(params), SCOPE)
+    assert outcome.output["type"] == "validation_error"
+    assert next(iter(params)) in outcome.output["error"]
+    assert outcome.output["suggestion"] == guard.SUGGESTION
+
+
+async def test_raw_arguments_are_repaired_once_and_then_checked(opened):
+    tools = made(write, writes=("music",))
+    assert (await guard.call(tools, step(raw="{n: 4,}"), SCOPE)).output["versionId"] == "v1"
+    assert (await guard.call(tools, step(raw="{n: "), SCOPE)).output["type"] == "validation_error"
+    assert [version.data for version in await versions(opened)] == [{"n": 4}]
+
+
+async def test_the_model_cannot_name_another_artefact(opened):
+    """C34, B23: the context is the server's."""
+    outcome = await guard.call(made(write, writes=("music",)), step({"adId": "theirs"}), SCOPE)
+    assert outcome.output["type"] == "permission_denied"
+    assert "'kopi'" in outcome.output["suggestion"]
+    assert not await versions(opened)
+
+
+async def test_a_write_outside_the_steps_write_set_is_refused(opened):
+    outcome = await guard.call(made(write, writes=("music",)), step(writes=()), SCOPE)
+    assert outcome.output["type"] == "permission_denied"
+    assert not await versions(opened)
+
+
+async def test_a_tool_cannot_write_what_it_did_not_declare(opened):
+    outcome = await guard.call(made(write, writes=("voices",)), step(writes=("voices", "music")), SCOPE)
+    assert outcome.output["type"] == "permission_denied"
+    assert not await versions(opened)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "retryable"),
+    [
+        (Invalid("no", remedy="do so"), "validation_error", False),
+        (Forbidden("no"), "permission_denied", False),
+        (Limited("no"), "rate_limit_error", True),
+        (TimedOut("no"), "timeout_error", True),
+        (Unavailable("no"), "execution_error", True),
+        (Broken("no"), "execution_error", True),
+    ],
+)
+async def test_what_a_tool_raises_becomes_one_of_six_types(opened, error, kind, retryable):
+    """C33-C38, C39."""
+
+    async def fails(args, call):
+        raise error
+
+    output = (await guard.call(made(fails), step(), SCOPE)).output
+    assert (output["type"], output["retryable"], output["error"]) == (kind, retryable, "no")
+    assert output["suggestion"] == (error.remedy or guard.SUGGESTION)
+
+
+async def test_details_of_an_error_reach_the_model(opened):
+    async def fails(args, call):
+        raise Invalid("no", details={"valid": "0 to 2"})
+
+    assert (await guard.call(made(fails), step(), SCOPE)).output["details"] == {"valid": "0 to 2"}
+
+
+async def test_an_unexpected_error_is_logged_and_never_leaks(opened, caplog):
+    """C41."""
+
+    async def fails(args, call):
+        raise RuntimeError("the password is hunter2")
+
+    output = (await guard.call(made(fails), step(), SCOPE)).output
+    assert output["error"] == "An unexpected error occurred during tool execution"
+    assert "hunter2" not in str(output)
+    assert "probe failed on thread t" in caplog.text
+
+
+@pytest.mark.parametrize("error", [StorageDown("away"), Fenced("lost")])
+async def test_storage_that_is_away_and_a_lost_lease_end_the_attempt(opened, error):
+    async def fails(args, call):
+        raise error
+
+    with pytest.raises(type(error)):
+        await guard.call(made(fails), step(), SCOPE)
+
+
+async def test_a_step_tried_again_returns_its_receipt_without_running(opened):
+    runs = []
+
+    async def counted(args, call):
+        runs.append(1)
+        return await write(args, call)
+
+    tools = made(counted, writes=("music",))
+    first = await guard.call(tools, step(), SCOPE)
+    again = await guard.call(tools, step(), SCOPE)
+    assert first == again
+    assert runs == [1]
+    assert len(await versions(opened)) == 1
+
+
+async def test_a_tool_that_takes_too_long_is_answered_for_and_its_late_write_refused(opened):
+    """C36, C-R10: the late write comes, and is refused."""
+    late = asyncio.Event()
+    refused = asyncio.Event()
+
+    async def write_late(args, call):
+        await late.wait()
+        try:
+            await write(args, call)
+        except Fenced:
+            refused.set()
+
+    async def slow(args, call):
+        background.append(asyncio.create_task(write_late(args, call)))
+        await asyncio.Event().wait()
+
+    background = []
+    outcome = await guard.call(made(slow, writes=("music",), timeout_s=0.05), step(), SCOPE)
+    assert outcome.output["type"] == "timeout_error"
+    assert outcome.output["retryable"]
+    late.set()
+    async with asyncio.timeout(5):
+        await refused.wait()
+    assert not await versions(opened)
+
+
+async def test_an_effect_that_came_just_before_the_deadline_counts(opened):
+    async def slow_after(args, call):
+        await write(args, call)
+        await asyncio.Event().wait()
+
+    outcome = await guard.call(made(slow_after, writes=("music",), timeout_s=0.3), step(), SCOPE)
+    assert outcome.ok
+    assert outcome.output["versionId"] == "v1"
+
+
+async def test_a_read_that_takes_too_long_is_answered_for(opened):
+    async def slow(args, call):
+        await asyncio.Event().wait()
+
+    outcome = await guard.call(made(slow, timeout_s=0.01), step(writes=()), SCOPE)
+    assert outcome.output["type"] == "timeout_error"
+
+
+def test_two_tools_of_one_name_are_refused():
+    """C4."""
+    with pytest.raises(Broken, match="two tools are named 'search_voices'"):
+        index(REGISTRY.values(), [REGISTRY["search_voices"]])
+
+
+def test_a_tool_without_a_description_is_refused():
+    async def silent(args, call):
+        return {}
+
+    with pytest.raises(Broken, match="docstring"):
+        tool(schema=Args, display="")(silent)
+
+
+def test_the_five_tools_are_described_as_models_expect_them():
+    """A1-A6, A13, A15, A16, A19, A21, A-R2."""
+    described = {name: definition(one)["function"] for name, one in REGISTRY.items()}
+    assert list(described) == [
+        "search_voices",
+        "create_voice_draft",
+        "create_music_draft",
+        "create_sfx_draft",
+        "get_current_state",
+    ]
+    required = {name: one["parameters"]["required"] for name, one in described.items()}
+    assert required == {
+        "search_voices": ["language"],
+        "create_voice_draft": ["adId", "tracks"],
+        "create_music_draft": ["adId", "prompt"],
+        "create_sfx_draft": ["adId", "prompts"],
+        "get_current_state": ["adId"],
+    }
+    search = described["search_voices"]["parameters"]["properties"]
+    assert list(search) == ["language", "gender", "accent", "style", "count"]
+    assert search["gender"]["enum"] == ["male", "female"]
+    music = described["create_music_draft"]["parameters"]["properties"]
+    assert music["provider"]["enum"] == ["loudly", "mubert"]
+    track = described["create_voice_draft"]["parameters"]["properties"]["tracks"]["items"]
+    assert track["required"] == ["voiceId", "text"]
+    assert set(track["properties"]) == {"voiceId", "text", "playAfter", "overlap", "speed"}
+    effect = described["create_sfx_draft"]["parameters"]["properties"]["prompts"]["items"]
+    assert effect["required"] == ["description"]
+    assert effect["properties"]["placement"]["required"] == ["type"]
+    assert "Use this instead of asking the user" in described["search_voices"]["description"]
+    assert "$ref" not in str(described)
+    assert "anyOf" not in str(described)

@@ -20,6 +20,7 @@ _LITERAL = ("quality", "genre", "instrument", "gender", "accent", "degree", "sou
 _OPENERS = ("verb", "negation", "question", "limit")
 _FILLERS = frozenset({"skip.polite", "join.and", "join.but", "particle.only"})
 _WORD = re.compile(r"\w")
+_SPOKEN_SIGNS = frozenset("$€£฿¥₫₹%")
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class Clause:
 
     def _speaks(self, place: int) -> bool:
         token = self.tokens[place]
-        return token.quoted or bool(_WORD.search(token.word))
+        return token.quoted or bool(_WORD.search(token.word)) or token.word in _SPOKEN_SIGNS
 
     def rest(self, *, keep: tuple[str, ...] = (), first: int | None = None, last: int | None = None) -> str:
         """Return the longest run of words that no mark covers, except marks of `keep` (concepts or groups)."""
@@ -248,7 +249,12 @@ def _begins(sentence: Clause, left: Clause, right: Clause) -> bool:
     opens = any(mark.first == right.first for mark in right.all(*_OPENERS))
     if opens and not _only_less(right):
         return _complete(left) or right.has("verb", "negation")
-    return names_target and right.has("quality", "degree", "verb", "gender", "accent", "genre") and _complete(left)
+    numbered = (right.has("ordinal") or _digits(right)) and right.has("gender", "accent")
+    return names_target and (numbered or right.has("quality", "degree", "verb", "genre")) and _complete(left)
+
+
+def _digits(right: Clause) -> bool:
+    return any(token.word.isdecimal() for token in right.own)
 
 
 def _only_less(right: Clause) -> bool:

@@ -272,9 +272,10 @@ class Variations:
 
 @dataclass(frozen=True)
 class Keep:
-    """Streams that must not change in this turn."""
+    """What must not change in this turn."""
 
-    streams: tuple[Stream, ...]
+    streams: tuple[str, ...]
+    """Streams, or "texts" for the words but not who speaks them; empty: everything that was not asked for."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from providers.offline.amounts import figure, seconds
 from providers.offline.clauses import Clause
 from providers.offline.edits import AddEffect, ChangeEffects, Edit, Note, Outcome, RemoveEffects, Unclear
 from providers.offline.history import Ad
-from providers.offline.lexicon import Lexicon, Mark, fold, lexicon, tokens
+from providers.offline.lexicon import Mark, fold, lexicon, tokens
 from providers.offline.places import Place, place
 from providers.offline.qualities import asked, qualities
 from state.ad import DEFAULT_SFX_S, MAX_SFX_S, Placement
@@ -32,9 +32,9 @@ def read(clause: Clause, ad: Ad) -> list[Edit]:
     if _removes(clause):
         return _removal(clause, ad, existing)
     if existing and not _adds(clause):
-        change = _change(clause, ad, existing)
-        if change:
-            return [change]
+        found = change(clause, ad, existing)
+        if found:
+            return [found]
     return _additions(clause, ad)
 
 
@@ -100,7 +100,7 @@ def _by_place(clause: Clause, ad: Ad) -> tuple[int, ...]:
     """Return the effects that play where the clause says: "the sound at the end"."""
     noun = clause.get("noun.effect")
     where = place(clause, ad)
-    if not noun or not where or clause.has("verb.add", "verb.move"):
+    if not noun or not where or clause.has("verb.add", "verb.put", "verb.move", "sound"):
         return ()
     return tuple(i for i, one in enumerate(ad.effects) if _kind(one) == _kind({"placement": where.placement}))
 
@@ -150,7 +150,8 @@ def _exchange(new: Clause, old: Clause, ad: Ad) -> list[Edit]:
     return [ChangeEffects(places, description, where.placement if where else None, seconds(new))]
 
 
-def _change(clause: Clause, ad: Ad, existing: tuple[int, ...]) -> Edit | None:
+def change(clause: Clause, ad: Ad, existing: tuple[int, ...]) -> Edit | None:
+    """Return what `clause` wants other about effects that are there, or None."""
     where = place(clause, ad)
     length = seconds(clause)
     wanted = {one.name: one.more for one in asked(clause)}
@@ -159,8 +160,7 @@ def _change(clause: Clause, ad: Ad, existing: tuple[int, ...]) -> Edit | None:
         longer = wanted.get("long", False) or ("short" in wanted and not wanted["short"]) or clause.has("verb.lengthen")
         factor = _LONGER if longer else _SHORTER
     sound = _coloured(ad, existing[0], wanted)
-    moves = where is not None and where.placement is not None and not _by_number(clause, ad) == () or where is not None
-    if not (length or factor or sound or moves):
+    if not (length or factor or sound or where):
         return None
     if where and where.missing is not None:
         return Unclear(str(where.missing), "cannot.no_track")
@@ -263,12 +263,6 @@ def _stripped(run: str) -> str:
     while words and fold(words[-1]).strip(".,") in _EDGE:
         words.pop()
     return " ".join(words)
-
-
-def mentions(clause: Clause, ad: Ad, words: Lexicon) -> bool:
-    """Return whether `clause` names an effect of the ad by the words of its description."""
-    del words
-    return bool(_by_name(clause, ad))
 
 
 def _entry(effect: Mapping[str, Any]) -> dict[str, Any]:

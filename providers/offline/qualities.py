@@ -32,6 +32,8 @@ class Quality:
     """The copywriter's tone, or empty."""
     pace: float = 1.0
     """Factor of the speed of speech."""
+    counter: str = ""
+    """The quality of a voice that is less so."""
     opposite: str = ""
     """The quality meant when someone complains of this one."""
 
@@ -55,6 +57,7 @@ def _quality(entry: Mapping[str, object]) -> Quality:
         styles=_texts(entry.get("styles")),
         tone=str(entry.get("tone", "")),
         pace=float(pace) if isinstance(pace, (int, float)) else 1.0,
+        counter=str(entry.get("counter", "")),
         opposite=str(entry.get("opposite", "")),
     )
 

@@ -1,0 +1,22 @@
+"""What lies on the table while a turn's edits are carried out."""
+
+from dataclasses import dataclass
+
+from providers.offline.brief import Brief
+from providers.offline.recasting import Offers
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What edits may need beside the ad."""
+
+    offers: Offers
+    """The voices that were found."""
+    brief: Brief | None = None
+    """What the client wrote; None when it is no longer visible."""
+    said: str = ""
+    """Everything the person typed in the chat, folded: their own sentences in the script are theirs."""
+    language: str = "english"
+    """The language of the message that is answered."""
+    variant: int = 0
+    """How many scripts there were already, so that a new one differs."""

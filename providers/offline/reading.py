@@ -1,0 +1,300 @@
+"""A message read: which edits it asks for, in order."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from providers.offline import effect_edits, music_edits, questions, text_edits, version_edits, voice_edits
+from providers.offline.clauses import TARGETS, Clause, clauses
+from providers.offline.edits import STREAM, Beyond, Chat, Edit, Keep, Retone, Translate, Unclear
+from providers.offline.history import Ad
+from providers.offline.lexicon import lexicon
+from providers.offline.places import place
+from providers.offline.qualities import asked, qualities
+from providers.offline.version_edits import Choices
+from state.ad import Stream
+
+READ_CHARS = 4000
+"""Characters of a message that are read; what comes after is said to be unread."""
+_KINDS = {
+    "noun.music": "music", "noun.effect": "effect", "noun.voice": "voice", "noun.announcer": "voice",
+    "noun.track": "voice", "noun.text": "text", "noun.line": "text", "noun.ad": "ad",
+}  # fmt: skip
+_FOCUS_KIND = {"voices": "voice", "music": "music", "sfx": "effect"}
+_VERBLIKE = frozenset({"sound", "sounds"})
+_TEMPO = {"fast", "slow"}
+_SIZE = {"short", "long"}
+_VOLUME = {"loud", "quiet"}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a message is read against."""
+
+    ad: Ad
+    language: str = "english"
+    """The language of the message."""
+    focus: Stream | None = None
+    """What "it" means: the stream the last turn changed."""
+    focused: tuple[int, ...] = ()
+    """The tracks the last turn changed."""
+    choices: Choices = None
+    """Variations that were just made."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a message asks for."""
+
+    edits: tuple[Edit, ...]
+
+    def of(self, *kinds: type) -> list[Edit]:
+        """Return the edits of some kinds."""
+        return [edit for edit in self.edits if isinstance(edit, kinds)]
+
+
+def read(message: str, scene: Scene) -> Reading:
+    """Return everything `message` asks for; what means nothing comes back as `Unclear`."""
+    edits: list[Edit] = []
+    for clause in clauses(message[:READ_CHARS], lexicon(scene.language)):
+        found = _read_clause(_settled(clause), scene)
+        edits += found
+        stream = next((STREAM[type(one)] for one in found if type(one) in STREAM), None)
+        if stream:
+            scene = replace(scene, focus=stream, focused=_tracks(found) or scene.focused)
+    return Reading(tuple(_tidied(edits)))
+
+
+def _tracks(found: list[Edit]) -> tuple[int, ...]:
+    return next((tracks for one in found if (tracks := getattr(one, "tracks", ()))), ())
+
+
+def _tidied(edits: list[Edit]) -> list[Edit]:
+    """Return the edits without remarks where something is asked for, and without doubles."""
+    busy = any(not isinstance(one, (Chat, Unclear)) for one in edits)
+    kept = [one for one in edits if not (busy and isinstance(one, Chat))]
+    return [one for at, one in enumerate(kept) if one not in kept[:at]]
+
+
+def _settled(clause: Clause) -> Clause:
+    """Return the clause with "sound" as a verb where something else sounds: "make the music sound bigger"."""
+    others = [mark for mark in clause.all(*TARGETS) if mark.concept != "noun.effect"]
+    verbs = [
+        mark
+        for mark in clause.all("noun.effect")
+        if clause.tokens[mark.first].word in _VERBLIKE
+        and (clause.has("quality") or any(one.last <= mark.first for one in others))
+        and not clause.has("verb.add", "verb.remove", "sound")
+    ]
+    dropped = {id(mark) for mark in verbs}
+    return replace(clause, marks=tuple(mark for mark in clause.marks if id(mark) not in dropped))
+
+
+def _read_clause(clause: Clause, scene: Scene) -> list[Edit]:
+    for find in (_talk, _kept, _history, _asked, _targeted, _untargeted):
+        found = find(clause, scene)
+        if found:
+            return found
+    return [] if _says_nothing(clause) else [Unclear(clause.text)]
+
+
+def _says_nothing(clause: Clause) -> bool:
+    """Whether a clause only gives a reason or is polite."""
+    if clause.has("skip.reason"):
+        return True
+    silent = {at for mark in clause.all("skip", "join", "chat.greeting") for at in range(mark.first, mark.last)}
+    return all(at in silent or not clause.tokens[at].word.isalnum() and not clause.tokens[at].quoted for at in range(clause.first, clause.last))
+
+
+def _talk(clause: Clause, _scene: Scene) -> list[Edit]:
+    beyond = questions.limit(clause)
+    if beyond:
+        return [beyond]
+    talk = questions.chat(clause)
+    return [talk] if talk else []
+
+
+def _kept(clause: Clause, scene: Scene) -> list[Edit]:
+    keep = version_edits.kept(clause)
+    if keep:
+        return [keep]
+    restricted = version_edits.only(clause)
+    if not restricted:
+        return []
+    rest = _targeted(clause, scene)
+    return [restricted, *rest]
+
+
+def _history(clause: Clause, scene: Scene) -> list[Edit]:
+    return version_edits.read(clause, scene.choices)
+
+
+def _asked(clause: Clause, _scene: Scene) -> list[Edit]:
+    return questions.read(clause)
+
+
+def _targeted(clause: Clause, scene: Scene) -> list[Edit]:
+    """Return what a clause asks that names what to change."""
+    translated = text_edits.translation(clause)
+    if translated and not clause.has("noun.voice", "gender", "noun.announcer"):
+        return [translated] if translated.language != scene.ad.language else [Unclear(translated.language, "kept.language")]
+    where = place(clause, scene.ad)
+    inner = clause.without(where.marks) if where else clause
+    kinds = list(dict.fromkeys(_KINDS[mark.concept] for mark in inner.all(*_KINDS)))
+    if clause.has("sound") and not {"music", "text"} & set(kinds):
+        kinds.insert(0, "effect")
+    if len(kinds) > 1 and _both(inner, kinds):
+        return [edit for kind in kinds for edit in _by_kind(kind, _alone(clause, kind), scene)]
+    for kind in kinds:
+        found = _by_kind(kind, clause, scene)
+        if found:
+            return found
+    return []
+
+
+def _both(clause: Clause, kinds: list[str]) -> bool:
+    """Whether several things are to change alike: "make the voices and the music slower"."""
+    nouns = [mark for mark in clause.all(*_KINDS) if _KINDS[mark.concept] in kinds]
+    joined = any(nouns[0].last <= mark.first < nouns[1].first for mark in clause.all("join.and"))
+    alike = joined and not clause.has("verb.replace", "particle.instead", "verb.mention", "verb.add", "verb.say")
+    return alike and nouns[1].first - nouns[0].last <= 3 and clause.has("quality", "verb.dislike", "pronoun.different", "verb.slow", "verb.quicken", "verb.change")  # noqa: PLR2004 - "the voices and the music"
+
+
+def _alone(clause: Clause, kind: str) -> Clause:
+    others = [mark for mark in clause.all(*_KINDS) if _KINDS[mark.concept] != kind]
+    return clause.without(others)
+
+
+def _by_kind(kind: str, clause: Clause, scene: Scene) -> list[Edit]:
+    readers: dict[str, tuple[Callable[[], list[Edit]], ...]] = {
+        "music": (lambda: music_edits.read(clause),),
+        "effect": (lambda: effect_edits.read(clause, scene.ad),),
+        "voice": (lambda: _of_voice(clause, scene),),
+        "text": (lambda: text_edits.read(clause, scene.ad, scene.focused), lambda: _of_voice(clause, scene)),
+        "ad": (lambda: _of_ad(clause, scene),),
+    }
+    return next((found for reader in readers[kind] if (found := reader())), [])
+
+
+def _of_voice(clause: Clause, scene: Scene) -> list[Edit]:
+    worded = clause.has("verb.say", "verb.mention", "verb.write", "verb.shorten", "verb.lengthen") or clause.quotes
+    sized = {one.name for one in asked(clause)} & _SIZE and not clause.has("noun.pause", "noun.overlap")
+    if (worded or sized) and not clause.has("verb.add"):
+        found = text_edits.read(clause, scene.ad, scene.focused)
+        if found:
+            return found
+    return voice_edits.read(clause, scene.ad, scene.focused) or text_edits.read(clause, scene.ad, scene.focused)
+
+
+def _of_ad(clause: Clause, scene: Scene) -> list[Edit]:
+    if {one.name for one in asked(clause)} & _TEMPO or clause.has("verb.slow", "verb.quicken"):
+        return voice_edits.pace(clause, scene.ad, ())
+    found = text_edits.read(clause, scene.ad, ())
+    return found or _generally(clause, scene)
+
+
+def _untargeted(clause: Clause, scene: Scene) -> list[Edit]:
+    """Return what a clause asks that does not name what to change."""
+    for find in (_by_words, _by_music, _by_wish, _by_pause, _in_focus, _by_add):
+        found = find(clause, scene)
+        if found:
+            return found
+    return _generally(clause, scene)
+
+
+def _by_words(clause: Clause, scene: Scene) -> list[Edit]:
+    swap = effect_edits.read(clause, scene.ad) if clause.has("particle.instead", "verb.replace", "verb.remove", "verb.change", "verb.dislike", "verb.move") and effect_edits.matching(clause, scene.ad) else []
+    if swap:
+        return swap
+    if clause.has("verb.mention", "verb.say", "verb.write", "verb.shorten", "verb.lengthen", "verb.fit", "verb.replace", "verb.change", "particle.instead", "verb.remove", "topic", "noun.countdown") or clause.quotes:
+        if clause.has("instrument", "genre", "unit.bpm") and not clause.quotes:
+            return []
+        return [one for one in text_edits.read(clause, scene.ad, scene.focused) if not isinstance(one, Retone)]
+    return []
+
+
+def _by_music(clause: Clause, scene: Scene) -> list[Edit]:
+    if not clause.has("instrument", "genre", "unit.bpm", "provider", "noun.vocals", "noun.instrumental"):
+        return []
+    if clause.has("instrument") and clause.has("verb.add", "verb.put") and place(clause, scene.ad):
+        return effect_edits.read(clause, scene.ad)
+    return music_edits.read(clause)
+
+
+def _by_wish(clause: Clause, scene: Scene) -> list[Edit]:
+    named = voice_edits.wanted_voice(clause, scene.ad)
+    known = named and any(one.get("name") == named for one in scene.ad.voices.values())
+    if clause.has("gender", "accent") or known or (named and clause.has("verb.use", "verb.replace")):
+        return voice_edits.read(clause, scene.ad, scene.focused)
+    return []
+
+
+def _by_pause(clause: Clause, scene: Scene) -> list[Edit]:
+    if not clause.has("noun.pause", "noun.overlap", "noun.order", "noun.speed", "verb.slow", "verb.quicken", "verb.speak") and not _numbered(clause):
+        return []
+    kind = _FOCUS_KIND.get(scene.focus or "")
+    if kind == "music" and clause.has("noun.speed", "verb.slow", "verb.quicken", "pronoun.it") and not clause.has("noun.pause"):
+        return music_edits.read(clause)
+    return voice_edits.read(clause, scene.ad, scene.focused if clause.has("pronoun.it") else ())
+
+
+def _numbered(clause: Clause) -> bool:
+    return clause.has("ordinal") and clause.has("pronoun.one", "quality", "verb.replace", "verb.dislike")
+
+
+def _in_focus(clause: Clause, scene: Scene) -> list[Edit]:
+    """Return what a clause asks of what was spoken of last."""
+    names = {one.name for one in asked(clause)}
+    kind = _FOCUS_KIND.get(scene.focus or "")
+    if kind is None or (names & _SIZE and kind != "effect"):
+        return []
+    if kind == "effect":
+        return _last_effect(clause, scene)
+    if kind == "voice" and names and not names & (_TEMPO | _VOLUME) and not scene.focused:
+        return []
+    reader = _by_kind(kind, clause, scene)
+    return [one for one in reader if not isinstance(one, (Unclear, Beyond))]
+
+
+def _last_effect(clause: Clause, scene: Scene) -> list[Edit]:
+    if not scene.ad.effects or not clause.has("pronoun.it", "quality", "verb.move"):
+        return []
+    found = effect_edits.change(clause, scene.ad, (len(scene.ad.effects) - 1,))
+    removed = clause.has("verb.remove", "verb.dislike") and clause.has("pronoun.it")
+    if removed:
+        return [effect_edits.RemoveEffects((len(scene.ad.effects) - 1,))]
+    return [found] if found else []
+
+
+def _by_add(clause: Clause, scene: Scene) -> list[Edit]:
+    if not clause.has("verb.add", "verb.put", "place.start", "place.end", "place.after", "place.before"):
+        return []
+    worded = text_edits.read(clause, scene.ad, ()) if clause.has("pronoun.we", "topic") else []
+    if worded:
+        return worded
+    if clause.has("quality") and not place(clause, scene.ad):
+        return []
+    return effect_edits.read(clause, scene.ad)
+
+
+def _generally(clause: Clause, scene: Scene) -> list[Edit]:
+    """Return what a quality asks of the ad as a whole."""
+    wanted = asked(clause)
+    names = {one.name for one in wanted}
+    if names & _VOLUME:
+        return [Beyond("volume")]
+    if names & _TEMPO:
+        return voice_edits.pace(clause, scene.ad, ())
+    found = text_edits.read(clause, scene.ad, ())
+    if found:
+        return found
+    return music_edits.read(clause) if any(qualities()[name].poles for name in names) else []
+
+
+def translates(reading: Reading) -> bool:
+    """Return whether the whole ad goes into another language."""
+    return bool(reading.of(Translate))
+
+
+def locks(reading: Reading) -> set[str]:
+    """Return what must stay as it is: streams, or "texts"."""
+    return {name for one in reading.edits if isinstance(one, Keep) for name in one.streams}

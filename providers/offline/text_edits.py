@@ -1,0 +1,297 @@
+"""Requests about the words: length, wording, sentences, tone and language."""
+
+import re
+from typing import Literal
+
+from providers.offline.amounts import before, seconds
+from providers.offline.clauses import Clause
+from providers.offline.edits import (
+    AddLine,
+    Edit,
+    RemoveLine,
+    RemoveTracks,
+    ReplaceWords,
+    Resize,
+    Retone,
+    Rewrite,
+    Translate,
+    Unclear,
+)
+from providers.offline.facts import Contact, contact
+from providers.offline.history import Ad
+from providers.offline.lexicon import Mark, fold
+from providers.offline.qualities import asked, qualities
+from providers.offline.script import TOPICS, topic_of
+from providers.offline.tracks import named
+from state.languages import find
+from state.timeline import spoken_s
+
+_THAT = re.compile(
+    r"^(?:that|the fact that|about|to|people|them|listeners|customers|everyone|how|it|says?|saying|also|please|że|ze|que|bahwa|rằng|že|ca|că)\s+",
+    re.IGNORECASE,
+)
+_TAIL = re.compile(
+    r"[\s,]*\b(?:somewhere|too|as well|please|in the (?:script|text|ad|copy|spot|commercial)|to the (?:script|text|ad|copy|spot)|if possible|pls|for me)\s*$",
+    re.IGNORECASE,
+)
+_LEAD = ("verb.mention", "verb.say", "particle.about")
+_FEW_WORDS = 2
+_QUOTED_PAIR = 2
+_MIN_NAME = 4
+"""Letters of a language's name; shorter words are codes, or words of another meaning ("spa")."""
+
+
+def read(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
+    """Return what `clause` asks of the words; empty when nothing is recognised."""
+    for find_edit in (_translated, _replaced, _rewritten, _removed, _added, _retold, _resized):
+        found = find_edit(clause, ad, focused)
+        if found:
+            return found
+    return _toned(clause)
+
+
+def translation(clause: Clause) -> Translate | None:
+    """Return the language a clause wants the ad in, or None."""
+    mark = clause.get("tongue")
+    name = mark.concept.partition(".")[2] if mark else _language_word(clause)
+    if not name:
+        return None
+    wanted = clause.has("verb", "particle.in", "noun.language", "noun.ad", "noun.text", "particle.to", "pronoun.it")
+    if not wanted or clause.has("noun.accent", "negation", "noun.music", "genre", "noun.effect"):
+        return None
+    return Translate(name)
+
+
+def _language_word(clause: Clause) -> str:
+    """Return the language a word of the clause names, in any spelling the project accepts."""
+    for token in clause.own:
+        known = find(token.word) if len(token.word) >= _MIN_NAME and not token.quoted else None
+        if known:
+            return known.name
+    return ""
+
+
+def _translated(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
+    if clause.has("noun.voice", "gender") and not clause.has("verb.translate", "noun.text", "noun.ad"):
+        return []
+    edit = translation(clause)
+    if not edit:
+        return [Unclear(clause.text, "cannot.no_language")] if clause.has("verb.translate") else []
+    return [edit] if edit.language != ad.language else [Unclear(edit.language, "kept.language")]
+
+
+def _replaced(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
+    """Return "say 'fresh' instead of 'new'", "change the phone number to 555", "call it X, not Y"."""
+    instead = clause.get("particle.instead")
+    if instead:
+        old = _wording(clause.part(instead.last, clause.last))
+        return _pair(old, _wording(clause.part(_after_verb(clause), instead.first)), ad)
+    if len(clause.quotes) == _QUOTED_PAIR and clause.has("verb.replace", "verb.change", "particle.to", "particle.with"):
+        return _pair(clause.quotes[0], clause.quotes[1], ad)
+    contrast = _contrasted(clause)
+    if contrast:
+        return _pair(*contrast, ad)
+    return _turned(clause, ad)
+
+
+def _after_verb(clause: Clause) -> int:
+    verb = clause.get("verb")
+    return verb.last if verb else clause.first
+
+
+def _contrasted(clause: Clause) -> tuple[str, str] | None:
+    """Return old and new of "call it 'Mocha', not 'Latte'"."""
+    negation = next((one for one in clause.all("negation.not", "particle.not") if one.first > clause.first + 1), None)
+    if not negation or not clause.has("verb.say", "verb.use", "verb.write"):
+        return None
+    head = clause.part(_after_verb(clause), negation.first)
+    return _wording(clause.part(negation.last, clause.last)), _wording(head)
+
+
+def _turned(clause: Clause, ad: Ad) -> list[Edit]:
+    """Return "change X to Y", where X is in the script or a topic that is ("the phone number")."""
+    verb = clause.get("verb.change", "verb.replace", "verb.make")
+    turns = [one for one in clause.all("particle.to", "particle.with", "particle.for") if verb and one.first >= verb.last]
+    if not verb or not turns:
+        return []
+    turn = turns[0]
+    new = _wording(clause.part(turn.last, clause.last))
+    old_part = clause.part(verb.last, turn.first)
+    old = _wording(old_part)
+    held = topic_of(old_part, ad)
+    return _pair(held or old, new, ad) if new else []
+
+
+def _pair(old: str, new: str, ad: Ad) -> list[Edit]:
+    if not old or not new:
+        return []
+    script = fold(" ".join(str(track.get("text")) for track in ad.tracks))
+    return [ReplaceWords(old, new)] if fold(old) in script else []
+
+
+def _wording(part: Clause) -> str:
+    """Return the words of a part as they were written, without articles and commas at the edges."""
+    if part.quotes:
+        return part.quotes[0]
+    text = _TAIL.sub("", part.text).strip(" ,.:")
+    return re.sub(r"^(?:the (?:word|words|name|phrase) |the |word )", "", text, flags=re.IGNORECASE)
+
+
+def _rewritten(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
+    """Return a track's new text: "rewrite the second line to: …", "voice 1 should say '…'"."""
+    which = named(clause, ad, plural=False)
+    if which.missing is not None:
+        return [Unclear(str(which.missing), "cannot.no_track")]
+    tracks = which.tracks or (focused if clause.has("pronoun.it") else ())
+    writes = clause.has("verb.write", "verb.say", "verb.change", "verb.replace", "verb.make", "particle.to")
+    if tracks and writes and not clause.has("verb.add", "place.after", "place.before"):
+        text = clause.quotes[-1] if clause.quotes else _said_by(clause, which.marks)
+        if text and not clause.has("quality"):
+            return [Rewrite(tracks[:1], text)]
+        if clause.has("verb.write", "pronoun.different") and not clause.has("quality"):
+            return [Rewrite(tracks)]
+    if clause.has("noun.text", "noun.line") and not clause.has("quality", "verb.add", "verb.remove"):
+        if clause.quotes and clause.has("verb.write", "verb.change", "verb.replace", "particle.to"):
+            return [Rewrite(tuple(range(len(ad.tracks))), clause.quotes[0])]
+        anew = clause.has("verb.write", "pronoun.different", "verb.dislike", "verb.replace")
+        return [Rewrite(tracks or tuple(range(len(ad.tracks))))] if anew and not clause.has("negation") else []
+    return []
+
+
+def _said_by(clause: Clause, marks: tuple[Mark, ...]) -> str:
+    """Return what a voice shall say when it stands without quotation marks."""
+    say = clause.get("verb.say")
+    if not say or not marks or min(mark.first for mark in marks) > say.first:
+        return ""
+    return _clean(clause.words(say.last, clause.last))
+
+
+def _clean(text: str) -> str:
+    shortened = _TAIL.sub("", text.strip())
+    for _ in range(3):
+        shortened = _THAT.sub("", shortened)
+    return shortened.strip(" ,;:")
+
+
+def _removed(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
+    """Return "drop the part about the price", "don't mention parking", "remove 'fresh'"."""
+    silencing = clause.has("negation") and clause.has("verb.say", "verb.mention")
+    if not (silencing or clause.has("verb.remove", "negation.no")):
+        return []
+    wording = clause.quotes[0] if clause.quotes else ""
+    if not silencing and (wording or clause.has("unit.word")) and clause.has("verb.remove"):
+        wording = wording or _wording(clause.part(clause.all("unit.word")[-1].last, clause.last))
+        short = len(wording.split()) <= _FEW_WORDS
+        return [ReplaceWords(wording, "")] if short and _in_script(wording, ad) else [RemoveLine(wording)]
+    if wording:
+        return [RemoveLine(wording)]
+    topic = next((name for name in TOPICS if clause.has(f"topic.{name}")), "")
+    about = clause.get("particle.about", "verb.say", "verb.mention")
+    which = named(clause, ad, plural=False)
+    if which.tracks and not about and not topic:
+        return [RemoveTracks(which.tracks)]
+    if clause.has("noun.announcer", "noun.voice", "noun.effect", "noun.music", "sound") and not about:
+        return []
+    verb = clause.get("verb.remove", "negation.no")
+    start = about.last if about else (verb.last if verb else clause.first)
+    words = _wording(clause.part(start, clause.last))
+    if topic or about or _in_script(words, ad):
+        return [RemoveLine(words, topic)]
+    return []
+
+
+def _in_script(words: str, ad: Ad) -> bool:
+    return bool(words) and any(fold(words) in fold(str(track.get("text"))) for track in ad.tracks)
+
+
+def _added(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
+    """Return a sentence more: "mention free parking", "end with 'Come by today'"."""
+    speaking = clause.has("verb.say", "verb.mention")
+    wording = clause.quotes or clause.has("noun.text", "noun.line", "pronoun.we", "topic") or contact(clause.text) != Contact()
+    if clause.has("negation") or not (speaking or (wording and clause.has("verb.add", "verb.put"))):
+        return []
+    which = named(clause, ad, plural=False)
+    content = clause.quotes[0] if clause.quotes else _content(clause, which.marks)
+    if not content:
+        return [Unclear(clause.text, "cannot.no_words")]
+    inside = bool(which.tracks) and clause.has("particle.in", "particle.to", "verb.mention")
+    return [AddLine(content, _where(clause), which.tracks[0] if inside else None)]
+
+
+def _where(clause: Clause) -> Literal["start", "end", "body"]:
+    for mark in clause.all("place.start", "place.end", "place.before"):
+        return "end" if mark.concept == "place.end" else "start"
+    return "body"
+
+
+def _content(clause: Clause, tracks: tuple[Mark, ...]) -> str:
+    """Return what shall be said, without the words around it."""
+    about = clause.get("particle.about")
+    speaking = clause.get("verb.mention", "verb.say", "verb.add", "verb.put")
+    opening = about if about and (not speaking or about.first >= speaking.last) else speaking
+    if opening is None:
+        return ""
+    first, last = opening.last, clause.last
+    around = (*clause.all("place", "noun.text", "noun.ad", "particle.in", "particle.to", "skip", "particle.again"), *tracks)
+    while any(mark.last == last > mark.first >= first for mark in around):
+        last = min(mark.first for mark in around if mark.last == last and mark.first >= first)
+    while any(mark.first == first < mark.last <= last for mark in clause.all("place", "noun.line", "particle.with", *_LEAD)):
+        first = max(mark.last for mark in clause.all("place", "noun.line", "particle.with", *_LEAD) if mark.first == first)
+    return _clean(clause.words(first, last))
+
+
+def _retold(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
+    """Return "write it again", "a different script"."""
+    del ad, focused
+    fresh = clause.has("verb.write") or (clause.has("pronoun.different", "verb.dislike") and clause.has("noun.text"))
+    return [Rewrite(())] if fresh and not clause.has("quality", "negation") else []
+
+
+def _resized(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
+    """Return "shorter", "cut it to 20 seconds", "a bit longer"."""
+    wanted = {one.name: one.more for one in asked(clause)}
+    shorter = wanted.get("short", False) or wanted.get("long") is False or clause.has("verb.shorten")
+    longer = wanted.get("long", False) or wanted.get("short") is False or clause.has("verb.lengthen")
+    length = seconds(clause)
+    if not (shorter or longer or (length and clause.has("verb.fit", "verb.make", "noun.length", "verb.remove", "verb.change"))):
+        return []
+    which = named(clause, ad, plural=False)
+    if which.missing is not None:
+        return [Unclear(str(which.missing), "cannot.no_track")]
+    tracks = which.tracks or (focused if clause.has("pronoun.it") and not clause.has("noun.text", "noun.ad") else ())
+    if length and (clause.has("particle.by", "verb.remove") or _compared(clause)):
+        now = sum(spoken_s(str(track.get("text")), ad.language) for track in ad.tracks)
+        length = max(now + (length if longer else -length), 1.0)
+    return [Resize(length or _share(clause, ad, longer=longer), longer, tracks)]
+
+
+def _compared(clause: Clause) -> bool:
+    """Whether seconds are a difference: "5 seconds shorter"."""
+    ends = {mark.last for mark in clause.all("unit.second")}
+    return any(mark.first in ends for mark in clause.all("quality.short")) or any(
+        mark.first in ends and clause.tokens[mark.first].word.endswith("er") for mark in clause.all("quality.long")
+    )
+
+
+def _share(clause: Clause, ad: Ad, *, longer: bool) -> float | None:
+    """Return the seconds of "half as long", "20 % shorter", or None."""
+    now = sum(spoken_s(str(track.get("text")), ad.language) for track in ad.tracks)
+    if clause.has("number.0.5"):
+        return now * (1.5 if longer and not clause.has("quality.long") else 0.5)
+    percent = next((before(clause, mark.first) for mark in clause.all("unit.percent")), None)
+    if not percent or percent > 90:  # noqa: PLR2004 - no text is left of more
+        return None
+    return now * (1 + percent / 100 if longer else 1 - percent / 100)
+
+
+def _toned(clause: Clause) -> list[Edit]:
+    """Return another tone of the script, or of the whole ad where nothing narrows it (A79)."""
+    for one in asked(clause):
+        quality = qualities()[one.name]
+        tone = quality.tone if one.more else qualities().get(quality.counter, quality).tone
+        if tone:
+            whole = not clause.has("noun.text", "noun.line")
+            return [Retone(tone, whole, clause.has("noun.countdown") or tone == "urgent")]
+    if clause.has("noun.countdown"):
+        return [Retone("urgent", whole=False, countdown=True)]
+    return []

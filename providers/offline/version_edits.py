@@ -1,0 +1,162 @@
+"""Requests about versions: undo, redo, back to an earlier one, several to choose from, what must stay."""
+
+from providers.offline.amounts import count, figure
+from providers.offline.clauses import Clause, clauses
+from providers.offline.edits import Edit, Keep, Restore, Variations, Walk
+from providers.offline.history import Step
+from providers.offline.lexicon import Lexicon, Mark
+from state.ad import STREAMS, Stream
+
+MOST_VARIATIONS = 5
+"""Versions made at once, at most."""
+_USUAL_VARIATIONS = 3
+_PREVIOUS = -2
+_NOUNS: dict[str, Stream] = {
+    "noun.music": "music", "genre": "music", "instrument": "music", "noun.effect": "sfx", "sound": "sfx",
+    "noun.voice": "voices", "noun.announcer": "voices", "noun.text": "voices", "noun.line": "voices",
+    "noun.track": "voices",
+}  # fmt: skip
+Choices = tuple[Stream, int] | None
+"""The stream and the number of the variations that were just made."""
+_WORDS = ("noun.text", "noun.line")
+
+
+def streams_in(clause: Clause) -> list[Stream]:
+    """Return the streams a clause names, without doubles."""
+    named = (_NOUNS.get(mark.concept) or _NOUNS.get(mark.concept.split(".")[0]) for mark in clause.marks)
+    return list(dict.fromkeys(stream for stream in named if stream))
+
+
+def read(clause: Clause, choices: Choices) -> list[Edit]:
+    """Return what `clause` asks about versions; `choices`: variations that were just made."""
+    for find in (_variations, _chosen, _walked, _restored):
+        edit = find(clause, choices)
+        if edit:
+            return [edit]
+    return []
+
+
+def _variations(clause: Clause, _choices: Choices) -> Variations | None:
+    plural = clause.has("noun.variation")
+    amount = count(clause)
+    several = amount is not None and amount > 1 and (clause.has("pronoun.different") and clause.has("noun.version", "noun.voice"))
+    if not (plural and (amount is None or amount > 1) or several) or clause.has("verb.back", "verb.undo"):
+        return None
+    if not clause.has("verb", "number", "question.show") and amount is None:
+        return None
+    if amount is None and not _many(clause):
+        return None
+    streams = [one for one in streams_in(clause) if one]
+    stream: Stream = streams[0] if streams else "voices"
+    texts = clause.has(*_WORDS) and not clause.has("noun.voice")
+    return Variations(min(max(amount or _USUAL_VARIATIONS, 2), MOST_VARIATIONS), stream, texts)
+
+
+def _many(clause: Clause) -> bool:
+    """Whether variations are asked for in the plural; languages without plurals count as plural."""
+    mark = clause.get("noun.variation")
+    word = clause.tokens[mark.first].word if mark else ""
+    return word not in {"variation", "variant", "alternative", "option"}
+
+
+def _chosen(clause: Clause, choices: Choices) -> Restore | None:
+    """Return the pick of one of the variations that were just made: "I'll take the second one"."""
+    if choices is None or clause.has("verb.make", "verb.remove", "quality") and not clause.has("noun.variation"):
+        return None
+    picked = clause.has("pronoun.one", "noun.variation", "verb.use", "verb.back", "verb.keep")
+    mark = clause.get("ordinal", "number")
+    value = int(float(mark.concept.partition(".")[2])) if mark else _digit(clause)
+    if not picked or value is None or clause.has("noun.version", "noun.track", "noun.line", "noun.voice"):
+        return None
+    # Counted among the newest, from the end: the last of three variations is -1.
+    stream, size = choices
+    place = value if value < 0 else value - size - 1
+    return Restore(stream, place) if -size <= place < 0 else None
+
+
+def _digit(clause: Clause) -> int | None:
+    return next((int(value) for token in clause.own if (value := figure(token.word)) is not None), None)
+
+
+def _walked(clause: Clause, _choices: Choices) -> Walk | None:
+    redo = clause.has("verb.redo")
+    if not (redo or clause.has("verb.undo")) or clause.has("sound", "noun.pause"):
+        return None
+    version = version_in(clause)
+    if version is not None and version != _PREVIOUS or clause.has("negation.not"):
+        return None
+    if clause.has("pronoun.all", "noun.ad", "pronoun.else"):
+        return Walk(Step("redo" if redo else "undo", times=99))
+    amount = 2 if clause.has("particle.twice") else count(clause) or 1
+    stream = next(iter(streams_in(clause)), None)
+    return Walk(Step("redo" if redo else "undo", max(1, min(amount, 99)), stream))
+
+
+def version_in(clause: Clause) -> int | None:
+    """Return the version a clause names ("version 2", "v2", "the first version"), from the end when negative."""
+    for noun in clause.all("noun.version"):
+        for at in range(noun.last, min(noun.last + 3, clause.last)):
+            value = figure(clause.tokens[at].word)
+            if value is not None:
+                return int(value)
+        near = [mark for mark in clause.all("ordinal", "number") if -3 <= mark.last - noun.first <= 0 or 0 <= mark.first - noun.last <= 1]
+        if near:
+            return _number(near[0])
+    mark = clause.get("ordinal.1", "ordinal.-2") if clause.has("verb.back", "particle.again", "verb.undo") else None
+    return _number(mark) if mark else None
+
+
+def _number(mark: Mark) -> int:
+    value = int(float(mark.concept.partition(".")[2]))
+    return _PREVIOUS if value == -1 else value
+
+
+def _restored(clause: Clause, _choices: Choices) -> Restore | None:
+    again = clause.has("particle.again") and clause.has("verb.use", "verb.make", "verb.put")
+    if not (clause.has("verb.back", "verb.undo") or again or (clause.has("noun.version", "noun.ad") and clause.has("verb.use"))):
+        return None
+    version = version_in(clause)
+    streams = streams_in(clause)
+    if version is None or clause.has("negation", "quality.short", "quality.long"):
+        return None
+    return Restore(streams[0] if streams else None, version)
+
+
+def steps(message: str, words: Lexicon) -> list[Step]:
+    """Return the ways through the history a message took; an earlier version fetched back is a change, no step."""
+    found = (_walked(clause, None) for clause in clauses(message, words))
+    return [walk.step for walk in found if walk]
+
+
+def kept(clause: Clause) -> Keep | None:
+    """Return what must not change: "leave the voices alone", "don't touch the script", "only the music"."""
+    if clause.has("pronoun.else") and clause.has("verb.keep", "negation", "verb.touch", "pronoun.alone"):
+        return Keep(())
+    streams = _targets(clause)
+    acting = clause.has("verb.touch", "verb.change", "verb.add", "verb.remove", "verb.replace", "verb.move", "verb.put")
+    forbidden = clause.has("negation.not") and acting and not clause.has("quality", "verb.say", "verb.mention", "verb.dislike")
+    holding = clause.has("verb.keep") and not clause.has("quality", "degree", "limit")
+    alone = clause.has("pronoun.alone") and not clause.has("verb.make", "verb.change", "negation")
+    if streams and (forbidden or holding or alone):
+        return Keep(tuple(streams))
+    return None
+
+
+def _targets(clause: Clause) -> list[str]:
+    """Return the streams a clause names, the words of the script apart from who speaks them."""
+    names = []
+    for mark in clause.marks:
+        stream = _NOUNS.get(mark.concept) or _NOUNS.get(mark.concept.split(".")[0])
+        if stream:
+            names.append("texts" if mark.concept in _WORDS else str(stream))
+    return list(dict.fromkeys(names))
+
+
+def only(clause: Clause) -> Keep | None:
+    """Return what stays when a clause says that only something may change."""
+    mark = clause.get("particle.only")
+    streams = streams_in(clause)
+    if not mark or len(streams) != 1 or clause.has("number.1", "noun.voice") and clause.has("number.1"):
+        return None
+    close = any(abs(one.first - mark.last) <= 3 for one in clause.all("noun", "verb.change", "verb.touch"))  # noqa: PLR2004 - "only change the music"
+    return Keep(tuple(one for one in STREAMS if one != streams[0])) if close else None

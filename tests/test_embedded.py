@@ -132,9 +132,12 @@ def test_quick_restarts_wait_for_the_server_that_is_ending(data_dir: Path) -> No
             assert server.incr("starts") == number + 1
 
 
-def test_a_user_that_arrives_while_the_last_one_leaves_keeps_its_server(data_dir: Path) -> None:
+@pytest.mark.parametrize(
+    "rounds", [12, pytest.param(250, marks=[pytest.mark.long, pytest.mark.timeout(180)])]
+)
+def test_a_user_that_arrives_while_the_last_one_leaves_keeps_its_server(data_dir: Path, rounds: int) -> None:
     """The server that `ensure` returned stays: it does not end because of who left before."""
-    for number in range(12):
+    for number in range(rounds):
         leaving = embedded.ensure(data_dir)
         leaves = threading.Thread(target=leaving.close)
         leaves.start()
@@ -145,6 +148,17 @@ def test_a_user_that_arrives_while_the_last_one_leaves_keeps_its_server(data_dir
                 server.incr("count")
             assert pid_of(server) == pid
             assert server.get("count") == b"%d" % (20 * number + 20)
+
+
+def test_nobody_joins_a_server_that_is_ending(data_dir: Path) -> None:
+    with leased(data_dir):
+        ending = data_dir / "valkey" / watchdog.STOPPING
+        ending.touch()
+        assert watchdog.join(ending.parent) is None
+        ending.unlink()
+        lease = watchdog.join(ending.parent)
+        assert lease is not None
+        lease.close()
 
 
 def test_a_socket_that_a_dead_server_left_is_no_obstacle(data_dir: Path) -> None:

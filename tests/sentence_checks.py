@@ -167,10 +167,10 @@ def _stated(turn: Turn, fact: str, which: str) -> bool:
         return any(found(turn.reply, one) for one in _numbers(turn, len(effects(turn.after))))
     if fact == "music_prompt":
         music = version(turn.after, "music", which) if which else data(turn.after, "music")
-        return words(music["musicPrompt"]).strip()[:40] in words(turn.reply)
+        return words(music["musicPrompt"])[:40] in words(turn.reply)
     line = chosen(tracks(turn.after), [which])[0]
     if fact == "track_text":
-        return words(line["text"]).strip() in words(turn.reply)
+        return words(line["text"]) in words(turn.reply)
     names = [voice["name"] for voice in turn.after["catalogue"] if voice["id"] == voice_of(line)]
     return any(norm(name) in norm(turn.reply) for name in [voice_of(line), *names])
 

@@ -226,7 +226,7 @@ VOICE_CHECKS: Mapping[str, Check] = {
         lambda new, _old, want: any(words(new).endswith(words(one)) for one in want)
     ),
     "text_count_min": _on_text(lambda new, _old, want: all(found(new, one) >= n for one, n in want.items())),
-    "text_shorter": _on_text(lambda new, old, _want: 0 < len(words(new).strip()) < len(words(old).strip())),
+    "text_shorter": _on_text(lambda new, old, _want: new.strip() != "" and len(words(new)) < len(words(old))),
     "no_new_words": _on_text(lambda new, old, _want: {*words(new).split()} <= {*words(old).split()}),
     "last_sentence_cut": _on_text(_last_sentence_cut),
     "starts_with_question": _on_text(_starts_with_question),

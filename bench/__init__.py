@@ -1,0 +1,1 @@
+"""Figures, each as a ratio beside a peer or a floor in the same run."""

@@ -1,0 +1,131 @@
+"""Real kills: a server in a process of its own, and a proxy to Redis that kills it at a chosen command.
+
+The proxy stands between the server and Valkey and counts what the server sends. At the chosen message it either
+kills before passing it on (the effect never happens) or passes it on, waits for the reply, and kills instead of
+delivering it (the effect happened, and nobody was told).
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from tests.redis_server import free_port
+
+
+When = Literal["before", "after"]
+
+
+@dataclass
+class Kill:
+    """At which message to kill whom."""
+
+    at: int
+    when: When
+    pid: int = 0
+    seen: int = 0
+    done: bool = False
+    armed: bool = False
+
+
+@dataclass
+class Proxy:
+    """Passes Redis's protocol on, byte for byte, over a unix socket."""
+
+    path: str
+    target: str
+    kill: Kill = field(default_factory=lambda: Kill(at=-1, when="before"))
+
+    async def __aenter__(self):
+        self._server = await asyncio.start_unix_server(self._serve, self.path)
+        self._tasks = set()
+        return self
+
+    async def __aexit__(self, *error):
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader, writer):
+        task = asyncio.current_task()
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        up_reader, up_writer = await asyncio.open_unix_connection(self.target)
+        held = asyncio.Event()
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._up(reader, up_writer, held))
+                both.create_task(self._down(up_reader, writer, held))
+        except* (ConnectionError, OSError):
+            pass
+        finally:
+            for one in (writer, up_writer):
+                one.close()
+                with contextlib.suppress(ConnectionError, OSError):
+                    await one.wait_closed()
+
+    async def _up(self, reader, up_writer, held):
+        while data := await reader.read(1 << 20):
+            if self._due() and self.kill.when == "before":
+                self._strike()
+                return
+            if self.kill.armed and self.kill.seen == self.kill.at:
+                held.set()
+            up_writer.write(data)
+            await up_writer.drain()
+        up_writer.close()
+
+    async def _down(self, up_reader, writer, held):
+        while data := await up_reader.read(1 << 20):
+            if held.is_set():
+                self._strike()
+                return
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+    def _due(self):
+        if self.kill.armed and not self.kill.done:
+            self.kill.seen += 1
+        return self.kill.armed and self.kill.seen == self.kill.at and not self.kill.done
+
+    def _strike(self):
+        if not self.kill.done:
+            self.kill.done = True
+            os.kill(self.kill.pid, signal.SIGKILL)
+
+
+class Warm:
+    """A parent that has everything imported and forks a server in a few milliseconds."""
+
+    def __enter__(self):
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.warm_server"],
+            cwd=Path(__file__).parent.parent,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")},
+        )
+        return self
+
+    def __exit__(self, *error):
+        self._process.stdin.close()
+        self._process.wait(10)
+        self._process.stdout.close()
+
+    def start(self, redis_url: str, lease_s: float) -> tuple[int, str]:
+        """Fork a server; its process id and its URL."""
+        port = free_port()
+        self._process.stdin.write(
+            json.dumps({"port": port, "redis_url": redis_url, "lease_s": lease_s}) + "\n"
+        )
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline()), f"http://127.0.0.1:{port}"

@@ -1,0 +1,183 @@
+"""Kill -9 anywhere: nothing lost, nothing twice, the conversation whole."""
+
+import asyncio
+import json
+import os
+import random
+import signal
+
+import httpx
+import pytest
+
+from storage.artefacts import Artefact
+from storage.connection import connect
+from tests.killing import Kill, Proxy, Warm
+
+LEASE_S = 0.6
+BRIEF = {
+    "clientDescription": "Harbour Bikes rents e-bikes by the hour in Porto",
+    "targetAudience": "weekend visitors",
+    "duration": 20,
+    "additionalContext": "mention harbourbikes.example",
+}
+REFINEMENT = "Make the music more upbeat and add a bicycle bell at the start"
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def warm():
+    with Warm() as parent:
+        yield parent
+
+
+@pytest.fixture
+async def proxy(valkey_url, tmp_path_factory):
+    target = valkey_url.removeprefix("unix://").split("?")[0]
+    async with Proxy(f"{target}-proxy-{os.getpid()}", target) as running:
+        yield running
+    os.unlink(running.path)
+
+
+async def ready(client):
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                if (await client.get("/api/ads")).status_code == 200:
+                    return
+            except httpx.TransportError:
+                await asyncio.sleep(0.01)
+
+
+async def post(client, path, body):
+    """The reply, or None where the server was killed before it answered."""
+    try:
+        return await client.post(path, json=body)
+    except httpx.TransportError:
+        return None
+
+
+class Shop:
+    """A server that is killed at one message, and its successor, on the same storage."""
+
+    def __init__(self, warm, proxy, valkey_url):
+        self.warm, self.proxy, self.url = warm, proxy, valkey_url
+
+    async def killed_at(self, kill, path, body):
+        """Send the request to a server that dies at `kill`; whether it died."""
+        self.proxy.kill = kill
+        pid, base = self.warm.start(f"unix://{self.proxy.path}?db=0", LEASE_S)
+        kill.pid = pid
+        async with httpx.AsyncClient(base_url=base, timeout=30) as client:
+            await ready(client)
+            kill.armed = True
+            await post(client, path, body)
+            kill.armed = False
+        if not kill.done:
+            os.kill(pid, signal.SIGKILL)
+        return kill.done
+
+    async def again(self, requests):
+        """Send the requests to a new server, one after another; its replies and the conversation."""
+        pid, base = self.warm.start(self.url, LEASE_S)
+        try:
+            async with httpx.AsyncClient(base_url=base, timeout=30) as client:
+                await ready(client)
+                replies = [await client.post(path, json=body) for path, body in requests]
+                told = await client.get(f"/api/ads/{requests[0][1].get('adId', 'bikes')}/conversation")
+                return [reply.json() for reply in replies], told.json()["messages"]
+        finally:
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def shop(warm, proxy, valkey_url):
+    return Shop(warm, proxy, valkey_url)
+
+
+def whole(messages, users):
+    """Every call has its one answer right after it, and the person is heard once for each request."""
+    assert sum(message["role"] == "user" for message in messages) == users
+    open_calls = []
+    for message in messages:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] == open_calls.pop(0)
+        else:
+            assert open_calls == []
+            open_calls = [call["id"] for call in message.get("tool_calls", [])]
+    assert messages[-1]["role"] == "assistant"
+    assert messages[-1]["content"]
+
+
+async def versions(valkey_url, ad):
+    async with connect(valkey_url) as storage:
+        streams = await Artefact(storage, "ad", ad).streams(["voices", "music", "sfx"])
+    return {name: [version.id for version in stream.versions] for name, stream in streams.items()}
+
+
+async def messages_of(shop, path, body):
+    """How many messages an undisturbed request sends to Redis."""
+    count = Kill(at=-1, when="before")
+    assert not await shop.killed_at(count, path, body)
+    return count.seen
+
+
+def points(count, when, long, seed):
+    every = [(at, when) for at in range(1, count + 1)]
+    return every if long else sorted(random.Random(seed).sample(every, min(5, len(every))))
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_generation_killed_anywhere_is_finished_by_the_same_request(shop, valkey_url, when, request):
+    """No version is lost and none made twice, whichever message to Redis was the server's last."""
+    long = request.config.getoption("--long")
+    count = await messages_of(shop, "/api/ai/generate", {"adId": "dry-run", "brief": BRIEF})
+    assert count > 10, "the walk must have somewhere to go"
+    for at, moment in points(count, when, long, seed=20):
+        body = {"adId": f"bikes-{moment}-{at}", "brief": BRIEF}
+        died = await shop.killed_at(Kill(at=at, when=moment), "/api/ai/generate", body)
+        [reply], messages = await shop.again([("/api/ai/generate", body)])
+        assert "drafts" in reply, (at, moment, reply)
+        made = await versions(valkey_url, body["adId"])
+        # Killed after its last write, the first request had finished, and the second is a new one.
+        finished = not died or made["voices"] == ["v1", "v2"]
+        expected = ["v1", "v2"] if finished else ["v1"]
+        assert made == {"voices": expected, "music": expected, "sfx": expected}, (
+            at,
+            moment,
+            json.dumps(reply),
+        )
+        assert reply["drafts"] == {name: expected[-1] for name in ("voices", "music", "sfx")}
+        assert not finished or at >= count - 2, "only the very last messages may leave a finished run"
+        whole(messages, users=len(expected))
+
+
+async def test_a_refinement_killed_anywhere_changes_what_was_asked_for_once(shop, valkey_url, request):
+    long = request.config.getoption("--long")
+    await shop.again([("/api/ai/generate", {"adId": "dry", "brief": BRIEF})])
+    count = await messages_of(shop, "/api/ads/dry/chat", {"message": REFINEMENT})
+    for at, moment in points(count, "after", long, seed=4):
+        ad = f"refined-{at}"
+        await shop.again([("/api/ai/generate", {"adId": ad, "brief": BRIEF})])
+        await shop.killed_at(Kill(at=at, when=moment), f"/api/ads/{ad}/chat", {"message": REFINEMENT})
+        chat = (f"/api/ads/{ad}/chat", {"message": REFINEMENT, "adId": ad})
+        made_before = await versions(valkey_url, ad)
+        [reply], messages = await shop.again([chat])
+        made = await versions(valkey_url, ad)
+        assert made["voices"] == ["v1"], "what was not asked for is not touched"
+        assert "drafts" in reply, (at, reply)
+        if at < count - 2:
+            assert (made["music"], made["sfx"]) == (["v1", "v2"], ["v1", "v2"]), (at, made_before)
+            whole(messages, users=2)
+
+
+async def test_another_request_after_a_crash_goes_on_with_the_conversation(shop, valkey_url):
+    """What the killed run had made stays, its open calls are answered, and the new message is heard."""
+    body = {"adId": "other", "brief": BRIEF}
+    count = await messages_of(shop, "/api/ai/generate", {"adId": "dry-run", "brief": BRIEF})
+    await shop.killed_at(Kill(at=count * 3 // 4, when="after"), "/api/ai/generate", body)
+    [reply], messages = await shop.again(
+        [("/api/ads/other/chat", {"message": "Which versions are there?", "adId": "other"})]
+    )
+    assert reply["message"]
+    whole(messages, users=2)

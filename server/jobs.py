@@ -302,7 +302,8 @@ def _last_word(state: Mapping[str, Any]) -> str:
 
 def _in_short(output: Mapping[str, Any]) -> dict[str, Any]:
     told = ("versionId", "count", "timeline", "tightened", "error", "suggestion", "type")
-    looked_at = {name: output[name]["versionId"] for name in ad.STREAMS if name in output}
+    # A search has `voices` too, and there they are a list.
+    looked_at = {name: output[name]["versionId"] for name in ad.STREAMS if isinstance(output.get(name), dict)}
     return {name: output[name] for name in told if name in output and not looked_at} | looked_at
 
 

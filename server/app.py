@@ -12,13 +12,15 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import storage
-from server import origins, problems
+from server import docs, origins, problems
 from server.api.paths import Segments
+from server.limits import BodyLimit
 from server.origins import Gate
 from server.settings import Settings, read
 from storage import Storage
@@ -39,10 +41,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         version=installed(),
         summary="Audio ads: planned, shown, carried out exactly once, remembered",
         lifespan=_lifespan(chosen),
-        max_body_size=chosen.max_body_bytes,
+        docs_url=None,
+        redoc_url=None,
     )
     problems.install(app)
     app.add_middleware(Segments)
+    app.add_middleware(BodyLimit, most=chosen.max_body_bytes)
     app.add_middleware(Patience, app=app)
     app.add_middleware(
         CORSMiddleware,
@@ -55,12 +59,18 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.add_middleware(Gate, settings=chosen)
     app.add_api_route(_READY, ok, methods=["GET"], tags=["health"])
+    app.add_api_route("/docs", documentation, methods=["GET"], include_in_schema=False)
     return app
 
 
 async def ok() -> dict[str, bool]:
     """Say that the server is up and storage was reached when it started."""
     return {"ok": True}
+
+
+async def documentation(request: Request) -> HTMLResponse:
+    """Show what the server offers."""
+    return HTMLResponse(docs.page(request.app.openapi()))
 
 
 class Patience:

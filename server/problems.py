@@ -103,10 +103,11 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, ours)
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return what OpenAPI says of these error statuses."""
+def documented(*statuses: int, reply: object, status: int = 200) -> dict[int | str, dict[str, Any]]:
+    """Return what OpenAPI says of an operation: its reply, and these error statuses."""
     content = {"application/json": {"schema": _PROBLEM}}
-    return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
+    told: dict[int | str, dict[str, Any]] = {status: {"model": reply}}
+    return told | {code: {"description": HTTPStatus(code).phrase, "content": content} for code in statuses}
 
 
 async def _framework(request: Request, error: Exception) -> Response:
@@ -120,11 +121,7 @@ async def _framework(request: Request, error: Exception) -> Response:
             f"{asked} is not served for this method",
             "see the Allow header and /docs",
         ),
-        413: (
-            "too_large",
-            f"the body of {asked} is over the limit",
-            "send less, or raise CALLSHEET_MAX_BODY_BYTES",
-        ),
+        413: ("too_large", str(error.detail), "send less"),
     }.get(error.status_code, ("invalid", f"{asked}: {error.detail}", "see /docs"))
     named = dict(zip(("type", "error", "remedy"), told, strict=True))
     return Reply(named, error.status_code, dict(error.headers or {}))

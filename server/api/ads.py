@@ -8,10 +8,12 @@ from starlette.responses import Response
 from server import jobs
 from server.api import edits, events, views
 from server.api.bodies import ChatBody, GenerateBody, MixerBody, StrictRoute
+from server.api.replies import AdPage, AdView, Conversation, Mixer, Turn
 from server.origins import owner
 from server.parts import parts
 from server.problems import Reply, documented
 from server.worker import Job, Report
+from state.timeline import Timeline
 
 router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["ads"], default_response_class=Reply)
 _Key = Annotated[
@@ -21,10 +23,11 @@ _Key = Annotated[
         description="1 to 255 printable characters; the same again within a day gives the first reply again",
     ),
 ]
-_STREAM = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
-_RUN = _STREAM | documented(400, 403, 404, 409, 413, 422, 429, 500, 503, 504)
-_WRITE = documented(400, 403, 404, 409, 413, 422, 500, 503, 504)
-_READ = documented(400, 403, 404, 500, 503, 504)
+_EVENTS = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+_READ = (400, 403, 404, 500, 503, 504)
+_WRITE = (400, 403, 404, 409, 413, 422, 500, 503, 504)
+_RUN = documented(*_WRITE, 429, reply=Turn)
+_RUN[200] |= _EVENTS
 
 
 @router.post("/ai/generate", responses=_RUN, response_model=None)
@@ -46,7 +49,7 @@ async def chat(ad_id: str, body: ChatBody, request: Request, idempotency_key: _K
     return await _carried_out(request, await jobs.chat_job(here.worker, here.storage, asked))
 
 
-@router.get("/ads", responses=documented(400, 403, 422, 500, 503, 504))
+@router.get("/ads", responses=documented(400, 403, 422, 500, 503, 504, reply=AdPage))
 async def ads(
     request: Request,
     after: Annotated[str | None, Query(max_length=300, description="`next` of the page before")] = None,
@@ -56,21 +59,21 @@ async def ads(
     return await views.listed(parts(request).storage, owner(request), after, limit)
 
 
-@router.get("/ads/{ad_id}", responses=_READ)
+@router.get("/ads/{ad_id}", responses=documented(*_READ, reply=AdView))
 async def ad(ad_id: str, request: Request) -> dict[str, Any]:
     """Show an ad: record, brief, newest and active versions, times, mixer."""
     found = await _found(ad_id, request)
     return await views.whole(found, (await parts(request).worker.state(found.thread)).values)
 
 
-@router.get("/ads/{ad_id}/conversation", responses=_READ)
+@router.get("/ads/{ad_id}/conversation", responses=documented(*_READ, reply=Conversation))
 async def conversation(ad_id: str, request: Request) -> dict[str, Any]:
     """Show the conversation in order, the system prompt first (A36, A37)."""
     found = await _found(ad_id, request)
     return views.talked(found, (await parts(request).worker.state(found.thread)).values)
 
 
-@router.delete("/ads/{ad_id}/conversation", responses=_WRITE)
+@router.delete("/ads/{ad_id}/conversation", responses=documented(*_READ, 409, reply=Conversation))
 async def clear_conversation(ad_id: str, request: Request) -> dict[str, Any]:
     """Forget the conversation; the versions stay (A36). The next request about the ad is a brief."""
     found, here = await _found(ad_id, request), parts(request)
@@ -78,7 +81,7 @@ async def clear_conversation(ad_id: str, request: Request) -> dict[str, Any]:
     return views.talked(found, {})
 
 
-@router.get("/ads/{ad_id}/timeline", responses=_READ)
+@router.get("/ads/{ad_id}/timeline", responses=documented(*_READ, reply=Timeline))
 async def timeline(
     ad_id: str,
     request: Request,
@@ -91,13 +94,13 @@ async def timeline(
     return await views.timeline(await _found(ad_id, request), versions)
 
 
-@router.get("/ads/{ad_id}/mixer", responses=_READ)
+@router.get("/ads/{ad_id}/mixer", responses=documented(*_READ, reply=Mixer))
 async def mixer(ad_id: str, request: Request) -> dict[str, Any]:
     """Show the mixer: gains in decibels, and how the music makes room (A35)."""
     return await views.mixer(await _found(ad_id, request))
 
 
-@router.patch("/ads/{ad_id}/mixer", responses=_WRITE)
+@router.patch("/ads/{ad_id}/mixer", responses=documented(*_WRITE, reply=Mixer))
 async def change_mixer(ad_id: str, body: MixerBody, request: Request) -> dict[str, Any]:
     """Set what the body names at the mixer; the rest stays."""
     return await edits.mix(await _found(ad_id, request), body.model_dump(exclude_none=True))

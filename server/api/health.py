@@ -9,15 +9,20 @@ from fastapi import APIRouter, Request
 import providers
 from providers.routing import Request as Asked
 from providers.routing import route
+from server.api.replies import Health
 from server.parts import Parts, parts
 from server.problems import Reply
 from state.errors import CallsheetError
 
 router = APIRouter(tags=["health"])
 _PATIENCE_S: Final = 2.0
+_TOLD: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"model": Health},
+    503: {"model": Health, "description": "Storage does not answer"},
+}
 
 
-@router.get("/health", responses={503: {"description": "Storage does not answer"}}, response_model=None)
+@router.get("/health", responses=_TOLD, response_model=None)
 async def health(request: Request) -> Reply:
     """Say whether storage answers, where the data lies, and who would answer a brief without a choice."""
     here = parts(request)

@@ -6,14 +6,15 @@ from fastapi import APIRouter, Body, Depends, Request
 
 from server.api import edits, views
 from server.api.bodies import StrictRoute
+from server.api.replies import Activated, Version, Versions, Written
 from server.origins import owner
 from server.parts import parts
 from server.problems import Reply, documented
 from state.ad import STREAMS
 from state.errors import Missing
 
-_READ = documented(400, 403, 404, 500, 503, 504)
-_WRITE = documented(400, 403, 404, 409, 413, 422, 500, 503, 504)
+_READ = (400, 403, 404, 500, 503, 504)
+_WRITE = (*_READ, 413, 422)
 router = APIRouter(
     prefix="/api/ads/{ad_id}/{stream}",
     route_class=StrictRoute,
@@ -47,25 +48,25 @@ async def _found(ad_id: str, stream: str, request: Request) -> edits.Ad:
 _Found = Annotated[edits.Ad, Depends(_found)]
 
 
-@router.get("", responses=_READ)
+@router.get("", responses=documented(*_READ, reply=Versions))
 async def versions(stream: str, found: _Found) -> dict[str, Any]:
     """List the versions, newest last, and say which is active."""
     return await views.versions(found, stream)
 
 
-@router.post("", status_code=201, responses=_WRITE)
+@router.post("", status_code=201, responses=documented(*_WRITE, reply=Written, status=201))
 async def create(stream: str, data: Annotated[dict[str, Any], _DATA], found: _Found) -> dict[str, Any]:
     """Make a version by hand from the stream's whole data."""
     return await views.written(found, stream, await edits.write(found, stream, data))
 
 
-@router.get("/{version_id}", responses=_READ)
+@router.get("/{version_id}", responses=documented(*_READ, reply=Version))
 async def version(stream: str, version_id: str, found: _Found) -> dict[str, Any]:
     """Show a version: what is known of it, its `data`, and the same data flat beside it."""
     return await views.version(found, stream, version_id)
 
 
-@router.patch("/{version_id}", responses=_WRITE)
+@router.patch("/{version_id}", responses=documented(*_WRITE, reply=Written))
 async def change(
     stream: str, version_id: str, patch: Annotated[dict[str, Any], _PATCH], found: _Found
 ) -> dict[str, Any]:
@@ -78,21 +79,21 @@ async def change(
     return await views.written(found, stream, await edits.write(found, stream, changed, parent=before.id))
 
 
-@router.post("/{version_id}/activate", responses=_WRITE)
+@router.post("/{version_id}/activate", responses=documented(*_READ, reply=Activated))
 async def activate(stream: str, version_id: str, found: _Found) -> dict[str, Any]:
     """Make this version the one that counts (A34)."""
     await found.artefact.activate(stream, version_id)
     return await views.written(found, stream, version_id) | {"active": version_id}
 
 
-@router.post("/{version_id}/clone", status_code=201, responses=_WRITE)
+@router.post("/{version_id}/clone", status_code=201, responses=documented(*_READ, reply=Written, status=201))
 async def clone(stream: str, version_id: str, found: _Found) -> dict[str, Any]:
     """Make a new draft that holds what this version holds."""
     before, _ = await views.kept(found, stream, version_id)
     return await views.written(found, stream, await edits.write(found, stream, before.data, parent=before.id))
 
 
-@router.delete("/{version_id}", responses=_WRITE)
+@router.delete("/{version_id}", responses=documented(*_READ, 409, reply=Versions))
 async def delete(stream: str, version_id: str, found: _Found) -> dict[str, Any]:
     """Delete a draft for good; its number is not used again. Others are history and stay (409)."""
     await found.artefact.delete_draft(stream, version_id)

@@ -10,7 +10,7 @@ from server import jobs
 from server.api.edits import Ad
 from state import ad, conversation
 from state.timeline import Timeline
-from state.versions import Version, described
+from state.versions import Version, described, status
 from storage import indexes, mixers
 from storage.artefacts import Artefact, Stream
 from storage.connection import Storage
@@ -95,8 +95,9 @@ async def kept(found: Ad, stream: str, version_id: str) -> tuple[Version, Versio
 
 async def written(found: Ad, stream: str, version_id: str) -> dict[str, Any]:
     """Return what a writer is told: the version, when everything plays now, and the mixer."""
-    times = await jobs.in_time(found.storage, found.thread, found.facts)
-    return {"stream": stream, "versionId": version_id, "status": "draft"} | times
+    one, newest = await kept(found, stream, version_id)
+    told = {"stream": stream, "versionId": one.id, "status": status(one, newest)}
+    return told | await jobs.in_time(found.storage, found.thread, found.facts)
 
 
 def data_of(streams: Mapping[str, Stream], chosen: Chosen = "newest") -> dict[str, Mapping[str, Any]]:

@@ -1,0 +1,216 @@
+"""What callers get: the shape of every reply, for the documentation; tests hold the replies to it."""
+
+from typing import Any, Literal, NotRequired
+
+from pydantic import ConfigDict
+from typing_extensions import TypedDict
+
+from state.brief import Brief
+from state.timeline import Timeline
+from state.workflow import DraftMade
+
+
+class MusicMix(TypedDict):
+    """How the music sounds under the voices."""
+
+    volumeDb: float
+    duckingDb: float
+    """Change while a voice speaks."""
+    fadeInSeconds: float
+    fadeOutSeconds: float
+
+
+class SfxMix(TypedDict):
+    """How loud the effects are."""
+
+    volumeDb: float
+
+
+class Mixer(TypedDict):
+    """The mixer (A35)."""
+
+    voices: dict[str, float]
+    """Gain in decibels by track id."""
+    music: MusicMix
+    sfx: SfxMix
+
+
+class ToolCall(TypedDict):
+    """A tool call of the turn (A76)."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    status: str
+    """`completed`, `error`, `blocked` or `cancelled`."""
+    result: dict[str, Any]
+    """The version made, how many were found, or the error."""
+    durationSeconds: float
+
+
+class Usage(TypedDict):
+    """Tokens of the whole conversation (A66)."""
+
+    inputTokens: int
+    outputTokens: int
+    cachedTokens: int
+    modelCalls: int
+
+
+class Turn(TypedDict):
+    """What generate and chat answer (A53, A56)."""
+
+    conversationId: str
+    adId: str
+    drafts: dict[str, str]
+    """Newest version of each stream this turn changed."""
+    created: list[DraftMade]
+    """Every version this turn made, in order."""
+    message: str
+    timeline: Timeline
+    mixer: Mixer
+    provider: str
+    providerReason: str
+    toolCalls: list[ToolCall]
+    usage: Usage
+
+
+class VersionLine(TypedDict):
+    """A version without its data (A31)."""
+
+    id: str
+    status: Literal["draft", "frozen"]
+    createdAt: str
+    createdBy: str
+    """`llm`, or the owner who made it by hand."""
+    parent: str | None
+    summary: str
+
+
+class Version(VersionLine):
+    """A version with its data, which is beside the other fields too (A30)."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]  # pydantic's way to say so
+
+    data: dict[str, Any]
+
+
+class Versions(TypedDict):
+    """The versions of a stream."""
+
+    versions: list[VersionLine]
+    """Newest last."""
+    active: str | None
+
+
+class VersionData(VersionLine):
+    """A version as it stands in an ad."""
+
+    data: dict[str, Any]
+
+
+class StreamView(TypedDict):
+    """A stream as it stands."""
+
+    newest: VersionData | None
+    active: VersionData | None
+    count: int
+
+
+class Streams(TypedDict):
+    """The streams of an ad."""
+
+    voices: StreamView
+    music: StreamView
+    sfx: StreamView
+
+
+class Written(TypedDict):
+    """What a writer is told."""
+
+    stream: str
+    versionId: str
+    status: Literal["draft", "frozen"]
+    timeline: Timeline
+    mixer: Mixer
+
+
+class Activated(Written):
+    """What is told of an activation."""
+
+    active: str
+
+
+class AdHead(TypedDict):
+    """An ad in a list; times are null until a version was made."""
+
+    adId: str
+    createdAt: str | None
+    updatedAt: str | None
+    language: str | None
+    market: str | None
+    spotSeconds: float | None
+
+
+class AdPage(TypedDict):
+    """Some of the owner's ads."""
+
+    ads: list[AdHead]
+    next: str | None
+    """What the next page begins `after`."""
+
+
+class AdView(AdHead):
+    """An ad as a panel shows it."""
+
+    brief: Brief | None
+    streams: Streams
+    timeline: Timeline
+    mixer: Mixer
+    conversationId: str
+    provider: str
+    providerReason: str
+
+
+class Function(TypedDict):
+    """The function of a tool call."""
+
+    name: str
+    arguments: str
+    """JSON."""
+
+
+class Call(TypedDict):
+    """A tool call as a message holds it."""
+
+    id: str
+    type: Literal["function"]
+    function: Function
+
+
+class Message(TypedDict):
+    """A message (A37)."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+    tool_calls: NotRequired[list[Call]]
+    tool_call_id: NotRequired[str]
+    cached: NotRequired[bool]
+
+
+class Conversation(TypedDict):
+    """A conversation in order."""
+
+    conversationId: str
+    messages: list[Message]
+
+
+class Health(TypedDict):
+    """How the server is."""
+
+    status: Literal["ok", "degraded"]
+    version: str
+    storage: dict[str, Any]
+    provider: dict[str, str]
+    error: NotRequired[str]
+    degraded: NotRequired[list[str]]

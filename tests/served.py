@@ -1,0 +1,75 @@
+"""The real application on a real Valkey, called through ASGI, and what tests ask of it."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+
+from server.app import create_app
+from server.settings import Settings
+
+BRIEF: Mapping[str, Any] = {
+    "clientDescription": "Miel, a bakery in Lyon that bakes sourdough bread at four every morning",
+    "targetAudience": "families in the neighbourhood",
+    "duration": 30,
+    "market": "US",
+    "language": "english",
+}
+GENERATE: Mapping[str, Any] = {"adId": "ad-1", "brief": BRIEF, "provider": "offline"}
+VOICE = "openai/alloy@english"
+
+
+@asynccontextmanager
+async def running(url: str, **chosen: Any) -> AsyncIterator[FastAPI]:
+    """The application, started; `url` is its Redis."""
+    app = create_app(Settings(redis_url=url, **chosen))
+    async with app.router.lifespan_context(app):
+        yield app
+
+
+@asynccontextmanager
+async def calling(app: FastAPI, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a started application."""
+    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    settings = {"base_url": "http://127.0.0.1:2024", "timeout": 30.0, **options}
+    async with httpx.AsyncClient(transport=transport, **settings) as client:
+        yield client
+
+
+@asynccontextmanager
+async def served(url: str, **chosen: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of an application of its own."""
+    async with running(url, **chosen) as app, calling(app) as client:
+        yield client
+
+
+async def generated(client: httpx.AsyncClient, **changed: Any) -> dict[str, Any]:
+    """The reply to a brief that must succeed."""
+    reply = await client.post("/api/ai/generate", json={**GENERATE, **changed})
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+async def said(client: httpx.AsyncClient, message: str, ad_id: str = "ad-1", **more: Any) -> dict[str, Any]:
+    """The reply to a chat message that must succeed."""
+    reply = await client.post(
+        f"/api/ads/{ad_id}/chat", json={"message": message, "provider": "offline", **more}
+    )
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def events(text: str) -> list[tuple[str, Any]]:
+    """The events of a stream, by name, in order; comments are left out."""
+    found = []
+    for block in text.split("\n\n"):
+        lines = [line for line in block.split("\n") if line and not line.startswith(":")]
+        if lines:
+            fields = dict(line.split(": ", 1) for line in lines)
+            found.append((fields["event"], json.loads(fields["data"])))
+    return found

@@ -1,0 +1,132 @@
+"""The server's settings: environment, `.env`, defaults, and what is said of a wrong one."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from server.settings import Settings, read, variable
+from state.errors import Invalid
+
+ROOT = Path(__file__).parent.parent
+_VARIABLE = re.compile(r"\b((?:CALLSHEET|OPENAI|DASHSCOPE|QWEN|MOONSHOT|KIMI|REDIS|XDG)_[A-Z][A-Z_]*[A-Z])\b")
+_NAMED_ONLY = "routing.py"
+"""It names the keys of vendors there may be, to say which is lacking, and reads none."""
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No setting in the environment, no `.env` in the working directory."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(variable(name), raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_without_any_setting_the_server_is_on_loopback_port_2024() -> None:
+    settings = read()
+    assert (settings.host, settings.port, settings.lease_s) == ("127.0.0.1", 2024, 10.0)
+    assert settings.redis_url is None
+    assert settings.data_dir is None
+
+
+def test_an_argument_beats_the_environment_and_that_beats_the_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / ".env").write_text("CALLSHEET_PORT=3001\nCALLSHEET_LEASE_S=3\nCALLSHEET_HOST=localhost\n")
+    monkeypatch.setenv("CALLSHEET_PORT", "3002")
+    monkeypatch.setenv("CALLSHEET_LEASE_S", "4")
+    # What read() puts into the environment is taken back after the test.
+    monkeypatch.setenv("CALLSHEET_HOST", "127.0.0.1")
+    monkeypatch.delenv("CALLSHEET_HOST")
+    settings = read(port=3003, lease_s=None)
+    assert (settings.port, settings.lease_s, settings.host) == (3003, 4.0, "localhost")
+
+
+def test_keys_in_the_file_reach_the_environment_where_providers_look(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import os
+
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    (tmp_path / ".env").write_text("OPENAI_API_KEY=sk-from-file\n")
+    read()
+    assert os.environ["OPENAI_API_KEY"] == "sk-from-file"
+
+
+def test_lists_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALLSHEET_ALLOW_ORIGINS", "https://a.example, https://b.example:8443,")
+    monkeypatch.setenv("CALLSHEET_ALLOW_HOSTS", "a.internal")
+    settings = read()
+    assert settings.allow_origins == ("https://a.example", "https://b.example:8443")
+    assert settings.allow_hosts == ("a.internal",)
+
+
+def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALLSHEET_PORT", "")
+    monkeypatch.setenv("REDIS_URL", "")
+    assert (read().port, read().redis_url) == (2024, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CALLSHEET_PORT", "http"),
+        ("CALLSHEET_PORT", "70000"),
+        ("CALLSHEET_LEASE_S", "0"),
+        ("CALLSHEET_LEASE_S", "16"),
+        ("CALLSHEET_MAX_BODY_BYTES", "-1"),
+        ("CALLSHEET_LOG_LEVEL", "loud"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_the_name_of_its_variable(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(Invalid) as refused:
+        read()
+    assert refused.value.message.startswith(f"{name} is {value!r}: ")
+    assert name in refused.value.remedy
+
+
+def test_settings_never_change_and_never_show_the_password() -> None:
+    settings = Settings(redis_url="redis://:secret@localhost")
+    with pytest.raises(ValueError, match="frozen"):
+        settings.port = 1  # type: ignore[misc]  # the point of the test
+    assert "secret" not in repr(settings)
+
+
+def test_the_example_names_every_variable_the_program_reads_and_no_other() -> None:
+    text = (ROOT / ".env.example").read_text()
+    shown = {line.lstrip("#").split("=")[0] for line in text.splitlines() if re.match(r"#?[A-Z_]+=", line)}
+    read_by_settings = {variable(name) for name in Settings.model_fields}
+    assert read_by_settings <= shown
+    assert shown == read_by_settings | _named_in_code()
+
+
+def test_the_example_shows_the_defaults() -> None:
+    text = (ROOT / ".env.example").read_text()
+    shown = dict(
+        line.lstrip("#").split("=", 1) for line in text.splitlines() if re.match(r"#?[A-Z_]+=", line)
+    )
+    for name, field in Settings.model_fields.items():
+        default = field.default
+        expected = (
+            "" if default in (None, ()) else f"{default:g}" if isinstance(default, float) else str(default)
+        )
+        assert shown[variable(name)] == expected, name
+    assert shlex.split(text, comments=True) == []
+
+
+def _named_in_code() -> set[str]:
+    """Every variable that a module names in full, and those of each vendor by its prefix."""
+    found: set[str] = set()
+    for folder in ("graphs", "nodes", "tools", "state", "server", "providers", "storage"):
+        for path in (ROOT / folder).rglob("*.py"):
+            text = "" if path.name == _NAMED_ONLY else path.read_text()
+            found |= set(_VARIABLE.findall(text))
+            for prefix in re.findall(r'prefix: ClassVar\[str\] = "([A-Z]+)"', text):
+                parts = ("API_KEY", "BASE_URL", "MODEL", "TIMEOUT_S", "MAX_RETRIES")
+                found |= {f"{prefix}_{part}" for part in parts}
+    return found

@@ -1,8 +1,9 @@
 """What lies on the table while a turn's edits are carried out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from providers.offline.brief import Brief
+from providers.offline.history import Stacks
 from providers.offline.recasting import Offers
 
 
@@ -18,5 +19,7 @@ class Desk:
     """Everything the person typed in the chat, folded: their own sentences in the script are theirs."""
     language: str = "english"
     """The language of the message that is answered."""
+    stacks: Stacks = field(default_factory=Stacks)
+    """What can be undone and redone."""
     variant: int = 0
     """How many scripts there were already, so that a new one differs."""

@@ -5,11 +5,14 @@ from typing import Any
 
 from providers.offline.edits import CopyVoice, Note, Outcome, Pace, RemoveTracks, Reorder, Spacing, SwapVoices
 from providers.offline.history import Ad
+from providers.offline.script import fits
 
 SLOWEST, FASTEST = 0.5, 2.0
 """Bounds of a track's speed (A13)."""
 LONGEST_PAUSE_S = 10.0
 """Seconds of the longest pause or overlap an edit makes."""
+_TIMING = {"speed": 1.0, "overlap": 0.0}
+"""What says when a track ends, and its usual value."""
 Track = Mapping[str, Any]
 
 
@@ -38,8 +41,37 @@ def apply_pace(edit: Pace, ad: Ad) -> Outcome:
         result[at] = {**result[at], "speed": round(min(max(speed, SLOWEST), FASTEST), 2)}
     if result == list(ad.tracks):
         return Outcome(ad, (Note("cannot.speed_limit", {"tracks": people(edit.tracks)}),))
+    fitting = _fitting(ad, result)
+    if fitting is None:
+        return Outcome(ad, (Note("cannot.no_room_slow"),))
+    limited = (Note("done.pace_limited"),) if fitting != result else ()
+    result = fitting
     speeds = ", ".join(dict.fromkeys(f"{result[at]['speed']:g}" for at in edit.tracks))
-    return with_tracks(ad, result, Note("done.pace", {"tracks": people(edit.tracks), "speed": speeds}))
+    return with_tracks(ad, result, Note("done.pace", {"tracks": people(edit.tracks), "speed": speeds}), *limited)
+
+
+def _fitting(ad: Ad, wanted: Sequence[Track]) -> list[Track] | None:
+    """Return the largest part of a change of pace or pauses that fits the spot; None when no part worth it does.
+
+    An ad that was too long before is not held back.
+    """
+    if fits(ad, wanted) or not fits(ad, ad.tracks):
+        return list(wanted)
+    for part in (0.8, 0.6, 0.4, 0.25):
+        between = [
+            {**new, **{key: round(_number(old, key) + (_number(new, key) - _number(old, key)) * part, 2) for key in _TIMING}}
+            if new != old
+            else new
+            for old, new in zip(ad.tracks, wanted, strict=True)
+        ]
+        if fits(ad, between):
+            return list[Track](between)
+    return None
+
+
+def _number(track: Track, key: str) -> float:
+    value = track.get(key)
+    return float(value) if value is not None else _TIMING[key]
 
 
 def apply_spacing(edit: Spacing, ad: Ad) -> Outcome:
@@ -52,10 +84,17 @@ def apply_spacing(edit: Spacing, ad: Ad) -> Outcome:
         pause = edit.seconds if edit.seconds is not None else max(now + edit.change, 0.0)
         bounded = min(max(pause, -LONGEST_PAUSE_S), LONGEST_PAUSE_S)
         result[at] = {**result[at], "overlap": round(-bounded, 2) or 0.0}
+    if result == list(ad.tracks):
+        return Outcome(ad, (Note("kept.already"),))
+    fitting = _fitting(ad, result)
+    if fitting is None:
+        return Outcome(ad, (Note("cannot.no_room_pause"),))
+    limited = (Note("done.pause_limited"),) if fitting != result else ()
+    result = fitting
     pause = -float(result[edit.tracks[0]]["overlap"])
     key = "done.overlap" if pause < 0 else "done.pause"
     note = Note(key, {"tracks": people(edit.tracks), "seconds": f"{abs(pause):g}"})
-    return with_tracks(ad, result, note)
+    return with_tracks(ad, result, note, *limited)
 
 
 def apply_copy(edit: CopyVoice, ad: Ad) -> Outcome:

@@ -1,0 +1,147 @@
+"""Edits carried out on an ad, one after another; what must stay is put back at the end."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from providers.offline import (
+    effect_edits,
+    music_prompt,
+    recasting,
+    script_after,
+    script_growth,
+    tracks_after,
+    version_changes,
+)
+from providers.offline.desk import Desk
+from providers.offline.edits import (
+    STREAM,
+    AddEffect,
+    AddLine,
+    AddTrack,
+    ChangeEffects,
+    CopyVoice,
+    Edit,
+    MusicSource,
+    Note,
+    Outcome,
+    Pace,
+    Recast,
+    RemoveEffects,
+    RemoveLine,
+    RemoveTracks,
+    Reorder,
+    ReplaceMusic,
+    ReplaceWords,
+    Resize,
+    Restore,
+    Retone,
+    Rewrite,
+    ShapeMusic,
+    SilenceMusic,
+    Spacing,
+    SwapVoices,
+    Translate,
+    Unclear,
+    Variations,
+    Walk,
+    Wish,
+)
+from providers.offline.history import Ad
+from state.ad import STREAMS, Stream
+
+Apply = Callable[[Any, Ad, Desk], Outcome]
+_TEXTS = (Resize, ReplaceWords, AddLine, RemoveLine, RemoveTracks, Rewrite, Translate, Retone)
+
+
+def _plain(apply: Callable[[Any, Ad], Outcome]) -> Apply:
+    return lambda edit, ad, _desk: apply(edit, ad)
+
+
+_APPLY: Mapping[type, Apply] = {
+    ShapeMusic: _plain(music_prompt.apply_shape),
+    ReplaceMusic: _plain(music_prompt.apply_replace),
+    MusicSource: _plain(music_prompt.apply_source),
+    SilenceMusic: _plain(music_prompt.apply_silence),
+    AddEffect: _plain(effect_edits.apply_add),
+    RemoveEffects: _plain(effect_edits.apply_remove),
+    ChangeEffects: _plain(effect_edits.apply_change),
+    Recast: lambda edit, ad, desk: recasting.apply_recast(edit, ad, desk.offers),
+    CopyVoice: _plain(tracks_after.apply_copy),
+    SwapVoices: _plain(tracks_after.apply_swap),
+    Pace: _plain(tracks_after.apply_pace),
+    Spacing: _plain(tracks_after.apply_spacing),
+    Reorder: _plain(tracks_after.apply_reorder),
+    RemoveTracks: _plain(tracks_after.apply_remove_tracks),
+    ReplaceWords: script_after.apply_words,
+    AddLine: script_after.apply_line,
+    RemoveLine: script_after.apply_less,
+    Rewrite: script_after.apply_rewrite,
+    Resize: script_after.apply_resize,
+    Retone: script_after.apply_tone,
+    AddTrack: script_growth.apply_track,
+    Translate: script_growth.apply_translate,
+    Restore: _plain(version_changes.apply_restore),
+    Walk: version_changes.apply_walk,
+}
+ACTING: tuple[type, ...] = (*_APPLY, Variations)
+"""Edits that write a version."""
+
+
+def carry_out(edits: Sequence[Edit], ad: Ad, desk: Desk, locks: set[str]) -> Outcome:
+    """Return the ad after all `edits`, and what to say about each; streams in `locks` come out as they went in."""
+    after, notes = ad, list[Note]()
+    for edit in edits:
+        if isinstance(edit, Unclear):
+            notes.append(Note(edit.key, {"words": edit.words, "count": str(len(ad.tracks)), "language": edit.words}))
+        apply = _APPLY.get(type(edit))
+        if apply is None:
+            continue
+        barred = _barred(edit, locks)
+        if barred:
+            notes.append(Note("kept.locked", {"streams": barred}))
+            continue
+        missing = _missing(edit, after)
+        if missing:
+            notes.append(Note("cannot.no_stream", {"stream": missing}))
+            continue
+        outcome = apply(edit, after, desk)
+        after, notes = outcome.ad, [*notes, *outcome.notes]
+    return Outcome(_put_back(ad, after, locks), tuple(notes))
+
+
+def _barred(edit: Edit, locks: set[str]) -> str:
+    """Return the stream a lock keeps an edit from, or empty."""
+    stream = STREAM.get(type(edit))
+    if stream in locks:
+        return str(stream)
+    return "voices" if "texts" in locks and isinstance(edit, _TEXTS) and not getattr(edit, "whole", False) else ""
+
+
+def _missing(edit: Edit, ad: Ad) -> Stream | None:
+    """Return the stream an edit needs that was never written; effects and music can begin with an edit."""
+    if STREAM.get(type(edit)) == "voices" and not ad.tracks:
+        return "voices"
+    return "music" if isinstance(edit, MusicSource) and not ad.music else None
+
+
+def _put_back(before: Ad, after: Ad, locks: Iterable[str]) -> Ad:
+    for stream in STREAMS:
+        if stream in locks:
+            after = after.holding(stream, before.data(stream))
+    if "texts" in locks and len(before.tracks) == len(after.tracks):
+        tracks = [{**new, "text": old["text"]} for old, new in zip(before.tracks, after.tracks, strict=True)]
+        after = after.holding("voices", {"voiceTracks": tracks})
+    return after
+
+
+def changed(before: Ad, after: Ad) -> list[Stream]:
+    """Return the streams to write, in an order in which effects never point at a track that is not there."""
+    streams = [stream for stream in STREAMS if before.data(stream) != after.data(stream)]
+    if len(after.tracks) < len(before.tracks):
+        streams.sort(key=lambda stream: ("sfx", "voices", "music").index(stream))
+    return streams
+
+
+def wishes(edits: Iterable[Edit]) -> list[Wish]:
+    """Return the wishes that need a voice to be found."""
+    return [edit.wish for edit in edits if isinstance(edit, (Recast, AddTrack))]

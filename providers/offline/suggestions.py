@@ -1,0 +1,49 @@
+"""One idea after a change (A78), worded so that "yes" can be read as if the person had said it."""
+
+import re
+from collections.abc import Sequence
+
+from providers.offline.conversation import Turn
+from providers.offline.history import Ad
+from providers.offline.replies import phrase
+from providers.offline.script import duration_s, fits
+from providers.offline.tracks_after import edited
+from state.ad import Stream
+
+_QUESTION = re.compile(r"[^.!?\n。！？]{4,160}[?？]|[^\n]{4,160}$")
+
+
+def suggestion(before: Ad, after: Ad, streams: Sequence[Stream], language: str) -> str:
+    """Return one thing to try next, in the language of the message; empty when nothing suggests itself."""
+    if not after.tracks:
+        return ""
+    if duration_s(after, after.tracks) > after.spot_s + 0.05:
+        return phrase("suggest.shorten", language)
+    prompt = str((after.music or {}).get("musicPrompt", "")).lower()
+    if "voices" in streams:
+        return _about_voices(before, after, language)
+    if "sfx" in streams and after.music:
+        return phrase("suggest.calmer" if "upbeat" in prompt else "suggest.upbeat", language)
+    whooshing = any("whoosh" in str(one.get("description", "")).lower() for one in after.effects)
+    return phrase("suggest.variations" if whooshing else "suggest.whoosh", language)
+
+
+def _about_voices(before: Ad, after: Ad, language: str) -> str:
+    cast = [track.get("voiceId") for track in after.tracks]
+    last = len(cast) - 1
+    slower = edited(after, [last], speed=float(after.tracks[last].get("speed") or 1.0) * 0.93)
+    same_pace = [track.get("speed") for track in before.tracks] == [track.get("speed") for track in after.tracks]
+    if same_pace and fits(after, slower):
+        return phrase("suggest.slower", language, {"track": str(last + 1)})
+    return phrase("suggest.variations", language)
+
+
+def suggested(turns: Sequence[Turn]) -> str:
+    """Return what the last reply suggested as a question, or empty."""
+    for turn in reversed(turns):
+        said = next((step.text for step in reversed(turn.steps) if step.text.strip() and not step.exchanges), "")
+        if said:
+            last = said.strip().splitlines()[-1]
+            found = _QUESTION.findall(last)
+            return found[-1].strip() if found else ""
+    return ""

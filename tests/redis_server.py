@@ -75,12 +75,16 @@ def running(program: Path, folder: Path, *options: str) -> Iterator[Server]:
         server.kill()
 
 
+def clustered() -> list[str]:
+    """The options that make a server a node of a cluster."""
+    # The default bus port is 10,000 above the other, and may be none.
+    return ["--cluster-enabled", "yes", "--cluster-port", str(free_port())]
+
+
 @contextmanager
 def cluster(program: Path, folder: Path) -> Iterator[Server]:
     """A cluster of one node that has all slots."""
-    # The default bus port is 10,000 above the other, and may be none.
-    options = ["--cluster-enabled", "yes", "--cluster-port", str(free_port())]
-    with running(program, folder, *options) as server, Redis(port=server.port) as node:
+    with running(program, folder, *clustered()) as server, Redis(port=server.port) as node:
         node.execute_command("CLUSTER", "ADDSLOTS", *range(16384))
         until(lambda: node.cluster("info")["cluster_state"] == "ok", "a complete cluster")
         yield server

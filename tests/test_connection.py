@@ -17,7 +17,7 @@ from storage.client import ClusterClient
 from storage.scripts import Script
 from tests.embedded_server import data_directory, gone, inhabitants
 from tests.needs import need
-from tests.redis_server import Server, bulk, cluster, double, free_port, running
+from tests.redis_server import Server, bulk, cluster, clustered, double, free_port, running
 from tests.waiting import until
 
 
@@ -144,8 +144,8 @@ async def test_an_unreachable_cluster_is_reported() -> None:
 @pytest.mark.parametrize("user", [":wrong", "nobody:wrong", ""])
 @pytest.mark.parametrize("form", ["redis", "redis+cluster"])
 async def test_a_wrong_or_missing_password_is_refused_at_once(tmp_path: Path, user: str, form: str) -> None:
-    options = ["--requirepass", "right", *(["--cluster-enabled", "yes"] if "cluster" in form else [])]
-    with running(watchdog.binary(), tmp_path, *options) as server:
+    options = clustered() if "cluster" in form else []
+    with running(watchdog.binary(), tmp_path, "--requirepass", "right", *options) as server:
         async with asyncio.timeout(2):
             with pytest.raises(Invalid, match="refuses the connection") as refused:
                 await opened(f"{form}://{user}@{server.address}".replace("//@", "//"))

@@ -92,7 +92,7 @@ async def generate_job(storage: Storage, asked: Generate) -> Job:
         thread=thread,
         input=given,
         body={"ask": "generate", "brief": wanted, "context": asked.context},
-        answer=partial(answer, thread),
+        answer=partial(_reply, storage, thread),
         context=_choice(asked.context),
         idempotency_key=_key(asked.idempotency_key),
     )
@@ -122,7 +122,7 @@ async def chat_job(worker: Worker, storage: Storage, asked: Chat) -> Job:
             "duration": asked.duration,
             "context": asked.context,
         },
-        answer=partial(answer, thread),
+        answer=partial(_reply, storage, thread),
         context=_choice(asked.context),
         idempotency_key=_key(asked.idempotency_key),
     )
@@ -131,23 +131,34 @@ async def chat_job(worker: Worker, storage: Storage, asked: Chat) -> Job:
 async def carried_out(
     worker: Worker, storage: Storage, job: Job, report: Report | None = None
 ) -> dict[str, Any]:
-    """Carry a job of this module out and return the reply: its `answer`, with `timeline` and `mixer`.
-
-    What the conversation now knows of the ad (language, market, spot) is written to the ad's own record, and
-    the ad to its owner's list.
-    """
-    artefact = Artefact(storage, KIND, ad_of(job.thread))
+    """Carry a job of this module out and return the reply: its `answer`, with `timeline` and `mixer`."""
     try:
-        replied = await (worker.do(job, report) if report else worker.do(job))
-    finally:
-        # A failed turn may have made versions too. An answer without one leaves no ad behind.
-        known = await artefact.meta()
-        if known.get("owner"):
-            await indexes.touch_ad(storage, job.thread.owner, artefact.id)
-    facts = ad_facts((await worker.state(job.thread)).values)
-    if known.get("owner") and any(known.get(name) != value for name, value in facts.items()):
-        await artefact.describe(facts)
-    return replied | await in_time(storage, job.thread, facts)
+        return await (worker.do(job, report) if report else worker.do(job))
+    except Exception:
+        # A failed turn may have made versions too.
+        await _listed(storage, job.thread)
+        raise
+
+
+async def _reply(storage: Storage, thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the whole reply, having written what the conversation knows of the ad to the ad's record.
+
+    All of it happens while the run still holds its thread, so that the last thing a run does is to end.
+    """
+    facts = ad_facts(state)
+    known = await _listed(storage, thread)
+    if known and any(known.get(name) != value for name, value in facts.items()):
+        await Artefact(storage, KIND, ad_of(thread)).describe(facts)
+    return answer(thread, state) | await in_time(storage, thread, facts)
+
+
+async def _listed(storage: Storage, thread: Thread) -> dict[str, str]:
+    """Put the ad on its owner's list and return its record; empty for an ad of which nothing was made."""
+    known = await Artefact(storage, KIND, ad_of(thread)).meta()
+    if not known.get("owner"):
+        return {}
+    await indexes.touch_ad(storage, thread.owner, ad_of(thread))
+    return known
 
 
 def ad_facts(state: Mapping[str, Any]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -37,8 +37,8 @@ class Job:
     """What the graph is given; JSON."""
     body: Mapping[str, Any]
     """The request as it came: two with the same body are the same request."""
-    answer: Callable[[Mapping[str, Any]], dict[str, Any]]
-    """Final state to the reply that an idempotency key repeats; JSON."""
+    answer: Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
+    """Final state to the reply that an idempotency key repeats; JSON. It may be asked twice."""
     context: Context = field(default_factory=Context)
     idempotency_key: str | None = None
 
@@ -75,11 +75,10 @@ class Worker:
         if isinstance(run, Replay):
             return run.answer
         try:
-            values = await self._holding(run, self._carry_out(job, run, report))
+            answer = await self._holding(run, self._carry_out(job, run, report))
         except Exception:
             await self._runs.finish(run, "error")
             raise
-        answer = job.answer(values)
         await self._runs.finish(run, "success", answer)
         return answer
 
@@ -101,13 +100,13 @@ class Worker:
 
     async def _finished_elsewhere(self, job: Job, run_id: str) -> dict[str, Any] | None:
         """Wait for the same request at another worker: its answer, or None once it let go unfinished."""
-        while (found := await self._runs.newest(job.thread.id)).held:
+        while (found := await self._runs.newest(job.thread.id)).held:  # noqa: ASYNC110 -- the other is elsewhere
             await asyncio.sleep(_POLL_S)
         if found.id != run_id or found.status != "success":
             return None
-        return job.answer((await self.state(job.thread)).values)
+        return await job.answer((await self.state(job.thread)).values)
 
-    async def _holding(self, run: Run, work: Coroutine[Any, Any, Mapping[str, Any]]) -> Mapping[str, Any]:
+    async def _holding(self, run: Run, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
         """Do the work while renewing the lease; when the lease is lost, the work is cancelled."""
         task = asyncio.create_task(work)
         beat = asyncio.create_task(self._beat(run))
@@ -126,7 +125,11 @@ class Worker:
             await asyncio.sleep(self._runs.lease_s / 3)
             await self._runs.renew(run)
 
-    async def _carry_out(self, job: Job, run: Run, report: Report) -> Mapping[str, Any]:
+    async def _carry_out(self, job: Job, run: Run, report: Report) -> dict[str, Any]:
+        return await job.answer(await self._final(job, run, report))
+
+    async def _final(self, job: Job, run: Run, report: Report) -> Mapping[str, Any]:
+        """Run the graph to its end, or its next question, and return the state it left."""
         graph = self._graphs[job.thread.graph]
         config = _config(job.thread.id, owner=job.thread.owner, run=run)
         given: Mapping[str, Any] | None = run.input

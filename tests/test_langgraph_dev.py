@@ -1,0 +1,84 @@
+"""LangGraph's own development server loads and runs the graphs: no key, no network, our saver (X2, X6, X11)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from langgraph_sdk import get_client
+
+from tests.redis_server import free_port
+from tests.waiting import until
+
+ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def studio(tmp_path_factory):
+    """The server's URL; it may block nothing, and finds no key."""
+    folder = tmp_path_factory.mktemp("studio")
+    port = free_port()
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "CALLSHEET_DATA_DIR": str(folder / "data"),
+        "LANGSMITH_TRACING": "false",
+    }
+    command = [
+        Path(sys.executable).parent / "langgraph",
+        "dev",
+        "--no-browser",
+        "--no-reload",
+        "--port",
+        str(port),
+    ]
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT) as server,
+    ):
+        url = f"http://127.0.0.1:{port}"
+        try:
+            until(lambda: answers(url), f"langgraph dev answers: {folder / 'log'}", patience_s=60)
+            yield url
+        finally:
+            server.terminate()
+
+
+def answers(url):
+    try:
+        return httpx.get(f"{url}/ok").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+async def test_it_lists_the_workflow_with_its_nodes_and_schemas(studio):
+    client = get_client(url=studio)
+    [assistant] = [one for one in await client.assistants.search() if one["graph_id"] == "ad_creation"]
+    graph = await client.assistants.get_graph(assistant["assistant_id"])
+    assert {"planner", "tool_executor", "summarizer"} <= {node["id"] for node in graph["nodes"]}
+    schemas = await client.assistants.get_schemas(assistant["assistant_id"])
+    assert "messages" in schemas["state_schema"]["properties"]
+
+
+async def test_it_runs_a_brief_and_remembers_the_thread(studio):
+    """The thread is the ad's conversation (X5), kept by our saver."""
+    client = get_client(url=studio)
+    thread = await client.threads.create()
+    state = await client.runs.wait(
+        thread["thread_id"],
+        "ad_creation",
+        input={"messages": [{"role": "user", "content": "A 15 second spot for Nordic Sauna in Oslo, calm"}]},
+    )
+    assert state["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}
+    assert state["provider"] == "offline"
+    refined = await client.runs.wait(
+        thread["thread_id"],
+        "ad_creation",
+        input={"messages": [{"role": "user", "content": "make the music slower"}]},
+    )
+    assert refined["drafts"] == {"music": "v2"}
+    history = await client.threads.get_history(thread["thread_id"], limit=50)
+    assert len(history) > 10

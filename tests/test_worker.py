@@ -1,0 +1,243 @@
+"""Runs: one at a time on a thread, taken up by the same request, answered once (X8, X9, A54)."""
+
+import asyncio
+from operator import add
+from typing import Annotated
+
+import pytest
+from langgraph.graph import END, START, StateGraph
+from typing_extensions import TypedDict
+
+from server.worker import Job, working
+from state.errors import Broken, Busy, Conflict, Fenced, Invalid, Missing
+from storage import keys
+from storage.connection import connect
+from storage.runs import Runs
+from storage.threads import Thread
+from tests.waiting import eventually
+
+LEASE_S = 0.5
+
+
+class Words(TypedDict):
+    words: Annotated[list[str], add]
+
+
+class Stage:
+    """A graph of two steps whose second one does as it is told."""
+
+    def __init__(self):
+        self.entered = asyncio.Event()
+        self.go = asyncio.Event()
+        self.go.set()
+        self.fail = False
+        self.firsts = 0
+
+    def graph(self):
+        builder = StateGraph(Words)
+        builder.add_node("first", self.first)
+        builder.add_node("second", self.second)
+        builder.add_edge(START, "first")
+        builder.add_edge("first", "second")
+        builder.add_edge("second", END)
+        return builder.compile(name="stage")
+
+    async def first(self, state: Words):
+        self.firsts += 1
+        return {"words": ["first"]}
+
+    async def second(self, state: Words):
+        self.entered.set()
+        await self.go.wait()
+        if self.fail:
+            raise Invalid("not today")
+        return {"words": ["second"]}
+
+
+@pytest.fixture
+def stage():
+    return Stage()
+
+
+@pytest.fixture
+async def storage(valkey_url):
+    async with connect(valkey_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def worker(storage, stage):
+    async with working(storage, {"stage": stage.graph()}, lease_s=LEASE_S) as made:
+        yield made
+
+
+def job(word="hello", thread="t", owner="local", artefact="ad:a", **more):
+    async def answer(values):
+        return {"words": values["words"]}
+
+    return Job(Thread(thread, owner, "stage", artefact), {"words": [word]}, {"say": word}, answer, **more)
+
+
+DONE = {"words": ["hello", "first", "second"]}
+
+
+async def test_a_job_is_carried_out_and_answered(worker):
+    assert await worker.do(job()) == DONE
+
+
+async def test_the_same_request_after_it_ended_is_a_new_run(worker):
+    await worker.do(job())
+    assert (await worker.do(job()))["words"] == DONE["words"] * 2
+
+
+async def test_a_failed_run_is_taken_up_by_the_same_request_where_it_stopped(worker, stage):
+    stage.fail = True
+    with pytest.raises(Invalid, match="not today"):
+        await worker.do(job())
+    stage.fail = False
+    assert await worker.do(job()) == DONE
+    assert stage.firsts == 1
+
+
+async def test_another_request_after_a_failure_is_a_run_of_its_own(worker, stage):
+    stage.fail = True
+    with pytest.raises(Invalid):
+        await worker.do(job())
+    stage.fail = False
+    assert (await worker.do(job("other")))["words"] == ["hello", "first", "other", "first", "second"]
+
+
+async def test_a_second_request_on_a_busy_thread_is_refused_and_told_by_whom(worker, stage):
+    """X8."""
+    stage.go.clear()
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(worker.do(job()))
+        await stage.entered.wait()
+        with pytest.raises(Busy, match="busy with run"):
+            await worker.do(job("other"))
+        stage.go.set()
+    assert running.result() == DONE
+
+
+async def test_the_same_request_sent_twice_at_once_is_one_run_with_one_answer(worker, stage, storage):
+    """X9."""
+    stage.go.clear()
+    async with (
+        working(storage, {"stage": stage.graph()}, lease_s=LEASE_S) as elsewhere,
+        asyncio.TaskGroup() as group,
+    ):
+        first = group.create_task(worker.do(job()))
+        await stage.entered.wait()
+        second = group.create_task(elsewhere.do(job()))
+        await asyncio.sleep(0)
+        stage.go.set()
+    assert first.result() == second.result() == DONE
+    assert stage.firsts == 1
+
+
+async def test_a_run_that_outlasts_its_lease_keeps_its_thread(worker, stage, storage):
+    """The lease is renewed while the work goes on."""
+    stage.go.clear()
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(worker.do(job()))
+        await stage.entered.wait()
+        before = await storage.redis.pttl(keys.lease("t"))
+
+        async def renewed():
+            return await storage.redis.pttl(keys.lease("t")) > before - 10
+
+        await eventually(lambda: shorter(storage, before), "the lease runs down")
+        await eventually(renewed, "the lease is renewed")
+        stage.go.set()
+    assert running.result() == DONE
+
+
+async def shorter(storage, before):
+    return 0 < await storage.redis.pttl(keys.lease("t")) < before - 30
+
+
+async def test_a_worker_that_lost_its_lease_stops_and_cannot_end_the_run(worker, stage, storage):
+    """Its successor's answer stands."""
+    stage.go.clear()
+    task = asyncio.create_task(worker.do(job()))
+    await stage.entered.wait()
+    await storage.redis.delete(keys.lease("t"))
+    async with working(storage, {"stage": Stage().graph()}, lease_s=LEASE_S) as successor:
+        assert await successor.do(job()) == DONE
+    with pytest.raises(Fenced):
+        await task
+    assert (await Runs(storage).newest("t")).status == "success"
+
+
+async def test_a_request_that_waits_takes_the_run_up_when_its_holder_falls_silent(worker, stage, storage):
+    """The holder was killed: its lease runs out, and the same request goes on from its last step."""
+    stage.go.clear()
+    task = asyncio.create_task(worker.do(job()))
+    await stage.entered.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    stage.go.set()
+    assert await worker.do(job()) == DONE
+    assert stage.firsts == 1
+
+
+async def test_a_run_that_had_ended_but_was_not_recorded_is_answered_without_running_again(
+    worker, stage, storage
+):
+    await worker.do(job())
+    await storage.redis.hset(keys.run("t"), "status", "running")
+    assert await worker.do(job()) == DONE
+    assert stage.firsts == 1
+
+
+async def test_an_idempotency_key_repeats_the_answer_and_refuses_another_request(worker, stage):
+    chosen = {"idempotency_key": "k 1"}
+    assert await worker.do(job(**chosen)) == await worker.do(job(**chosen)) == DONE
+    assert stage.firsts == 1
+    with pytest.raises(Conflict, match="'k 1' came before with another request"):
+        await worker.do(job("other", **chosen))
+
+
+async def test_a_failed_run_leaves_its_idempotency_key_free(worker, stage):
+    stage.fail = True
+    with pytest.raises(Invalid):
+        await worker.do(job(idempotency_key="k"))
+    stage.fail = False
+    assert await worker.do(job(idempotency_key="k")) == DONE
+
+
+@pytest.mark.parametrize("other", [{"owner": "bob"}, {"artefact": "ad:b"}])
+async def test_a_thread_of_another_owner_or_ad_looks_like_none(worker, other):
+    """A-R14, X16."""
+    await worker.do(job())
+    with pytest.raises(Missing, match="no conversation 't'"):
+        await worker.do(job(**other))
+
+
+async def test_steps_are_reported_as_they_happen(storage):
+    from langgraph.config import get_stream_writer
+
+    async def node(state: Words):
+        get_stream_writer()({"type": "step", "status": "completed"})
+        return {"words": ["done"]}
+
+    builder = StateGraph(Words)
+    builder.add_node("node", node)
+    builder.add_edge(START, "node")
+    told = []
+    async with working(storage, {"stage": builder.compile()}, lease_s=LEASE_S) as worker:
+        await worker.do(job(), told.append)
+    assert told == [{"type": "step", "status": "completed"}]
+
+
+async def test_a_graph_that_does_not_take_the_saver_is_refused(storage):
+    class Stubborn:
+        name = "stubborn"
+        checkpointer = None
+
+        def copy(self, update):
+            return self
+
+    with pytest.raises(Broken, match="'stubborn' did not take the saver"):
+        async with working(storage, {"stubborn": Stubborn()}, lease_s=LEASE_S):
+            pass

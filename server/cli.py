@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -44,13 +44,16 @@ class _Misused(TyperException):
     exit_code = 2
 
 
-def main() -> None:
-    """Run the command line: 0 when all went well, 1 for an error, 2 for wrong usage, 130 after Ctrl-C."""
-    if "--debug" not in sys.argv:
-        sys.excepthook = _unforeseen
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 for all well, 1 for an error, 2 for wrong usage, 130 after Ctrl-C.
+
+    `args` are the process's own unless given.
+    """
+    if "--debug" not in (sys.argv if args is None else args):
+        sys.excepthook = unforeseen
     try:
         # The bare command, because the Typer object would put its own hook in place of ours.
-        code = typer.main.get_command(app).main(prog_name="callsheet", standalone_mode=False)
+        code = typer.main.get_command(app).main(args, "callsheet", standalone_mode=False)
         sys.stdout.flush()
     except TyperException as wrong:
         _fail(wrong.format_message(), _usage(wrong))
@@ -136,10 +139,15 @@ def ad(  # noqa: PLR0913 -- a command's options are its parameters
             "duration_s": duration,
             "context": {name: value for name, value in (("provider", provider), ("model", model)) if value},
         }
-        _carry_out(asked, _settings(data_dir), as_json=as_json)
+        try:
+            _carry_out(asked, data_dir, as_json=as_json)
+        except KeyboardInterrupt as stop:
+            kept = str(asked["thread"] or asked["ad_id"])
+            _fail("stopped; what was made so far is kept", f'go on with: callsheet ad --thread {kept} "…"')
+            raise typer.Exit(_INTERRUPTED) from stop
 
 
-def _carry_out(asked: Mapping[str, Any], settings: Any, *, as_json: bool) -> None:
+def _carry_out(asked: Mapping[str, Any], data_dir: Path | None, *, as_json: bool) -> None:
     from server import terminal  # noqa: PLC0415 -- see above
 
     with terminal.ticking(terminal.console(stderr=True), quiet=as_json) as report:
@@ -147,7 +155,7 @@ def _carry_out(asked: Mapping[str, Any], settings: Any, *, as_json: bool) -> Non
 
         from server import inprocess  # noqa: PLC0415
 
-        turn = asyncio.run(inprocess.carried_out(inprocess.Wish(**asked), settings, report))
+        turn = asyncio.run(inprocess.carried_out(inprocess.Wish(**asked), _settings(data_dir), report))
     if as_json:
         typer.echo(json.dumps(turn.reply, ensure_ascii=False, indent=2))
         return
@@ -169,7 +177,12 @@ def _given(said: str | None, file: str | None) -> str:
         raise _Misused('give the brief in quotes, or --file with a path, or "-" for stdin')
     if _STDIN in {said, file}:
         return _decoded(sys.stdin.buffer.read(_MOST_BYTES + 1), "stdin")
-    return _decoded(_bytes(file), repr(file)) if file is not None else str(said)
+    # What is not UTF-8 on the command line arrives as characters that stand for its bytes.
+    return (
+        _decoded(_bytes(file), repr(file))
+        if file is not None
+        else _decoded(os.fsencode(str(said)), "the brief")
+    )
 
 
 def _bytes(path: str) -> bytes:
@@ -195,11 +208,14 @@ def _brief(text: str, name: str) -> object:
     """Return the brief that `text` holds: an object where it is JSON, else the text itself."""
     if not name.endswith(".json") and not text.lstrip().startswith("{"):
         return text
+    from server.api import bodies  # noqa: PLC0415 -- see above
+
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return bodies.read(text.encode())
+    except json.JSONDecodeError as error:
+        where = f" in line {error.lineno}, column {error.colno}" if error.doc else ""
         raise Invalid(
-            f"{name} is not JSON: {error}",
+            f"{name} is not JSON: {error.msg[0].lower()}{error.msg[1:]}{where}",
             remedy='write {"clientDescription": "who the ad is for and what it should say"}',
         ) from error
 
@@ -238,7 +254,8 @@ def _usage(wrong: TyperException) -> str:
     return f"see {context.command_path if context else 'callsheet ad'} --help"
 
 
-def _unforeseen(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def unforeseen(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Say in two lines what no code foresaw; in place of `sys.excepthook`."""
     del trace
     _fail(
         f"this should not have happened: {kind.__name__}: {error}", "run it again with --debug and report it"

@@ -76,6 +76,8 @@ class Lease:
         with self._guard:
             if self._held is None:
                 return
+            # The shortcut to a long path lies in the temp folder, which the system may have swept.
+            folders.within_reach(self._place.home, watchdog.SOCKET)
             before, self._held = self._held, _held(self._place)
             before.close()
 

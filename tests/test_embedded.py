@@ -243,6 +243,18 @@ def test_a_long_path_gets_a_short_socket_and_keeps_its_data(deep: Path) -> None:
         until(lambda: not inhabitants(deep), "the end of the server")
 
 
+@pytest.mark.fault
+def test_a_shortcut_that_was_swept_away_is_made_again(deep: Path) -> None:
+    lease = embedded.ensure(deep)
+    shortcut = lease.socket.parent
+    shortcut.unlink()
+    shortcut.parent.rmdir()
+    lease.revive()
+    assert embedded.probe(lease.socket) == "ready"
+    lease.close()
+    until(lambda: not inhabitants(deep), "the end of the server")
+
+
 def test_processes_with_other_temp_folders_meet_at_one_server(deep: Path) -> None:
     other_temp = folders.private(deep.parent / "t")
     with leased(deep) as server:

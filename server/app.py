@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from starlette.middleware.cors import CORSMiddleware
@@ -36,7 +36,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """Return the application; raises `Invalid` where others could reach it without saying who they are."""
     chosen = settings or read()
     origins.require_loopback(chosen.host)
-    app = FastAPI(
+    app = Application(
         title="Callsheet",
         version=installed(),
         summary="Audio ads: planned, shown, carried out exactly once, remembered",
@@ -61,6 +61,22 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_api_route(_READY, ok, methods=["GET"], tags=["health"])
     app.add_api_route("/docs", documentation, methods=["GET"], include_in_schema=False)
     return app
+
+
+class Application(FastAPI):
+    """FastAPI, but documenting only the replies that the routes declare."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the description, without the 422 that FastAPI adds to every route with a parameter."""
+        if self.openapi_schema is None:
+            spec = super().openapi()
+            for methods in spec["paths"].values():
+                for operation in methods.values():
+                    if "HTTPValidationError" in str(operation["responses"].get("422")):
+                        del operation["responses"]["422"]
+            for name in ("HTTPValidationError", "ValidationError"):
+                spec.get("components", {}).get("schemas", {}).pop(name, None)
+        return self.openapi_schema or super().openapi()
 
 
 async def ok() -> dict[str, bool]:

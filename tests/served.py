@@ -1,7 +1,8 @@
 """The real application on a real Valkey, called through ASGI, and what tests ask of it."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -30,6 +31,20 @@ async def running(url: str, **chosen: Any) -> AsyncIterator[FastAPI]:
         yield app
 
 
+def documented(app: FastAPI) -> Callable[[httpx.Response], Awaitable[None]]:
+    """A hook that fails for a reply whose status the application's own documentation does not have."""
+
+    async def check(reply: httpx.Response) -> None:
+        path = reply.request.url.raw_path.split(b"?")[0].decode()
+        for template, methods in app.openapi()["paths"].items():
+            operation = methods.get(reply.request.method.lower())
+            if operation and re.fullmatch(re.sub(r"{\w+}", "[^/]+", template), path):
+                assert str(reply.status_code) in operation["responses"], (template, reply.status_code)
+                return
+
+    return check
+
+
 @asynccontextmanager
 async def calling(app: FastAPI, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a started application."""
@@ -41,9 +56,11 @@ async def calling(app: FastAPI, **options: Any) -> AsyncIterator[httpx.AsyncClie
 
 @asynccontextmanager
 async def served(url: str, **chosen: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of an application of its own."""
-    async with running(url, **chosen) as app, calling(app) as client:
-        yield client
+    """A client of an application of its own; every reply must have a documented status."""
+    async with running(url, **chosen) as app:
+        await app.state.loading
+        async with calling(app, event_hooks={"response": [documented(app)]}) as client:
+            yield client
 
 
 async def generated(client: httpx.AsyncClient, **changed: Any) -> dict[str, Any]:

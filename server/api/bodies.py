@@ -6,7 +6,7 @@ JSON has no word for or a hundred levels of nesting are refused: readers would d
 
 import json
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, NoReturn, cast
+from typing import Annotated, Any, Final, NoReturn, cast
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -108,7 +108,9 @@ class SfxMix(_Strict):
 class MixerBody(_Strict):
     """What to change at the mixer; all in decibels but the fades (A35)."""
 
-    voices: dict[str, float] = Field(default_factory=dict, description="Gain by track id, -60 to 12")
+    voices: dict[str, Annotated[float, Field(ge=-60, le=12)]] = Field(
+        default_factory=dict, description="Gain by track id, -60 to 12"
+    )
     music: MusicMix = Field(default_factory=MusicMix)
     sfx: SfxMix = Field(default_factory=SfxMix)
 

@@ -135,6 +135,8 @@ def patched(version: Version, patch: Mapping[str, Any]) -> dict[str, Any]:
     A list replaces the whole list. An object in a list's place changes single entries: tracks by their id,
     effects by their place counted from 0. Raises `Invalid` for an entry that is not there.
     """
+    if not patch:
+        raise Invalid("there is nothing to change", remedy="send the fields that shall be different")
     data = dict(version.data)
     if version.stream == "music":
         return {**_one_provider(data, patch), **patch}

@@ -1,0 +1,133 @@
+"""Events of a run as they leave the server: at once, kept alive, and not bound to their reader (A80, A82)."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+from starlette.responses import StreamingResponse
+
+from server.api.events import Running, streamed
+from server.worker import Report
+from state.errors import Busy
+from tests.waiting import eventually
+
+STEP = {"type": "step", "stepId": "call-1", "tool": "create_music_draft", "status": "completed"}
+
+
+def lines(reply: object) -> AsyncIterator[bytes]:
+    return cast("AsyncIterator[bytes]", cast("StreamingResponse", reply).body_iterator)
+
+
+async def test_an_event_leaves_when_it_happens_not_when_the_run_ends() -> None:
+    """A82: the draft is told while the run still waits for something else."""
+    go_on = asyncio.Event()
+
+    async def carry(report: Report) -> dict[str, Any]:
+        report({**STEP, "preview": {"versionId": "v3"}})
+        await go_on.wait()
+        return {"message": "Zażółć"}
+
+    told = lines(streamed(Running(), carry))
+    assert (await anext(told)).startswith(b"event: step\ndata: ")
+    assert await anext(told) == b'event: drafts\ndata: {"music": "v3"}\n\n'
+    go_on.set()
+    assert await anext(told) == 'event: result\ndata: {"message": "Zażółć"}\n\n'.encode()
+    assert [line async for line in told] == []
+
+
+async def test_a_step_that_made_nothing_announces_no_draft() -> None:
+    async def carry(report: Report) -> dict[str, Any]:
+        report({**STEP, "status": "error", "preview": {"error": "no"}})
+        report({**STEP, "status": "in-progress"})
+        return {}
+
+    told = [line async for line in lines(streamed(Running(), carry))]
+    assert [line.split(b"\n")[0] for line in told] == [b"event: step", b"event: step", b"event: result"]
+
+
+async def test_silence_is_filled_with_comments() -> None:
+    go_on = asyncio.Event()
+
+    async def carry(report: Report) -> dict[str, Any]:
+        await go_on.wait()
+        return {}
+
+    told = lines(streamed(Running(), carry, heartbeat_s=0.001))
+    assert {await anext(told) for _ in range(3)} == {b": still at it\n\n"}
+    go_on.set()
+    rest = [line async for line in told]
+    assert rest[-1] == b"event: result\ndata: {}\n\n"
+
+
+async def test_a_refusal_ends_the_stream_with_its_body_and_status() -> None:
+    async def carry(report: Report) -> dict[str, Any]:
+        raise Busy("thread 'ad-1' is busy", remedy="wait")
+
+    (line,) = [one async for one in lines(streamed(Running(), carry))]
+    assert json.loads(line.split(b"data: ")[1]) == {
+        "error": "thread 'ad-1' is busy",
+        "type": "busy",
+        "remedy": "wait",
+        "retryAfterSeconds": 1.0,
+        "status": 409,
+    }
+
+
+async def test_a_run_goes_on_when_its_reader_is_gone_and_ends_with_the_server() -> None:
+    running, finished = Running(), []
+    go_on = asyncio.Event()
+
+    async def carry(report: Report) -> dict[str, Any]:
+        report(STEP)
+        await go_on.wait()
+        finished.append("yes")
+        return {}
+
+    async def endless(report: Report) -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    told = lines(streamed(running, carry))
+    await anext(told)
+    await cast("Any", told).aclose()
+    go_on.set()
+    await eventually(lambda: _is(finished == ["yes"]), "the run without a reader ended")
+    cut_short = lines(streamed(running, endless, heartbeat_s=0.001))
+    await anext(cut_short)
+    await running.stop()
+    assert [line async for line in cut_short if not line.startswith(b":")] == []
+
+
+def test_the_server_is_ready_before_anything_slow_is_imported(valkey_url: str) -> None:
+    """HOUSE 3: neither a vendor's library nor LangGraph is imported until the server answers."""
+    program = (
+        "import asyncio, os, sys\n"
+        "from server.app import create_app\n"
+        "from server.settings import Settings\n"
+        "async def main():\n"
+        f"    app = create_app(Settings(redis_url={valkey_url!r}))\n"
+        "    async with app.router.lifespan_context(app):\n"
+        "        print(*(name in sys.modules for name in ('langgraph.pregel', 'langchain_openai')))\n"
+        "        sys.stdout.flush()\n"
+        # What is imported meanwhile is not waited for.
+        "        os._exit(0)\n"
+        "asyncio.run(main())\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=Path(__file__).parent.parent,
+        env={**os.environ, "OPENAI_API_KEY": "sk-none"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.stdout == "False False\n", ended.stderr
+
+
+async def _is(value: object) -> bool:
+    return bool(value)

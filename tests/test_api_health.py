@@ -1,0 +1,116 @@
+"""How the server is and what it offers: /ok, /health, /docs; and storage that goes away (X13)."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from pydantic import TypeAdapter
+
+from server.api.replies import Health
+from storage import watchdog
+from tests.redis_server import Server
+from tests.served import GENERATE, calling, generated, running, served
+
+
+@pytest.fixture
+async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with served(valkey_url) as one:
+        yield one
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A Valkey of the test's own, to be killed."""
+    one = Server(watchdog.binary(), tmp_path)
+    one.start()
+    yield one
+    one.kill()
+
+
+async def test_the_server_says_that_it_is_up(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/ok")).json() == {"ok": True}
+
+
+async def test_it_answers_before_the_workflows_are_loaded_and_holds_what_needs_them(valkey_url: str) -> None:
+    """`/ok` never waits; a request that came too early is answered as one that did not."""
+    async with running(valkey_url) as app, calling(app) as one:
+        assert (await one.get("/ok")).status_code == 200
+        assert not hasattr(app.state, "parts")
+        assert (await one.get("/api/ads")).json() == {"ads": [], "next": None}
+
+
+async def test_health_says_where_the_data_is_and_who_would_answer(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    reply = await client.get("/health")
+    found = reply.json()
+    TypeAdapter(Health).validate_python(found)
+    assert (reply.status_code, found["status"], found["storage"]["ok"]) == (200, "ok", True)
+    assert found["provider"]["name"] == "offline"
+    assert "OPENAI_API_KEY" in found["provider"]["reason"]
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    reply = await client.get("/health")
+    assert reply.json()["provider"]["name"] == "openai"
+    assert "sk-very-secret" not in reply.text
+
+
+async def test_storage_that_goes_away_is_503_and_comes_back_by_itself(server: Server) -> None:
+    """Never 500, always with Retry-After, and the same application goes on afterwards."""
+    async with served(server.url) as client:
+        await generated(client)
+        server.kill()
+        health = await client.get("/health")
+        assert (health.status_code, health.json()["status"]) == (503, "degraded")
+        assert health.json()["degraded"] == ["storage"]
+        TypeAdapter(Health).validate_python(health.json())
+        replies = await asyncio.gather(
+            client.get("/api/ads/ad-1"), client.post("/api/ai/generate", json=GENERATE)
+        )
+        for reply in replies:
+            assert (reply.status_code, reply.json()["type"]) == (503, "storage_down"), reply.text
+            assert int(reply.headers["retry-after"]) >= 1
+        assert (await client.get("/ok")).status_code == 200
+        server.start()
+        assert (await client.get("/health")).status_code == 200
+        await generated(client)
+
+
+async def test_the_password_of_redis_is_shown_nowhere(tmp_path: Path) -> None:
+    one = Server(watchdog.binary(), tmp_path, "--requirepass", "hunter2")
+    one.start()
+    try:
+        async with served(f"redis://:hunter2@{one.address}") as client:
+            reply = await client.get("/health")
+    finally:
+        one.kill()
+    assert reply.status_code == 200
+    assert "hunter2" not in reply.text
+    assert one.address in reply.json()["storage"]["place"]
+
+
+async def test_every_operation_is_described_with_its_reply_and_its_errors(client: httpx.AsyncClient) -> None:
+    spec = (await client.get("/openapi.json")).json()
+    assert "HTTPValidationError" not in str(spec)
+    for path, methods in spec["paths"].items():
+        for method, operation in methods.items():
+            assert operation["description"], (method, path)
+            for status, reply in operation["responses"].items():
+                content = reply["content"]["application/json"]["schema"]
+                assert content, (method, path, status)
+            if path.startswith("/api/"):
+                assert {"403", "500", "503"} <= operation["responses"].keys()
+                assert ("{ad_id}" in path) == ("404" in operation["responses"]) or path == "/api/ai/generate"
+
+
+async def test_the_documentation_needs_no_other_site(client: httpx.AsyncClient) -> None:
+    """Every operation is on the page, and the page loads nothing."""
+    reply = await client.get("/docs")
+    assert reply.headers["content-type"].startswith("text/html")
+    spec = (await client.get("/openapi.json")).json()
+    for path in spec["paths"]:
+        assert f"<code>{path}</code>" in reply.text
+    assert not re.findall(r"<(?:script|link|img|iframe)|https?://", reply.text)

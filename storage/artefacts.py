@@ -6,6 +6,7 @@ moved the fence on. A step that has a receipt is never carried out again: its re
 """
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -56,7 +57,7 @@ return {'revoked'}
 _CREATE: Final = Script("""
 local versions, counter, receipts, fences, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local step, fence, prefix, parent = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local done = step ~= '' and redis.call('HGET', receipts, step)
+local done = redis.call('HGET', receipts, step)
 if done then return {'done', done} end
 if fence ~= '' and redis.call('HGET', fences, step) ~= fence then return {'fenced'} end
 local newest = redis.call('LINDEX', versions, -1)
@@ -70,7 +71,8 @@ redis.call('SET', prefix .. id, head .. ARGV[5])
 redis.call('RPUSH', versions, id)
 redis.call('HSET', meta, 'updatedMs', ms)
 local result = '{"versionId":"' .. id .. '"' .. ARGV[6]
-if step ~= '' then redis.call('HSET', receipts, step, result); redis.call('HDEL', fences, step) end
+redis.call('HSET', receipts, step, result)
+redis.call('HDEL', fences, step)
 return {'made', result}
 """)
 
@@ -191,7 +193,8 @@ class Artefact:
         """Append a version and its receipt in one step and return `{"versionId", **new.result}`.
 
         With a fence that has a receipt already, nothing is written and that receipt is returned. Without a
-        fence (an edit by a person) there is no receipt. Raises `Fenced` when the fence has moved on.
+        fence (an edit by a person) the receipt is this very call's, in case its answer is lost and it is sent
+        again. Raises `Fenced` when the fence has moved on.
         """
         stream_keys = [
             keys.versions(self.kind, self.id, new.stream),
@@ -201,7 +204,7 @@ class Artefact:
             self._redis,
             [*stream_keys, self._receipts, self._fences, self._meta],
             [
-                fence.step if fence else "",
+                fence.step if fence else f"by-hand|{uuid.uuid4().hex}",
                 fence.value if fence else "",
                 keys.version(self.kind, self.id, new.stream, ""),
                 new.parent or "",
@@ -280,8 +283,8 @@ class Artefact:
         """Return the results this thread's step left, whichever attempt made them."""
         results = []
         async for name, value in self._redis.hscan_iter(self._receipts):
-            parts = name.decode().split("|")
-            if parts[0] == thread_part(thread) and parts[2] == thread_part(step_id):
+            asked, *rest = name.decode().split("|")
+            if asked == thread_part(thread) and rest[1:2] == [thread_part(step_id)]:
                 results.append(json.loads(value))
         return results
 

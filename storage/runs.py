@@ -26,8 +26,11 @@ if keyed == '1' then
     if #seen > 64 then return {'replay', string.sub(seen, 65)} end
   end
 end
-local before = redis.call('HMGET', run, 'id', 'print', 'status', 'input')
-if redis.call('EXISTS', lease) == 1 then return {'busy', before[1] or '', before[2] or ''} end
+local before = redis.call('HMGET', run, 'id', 'print', 'status', 'input', 'epoch')
+local held = redis.call('EXISTS', lease) == 1
+-- The same call once more, because its first answer was lost on the way.
+if held and before[1] == id then return {'new', id, before[5], before[4]} end
+if held then return {'busy', before[1] or '', before[2] or ''} end
 local verdict = 'new'
 if before[3] ~= 'success' and before[2] == print then verdict = 'again'; id = before[1]; input = before[4] end
 local epoch = redis.call('HINCRBY', run, 'epoch', 1)
@@ -37,9 +40,11 @@ if keyed == '1' then redis.call('SET', memo, print, 'EX', ARGV[6]) end
 return {verdict, id, tostring(epoch), input}
 """)
 
+# A lease that ran out while nobody else took the thread is taken again: the epoch tells.
 _RENEW: Final = Script("""
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
+return 1
 """)
 
 _FINISH: Final = Script("""
@@ -138,8 +143,10 @@ class Runs:
         return _begun(thread, request, answer)
 
     async def renew(self, run: Run) -> None:
-        """Hold the thread for another lease; raises `Fenced` when it was lost."""
-        if not await _RENEW(self._redis, [keys.lease(run.thread)], [run.epoch, int(self.lease_s * 1000)]):
+        """Hold the thread for another lease; raises `Fenced` when a later attempt has taken it."""
+        if not await _RENEW(
+            self._redis, [keys.run(run.thread), keys.lease(run.thread)], [run.epoch, int(self.lease_s * 1000)]
+        ):
             raise Fenced(f"run {run.id!r} lost its lease on thread {run.thread!r}")
 
     async def finish(self, run: Run, outcome: Outcome, answer: Mapping[str, Any] | None = None) -> None:

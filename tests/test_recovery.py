@@ -13,7 +13,7 @@ from storage.artefacts import Artefact
 from storage.connection import connect
 from tests.killing import Kill, Proxy, Warm
 
-LEASE_S = 0.6
+LEASE_S = 2.0
 BRIEF = {
     "clientDescription": "Harbour Bikes rents e-bikes by the hour in Porto",
     "targetAudience": "weekend visitors",

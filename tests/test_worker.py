@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from server.worker import Job, working
 from state.errors import Broken, Busy, Conflict, Fenced, Invalid, Missing
-from storage import keys
+from storage import keys, threads
 from storage.connection import connect
 from storage.runs import Runs
 from storage.threads import Thread
@@ -241,3 +241,33 @@ async def test_a_graph_that_does_not_take_the_saver_is_refused(storage):
     with pytest.raises(Broken, match="'stubborn' did not take the saver"):
         async with working(storage, {"stubborn": Stubborn()}, lease_s=LEASE_S):
             pass
+
+
+async def test_a_run_begun_twice_because_the_answer_was_lost_is_one_run(storage):
+    request = job().request()
+    runs = Runs(storage, LEASE_S)
+    assert await runs.begin("t", request) == await runs.begin("t", request)
+
+
+async def test_a_lease_that_ran_out_is_taken_again_while_nobody_else_has_the_thread(storage):
+    """An event loop that was busy for longer than its lease does not lose its run."""
+    runs = Runs(storage, LEASE_S)
+    run = await runs.begin("t", job().request())
+    await storage.redis.delete(keys.lease("t"))
+    await runs.renew(run)
+    assert (await runs.newest("t")).held
+
+
+async def test_a_thread_is_known_to_its_owner_alone(storage):
+    thread = Thread("t", "ana", "stage", "ad:a")
+    await threads.bind(storage, thread)
+    assert await threads.get(storage, "t", "ana") == thread
+    for stranger, name in (("bob", "t"), ("ana", "u")):
+        with pytest.raises(Missing):
+            await threads.get(storage, name, stranger)
+
+
+async def test_a_thread_runs_one_graph(storage):
+    await threads.bind(storage, Thread("t", "ana", "stage", "ad:a"))
+    with pytest.raises(Conflict, match="runs 'stage', not 'other'"):
+        await threads.bind(storage, Thread("t", "ana", "other", "ad:a"))

@@ -5,7 +5,9 @@ from providers.offline.brief import parse
 from providers.offline.conversation import Answer, Conversation, Say
 from providers.offline.kinds import UNKNOWN
 
-TOOLS = frozenset({"search_voices", "create_voice_draft", "create_music_draft", "create_sfx_draft", "get_current_state"})
+TOOLS = frozenset(
+    {"search_voices", "create_voice_draft", "create_music_draft", "create_sfx_draft", "get_current_state"}
+)
 _BRIEF_WORDS = 3
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from providers.offline.conversation import DEFAULT_SPOT_S, Template, template
 from providers.offline.facts import Contact, Offer, Span, When, contact, offers, slogan, topics, when
@@ -19,13 +19,22 @@ _BENEFIT_WORDS = 18
 _GROUPS = ("families", "students", "professionals", "seniors", "young")
 _SENTENCE = re.compile(r"\n+|(?<=[.!?])\s+|[。！？；;•·]|(?<=\s)[-*–]\s")
 _COMMA = re.compile(r",\s+|[，、]|\s[–—]\s|\s\|\s")
-_DURATION = re.compile(r"^\W*\d{1,3}\s?-?(?:s|sec|secs|seconds?|วินาที|detik|sekund\w*|segundos?|giây|vteřin\w*|secunde|秒).{0,12}$")
+_DURATION = re.compile(
+    r"^\W*\d{1,3}\s?-?(?:s|sec|secs|seconds?|วินาที|detik|sekund\w*|segundos?|giây|vteřin\w*|secunde|秒).{0,12}$"
+)
 _QUOTED = re.compile(r"[\"“„«]([^\"”“»\n]{2,160})[\"”“»]")
 _LEAD_IN = re.compile(
-    r"^(?:(?:we(?:'re| are)? (?:now )?(?:offer(?:ing)?|hav(?:e|ing)|giv(?:e|ing))|there(?:'s| is)|get|enjoy|offer|promo(?:tion)?|special(?: offer)?|deal|discount|price|plus|and|also|now)\b\s?[:：-]?\s*)+",
+    r"^(?:(?:we(?:'re| are)? (?:now )?(?:offer(?:ing)?|hav(?:e|ing)|giv(?:e|ing))|there(?:'s| is)|get|enjoy|offer|promo(?:tion)?|special(?: offer)?|deal|discount|price|plus|and|also|now|use(?: code)?(?: for)?)\b\s?[:：-]?\s*)+",
     re.IGNORECASE,
 )
-_THAT = re.compile(r"^(?:that|the fact that|our|about|also|a|the|is|:|：|że|que|că|că|že|rằng|bahwa|ว่า|要|说)\s?", re.IGNORECASE)
+_TOWN = re.compile(r"[A-ZÀ-Ž][\w'’-]{2,20}")
+"""One capitalised word after the name is where it is."""
+_THAT = re.compile(
+    r"^(?:that|the fact that|our|about|also|a|the|is|:|：|że|que|că|că|že|rằng|bahwa|ว่า|要|说)\s?",
+    re.IGNORECASE,
+)
+_SHORT_WISH = 5
+"""A clause this short that speaks of voices or music is a wish, not a claim."""
 _LEFT_OVER = 3
 """A clause this short that lost its phone number or address says nothing by itself."""
 
@@ -107,10 +116,21 @@ def _parse(fields: Template) -> Brief:
     first = re.split(r"[,，、:：;|\n–—-]", about)[0]
     brand, rest = name(about, is_kind=is_kind(first))
     draft = _sorted(_clauses(rest), _clauses(more), brand)
-    trade = kind(brand, *draft.claims[:1], about, more, audience) if brand else kind(about, more, audience)
-    trade = kind(rest, brand, more, audience) if kind(rest) is not UNKNOWN else trade
+    trade = _trade(rest, brand, about, more, audience)
     own = what(rest)
-    own = own if own in draft.claims and kind(own) is not UNKNOWN or own in draft.claims and len(own.split()) > 1 and _nounish(own) else ""
+    town = own if brand and _TOWN.fullmatch(own) and kind(own) is UNKNOWN else ""
+    if town:
+        own, facts = "", facts if facts.place else replace(facts, place=town)
+        draft.claims = [claim for claim in draft.claims if claim != town]
+    own = (
+        own
+        if own in draft.claims
+        and kind(own) is not UNKNOWN
+        or own in draft.claims
+        and len(own.split()) > 1
+        and _nounish(own)
+        else ""
+    )
     told = found("cues/tones", "\n".join([*draft.makers, more, *_short(about)]))
     return Brief(
         client=client,
@@ -133,10 +153,26 @@ def _parse(fields: Template) -> Brief:
         avoid=frozenset(draft.avoid),
         avoid_words=tuple(draft.avoid_words),
         tone=told[0] if told else "",
-        group=next((key for key in found("cues/briefs", f"{audience}\n{whole}"[:READ_CHARS]) if key in _GROUPS), ""),
+        group=_group(f"{audience}\n{more}\n{' '.join(_AIMED.findall(about))}"[:READ_CHARS]),
         wishes=wishes([*draft.makers, *_clauses(more)]),
         cut=max(len(fields.client), len(fields.context)) > READ_CHARS,
     )
+
+
+def _trade(*texts: str) -> Kind:
+    """Return what the client is by the first text that says it for sure, else by the first that hints at it."""
+    kinds = [one for text in texts if text and (one := kind(text)) is not UNKNOWN]
+    return next((one for one in kinds[:_OWN_TEXTS] if one.sure), kinds[0] if kinds else UNKNOWN)
+
+
+_OWN_TEXTS = 3
+_AIMED = re.compile(r"\b(?:for|para|dla|untuk|pro|pentru|cho)\s[^,.;\n]{3,40}|สำหรับ\S{2,30}|给\S{2,12}")
+
+
+def _group(text: str) -> str:
+    said = [key for key in found("cues/briefs", text) if key in _GROUPS]
+    # "Young professionals" and "young families" are the second word, not the first.
+    return next((key for key in said if key != "young"), said[0] if said else "")
 
 
 def _language(text: str) -> str:
@@ -162,7 +198,9 @@ def _clauses(text: str) -> list[str]:
         parts = [part for part in _COMMA.split(sentence or "") if part.strip()]
         listed = all(len(part.split()) <= len("one two three four five six".split()) for part in parts)
         pieces += parts if listed or any(_special(part) for part in parts) else [sentence]
-    return [tidy for piece in pieces if (tidy := piece.strip(" \t.,:;-–—*•")) and any(c.isalnum() for c in tidy)]
+    return [
+        tidy for piece in pieces if (tidy := piece.strip(" \t.,:;-–—*•")) and any(c.isalnum() for c in tidy)
+    ]
 
 
 def _special(part: str) -> bool:
@@ -182,9 +220,11 @@ def _sorted(about: Sequence[str], more: Sequence[str], brand: str) -> _Draft:
 
 def _without_gap(clause: str) -> str:
     text = re.sub(r"\s*\x00+\s*", " ", clause).strip()
+    text = re.sub(r"\s(?:at|in|on|by|or|and|with|via|using|under|pod|en|em|tại|di|la|v|na)$", "", text)
     cleaned = re.sub(
         r"(?:^|\s)(?:call|visit|at|on|us|our|website|web|phone|tel|order|code|with|use|using|online|and|or|open|from|in|email|write to|follow|daily|every day)(?=\s|$|[.,:])",
-        " ", folded(text),
+        " ",
+        folded(text),
     )
     telling = offers(text) or when(text) or len(re.findall(r"\w+", cleaned)) > _LEFT_OVER
     return text if telling else ""
@@ -197,20 +237,28 @@ def _sort(clause: str, draft: _Draft, brand: str) -> None:
         _leave_out(clause, clause[avoid.end :], draft)
     elif must and (must.start <= len("please also ") or " " in clause[must.start : must.end]):
         _say(_THAT.sub("", clause[must.end :].strip(" :：")), draft)
-    elif re.match(r"^(?:no|without|bez|sin|sem|tanpa|fără|không|不要|ไม่)\s", low) and topics(clause) - {"competitors"}:
+    elif re.match(r"^(?:no|without|bez|sin|sem|tanpa|fără|không|不要|ไม่)\s", low) and topics(clause) - {
+        "competitors"
+    }:
         draft.avoid |= topics(clause)
-    elif has("cues/briefs", "makers", clause) or _is_wish(clause, low):
+    elif has("cues/briefs", "makers", clause) or _is_wish(clause):
         draft.makers.append(clause)
     else:
         _state(clause, draft, brand)
 
 
-def _is_wish(clause: str, low: str) -> bool:
-    few = len(clause.split()) <= _LEFT_OVER
-    toned = few and bool(found("cues/tones", clause)) and kind(clause) is UNKNOWN
-    grouped = few and any(has("cues/briefs", group, clause) for group in _GROUPS) and kind(clause) is UNKNOWN
-    voiced = few and any(has("cues/voices", key, clause) for key in ("female", "male", "two", "one"))
-    return bool(toned or grouped or voiced or _DURATION.match(low) or find(clause) or _bare_accent(clause))
+def _is_wish(clause: str) -> bool:
+    said = {hit.concept for hit in mentions("cues/briefs", clause)}
+    if said & {"dialogue", "no_music", "no_music_at_all", "no_effects"} or _DURATION.match(folded(clause)):
+        return True
+    count = len(clause.split())
+    toned = bool(found("cues/tones", clause) or found("cues/music", clause))
+    weak = "makers_weak" in said or has("cues/voices", "voice", clause)
+    if weak and (count <= _SHORT_WISH or (toned and count <= 2 * _SHORT_WISH)):
+        return True
+    few = count <= _LEFT_OVER and kind(clause) is UNKNOWN
+    voiced = any(has("cues/voices", key, clause) for key in ("female", "male", "two", "one"))
+    return bool((few and (toned or voiced or said & set(_GROUPS))) or find(clause) or _bare_accent(clause))
 
 
 def _bare_accent(clause: str) -> bool:
@@ -222,7 +270,9 @@ def _leave_out(clause: str, rest: str, draft: _Draft) -> None:
     draft.avoid |= named
     quoted = _QUOTED.findall(rest)
     if quoted or not named:
-        words = quoted or re.split(r",|\bor\b|\band\b|\blub\b|\bani\b|\by\b|\bo\b|\bnebo\b|\bsau\b|，|、", rest)
+        words = quoted or re.split(
+            r",|\bor\b|\band\b|\blub\b|\bani\b|\by\b|\bo\b|\bnebo\b|\bsau\b|，|、", rest
+        )
         draft.avoid_words += [folded(word).strip(" .\"'") for word in words if 2 < len(word.strip()) <= 40]
 
 
@@ -244,10 +294,30 @@ def _state(clause: str, draft: _Draft, brand: str) -> None:
     if deals:
         draft.offers += deals
         draft.offer_words.append(_LEAD_IN.sub("", clause) or clause)
-    elif day and len(clause.split()) <= len("only until the end of the month".split()):
+    elif day and not _tells_more(clause):
+        return
+    elif sum(char.isalpha() for char in clause) < len("ab"):
         return
     elif folded(clause) != folded(brand) and len(clause.split()) <= _BENEFIT_WORDS and len(clause) <= 160:
         draft.claims.append(clause)
+
+
+def _tells_more(clause: str) -> bool:
+    """Whether a clause with a day in it says more than the day."""
+    words = [word for word in re.findall(r"\w+", folded(clause)) if not word.isdigit()]
+    dated = {
+        text
+        for hit in mentions("cues/dates", clause)
+        for text in re.findall(r"\w+", clause[hit.start : hit.end].lower())
+    }
+    return len([word for word in words if word not in dated and word not in _DATE_WORDS]) > len(
+        ("from", "now")
+    )
+
+
+_DATE_WORDS = frozenset(
+    "the on in at of this next only every valid offer ends it is from and to th st nd rd el la los de w na v pe în do ngày".split()
+)
 
 
 def _nounish(text: str) -> bool:

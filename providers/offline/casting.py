@@ -62,7 +62,9 @@ def _fit(voice: Mapping[str, Any], wishes: Wishes) -> int:
     return 2 * accent + styled + (0 if voice.get("multilingual") else 1)
 
 
-def _role_fit(voice: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]], wishes: Wishes) -> tuple[int, int]:
+def _role_fit(
+    voice: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]], wishes: Wishes
+) -> tuple[int, int]:
     gender = folded(str(voice.get("gender", "")))
     if wishes.genders:
         wanted = wishes.genders[len(chosen) % len(wishes.genders)]

@@ -5,9 +5,10 @@ The written languages are those of `kinds.WRITTEN`; for any other the copy is En
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from providers.offline.brief import Brief
-from providers.offline.fitting import fitted, grouped, line_s
+from providers.offline.fitting import Window, breath_s, fitted, grouped, line_s
 from providers.offline.phrasebook import TONES, Phrasebook, book, fill, turned
 from providers.offline.pitch import Piece, Voice, day, mood, phrases_for, pieces
 from state.timeline import spoken_s
@@ -35,19 +36,26 @@ def write(
     count = tracks(seconds, wanted)
     asks = _asks(brief, voice, material, count) if dialogue else []
     spare = sum(line_s(ask, phrases.language) for ask in asks)
-    kept = fitted(material, language=phrases.language, low=LOW * seconds - spare, high=HIGH * seconds - spare)
+    # The last line of a track has no breath after it, and every line is counted with one.
+    unbreathed = breath_s(phrases.language) * (len(asks) + 2 if dialogue else count)
+    window = Window(phrases.language, LOW * seconds + _EDGE_S, HIGH * seconds - _EDGE_S)
+    kept = fitted(material, window.less(spare - unbreathed))
     if dialogue:
         return _talk(kept, asks, phrases)
     return [_joined(group, phrases) for group in grouped(kept, count, phrases.language)]
 
 
+_EDGE_S = 0.05
+"""Kept from both ends of the window, since times are rounded."""
 _TALK_S = 12
 """A conversation needs at least this long."""
 
 
 def tracks(seconds: float, voices: int) -> int:
     """Return how many tracks a spot of `seconds` has when `voices` speak."""
-    usual = next(count for limit, count in ((10, 1), (20, 2), (40, 3), (60, 5), (90, 6), (1e9, 8)) if seconds <= limit)
+    usual = next(
+        count for limit, count in ((10, 1), (20, 2), (40, 3), (60, 5), (90, 6), (1e9, 8)) if seconds <= limit
+    )
     return max(1, (usual + 1) // 2) if voices == 1 else max(usual, min(voices, int(seconds // 4) or 1))
 
 
@@ -78,9 +86,33 @@ def _joined(texts: Sequence[str], phrases: Phrasebook) -> str:
     return str(phrases.entries["grammar"]["join"]).join(texts).strip()
 
 
-def sentences(text: str) -> list[str]:
-    """Return the sentences of `text`; a text without sentence marks is one."""
+def sentences(text: str, language: str = "") -> list[str]:
+    """Return the sentences of `text`; Thai, which marks none, is cut where a known line begins or ends."""
+    if language == "thai":
+        return _thai_lines(text)
     return [part.strip() for part in _SENTENCE.split(text) if part and part.strip()]
+
+
+def _thai_lines(text: str) -> list[str]:
+    parts: list[str] = []
+    rest = text
+    while rest:
+        known = [(position, line) for line in _thai_book() if (position := rest.find(line)) >= 0]
+        if not known:
+            break
+        position, line = min(known, key=lambda found: (found[0], -len(found[1])))
+        parts += [rest[:position], line]
+        rest = rest[position + len(line) :]
+    return [part.strip() for part in (*parts, rest) if part.strip()]
+
+
+@cache
+def _thai_book() -> tuple[str, ...]:
+    """Every Thai line without slots, except those that are part of a longer one."""
+    return tuple(line for line in book("thai").every() if "{" not in line and len(line) >= _THAI_LINE)
+
+
+_THAI_LINE = 10
 
 
 def total_s(texts: Sequence[str], language: str) -> float:
@@ -93,16 +125,24 @@ def shorten(texts: Sequence[str], *, language: str, seconds: float) -> list[str]
 
     Sentences with figures, addresses or quotes go last, and every track keeps at least one sentence.
     """
-    parts = [sentences(text) for text in texts]
+    parts = [sentences(text, language) for text in texts]
     while total_s(_texts(parts, language), language) > seconds:
         drops = [
-            (bool(_FACT.search(sentence)), 0 < row < len(parts) - 1, spoken_s(sentence, language), row, column)
+            (
+                bool(_FACT.search(sentence)),
+                0 < row < len(parts) - 1,
+                spoken_s(sentence, language),
+                row,
+                column,
+            )
             for row, row_parts in enumerate(parts)
             if len(row_parts) > 1
             for column, sentence in enumerate(row_parts)
         ]
         if not drops:
-            return [_clipped(text, language, seconds / max(len(texts), 1)) for text in _texts(parts, language)]
+            return [
+                _clipped(text, language, seconds / max(len(texts), 1)) for text in _texts(parts, language)
+            ]
         _, _, _, row, column = min(drops, key=lambda drop: (drop[0], not drop[1], -drop[2], drop[3], drop[4]))
         del parts[row][column]
     return _texts(parts, language)
@@ -146,7 +186,7 @@ def urgent(
     """
     phrases = phrases_for(brief, language)
     push = _push(brief, phrases, "\n".join(texts))
-    first, last = sentences(texts[0]), sentences(texts[-1])
+    first, last = sentences(texts[0], language), sentences(texts[-1], language)
     count = phrases.lines("dates", "countdown") if countdown else []
     spoken = phrases.one("grammar", "comma").join(count)
     tail = [f"{spoken[:1].upper()}{spoken[1:]}{_stop(phrases)}"] if count else []

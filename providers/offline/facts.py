@@ -43,7 +43,8 @@ _HOURS = re.compile(
 )
 _ADDRESS = re.compile(
     r"\b\d{1,5}[a-z]?\s(?:[A-ZÀ-Ž][\w'’.-]+\s){0,3}(?:Street|St\.?|Avenue|Ave\.?|Road|Rd\.?|Lane|Ln\.?|Boulevard|Blvd\.?|Drive|Square|Way|Plaza|Highway|Court|Place)\b(?:,\s[A-ZÀ-Ž][\w'’-]+(?:\s[A-ZÀ-Ž][\w'’-]+)?)?"
-    r"|\b(?:ul\.|al\.|pl\.|Aleja|Plac|Rynek|Calle|C/|Avenida|Av\.|Plaza|Paseo|Rua|Praça|Travessa|Jalan|Jl\.|Đường|Phố|Ulice|Strada|Str\.|Bulevardul|Bd\.|Piața|Soi|Thanon)\s[^\n,;.!?]{2,40}?(?:\s?(?:nr\.?|no\.?|número|số)?\s?\d{1,5}[A-Za-z]?)?(?=[,;.!?\n]|$)"
+    r"|\b(?:ul\.|al\.|pl\.|Aleja|Plac|Rynek|Calle|C/|Avenida|Av\.|Plaza|Paseo|Rua|Praça|Travessa|Jalan|Jl\.|Đường|Phố|Ulice|Strada|Str\.|Bulevardul|Bd\.|Piața|Soi|Thanon)\s[^\n,;.!?]{2,40}?(?:,?\s?(?:nr\.?|no\.?|número|số)?\s?\d{1,5}[A-Za-z]?)?(?=[,;.!?\n]|$)"
+    r"|\b[A-ZÁ-Ž][\wá-ž]+(?:ova|ská|cká|ného|ého|ní)\s\d{1,4}\b"
     r"|(?:ถนน|ซอย)\S{2,30}|[\u4e00-\u9fff]{2,12}(?:路|街|大道)\d{0,5}号?"
 )
 _CHINESE_DATE = re.compile(r"(\d{1,2})\s?月\s?(\d{1,2})\s?[日号]")
@@ -183,7 +184,9 @@ def when(clause: str) -> When | None:
     """Return the day or stretch of time a clause names, or None."""
     low = folded(clause)
     date = _date(low)
-    unit = "date" if date else next((key for key in (*_SPANS, *WEEKDAYS) if has("cues/dates", key, clause)), "")
+    unit = (
+        "date" if date else next((key for key in (*_SPANS, *WEEKDAYS) if has("cues/dates", key, clause)), "")
+    )
     if not unit:
         return None
     position = date[2] if date else _position(unit, low)
@@ -201,7 +204,9 @@ def _position(unit: str, low: str) -> int:
 def _date(low: str) -> tuple[str, str, int] | None:
     for hit in mentions("cues/dates", low):
         if hit.concept in MONTHS:
-            before = re.search(r"(?<![\d.,:])(\d{1,2})(?:st|nd|rd|th|\.|º)?(?:\sof|\sde)?\s?$", low[: hit.start])
+            before = re.search(
+                r"(?<![\d.,:])(\d{1,2})(?:st|nd|rd|th|\.|º)?(?:\sof|\sde)?\s?$", low[: hit.start]
+            )
             after = re.match(r"\s(\d{1,2})(?:st|nd|rd|th)?\b(?!\s?[%:])", low[hit.end :])
             if before or after:
                 day = (before or after).group(1)  # type: ignore[union-attr]  # one of them matched
@@ -243,4 +248,3 @@ def topics(clause: str) -> set[str]:
 def has_money(text: str) -> bool:
     """Whether `text` names an amount of money."""
     return bool(_MONEY.search(folded(text)))
-

@@ -36,7 +36,9 @@ def respond(conversation: Conversation) -> Answer:
     """Return the next answer of a turn that makes an ad from a brief."""
     draft = _draft(conversation)
     turn = conversation.turn
-    voices = [voice for one in turn.results("search_voices") for voice in (one.result or {}).get("voices", ())]
+    voices = [
+        voice for one in turn.results("search_voices") for voice in (one.result or {}).get("voices", ())
+    ]
     if "search_voices" in conversation.tools and not voices:
         search = _searches(turn.results("search_voices"), draft)
         if search:
@@ -51,8 +53,15 @@ def respond(conversation: Conversation) -> Answer:
     due = [request for request in wanted if _due(turn.results(request.name))]
     if due:
         first = not any(turn.results(name) for name in STREAMS)
-        return Calls(tuple(_corrected(one, turn.results(one.name), voices) for one in due), _cast(draft, voices, ids) if first else "")
-    return Say(reports.result(draft.brief, _made(conversation, draft), language=draft.language, seconds=draft.seconds))
+        return Calls(
+            tuple(_corrected(one, turn.results(one.name), voices) for one in due),
+            _cast(draft, voices, ids) if first else "",
+        )
+    return Say(
+        reports.result(
+            draft.brief, _made(conversation, draft), language=draft.language, seconds=draft.seconds
+        )
+    )
 
 
 def closing(conversation: Conversation) -> Say:
@@ -61,7 +70,9 @@ def closing(conversation: Conversation) -> Say:
     made = _made(conversation, draft)
     if made.versions:
         return Say(reports.result(draft.brief, made, language=draft.language, seconds=draft.seconds))
-    plan = reports.plan(draft.brief, texts=draft.texts, tone=draft.tone, seconds=draft.seconds, roles=draft.roles)
+    plan = reports.plan(
+        draft.brief, texts=draft.texts, tone=draft.tone, seconds=draft.seconds, roles=draft.roles
+    )
     return Say("\n".join([plan, *draft.texts]))
 
 
@@ -75,7 +86,12 @@ def _draft(conversation: Conversation) -> _Draft:
     roles = brief.wishes.voices or (1 if seconds <= _ONE_VOICE_S else 2)
     variant = sum(1 for earlier in conversation.turns[:-1] if earlier.brief == turn.brief)
     texts = copywriter.write(
-        brief, language=language, seconds=seconds - sound.lead_s(effects), tone=tone, voices=roles, variant=variant
+        brief,
+        language=language,
+        seconds=seconds - sound.lead_s(effects),
+        tone=tone,
+        voices=roles,
+        variant=variant,
     )
     return _Draft(brief, language, seconds, tone, min(roles, len(texts)), effects, texts, variant)
 
@@ -142,7 +158,9 @@ def _made(conversation: Conversation, draft: _Draft) -> reports.Made:
     versions = {STREAMS[name]: version for name, version in turn.versions().items() if name in STREAMS}
     last = {STREAMS[one.name]: one for one in turn.exchanges if one.name in STREAMS}
     failures = {stream: _error(one) for stream, one in last.items() if stream not in versions}
-    timeline = next((one.result["timeline"] for one in last.values() if one.result and "timeline" in one.result), {})
+    timeline = next(
+        (one.result["timeline"] for one in last.values() if one.result and "timeline" in one.result), {}
+    )
     tightened = [str(what) for one in last.values() for what in (one.result or {}).get("tightened", ())]
     searches = turn.results("search_voices")
     return reports.Made(

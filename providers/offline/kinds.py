@@ -7,7 +7,18 @@ from functools import cache, lru_cache
 
 from providers.offline.wording import Lexicon, Mention, data, folded
 
-WRITTEN = ("english", "thai", "indonesian", "polish", "spanish", "portuguese", "vietnamese", "czech", "romanian", "chinese")
+WRITTEN = (
+    "english",
+    "thai",
+    "indonesian",
+    "polish",
+    "spanish",
+    "portuguese",
+    "vietnamese",
+    "czech",
+    "romanian",
+    "chinese",
+)
 """The languages copy is written in, in the order of a kind's `nouns`."""
 _VAGUE = frozenset({"shop", "business", "event", "school", "clinic", "restaurant", "drink"})
 """Kinds whose words often go with another kind ("a school of yoga", "coffee shop")."""
@@ -24,6 +35,9 @@ class Kind:
     cta: str
     """What a listener does: visit, call, web, download, book, order, donate, register, ask, discover."""
 
+    sure: bool = True
+    """Whether the client said what it is, and not only something that goes with it ("coffee" may be beans)."""
+
     def noun(self, language: str) -> str:
         """Return its plain name in one of the written languages, in the nominative."""
         return str(data("cues/kinds")[self.name]["nouns"][WRITTEN.index(language)])
@@ -37,7 +51,7 @@ def kind(*texts: str) -> Kind:
     for text in texts:
         hits = _hits(text[:_SCAN_CHARS])
         if hits:
-            return _kind(_head(hits, text))
+            return _kind(_head(hits, text), frozenset(text[hit.start : hit.end].lower() for hit in hits))
     return UNKNOWN
 
 
@@ -78,12 +92,29 @@ def _head(hits: Sequence[Mention], text: str) -> str:
     return later[0].concept if near else hits[0].concept
 
 
-@cache
-def _kind(name: str) -> Kind:
+def _kind(name: str, words: frozenset[str]) -> Kind:
     entry = data("cues/kinds")[name]
-    return Kind(name, str(entry["category"]), str(entry["cta"]))
+    sure = any(hit.concept == name for word in words for hit in _same().mentions(word))
+    return Kind(
+        name,
+        str(entry["category"]),
+        str(entry["cta"]) if sure or entry["cta"] != "visit" else "discover",
+        sure,
+    )
+
+
+@cache
+def _same() -> Lexicon:
+    return Lexicon(
+        {name: [*entry["nouns"], *entry.get("same", ())] for name, entry in data("cues/kinds").items()}
+    )
 
 
 @cache
 def _lexicon() -> Lexicon:
-    return Lexicon({name: [*entry["nouns"], *entry["cues"]] for name, entry in data("cues/kinds").items()})
+    return Lexicon(
+        {
+            name: [*entry["nouns"], *entry.get("same", ()), *entry["cues"]]
+            for name, entry in data("cues/kinds").items()
+        }
+    )

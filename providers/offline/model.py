@@ -137,12 +137,19 @@ def _call_id(messages: Sequence[BaseMessage], index: int) -> str:
     """Return an id that differs for every other history, also after a compaction made the history shorter."""
     digest = hashlib.blake2b(digest_size=9)
     for message in messages:
-        seen = (message.type, str(message.text), str(getattr(message, "tool_call_id", "")), str(getattr(message, "tool_calls", "")))
+        seen = (
+            message.type,
+            str(message.text),
+            str(getattr(message, "tool_call_id", "")),
+            str(getattr(message, "tool_calls", "")),
+        )
         digest.update(json.dumps(seen).encode())
     return f"call_{digest.hexdigest()}_{index}"
 
 
-def _usage(messages: Sequence[BaseMessage], answer: AIMessage, tools: Sequence[dict[str, Any]]) -> UsageMetadata:
+def _usage(
+    messages: Sequence[BaseMessage], answer: AIMessage, tools: Sequence[dict[str, Any]]
+) -> UsageMetadata:
     given = count_tokens_approximately(messages, tools=list(tools) or None)
     made = count_tokens_approximately([answer])
     return UsageMetadata(input_tokens=given, output_tokens=made, total_tokens=given + made)

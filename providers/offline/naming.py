@@ -4,6 +4,9 @@ import re
 
 from providers.offline.wording import mention
 
+_THAI = re.compile(r"[\u0e00-\u0e7f]")
+_THAI_TRADE = 8
+"""A first word this short is the trade ("ร้านกาแฟ"), and the name comes after it."""
 _NAME_CHARS = 48
 _NAME_WORDS = 6
 _WHAT_WORDS = 16
@@ -13,10 +16,12 @@ _IS = re.compile(
     r"^(?P<name>[^\s,].{0,46}?)\s(?:is|are|to|jest|es|son|é|são|là|je|jsou|este|sunt|adalah)\s(?P<what>(?:an?|the|your|one|un|una|uma|um|o|một|nov\w+|sebuah)?\s?.{3,120})"
 )
 _WE = re.compile(
-    r"^(?:we are|we're|i run|i own|we run|this is|meet|introducing|jesteśmy|somos|kami|chúng tôi là|jsme|suntem|我们是|พวกเราคือ|เราคือ)\s?(?P<name>[^,，.:;–—\n]{2,48})", re.IGNORECASE
+    r"^(?:we are|we're|i run|i own|we run|this is|meet|introducing|jesteśmy|somos|kami|chúng tôi là|jsme|suntem|我们是|พวกเราคือ|เราคือ)\s?(?P<name>[^,，.:;–—\n]{2,48})",
+    re.IGNORECASE,
 )
 _FOR = re.compile(
-    r"(?:\bad|\bads|\bspot|\bcommercial|\badvert|\bpromo|\bcampaign|\bscript)\b[^.\n]{0,30}?\bfor\s(?:(?:my|our|the|a|an|new)\s){0,3}(?P<name>[^,.:;\n]{2,60})", re.IGNORECASE
+    r"(?:\bad|\bads|\bspot|\bcommercial|\badvert|\bpromo|\bcampaign|\bscript)\b[^.\n]{0,30}?\bfor\s(?:(?:my|our|the|a|an|new)\s){0,3}(?P<name>[^,.:;\n]{2,60})",
+    re.IGNORECASE,
 )
 _CAPITALS = re.compile(
     r"(?<![.!?]\s)(?:[A-ZÀ-Ž][\w'’&-]*|\d+[A-Z]\w*)(?:\s(?:&\s|and\s|of\s|the\s|de\s|la\s|del\s|y\s|e\s|i\s|a\s)?[A-ZÀ-Ž0-9][\w'’&.-]*){0,4}"
@@ -49,7 +54,11 @@ def _named(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001 - one sig
         return "", ""
     rest = text[hit.end :].lstrip(" :：=\"'“„«")
     capital = _CAPITALS.match(rest)
-    brand = capital.group() if capital else re.split(r"[\"”“»,，.。;:!?！？\n]|\s(?:is|are|that|which|and)\s", rest)[0]
+    brand = (
+        capital.group()
+        if capital
+        else re.split(r"[\"”“»,，.。;:!?！？\n]|\s(?:is|are|that|which|and)\s", rest)[0]
+    )
     tail = rest[len(brand) :].lstrip(" \"'”»")
     before = text[: hit.start].strip(" ,:")
     return _fits(brand), f"{before}. {tail}" if before else tail
@@ -90,6 +99,8 @@ def _asked(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001
 def _head(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
     if is_kind:
         return "", text
+    if _THAI.match(text):
+        return _thai(text)
     first = _BREAK.split(text, maxsplit=1)[0].strip()
     rest = text[len(first) :].lstrip(" -–—|:：,，、;()（）\n.")
     if 0 < len(first.split()) <= 4 and len(first) <= _NAME_CHARS and not _ARTICLE.match(first):
@@ -101,8 +112,19 @@ def _head(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
     return "", text
 
 
+def _thai(text: str) -> tuple[str, str]:
+    """Thai sets a space between phrases: the name is the first, with what is written in Latin letters after it."""
+    line = _BREAK.split(text, maxsplit=1)[0].strip()
+    words = line.split()
+    count = 1 + sum(1 for word in words[1:2] if len(words[0]) <= _THAI_TRADE or word[:1].isascii())
+    brand = _fits(" ".join(words[:count]))
+    return brand, text[len(" ".join(words[:count])) :].lstrip(" -–—|:,.\n") if brand else text
+
+
 def what(rest: str) -> str:
     """Return the client's own words for what it is: the first clause of `rest`, if it is short and a noun."""
-    first = re.split(r"[\n.!?。！？;；]|(?<=\S)[,，:：|](?:\s|(?<=[，：]))|\s[–—-]\s", rest.strip())[0].strip(" )(）")
+    first = re.split(r"[\n.!?。！？;；]|(?<=\S)[,，:：|](?:\s|(?<=[，：]))|\s[–—-]\s", rest.strip())[0].strip(
+        " )(）"
+    )
     first = re.sub(r"^(?:is|are|that is|which is|jest|es|é|là|je|este|adalah|是|คือ|เป็น)\s?", "", first)
     return first if 0 < len(first.split()) <= _WHAT_WORDS and len(first) <= 120 else ""

@@ -34,6 +34,13 @@ class Phrasebook:
         """Return the only line at `path`, or an empty string."""
         return next(iter(self.lines(*path)), "")
 
+    def every(self) -> list[str]:
+        """Return all the lines of copy, without the replies."""
+        sections = [
+            section for name, section in self.entries.items() if name not in {"grammar", "dates", "replies"}
+        ]
+        return [line for section in sections for line in _lines(section)]
+
     def quoted(self, words: str) -> str:
         """Return `words` in this language's quotation marks."""
         first, last = self.lines("grammar", "quote")
@@ -53,6 +60,12 @@ def written(language: str) -> str | None:
     """Return the language whose copy serves `language`, or None when no phrases are written for it."""
     served = _READ_AS.get(language, language)
     return served if served in WRITTEN else None
+
+
+def _lines(section: Any) -> list[str]:
+    if isinstance(section, Mapping):
+        return [line for part in section.values() for line in _lines(part)]
+    return [section] if isinstance(section, str) else [str(line) for line in section]
 
 
 @cache

@@ -17,6 +17,12 @@ _MOOD = {
     "public": "inspiring", "care": "calm", "business": "serious", "pets": "friendly", "home": "friendly",
     "telecom": "energetic", "gaming": "energetic", "legal": "serious", "general": "friendly",
 }  # fmt: skip
+_NEAR = {
+    "warm": ("friendly", "calm"), "energetic": ("friendly", "inspiring"), "urgent": ("energetic",),
+    "funny": ("friendly", "energetic"), "luxurious": ("calm", "warm"), "calm": ("warm", "serious"),
+    "serious": ("calm", "inspiring"), "friendly": ("warm", "inspiring"), "inspiring": ("warm", "friendly"),
+}  # fmt: skip
+"""Tones whose lines go with a tone when it has said its own."""
 _GRAVE = frozenset({"care", "public"})
 """Causes that are not sold: no hurry, no jokes, no talk of treats."""
 _DOUBLED = re.compile(r"([.!?。！？])[.。]+")
@@ -80,7 +86,7 @@ def brand(brief: Brief, phrases: Phrasebook) -> str:
     """Return what the copy calls the client: the name, else the trade."""
     if brief.brand:
         return brief.brand
-    if brief.kind is not UNKNOWN and phrases.language in WRITTEN:
+    if _noun(brief, phrases):
         return phrases.one("grammar", "nameless").format(kind=brief.kind.noun(phrases.language))
     own = next((words for words in (brief.what, *brief.claims) if 0 < len(words.split()) <= _TITLE_WORDS), "")
     return phrases.quoted(own) if own else phrases.one("grammar", "anything")
@@ -117,8 +123,12 @@ def _offer(offer: Offer, brief: Brief, phrases: Phrasebook) -> str | None:
     return text
 
 
-_ITEM_OFF = re.compile(r"\boff\s(?:on\s|of\s)?(?:all\s|any\s|every\s|the\s|your\s)?(?P<item>[\w' -]{3,40}?)(?=\s(?:until|till|through|this|on|by|only|for|when|with|in)\b|[.,;!]|$)")
-_ITEM_FOR = re.compile(r"^(?P<item>[A-Za-z][\w' -]{2,40}?)\s(?:for only|for just|for|only|from|at just|at|starting at)\s")
+_ITEM_OFF = re.compile(
+    r"\boff\s(?:on\s|of\s)?(?:all\s|any\s|every\s|the\s|your\s)?(?P<item>[\w' -]{3,40}?)(?=\s(?:until|till|through|this|on|by|only|for|when|with|in)\b|[.,;!]|$)"
+)
+_ITEM_FOR = re.compile(
+    r"^(?P<item>[A-Za-z][\w' -]{2,40}?)\s(?:for only|for just|for|only|from|at just|at|starting at)\s"
+)
 
 
 def _item(offer: Offer, brief: Brief) -> str:
@@ -127,7 +137,9 @@ def _item(offer: Offer, brief: Brief) -> str:
         return ""
     for words in brief.offer_words:
         match = _ITEM_OFF.search(words) if offer.kind in {"percent", "amount"} else None
-        match = match or (_ITEM_FOR.search(words) if offer.kind in {"price", "from"} and offer.value in words else None)
+        match = match or (
+            _ITEM_FOR.search(words) if offer.kind in {"price", "from"} and offer.value in words else None
+        )
         if match and len(match.group("item").split()) <= _TITLE_WORDS:
             return match.group("item").strip()
     return ""
@@ -149,7 +161,7 @@ def day(when: When, phrases: Phrasebook) -> str:
 
 
 def _noun(brief: Brief, phrases: Phrasebook) -> str:
-    known = brief.kind is not UNKNOWN and phrases.language in WRITTEN
+    known = brief.kind is not UNKNOWN and brief.kind.sure and phrases.language in WRITTEN
     return brief.kind.noun(phrases.language) if known else ""
 
 
@@ -171,7 +183,9 @@ class _Words:
             "brand": brand(self.brief, self.book),
             "kind": _noun(self.brief, self.book),
             "what": self._what(),
-            "offer": _lowered(self.book.listed(offered)) if len(offered) <= 2 else self.book.listed(offered[:2]),
+            "offer": _lowered(self.book.listed(offered))
+            if len(offered) <= 2
+            else self.book.listed(offered[:2]),
             "phone": "" if "phone" in avoid else contact.phone,
             "url": "" if "web" in avoid else contact.url,
             "email": contact.email,
@@ -187,7 +201,8 @@ class _Words:
         own = self.brief.what
         if not self.native or not own or is_kind(own) or own == brand(self.brief, self.book):
             return ""
-        return re.sub(r"^(An?|The|Your|Our)\b", lambda match: match.group().lower(), own)
+        own = re.sub(r"^(An?|The|Your|Our)\b", lambda match: match.group().lower(), own)
+        return _with_article(own) if self.book.language == "english" else own
 
     def _lines(self, *path: str) -> list[str]:
         options = turned(self.book.lines(*path), self.seed, ".".join(path), self.voice.variant)
@@ -198,7 +213,7 @@ class _Words:
         """The hook and who is speaking."""
         yield Piece("hook", 0, tuple(self._hooks()), 30)
         intros = self._lines("frames", "intro_what") or []
-        if self.brief.brand and self.brief.kind is not UNKNOWN:
+        if self.brief.brand:
             intros += self._lines("frames", "intro_kind")
         short = fill(self.book.one("frames", "brand_only"), self.slots) or ""
         yield Piece("intro", 1, (*intros, *self._lines("frames", "intro"), short), 100)
@@ -208,7 +223,8 @@ class _Words:
             return self._lines("dialogue", "open")
         category, tone = self.brief.kind.category, self.voice.tone
         pools = [
-            self._lines("kind_copy", self.brief.kind.name, "hook") + self._lines("categories", category, "hook"),
+            self._lines("kind_copy", self.brief.kind.name, "hook")
+            + self._lines("categories", category, "hook"),
             self._lines("tones", tone, "hook"),
         ]
         if self.brief.group:
@@ -231,15 +247,22 @@ class _Words:
             yield Piece("body", order + 0.2 + index / 100, (line,), 0)
 
     def _bodies(self) -> list[str]:
+        """Lines that fill: of the trade and the tone in turn, then, for long spots, of tones that go with it."""
         category, tone = self.brief.kind.category, self.voice.tone
-        own = self._lines("kind_copy", self.brief.kind.name, "body") + self._lines("categories", category, "body")
+        kind = self.brief.kind
+        there = self._lines("kind_copy", kind.name, "there") if kind.sure else []
+        own = (
+            self._lines("kind_copy", kind.name, "body") + there + self._lines("categories", category, "body")
+        )
         if category in _GRAVE:
-            return own
+            return [*own, *self._lines("categories", category, "more"), *self._hooks()[1:]]
         toned = self._lines("tones", tone, "body")
         mixed = [line for pair in zip(own, toned, strict=False) for line in pair]
         rest = [line for line in (*own, *toned) if line not in mixed]
-        general = [] if category == "general" else self._lines("categories", "general", "body")
-        return [*mixed, *rest, *general]
+        general = self._lines("categories", "general", "body") + self._lines("categories", "general", "more")
+        near = [line for other in _NEAR[tone] for line in self._lines("tones", other, "body")]
+        hooks = self._lines("categories", category, "hook")[1:] + self._lines("tones", tone, "hook")[1:]
+        return list(dict.fromkeys([*mixed, *rest, *general, *near, *hooks]))
 
     def deal(self) -> Iterator[Piece]:
         """The offer, its end, and what must be said."""
@@ -255,7 +278,9 @@ class _Words:
         when = self.brief.when
         if not when or "deadline" in self.brief.avoid:
             return
-        if self.native and any(when.quote in words or _LEAD.sub("", when.quote) in words for words in self.brief.offer_words):
+        if self.native and any(
+            when.quote in words or _LEAD.sub("", when.quote) in words for words in self.brief.offer_words
+        ):
             return
         named = day(when, self.book)
         frame = "until" if when.deadline else "when"
@@ -293,6 +318,20 @@ class _Words:
 _LEAD = re.compile(r"^(?:get|enjoy)\s", re.IGNORECASE)
 _WAYS = (("place", 4.0, 55), ("hours", 4.1, 25), ("code", 4.5, 65), ("phone", 4.6, 60), ("web", 4.7, 58),
          ("email", 4.8, 22), ("handle", 4.9, 21))  # fmt: skip
+
+
+_COUNTED = re.compile(
+    r"^(?!an?\s|the\s|your\s|our\s|my\s|one\s|no\s|\d|[A-Z]|[\w-]+(?:ing|ed)\s(?:in|for|at|by)\b)(?:[\w'-]+\s){0,4}"
+    r"(?:shop|store|bar|cafe|café|restaurant|bakery|gym|studio|school|app|platform|agency|clinic|salon|hotel|company|service|festival"
+    r"|brand|center|centre|game|bank|market|boutique|brewery|spa|museum|firm|startup|kitchen|place|bistro|diner|pub|garage|website|pharmacy|pizzeria)\b"
+)
+
+
+def _with_article(noun: str) -> str:
+    """Return an English noun phrase with the article it lacks ("artisanal coffee shop" → "an artisanal …")."""
+    if not _COUNTED.match(noun):
+        return noun
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def _lowered(text: str) -> str:

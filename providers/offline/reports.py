@@ -9,6 +9,9 @@ from providers.offline.phrasebook import Phrasebook, book, fill, written
 from providers.offline.pitch import brand, native, phrases_for
 from providers.offline.wording import folded
 
+_SPARSE = 0.75
+"""Below this share of the spot the person is asked for more to say."""
+_HOOK_CHARS = 90
 _SHOWN = 6
 """How many phrases a list in a report names at most."""
 
@@ -37,18 +40,22 @@ def plan(brief: Brief, *, texts: Sequence[str], tone: str, seconds: float, roles
     """Return the plan of an ad in the client's language: concept, tone, structure and roles, no casting yet."""
     words = speech(brief)
     name = _name(brief, words)
-    hook = words.quoted((sentences(texts[0]) or [""])[0]) if texts else name
+    hook = (
+        words.quoted(texts[0] if len(texts[0]) <= _HOOK_CHARS else sentences(texts[0])[0]) if texts else name
+    )
     lines = [
         _say(words, "concept", hook=hook, brand=name),
         _say(words, "tone", tone=str(words.entries["replies"]["tones"][tone])),
         _say(words, "structure", seconds=f"{seconds:g}", beats=_beats(brief, words)),
         _roles(brief, words, roles),
     ]
-    return "\n".join([_say(words, "plan", brand=name), *(f"- {line}" for line in lines), _say(words, "casting")])
+    return "\n".join(
+        [_say(words, "plan", brand=name), *(f"- {line}" for line in lines), _say(words, "casting")]
+    )
 
 
-def _say(words: Phrasebook, key: str, **slots: str) -> str:
-    return fill(words.one("replies", key), slots) or ""
+def _say(phrases: Phrasebook, key: str, /, **slots: str) -> str:
+    return fill(phrases.one("replies", key), slots) or ""
 
 
 def _name(brief: Brief, words: Phrasebook) -> str:
@@ -68,7 +75,11 @@ def _roles(brief: Brief, words: Phrasebook, roles: int) -> str:
         return _say(words, "roles_one")
     if brief.wishes.dialogue:
         return _say(words, "roles_talk")
-    return _say(words, "roles_two") if roles == len(("lead", "announcer")) else _say(words, "roles_many", count=str(roles))
+    return (
+        _say(words, "roles_two")
+        if roles == len(("lead", "announcer"))
+        else _say(words, "roles_many", count=str(roles))
+    )
 
 
 def cast(brief: Brief, names: Sequence[str]) -> str:
@@ -80,9 +91,13 @@ def result(brief: Brief, made: Made, *, language: str, seconds: float) -> str:
     """Return the last word on a first draft: what was made, how long it runs, what was kept or left out, one idea."""
     words = speech(brief)
     head = [*_versions(made, words), *_timing(made, words, seconds)]
-    notes = [*_language(brief, words, language), *_kept(brief, made, words, language), *_wished(brief, made, words)]
+    notes = [
+        *_language(brief, words, language),
+        *_kept(brief, made, words, language),
+        *_wished(brief, made, words),
+    ]
     notes += [_say(words, "failed", what=stream, error=error) for stream, error in made.failures.items()]
-    parts = [" ".join(head), *notes, _idea(brief, made, words)]
+    parts = [str(words.entries["grammar"]["join"]).join(head), *notes, _idea(brief, made, words)]
     return "\n".join(part for part in parts if part)
 
 
@@ -100,7 +115,10 @@ def _versions(made: Made, words: Phrasebook) -> Iterator[str]:
 def _timing(made: Made, words: Phrasebook, seconds: float) -> Iterator[str]:
     if made.duration_s is not None:
         key = "length" if made.duration_s <= seconds + 0.05 else "too_long"
-        yield _say(words, key, length=f"{made.duration_s:.1f}", seconds=f"{seconds:g}")
+        length = f"{made.duration_s:.1f}".replace(".", str(words.entries["grammar"]["decimal"]))
+        yield _say(words, key, length=length, seconds=f"{seconds:g}")
+        if made.duration_s < _SPARSE * seconds:
+            yield _say(words, "sparse", seconds=f"{seconds - made.duration_s:.0f}")
 
 
 def _language(brief: Brief, words: Phrasebook, language: str) -> Iterator[str]:
@@ -122,7 +140,9 @@ def _kept(brief: Brief, made: Made, words: Phrasebook, language: str) -> Iterato
         yield _say(words, "untranslated", words=_quotes(kept, words)) if kept else ""
         lost = [phrase for phrase in (brief.what, *brief.claims) if phrase and folded(phrase) not in script]
         yield _say(words, "left_out", words=_quotes(lost, words)) if lost else ""
-    missing = [phrase for phrase in (*said, *([] if foreign else brief.claims)) if folded(phrase) not in script]
+    missing = [
+        phrase for phrase in (*said, *([] if foreign else brief.claims)) if folded(phrase) not in script
+    ]
     if missing and made.texts:
         yield _say(words, "no_room", words=_quotes(missing, words))
 

@@ -46,9 +46,17 @@ def effects(brief: Brief, seconds: float) -> list[dict[str, Any]]:
     """Return one to three effects for the client as `create_sfx_draft` takes them; none where none are wished."""
     if brief.wishes.no_effects:
         return []
-    planned = [_wished(name) for name in brief.wishes.effects] or [_usual(*row) for row in _table(brief, "effects")]
+    planned = [_wished(name) for name in brief.wishes.effects] or [
+        _usual(*row) for row in _table(brief, "effects")
+    ]
     if seconds < _FEW_S:
-        return [{**planned[0], "placement": {"type": "withFirstVoice"}, "duration": min(1.0, planned[0]["duration"])}]
+        return [
+            {
+                **planned[0],
+                "placement": {"type": "withFirstVoice"},
+                "duration": min(1.0, planned[0]["duration"]),
+            }
+        ]
     if seconds < _SOME_S and not brief.wishes.effects:
         planned = planned[:1]
     share = _START_SHARE / max(1, sum(one["placement"]["type"] == "start" for one in planned))
@@ -80,4 +88,6 @@ def _fitted(effect: dict[str, Any], seconds: float, start_share: float) -> dict[
 
 def lead_s(planned: list[dict[str, Any]]) -> float:
     """Return the seconds of the effects that come before the first word."""
-    return sum(float(one["duration"]) for one in planned if one["placement"]["type"] in {"start", "beforeVoices"})
+    return sum(
+        float(one["duration"]) for one in planned if one["placement"]["type"] in {"start", "beforeVoices"}
+    )

@@ -9,11 +9,17 @@ from typing import Literal
 from providers.offline.wording import Lexicon, data, folded, found, has, mention, mentions
 
 _COUNTS = {"one": 1, "two": 2, "three": 3, "four": 4}
+_SINGLE = re.compile(
+    r"\b(?:voice|narrator|announcer|głos|lektor|lektorka|voz|locutora?|hlas|voce|man|woman|female|male)\b|suara|giọng|เสียง|女声|男声"
+)
+"""A wish in the singular: one voice is meant, not one of two."""
 _SHORT_WORDS = 5
 _EFFECT = re.compile(
     r"(?:sound effects?|sfx|effects?|sounds?)\s*(?:of|:|like|such as|with|including)\s*(?P<after>[^.;\n]{3,80})"
     r"|(?:with|add|use|hear)\s(?:an?|the|some)?\s?(?P<before>[^.,;\n]{3,40}?)\s(?:sound effects?|sounds?|sfx)\b"
 )
+_FOR = re.compile(r"(?:for|aimed at|targeting|para|dla|untuk|pro|pentru|cho)\s|สำหรับ|给|为")
+"""Whom the ad is for, which says nothing of who speaks."""
 _MUSIC_WORDS = re.compile(
     r"\b(?:background|music|soundtrack|jingle|song|please|with|and|use|an?|the|some|of|in|style|bed|should|be|like|i|we|want|would|kind)\b"
 )
@@ -49,11 +55,13 @@ def wishes(clauses: Sequence[str]) -> Wishes:
     whole = "\n".join(clauses)
     topics = set(found("cues/briefs", whole[:_SCAN_CHARS]))
     dialogue = "dialogue" in topics
+    genders = _genders(voiced)
+    single = len(genders) == 1 and any(_SINGLE.search(folded(clause)) for clause in voiced)
     return Wishes(
-        genders=_genders(voiced),
+        genders=genders,
         accent=_accent(voiced),
         style=next((tone for clause in voiced for tone in found("cues/tones", clause)), ""),
-        voices=_count(whole[:_SCAN_CHARS]) or (2 if dialogue else None),
+        voices=_count(whole[:_SCAN_CHARS]) or (2 if dialogue else 1 if single else None),
         dialogue=dialogue,
         age=_age(voiced),
         slow=has("cues/voices", "slow", whole[:_SCAN_CHARS]),
@@ -69,7 +77,9 @@ _SCAN_CHARS = 3000
 
 def _of_voice(clause: str) -> bool:
     said = set(found("cues/voices", clause))
-    if "voice" in said:
+    if _FOR.match(folded(clause)):
+        return False
+    if "voice" in said or re.search(r"\baccents?\b", folded(clause)):
         return True
     few, gendered = len(clause.split()), bool(said & {"female", "male"})
     toned = gendered and few <= _SHORT_WORDS and bool(found("cues/tones", clause))

@@ -92,9 +92,7 @@ class Lexicon:
             entries += self._stems.get(word[:length], ())
         for rest, concept in entries:
             following = words[index + 1 : index + 1 + len(rest)]
-            if len(following) == len(rest) and all(
-                map(_same, rest, (after for after, _, _ in following))
-            ):
+            if len(following) == len(rest) and all(map(_same, rest, (after for after, _, _ in following))):
                 yield Mention(start, words[index + len(rest)][2], concept)
 
 

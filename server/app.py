@@ -69,14 +69,8 @@ class Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Return the description, without the 422 that FastAPI adds to every route with a parameter."""
         if self.openapi_schema is None:
-            spec = super().openapi()
-            for methods in spec["paths"].values():
-                for operation in methods.values():
-                    if "HTTPValidationError" in str(operation["responses"].get("422")):
-                        del operation["responses"]["422"]
-            for name in ("HTTPValidationError", "ValidationError"):
-                spec.get("components", {}).get("schemas", {}).pop(name, None)
-        return self.openapi_schema or super().openapi()
+            self.openapi_schema = _declared(super().openapi())
+        return self.openapi_schema
 
 
 async def ok() -> dict[str, bool]:
@@ -118,6 +112,15 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
             yield
 
     return lifespan
+
+
+def _declared(spec: dict[str, Any]) -> dict[str, Any]:
+    for operation in (one for methods in spec["paths"].values() for one in methods.values()):
+        if "HTTPValidationError" in str(operation["responses"].get("422")):
+            del operation["responses"]["422"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        spec.get("components", {}).get("schemas", {}).pop(name, None)
+    return spec
 
 
 async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncExitStack) -> None:

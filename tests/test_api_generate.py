@@ -144,10 +144,12 @@ async def test_a_new_length_and_language_are_remembered_and_told_to_the_model(
 
 
 async def test_the_conversation_may_have_a_name_of_its_own(client: httpx.AsyncClient) -> None:
-    """A-R14: one conversation an ad, found with or without its id; any other id is not found."""
+    """A-R14, X5: one conversation an ad, found by either id; any other id is not found."""
     assert (await generated(client, conversationId="conv-123"))["conversationId"] == "conv-123"
     assert (await said(client, "Make the music calmer"))["conversationId"] == "conv-123"
     assert (await said(client, "Calmer still", conversationId="conv-123"))["conversationId"] == "conv-123"
+    assert (await said(client, "And louder", "conv-123"))["adId"] == "ad-1"
+    assert (await client.get("/api/ads/conv-123")).json()["adId"] == "ad-1"
     wrong = await client.post("/api/ai/generate", json={**GENERATE, "conversationId": "conv-4"})
     assert (wrong.status_code, wrong.json()["type"]) == (404, "missing")
     other = await client.post(

@@ -45,7 +45,8 @@ async def generate(body: GenerateBody, request: Request, idempotency_key: _Key =
 async def chat(ad_id: str, body: ChatBody, request: Request, idempotency_key: _Key = None) -> Response:
     """Refine an ad in words; `drafts` names only what changed (A55, A56). Streams events like generate."""
     here = parts(request)
-    asked = body.asked(ad_id, owner(request), idempotency_key)
+    meant = await edits.meant(here.storage, ad_id, owner(request))
+    asked = body.asked(meant, owner(request), idempotency_key)
     return await _carried_out(request, await jobs.chat_job(here.worker, here.storage, asked))
 
 

@@ -81,14 +81,28 @@ class Ad:
         return {name: self.meta[name] for name in ("language", "market", "spotSeconds") if name in self.meta}
 
 
-async def find(storage: Storage, ad_id: str, owner: str) -> Ad:
-    """Return the owner's ad; raises `Missing` when there is none, or it is another's."""
-    artefact = Artefact(storage, jobs.KIND, jobs.identifier(ad_id, "adId"))
+async def find(storage: Storage, name: str, owner: str) -> Ad:
+    """Return the owner's ad of this id, or whose conversation has it (X5).
+
+    Raises `Missing` when there is none, or it is another's.
+    """
+    artefact = Artefact(storage, jobs.KIND, jobs.identifier(name, "adId"))
     meta = await artefact.meta()
-    thread = Thread(meta.get("thread") or ad_id, owner, jobs.GRAPH, f"{jobs.KIND}:{ad_id}")
-    if meta.get("owner") != owner and (meta or not await _begun(storage, thread)):
-        raise Missing(f"there is no ad {ad_id!r}", remedy="make it with POST /api/ai/generate")
+    known = None if meta else await _conversation(storage, name, owner)
+    if known and known.artefact != f"{jobs.KIND}:{name}":
+        return await find(storage, jobs.ad_of(known), owner)
+    if meta.get("owner") != owner and not known:
+        raise Missing(f"there is no ad {name!r}", remedy="make it with POST /api/ai/generate")
+    thread = Thread(meta.get("thread") or name, owner, jobs.GRAPH, f"{jobs.KIND}:{name}")
     return Ad(storage, artefact, thread, meta)
+
+
+async def meant(storage: Storage, name: str, owner: str) -> str:
+    """Return the id of the ad that `find` finds, or `name` itself where there is none."""
+    try:
+        return (await find(storage, name, owner)).artefact.id
+    except Missing:
+        return name
 
 
 async def write(found: Ad, stream: str, raw: Mapping[str, Any], *, parent: str | None = None) -> str:
@@ -203,13 +217,13 @@ def _followed(given: Sequence[HandTrack]) -> list[dict[str, str]]:
     return [{"playAfter": places[track.playAfter]} if track.playAfter else {} for track in given]
 
 
-async def _begun(storage: Storage, thread: Thread) -> bool:
-    """Whether a conversation about the ad was begun, though nothing was made yet."""
+async def _conversation(storage: Storage, name: str, owner: str) -> Thread | None:
+    """The owner's conversation of this id about an ad, though nothing may have been made yet."""
     try:
-        known = await threads.get(storage, thread.id, thread.owner)
+        known = await threads.get(storage, name, owner)
     except Missing:
-        return False
-    return known.artefact == thread.artefact
+        return None
+    return known if known.graph == jobs.GRAPH else None
 
 
 async def mix(found: Ad, wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

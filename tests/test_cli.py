@@ -25,6 +25,7 @@ from server.worker import working
 from state.errors import CallsheetError
 from storage import connect, threads, use
 from storage.threads import Thread
+from tests.chat_double import ChatDouble, Fail, Silence
 
 ROOT = Path(__file__).parent.parent
 COMMAND = [sys.executable, "-m", "server.cli"]
@@ -415,6 +416,31 @@ def test_a_thread_that_is_no_ads_or_says_nothing_yet_is_refused(
     asyncio.run(bound())
     refused(here("ad", "--thread", "lesson-1", UPBEAT), "'lesson-1' is about 'lesson:1'")
     refused(here("ad", "--thread", "ad-1", UPBEAT), "No conversation found. Generate initial ad first.")
+
+
+def test_a_vendors_failure_is_told_like_any_other(
+    here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ChatDouble(Fail(500, "the engine stopped")) as double:
+        for name, value in double.environ.items():
+            monkeypatch.setenv(name, value)
+        refused(here("ad", BRIEF, "--provider", "openai"), "OpenAI failed (500)", "the engine stopped")
+
+
+def test_ctrl_c_leaves_what_was_made_and_says_how_to_go_on(valkey_url: str, tmp_path: Path) -> None:
+    with ChatDouble(Silence()) as double:
+        process = subprocess.Popen(
+            [*COMMAND, "ad", BRIEF, "--ad-id", "ad-1", "--provider", "openai"],
+            env=environment(REDIS_URL=valkey_url, **double.environ),
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        await_value("the question to the model", lambda: double.requests or None)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    refused(Finished(process.returncode, out, err), "kept", "--thread ad-1", code=130)
 
 
 def test_help_comes_without_loading_anything_heavy(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Exceptions as replies: which status, which body.
 
 Every error body is JSON with `error`, one sentence that names the thing and the rule (A81), `type`, and,
-where they help, `remedy`, `details` and `retryAfterSeconds`; a failure nobody foresaw has an `id` instead,
-which the log has too. Never a trace.
+where they help, `remedy`, `details` and `retryAfterSeconds`. A bug or a broken installation has an `id`,
+which the log has too; what nobody foresaw says no more than that. Never a trace.
 
 400: the request cannot be read, lacks something, or breaks a rule. 422: a field has the wrong type.
 """
@@ -39,8 +39,8 @@ STATUSES: Final[tuple[tuple[type[CallsheetError], int, str], ...]] = (
     (errors.Unavailable, 503, "unavailable"),
     (errors.Fenced, 409, "fenced"),
 )
-"""Status and `type` of every error a caller is told of; the first line that fits. `Broken` is not here."""
-_INTERNAL: Final = "Internal error"
+"""Status and `type` of every error but `Broken`; the first line that fits."""
+_INTERNAL: Final = {"error": "Internal error", "type": "internal"}
 _FAULTS: Final = 5
 """Faults of one value that are named."""
 _PROBLEM: Final[dict[str, Any]] = {
@@ -77,7 +77,8 @@ def body(error: Exception) -> tuple[int, dict[str, Any]]:
             return status, _told(error, name)
     known = str(uuid.uuid4())
     _log.error("internal error %s", known, exc_info=error)
-    return 500, {"error": _INTERNAL, "type": "internal", "id": known}
+    told = _told(error, "broken") if isinstance(error, errors.Broken) else _INTERNAL
+    return 500, {**told, "id": known}
 
 
 def response(error: Exception) -> Reply:

@@ -19,7 +19,7 @@ _PAIRS = {"“": "”", "„": "”“", "«": "»", '"': '"', "「": "」", "�
 _LITERAL = ("quality", "genre", "instrument", "gender", "accent", "degree", "sound", "provider", "language")
 _OPENERS = ("verb", "negation", "question", "limit")
 _FILLERS = frozenset({"skip.polite", "join.and", "join.but", "particle.only"})
-_WORD = re.compile(r"\w")
+_WORD = re.compile(r"[\w\u0e00-\u0e7f]")
 _SPOKEN_SIGNS = frozenset("$€£฿¥₫₹%")
 
 
@@ -264,4 +264,4 @@ def _only_less(right: Clause) -> bool:
 
 def _complete(left: Clause) -> bool:
     bare: Callable[[Mark], bool] = lambda mark: mark.concept in {"verb.make", "verb.create", "verb.change"}  # noqa: E731
-    return left.has(*_LITERAL) or any(not bare(mark) for mark in left.all("verb"))
+    return left.has(*_LITERAL, "negation", "pronoun.alone") or any(not bare(mark) for mark in left.all("verb"))

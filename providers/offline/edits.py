@@ -142,6 +142,8 @@ class SwapVoices:
 
     first: int
     second: int
+    everywhere: bool = False
+    """Wherever these two voices speak, not on these tracks alone."""
 
 
 @dataclass(frozen=True)

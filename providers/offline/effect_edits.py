@@ -80,6 +80,7 @@ def _by_name(clause: Clause, ad: Ad) -> tuple[int, ...]:
     exact = tuple(i for i, one in enumerate(ad.effects) if sounds & _sounds(str(one.get("description"))))
     if exact:
         return exact
+    words |= {word for concept in sounds for word in concept.partition(".")[2].split()}
     scores = [_overlap(words, str(one.get("description"))) for one in ad.effects]
     best = max(scores, default=0.0)
     return tuple(i for i, score in enumerate(scores) if score == best) if best > 0 else ()

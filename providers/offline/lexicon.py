@@ -31,6 +31,8 @@ _MIN_TYPO = 5
 _MIN_SWAPPED = 4
 _MAX_PHRASE = 24
 _TWO = 2
+_SHARED = frozenset({"noun", "genre", "instrument", "sound", "provider", "quality", "accent"})
+_SHORT = frozenset({"sfx", "bpm", "pop", "edm", "rap", "sax"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Token:
     """Folded; a quotation is empty, a line break is a line break."""
     start: int
     end: int
+    exact: str = ""
+    """In lower case with its diacritics, which tell Vietnamese words apart."""
     quoted: bool = False
     """`start` to `end` is a person's literal wording."""
 
@@ -89,7 +93,8 @@ def tokens(text: str, quotes: Sequence[Quote] = ()) -> tuple[Token, ...]:
         for match in _TOKEN.finditer(text, at, quote.start):
             if len(result) >= MAX_TOKENS:
                 return tuple(result)
-            result.append(Token(fold(match.group()), match.start(), match.end()))
+            word = match.group()
+            result.append(Token(fold(word), match.start(), match.end(), word.casefold()))
         if quote is not stop:
             result.append(Token("", quote.first, quote.last, quoted=True))
         at = quote.end
@@ -99,7 +104,8 @@ def tokens(text: str, quotes: Sequence[Quote] = ()) -> tuple[Token, ...]:
 class Lexicon:
     """The phrases of one language."""
 
-    def __init__(self, entries: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, entries: Iterable[tuple[str, str]], *, exact: bool = False) -> None:
+        self._exact = exact
         self._root = _Node()
         self._words: set[str] = set()
         self._stems: set[str] = set()
@@ -110,7 +116,7 @@ class Lexicon:
 
     def _add(self, concept: str, phrase: str) -> None:
         node = self._root
-        for word in _phrase_words(phrase):
+        for word in _phrase_words(phrase, exact=self._exact):
             stem = word.endswith("*")
             key = word.rstrip("*")
             (self._stems if stem else self._words).add(key)
@@ -141,7 +147,8 @@ class Lexicon:
 
     def marks(self, spoken: Sequence[Token]) -> tuple[Mark, ...]:
         """Return the concepts in `spoken`, longest phrase first at each place, in order."""
-        words = ["" if token.quoted else self.spelled(token.word) for token in spoken]
+        heard = (token.exact if self._exact else token.word for token in spoken)
+        words = ["" if token.quoted else self.spelled(word) for token, word in zip(spoken, heard, strict=True)]
         result: list[Mark] = []
         at = 0
         while at < len(words):
@@ -175,10 +182,11 @@ def _steps(node: _Node, word: str) -> Iterator[_Node]:
                 return
 
 
-def _phrase_words(phrase: str) -> list[str]:
+def _phrase_words(phrase: str, *, exact: bool) -> list[str]:
     result: list[str] = []
     for part in phrase.split():
-        words = [fold(match.group()) for match in _TOKEN.finditer(part.rstrip("*"))]
+        spoken = [match.group() for match in _TOKEN.finditer(part.rstrip("*"))]
+        words = [word.casefold() if exact else fold(word) for word in spoken]
         if part.endswith("*") and words:
             words[-1] += "*"
         result += words
@@ -209,14 +217,25 @@ def _beside(one: str, other: str) -> bool:
     return False
 
 
+def lexicon(language: str, message: str = "") -> Lexicon:
+    """Return the vocabulary to read `message` with: Vietnamese typed with its diacritics is read by them."""
+    return _lexicon(language, language == "vietnamese" and not message.isascii())
+
+
 @cache
-def lexicon(language: str) -> Lexicon:
-    """Return the vocabulary of one of `SPOKEN`, with English beneath it: people mix the two."""
+def _lexicon(language: str, exact: bool) -> Lexicon:  # noqa: FBT001 - a cache takes no keywords
+    """Return the vocabulary of one of `SPOKEN`, with English names of things beneath it: people mix the two."""
     own = _entries(language)
     if language == "english":
-        return Lexicon(own)
+        return Lexicon(own, exact=exact)
     held = {fold(phrase) for _, phrase in own}
-    return Lexicon((*own, *(one for one in _entries("english") if fold(one[1]) not in held)))
+    borrowed = (one for one in _entries("english") if _borrowed(*one) and fold(one[1]) not in held)
+    return Lexicon((*own, *borrowed), exact=exact)
+
+
+def _borrowed(concept: str, phrase: str) -> bool:
+    """Whether an English phrase is used in other languages too: names of things, not small words."""
+    return concept.split(".")[0] in _SHARED and (len(phrase) >= _MIN_SWAPPED or phrase in _SHORT)
 
 
 @cache

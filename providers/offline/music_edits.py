@@ -33,7 +33,7 @@ def _source(clause: Clause) -> MusicSource | None:
 
 
 def _silences(clause: Clause) -> bool:
-    if clause.has(*CHARACTER, "verb.touch", "verb.keep", "verb.change", "pronoun.different") or clause.quotes:
+    if clause.has(*CHARACTER, "verb.slow", "verb.quicken", "verb.touch", "verb.keep", "verb.change", "pronoun.different") or clause.quotes:
         return False
     denied = [mark for mark in clause.all("negation.no", "verb.remove")]
     music = clause.get("noun.music")
@@ -77,7 +77,7 @@ def _fresh(clause: Clause) -> ReplaceMusic | None:
         return ReplaceMusic(_described(clause))
     if clause.quotes and not clause.has("verb.say"):
         return ReplaceMusic(clause.quotes[0])
-    if clause.has(*CHARACTER) or _own_words(clause):
+    if clause.has(*CHARACTER, "verb.slow", "verb.quicken") or _own_words(clause):
         return None
     anew = ("verb.dislike", "pronoun.different", "pronoun.other", "verb.replace", "verb.change", "verb.write")
     return ReplaceMusic() if clause.has(*anew) and not clause.has("negation.no") else None
@@ -123,7 +123,9 @@ def _positive(word: str, concept: str) -> str:
 
 def _shape(clause: Clause) -> ShapeMusic | None:
     wanted = asked(clause)
-    add = [_quality(clause, one.name, one.mark, slightly=one.slightly) for one in wanted if one.more]
+    tempo = [name for verb, name in (("verb.quicken", "fast"), ("verb.slow", "slow")) if clause.has(verb) and not wanted]
+    add = [Trait(f"quality.{name}", qualities()[name].say) for name in tempo]
+    add += [_quality(clause, one.name, one.mark, slightly=one.slightly) for one in wanted if one.more]
     drop = [f"quality.{one.name}" for one in wanted if not one.more]
     for mark in clause.all("genre", "instrument", "noun.vocals", "noun.instrumental"):
         refused = _refused(clause, mark) or mark.concept == "noun.instrumental"
@@ -158,8 +160,10 @@ def _own_words(clause: Clause) -> str:
         return ""
     if not clause.has("verb.make", "verb.change", "verb.use", "verb.add", "verb.replace", "degree.more"):
         return ""
-    words = clause.rest(keep=("skip", "join.and", "sound", "pronoun.we", "number", "accent", "gender"))
-    return trimmed(words)
+    known = ("sound", "pronoun.we", "number", "accent", "gender")
+    if not trimmed(clause.rest(keep=known)):
+        return ""
+    return trimmed(clause.rest(keep=(*known, "skip", "join.and")))
 
 
 def trimmed(words: str) -> str:

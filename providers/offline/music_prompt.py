@@ -122,8 +122,8 @@ def _tempo(parts: Sequence[str], edit: ShapeMusic) -> list[str]:
     faster = "quality.fast" in asked or "quality.slow" in edit.drop
     slower = "quality.slow" in asked or "quality.fast" in edit.drop
     if edit.bpm:
-        kept = [part for part in parts if not _BPM.search(part) and not _TEMPO.fullmatch(part)]
-        return [f"{min(max(edit.bpm, _SLOWEST), _FASTEST)} BPM", *kept]
+        kept = [_TEMPO.sub("", _BPM.sub("", part)).strip() for part in parts]
+        return [f"{min(max(edit.bpm, _SLOWEST), _FASTEST)} BPM", *(part for part in kept if part)]
     if not (faster or slower):
         return list(parts)
     factor = 1.15 if faster else 0.87
@@ -131,13 +131,14 @@ def _tempo(parts: Sequence[str], edit: ShapeMusic) -> list[str]:
     def scaled(match: re.Match[str]) -> str:
         return f"{min(max(round(int(match.group(1)) * factor), _SLOWEST), _FASTEST)} BPM"
 
-    kept = (_TEMPO.sub("", part).strip() if not _BPM.search(part) else part for part in parts)
+    kept = (_TEMPO.sub("", part).strip() for part in parts)
     return [_BPM.sub(scaled, part) for part in kept if part]
 
 
 def apply_shape(edit: ShapeMusic, ad: Ad) -> Outcome:
     """Return the ad with its music shaped."""
-    prompt = shaped(str((ad.music or {}).get("musicPrompt", "")), edit)
+    old = str((ad.music or {}).get("musicPrompt", ""))
+    prompt = shaped("" if old == SILENT else old, edit)
     return _with(ad, {"musicPrompt": prompt}, Note("done.music", {"prompt": prompt}))
 
 

@@ -28,6 +28,8 @@ def read(clause: Clause) -> list[Edit]:
     """Return the question `clause` asks, if it is one."""
     if clause.has("question.self"):
         return [Ask("self")]
+    if clause.has("verb.mention") and not clause.asking:
+        return []
     opening = _opens(clause)
     for topic in _DIRECT:
         if clause.has(f"question.{topic}") and not clause.has(*_DOING, "quality") or (topic == "fit" and clause.has("question.fit") and clause.asking):
@@ -107,7 +109,7 @@ def _voices(ad: Ad, tracks: tuple[int, ...]) -> list[Note]:
 
 def _presented(ad: Ad, track: Mapping[str, Any]) -> str:
     voice = ad.voices.get(str(track.get("voiceId")), {})
-    facts = [str(voice[key]) for key in ("gender", "accent", "style") if voice.get(key)]
+    facts = [str(voice[key]) for key in ("gender", "accent") if voice.get(key)]
     speed = float(track.get("speed") or 1.0)
     facts += [f"{speed:g}×"] if speed != 1.0 else []
     name = ad.name(str(track.get("voiceId")))

@@ -55,7 +55,7 @@ class Reading:
 def read(message: str, scene: Scene) -> Reading:
     """Return everything `message` asks for; what means nothing comes back as `Unclear`."""
     edits: list[Edit] = []
-    for clause in clauses(message[:READ_CHARS], lexicon(scene.language)):
+    for clause in clauses(message[:READ_CHARS], lexicon(scene.language, message)):
         found = _read_clause(_settled(clause), scene)
         edits += found
         stream = next((STREAM[type(one)] for one in found if type(one) in STREAM), None)
@@ -77,6 +77,7 @@ def _tidied(edits: list[Edit]) -> list[Edit]:
 
 def _settled(clause: Clause) -> Clause:
     """Return the clause with "sound" as a verb where something else sounds: "make the music sound bigger"."""
+    clause = _told_apart(clause)
     others = [mark for mark in clause.all(*TARGETS) if mark.concept != "noun.effect"]
     verbs = [
         mark
@@ -87,6 +88,19 @@ def _settled(clause: Clause) -> Clause:
     ]
     dropped = {id(mark) for mark in verbs}
     return replace(clause, marks=tuple(mark for mark in clause.marks if id(mark) not in dropped))
+
+
+def _told_apart(clause: Clause) -> Clause:
+    """Return the clause with a word for both voice and sound taken for the one that is meant."""
+    voices = {(mark.first, mark.last) for mark in clause.all("noun.voice")}
+    both = {(mark.first, mark.last) for mark in clause.all("noun.effect")} & voices
+    if not both:
+        return clause
+    spoken_of = clause.has("gender", "accent", "ordinal", "pronoun.both", "pronoun.same", "noun.announcer", "verb.say")
+    sounding = clause.has("sound") or (clause.has("verb.add") and not spoken_of)
+    wrong = "noun.voice" if sounding and not clause.has("gender") else "noun.effect"
+    marks = (mark for mark in clause.marks if not (mark.concept == wrong and (mark.first, mark.last) in both))
+    return replace(clause, marks=tuple(marks))
 
 
 def _read_clause(clause: Clause, scene: Scene) -> list[Edit]:

@@ -128,7 +128,9 @@ def _groups(edit: Recast, ad: Ad) -> list[tuple[int, ...]]:
 
 def presented(voice: Voice) -> str:
     """Return a voice as a reply names it: "Ryan (male, British)"."""
-    facts = [str(voice[key]) for key in ("gender", "accent", "style") if voice.get(key)]
+    facts = [str(voice[key]) for key in ("gender", "accent") if voice.get(key)]
+    # A catalogue may publish a dozen styles of one voice; two tell enough.
+    facts += [one.strip() for one in str(voice.get("style") or "").split(",")[:2] if one.strip()]
     return f"{voice.get('name') or voice['id']}" + (f" ({', '.join(facts)})" if facts else "")
 
 

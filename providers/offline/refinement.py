@@ -6,10 +6,11 @@ and what is not understood are answered at once, without a tool call.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from providers.offline import brief, changes, questions, speech, version_edits
+from providers.offline.brief import Brief
 from providers.offline.conversation import Answer, Calls, Conversation, Exchange, Request, Say, Turn
 from providers.offline.desk import Desk
 from providers.offline.edits import (
@@ -27,7 +28,7 @@ from providers.offline.edits import (
     Variations,
     Wish,
 )
-from providers.offline.history import STREAM_OF, TOOL_OF, Ad, current, focus, stacks
+from providers.offline.history import STREAM_OF, TOOL_OF, Ad, Step, current, focus, stacks
 from providers.offline.lexicon import fold, lexicon
 from providers.offline.reading import READ_CHARS, Reading, Scene, locks, read
 from providers.offline.recasting import Offers, rejected, searches
@@ -163,8 +164,8 @@ class _Refinement:
         text = self.conversation.brief_text
         chat = "\n".join(turn.text for turn in self.conversation.turns if not turn.brief)
         offers = Offers(tuple(self.turn.results("search_voices")), self._casting_language, rejected(self.ad), set())
-        history = stacks(self.earlier, lambda message: version_edits.steps(message, lexicon(speech.language_of(message[:READ_CHARS]))))
-        return Desk(offers, brief.parse(text) if text else None, fold(chat), self.language, history, len(self.ad.held.get("voices", {})))
+        scripts = len(self.ad.held.get("voices", {}))
+        return Desk(offers, _brief(text) if text else None, fold(chat), self.language, stacks(self.earlier, _steps), scripts)
 
     @cached_property
     def outcome(self) -> Outcome:
@@ -227,7 +228,7 @@ class _Refinement:
         lines += self._timing(drafted)
         if len(self.options) > 1:
             lines.append(phrase("frame.review", self.language))
-        idea = suggestion(self.ad, self.outcome.ad, [stream for stream, _ in made], self.language)
+        idea = suggestion(self.ad, self.outcome.ad, [stream for stream, _ in made], self.language, _said(self.earlier))
         return Say("\n".join([*lines, *self._unread(), *([idea] if idea and made else [])]))
 
     def _details(self, made: list[tuple[Stream, str]]) -> list[str]:
@@ -311,6 +312,17 @@ class _Refinement:
         return Say("\n".join([*lines, *self._unread()]))
 
 
+@lru_cache(maxsize=64)
+def _brief(text: str) -> Brief:
+    return brief.parse(text)
+
+
+@lru_cache(maxsize=1024)
+def _steps(message: str) -> list[Step]:
+    """Return the ways through the history a message took. Pure, and asked again for every later turn."""
+    return version_edits.steps(message[:READ_CHARS], lexicon(speech.language_of(message[:READ_CHARS]), message))
+
+
 def _failures(drafted: list[Exchange]) -> list[Exchange]:
     """Return the drafts whose last attempt failed."""
     last = {one.name: one for one in drafted}
@@ -336,22 +348,28 @@ def _prompt(effect: Any) -> dict[str, Any]:
     return {key: effect[key] for key in ("description", "placement", "duration") if effect.get(key) is not None}
 
 
+def _said(turns: tuple[Turn, ...]) -> str:
+    """Return the last words of the two turns before: what they suggested is not suggested again at once."""
+    return "\n".join(step.text for turn in turns[-2:] for step in turn.steps)
+
+
 def _focused(turns: tuple[Turn, ...], stream: Stream | None) -> tuple[int, ...]:
-    """Return the tracks the last turn changed, when it changed voices and not all of them."""
+    """Return the tracks whose voice or pace the last turn changed, when it changed some and not all."""
     if stream != "voices":
         return ()
     drafts = [one for turn in turns for one in turn.exchanges if one.name == TOOL_OF["voices"] and one.version]
     if len(drafts) < 2:  # noqa: PLR2004 - a change is between two
         return ()
-    old, new = ([_track(one) for one in draft.args.get("tracks", ())] for draft in drafts[-2:])
+    old, new = ([(one.get("voiceId"), one.get("speed") or 1.0) for one in draft.args.get("tracks", ())] for draft in drafts[-2:])
     differing = tuple(at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other)
     return differing if len(old) == len(new) and len(differing) < len(new) else ()
 
 
 def _choices(turns: tuple[Turn, ...]) -> tuple[Stream, int] | None:
-    """Return the stream and number of the variations the last turn made."""
-    if not turns:
+    """Return the stream and number of the variations the last changing turn made."""
+    changing = next((turn for turn in reversed(turns) if turn.versions()), None)
+    if changing is None:
         return None
-    made = [STREAM_OF[one.name] for one in turns[-1].exchanges if one.name in STREAM_OF and one.version]
+    made = [STREAM_OF[one.name] for one in changing.exchanges if one.name in STREAM_OF and one.version]
     several = next((stream for stream in made if made.count(stream) > 1), None)
     return (several, made.count(several)) if several else None

@@ -109,7 +109,7 @@ def apply_line(edit: AddLine, ad: Ad, desk: Desk) -> Outcome:
 def _known(text: str, desk: Desk) -> str:
     """Return the words to add: for a bare "our phone number" the brief's own; empty when it has none."""
     spoken = tokens(text)
-    marks = lexicon(desk.language).marks(spoken)
+    marks = lexicon(desk.language, text).marks(spoken)
     bare = {at for mark in marks if mark.concept.split(".")[0] in {"topic", "pronoun", "skip", "noun"} for at in range(mark.first, mark.last)}
     topics = [mark.concept.partition(".")[2] for mark in marks if mark.concept.startswith("topic.")]
     if len(bare) < len(spoken) or not topics:

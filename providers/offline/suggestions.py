@@ -13,29 +13,40 @@ from state.ad import Stream
 _QUESTION = re.compile(r"[^.!?\n。！？]{4,160}[?？]|[^\n]{4,160}$")
 
 
-def suggestion(before: Ad, after: Ad, streams: Sequence[Stream], language: str) -> str:
-    """Return one thing to try next, in the language of the message; empty when nothing suggests itself."""
+def suggestion(before: Ad, after: Ad, streams: Sequence[Stream], language: str, said: str = "") -> str:
+    """Return one thing to try next, in the language of the message, that `said` does not suggest; or empty."""
     if not after.tracks:
         return ""
     if duration_s(after, after.tracks) > after.spot_s + 0.05:
         return phrase("suggest.shorten", language)
-    prompt = str((after.music or {}).get("musicPrompt", "")).lower()
-    if "voices" in streams:
-        return _about_voices(before, after, language)
-    if "sfx" in streams and after.music:
-        return phrase("suggest.calmer" if "upbeat" in prompt else "suggest.upbeat", language)
-    whooshing = any("whoosh" in str(one.get("description", "")).lower() for one in after.effects)
-    return phrase("suggest.variations" if whooshing else "suggest.whoosh", language)
+    ideas = {
+        "voices": [*_slower(before, after, language), phrase("suggest.recast", language, {"track": "1"})],
+        "sfx": _about_music(after, language),
+        "music": _about_effects(after, language),
+    }
+    order = sorted(ideas, key=lambda stream: stream not in streams)
+    options = [idea for stream in order for idea in ideas[stream]] + [phrase("suggest.variations", language)]
+    return next((idea for idea in options if idea not in said), "")
 
 
-def _about_voices(before: Ad, after: Ad, language: str) -> str:
-    cast = [track.get("voiceId") for track in after.tracks]
-    last = len(cast) - 1
+def _slower(before: Ad, after: Ad, language: str) -> list[str]:
+    last = len(after.tracks) - 1
     slower = edited(after, [last], speed=float(after.tracks[last].get("speed") or 1.0) * 0.93)
     same_pace = [track.get("speed") for track in before.tracks] == [track.get("speed") for track in after.tracks]
-    if same_pace and fits(after, slower):
-        return phrase("suggest.slower", language, {"track": str(last + 1)})
-    return phrase("suggest.variations", language)
+    suits = same_pace and fits(after, slower)
+    return [phrase("suggest.slower", language, {"track": str(last + 1)})] if suits else []
+
+
+def _about_music(after: Ad, language: str) -> list[str]:
+    if not after.music:
+        return []
+    prompt = str(after.music.get("musicPrompt", "")).lower()
+    return [phrase("suggest.calmer" if "upbeat" in prompt else "suggest.upbeat", language)]
+
+
+def _about_effects(after: Ad, language: str) -> list[str]:
+    whooshing = any("whoosh" in str(one.get("description", "")).lower() for one in after.effects)
+    return [] if whooshing else [phrase("suggest.whoosh", language)]
 
 
 def suggested(turns: Sequence[Turn]) -> str:

@@ -34,6 +34,7 @@ _TAIL = re.compile(
     r"[\s,]*\b(?:somewhere|too|as well|please|in the (?:script|text|ad|copy|spot|commercial)|to the (?:script|text|ad|copy|spot)|if possible|pls|for me)\s*$",
     re.IGNORECASE,
 )
+_VOICED = ("noun.voice", "noun.speed", "ordinal", "number")
 _LEAD = ("verb.mention", "verb.say", "particle.about")
 _FEW_WORDS = 2
 _QUOTED_PAIR = 2
@@ -85,9 +86,11 @@ def _replaced(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
     instead = clause.get("particle.instead")
     if instead:
         old = _wording(clause.part(instead.last, clause.last))
-        return _pair(old, _wording(clause.part(_after_verb(clause), instead.first)), ad)
+        new = _wording(clause.part(_after_verb(clause), instead.first))
+        told = bool(clause.quotes) or clause.has("verb.say", "verb.mention", "unit.word")
+        return [ReplaceWords(old, new)] if told and old and new else _pair(old, new, ad)
     if len(clause.quotes) == _QUOTED_PAIR and clause.has("verb.replace", "verb.change", "particle.to", "particle.with"):
-        return _pair(clause.quotes[0], clause.quotes[1], ad)
+        return [ReplaceWords(*clause.quotes[:2])]
     contrast = _contrasted(clause)
     if contrast:
         return _pair(*contrast, ad)
@@ -212,10 +215,22 @@ def _added(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
         return []
     which = named(clause, ad, plural=False)
     content = clause.quotes[0] if clause.quotes else _content(clause, which.marks)
+    if not clause.quotes and asked(clause) and _only_manner(clause, content):
+        return []
     if not content:
         return [Unclear(clause.text, "cannot.no_words")]
     inside = bool(which.tracks) and clause.has("particle.in", "particle.to", "verb.mention")
     return [AddLine(content, _where(clause), which.tracks[0] if inside else None)]
+
+
+def _only_manner(clause: Clause, content: str) -> bool:
+    """Whether what follows "say" only tells how: "speak more slowly"."""
+    manner = [
+        mark for mark in clause.all("quality", "degree", "skip", "particle", "pronoun", "verb", *_VOICED)
+    ]
+    covered = {at for mark in manner for at in range(mark.first, mark.last)}
+    spoken = [at for at in range(clause.first, clause.last) if clause.tokens[at].word.strip() and clause.words(at, at + 1) in content]
+    return all(at in covered or not clause.words(at, at + 1) for at in spoken)
 
 
 def _where(clause: Clause) -> Literal["start", "end", "body"]:

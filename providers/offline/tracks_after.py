@@ -92,7 +92,7 @@ def apply_spacing(edit: Spacing, ad: Ad) -> Outcome:
     limited = (Note("done.pause_limited"),) if fitting != result else ()
     result = fitting
     pause = -float(result[edit.tracks[0]]["overlap"])
-    key = "done.overlap" if pause < 0 else "done.pause"
+    key = "done.overlap" if pause < 0 else "done.pause" if pause else "done.no_pause"
     note = Note(key, {"tracks": people(edit.tracks), "seconds": f"{abs(pause):g}"})
     return with_tracks(ad, result, note, *limited)
 
@@ -108,6 +108,10 @@ def apply_swap(edit: SwapVoices, ad: Ad) -> Outcome:
     """Return the ad with two tracks' voices exchanged; each voice keeps its pace."""
     result: list[Track] = list(ad.tracks)
     one, other = result[edit.first], result[edit.second]
+    if edit.everywhere:
+        turned = {str(one["voiceId"]): other["voiceId"], str(other["voiceId"]): one["voiceId"]}
+        result = [{**track, "voiceId": turned.get(str(track["voiceId"]), track["voiceId"])} for track in ad.tracks]
+        return with_tracks(ad, result, Note("done.cast_swapped", {"first": ad.name(one["voiceId"]), "second": ad.name(other["voiceId"])}))
     result[edit.first] = {**one, "voiceId": other["voiceId"], "speed": other.get("speed", 1.0)}
     result[edit.second] = {**other, "voiceId": one["voiceId"], "speed": one.get("speed", 1.0)}
     note = Note("done.voices_swapped", {"first": str(edit.first + 1), "second": str(edit.second + 1)})

@@ -29,7 +29,7 @@ def streams_in(clause: Clause) -> list[Stream]:
 
 def read(clause: Clause, choices: Choices) -> list[Edit]:
     """Return what `clause` asks about versions; `choices`: variations that were just made."""
-    for find in (_variations, _chosen, _walked, _restored):
+    for find in (_chosen, _variations, _walked, _restored):
         edit = find(clause, choices)
         if edit:
             return [edit]
@@ -39,7 +39,7 @@ def read(clause: Clause, choices: Choices) -> list[Edit]:
 def _variations(clause: Clause, _choices: Choices) -> Variations | None:
     plural = clause.has("noun.variation")
     amount = count(clause)
-    several = amount is not None and amount > 1 and (clause.has("pronoun.different") and clause.has("noun.version", "noun.voice"))
+    several = amount is not None and amount > 1 and _counted(clause)
     if not (plural and (amount is None or amount > 1) or several) or clause.has("verb.back", "verb.undo"):
         return None
     if not clause.has("verb", "number", "question.show") and amount is None:
@@ -52,6 +52,14 @@ def _variations(clause: Clause, _choices: Choices) -> Variations | None:
     return Variations(min(max(amount or _USUAL_VARIATIONS, 2), MOST_VARIATIONS), stream, texts)
 
 
+def _counted(clause: Clause) -> bool:
+    """Whether a number counts different ones: "3 different voices", not "a different voice 3"."""
+    ends = {mark.last for mark in clause.all("number")} | {
+        at + 1 for at in range(clause.first, clause.last) if figure(clause.tokens[at].word) is not None
+    }
+    return clause.has("noun.version", "noun.voice") and any(mark.first in ends for mark in clause.all("pronoun.different"))
+
+
 def _many(clause: Clause) -> bool:
     """Whether variations are asked for in the plural; languages without plurals count as plural."""
     mark = clause.get("noun.variation")
@@ -61,10 +69,14 @@ def _many(clause: Clause) -> bool:
 
 def _chosen(clause: Clause, choices: Choices) -> Restore | None:
     """Return the pick of one of the variations that were just made: "I'll take the second one"."""
-    if choices is None or clause.has("verb.make", "verb.remove", "quality") and not clause.has("noun.variation"):
+    if choices is None or clause.has("negation", "verb.dislike") or clause.has("verb.make", "verb.remove", "quality") and not clause.has("noun.variation"):
+        return None
+    noun = clause.get("noun.variation")
+    if noun and not clause.has("ordinal") and not any(token.word.isalnum() for token in clause.tokens[noun.last : noun.last + 1] if clause.last > noun.last):
         return None
     picked = clause.has("pronoun.one", "noun.variation", "verb.use", "verb.back", "verb.keep")
-    mark = clause.get("ordinal", "number")
+    ones = {mark.first for mark in clause.all("pronoun.one")}
+    mark = next((one for one in clause.all("ordinal", "number") if one.first not in ones), None)
     value = int(float(mark.concept.partition(".")[2])) if mark else _digit(clause)
     if not picked or value is None or clause.has("noun.version", "noun.track", "noun.line", "noun.voice"):
         return None

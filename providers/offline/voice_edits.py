@@ -122,6 +122,10 @@ def _ordered(clause: Clause, ad: Ad) -> list[Edit]:
     which = named(clause, ad, plural=False)
     swapping = clause.has("verb.replace", "noun.order") and not clause.has("gender", "accent", "quality")
     places = which.tracks or (tuple(range(size)) if size == 2 and clause.has("noun.voice", "noun.track", "noun.line") else ())  # noqa: PLR2004 - two can only change with each other
+    roles = list(dict.fromkeys(str(track.get("voiceId")) for track in ad.tracks))
+    if swapping and not which.tracks and len(roles) == 2 and clause.has("noun.voice") and not clause.has("pronoun.different", "particle.with", "particle.to"):  # noqa: PLR2004 - two speakers
+        second_role = next(at for at, track in enumerate(ad.tracks) if track.get("voiceId") == roles[1])
+        return [SwapVoices(0, second_role, everywhere=True)]
     if swapping and len(places) == 2 and not clause.has("pronoun.different"):  # noqa: PLR2004 - as above
         first, second = places
         if clause.has("noun.track", "noun.line", "noun.text", "noun.order"):
@@ -142,7 +146,8 @@ def _moved(clause: Clause, size: int, which: Named) -> list[Edit]:
     """Return "move the second voice to the start", "let the woman speak first"."""
     edge = clause.get("place.start", "place.end")
     first = clause.all("ordinal.1", "ordinal.-1")
-    speaking = clause.has("verb.move", "verb.speak") or (clause.has("verb.put") and not clause.has("sound", "noun.effect"))
+    putting = clause.has("verb.put") and not clause.has("sound", "noun.effect", "particle.for", "accent", "quality", "noun.pause")
+    speaking = clause.has("verb.move", "verb.speak") or putting
     if not speaking or not (edge or first):
         return []
     to_start = edge.concept == "place.start" if edge else first[-1].concept == "ordinal.1"
@@ -301,10 +306,22 @@ def wish_in(clause: Clause, ad: Ad, *, named_ok: bool = False) -> Wish:
     less = tuple(qualities()[one.name].counter for one in asked(clause) if not one.more and one.name not in _TEMPO | _VOLUME | _LENGTH)
     return Wish(
         gender=genders[-1].concept.partition(".")[2] if genders else "",
-        accent=next(iter(clause.names("accent")), ""),
+        accent=next(iter(clause.names("accent")), "") or _other_accent(clause),
         styles=tuple(one for one in (*styles, *less) if one),
-        name=wanted_voice(clause, ad),
+        name="" if clause.has("noun.accent") else wanted_voice(clause, ad),
     )
+
+
+def _other_accent(clause: Clause) -> str:
+    """Return an accent the vocabulary does not know, in the person's words ("New York"), or empty."""
+    mark = clause.get("noun.accent")
+    if not mark:
+        return ""
+    covered = {at for one in clause.marks if one is not mark for at in range(one.first, one.last)}
+    first = mark.first
+    while first > clause.first and clause.tokens[first - 1].word.isalpha() and (first - 1 not in covered or clause.source[clause.tokens[first - 1].start].isupper()):
+        first -= 1
+    return clause.words(first, mark.first)
 
 
 def _selecting(clause: Clause, ad: Ad) -> tuple[Mark, ...]:

@@ -1,0 +1,112 @@
+"""Servers under measurement: started as people start them, asked until they answer, and ended."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import httpx
+import psutil
+
+ROOT: Final = Path(__file__).parent.parent
+PATIENCE_S: Final = 60.0
+_PAUSE_S: Final = 0.005
+
+
+@dataclass(frozen=True)
+class Question:
+    """A request that a server answers 200 once it can do what is asked."""
+
+    path: str
+    method: str = "GET"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A started server."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    began: float
+    """`time.monotonic()` just before the process was started."""
+
+    def answers_s(self, question: Question) -> float:
+        """Return the seconds from the start until `question` is answered."""
+        body: dict[str, str] | None = {} if question.method == "POST" else None
+        with httpx.Client(timeout=PATIENCE_S) as client:
+            while True:
+                try:
+                    reply = client.request(question.method, self.url + question.path, json=body)
+                    if reply.status_code == httpx.codes.OK:
+                        return time.monotonic() - self.began
+                except httpx.TransportError:
+                    pass
+                if self.process.poll() is not None or time.monotonic() - self.began > PATIENCE_S:
+                    raise RuntimeError(f"{self.process.args!r} does not answer {question.path}")
+                time.sleep(_PAUSE_S)
+
+    def rss_mib(self) -> float:
+        """Return the resident memory of the process and its children."""
+        root = psutil.Process(self.process.pid)
+        return sum(one.memory_info().rss for one in (root, *root.children(recursive=True))) / 2**20
+
+
+def serve_command(port: int) -> list[str]:
+    """Return `callsheet serve`, from this checkout."""
+    return [sys.executable, "-m", "server.cli", "serve", "--port", str(port)]
+
+
+@contextmanager
+def running(
+    command: Sequence[str], port: int, folder: Path, environment: Mapping[str, str]
+) -> Iterator[Server]:
+    """A server started with `command` in `folder`; at the end it has ended, and its children too."""
+    began = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield Server(process, f"http://127.0.0.1:{port}", began)
+    finally:
+        _end(process)
+
+
+def free_port() -> int:
+    """Return a port nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def rss_of_folder_mib(folder: Path) -> float:
+    """Return the resident memory of the processes that work in `folder`, as the embedded Valkey does."""
+    total = 0
+    for one in psutil.process_iter():
+        try:
+            if Path(one.cwd()).is_relative_to(folder):
+                total += one.memory_info().rss
+        except (psutil.Error, OSError):
+            continue
+    return total / 2**20
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(PATIENCE_S / 4)
+    except subprocess.TimeoutExpired:
+        # The session is the server's own, so nothing of ours is in it.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -1,0 +1,146 @@
+"""How long it takes from a brief to three drafts, over HTTP on loopback, with the offline model.
+
+The floor is the same offline model and the same tool functions on the same briefs in this process, with a
+dictionary in place of storage: no HTTP, no graph, no checkpoints, no receipts, nothing that outlives it.
+Ours is what a caller sees of `POST /api/ai/generate` on a server of its own: all of that, and every step and
+version written to Valkey. Both take turns, brief by brief.
+"""
+
+import asyncio
+import json
+import statistics
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+
+import providers
+from bench._servers import Question, free_port, running, serve_command
+from graphs import ad_creation
+from state import brief, conversation
+from state.ad import AdState
+from state.versions import Version
+from storage.artefacts import Artefact, Fence, NewVersion, Stream
+from tools import guard
+from tools.call import Call, Scope
+from tools.registry import definition
+
+GENERATES: Final = 120
+_WARM: Final = 5
+_MADE: Final = {"voices": "v1", "music": "v1", "sfx": "v1"}
+_CLIENTS: Final = (
+    "a bakery in Oslo that opens at six",
+    "a family dentist with evening hours, for parents",
+    "a second-hand bookshop by the harbour",
+    "an app that finds quiet places to work in the city",
+)
+_SECONDS: Final = (15, 30, 45)
+_LANGUAGES: Final = ("english", "polish", "spanish")
+
+
+def main() -> int:
+    """Print the table."""
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
+        port = free_port()
+        environment = {"CALLSHEET_DATA_DIR": folder, "REDIS_URL": "", "OPENAI_API_KEY": ""}
+        with running(serve_command(port), port, Path(folder), environment) as server:
+            server.answers_s(Question("/api/ads"))
+            ours, floor = _measured(server.url)
+    ratios = sorted(one / other for one, other in zip(ours, floor, strict=True))
+    cuts = statistics.quantiles(ratios, n=20)
+    print(f"{'':<26}{'p50':>9}{'p99':>9}")
+    _print("POST /api/ai/generate", ours)
+    _print("model and tools alone", floor)
+    print(
+        f"ratio {statistics.median(ratios):.1f}x (p5 {cuts[0]:.1f}, p95 {cuts[-1]:.1f}), {GENERATES} briefs"
+    )
+    return 0
+
+
+def _print(row: str, took_s: Sequence[float]) -> None:
+    cuts = statistics.quantiles(took_s, n=100)
+    print(f"{row:<26}{cuts[49] * 1000:>6.1f} ms{cuts[98] * 1000:>6.1f} ms")
+
+
+def _measured(url: str) -> tuple[list[float], list[float]]:
+    ours, floor = [], []
+    with httpx.Client(base_url=url, timeout=60) as client, asyncio.Runner() as runner:
+        for i in range(_WARM + GENERATES):
+            asked = {
+                "clientDescription": f"Number {i}: {_CLIENTS[i % len(_CLIENTS)]}",
+                "duration": _SECONDS[i % len(_SECONDS)],
+                "language": _LANGUAGES[i % len(_LANGUAGES)],
+            }
+            over_http_s, alone_s = _over_http(client, asked), runner.run(_alone(asked))
+            if i >= _WARM:
+                ours.append(over_http_s)
+                floor.append(alone_s)
+    return ours, floor
+
+
+def _over_http(client: httpx.Client, asked: Mapping[str, Any]) -> float:
+    body = {"adId": f"ad-{uuid.uuid4()}", "brief": asked, "provider": "offline"}
+    began = time.perf_counter()
+    reply = client.post("/api/ai/generate", json=body)
+    took_s = time.perf_counter() - began
+    assert reply.json()["drafts"] == _MADE, reply.text
+    return took_s
+
+
+async def _alone(asked: Mapping[str, Any]) -> float:
+    began = time.perf_counter()
+    wanted = brief.parsed(asked)
+    state = AdState(messages=[HumanMessage(brief.message(wanted), id="0")], brief=wanted)
+    facts = ad_creation.facts(state)
+    scope = Scope("local", "thread", "ad", "ad-1", run="run", task="task", plan="plan", epoch=0, facts=facts)
+    artefact = _Dictionary(facts)
+    tools = ad_creation.SUBJECT.tools
+    model = providers.load("offline").bind_tools([definition(tool) for tool in tools.values()])
+    messages: list[AnyMessage] = state["messages"]
+    while True:
+        answer = await model.ainvoke(conversation.sent(ad_creation.system_prompt(state, "ad-1"), messages))
+        assert isinstance(answer, AIMessage)
+        messages.append(answer)
+        if not answer.tool_calls:
+            break
+        for call in answer.tool_calls:
+            tool, call_id = tools[call["name"]], str(call["id"])
+            given = Call(scope, artefact, call_id, tool.writes, Fence(call_id, "0:1"))
+            output = await tool.run(tool.schema.model_validate(call["args"]), given)
+            messages.append(guard.answer(call_id, tool.name, output))
+    took_s = time.perf_counter() - began
+    assert {name: found.versions[-1].id for name, found in artefact.held.items()} == _MADE
+    return took_s
+
+
+class _Dictionary(Artefact):
+    """An ad held in a dictionary."""
+
+    def __init__(self, facts: Mapping[str, str]) -> None:
+        self.kind, self.id = "ad", "ad-1"
+        self.facts = facts
+        self.held: dict[str, Stream] = {}
+
+    async def streams(self, names: Sequence[str]) -> dict[str, Stream]:
+        """Return what is held."""
+        return {name: self.held.get(name, Stream()) for name in names}
+
+    async def create_version(self, new: NewVersion, fence: Fence | None = None) -> dict[str, Any]:
+        """Hold a version as storage would."""
+        del fence
+        earlier = self.held.get(new.stream, Stream()).versions
+        name = f"v{len(earlier) + 1}"
+        data = json.loads(json.dumps(new.data))
+        version = Version(name, new.stream, data, 0, new.created_by, new.parent, new.batch)
+        self.held[new.stream] = Stream((*earlier, version))
+        return {"versionId": name, **new.result}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""How soon the server answers, and what it weighs idle, beside `langgraph dev` on the same graph.
+
+Both are started in turn, one alone at a time, on data and bytecode that are there already (the start before
+the first round is not counted). *first answer* is `GET /ok`; *ready for work* is the first answer that needs
+the workflows loaded: the list of ads here, the search of assistants there. Our start includes that of its
+Valkey, and so does our weight; theirs runs with its standard reloader and our checkpointer, whose Valkey is
+not counted as theirs.
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final
+
+from bench._servers import ROOT, Question, Server, free_port, rss_of_folder_mib, running, serve_command
+
+ROUNDS: Final = 5
+_OK: Final = Question("/ok")
+_WORK: Final[Mapping[str, Question]] = {
+    "callsheet": Question("/api/ads"),
+    "langgraph": Question("/assistants/search", "POST"),
+}
+_QUIET: Final = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGSMITH_TRACING": "false"}
+_CONFIG: Final = {
+    "dependencies": [str(ROOT)],
+    "graphs": {"ad_creation": "graphs.ad_creation:graph"},
+    "checkpointer": {"path": "storage.checkpoints.saver"},
+}
+
+
+def main() -> int:
+    """Print the table."""
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
+        starts = {name: _starter(name, Path(folder)) for name in _WORK}
+        for name, start in starts.items():
+            _measured(name, start)
+        rounds = [{name: _measured(name, start) for name, start in starts.items()} for _ in range(ROUNDS)]
+    print(f"{'':<24}{'callsheet':>14}{'langgraph dev':>16}{'ratio':>8}   worst … best round")
+    for row, unit in (("first answer", "s"), ("ready for work", "s"), ("resident, idle", "MiB")):
+        _print(
+            row, unit, [one["callsheet"][row] for one in rounds], [one["langgraph"][row] for one in rounds]
+        )
+    print(f"{ROUNDS} rounds, in turn; medians; a ratio below 1 is a round in which we lost")
+    return 0
+
+
+def _print(row: str, unit: str, ours: Sequence[float], theirs: Sequence[float]) -> None:
+    ratios = sorted(other / one for one, other in zip(ours, theirs, strict=True))
+    middle = statistics.median(ratios)
+    told = f"{statistics.median(ours):>9.2f} {unit:<4}{statistics.median(theirs):>11.2f} {unit:<4}"
+    print(f"{row:<24}{told}{middle:>7.2f}x   {ratios[0]:.2f} … {ratios[-1]:.2f}")
+
+
+Start = Callable[[], tuple[AbstractContextManager[Server], Path]]
+"""Makes a server to enter, and names the folder of its Valkey's data."""
+
+
+def _starter(name: str, folder: Path) -> Start:
+    data = folder / name
+    data.mkdir()
+    (data / "langgraph.json").write_text(json.dumps(_CONFIG))
+
+    def start() -> tuple[AbstractContextManager[Server], Path]:
+        port = free_port()
+        dev = [str(Path(sys.executable).parent / "langgraph"), "dev", "--no-browser", "--port", str(port)]
+        command = serve_command(port) if name == "callsheet" else dev
+        store = data / "store"
+        environment = _QUIET | {"CALLSHEET_DATA_DIR": str(store), "REDIS_URL": ""}
+        return running(command, port, data, environment), store
+
+    return start
+
+
+def _measured(name: str, start: Start) -> dict[str, float]:
+    entering, store = start()
+    with entering as server:
+        first_s = server.answers_s(_OK)
+        work_s = server.answers_s(_WORK[name])
+        valkey_mib = rss_of_folder_mib(store.resolve()) if name == "callsheet" else 0.0
+        assert valkey_mib or name != "callsheet", "our Valkey was not found"
+        return {
+            "first answer": first_s,
+            "ready for work": work_s,
+            "resident, idle": server.rss_mib() + valkey_mib,
+        }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -12,6 +12,7 @@ import pytest
 from storage.artefacts import Artefact
 from storage.connection import connect
 from tests.killing import Kill, Proxy, Warm
+from tests.waiting import eventually
 
 LEASE_S = 2.0
 BRIEF = {
@@ -40,13 +41,13 @@ async def proxy(valkey_url, tmp_path_factory):
 
 
 async def ready(client):
-    async with asyncio.timeout(20):
-        while True:
-            try:
-                if (await client.get("/api/ads")).status_code == 200:
-                    return
-            except httpx.TransportError:
-                await asyncio.sleep(0.01)
+    async def listed():
+        try:
+            return (await client.get("/api/ads")).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    await eventually(listed, "the server answers", patience_s=20)
 
 
 async def post(client, path, body):
@@ -55,6 +56,15 @@ async def post(client, path, body):
         return await client.post(path, json=body)
     except httpx.TransportError:
         return None
+
+
+async def patiently(client, path, body):
+    """The reply; another request is told to come again while the killed server's lease runs down."""
+    async with asyncio.timeout(20):
+        while (reply := await client.post(path, json=body)).status_code == 409:
+            assert float(reply.headers["Retry-After"]) > 0
+            await asyncio.sleep(0.05)
+        return reply
 
 
 class Shop:
@@ -83,7 +93,7 @@ class Shop:
         try:
             async with httpx.AsyncClient(base_url=base, timeout=30) as client:
                 await ready(client)
-                replies = [await client.post(path, json=body) for path, body in requests]
+                replies = [await patiently(client, path, body) for path, body in requests]
                 told = await client.get(f"/api/ads/{requests[0][1].get('adId', 'bikes')}/conversation")
                 return [reply.json() for reply in replies], told.json()["messages"]
         finally:

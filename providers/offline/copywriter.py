@@ -10,7 +10,8 @@ from functools import cache
 from providers.offline.brief import Brief
 from providers.offline.fitting import Window, breath_s, fitted, grouped, line_s
 from providers.offline.phrasebook import TONES, Phrasebook, book, fill, turned
-from providers.offline.pitch import Piece, Voice, day, mood, phrases_for, pieces
+from providers.offline.deals import day, phrases_for
+from providers.offline.pitch import Piece, Voice, mood, pieces
 from state.timeline import spoken_s
 
 LOW, HIGH = 0.80, 0.92
@@ -32,7 +33,7 @@ def write(
     dialogue = brief.wishes.dialogue and wanted > 1 and seconds >= _TALK_S
     voice = Voice(language, chosen, variant, dialogue)
     phrases = phrases_for(brief, language)
-    material = pieces(brief, voice)
+    material = [piece for piece in pieces(brief, voice) if piece.beat != "again" or seconds >= _AGAIN_S]
     count = tracks(seconds, wanted)
     asks = _asks(brief, voice, material, count) if dialogue else []
     spare = sum(line_s(ask, phrases.language) for ask in asks)
@@ -47,6 +48,8 @@ def write(
 
 _EDGE_S = 0.05
 """Kept from both ends of the window, since times are rounded."""
+_AGAIN_S = 45
+"""A spot this long says twice how to get there."""
 _TALK_S = 12
 """A conversation needs at least this long."""
 

@@ -26,7 +26,7 @@ _CODE = re.compile(
     r"(?:\b(?:promo|discount|voucher|coupon)?\s?code|kod(?:em|u|e)?(?:\s(?:promo\w*|rabatow\w*))?|código|cupón|cupom|kód(?:em)?|codul|mã(?:\s(?:giảm giá|khuyến mãi))?"
     r"|kode(?:\spromo)?|โค้ด|รหัส(?:ส่วนลด)?|优惠码|折扣码|代码|口令)\s?(?:is|:|：|to|є|je|este|là|คือ)?\s?[\"'“„«]?([A-Z][A-Z0-9-]{2,19}|[A-Z0-9]*[0-9][A-Z0-9-]{1,19})\b"
 )
-_PHONE = re.compile(r"(?<![\w$€£.,/-])(?:\+|\(?0|\(\d|1[ -]?8|\d{3}[ .-])[\d(][\d() .-]{3,18}\d(?![\w%])")
+_PHONE = re.compile(r"(?<![\w$€£.,/-])(?:\+|\(?0|\(\d|1[ -]?8|\d{3}[ .-])[\d(][\d() .-]{2,18}\d(?![\w%])")
 _SHORT_PHONE = re.compile(
     r"(?:\bcall|\btel\.?:?|\bphone:?|\bdial|\bcall us(?: at| on)?|โทร\.?|hubungi|telepon|zadzwoń(?: pod)?|tel\.?:?|llama al|llámanos al|ligue(?: para)?|gọi|zavolejte|volejte|sunați(?: la)?|电话[:：]?|拨打|致电)\s?([\d][\d -]{2,14}\d)"
 )
@@ -42,7 +42,8 @@ _HOURS = re.compile(
     r"|\b\d{1,2}[:.]\d{2}\s?(?:-|–|to|do|a|às|đến|sampai|ถึง|至|到)\s?\d{1,2}[:.]\d{2}\b"
 )
 _ADDRESS = re.compile(
-    r"\b\d{1,5}[a-z]?\s(?:[A-ZÀ-Ž][\w'’.-]+\s){0,3}(?:Street|St\.?|Avenue|Ave\.?|Road|Rd\.?|Lane|Ln\.?|Boulevard|Blvd\.?|Drive|Square|Way|Plaza|Highway|Court|Place)\b(?:,\s[A-ZÀ-Ž][\w'’-]+(?:\s[A-ZÀ-Ž][\w'’-]+)?)?"
+    r"\b(?:Route|Highway|Hwy|Interstate)\s\d{1,4}(?:,\s[A-Z][\w'’-]+)?|\b\d{1,3}(?:st|nd|rd|th)\s(?:Street|Avenue|Ave)\b(?:,\s[A-Z][\w'’-]+(?:\s[A-Z][\w'’-]+)?)?"
+    r"|\b\d{1,5}[a-z]?\s(?:[A-ZÀ-Ž][\w'’.-]+\s){0,3}(?:Street|St\.?|Avenue|Ave\.?|Road|Rd\.?|Lane|Ln\.?|Boulevard|Blvd\.?|Drive|Square|Way|Plaza|Highway|Court|Place)\b(?:,\s[A-ZÀ-Ž][\w'’-]+(?:\s[A-ZÀ-Ž][\w'’-]+)?)?"
     r"|\b(?:ul\.|al\.|pl\.|Aleja|Plac|Rynek|Calle|C/|Avenida|Av\.|Plaza|Paseo|Rua|Praça|Travessa|Jalan|Jl\.|Đường|Phố|Ulice|Strada|Str\.|Bulevardul|Bd\.|Piața|Soi|Thanon)\s[^\n,;.!?]{2,40}?(?:,?\s?(?:nr\.?|no\.?|número|số)?\s?\d{1,5}[A-Za-z]?)?(?=[,;.!?\n]|$)"
     r"|\b[A-ZÁ-Ž][\wá-ž]+(?:ova|ská|cká|ného|ého|ní)\s\d{1,4}\b"
     r"|(?:ถนน|ซอย)\S{2,30}|[\u4e00-\u9fff]{2,12}(?:路|街|大道)\d{0,5}号?"
@@ -112,7 +113,6 @@ def contact(text: str) -> Contact:
         "url": url,
         "handle": _HANDLE.search(low),
         "code": _CODE.search(_upper_kept(text, low)),
-        "hours": _HOURS.search(low),
         "place": _ADDRESS.search(text) or _NEAR.search(text),
         "phone": _phone(low),
     }
@@ -152,6 +152,25 @@ _PHONE_DIGITS = 7
 
 def _digits(text: str) -> int:
     return sum(char.isdigit() for char in text)
+
+
+def hours(clause: str) -> str:
+    """Return the opening hours when a clause says little else, else an empty string."""
+    match = _HOURS.search(folded(clause))
+    if not match:
+        return ""
+    beside = folded(clause[: match.start()] + clause[match.end() :])
+    days = {hit.start for hit in mentions("cues/dates", beside)}
+    others = [word for word in re.finditer(r"[^\W\d_]{3,}", beside) if word.start() not in days]
+    telling = [word for word in others if word.group() not in _OPENING_WORDS]
+    return "" if telling else clause[match.start() : match.end()].strip()
+
+
+_OPENING_WORDS = frozenset(
+    ("open", "opened", "opening", "hours", "daily", "every", "day", "days", "from", "till", "until", "and", "mon", "tue",
+     "wed", "thu", "fri", "sat", "sun", "weekdays", "otwarte", "godziny", "abierto", "horario", "aberto", "horário",
+     "buka", "setiap", "hari", "otevřeno", "denně", "deschis", "program", "zilnic", "mở", "cửa", "hàng", "ngày", "เปิด")
+)  # fmt: skip
 
 
 def offers(clause: str) -> list[Offer]:
@@ -238,11 +257,6 @@ def slogan(text: str) -> tuple[str, Span] | None:
         return None
     line = found.group(1) if quoted else found.group()
     return line.strip(" .,"), Span(hit.start, start + found.end())
-
-
-def topics(clause: str) -> set[str]:
-    """Return what a clause says must be left out: price, discount, phone, web, address, deadline."""
-    return {hit.concept for hit in mentions("cues/briefs", clause)} & TOPICS
 
 
 def has_money(text: str) -> bool:

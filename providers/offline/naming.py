@@ -2,7 +2,7 @@
 
 import re
 
-from providers.offline.wording import mention
+from providers.offline.wording import mentions
 
 _THAI = re.compile(r"[\u0e00-\u0e7f]")
 _THAI_TRADE = 8
@@ -11,21 +11,33 @@ _NAME_CHARS = 48
 _NAME_WORDS = 6
 _WHAT_WORDS = 16
 _QUOTED = re.compile(r"[\"“„«]([^\"”“»\n]{2,48})[\"”“»]")
-_BREAK = re.compile(r"\s[-–—|]\s|[:：,，、;|()（）\n]|\s?[–—]\s?|[.!?。！？](?=\s|$)")
+_BREAK = re.compile(
+    r"\s[-–—|]\s|[:：,，、;|()（）\n]|\s?[–—]\s?|(?<!\bDr)(?<!\bSt)(?<!\bMr)(?<!\bMrs)(?<!\bNo)[.!?。！？](?=\s|$)"
+)
 _IS = re.compile(
-    r"^(?P<name>[^\s,].{0,46}?)\s(?:is|are|to|jest|es|son|é|são|là|je|jsou|este|sunt|adalah)\s(?P<what>(?:an?|the|your|one|un|una|uma|um|o|một|nov\w+|sebuah)?\s?.{3,120})"
+    r"^(?P<name>[^\s,].{0,46}?)\s(?P<verb>is|are|to|jest|es|son|é|são|là|je|jsou|este|sunt|adalah)\s(?P<what>(?:an?|the|your|one|un|una|uma|um|o|một|nov\w+|sebuah)?\s?.{3,120})"
 )
 _WE = re.compile(
     r"^(?:we are|we're|i run|i own|we run|this is|meet|introducing|jesteśmy|somos|kami|chúng tôi là|jsme|suntem|我们是|พวกเราคือ|เราคือ)\s?(?P<name>[^,，.:;–—\n]{2,48})",
     re.IGNORECASE,
 )
 _FOR = re.compile(
-    r"(?:\bad|\bads|\bspot|\bcommercial|\badvert|\bpromo|\bcampaign|\bscript)\b[^.\n]{0,30}?\bfor\s(?:(?:my|our|the|a|an|new)\s){0,3}(?P<name>[^,.:;\n]{2,60})",
+    r"(?:(?:\bad|\bads|\bspot|\bcommercial|\badvert|\bpromo|\bcampaign|\bscript)\b[^.\n]{0,30}?\bfor|\bpromot(?:e|ing)|\badvertis(?:e|ing)|\blaunching)\s(?:(?:my|our|the|a|an|new)\s){0,3}(?P<name>[^,.:;\n]{2,60})",
     re.IGNORECASE,
 )
 _CAPITALS = re.compile(
     r"(?<![.!?]\s)(?:[A-ZÀ-Ž][\w'’&-]*|\d+[A-Z]\w*)(?:\s(?:&\s|and\s|of\s|the\s|de\s|la\s|del\s|y\s|e\s|i\s|a\s)?[A-ZÀ-Ž0-9][\w'’&.-]*){0,4}"
 )
+_BE = re.compile(r"(?:^|\s)(?:we are|we're|it is|it's|is|are|the|a|an|our|its)$", re.IGNORECASE)
+_LOWER = re.compile(r"\s*[a-ząćęłńóśźżáčďéěíňřšťúůýž]")
+_ORDERS = frozenset(
+    "Make Create Write Please We I An A Our My Need Ignore This It Do Don't Give Help For Advert Ad Radio Generate Produce "
+    "Promote Advertise Announce Can Could Zrób Napisz Reklama Anuncio Crea Haz Crie Faça Buat Buatkan Tạo Vytvoř Creează Forget".split()
+)
+"""Words that begin a request and no name."""
+_HEAD_WORDS = 4
+_QUOTED_WORDS = 4
+_WHAT_CHARS = 120
 _ARTICLE = re.compile(r"^(?:an?|the|our|your|my|new)\s", re.IGNORECASE)
 _LOCAL = re.compile(r"\s(?:in|at|near|from|w|v|en|em|ở|di|în|tại)\s.{2,40}$")
 
@@ -49,7 +61,8 @@ def _fits(brand: str) -> str:
 
 
 def _named(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001 - one signature for all finders
-    hit = mention("cues/briefs", "named", text)
+    hits = [hit for hit in mentions("cues/briefs", text) if hit.concept == "named"]
+    hit = next((hit for hit in hits if not _LOWER.match(text[hit.end :])), None)
     if not hit:
         return "", ""
     rest = text[hit.end :].lstrip(" :：=\"'“„«")
@@ -60,13 +73,13 @@ def _named(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001 - one sig
         else re.split(r"[\"”“»,，.。;:!?！？\n]|\s(?:is|are|that|which|and)\s", rest)[0]
     )
     tail = rest[len(brand) :].lstrip(" \"'”»")
-    before = text[: hit.start].strip(" ,:")
+    before = _BE.sub("", text[: hit.start].strip(" ,:"))
     return _fits(brand), f"{before}. {tail}" if before else tail
 
 
 def _quoted(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001
     match = _QUOTED.search(text)
-    if not match or (match.start() > 0 and len(match.group(1).split()) > 4):
+    if not match or (match.start() > 0 and len(match.group(1).split()) > _QUOTED_WORDS):
         return "", ""
     return _fits(match.group(1)), (text[: match.start()] + " " + text[match.end() :]).strip(" ,:-–—")
 
@@ -83,6 +96,8 @@ def _equals(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001
     match = _IS.match(sentence)
     if not match or _ARTICLE.match(match.group("name")) or "," in match.group("name"):
         return "", ""
+    if match.group("verb") == "to" and text.isascii():  # Polish "to" is a verb, English "to" is not.
+        return "", ""
     return _fits(match.group("name")), text[match.start("what") :]
 
 
@@ -93,7 +108,8 @@ def _asked(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001
     words = match.group("name")
     capital = _CAPITALS.search(words)
     brand = capital.group() if capital else ""
-    return _fits(brand), words.replace(brand, "").strip() + text[match.end() :]
+    lead = re.sub(r"^\w+'s\s", "", words.replace(brand, "").strip())
+    return _fits(brand), lead + text[match.end() :]
 
 
 def _head(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
@@ -103,12 +119,25 @@ def _head(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
         return _thai(text)
     first = _BREAK.split(text, maxsplit=1)[0].strip()
     rest = text[len(first) :].lstrip(" -–—|:：,，、;()（）\n.")
-    if 0 < len(first.split()) <= 4 and len(first) <= _NAME_CHARS and not _ARTICLE.match(first):
-        return _fits(_LOCAL.sub("", first)), rest
-    capital = _CAPITALS.search(first)
-    if capital and (" " in capital.group() or capital.start() > 0 or first.split()[0] == capital.group()):
-        lead = first[: capital.start()].strip()
-        return _fits(capital.group()), f"{lead} {first[capital.end() :].strip()} {rest}".strip()
+    order = first.split()[0] in _ORDERS if first else False
+    if (
+        not order
+        and 0 < len(first.split()) <= _HEAD_WORDS
+        and len(first) <= _NAME_CHARS
+        and not _ARTICLE.match(first)
+    ):
+        bare = _LOCAL.sub("", first)
+        return _fits(bare), ". ".join(part for part in (first[len(bare) :].strip(), rest) if part)
+    runs = [run for run in _CAPITALS.finditer(first) if run.group().split()[0] not in _ORDERS]
+    # A capital that only begins the sentence names nothing when another one stands further on.
+    capital = (
+        runs[1]
+        if len(runs) > 1 and runs[0].start() == 0 and " " not in runs[0].group()
+        else next(iter(runs), None)
+    )
+    if capital:
+        lead, tail = first[: capital.start()].strip(" ,"), first[capital.end() :].strip(" ,")
+        return _fits(capital.group()), ". ".join(part for part in (lead, tail, rest) if part)
     return "", text
 
 
@@ -127,4 +156,4 @@ def what(rest: str) -> str:
         " )(）"
     )
     first = re.sub(r"^(?:is|are|that is|which is|jest|es|é|là|je|este|adalah|是|คือ|เป็น)\s?", "", first)
-    return first if 0 < len(first.split()) <= _WHAT_WORDS and len(first) <= 120 else ""
+    return first if 0 < len(first.split()) <= _WHAT_WORDS and len(first) <= _WHAT_CHARS else ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from providers.offline.brief import READ_CHARS, Brief
 from providers.offline.copywriter import sentences
 from providers.offline.phrasebook import Phrasebook, book, fill, written
-from providers.offline.pitch import brand, native, phrases_for
+from providers.offline.deals import brand, native, phrases_for
 from providers.offline.wording import folded
 
 _SPARSE = 0.75
@@ -104,8 +104,10 @@ def result(brief: Brief, made: Made, *, language: str, seconds: float) -> str:
 def _versions(made: Made, words: Phrasebook) -> Iterator[str]:
     if not made.versions:
         return
+    single = len(made.texts) == 1
     named = [
-        _say(words, stream, version=version, count=str(len(made.texts)))
+        (_say(words, f"{stream}_one", version=version) if single else "")
+        or _say(words, stream, version=version, count=str(len(made.texts)))
         for stream, version in made.versions.items()
     ]
     yield _say(words, "done", versions=words.listed(named))

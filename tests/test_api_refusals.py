@@ -139,27 +139,25 @@ async def test_a_chat_before_any_brief_is_told_in_the_words_of_the_contract(
     assert await written(valkey_url) == 0
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "words"),
-    [
-        ({}, 400, "'message' is missing"),
-        ({"message": ""}, 400, "the message is empty"),
-        ({"message": " \x00 "}, 400, "the message is empty"),
-        ({"message": 5}, 422, "'message'"),
-        ({"message": "shorter", "duration": 0}, 400, "duration is 0 s"),
-        ({"message": "shorter", "duration": "20"}, 422, "'duration"),
-        ({"message": "in Klingon", "language": "klingon"}, 400, "language 'klingon' is not known"),
-        ({"message": "hello", "provider": "acme"}, 400, "no provider 'acme'"),
-        ({"message": "hello", "conversationId": "another"}, 404, "there is no conversation 'another'"),
-    ],
-)
-async def test_a_chat_message_that_breaks_a_rule_changes_nothing(
-    client: httpx.AsyncClient, body: dict[str, Any], status: int, words: str
-) -> None:
+CHAT_REFUSALS: list[tuple[dict[str, Any], int, str]] = [
+    ({}, 400, "'message' is missing"),
+    ({"message": ""}, 400, "the message is empty"),
+    ({"message": " \x00 "}, 400, "the message is empty"),
+    ({"message": 5}, 422, "'message'"),
+    ({"message": "shorter", "duration": 0}, 400, "duration is 0 s"),
+    ({"message": "shorter", "duration": "20"}, 422, "'duration"),
+    ({"message": "in Klingon", "language": "klingon"}, 400, "language 'klingon' is not known"),
+    ({"message": "hello", "provider": "acme"}, 400, "no provider 'acme'"),
+    ({"message": "hello", "conversationId": "another"}, 404, "there is no conversation 'another'"),
+]
+
+
+async def test_a_chat_message_that_breaks_a_rule_changes_nothing(client: httpx.AsyncClient) -> None:
     """A55, A-R14: the conversation and the versions are as before."""
     await generated(client)
     before = [(await client.get(f"/api/ads/ad-1{part}")).json() for part in ("", "/conversation")]
-    refused(await client.post("/api/ads/ad-1/chat", json=body), status, words)
+    for body, status, words in CHAT_REFUSALS:
+        refused(await client.post("/api/ads/ad-1/chat", json=body), status, words)
     assert [(await client.get(f"/api/ads/ad-1{part}")).json() for part in ("", "/conversation")] == before
 
 

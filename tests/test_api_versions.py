@@ -263,79 +263,73 @@ def one_effect(**changed: object) -> dict[str, Any]:
     return {"soundFxPrompts": [{"description": "bell", **changed}]}
 
 
-@pytest.mark.parametrize(
-    ("stream", "data", "status", "words"),
-    [
-        ("voices", {}, 400, "'voiceTracks' is missing"),
-        ("voices", {"voiceTracks": []}, 400, "'voiceTracks': list should have at least 1 item"),
-        ("voices", {"voiceTracks": 5}, 422, "'voiceTracks'"),
-        ("voices", {"voiceTracks": [{"text": "Hello."}]}, 400, "'voiceTracks.0.voiceId' is missing"),
-        ("voices", one_track(voiceId="acme/nobody"), 400, "voice 'acme/nobody' is not in the catalogue"),
-        ("voices", one_track(text=""), 400, "'voiceTracks.0.text'"),
-        ("voices", one_track(text="x" * 10_001), 400, "at most 10000"),
-        ("voices", one_track(text=5), 422, "'voiceTracks.0.text'"),
-        ("voices", one_track(speed=0.4), 400, "'voiceTracks.0.speed'"),
-        ("voices", one_track(speed=2.1), 400, "'voiceTracks.0.speed'"),
-        ("voices", one_track(overlap=61), 400, "'voiceTracks.0.overlap'"),
-        ("voices", one_track(pitch=2), 400, "'voiceTracks.0.pitch' is not a field"),
-        ("voices", one_track(playAfter="track-0"), 400, "plays after 'track-0'"),
-        ("voices", two_tracks("track-1", "track-0"), 400, "plays after 'track-1'"),
-        ("voices", two_tracks("start", "track-7"), 400, "plays after 'track-7'"),
-        ("voices", one_track(text="x" * 41) | {"musicPrompt": "x"}, 400, "'musicPrompt' is not a field"),
-        ("voices", {"voiceTracks": one_track()["voiceTracks"] * 41}, 400, "at most 40"),
-        ("music", {"musicPrompt": ""}, 400, "'musicPrompt'"),
-        ("music", {"musicPrompt": "x", "musicProvider": "acme"}, 400, "'musicProvider'"),
-        ("music", {"musicPrompt": "x", "musicProvider": "mubert", "provider": "loudly"}, 400, "differ"),
-        ("music", {"musicPrompt": "x", "duration": 0}, 400, "'duration'"),
-        ("music", {"musicPrompt": "x", "duration": "long"}, 422, "'duration'"),
-        ("sfx", one_effect(duration=0), 400, "duration"),
-        ("sfx", one_effect(duration=-1), 400, "duration"),
-        ("sfx", one_effect(duration=30.1), 400, "duration"),
-        ("sfx", one_effect(placement={"type": "middle"}), 400, "placement.type"),
-        ("sfx", one_effect(placement={"type": "afterVoice"}), 400, "placed after voice None"),
-        ("sfx", one_effect(placement={"type": "afterVoice", "index": 99}), 400, "the valid range is 0 to"),
-        ("sfx", one_effect(placement={"type": "afterVoice", "index": -1}), 400, "placement.index"),
-        ("sfx", one_effect(description=""), 400, "description"),
-    ],
-)
+HAND_REFUSALS: list[tuple[str, dict[str, Any], int, str]] = [
+    ("voices", {}, 400, "'voiceTracks' is missing"),
+    ("voices", {"voiceTracks": []}, 400, "'voiceTracks': list should have at least 1 item"),
+    ("voices", {"voiceTracks": 5}, 422, "'voiceTracks'"),
+    ("voices", {"voiceTracks": [{"text": "Hello."}]}, 400, "'voiceTracks.0.voiceId' is missing"),
+    ("voices", one_track(voiceId="acme/nobody"), 400, "voice 'acme/nobody' is not in the catalogue"),
+    ("voices", one_track(text=""), 400, "'voiceTracks.0.text'"),
+    ("voices", one_track(text="x" * 10_001), 400, "at most 10000"),
+    ("voices", one_track(text=5), 422, "'voiceTracks.0.text'"),
+    ("voices", one_track(speed=0.4), 400, "'voiceTracks.0.speed'"),
+    ("voices", one_track(speed=2.1), 400, "'voiceTracks.0.speed'"),
+    ("voices", one_track(overlap=61), 400, "'voiceTracks.0.overlap'"),
+    ("voices", one_track(pitch=2), 400, "'voiceTracks.0.pitch' is not a field"),
+    ("voices", one_track(playAfter="track-0"), 400, "plays after 'track-0'"),
+    ("voices", {"voiceTracks": one_track(id="a")["voiceTracks"] * 2}, 400, "two tracks have one id"),
+    ("voices", two_tracks("track-1", "track-0"), 400, "plays after 'track-1'"),
+    ("voices", two_tracks("start", "track-7"), 400, "plays after 'track-7'"),
+    ("voices", one_track(text="x" * 41) | {"musicPrompt": "x"}, 400, "'musicPrompt' is not a field"),
+    ("voices", {"voiceTracks": one_track()["voiceTracks"] * 41}, 400, "at most 40"),
+    ("music", {"musicPrompt": ""}, 400, "'musicPrompt'"),
+    ("music", {"musicPrompt": "x", "musicProvider": "acme"}, 400, "'musicProvider'"),
+    ("music", {"musicPrompt": "x", "musicProvider": "mubert", "provider": "loudly"}, 400, "differ"),
+    ("music", {"musicPrompt": "x", "duration": 0}, 400, "'duration'"),
+    ("music", {"musicPrompt": "x", "duration": "long"}, 422, "'duration'"),
+    ("sfx", one_effect(duration=0), 400, "duration"),
+    ("sfx", one_effect(duration=-1), 400, "duration"),
+    ("sfx", one_effect(duration=30.1), 400, "duration"),
+    ("sfx", one_effect(placement={"type": "middle"}), 400, "placement.type"),
+    ("sfx", one_effect(placement={"type": "afterVoice"}), 400, "placed after voice None"),
+    ("sfx", one_effect(placement={"type": "afterVoice", "index": 99}), 400, "the valid range is 0 to"),
+    ("sfx", one_effect(placement={"type": "afterVoice", "index": -1}), 400, "placement.index"),
+    ("sfx", one_effect(description=""), 400, "description"),
+]
+
+
 async def test_what_the_tools_would_refuse_is_refused_to_people_too(
-    client: httpx.AsyncClient, stream: str, data: dict[str, Any], status: int, words: str
+    client: httpx.AsyncClient,
 ) -> None:
     """A13, A-R4, A-R5, A-R7: the same rules for hands and models, and nothing is written."""
-    assert words in await refusal(client, "POST", f"/{stream}", data, status)
+    for stream, data, status, words in HAND_REFUSALS:
+        assert words in await refusal(client, "POST", f"/{stream}", data, status)
 
 
-@pytest.mark.parametrize(
-    ("path", "patch", "words"),
-    [
-        ("/voices/v1", {"voiceTracks": {"track-9": {"text": "x"}}}, "no entry 'track-9'"),
-        ("/voices/v1", {"voiceTracks": {"track-0": "x"}}, "no entry 'track-0' to change into"),
-        ("/voices/v1", {"voiceTracks": {"track-0": {"voiceId": "acme/nobody"}}}, "is not in the catalogue"),
-        ("/voices/v1", {"voiceTracks": {"track-0": {"playAfter": "track-1"}}}, "plays after"),
-        ("/music/v1", {"tempo": 90}, "'tempo' is not a field"),
-        ("/music/v1", {"musicPrompt": ""}, "'musicPrompt'"),
-        ("/sfx/v1", {"soundFxPrompts": {"99": {"duration": 1}}}, "no entry '99'"),
-        ("/music/v1", {}, "nothing to change"),
-    ],
-)
-async def test_a_change_that_breaks_a_rule_makes_no_version(
-    client: httpx.AsyncClient, path: str, patch: dict[str, Any], words: str
-) -> None:
-    assert words in await refusal(client, "PATCH", path, patch, 400)
+PATCH_REFUSALS: list[tuple[str, dict[str, Any], str]] = [
+    ("/voices/v1", {"voiceTracks": {"track-9": {"text": "x"}}}, "no entry 'track-9'"),
+    ("/voices/v1", {"voiceTracks": {"track-0": "x"}}, "no entry 'track-0' to change into"),
+    ("/voices/v1", {"voiceTracks": {"track-0": {"voiceId": "acme/nobody"}}}, "is not in the catalogue"),
+    ("/voices/v1", {"voiceTracks": {"track-0": {"playAfter": "track-1"}}}, "plays after"),
+    ("/music/v1", {"tempo": 90}, "'tempo' is not a field"),
+    ("/music/v1", {"musicPrompt": ""}, "'musicPrompt'"),
+    ("/sfx/v1", {"soundFxPrompts": {"99": {"duration": 1}}}, "no entry '99'"),
+    ("/music/v1", {}, "nothing to change"),
+]
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/voices/v9"),
-        ("PATCH", "/voices/v9"),
-        ("DELETE", "/voices/v9"),
-        ("POST", "/voices/v9/activate"),
-        ("POST", "/voices/v9/clone"),
-    ],
-)
-async def test_a_version_there_is_not_can_be_neither_read_nor_used(
-    client: httpx.AsyncClient, method: str, path: str
-) -> None:
-    body = VOICES if method == "PATCH" else None
-    assert "no voices version 'v9'" in await refusal(client, method, path, body, 404)
+async def test_a_change_that_breaks_a_rule_makes_no_version(client: httpx.AsyncClient) -> None:
+    for path, patch, words in PATCH_REFUSALS:
+        assert words in await refusal(client, "PATCH", path, patch, 400)
+
+
+async def test_a_version_there_is_not_can_be_neither_read_nor_used(client: httpx.AsyncClient) -> None:
+    for method, part, body in (
+        ("GET", "", None),
+        ("PATCH", "", VOICES),
+        ("DELETE", "", None),
+        ("POST", "/activate", None),
+        ("POST", "/clone", None),
+    ):
+        error = await refusal(client, method, f"/voices/v9{part}", body, 404)
+        assert "no voices version 'v9'" in error

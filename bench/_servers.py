@@ -27,6 +27,14 @@ class Question:
     path: str
     method: str = "GET"
 
+    def answered(self, client: httpx.Client) -> bool:
+        """Ask once."""
+        body: dict[str, str] | None = {} if self.method == "POST" else None
+        try:
+            return client.request(self.method, self.path, json=body).status_code == httpx.codes.OK
+        except httpx.TransportError:
+            return False
+
 
 @dataclass(frozen=True)
 class Server:
@@ -39,18 +47,12 @@ class Server:
 
     def answers_s(self, question: Question) -> float:
         """Return the seconds from the start until `question` is answered."""
-        body: dict[str, str] | None = {} if question.method == "POST" else None
-        with httpx.Client(timeout=PATIENCE_S) as client:
-            while True:
-                try:
-                    reply = client.request(question.method, self.url + question.path, json=body)
-                    if reply.status_code == httpx.codes.OK:
-                        return time.monotonic() - self.began
-                except httpx.TransportError:
-                    pass
+        with httpx.Client(base_url=self.url, timeout=PATIENCE_S) as client:
+            while not question.answered(client):
                 if self.process.poll() is not None or time.monotonic() - self.began > PATIENCE_S:
                     raise RuntimeError(f"{self.process.args!r} does not answer {question.path}")
                 time.sleep(_PAUSE_S)
+        return time.monotonic() - self.began
 
     def rss_mib(self) -> float:
         """Return the resident memory of the process and its children."""

@@ -16,11 +16,10 @@ from typing import Annotated, Any, Final
 import typer
 from typer.exceptions import TyperException
 
-from state.errors import CallsheetError, Invalid
+from server import words
+from server.options import AdOptions, DataDir, Debug, taking
+from state.errors import CallsheetError
 
-_STDIN: Final = "-"
-_MOST_BYTES: Final = 1_000_000
-"""Of a brief's file, like a request's body."""
 _INTERRUPTED: Final = 130
 """What a shell expects of a command ended by Ctrl-C."""
 
@@ -32,10 +31,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-DataDir = Annotated[
-    Path | None, typer.Option(help="Folder of the data; beats CALLSHEET_DATA_DIR and REDIS_URL.")
-]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]
 
 
 class _Misused(TyperException):
@@ -96,67 +91,55 @@ def serve(
 
 
 @app.command()
-def ad(  # noqa: PLR0913 -- a command's options are its parameters
-    *,
-    said: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[BRIEF|CHANGE]", help="The brief; after --thread what to change; - for stdin."
-        ),
-    ] = None,
-    file: Annotated[str | None, typer.Option(help="Read it from this file, text or JSON.")] = None,
-    thread: Annotated[str | None, typer.Option(help="Go on with this ad or conversation.")] = None,
-    ad_id: Annotated[str | None, typer.Option(help="Id of the new ad [made up].")] = None,
-    language: Annotated[str | None, typer.Option(help="Language of the ad [the brief's].")] = None,
-    market: Annotated[str | None, typer.Option(help="Market of the ad [the brief's, else US].")] = None,
-    duration: Annotated[
-        float | None, typer.Option(help="Seconds of the spot [the brief's, else 30].")
-    ] = None,
-    provider: Annotated[str | None, typer.Option(help="Who writes: openai, offline … [by language].")] = None,
-    model: Annotated[str | None, typer.Option(help="Which model, as provider/model.")] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the reply as the REST API gives it.")
-    ] = False,
-    data_dir: DataDir = None,
-    debug: Debug = False,
-) -> None:
+@taking(AdOptions)
+def ad(options: AdOptions) -> None:
     """Make an ad from a brief, or refine one.
 
     callsheet ad "30 seconds for a bakery in Oslo that opens at six"
 
     callsheet ad --thread ID "make the music more upbeat"
     """
-    if thread and ad_id:
+    if options.thread and options.ad_id:
         raise _Misused("--thread names an ad that is there, --ad-id a new one; give one of them")
-    with _reported(debug=debug):
-        given = _given(said, file)
-        asked = {
-            "said": given if thread else _brief(given, file or "the brief"),
-            "thread": thread or "",
-            "ad_id": ad_id if ad_id is not None else "" if thread else f"ad-{secrets.token_hex(5)}",
-            "language": language,
-            "market": market,
-            "duration_s": duration,
-            "context": {name: value for name, value in (("provider", provider), ("model", model)) if value},
-        }
+    if (options.said is None) == (options.file is None):
+        raise _Misused('give the brief in quotes, or --file with a path, or "-" for stdin')
+    with _reported(debug=options.debug):
+        asked = _asked(options)
         try:
-            _carry_out(asked, data_dir, as_json=as_json)
+            _carry_out(asked, options)
         except KeyboardInterrupt as stop:
-            kept = str(asked["thread"] or asked["ad_id"])
-            _fail("stopped; what was made so far is kept", f'go on with: callsheet ad --thread {kept} "…"')
+            again = f'callsheet ad --thread {asked["thread"] or asked["ad_id"]} "…"'
+            _fail("stopped; what was made so far is kept", f"go on with: {again}")
             raise typer.Exit(_INTERRUPTED) from stop
 
 
-def _carry_out(asked: Mapping[str, Any], data_dir: Path | None, *, as_json: bool) -> None:
+def _asked(options: AdOptions) -> dict[str, Any]:
+    """Return the options as fields of an `inprocess.Wish`."""
+    text = words.given(options.said, options.file)
+    made_up = "" if options.thread else f"ad-{secrets.token_hex(5)}"
+    chosen = {"provider": options.provider, "model": options.model}
+    return {
+        "said": text if options.thread else words.brief(text, options.file),
+        "thread": options.thread or "",
+        "ad_id": made_up if options.ad_id is None else options.ad_id,
+        "language": options.language,
+        "market": options.market,
+        "duration_s": options.duration,
+        "context": {name: value for name, value in chosen.items() if value},
+    }
+
+
+def _carry_out(asked: Mapping[str, Any], options: AdOptions) -> None:
     from server import terminal  # noqa: PLC0415 -- see above
 
-    with terminal.ticking(terminal.console(stderr=True), quiet=as_json) as report:
+    with terminal.ticking(terminal.console(stderr=True), quiet=options.as_json) as report:
         import asyncio  # noqa: PLC0415 -- the first step is on the screen before the slow imports
 
         from server import inprocess  # noqa: PLC0415
 
-        turn = asyncio.run(inprocess.carried_out(inprocess.Wish(**asked), _settings(data_dir), report))
-    if as_json:
+        wish, settings = inprocess.Wish(**asked), _settings(options.data_dir)
+        turn = asyncio.run(inprocess.carried_out(wish, settings, report))
+    if options.as_json:
         typer.echo(json.dumps(turn.reply, ensure_ascii=False, indent=2))
         return
     from server import sheet  # noqa: PLC0415
@@ -170,54 +153,6 @@ def _settings(data_dir: Path | None, **chosen: Any) -> Any:
     found = settings.read(data_dir=data_dir, **chosen)
     # A folder named on the command line beats a server named in the environment.
     return found.model_copy(update={"redis_url": None}) if data_dir else found
-
-
-def _given(said: str | None, file: str | None) -> str:
-    if (said is None) == (file is None):
-        raise _Misused('give the brief in quotes, or --file with a path, or "-" for stdin')
-    if _STDIN in {said, file}:
-        return _decoded(sys.stdin.buffer.read(_MOST_BYTES + 1), "stdin")
-    # What is not UTF-8 on the command line arrives as characters that stand for its bytes.
-    return (
-        _decoded(_bytes(file), repr(file))
-        if file is not None
-        else _decoded(os.fsencode(str(said)), "the brief")
-    )
-
-
-def _bytes(path: str) -> bytes:
-    try:
-        with Path(path).expanduser().open("rb") as opened:
-            return opened.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise Invalid(
-            f"file {path!r} cannot be read: {(error.strerror or str(error)).lower()}", remedy="check the path"
-        ) from error
-
-
-def _decoded(content: bytes, name: str) -> str:
-    if len(content) > _MOST_BYTES:
-        raise Invalid(f"{name} is over {_MOST_BYTES} bytes", remedy="shorten the brief")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Invalid(f"{name} is not UTF-8 text: byte {error.start}", remedy="save it as UTF-8") from error
-
-
-def _brief(text: str, name: str) -> object:
-    """Return the brief that `text` holds: an object where it is JSON, else the text itself."""
-    if not name.endswith(".json") and not text.lstrip().startswith("{"):
-        return text
-    from server.api import bodies  # noqa: PLC0415 -- see above
-
-    try:
-        return bodies.read(text.encode())
-    except json.JSONDecodeError as error:
-        where = f" in line {error.lineno}, column {error.colno}" if error.doc else ""
-        raise Invalid(
-            f"{name} is not JSON: {error.msg[0].lower()}{error.msg[1:]}{where}",
-            remedy='write {"clientDescription": "who the ad is for and what it should say"}',
-        ) from error
 
 
 @contextmanager

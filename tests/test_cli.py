@@ -1,20 +1,12 @@
-"""The `callsheet` command as people run it: the server, ads made and refined, every way to go wrong."""
+"""The `callsheet` command as people run it: ads made and refined, and every way to go wrong."""
 
 import asyncio
 import io
 import json
-import os
-import signal
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
-import httpx
 import pytest
 from redis import Redis
 
@@ -25,199 +17,15 @@ from server.worker import working
 from state.errors import CallsheetError
 from storage import connect, threads, use
 from storage.threads import Thread
-from tests.chat_double import ChatDouble, Fail, Silence
-
-ROOT = Path(__file__).parent.parent
-COMMAND = [sys.executable, "-m", "server.cli"]
-BRIEF = "A 30 second spot for Nordlys, a bakery in Oslo that opens at six. For early commuters."
-UPBEAT = "Make the music more upbeat"
-T = TypeVar("T")
-
-
-@dataclass
-class Finished:
-    """What a command left."""
-
-    code: int
-    out: str
-    err: str
-
-
-@dataclass
-class Serving:
-    """A running `callsheet serve`."""
-
-    process: subprocess.Popen[str]
-    url: str
-    data_dir: Path
-    greeting: str
-
-
-def environment(**more: str) -> dict[str, str]:
-    """No key, no storage but the one a test names, no colours forced upon us."""
-    ours = {
-        name: value for name, value in os.environ.items() if not name.startswith(("CALLSHEET_", "OPENAI_"))
-    }
-    ours.pop("REDIS_URL", None)
-    return ours | {"PYTHONPATH": str(ROOT), "COLUMNS": "100"} | more
-
-
-def run(*args: str, folder: Path, stdin: bytes = b"", **env: str) -> Finished:
-    """Run the command in a process of its own."""
-    done = subprocess.run(
-        [*COMMAND, *args],
-        env=environment(**env),
-        cwd=folder,
-        input=stdin,
-        capture_output=True,
-        check=False,
-        timeout=50,
-    )
-    return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-def await_value(what: str, look: Callable[[], T | None], patience_s: float = 30.0) -> T:
-    deadline = time.monotonic() + patience_s
-    while (found := look()) is None:
-        assert time.monotonic() < deadline, f"waited {patience_s} s for {what}"
-        time.sleep(0.02)
-    return found
-
-
-def begin(folder: Path, data_dir: Path) -> Serving:
-    with (folder / "out.txt").open("w") as log:
-        process = subprocess.Popen(
-            [*COMMAND, "serve", "--port", "0", "--data-dir", str(data_dir)],
-            env=environment(),
-            cwd=folder,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def greeted() -> str | None:
-        said = (folder / "out.txt").read_text()
-        assert process.poll() is None, said
-        return said if "Ctrl-C" in said else None
-
-    greeting = await_value("the greeting", greeted)
-    url = next(word for word in greeting.split() if word.startswith("http://"))
-    return Serving(process, url, data_dir, greeting)
-
-
-def end(serving: Serving) -> int:
-    serving.process.send_signal(signal.SIGINT)
-    return serving.process.wait(timeout=20)
-
-
-@pytest.fixture(scope="module")
-def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    # Not pytest's own folder: with the test's name in it, the path may be too long for a socket.
-    with tempfile.TemporaryDirectory(prefix="callsheet-cli-") as data_dir:
-        started = begin(tmp_path_factory.mktemp("serving"), Path(data_dir))
-        try:
-            yield started
-        finally:
-            end(started)
+from tests.chat_double import ChatDouble, Fail
+from tests.command import BRIEF, UPBEAT, Finished, in_process, refused
 
 
 @pytest.fixture
 def here(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Finished]:
-    """The command in this process, on the session's server: the same code without an interpreter's start."""
-    for name in [name for name in os.environ if name.startswith(("CALLSHEET_", "OPENAI_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("REDIS_URL", valkey_url)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
-
-    def command(*args: str) -> Finished:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(args)
-        said = capsys.readouterr()
-        return Finished(int(ended.value.code or 0), said.out, said.err)
-
-    return command
-
-
-def refused(done: Finished, *words: str, code: int = 1) -> None:
-    """Two lines on stderr that name these words, nothing on stdout, no trace."""
-    assert (done.code, done.out) == (code, ""), done
-    lines = done.err.splitlines()
-    assert [line.partition(":")[0] for line in lines[-2:]] == ["error", "remedy"], done.err
-    assert "Traceback" not in done.err
-    for word in words:
-        assert word in " ".join(lines[-2:]), (word, done.err)
-
-
-def test_serve_says_where_it_is_who_answers_and_where_the_data_lies(serving: Serving) -> None:
-    """X5: one command, no account, no key."""
-    said = " ".join(serving.greeting.split())
-    assert f"Open {serving.url} " in said
-    assert f"Docs {serving.url}/docs " in said
-    assert f"Data {serving.data_dir} " in said
-    assert "Model offline no key for OpenAI, Qwen or Kimi is set" in said
-    assert httpx.get(f"{serving.url}/ok").json() == {"ok": True}
-
-
-def test_an_ad_begun_in_the_terminal_goes_on_over_rest_and_back(
-    serving: Serving, here: Callable[..., Finished]
-) -> None:
-    """A14, A55, A56: one conversation, one storage, whichever door is used."""
-    storage = ("--data-dir", str(serving.data_dir))
-    reply = json.loads(here("ad", BRIEF, "--ad-id", "ad-1", "--json", *storage).out)
-    assert reply["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}
-    listed = httpx.get(f"{serving.url}/api/ads", timeout=20).json()
-    assert "ad-1" in json.dumps(listed)
-    over_rest = httpx.post(f"{serving.url}/api/ads/ad-1/chat", json={"message": UPBEAT}, timeout=20).json()
-    assert over_rest["drafts"] == {"music": "v2"}
-    assert set(over_rest) == set(reply)
-    back = here("ad", "--thread", "ad-1", "Make the music calmer", *storage)
-    assert "v2 → v3" in back.out
-    music = httpx.get(f"{serving.url}/api/ads/ad-1/music/v3", timeout=20).json()
-    assert music["musicPrompt"] in " ".join(back.out.split())
-
-
-def test_a_process_of_its_own_shares_the_servers_data(serving: Serving, tmp_path: Path) -> None:
-    """A33: the embedded server serves both processes; neither sees another's data."""
-    done = run("ad", BRIEF, "--ad-id", "ad-2", "--data-dir", str(serving.data_dir), folder=tmp_path)
-    assert (done.code, done.err.count("✔")) == (0, 4), done.err
-    versions = httpx.get(f"{serving.url}/api/ads/ad-2/voices", timeout=20).json()["versions"]
-    assert [version["id"] for version in versions] == ["v1"]
-
-
-def test_ctrl_c_ends_the_server_quietly_and_the_ad_is_still_there_afterwards(
-    tmp_path: Path, here: Callable[..., Finished]
-) -> None:
-    """A33: nothing is lost with the process that made it."""
-    with tempfile.TemporaryDirectory(prefix="callsheet-cli-") as data_dir:
-        first = begin(tmp_path, Path(data_dir))
-        body = {"adId": "ad-1", "brief": BRIEF}
-        made = httpx.post(f"{first.url}/api/ai/generate", json=body, timeout=30).json()
-        assert end(first) == 0
-        said = (tmp_path / "out.txt").read_text()
-        assert said.rstrip().endswith("Stopped. Everything is kept.")
-        assert "Traceback" not in said
-        reply = json.loads(here("ad", "--thread", "ad-1", UPBEAT, "--json", "--data-dir", data_dir).out)
-        assert reply["drafts"] == {"music": "v2"}
-        assert reply["timeline"]["voices"] == made["timeline"]["voices"]
-
-
-def test_a_taken_port_is_named_with_the_way_to_choose_another(
-    serving: Serving, here: Callable[..., Finished]
-) -> None:
-    port = serving.url.rpartition(":")[2]
-    refused(
-        here("serve", "--port", port), f"port {port} on 127.0.0.1 is taken", f"CALLSHEET_PORT={int(port) + 1}"
-    )
-
-
-def test_the_server_does_not_start_without_its_redis_and_hides_the_password(tmp_path: Path) -> None:
-    done = run("serve", "--port", "0", folder=tmp_path, REDIS_URL="redis://user:secret@127.0.0.1:1")
-    refused(done, "redis://***@127.0.0.1:1", "REDIS_URL")
-    assert "secret" not in done.err
+    return in_process(valkey_url, tmp_path, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.7", "::"])
@@ -326,7 +134,7 @@ def test_a_brief_is_read_from_stdin(
         (b'{"clientDescription": 7}', ("brief.clientDescription is int", "string")),
         (b'{"clientDescription": "a bank", "duration": 0}', ("brief.duration is 0 s", "more than 0")),
         (b'"\xe9"', ("is not UTF-8", "byte 1")),
-        (b" " * 1_000_001, ("over 1000000 bytes", "shorten")),
+        (b" " * 1_000_001, ("has over 1000000 bytes", "shorten")),
         (b"{}", ("the brief is empty", "clientDescription")),
     ],
 )
@@ -427,43 +235,6 @@ def test_a_vendors_failure_is_told_like_any_other(
         refused(here("ad", BRIEF, "--provider", "openai"), "OpenAI failed (500)", "the engine stopped")
 
 
-def test_ctrl_c_leaves_what_was_made_and_says_how_to_go_on(valkey_url: str, tmp_path: Path) -> None:
-    with ChatDouble(Silence()) as double:
-        process = subprocess.Popen(
-            [*COMMAND, "ad", BRIEF, "--ad-id", "ad-1", "--provider", "openai"],
-            env=environment(REDIS_URL=valkey_url, **double.environ),
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        await_value("the question to the model", lambda: double.requests or None)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
-    refused(Finished(process.returncode, out, err), "kept", "--thread ad-1", code=130)
-
-
-def test_help_comes_without_loading_anything_heavy(tmp_path: Path) -> None:
-    """X5: help is answered at once."""
-    heavy = ("rich", "pydantic", "langgraph", "fastapi", "redis", "asyncio")
-    code = (
-        "import sys\nfrom server.cli import main\n"
-        "try:\n main(['--help'])\nexcept SystemExit as ended:\n assert not ended.code\n"
-        f"assert not {{*{heavy!r}}} & {{*sys.modules}}, {{*{heavy!r}}} & {{*sys.modules}}\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "serve" in done.stdout
-    assert "ad " in done.stdout
-
-
 def test_a_bare_command_shows_the_help_and_version_the_version(here: Callable[..., Finished]) -> None:
     assert here().out == here("--help").out
     assert here("--version").out.startswith("callsheet ")
@@ -477,20 +248,3 @@ def test_debug_shows_where_an_error_comes_from(here: Callable[..., Finished]) ->
 def test_an_error_nobody_foresaw_is_two_lines_as_well(capsys: pytest.CaptureFixture[str]) -> None:
     cli.unforeseen(KeyError, KeyError("x"), None)
     refused(Finished(1, "", capsys.readouterr().err), "KeyError", "--debug")
-
-
-def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
-    """`callsheet ad --help | head -1` prints one line and nothing else."""
-    process = subprocess.Popen(
-        [*COMMAND, "ad", "--help"],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=tmp_path,
-    )
-    assert process.stdout
-    assert process.stderr
-    process.stdout.close()
-    assert process.stderr.read() == b""
-    process.stderr.close()
-    assert process.wait(timeout=20) == 1

@@ -1,0 +1,168 @@
+"""`callsheet` in processes of its own: a server that is started, shared, ended and started again."""
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.chat_double import ChatDouble, Silence
+from tests.command import (
+    BRIEF,
+    COMMAND,
+    UPBEAT,
+    Finished,
+    Serving,
+    begin,
+    end,
+    environment,
+    in_process,
+    refused,
+    run,
+)
+from tests.waiting import until
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    # Not pytest's own folder: with the test's name in it, the path may be too long for a socket.
+    with tempfile.TemporaryDirectory(prefix="callsheet-cli-") as data_dir:
+        started = begin(tmp_path_factory.mktemp("serving"), Path(data_dir))
+        try:
+            yield started
+        finally:
+            end(started)
+
+
+@pytest.fixture
+def here(
+    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Finished]:
+    return in_process(valkey_url, tmp_path, monkeypatch, capsys)
+
+
+def test_serve_says_where_it_is_who_answers_and_where_the_data_lies(serving: Serving) -> None:
+    """X5: one command, no account, no key."""
+    said = " ".join(serving.greeting.split())
+    assert f"Open {serving.url} " in said
+    assert f"Docs {serving.url}/docs " in said
+    assert f"Data {serving.data_dir} " in said
+    assert "Model offline no key for OpenAI, Qwen or Kimi is set" in said
+    assert httpx.get(f"{serving.url}/ok").json() == {"ok": True}
+
+
+def test_an_ad_begun_in_the_terminal_goes_on_over_rest_and_back(
+    serving: Serving, here: Callable[..., Finished]
+) -> None:
+    """A14, A55, A56: one conversation, one storage, whichever door is used."""
+    storage = ("--data-dir", str(serving.data_dir))
+    reply = json.loads(here("ad", BRIEF, "--ad-id", "ad-1", "--json", *storage).out)
+    assert reply["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}
+    listed = httpx.get(f"{serving.url}/api/ads", timeout=20).json()
+    assert "ad-1" in json.dumps(listed)
+    over_rest = httpx.post(f"{serving.url}/api/ads/ad-1/chat", json={"message": UPBEAT}, timeout=20).json()
+    assert over_rest["drafts"] == {"music": "v2"}
+    assert set(over_rest) == set(reply)
+    back = here("ad", "--thread", "ad-1", "Make the music calmer", *storage)
+    assert "v2 → v3" in back.out
+    music = httpx.get(f"{serving.url}/api/ads/ad-1/music/v3", timeout=20).json()
+    assert music["musicPrompt"] in " ".join(back.out.split())
+
+
+def test_a_process_of_its_own_shares_the_servers_data(serving: Serving, tmp_path: Path) -> None:
+    """A33: the embedded server serves both processes; neither sees another's data."""
+    done = run("ad", BRIEF, "--ad-id", "ad-2", "--data-dir", str(serving.data_dir), folder=tmp_path)
+    assert (done.code, done.err.count("✔")) == (0, 4), done.err
+    versions = httpx.get(f"{serving.url}/api/ads/ad-2/voices", timeout=20).json()["versions"]
+    assert [version["id"] for version in versions] == ["v1"]
+
+
+def test_ctrl_c_ends_the_server_quietly_and_the_ad_is_still_there_afterwards(
+    tmp_path: Path, here: Callable[..., Finished]
+) -> None:
+    """A33: nothing is lost with the process that made it."""
+    with tempfile.TemporaryDirectory(prefix="callsheet-cli-") as data_dir:
+        first = begin(tmp_path, Path(data_dir))
+        body = {"adId": "ad-1", "brief": BRIEF}
+        made = httpx.post(f"{first.url}/api/ai/generate", json=body, timeout=30).json()
+        assert end(first) == 0
+        said = (tmp_path / "out.txt").read_text()
+        assert said.rstrip().endswith("Stopped. Everything is kept.")
+        assert "Traceback" not in said
+        reply = json.loads(here("ad", "--thread", "ad-1", UPBEAT, "--json", "--data-dir", data_dir).out)
+        assert reply["drafts"] == {"music": "v2"}
+        assert reply["timeline"]["voices"] == made["timeline"]["voices"]
+
+
+def test_a_taken_port_is_named_with_the_way_to_choose_another(
+    serving: Serving, here: Callable[..., Finished]
+) -> None:
+    port = serving.url.rpartition(":")[2]
+    refused(
+        here("serve", "--port", port), f"port {port} on 127.0.0.1 is taken", f"CALLSHEET_PORT={int(port) + 1}"
+    )
+
+
+def test_the_server_does_not_start_without_its_redis_and_hides_the_password(tmp_path: Path) -> None:
+    done = run("serve", "--port", "0", folder=tmp_path, REDIS_URL="redis://user:secret@127.0.0.1:1")
+    refused(done, "redis://***@127.0.0.1:1", "REDIS_URL")
+    assert "secret" not in done.err
+
+
+def test_ctrl_c_leaves_what_was_made_and_says_how_to_go_on(valkey_url: str, tmp_path: Path) -> None:
+    with ChatDouble(Silence()) as double:
+        process = subprocess.Popen(
+            [*COMMAND, "ad", BRIEF, "--ad-id", "ad-1", "--provider", "openai"],
+            env=environment(REDIS_URL=valkey_url, **double.environ),
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        until(lambda: double.requests, "a question to the model", patience_s=30)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    refused(Finished(process.returncode, out, err), "kept", "--thread ad-1", code=130)
+
+
+def test_help_comes_without_loading_anything_heavy(tmp_path: Path) -> None:
+    """X5: help is answered at once."""
+    heavy = ("rich", "pydantic", "langgraph", "fastapi", "redis", "asyncio")
+    code = (
+        "import sys\nfrom server.cli import main\n"
+        "try:\n main(['--help'])\nexcept SystemExit as ended:\n assert not ended.code\n"
+        f"assert not {{*{heavy!r}}} & {{*sys.modules}}, {{*{heavy!r}}} & {{*sys.modules}}\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "serve" in done.stdout
+    assert "ad " in done.stdout
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    """`callsheet ad --help | head -1` prints one line and nothing else."""
+    process = subprocess.Popen(
+        [*COMMAND, "ad", "--help"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+    )
+    assert process.stdout
+    assert process.stderr
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(timeout=20) == 1

@@ -1,0 +1,124 @@
+"""The score of the offline model on sentences that were written before its rules, as it is.
+
+Every case goes through the compiled graph on the embedded Valkey, with the offline model: the brief, what was
+said before, edits made by hand, and the sentence itself. `python -m bench.sentences ID…` shows what went
+wrong with the named cases; `--list` shows it for every failing one.
+"""
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import storage as store
+from graphs import ad_creation
+from server.jobs import Chat, Generate, carried_out, chat_job, generate_job
+from server.worker import Worker, working
+from state import ad
+from state.context import Context
+from storage.artefacts import Artefact, NewVersion
+from storage.connection import Storage, connect
+from tests.sentence_score import Case, load, score, summary
+from tools import voices
+
+_OFFLINE: Final = Context(provider="offline")
+
+
+def main() -> int:
+    """Print the table, and the failures that were asked for."""
+    words = [word for word in sys.argv[1:] if not word.startswith("-") and word != "sentences"]
+    results = asyncio.run(_scored([case for case in load() if not words or case.id in words]))
+    if words or "--list" in sys.argv:
+        for case, failures in results:
+            for failure in failures:
+                print(f"{case.id}: {failure}")
+    print(summary(results))
+    return 0
+
+
+async def _scored(cases: list[Case]) -> list[tuple[Case, list[str]]]:
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
+        async with (
+            connect(data_dir=Path(folder)) as opened,
+            working(opened, {"ad_creation": ad_creation.graph}, lease_s=10) as worker,
+        ):
+            store.use(opened)
+            try:
+                return [(case, await _played(case, opened, worker)) for case in cases]
+            finally:
+                store.use(None)
+
+
+async def _played(case: Case, storage: Storage, worker: Worker) -> list[str]:
+    try:
+        return await _Sitting(case, storage, worker).failures()
+    except Exception as error:  # noqa: BLE001 -- what breaks on a sentence has failed it
+        return [f"{type(error).__name__}: {error}"]
+
+
+class _Sitting:
+    """One case being played."""
+
+    def __init__(self, case: Case, storage: Storage, worker: Worker) -> None:
+        self._case = case
+        self._storage = storage
+        self._worker = worker
+        self._artefact = Artefact(storage, "ad", case.id)
+
+    async def failures(self) -> list[str]:
+        """Return what was expected and did not happen."""
+        case = self._case
+        if case.say is None:
+            reply = await self._generate()
+            return score(case, {}, await self._state(reply), reply["created"], reply["message"])
+        reply = await self._generate()
+        for sentence in case.said:
+            reply = await self._chat(sentence, {})
+        for stream, data in case.outside.items():
+            await self._artefact.create_version(NewVersion(stream, data, "local", f"by-hand-{stream}"))
+        before = await self._state(reply)
+        reply = await self._chat(case.say, case.now)
+        return score(case, before, await self._state(reply), reply["created"], reply["message"])
+
+    async def _generate(self) -> dict[str, Any]:
+        body = self._case.brief
+        asked = Generate(
+            self._case.id,
+            body["brief"],
+            language=body.get("language"),
+            market=body.get("market"),
+            context=_OFFLINE,
+        )
+        return await carried_out(self._worker, self._storage, await generate_job(self._storage, asked))
+
+    async def _chat(self, sentence: str, now: Mapping[str, Any]) -> dict[str, Any]:
+        asked = Chat(
+            self._case.id,
+            sentence,
+            language=now.get("language"),
+            duration=now.get("spot_s"),
+            context=_OFFLINE,
+        )
+        job = await chat_job(self._worker, self._storage, asked)
+        return await carried_out(self._worker, self._storage, job)
+
+    async def _state(self, reply: Mapping[str, Any]) -> dict[str, Any]:
+        streams = await self._artefact.streams(ad.STREAMS)
+        meta = await self._artefact.meta()
+        state: dict[str, Any] = {
+            name: {
+                "id": stream.versions[-1].id,
+                "data": stream.versions[-1].data,
+                "versions": {version.id: version.data for version in stream.versions},
+            }
+            for name, stream in streams.items()
+            if stream.versions
+        }
+        found = voices.search(meta.get("language", "english"), count=50)
+        return state | {"timeline": reply["timeline"], "catalogue": [voice.public() for voice in found]}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,1 +1,1 @@
-"""The deterministic chat model: real rules over arbitrary input, no key and no network; one file per workflow."""
+"""The deterministic chat model: rules over arbitrary input, no key, no network; one file per workflow."""

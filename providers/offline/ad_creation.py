@@ -25,7 +25,8 @@ def _opens_with_a_brief(conversation: Conversation) -> bool:
         return False
     brief = parse(turn.text)
     described = brief.kind is not UNKNOWN or bool(brief.brand and brief.claims)
-    return described and len(turn.text.split()) >= _BRIEF_WORDS or (described and not turn.text.isascii())
+    # Thai and Chinese do not set spaces between words.
+    return described and (len(turn.text.split()) >= _BRIEF_WORDS or not turn.text.isascii())
 
 
 def closing(conversation: Conversation) -> Say:

@@ -26,7 +26,8 @@ _NOUN = re.compile(r"(?:an?|the|un|una|uma|um|o|một)\s")
 _SUBJECT = re.compile(r"(?:we|our|it|they|i|you|your)\s")
 _AIMED = re.compile(r"\b(?:for|para|dla|untuk|pro|pentru|cho)\s[^,.;\n]{3,40}|สำหรับ\S{2,30}|给\S{2,12}")
 _NEGATED = re.compile(
-    r"\b(?:no|not|not too|never|without|don't be|isn't|nie|bez|sin|sem|não|không|ne|není|fără|nu|jangan|tidak|bukan)"
+    r"\b(?:no|not|not too|never|without|don't be|isn't|nie|bez|sin|sem|não|không|ne|není|fără|nu|jangan|tidak"
+    r"|bukan)"
     r"\s(?:\w+\s)?$|(?:ไม่|不|别|不要)$"
 )
 _NEGATION_CHARS = 14

@@ -8,9 +8,11 @@ from providers.offline.wording import folded
 
 _COUNT = 10
 _STYLES = {
-    "warm": ("warm", "friendly", "soft"), "energetic": ("energetic", "upbeat", "lively"), "urgent": ("energetic", "intense"),
+    "warm": ("warm", "friendly", "soft"), "energetic": ("energetic", "upbeat", "lively"),
+    "urgent": ("energetic", "intense"),
     "funny": ("playful", "funny", "expressive"), "luxurious": ("elegant", "smooth", "sophisticated"),
-    "calm": ("calm", "soothing", "gentle", "soft"), "serious": ("professional", "serious", "authoritative", "news"),
+    "calm": ("calm", "soothing", "gentle", "soft"),
+    "serious": ("professional", "serious", "authoritative", "news"),
     "friendly": ("friendly", "casual", "conversational"), "inspiring": ("inspiring", "confident", "warm"),
 }  # fmt: skip
 
@@ -29,12 +31,11 @@ def queries(language: str, wishes: Wishes, roles: int) -> list[dict[str, Any]]:
 
 def broader(query: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return ever broader forms of a search that found nobody: without style, accent, then gender."""
-    steps: list[dict[str, Any]] = []
-    current = dict(query)
-    for name in ("style", "accent", "gender"):
-        if current.pop(name, None) is not None:
-            steps.append(dict(current))
-    return steps
+    said = [name for name in ("style", "accent", "gender") if query.get(name) is not None]
+    return [
+        {name: value for name, value in query.items() if name not in said[:dropped]}
+        for dropped in range(1, len(said) + 1)
+    ]
 
 
 def pick(voices: Sequence[Mapping[str, Any]], *, wishes: Wishes, exclude: set[str], roles: int) -> list[str]:

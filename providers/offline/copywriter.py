@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from functools import cache
 
 from providers.offline.brief import Brief
+from providers.offline.deals import day, phrases_for
 from providers.offline.fitting import Window, breath_s, fitted, grouped, line_s
 from providers.offline.phrasebook import TONES, Phrasebook, book, fill, turned
-from providers.offline.deals import day, phrases_for
 from providers.offline.pitch import Piece, Voice, mood, pieces
 from state.timeline import spoken_s
 
@@ -21,8 +21,14 @@ _FACT = re.compile(r"\d|%|@|\.\w{2,}|[\"“„«»”]")
 
 
 def write(
-    brief: Brief, *, language: str, seconds: float, tone: str | None = None, voices: int | None = None, variant: int = 0
-) -> list[str]:  # fmt: skip
+    brief: Brief,
+    *,
+    language: str,
+    seconds: float,
+    tone: str | None = None,
+    voices: int | None = None,
+    variant: int = 0,
+) -> list[str]:
     """Return the texts of the tracks of an ad for `brief`, together 80–92 % of `seconds` when spoken.
 
     Tracks go round the voices in order. Another `variant` chooses other lines; the same arguments always
@@ -124,7 +130,7 @@ def total_s(texts: Sequence[str], language: str) -> float:
 
 
 def shorten(texts: Sequence[str], *, language: str, seconds: float) -> list[str]:
-    """Return as many texts, together within `seconds` if possible: the most dispensable sentences are dropped.
+    """Return as many texts, together within `seconds` if possible, without the most dispensable sentences.
 
     Sentences with figures, addresses or quotes go last, and every track keeps at least one sentence.
     """
@@ -165,7 +171,7 @@ def _clipped(text: str, language: str, seconds: float) -> str:
 
 
 def lengthen(texts: Sequence[str], brief: Brief, *, language: str, seconds: float) -> list[str]:
-    """Return `texts` with more lines about the brief, up to 92 % of `seconds`; every line that was there stays."""
+    """Return `texts` with more lines about the brief, up to 92 % of `seconds`; every line there was stays."""
     phrases = phrases_for(brief, language)
     said = "\n".join(texts)
     grown = list(texts)
@@ -183,9 +189,10 @@ def lengthen(texts: Sequence[str], brief: Brief, *, language: str, seconds: floa
 def urgent(
     texts: Sequence[str], brief: Brief, *, language: str, seconds: float, countdown: bool = False
 ) -> list[str]:
-    """Return `texts` made urgent: the brief's own deadline if it has one, else "today, now", and a countdown if asked.
+    """Return `texts` made urgent: the brief's own deadline if it has one, else "today, now".
 
-    Nothing is promised that the brief does not say. What no longer fits is shortened.
+    With `countdown` somebody counts down before the last words. Nothing is promised that the brief does
+    not say. What no longer fits is shortened.
     """
     phrases = phrases_for(brief, language)
     push = _push(brief, phrases, "\n".join(texts))

@@ -27,7 +27,7 @@ def native(brief: Brief, language: str) -> bool:
 
 
 def phrases_for(brief: Brief, language: str) -> Phrasebook:
-    """Return the phrases for an ad in `language`: where none are written, the client's own words or English."""
+    """Return the phrases for an ad in `language`: where none are written, the client's words or English."""
     return book(language, own_words=brief.tongue == language)
 
 
@@ -103,7 +103,7 @@ def lowered(text: str) -> str:
 
 
 def day(when: When, phrases: Phrasebook) -> str:
-    """Return a day in this language: "until Sunday", "on June 15"; empty where no words are written for it."""
+    """Return a day in this language: "until Sunday", "on June 15"; empty where no words are written."""
     manner = "until" if when.deadline else "on"
     if not phrases.lines("dates", "months"):
         return ""

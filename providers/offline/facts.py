@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from providers.offline.wording import folded, has, mention, mentions
+from providers.offline.wording import folded, has, mention, mentions, small_words
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
@@ -23,15 +23,21 @@ _URL = re.compile(
 _EMAIL = re.compile(r"\b[a-z0-9._+-]{1,40}@[a-z0-9-]{1,40}(?:\.[a-z]{2,10}){1,3}")
 _HANDLE = re.compile(r"(?<![\w.])@[a-z0-9._]{2,30}\b")
 _CODE = re.compile(
-    r"(?:\b(?:promo|discount|voucher|coupon)?\s?code|kod(?:em|u|e)?(?:\s(?:promo\w*|rabatow\w*))?|código|cupón|cupom|kód(?:em)?|codul|mã(?:\s(?:giảm giá|khuyến mãi))?"
+    r"(?:\b(?:promo|discount|voucher|coupon)?\s?code|kod(?:em|u|e)?(?:\s(?:promo\w*|rabatow\w*))?"
+    r"|código|cupón|cupom|kód(?:em)?|codul|mã(?:\s(?:giảm giá|khuyến mãi))?"
     r"|kode(?:\spromo)?|โค้ด|รหัส(?:ส่วนลด)?|优惠码|折扣码|代码|口令)\s?(?:is|:|：|to|є|je|este|là|คือ)?\s?[\"'“„«]?([A-Z][A-Z0-9-]{2,19}|[A-Z0-9]*[0-9][A-Z0-9-]{1,19})\b"
 )
 _PHONE = re.compile(r"(?<![\w$€£.,/-])(?:\+|\(?0|\(\d|1[ -]?8|\d{3}[ .-])[\d(][\d() .-]{2,18}\d(?![\w%])")
 _SHORT_PHONE = re.compile(
-    r"(?:\bcall|\btel\.?:?|\bphone:?|\bdial|\bcall us(?: at| on)?|โทร\.?|hubungi|telepon|zadzwoń(?: pod)?|tel\.?:?|llama al|llámanos al|ligue(?: para)?|gọi|zavolejte|volejte|sunați(?: la)?|电话[:：]?|拨打|致电)\s?([\d][\d -]{2,14}\d)"
+    r"(?:\bcall|\btel\.?:?|\bphone:?|\bdial|\bcall us(?: at| on)?|โทร\.?|hubungi|telepon|zadzwoń(?: pod)?"
+    r"|llama al|llámanos al|ligue(?: para)?|gọi|zavolejte|volejte|sunați(?: la)?|电话[:：]?|拨打|致电)"
+    r"\s?([\d][\d -]{2,14}\d)"
 )
 _CURRENCY = r"(?:us\$|r\$|s\$|[$€£¥฿₫]|rp\.?|usd|eur|gbp|thb|idr|vnd|pln|czk|ron|rmb|cny)"
-_UNIT = r"(?:k\b|zł|złotych|zlotych|pln|kč|czk|korun|lei|ron|baht|บาท|usd|eur|euros?|gbp|dollars?|pounds?|dólares|pesos|reais|rupiah|ribu|đồng|vnđ|vnd|đ|元|块|人民币|€|฿|₫)"
+_UNIT = (
+    r"(?:k\b|zł|złotych|zlotych|pln|kč|czk|korun|lei|ron|baht|บาท|usd|eur|euros?|gbp|dollars?|pounds?|dólares|pesos"
+    r"|reais|rupiah|ribu|đồng|vnđ|vnd|đ|元|块|人民币|€|฿|₫)"
+)
 _AMOUNT = rf"(?:{_CURRENCY}\s?\d[\d.,]{{0,12}}(?:k\b|\s(?:million|juta|ribu))?|\d[\d.,]{{0,12}}\s?{_UNIT})"
 _MONEY = re.compile(_AMOUNT)
 _PERCENT = re.compile(r"(?<![\d.,])(\d{1,3}(?:[.,]\d{1,2})?)\s?(?:%|percent\b|procent\b)")
@@ -52,7 +58,8 @@ _CHINESE_DATE = re.compile(r"(\d{1,2})\s?月\s?(\d{1,2})\s?[日号]")
 _VIETNAMESE_DATE = re.compile(r"(\d{1,2})\s?tháng\s?(\d{1,2})\b")
 _PLAIN_DATE = re.compile(r"(?<![\d/.])\d{1,2}[/.]\d{1,2}(?:[/.]\d{2,4})?(?![\d/]|\.\d)(?!\s?[%a-z$€£])")
 _NEAR = re.compile(
-    r"\b(?:located (?:in|at|on)|find us (?:in|at|on)|in downtown|opposite|next to|across from|in the heart of)\s[^\n,;.!?]{2,50}|\bdowntown\b(?: [A-Z][\w'’-]+)?"
+    r"\b(?:located (?:in|at|on)|find us (?:in|at|on)|in downtown|opposite|next to|across from"
+    r"|in the heart of)\s[^\n,;.!?]{2,50}|\bdowntown\b(?: [A-Z][\w'’-]+)?"
 )
 
 
@@ -79,7 +86,7 @@ class When:
     """A day or stretch of time, as known words."""
 
     unit: str
-    """A weekday, "date", or one of today, tonight, tomorrow, weekend, week, month, month_end, year_end, limited."""
+    """A weekday, "date", or one of `_SPANS`: today, tonight, tomorrow, weekend, week, month, month_end …"""
     day: str = ""
     """Of a date: the day's figure as written."""
     month: str = ""
@@ -162,15 +169,8 @@ def hours(clause: str) -> str:
     beside = folded(clause[: match.start()] + clause[match.end() :])
     days = {hit.start for hit in mentions("cues/dates", beside)}
     others = [word for word in re.finditer(r"[^\W\d_]{3,}", beside) if word.start() not in days]
-    telling = [word for word in others if word.group() not in _OPENING_WORDS]
+    telling = [word for word in others if word.group() not in small_words("opening")]
     return "" if telling else clause[match.start() : match.end()].strip()
-
-
-_OPENING_WORDS = frozenset(
-    ("open", "opened", "opening", "hours", "daily", "every", "day", "days", "from", "till", "until", "and", "mon", "tue",
-     "wed", "thu", "fri", "sat", "sun", "weekdays", "otwarte", "godziny", "abierto", "horario", "aberto", "horário",
-     "buka", "setiap", "hari", "otevřeno", "denně", "deschis", "program", "zilnic", "mở", "cửa", "hàng", "ngày", "เปิด")
-)  # fmt: skip
 
 
 def offers(clause: str) -> list[Offer]:

@@ -65,7 +65,7 @@ def respond(conversation: Conversation) -> Answer:
 
 
 def closing(conversation: Conversation) -> Say:
-    """Return the last word on a first draft when no tool may be called: what was made, or the script itself."""
+    """Return the last word on a first draft when no tool may be called: what was made, or the script."""
     draft = _draft(conversation)
     made = _made(conversation, draft)
     if made.versions:
@@ -158,9 +158,8 @@ def _made(conversation: Conversation, draft: _Draft) -> reports.Made:
     versions = {STREAMS[name]: version for name, version in turn.versions().items() if name in STREAMS}
     last = {STREAMS[one.name]: one for one in turn.exchanges if one.name in STREAMS}
     failures = {stream: _error(one) for stream, one in last.items() if stream not in versions}
-    timeline = next(
-        (one.result["timeline"] for one in last.values() if one.result and "timeline" in one.result), {}
-    )
+    timelines = [(one.result or {}).get("timeline") for one in last.values()]
+    timeline: Mapping[str, Any] = next((one for one in timelines if one), {})
     tightened = [str(what) for one in last.values() for what in (one.result or {}).get("tightened", ())]
     searches = turn.results("search_voices")
     return reports.Made(

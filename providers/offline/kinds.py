@@ -1,11 +1,11 @@
-"""What a business, product or cause is: one of the kinds of `cues/kinds.toml`, found in any of ten languages."""
+"""What a business, product or cause is: one of the kinds of `cues/kinds.toml`, in any of ten languages."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from providers.offline.wording import Lexicon, Mention, data, folded
+from providers.offline.wording import Lexicon, Mention, data
 
 WRITTEN = (
     "english",
@@ -36,7 +36,7 @@ class Kind:
     """What a listener does: visit, call, web, download, book, order, donate, register, ask, discover."""
 
     sure: bool = True
-    """Whether the client said what it is, and not only something that goes with it ("coffee" may be beans)."""
+    """Whether the client said what it is, and not only what goes with it ("coffee" may be beans)."""
 
     def noun(self, language: str) -> str:
         """Return its plain name in one of the written languages, in the nominative."""

@@ -45,7 +45,7 @@ class OfflineModel(BaseChatModel):
         tool_choice: str | dict[str, Any] | bool | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Return this model with `tools`; `tool_choice` is auto, none, required/any, a tool's name or OpenAI's dict."""
+        """Return this model with `tools`; `tool_choice` is auto, none, required, a name or OpenAI's dict."""
         bound = [convert_to_openai_tool(tool) for tool in tools]
         return self.bind(tools=bound, tool_choice=tool_choice, **kwargs)
 
@@ -156,7 +156,7 @@ def _usage(
 
 
 def _chunks(message: AIMessage) -> Iterator[AIMessageChunk]:
-    """Yield the message as a vendor streams it: words, each call's name and id, its arguments, the usage last."""
+    """Yield the message as vendors stream it: words, each call's name and id, its arguments; usage last."""
     for word in _WORDS.findall(str(message.text)):
         yield AIMessageChunk(content=word)
     for index, call in enumerate(message.tool_calls):

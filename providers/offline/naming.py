@@ -2,7 +2,7 @@
 
 import re
 
-from providers.offline.wording import mentions
+from providers.offline.wording import mentions, small_words
 
 _THAI = re.compile(r"[\u0e00-\u0e7f]")
 _THAI_TRADE = 8
@@ -18,7 +18,8 @@ _IS = re.compile(
     r"^(?P<name>[^\s,].{0,46}?)\s(?P<verb>is|are|to|jest|es|son|é|são|là|je|jsou|este|sunt|adalah)\s(?P<what>(?:an?|the|your|one|un|una|uma|um|o|một|nov\w+|sebuah)?\s?.{3,120})"
 )
 _WE = re.compile(
-    r"^(?:we are|we're|i run|i own|we run|this is|meet|introducing|jesteśmy|somos|kami|chúng tôi là|jsme|suntem|我们是|พวกเราคือ|เราคือ)\s?(?P<name>[^,，.:;–—\n]{2,48})",
+    r"^(?:we are|we're|i run|i own|we run|this is|meet|introducing|jesteśmy|somos|kami|chúng tôi là|jsme"
+    r"|suntem|我们是|พวกเราคือ|เราคือ)\s?(?P<name>[^,，.:;–—\n]{2,48})",
     re.IGNORECASE,
 )
 _FOR = re.compile(
@@ -30,11 +31,6 @@ _CAPITALS = re.compile(
 )
 _BE = re.compile(r"(?:^|\s)(?:we are|we're|it is|it's|is|are|the|a|an|our|its)$", re.IGNORECASE)
 _LOWER = re.compile(r"\s*[a-ząćęłńóśźżáčďéěíňřšťúůýž]")
-_ORDERS = frozenset(
-    "Make Create Write Please We I An A Our My Need Ignore This It Do Don't Give Help For Advert Ad Radio Generate Produce "
-    "Promote Advertise Announce Can Could Zrób Napisz Reklama Anuncio Crea Haz Crie Faça Buat Buatkan Tạo Vytvoř Creează Forget".split()
-)
-"""Words that begin a request and no name."""
 _HEAD_WORDS = 4
 _QUOTED_WORDS = 4
 _WHAT_CHARS = 120
@@ -119,7 +115,7 @@ def _head(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
         return _thai(text)
     first = _BREAK.split(text, maxsplit=1)[0].strip()
     rest = text[len(first) :].lstrip(" -–—|:：,，、;()（）\n.")
-    order = first.split()[0] in _ORDERS if first else False
+    order = first.split()[0] in small_words("orders") if first else False
     if (
         not order
         and 0 < len(first.split()) <= _HEAD_WORDS
@@ -128,7 +124,7 @@ def _head(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
     ):
         bare = _LOCAL.sub("", first)
         return _fits(bare), ". ".join(part for part in (first[len(bare) :].strip(), rest) if part)
-    runs = [run for run in _CAPITALS.finditer(first) if run.group().split()[0] not in _ORDERS]
+    runs = [run for run in _CAPITALS.finditer(first) if run.group().split()[0] not in small_words("orders")]
     # A capital that only begins the sentence names nothing when another one stands further on.
     capital = (
         runs[1]
@@ -142,7 +138,7 @@ def _head(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
 
 
 def _thai(text: str) -> tuple[str, str]:
-    """Thai sets a space between phrases: the name is the first, with what is written in Latin letters after it."""
+    """Thai sets a space between phrases: the name is the first, with the Latin letters that follow it."""
     line = _BREAK.split(text, maxsplit=1)[0].strip()
     words = line.split()
     count = 1 + sum(1 for word in words[1:2] if len(words[0]) <= _THAI_TRADE or word[:1].isascii())

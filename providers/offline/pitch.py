@@ -18,7 +18,7 @@ _MOOD = {
     "telecom": "energetic", "gaming": "energetic", "legal": "serious", "general": "friendly",
 }  # fmt: skip
 _NEAR = {
-    "warm": ("friendly", "calm"), "energetic": ("friendly", "inspiring"), "urgent": ("energetic",),
+    "warm": ("friendly", "inspiring"), "energetic": ("friendly", "inspiring"), "urgent": ("energetic",),
     "funny": ("friendly", "energetic"), "luxurious": ("calm", "warm"), "calm": ("warm", "serious"),
     "serious": ("calm", "inspiring"), "friendly": ("warm", "inspiring"), "inspiring": ("warm", "friendly"),
 }  # fmt: skip

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from providers.offline.brief import READ_CHARS, Brief
 from providers.offline.copywriter import sentences
-from providers.offline.phrasebook import Phrasebook, book, fill, written
 from providers.offline.deals import brand, native, phrases_for
+from providers.offline.phrasebook import Phrasebook, book, fill, written
 from providers.offline.wording import folded
 
 _SPARSE = 0.75
@@ -37,7 +37,7 @@ def speech(brief: Brief) -> Phrasebook:
 
 
 def plan(brief: Brief, *, texts: Sequence[str], tone: str, seconds: float, roles: int) -> str:
-    """Return the plan of an ad in the client's language: concept, tone, structure and roles, no casting yet."""
+    """Return the plan of an ad in the client's language: concept, tone, structure, roles; no casting yet."""
     words = speech(brief)
     name = _name(brief, words)
     hook = (
@@ -88,7 +88,7 @@ def cast(brief: Brief, names: Sequence[str]) -> str:
 
 
 def result(brief: Brief, made: Made, *, language: str, seconds: float) -> str:
-    """Return the last word on a first draft: what was made, how long it runs, what was kept or left out, one idea."""
+    """Return the last word on a first draft: what was made, its length, what was left out, one idea."""
     words = speech(brief)
     head = [*_versions(made, words), *_timing(made, words, seconds)]
     notes = [

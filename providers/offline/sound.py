@@ -29,7 +29,7 @@ def _table(brief: Brief, key: str) -> list[Any]:
 
 
 def music_prompt(brief: Brief, tone: str, *, seconds: float | None = None, variant: int = 0) -> str:
-    """Return a generator's prompt: what was wished, else a genre that suits the client, with mood and tempo."""
+    """Return a generator's prompt: what was wished, else what suits the client, with mood and tempo."""
     if brief.wishes.music_level:
         return _QUIET
     genres, moods = _table(brief, "music"), data("cues/sounds")["tones"][tone]
@@ -43,7 +43,7 @@ def music_prompt(brief: Brief, tone: str, *, seconds: float | None = None, varia
 
 
 def effects(brief: Brief, seconds: float) -> list[dict[str, Any]]:
-    """Return one to three effects for the client as `create_sfx_draft` takes them; none where none are wished."""
+    """Return one to three effects for the client as `create_sfx_draft` takes them, or none if so wished."""
     if brief.wishes.no_effects:
         return []
     planned = [_wished(name) for name in brief.wishes.effects] or [

@@ -1,4 +1,4 @@
-"""The clauses of a brief, sorted: what is said of the client, what is an offer, a wish, a must or a must-not."""
+"""The clauses of a brief, sorted: what is said of the client, an offer, a wish, a must or a must-not."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from providers.offline.facts import TOPICS, Offer, When, hours, offers, when
 from providers.offline.kinds import UNKNOWN, kind
 from providers.offline.wishes import wishes
-from providers.offline.wording import folded, found, has, mention, mentions
+from providers.offline.wording import folded, found, has, mention, mentions, small_words
 from state.languages import find
 
 GROUPS = ("families", "students", "professionals", "seniors", "young")
@@ -41,8 +41,9 @@ _DURATION = re.compile(
 )
 _QUOTED = re.compile(r"[\"“„«]([^\"”“»\n]{2,160})[\"”“»]")
 _LEAD_IN = re.compile(
-    r"^(?:(?:we(?:'re| are)? (?:now )?(?:offer(?:ing)?|hav(?:e|ing)|giv(?:e|ing))|there(?:'s| is)|get|enjoy|offer"
-    r"|promo(?:tion)?|special(?: offer)?|deal|discount|price|plus|and|also|now|use(?: code)?(?: for)?|for)\b\s?[:：-]?\s*)+",
+    r"^(?:(?:we(?:'re| are)? (?:now )?(?:offer(?:ing)?|hav(?:e|ing)|giv(?:e|ing))|there(?:'s| is)|get|enjoy"
+    r"|offer|promo(?:tion)?|special(?: offer)?|deal|discount|price|plus|and|also|now|use(?: code)?(?: for)?"
+    r"|for)\b\s?[:：-]?\s*)+",
     re.IGNORECASE,
 )
 _THAT = re.compile(
@@ -50,14 +51,10 @@ _THAT = re.compile(
 )
 _NO_TOPIC = re.compile(r"^(?:no|without|bez|sin|sem|tanpa|fără|không|不要|ไม่)\s?")
 _OR = re.compile(r",|\bor\b|\band\b|\blub\b|\bani\b|\by\b|\bo\b|\bnebo\b|\bsau\b|，|、")
-_DATE_WORDS = frozenset(
-    ("the", "on", "in", "at", "of", "this", "next", "only", "every", "valid", "offer", "ends", "it", "is", "from",
-     "and", "to", "th", "st", "nd", "rd", "el", "la", "los", "de", "w", "na", "v", "pe", "în", "do", "ngày")
-)  # fmt: skip
 _WAY = re.compile(
-    r"(?:^|\s)(?:call|visit|visit us|find us|at|on|us|our|website|web|phone|tel|telephone|mobile|whatsapp|line|order|code"
-    r"|with|use|using|online|and|or|open|from|in|email|write to|follow|daily|every day|reservations?|bookings?|info"
-    r"|contact|for|to|details)(?=\s|$|[.,:])"
+    r"(?:^|\s)(?:call|visit|visit us|find us|at|on|us|our|website|web|phone|tel|telephone|mobile|whatsapp"
+    r"|line|order|code|with|use|using|online|and|or|open|from|in|email|write to|follow|daily|every day"
+    r"|reservations?|bookings?|info|contact|for|to|details)(?=\s|$|[.,:])"
 )
 _DANGLING = re.compile(r"\s(?:at|in|on|by|or|and|with|via|using|under|pod|en|em|tại|di|la|v|na)$")
 
@@ -171,19 +168,13 @@ def _weak_wish(clause: str, said: set[str], voices: set[str]) -> bool:
 
 
 def _only_tones(clause: str) -> bool:
-    """Whether a clause is made of words for a tone, as in "warm but professional"; "eco-friendly shoes" is not."""
+    """Whether a clause is all words for a tone: "warm but professional" is, "eco-friendly shoes" is not."""
     hits = mentions("cues/tones", clause)
     kept = list(folded(clause))
     for hit in hits:
         kept[hit.start : hit.end] = " " * (hit.end - hit.start)
     rest = re.findall(r"\w+", "".join(kept))
-    return bool(hits) and all(word in _TONE_FILLERS for word in rest)
-
-
-_TONE_FILLERS = frozenset(
-    ("tone", "style", "mood", "feel", "vibe", "voice", "and", "but", "very", "a", "bit", "of", "quite", "with", "in", "i",
-     "ton", "y", "e", "tono", "tom", "styl", "tón", "nada", "suara", "giọng", "และ", "dan", "và", "și", "s", "z")
-)  # fmt: skip
+    return bool(hits) and all(word in small_words("tones") for word in rest)
 
 
 def _bare_accent(clause: str) -> bool:
@@ -219,7 +210,7 @@ def _state(clause: str, draft: Statements, brand: str) -> None:
     if deals:
         _offer(clause, deals, draft)
     elif after_offer and day and not _tells_more(clause):
-        draft.offer_words[-1] += f", {clause}"
+        draft.offer_words[-1] += (", " if clause.isascii() or " " in clause else "，") + clause
     elif hours(clause):
         draft.hours = hours(clause)
     elif (not day or _tells_more(clause)) and _sayable(clause) and folded(clause) != folded(brand):
@@ -241,6 +232,6 @@ def _sayable(clause: str) -> bool:
 def _tells_more(clause: str) -> bool:
     """Whether a clause with a day in it says more than the day."""
     words = [word for word in re.findall(r"\w+", folded(clause)) if not word.isdigit()]
-    hits = [hit for hit in mentions("cues/dates", clause)]
+    hits = mentions("cues/dates", clause)
     dated = {word for hit in hits for word in re.findall(r"\w+", folded(clause[hit.start : hit.end]))}
-    return len([word for word in words if word not in dated and word not in _DATE_WORDS]) > 1
+    return len([word for word in words if word not in dated and word not in small_words("dates")]) > 1

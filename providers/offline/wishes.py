@@ -13,10 +13,13 @@ _SINGLE = re.compile(
     r"\b(?:voice|narrator|announcer|głos|lektor|lektorka|voz|locutora?|hlas|voce|man|woman|female|male)\b|suara|giọng|เสียง|女声|男声"
 )
 """A wish in the singular: one voice is meant, not one of two."""
+_NAMED_CHARS, _MOST = 3, 3
 _SHORT_WORDS = 5
 _EFFECT = re.compile(
-    r"(?:sound effects?|sfx|effects?|sounds?)\s*(?:of|:|like|such as|with|including)\s*(?P<after>[^.;\n]{3,80})"
-    r"|(?:with|add|use|hear)\s(?:an?|the|some)?\s?(?P<before>[^.,;\n]{3,40}?)\s(?:sound effects?|sounds?|sfx)\b"
+    r"(?:sound effects?|sfx|effects?|sounds?)\s*(?:of|:|like|such as|with|including)\s*"
+    r"(?P<after>[^.;\n]{3,80})"
+    r"|(?:with|add|use|hear)\s(?:an?|the|some)?\s?(?P<before>[^.,;\n]{3,40}?)"
+    r"\s(?:sound effects?|sounds?|sfx)\b"
 )
 _FOR = re.compile(r"(?:for|aimed at|targeting|para|dla|untuk|pro|pentru|cho)\s|สำหรับ|给|为")
 """Whom the ad is for, which says nothing of who speaks."""
@@ -139,4 +142,4 @@ def _effects(clauses: Sequence[str]) -> tuple[str, ...]:
         for match in _EFFECT.finditer(folded(clause)):
             names += re.split(r",|\band\b|\+", match.group("after") or match.group("before") or "")
     kept = [name.strip(" .\"'“”:-") for name in names]
-    return tuple(dict.fromkeys(name for name in kept if len(name) > 2))[:3]
+    return tuple(dict.fromkeys(name for name in kept if len(name) >= _NAMED_CHARS))[:_MOST]

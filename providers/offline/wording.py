@@ -29,7 +29,7 @@ def data(name: str) -> Mapping[str, Any]:
 
 
 def clean(text: str) -> str:
-    """Return `text` in NFC without what cannot be said (controls, direction marks, pictures); newlines stay."""
+    """Return `text` in NFC without what cannot be said: controls, direction marks, pictures."""
     normal = unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\t", " "))
     kept = "".join(
         char if char == "\n" or unicodedata.category(char) not in _UNSAID else " " for char in normal
@@ -50,6 +50,12 @@ class Mention:
     start: int
     end: int
     concept: str
+
+
+@cache
+def small_words(key: str) -> frozenset[str]:
+    """Return one set of words the rules look past."""
+    return frozenset(data("cues/small_words")[key])
 
 
 class Lexicon:

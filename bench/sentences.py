@@ -39,7 +39,7 @@ def main() -> int:
 
 
 async def _scored(cases: list[Case]) -> list[tuple[Case, list[str]]]:
-    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as folder:
         async with (
             connect(data_dir=Path(folder)) as opened,
             working(opened, {"ad_creation": ad_creation.graph}, lease_s=10) as worker,

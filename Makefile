@@ -7,6 +7,9 @@ PIP := $(PYTHON) -m pip --python $(BIN)/python install --disable-pip-version-che
 LOCKED := --no-deps --no-compile --require-hashes
 LOCK := $(BIN)/python -m uv pip compile pyproject.toml --quiet --universal --generate-hashes --no-header --no-annotate --extra build
 
+# Bytecode that is not kept is made again by every process.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test check bench lock clean
 
 run: .venv/run  ## install what is needed and serve on 127.0.0.1:2024

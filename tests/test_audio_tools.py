@@ -176,3 +176,26 @@ async def test_a_script_is_timed_in_the_language_its_cast_speaks(use):
     slow = await use("create_voice_draft", adId="ad-7", tracks=polish)
     fast = await use("create_voice_draft", adId="ad-7", tracks=english)
     assert slow["timeline"]["durationSeconds"] > fast["timeline"]["durationSeconds"]
+
+
+async def test_a_search_answers_with_an_object_whether_it_finds_or_not(use):
+    """A-R3: never a bare array."""
+    found, nothing = await use("search_voices", language="th"), await use("search_voices", language="klingon")
+    assert isinstance(found["voices"], list)
+    assert (nothing["voices"], nothing["count"]) == ([], 0)
+
+
+async def test_words_that_were_there_before_are_never_tightened(use, opened):
+    """Another voice for a script that does not fit changes the voice alone, and so does going back."""
+    await use("create_voice_draft", adId="ad-7", tracks=say("One two three four five. " * 14))
+    before = (await newest(opened, "voices"))["voiceTracks"]
+    await use("create_sfx_draft", adId="ad-7", prompts=[{"description": "horn", "duration": 20}])
+    recast = [{**before[0], "voiceId": ENGLISH[1]}]
+    made = await use(
+        "create_voice_draft",
+        adId="ad-7",
+        tracks=[{key: recast[0][key] for key in ("voiceId", "text", "speed")}],
+    )
+    assert not made["timeline"]["fits"]
+    assert "tightened" not in made
+    assert (await newest(opened, "voices"))["voiceTracks"] == recast

@@ -153,10 +153,7 @@ async def create_voice_draft(args: VoiceDraft, call: Call) -> dict[str, Any]:
             )
     streams = await call.artefact.streams(ad.STREAMS)
     wanted = ad.track_list([track.model_dump(exclude_none=True) for track in args.tracks])
-    effects = _data(streams, "sfx").get("soundFxPrompts", ())
-    tracks, notes = tightened(
-        wanted, language=spoken_language(wanted, call.scope), spot_s=spot_s(call.scope), effects=effects
-    )
+    tracks, notes = _fitted(wanted, streams, call.scope)
     return await _write(
         call, streams, "voices", {"voiceTracks": tracks}, {"tightened": notes} if notes else {}
     )
@@ -233,6 +230,27 @@ async def _write(
 def _timeline(scope: Scope, current: Mapping[str, Mapping[str, Any]]) -> Timeline:
     tracks = current.get("voices", {}).get("voiceTracks", ())
     return ad.timeline(current, language=spoken_language(tracks, scope), spot_s=spot_s(scope))
+
+
+def _fitted(
+    tracks: list[ad.VoiceTrack], streams: Mapping[str, Stream], scope: Scope
+) -> tuple[list[ad.VoiceTrack], list[str]]:
+    """Return the tracks as they are stored: a new script is tightened until it fits.
+
+    Words that were there before stay as they were: another voice, another pace or an earlier version brought
+    back is what was asked for, and nothing else may change with it.
+    """
+    script = [track["text"] for track in tracks]
+    earlier = (version.data["voiceTracks"] for version in streams["voices"].versions)
+    known = any(script == [track["text"] for track in version] for version in earlier)
+    # Raises for a `playAfter` that leads nowhere, also where nothing is to be tightened.
+    made, notes = tightened(
+        tracks,
+        language=spoken_language(tracks, scope),
+        spot_s=spot_s(scope),
+        effects=_data(streams, "sfx").get("soundFxPrompts", ()),
+    )
+    return (tracks, []) if known else (made, notes)
 
 
 def _data(streams: Mapping[str, Stream], name: str) -> Mapping[str, Any]:

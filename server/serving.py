@@ -15,8 +15,6 @@ from rich.table import Table
 from rich.text import Text
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from providers import available
-from providers.routing import Request, route
 from server import terminal
 from server.app import create_app
 from server.settings import Settings
@@ -104,6 +102,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._guarded = guarded
         self._ready = ready
+        self._greeting: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         # Uvicorn logs the trace of a failed start; what is raised below says it in a sentence.
@@ -116,7 +115,8 @@ class _Server(uvicorn.Server):
             raise
         finally:
             _log.setLevel(logging.WARNING)
-        self._ready()
+        # In a thread, so that requests are answered meanwhile; kept, so that it is not collected too early.
+        self._greeting = asyncio.create_task(asyncio.to_thread(self._ready))
 
 
 def _bound(family: int, where: tuple[str, int]) -> socket.socket:
@@ -154,6 +154,10 @@ def _named(host: str) -> str:
 
 def greeting(version: str, url: str, place: str) -> Padding:
     """Return what is said once the server is ready: where it is, who answers and why, where the data lies."""
+    # The language-model libraries take longer to import than all the rest of the start.
+    from providers import available  # noqa: PLC0415
+    from providers.routing import Request, route  # noqa: PLC0415
+
     chosen = route(Request(), available(os.environ))
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)

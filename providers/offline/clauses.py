@@ -216,7 +216,7 @@ def _stops(message: str, token: Token) -> bool:
 
 
 def _requests(sentence: Clause) -> Iterable[Clause]:
-    joins = sorted({mark.first: mark.last for mark in sentence.all("join")}.items())
+    joins = sorted({mark.first: mark.last for mark in (*sentence.all("join"), *_excepting(sentence))}.items())
     first = sentence.first
     for at, after in joins:
         if at <= first:
@@ -226,6 +226,12 @@ def _requests(sentence: Clause) -> Iterable[Clause]:
             yield left
             first = at
     yield sentence.part(first, sentence.last)
+
+
+def _excepting(sentence: Clause) -> Iterable[Mark]:
+    """Return "without" where it begins "without changing the voices": a request of its own, negation included."""
+    acting = {mark.first for mark in sentence.all("verb.touch", "verb.change")}
+    return (Mark("join.but", mark.first, mark.first) for mark in sentence.all("negation.not") if mark.last in acting)
 
 
 def _until_join(sentence: Clause, first: int, joins: Sequence[tuple[int, int]]) -> Clause:

@@ -273,6 +273,13 @@ class Variations:
 
 
 @dataclass(frozen=True)
+class Again:
+    """The last change once more ("a bit more"), or part of it taken back ("that is too much")."""
+
+    less: bool = False
+
+
+@dataclass(frozen=True)
 class Keep:
     """What must not change in this turn."""
 
@@ -315,7 +322,7 @@ Edit = (
     | AddEffect | RemoveEffects | ChangeEffects
     | Recast | CopyVoice | SwapVoices | Pace | Spacing | Reorder
     | Resize | ReplaceWords | AddLine | RemoveLine | RemoveTracks | Rewrite | AddTrack | Retone | Translate
-    | Restore | Walk | Variations
+    | Restore | Walk | Variations | Again
     | Keep | Ask | Chat | Beyond | Unclear
 )  # fmt: skip
 """Everything a sentence can ask for."""

@@ -222,7 +222,12 @@ def described(part: Clause, where: Place | None) -> str:
 
 
 def _english(words: str, sounds: Iterable[str]) -> bool:
-    return bool({f"sound.{name}" for name in sounds} & _sounds(words))
+    wanted, spoken = {f"sound.{name}" for name in sounds}, tokens(words)
+    english = lexicon("english")
+    return any(
+        mark.concept in wanted and all(english.knows(one.word) for one in spoken[mark.first : mark.last])
+        for mark in english.marks(spoken)
+    )
 
 
 def _own_words(part: Clause, bare: Clause, where: Place | None) -> str:

@@ -65,7 +65,18 @@ def _swapped(clause: Clause) -> ShapeMusic | None:
 def _exchange(clause: Clause, wanted: list[Mark], unwanted: list[Mark]) -> ShapeMusic | None:
     if not (wanted and unwanted):
         return None
-    return ShapeMusic(tuple(_trait(clause, one) for one in wanted), tuple(one.concept for one in unwanted))
+    return ShapeMusic(_traits(clause, wanted), tuple(one.concept for one in unwanted))
+
+
+def _traits(clause: Clause, marks: list[Mark]) -> tuple[Trait, ...]:
+    """Return the traits of marks; what stands side by side ("electro swing") is one."""
+    result: list[Trait] = []
+    for at, mark in enumerate(marks):
+        trait = _trait(clause, mark)
+        if at and marks[at - 1].last == mark.first and result:
+            trait = Trait(result[-1].concept, f"{result.pop().words} {trait.words}")
+        result.append(trait)
+    return tuple(dict.fromkeys(result))
 
 
 def _fresh(clause: Clause) -> ReplaceMusic | None:
@@ -95,14 +106,18 @@ def _described(clause: Clause) -> str:
 
 def _english(clause: Clause, mark: Mark) -> bool:
     spoken = tokens(clause.words(mark.first, mark.last))
-    return any(one.concept == mark.concept for one in lexicon("english").marks(spoken))
+    return all(lexicon("english").knows(token.word) for token in spoken) and any(one.concept == mark.concept for one in lexicon("english").marks(spoken))
 
 
 def _trait(clause: Clause, mark: Mark) -> Trait:
     """Return what a mark says in English: a person's own English word, else the vocabulary's."""
     group, name = mark.concept.split(".", 1)
+    if group == "noun":
+        return Trait(mark.concept, "with vocals")
     if group != "quality":
-        return Trait(mark.concept, name if group != "noun" else "with vocals")
+        spoken = fold(clause.words(mark.first, mark.last))
+        plain = _english(clause, mark) and not spoken.endswith(("er", "ers"))
+        return Trait(mark.concept, spoken if plain else name)
     say = qualities()[name].say
     if name in {"fast", "slow"} or not _english(clause, mark):
         return Trait(mark.concept, say)
@@ -127,12 +142,13 @@ def _shape(clause: Clause) -> ShapeMusic | None:
     add = [Trait(f"quality.{name}", qualities()[name].say) for name in tempo]
     add += [_quality(clause, one.name, one.mark, slightly=one.slightly) for one in wanted if one.more]
     drop = [f"quality.{one.name}" for one in wanted if not one.more]
+    wanted_parts = []
     for mark in clause.all("genre", "instrument", "noun.vocals", "noun.instrumental"):
-        refused = _refused(clause, mark) or mark.concept == "noun.instrumental"
-        if refused:
+        if _refused(clause, mark) or mark.concept == "noun.instrumental":
             drop.append("noun.vocals" if mark.concept == "noun.instrumental" else mark.concept)
         else:
-            add.append(_trait(clause, mark))
+            wanted_parts.append(mark)
+    add += _traits(clause, wanted_parts)
     bpm = next((before(clause, mark.first) for mark in clause.all("unit.bpm")), None)
     own = "" if drop and not add else _own_words(clause)
     traits = [*dict.fromkeys(add), *([Trait("", own)] if own else [])]
@@ -160,10 +176,11 @@ def _own_words(clause: Clause) -> str:
         return ""
     if not clause.has("verb.make", "verb.change", "verb.use", "verb.add", "verb.replace", "degree.more"):
         return ""
-    known = ("sound", "pronoun.we", "number", "accent", "gender")
-    if not trimmed(clause.rest(keep=known)):
+    known = ("sound", "pronoun.we", "number", "accent", "gender", "particle.in", "particle.for", "particle.with", "particle.from", "particle.about")
+    first = min((mark.last for mark in clause.all("verb", "noun.music")), default=clause.first)
+    if not trimmed(clause.rest(keep=known, first=first)):
         return ""
-    return trimmed(clause.rest(keep=(*known, "skip", "join.and")))
+    return trimmed(clause.rest(keep=(*known, "skip", "join.and"), first=first))
 
 
 def trimmed(words: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from providers.offline import effect_edits, music_edits, questions, text_edits, version_edits, voice_edits
 from providers.offline.clauses import TARGETS, Clause, clauses
-from providers.offline.edits import STREAM, Beyond, Chat, Edit, Keep, Retone, Translate, Unclear
+from providers.offline.edits import STREAM, Again, Beyond, Chat, Edit, Keep, Retone, Translate, Unclear
 from providers.offline.history import Ad
 from providers.offline.lexicon import lexicon
 from providers.offline.places import place
@@ -104,11 +104,24 @@ def _told_apart(clause: Clause) -> Clause:
 
 
 def _read_clause(clause: Clause, scene: Scene) -> list[Edit]:
+    if _repeats(clause):
+        return [Again(less=clause.has("degree.less", "degree.too"))]
     for find in (_talk, _kept, _history, _asked, _targeted, _untargeted):
         found = find(clause, scene)
         if found:
             return found
     return [] if _says_nothing(clause) else [Unclear(clause.text)]
+
+
+def _repeats(clause: Clause) -> bool:
+    """Whether a clause only says "a bit more", "again", "too much"."""
+    if not clause.has("degree", "particle.again") or clause.has("degree.enough"):
+        return False
+    allowed = {"degree", "skip", "join", "chat", "particle", "pronoun", "verb", "number", "question", "negation"}
+    if any(mark.concept.split(".")[0] not in allowed for mark in clause.marks) or clause.has("verb.undo", "verb.redo", "verb.dislike", "verb.back", "pronoun.different", "verb.say", "verb.mention", "question.able"):
+        return False
+    covered = {at for mark in clause.marks for at in range(mark.first, mark.last)}
+    return all(at in covered or not clause.words(at, at + 1) for at in range(clause.first, clause.last))
 
 
 def _says_nothing(clause: Clause) -> bool:
@@ -190,6 +203,10 @@ def _by_kind(kind: str, clause: Clause, scene: Scene) -> list[Edit]:
 
 
 def _of_voice(clause: Clause, scene: Scene) -> list[Edit]:
+    if clause.has("gender", "accent") and not clause.quotes:
+        cast = voice_edits.read(clause, scene.ad, scene.focused)
+        if cast:
+            return cast
     worded = clause.has("verb.say", "verb.mention", "verb.write", "verb.shorten", "verb.lengthen") or clause.quotes
     sized = {one.name for one in asked(clause)} & _SIZE and not clause.has("noun.pause", "noun.overlap")
     if (worded or sized) and not clause.has("verb.add"):

@@ -15,17 +15,25 @@ from providers.offline.conversation import Answer, Calls, Conversation, Exchange
 from providers.offline.desk import Desk
 from providers.offline.edits import (
     AddTrack,
+    Again,
     Ask,
     Beyond,
+    ChangeEffects,
     Chat,
     Edit,
     Note,
     Outcome,
+    Pace,
     Recast,
+    ReplaceMusic,
     Resize,
+    Retone,
+    ShapeMusic,
+    Spacing,
     Translate,
     Unclear,
     Variations,
+    Walk,
     Wish,
 )
 from providers.offline.history import STREAM_OF, TOOL_OF, Ad, Step, current, focus, stacks
@@ -41,6 +49,8 @@ from state.ad import STREAMS, Stream
 ATTEMPTS = 3
 """Times a draft or a look at the ad is tried before the failure is told."""
 _LOOKING = questions.STATE_TOPICS | {"catalogue"}
+_REPEATABLE = (Pace, ShapeMusic, ReplaceMusic, Resize, Spacing, ChangeEffects, Recast, Variations, Retone)
+"""Edits that mean something when they are asked for again."""
 _TOO_SHORT = 0.7
 """Share of a spot below which a script is lengthened when the spot changed."""
 
@@ -96,7 +106,21 @@ class _Refinement:
             offered = suggested(self.earlier)
             taken = read(offered, replace(self.scene, language=speech.language_of(offered, self.language))) if offered else None
             result = taken if taken and taken.of(*changes.ACTING) else result
+        again = result.of(Again)
+        if again:
+            edits = [one for one in result.edits if not isinstance(one, Again)]
+            result = Reading((*edits, *self._again(less=any(one.less for one in again if isinstance(one, Again)))))
         return Reading((*result.edits, *self._server_notes(result)))
+
+    def _again(self, *, less: bool) -> list[Edit]:
+        """Return what the last changing turn asked for, as far as it can be asked for twice; or the half of it back."""
+        last = next((turn for turn in reversed(self.earlier) if turn.versions() and not turn.brief), None)
+        if last is None:
+            return [Unclear(self.turn.text.strip())]
+        edits = read(last.text, replace(self.scene, language=speech.language_of(last.text[:READ_CHARS], self.language))).edits
+        if less:
+            return [replace(one, factor=1 / one.factor**0.5) for one in edits if isinstance(one, Pace) and one.factor != 1.0] or [Walk(Step("undo"))]
+        return [one for one in edits if isinstance(one, _REPEATABLE)] or [Unclear(self.turn.text.strip())]
 
     def _server_notes(self, reading: Reading) -> list[Edit]:
         """Return what the request itself changed: the ad's language, or the spot's length."""

@@ -44,6 +44,10 @@ _MIN_NAME = 4
 
 def read(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
     """Return what `clause` asks of the words; empty when nothing is recognised."""
+    if clause.has("verb.shorten", "verb.lengthen") and not clause.has("noun.pause"):
+        found = _resized(clause, ad, focused)
+        if found:
+            return found
     for find_edit in (_translated, _replaced, _rewritten, _removed, _added, _retold, _resized):
         found = find_edit(clause, ad, focused)
         if found:
@@ -210,8 +214,11 @@ def _in_script(words: str, ad: Ad) -> bool:
 def _added(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
     """Return a sentence more: "mention free parking", "end with 'Come by today'"."""
     speaking = clause.has("verb.say", "verb.mention")
-    wording = clause.quotes or clause.has("noun.text", "noun.line", "pronoun.we", "topic") or contact(clause.text) != Contact()
-    if clause.has("negation") or not (speaking or (wording and clause.has("verb.add", "verb.put"))):
+    wording = bool(clause.quotes) or clause.has("pronoun.we", "topic") or contact(clause.text) != Contact()
+    adding = (wording and clause.has("verb.put")) or (
+        clause.has("verb.add") and (wording or clause.has("noun.text", "noun.line"))
+    )
+    if clause.has("negation") or not (speaking or adding):
         return []
     which = named(clause, ad, plural=False)
     content = clause.quotes[0] if clause.quotes else _content(clause, which.marks)

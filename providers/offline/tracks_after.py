@@ -57,7 +57,7 @@ def _fitting(ad: Ad, wanted: Sequence[Track]) -> list[Track] | None:
     """
     if fits(ad, wanted) or not fits(ad, ad.tracks):
         return list(wanted)
-    for part in (0.8, 0.6, 0.4, 0.25):
+    for part in (0.8, 0.6, 0.4, 0.25, 0.12):
         between = [
             {**new, **{key: round(_number(old, key) + (_number(new, key) - _number(old, key)) * part, 2) for key in _TIMING}}
             if new != old

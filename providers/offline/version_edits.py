@@ -57,6 +57,8 @@ def _counted(clause: Clause) -> bool:
     ends = {mark.last for mark in clause.all("number")} | {
         at + 1 for at in range(clause.first, clause.last) if figure(clause.tokens[at].word) is not None
     }
+    # In "voice 2, another one" the number belongs to the noun before it.
+    ends -= {mark.last + 1 for mark in clause.all("noun.voice", "noun.version", "noun.track")}
     return clause.has("noun.version", "noun.voice") and any(mark.first in ends for mark in clause.all("pronoun.different"))
 
 

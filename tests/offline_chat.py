@@ -79,7 +79,9 @@ class Chat:
         self.calls += answer.calls
         for call in calls:
             result = self._result(str(call["name"]), dict(call["args"]))  # type: ignore[call-overload]
-            self.messages.append(ToolMessage(json.dumps(result, ensure_ascii=False), tool_call_id=str(call["id"])))
+            self.messages.append(
+                ToolMessage(json.dumps(result, ensure_ascii=False), tool_call_id=str(call["id"]))
+            )
 
     def _result(self, name: str, args: Data) -> Data:
         planned = self.failures.get(name)
@@ -88,7 +90,12 @@ class Chat:
         try:
             return self._tool(name, args)
         except CallsheetError as error:
-            return {"error": error.message, "suggestion": error.remedy, "type": "validation_error", "retryable": False}
+            return {
+                "error": error.message,
+                "suggestion": error.remedy,
+                "type": "validation_error",
+                "retryable": False,
+            }
 
     def _tool(self, name: str, args: Data) -> Data:
         if name == "search_voices":
@@ -99,11 +106,18 @@ class Chat:
         stream = STREAM_OF[name]
         data, extra = self._stored(stream, args)
         self.versions[stream].append(data)
-        return {"versionId": f"v{len(self.versions[stream])}", "status": "draft", "timeline": self._time(), **extra}
+        return {
+            "versionId": f"v{len(self.versions[stream])}",
+            "status": "draft",
+            "timeline": self._time(),
+            **extra,
+        }
 
     def _stored(self, stream: str, args: Data) -> tuple[Data, Data]:
         if stream == "voices":
-            assert all(set(one) <= {"voiceId", "text", "playAfter", "overlap", "speed"} for one in args["tracks"])
+            assert all(
+                set(one) <= {"voiceId", "text", "playAfter", "overlap", "speed"} for one in args["tracks"]
+            )
             for track in args["tracks"]:
                 assert voices.find(track["voiceId"]), track["voiceId"]
             tracks, notes = tightened(
@@ -114,7 +128,9 @@ class Chat:
             assert all(set(one) <= {"description", "placement", "duration"} for one in args["prompts"])
             return {"soundFxPrompts": effect_list(args["prompts"], len(self.tracks))}, {}
         assert set(args) <= {"prompt", "provider", "duration"}
-        return music_bed(args["prompt"], args.get("provider", "loudly"), args.get("duration") or self.spot_s), {}
+        return music_bed(
+            args["prompt"], args.get("provider", "loudly"), args.get("duration") or self.spot_s
+        ), {}
 
     def _time(self) -> Data:
         return dict(timeline(self._current(), language=self.language, spot_s=self.spot_s))
@@ -131,8 +147,16 @@ class Chat:
                 for at, data in enumerate(known, 1)
             ]
             if known:
-                result[stream] = {**entries[-1], "data": known[-1], "activeVersionId": None, "versions": entries}
-        return result | {"ad": {"language": self.language, "spotSeconds": self.spot_s}, "timeline": self._time()}
+                result[stream] = {
+                    **entries[-1],
+                    "data": known[-1],
+                    "activeVersionId": None,
+                    "versions": entries,
+                }
+        return result | {
+            "ad": {"language": self.language, "spotSeconds": self.spot_s},
+            "timeline": self._time(),
+        }
 
     @property
     def tracks(self) -> list[Data]:
@@ -174,7 +198,12 @@ def _search(args: Data) -> Data:
         count=args.get("count", 10),
     )
     if not found:
-        return {"error": "No voices found matching the criteria", "suggestion": "Broaden it", "voices": [], "count": 0}
+        return {
+            "error": "No voices found matching the criteria",
+            "suggestion": "Broaden it",
+            "voices": [],
+            "count": 0,
+        }
     return {"voices": [voice.public() for voice in found], "count": len(found)}
 
 

@@ -94,7 +94,11 @@ def test_disliked_music_is_described_differently_each_time():
         ("a drum roll before the last voice please", "drum roll", {"type": "afterVoice", "index": 1}),
         ("throw in some rain under the first voice", "rain", {"type": "withFirstVoice"}),
         ("add a cash register after voice 2", "cash register", {"type": "afterVoice", "index": 1}),
-        ("insert a goat bleating between voices 1 and 2", "goat bleating", {"type": "afterVoice", "index": 0}),
+        (
+            "insert a goat bleating between voices 1 and 2",
+            "goat bleating",
+            {"type": "afterVoice", "index": 0},
+        ),
         ("add a ding before the voices", "ding", {"type": "beforeVoices"}),
         ("add applause after the woman", "applause", {"type": "afterVoice", "index": 1}),
     ],
@@ -273,7 +277,7 @@ def test_a_removed_track_leaves_no_effect_pointing_at_nothing():
         ("drop the part about the price", "It is baked every morning at 7.", "$4"),
         ("don't mention the morning", "costs $4.", "morning"),
         ("rewrite the first line to: Bread, but better.", "Bread, but better.", "stale"),
-        ("the second voice should say \"Sourdough for four dollars\"", "Sourdough for four dollars", "baked"),
+        ('the second voice should say "Sourdough for four dollars"', "Sourdough for four dollars", "baked"),
         ("remove the word new", "Our sourdough costs", "new"),
     ],
 )

@@ -59,7 +59,12 @@ def test_the_last_two_changes_are_undone_at_once():
 
 @pytest.mark.parametrize(
     "text",
-    ["go back to version 1 of the music", "use the first music again", "return to the original music", "bring back music v1"],
+    [
+        "go back to version 1 of the music",
+        "use the first music again",
+        "return to the original music",
+        "bring back music v1",
+    ],
 )
 def test_one_stream_goes_back_to_a_version_that_is_named(text):
     chat = bakery()
@@ -102,7 +107,12 @@ def test_an_old_version_out_of_sight_of_the_state_tool_is_known_from_the_message
 def test_a_voice_that_was_rejected_is_never_offered_again():
     chat = bakery()
     seen = {chat.cast[1]}
-    for text in ("another voice for voice 2", "I don't like voice 2", "try a different one for voice 2", "someone else for the second voice"):
+    for text in (
+        "another voice for voice 2",
+        "I don't like voice 2",
+        "try a different one for voice 2",
+        "someone else for the second voice",
+    ):
         chat.say(text)
         assert chat.made == ["voices"], text
         assert chat.cast[1] not in seen
@@ -140,7 +150,9 @@ def test_variations_are_announced_made_and_one_is_chosen():
     assert chat.versions["voices"][-1] == made[0]
 
 
-@pytest.mark.parametrize("text", ["give me three options for the music", "show me 2 different versions of the script"])
+@pytest.mark.parametrize(
+    "text", ["give me three options for the music", "show me 2 different versions of the script"]
+)
 def test_variations_can_be_of_the_music_or_the_script(text):
     chat = bakery()
     chat.say(text)

@@ -188,7 +188,13 @@ def test_an_answer_takes_less_than_twenty_milliseconds():
     """Measured over whole turns after a first one has read the vocabularies; the median counts, for others use the machine too."""
     chat = bakery()
     spent = []
-    for text in ("make the music more upbeat", "use a British woman for voice 2", "undo", "how long is it?", "make it funnier"):
+    for text in (
+        "make the music more upbeat",
+        "use a British woman for voice 2",
+        "undo",
+        "how long is it?",
+        "make it funnier",
+    ):
         chat.say(text)
     for _ in range(15):
         conversation = read(chat.messages[:-1], TOOLS)

@@ -92,7 +92,9 @@ def carry_out(edits: Sequence[Edit], ad: Ad, desk: Desk, locks: set[str]) -> Out
     after, notes = ad, list[Note]()
     for edit in edits:
         if isinstance(edit, Unclear):
-            notes.append(Note(edit.key, {"words": edit.words, "count": str(len(ad.tracks)), "language": edit.words}))
+            notes.append(
+                Note(edit.key, {"words": edit.words, "count": str(len(ad.tracks)), "language": edit.words})
+            )
         apply = _APPLY.get(type(edit))
         if apply is None:
             continue
@@ -114,7 +116,11 @@ def _barred(edit: Edit, locks: set[str]) -> str:
     stream = STREAM.get(type(edit))
     if stream in locks:
         return str(stream)
-    return "voices" if "texts" in locks and isinstance(edit, _TEXTS) and not getattr(edit, "whole", False) else ""
+    return (
+        "voices"
+        if "texts" in locks and isinstance(edit, _TEXTS) and not getattr(edit, "whole", False)
+        else ""
+    )
 
 
 def _missing(edit: Edit, ad: Ad) -> Stream | None:

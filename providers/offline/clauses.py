@@ -11,7 +11,16 @@ from functools import cached_property
 
 from providers.offline.lexicon import Lexicon, Mark, Quote, Token, tokens
 
-TARGETS = ("noun.music", "noun.effect", "noun.voice", "noun.announcer", "noun.text", "noun.line", "noun.track", "noun.ad")
+TARGETS = (
+    "noun.music",
+    "noun.effect",
+    "noun.voice",
+    "noun.announcer",
+    "noun.text",
+    "noun.line",
+    "noun.track",
+    "noun.ad",
+)
 """Nouns that name what to change."""
 _STOPS = frozenset(".!?;…\n。！？；")
 _ASKING = frozenset("?？")
@@ -231,7 +240,11 @@ def _requests(sentence: Clause) -> Iterable[Clause]:
 def _excepting(sentence: Clause) -> Iterable[Mark]:
     """Return "without" where it begins "without changing the voices": a request of its own, negation included."""
     acting = {mark.first for mark in sentence.all("verb.touch", "verb.change")}
-    return (Mark("join.but", mark.first, mark.first) for mark in sentence.all("negation.not") if mark.last in acting)
+    return (
+        Mark("join.but", mark.first, mark.first)
+        for mark in sentence.all("negation.not")
+        if mark.last in acting
+    )
 
 
 def _until_join(sentence: Clause, first: int, joins: Sequence[tuple[int, int]]) -> Clause:
@@ -270,4 +283,6 @@ def _only_less(right: Clause) -> bool:
 
 def _complete(left: Clause) -> bool:
     bare: Callable[[Mark], bool] = lambda mark: mark.concept in {"verb.make", "verb.create", "verb.change"}  # noqa: E731
-    return left.has(*_LITERAL, "negation", "pronoun.alone") or any(not bare(mark) for mark in left.all("verb"))
+    return left.has(*_LITERAL, "negation", "pronoun.alone") or any(
+        not bare(mark) for mark in left.all("verb")
+    )

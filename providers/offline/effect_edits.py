@@ -46,7 +46,9 @@ def _removes(clause: Clause) -> bool:
 
 def _adds(clause: Clause) -> bool:
     """Whether something new is meant: "add", or "a bell at the end" rather than "the bell to the end"."""
-    if clause.has("verb.add") or (clause.has("pronoun.different", "degree.more") and clause.has("verb.create")):
+    if clause.has("verb.add") or (
+        clause.has("pronoun.different", "degree.more") and clause.has("verb.create")
+    ):
         return True
     sound = clause.get("sound", "noun.effect")
     return bool(sound and sound.first > clause.first and clause.tokens[sound.first - 1].word in _ANY)
@@ -63,7 +65,9 @@ def _by_number(clause: Clause, ad: Ad) -> tuple[int, ...]:
         values = [
             int(float(mark.concept.partition(".")[2]))
             for mark in clause.all("ordinal", "number")
-            if 0 <= noun.first - mark.last <= 1 and mark.concept.startswith("ordinal.") or mark.first == noun.last
+            if 0 <= noun.first - mark.last <= 1
+            and mark.concept.startswith("ordinal.")
+            or mark.first == noun.last
         ]
         if noun.last < clause.last:
             value = figure(clause.tokens[noun.last].word)
@@ -87,13 +91,19 @@ def _by_name(clause: Clause, ad: Ad) -> tuple[int, ...]:
 
 
 def _sounds(description: str) -> set[str]:
-    return {mark.concept for mark in lexicon("english").marks(tokens(description)) if mark.concept.startswith("sound.")}
+    return {
+        mark.concept
+        for mark in lexicon("english").marks(tokens(description))
+        if mark.concept.startswith("sound.")
+    }
 
 
 def _overlap(words: set[str], description: str) -> float:
     """Return the share of a description's words that `words` hold, plurals and inflections forgiven."""
     own = [word for word in (fold(one) for one in description.split()) if len(word) > 2 and word not in _EDGE]  # noqa: PLR2004 - as above
-    hits = sum(any(word[:5] == other[:5] and len(other) > 3 for other in words) or word in words for word in own)  # noqa: PLR2004 - a shared stem
+    hits = sum(
+        any(word[:5] == other[:5] and len(other) > 3 for other in words) or word in words for word in own
+    )  # noqa: PLR2004 - a shared stem
     return hits / len(own) if own else 0.0
 
 
@@ -118,7 +128,11 @@ def _removal(clause: Clause, ad: Ad, existing: tuple[int, ...]) -> list[Edit]:
     if clause.has("sound"):
         return [Unclear(clause.rest(keep=("sound",)), "cannot.no_effect")]
     if clause.has("noun.effect"):
-        return [RemoveEffects(tuple(range(len(ad.effects))))] if ad.effects else [Unclear("", "cannot.no_effects")]
+        return (
+            [RemoveEffects(tuple(range(len(ad.effects))))]
+            if ad.effects
+            else [Unclear("", "cannot.no_effects")]
+        )
     return []
 
 
@@ -130,7 +144,12 @@ def _swapped(clause: Clause, ad: Ad) -> list[Edit]:
         return _exchange(new, old, ad)
     verb = clause.get("verb.replace", "verb.change", "verb.make")
     turn = next(
-        (one for one in clause.all("particle.to", "particle.with", "particle.for") if verb and one.first > verb.last), None
+        (
+            one
+            for one in clause.all("particle.to", "particle.with", "particle.for")
+            if verb and one.first > verb.last
+        ),
+        None,
     )
     if not verb or not turn:
         return []
@@ -158,14 +177,20 @@ def change(clause: Clause, ad: Ad, existing: tuple[int, ...]) -> Edit | None:
     wanted = {one.name: one.more for one in asked(clause)}
     factor = None
     if "long" in wanted or "short" in wanted or clause.has("verb.shorten", "verb.lengthen"):
-        longer = wanted.get("long", False) or ("short" in wanted and not wanted["short"]) or clause.has("verb.lengthen")
+        longer = (
+            wanted.get("long", False)
+            or ("short" in wanted and not wanted["short"])
+            or clause.has("verb.lengthen")
+        )
         factor = _LONGER if longer else _SHORTER
     sound = _coloured(ad, existing[0], wanted)
     if not (length or factor or sound or where):
         return None
     if where and where.missing is not None:
         return Unclear(str(where.missing), "cannot.no_track")
-    return ChangeEffects(existing, sound, where.placement if where else None, length, None if length else factor)
+    return ChangeEffects(
+        existing, sound, where.placement if where else None, length, None if length else factor
+    )
 
 
 def _coloured(ad: Ad, index: int, wanted: Mapping[str, bool]) -> str | None:
@@ -174,7 +199,9 @@ def _coloured(ad: Ad, index: int, wanted: Mapping[str, bool]) -> str | None:
     if not names:
         return None
     description = str(ad.effects[index].get("description"))
-    words = " ".join(qualities()[name].say.partition(",")[0] if wanted[name] else qualities()[name].less for name in names)
+    words = " ".join(
+        qualities()[name].say.partition(",")[0] if wanted[name] else qualities()[name].less for name in names
+    )
     return f"{words} {description}"
 
 
@@ -202,7 +229,9 @@ def _items(clause: Clause) -> list[Clause]:
     joins = [
         one
         for one in clause.all("join.and")
-        if not any(mark.first < one.first and one.first - mark.last <= 3 for mark in clause.all("place.between"))  # noqa: PLR2004 - "between voice 1 and 2"
+        if not any(
+            mark.first < one.first and one.first - mark.last <= 3 for mark in clause.all("place.between")
+        )  # noqa: PLR2004 - "between voice 1 and 2"
     ]
     bounds = [clause.first, *(one.first for one in joins), clause.last]
     return [clause.part(first, last) for first, last in zip(bounds, bounds[1:], strict=False) if last > first]
@@ -216,7 +245,9 @@ def described(part: Clause, where: Place | None) -> str:
     sounds = bare.names("sound")
     words = _own_words(part, bare, where)
     if sounds and not (words and _english(words, sounds)):
-        moods = [qualities()[one.name].say for one in asked(bare) if one.more and one.name not in {"long", "short"}]
+        moods = [
+            qualities()[one.name].say for one in asked(bare) if one.more and one.name not in {"long", "short"}
+        ]
         return " ".join([*moods[:1], ", ".join(sounds)])
     return words
 
@@ -233,9 +264,27 @@ def _english(words: str, sounds: Iterable[str]) -> bool:
 def _own_words(part: Clause, bare: Clause, where: Place | None) -> str:
     """Return the words that say which effect is meant, without verbs, places, lengths and articles."""
     dropped: set[int] = {at for mark in (where.marks if where else ()) for at in range(mark.first, mark.last)}
-    kept = ("sound", "quality", "instrument", "genre", "skip", "degree", "noun", "chat", "gender", "accent", "ordinal", "pronoun", "unit.word")
+    kept = (
+        "sound",
+        "quality",
+        "instrument",
+        "genre",
+        "skip",
+        "degree",
+        "noun",
+        "chat",
+        "gender",
+        "accent",
+        "ordinal",
+        "pronoun",
+        "unit.word",
+    )
     for mark in bare.marks:
-        if mark.concept.split(".")[0] not in kept or mark.concept.startswith("skip") and _politeness(bare, mark):
+        if (
+            mark.concept.split(".")[0] not in kept
+            or mark.concept.startswith("skip")
+            and _politeness(bare, mark)
+        ):
             dropped |= set(range(mark.first, mark.last))
     dropped -= {at for mark in bare.all("sound") for at in range(mark.first, mark.last)}
     dropped |= {at for at in range(part.first, part.last) if _measure(part, at)}
@@ -248,8 +297,14 @@ def _politeness(clause: Clause, mark: Mark) -> bool:
 
 
 def _measure(part: Clause, at: int) -> bool:
-    unit = any(one.first <= at + 2 and at < one.last and one.first >= at for one in part.all("unit.second", "unit.minute"))
-    return unit and (figure(part.tokens[at].word) is not None or part.tokens[at].word in {"s", "sec", "second", "seconds", "-", "secs"})
+    unit = any(
+        one.first <= at + 2 and at < one.last and one.first >= at
+        for one in part.all("unit.second", "unit.minute")
+    )
+    return unit and (
+        figure(part.tokens[at].word) is not None
+        or part.tokens[at].word in {"s", "sec", "second", "seconds", "-", "secs"}
+    )
 
 
 def _runs(part: Clause, dropped: set[int]) -> list[str]:
@@ -315,11 +370,15 @@ def apply_change(edit: ChangeEffects, ad: Ad) -> Outcome:
         if edit.placement:
             effect["placement"] = edit.placement
             effect.pop("playAfter", None)
-            notes.append(Note("done.effect_moved", {"effect": effect["description"], "where": _where(edit.placement)}))
+            notes.append(
+                Note("done.effect_moved", {"effect": effect["description"], "where": _where(edit.placement)})
+            )
         length = _length(edit, effect)
         if length:
             effect["duration"] = length
-            notes.append(Note("done.effect_length", {"effect": effect["description"], "seconds": f"{length:g}"}))
+            notes.append(
+                Note("done.effect_length", {"effect": effect["description"], "seconds": f"{length:g}"})
+            )
         changed[at] = effect
     return _with(ad, changed, *notes)
 
@@ -328,7 +387,9 @@ def _length(edit: ChangeEffects, effect: Mapping[str, Any]) -> float | None:
     if edit.seconds:
         return min(max(edit.seconds, SHORTEST_S), MAX_SFX_S)
     if edit.factor:
-        return min(max(round(float(effect.get("duration") or DEFAULT_SFX_S) * edit.factor, 1), SHORTEST_S), MAX_SFX_S)
+        return min(
+            max(round(float(effect.get("duration") or DEFAULT_SFX_S) * edit.factor, 1), SHORTEST_S), MAX_SFX_S
+        )
     return None
 
 

@@ -133,9 +133,7 @@ class Lexicon:
 
     def knows(self, word: str) -> bool:
         """Return whether `word` (folded) occurs in a phrase as it stands."""
-        return word in self._words or any(
-            word[:n] in self._stems for n in range(_MIN_STEM, len(word) + 1)
-        )
+        return word in self._words or any(word[:n] in self._stems for n in range(_MIN_STEM, len(word) + 1))
 
     def spelled(self, word: str) -> str:
         """Return the vocabulary's word that `word` misspells by one letter, else `word`."""
@@ -148,7 +146,9 @@ class Lexicon:
     def marks(self, spoken: Sequence[Token]) -> tuple[Mark, ...]:
         """Return the concepts in `spoken`, longest phrase first at each place, in order."""
         heard = (token.exact if self._exact else token.word for token in spoken)
-        words = ["" if token.quoted else self.spelled(word) for token, word in zip(spoken, heard, strict=True)]
+        words = [
+            "" if token.quoted else self.spelled(word) for token, word in zip(spoken, heard, strict=True)
+        ]
         result: list[Mark] = []
         at = 0
         while at < len(words):

@@ -12,7 +12,30 @@ CHARACTER = ("quality", "genre", "instrument", "unit.bpm", "noun.vocals", "noun.
 """What describes music."""
 _PARTS = ("genre", "instrument", "quality")
 _EDGE = {"and", "with", "but", "a", "an", "the", "of", "to", "be", "is", "it", "in", "for", "into", "please"}
-_HOLLOW = {"one", "something", "music", "thing", "way", "again", "please", "version",  "ones", "bit", "little", "same", "different", "more", "less", "too", "now", "here", "it", "that", "than", "need"}
+_HOLLOW = {
+    "one",
+    "something",
+    "music",
+    "thing",
+    "way",
+    "again",
+    "please",
+    "version",
+    "ones",
+    "bit",
+    "little",
+    "same",
+    "different",
+    "more",
+    "less",
+    "too",
+    "now",
+    "here",
+    "it",
+    "that",
+    "than",
+    "need",
+}
 
 
 def read(clause: Clause) -> list[Edit]:
@@ -33,7 +56,18 @@ def _source(clause: Clause) -> MusicSource | None:
 
 
 def _silences(clause: Clause) -> bool:
-    if clause.has(*CHARACTER, "verb.slow", "verb.quicken", "verb.touch", "verb.keep", "verb.change", "pronoun.different") or clause.quotes:
+    if (
+        clause.has(
+            *CHARACTER,
+            "verb.slow",
+            "verb.quicken",
+            "verb.touch",
+            "verb.keep",
+            "verb.change",
+            "pronoun.different",
+        )
+        or clause.quotes
+    ):
         return False
     denied = [mark for mark in clause.all("negation.no", "verb.remove")]
     music = clause.get("noun.music")
@@ -82,7 +116,9 @@ def _traits(clause: Clause, marks: list[Mark]) -> tuple[Trait, ...]:
 def _fresh(clause: Clause) -> ReplaceMusic | None:
     """Return a wholly new description: "use jazz piano instead", "something else", "I don't like it"."""
     whole = clause.has("particle.lieu", "verb.replace") or (
-        clause.has("verb.use", "verb.change") and clause.has("genre", "instrument") and not clause.has("degree")
+        clause.has("verb.use", "verb.change")
+        and clause.has("genre", "instrument")
+        and not clause.has("degree")
     )
     if whole and clause.has(*_PARTS) and not clause.has("negation", "verb.remove", "degree.less"):
         return ReplaceMusic(_described(clause))
@@ -106,7 +142,9 @@ def _described(clause: Clause) -> str:
 
 def _english(clause: Clause, mark: Mark) -> bool:
     spoken = tokens(clause.words(mark.first, mark.last))
-    return all(lexicon("english").knows(token.word) for token in spoken) and any(one.concept == mark.concept for one in lexicon("english").marks(spoken))
+    return all(lexicon("english").knows(token.word) for token in spoken) and any(
+        one.concept == mark.concept for one in lexicon("english").marks(spoken)
+    )
 
 
 def _trait(clause: Clause, mark: Mark) -> Trait:
@@ -138,7 +176,11 @@ def _positive(word: str, concept: str) -> str:
 
 def _shape(clause: Clause) -> ShapeMusic | None:
     wanted = asked(clause)
-    tempo = [name for verb, name in (("verb.quicken", "fast"), ("verb.slow", "slow")) if clause.has(verb) and not wanted]
+    tempo = [
+        name
+        for verb, name in (("verb.quicken", "fast"), ("verb.slow", "slow"))
+        if clause.has(verb) and not wanted
+    ]
     add = [Trait(f"quality.{name}", qualities()[name].say) for name in tempo]
     add += [_quality(clause, one.name, one.mark, slightly=one.slightly) for one in wanted if one.more]
     drop = [f"quality.{one.name}" for one in wanted if not one.more]
@@ -160,7 +202,11 @@ def _shape(clause: Clause) -> ShapeMusic | None:
 
 def _quality(clause: Clause, name: str, mark: Mark, *, slightly: bool) -> Trait:
     """Return the trait a quality asks for; a complaint ("boring") asks for its opposite."""
-    trait = _trait(clause, mark) if mark.concept == f"quality.{name}" else Trait(f"quality.{name}", qualities()[name].say)
+    trait = (
+        _trait(clause, mark)
+        if mark.concept == f"quality.{name}"
+        else Trait(f"quality.{name}", qualities()[name].say)
+    )
     return Trait(trait.concept, f"slightly {trait.words}") if slightly else trait
 
 
@@ -172,11 +218,24 @@ def _refused(clause: Clause, mark: Mark) -> bool:
 
 def _own_words(clause: Clause) -> str:
     """Return a description the vocabulary does not know ("like a summer road trip"), as it was said."""
-    if clause.has("verb.dislike", "verb.remove", "degree.less") or not clause.has("verb", "particle", "degree"):
+    if clause.has("verb.dislike", "verb.remove", "degree.less") or not clause.has(
+        "verb", "particle", "degree"
+    ):
         return ""
     if not clause.has("verb.make", "verb.change", "verb.use", "verb.add", "verb.replace", "degree.more"):
         return ""
-    known = ("sound", "pronoun.we", "number", "accent", "gender", "particle.in", "particle.for", "particle.with", "particle.from", "particle.about")
+    known = (
+        "sound",
+        "pronoun.we",
+        "number",
+        "accent",
+        "gender",
+        "particle.in",
+        "particle.for",
+        "particle.with",
+        "particle.from",
+        "particle.about",
+    )
     first = min((mark.last for mark in clause.all("verb", "noun.music")), default=clause.first)
     if not trimmed(clause.rest(keep=known, first=first)):
         return ""
@@ -190,4 +249,6 @@ def trimmed(words: str) -> str:
         parts.pop(0)
     while parts and fold(parts[-1]) in _EDGE:
         parts.pop()
-    return " ".join(parts) if any(len(part) > 1 and fold(part) not in _HOLLOW | _EDGE for part in parts) else ""
+    return (
+        " ".join(parts) if any(len(part) > 1 and fold(part) not in _HOLLOW | _EDGE for part in parts) else ""
+    )

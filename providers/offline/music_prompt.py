@@ -99,7 +99,9 @@ def _without(part: str, unwanted: Callable[[str], bool]) -> str:
     if not hits:
         return part
     for mark in sorted(hits, key=lambda one: -one.first):
-        before = re.sub(rf"\b{_DEGREES}\s*$", "", part[: spoken[mark.first].start].rstrip(), flags=re.IGNORECASE)
+        before = re.sub(
+            rf"\b{_DEGREES}\s*$", "", part[: spoken[mark.first].start].rstrip(), flags=re.IGNORECASE
+        )
         part = f"{before.rstrip()} {part[spoken[mark.last - 1].end :].lstrip(' -')}"
     left = _EDGES.sub("", re.sub(r"\s+", " ", part).strip()).strip()
     return left if re.search(r"\w", left) else ""

@@ -37,7 +37,9 @@ def place(clause: Clause, ad: Ad) -> Place | None:
 
 def _beside_track(clause: Clause, mark: Mark, concept: str, ad: Ad) -> Place | None:
     rest = clause.part(mark.last, clause.last)
-    stop = next((one.first for one in rest.all("place", "verb", "join.but") if one.first > mark.last), clause.last)
+    stop = next(
+        (one.first for one in rest.all("place", "verb", "join.but") if one.first > mark.last), clause.last
+    )
     rest = clause.part(mark.last, stop)
     track = _named(rest, ad)
     if not track.tracks and track.missing is None:

@@ -83,7 +83,9 @@ def asked(clause: Clause) -> list[Asked]:
     for mark in clause.all("quality"):
         name = mark.concept.removeprefix("quality.")
         before = [
-            one for one in clause.marks if 0 <= mark.first - one.last <= _REACH and _modifies(clause, one, mark)
+            one
+            for one in clause.marks
+            if 0 <= mark.first - one.last <= _REACH and _modifies(clause, one, mark)
         ]
         enough = any(one.first - mark.last in {0, 1} for one in clause.all("degree.enough"))
         reversed_ = bool({one.concept for one in before} & _REVERSING) and not enough

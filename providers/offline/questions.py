@@ -19,7 +19,16 @@ _ABOUT = (
     ("gender", "voices"), ("noun.version", "versions"), ("noun.length", "length"), ("noun.language", "language"),
     ("tongue", "language"), ("topic", "script"), ("noun.track", "script"), ("quality", "overview"), ("noun.ad", "overview"),
 )  # fmt: skip
-_DOING = ("verb.add", "verb.remove", "verb.replace", "verb.move", "verb.translate", "verb.shorten", "verb.lengthen", "verb.write")
+_DOING = (
+    "verb.add",
+    "verb.remove",
+    "verb.replace",
+    "verb.move",
+    "verb.translate",
+    "verb.shorten",
+    "verb.lengthen",
+    "verb.write",
+)
 _REMARKS = frozenset({"chat", "skip", "join", "question", "pronoun", "degree", "particle", "number"})
 _FEW = 2
 
@@ -32,7 +41,11 @@ def read(clause: Clause) -> list[Edit]:
         return []
     opening = _opens(clause)
     for topic in _DIRECT:
-        if clause.has(f"question.{topic}") and not clause.has(*_DOING, "quality") or (topic == "fit" and clause.has("question.fit") and clause.asking):
+        if (
+            clause.has(f"question.{topic}")
+            and not clause.has(*_DOING, "quality")
+            or (topic == "fit" and clause.has("question.fit") and clause.asking)
+        ):
             return [Ask("length" if topic == "fit" else topic)]
     if not opening or (clause.has(*_DOING) and not clause.has("question.why")):
         return []
@@ -52,11 +65,18 @@ def _opens(clause: Clause) -> bool:
     if any(mark.first <= first + 1 for mark in asking):
         return True
     is_first = any(mark.first <= first for mark in clause.all("question.is"))
-    return clause.asking and (is_first or bool(asking)) and not clause.has("verb.make", "verb.change", "verb.use")
+    return (
+        clause.asking
+        and (is_first or bool(asking))
+        and not clause.has("verb.make", "verb.change", "verb.use")
+    )
 
 
 def _topic(clause: Clause) -> str:
-    return next((topic for concept, topic in _ABOUT if clause.has(concept)), "overview" if clause.has("pronoun.it") else "")
+    return next(
+        (topic for concept, topic in _ABOUT if clause.has(concept)),
+        "overview" if clause.has("pronoun.it") else "",
+    )
 
 
 def chat(clause: Clause) -> Chat | None:
@@ -65,14 +85,36 @@ def chat(clause: Clause) -> Chat | None:
         return None
     groups = {mark.concept.split(".")[0] for mark in clause.marks}
     kinds = clause.names("chat")
-    spoken = [mark for mark in clause.marks if mark.concept.split(".")[0] not in _REMARKS and not _within_chat(clause, mark)]
+    spoken = [
+        mark
+        for mark in clause.marks
+        if mark.concept.split(".")[0] not in _REMARKS and not _within_chat(clause, mark)
+    ]
     covered = {at for mark in clause.marks for at in range(mark.first, mark.last)}
-    unknown = [at for at in range(clause.first, clause.last) if at not in covered and clause.tokens[at].word.isalpha()]
+    unknown = [
+        at
+        for at in range(clause.first, clause.last)
+        if at not in covered and clause.tokens[at].word.isalpha()
+    ]
     remark = {"thanks", "praise", "greeting", "bye"} & set(kinds)
-    statement = remark and all(mark.concept.startswith(("noun", "verb.make", "verb.put", "ordinal", "unit", "quality")) for mark in spoken)
-    if unknown and not remark or (spoken and not statement) or len(unknown) > _FEW or "negation" in groups and not {"no", "yes"} & set(kinds):
+    statement = remark and all(
+        mark.concept.startswith(("noun", "verb.make", "verb.put", "ordinal", "unit", "quality"))
+        for mark in spoken
+    )
+    if (
+        unknown
+        and not remark
+        or (spoken and not statement)
+        or len(unknown) > _FEW
+        or "negation" in groups
+        and not {"no", "yes"} & set(kinds)
+    ):
         return None
-    if "quality" in groups and clause.has("degree", "verb.make", "noun") and not clause.has("chat.praise", "chat.thanks"):
+    if (
+        "quality" in groups
+        and clause.has("degree", "verb.make", "noun")
+        and not clause.has("chat.praise", "chat.thanks")
+    ):
         return None
     order = ("no", "yes", "thanks", "praise", "bye", "greeting")
     return Chat(next(kind for kind in order if kind in kinds))
@@ -85,9 +127,15 @@ def _within_chat(clause: Clause, mark: Any) -> bool:
 def limit(clause: Clause) -> Beyond | None:
     """Return what `clause` asks that no tool here can do, or None."""
     name = next(iter(clause.names("limit")), "")
-    if not name or clause.has("sound", "noun.effect", "verb.mention", "genre") and name in {"picture", "weather", "hear"}:
+    if (
+        not name
+        or clause.has("sound", "noun.effect", "verb.mention", "genre")
+        and name in {"picture", "weather", "hear"}
+    ):
         return None
-    if name == "weather" and clause.has("noun.music", "noun.voice", "noun.text", "noun.ad", "verb.add", "quality"):
+    if name == "weather" and clause.has(
+        "noun.music", "noun.voice", "noun.text", "noun.ad", "verb.add", "quality"
+    ):
         return None
     if clause.quotes:
         return None
@@ -119,20 +167,36 @@ def _presented(ad: Ad, track: Mapping[str, Any]) -> str:
 def _music(ad: Ad, _tracks: tuple[int, ...]) -> list[Note]:
     if not ad.music:
         return [Note("answer.no_music")]
-    return [Note("answer.music", {"version": ad.newest.get("music", ""), "prompt": str(ad.music.get("musicPrompt", "")), "provider": str(ad.music.get("musicProvider", ""))})]
+    return [
+        Note(
+            "answer.music",
+            {
+                "version": ad.newest.get("music", ""),
+                "prompt": str(ad.music.get("musicPrompt", "")),
+                "provider": str(ad.music.get("musicProvider", "")),
+            },
+        )
+    ]
 
 
 def _effects(ad: Ad, _tracks: tuple[int, ...]) -> list[Note]:
     if not ad.effects:
         return [Note("answer.no_effects")]
-    lines = [f"{at}. {one.get('description')} – {{{where_code(one)}}}, {float(one.get('duration') or 0):g} s" for at, one in enumerate(ad.effects, 1)]
+    lines = [
+        f"{at}. {one.get('description')} – {{{where_code(one)}}}, {float(one.get('duration') or 0):g} s"
+        for at, one in enumerate(ad.effects, 1)
+    ]
     return [Note("answer.effects", {"version": ad.newest.get("sfx", ""), "list": "\n".join(lines)})]
 
 
 def where_code(effect: Mapping[str, Any]) -> str:
     """Return where an effect plays as a reply's code: "start", "afterVoice:2"."""
     where = effect.get("placement") or {"type": "end"}
-    return f"{where['type']}:{int(where.get('index', 0)) + 1}" if where.get("type") == "afterVoice" else str(where.get("type"))
+    return (
+        f"{where['type']}:{int(where.get('index', 0)) + 1}"
+        if where.get("type") == "afterVoice"
+        else str(where.get("type"))
+    )
 
 
 def _script(ad: Ad, tracks: tuple[int, ...]) -> list[Note]:
@@ -161,7 +225,13 @@ def _language(ad: Ad, _tracks: tuple[int, ...]) -> list[Note]:
 
 
 def _overview(ad: Ad, tracks: tuple[int, ...]) -> list[Note]:
-    return [*_script(ad, tracks), *_voices(ad, tracks), *_music(ad, tracks), *_effects(ad, tracks), *_length(ad, tracks)]
+    return [
+        *_script(ad, tracks),
+        *_voices(ad, tracks),
+        *_music(ad, tracks),
+        *_effects(ad, tracks),
+        *_length(ad, tracks),
+    ]
 
 
 _ANSWERS: Mapping[str, Callable[[Ad, tuple[int, ...]], list[Note]]] = {

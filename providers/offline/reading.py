@@ -96,7 +96,9 @@ def _told_apart(clause: Clause) -> Clause:
     both = {(mark.first, mark.last) for mark in clause.all("noun.effect")} & voices
     if not both:
         return clause
-    spoken_of = clause.has("gender", "accent", "ordinal", "pronoun.both", "pronoun.same", "noun.announcer", "verb.say")
+    spoken_of = clause.has(
+        "gender", "accent", "ordinal", "pronoun.both", "pronoun.same", "noun.announcer", "verb.say"
+    )
     sounding = clause.has("sound") or (clause.has("verb.add") and not spoken_of)
     wrong = "noun.voice" if sounding and not clause.has("gender") else "noun.effect"
     marks = (mark for mark in clause.marks if not (mark.concept == wrong and (mark.first, mark.last) in both))
@@ -117,8 +119,28 @@ def _repeats(clause: Clause) -> bool:
     """Whether a clause only says "a bit more", "again", "too much"."""
     if not clause.has("degree", "particle.again") or clause.has("degree.enough"):
         return False
-    allowed = {"degree", "skip", "join", "chat", "particle", "pronoun", "verb", "number", "question", "negation"}
-    if any(mark.concept.split(".")[0] not in allowed for mark in clause.marks) or clause.has("verb.undo", "verb.redo", "verb.dislike", "verb.back", "pronoun.different", "verb.say", "verb.mention", "question.able"):
+    allowed = {
+        "degree",
+        "skip",
+        "join",
+        "chat",
+        "particle",
+        "pronoun",
+        "verb",
+        "number",
+        "question",
+        "negation",
+    }
+    if any(mark.concept.split(".")[0] not in allowed for mark in clause.marks) or clause.has(
+        "verb.undo",
+        "verb.redo",
+        "verb.dislike",
+        "verb.back",
+        "pronoun.different",
+        "verb.say",
+        "verb.mention",
+        "question.able",
+    ):
         return False
     covered = {at for mark in clause.marks for at in range(mark.first, mark.last)}
     return all(at in covered or not clause.words(at, at + 1) for at in range(clause.first, clause.last))
@@ -128,8 +150,13 @@ def _says_nothing(clause: Clause) -> bool:
     """Whether a clause only gives a reason or is polite."""
     if clause.has("skip.reason"):
         return True
-    silent = {at for mark in clause.all("skip", "join", "chat.greeting") for at in range(mark.first, mark.last)}
-    return all(at in silent or not clause.tokens[at].word.isalnum() and not clause.tokens[at].quoted for at in range(clause.first, clause.last))
+    silent = {
+        at for mark in clause.all("skip", "join", "chat.greeting") for at in range(mark.first, mark.last)
+    }
+    return all(
+        at in silent or not clause.tokens[at].word.isalnum() and not clause.tokens[at].quoted
+        for at in range(clause.first, clause.last)
+    )
 
 
 def _talk(clause: Clause, _scene: Scene) -> list[Edit]:
@@ -163,7 +190,11 @@ def _targeted(clause: Clause, scene: Scene) -> list[Edit]:
     """Return what a clause asks that names what to change."""
     translated = text_edits.translation(clause)
     if translated and not clause.has("noun.voice", "gender", "noun.announcer"):
-        return [translated] if translated.language != scene.ad.language else [Unclear(translated.language, "kept.language")]
+        return (
+            [translated]
+            if translated.language != scene.ad.language
+            else [Unclear(translated.language, "kept.language")]
+        )
     where = place(clause, scene.ad)
     inner = clause.without(where.marks) if where else clause
     kinds = list(dict.fromkeys(_KINDS[mark.concept] for mark in inner.all(*_KINDS)))
@@ -182,8 +213,16 @@ def _both(clause: Clause, kinds: list[str]) -> bool:
     """Whether several things are to change alike: "make the voices and the music slower"."""
     nouns = [mark for mark in clause.all(*_KINDS) if _KINDS[mark.concept] in kinds]
     joined = any(nouns[0].last <= mark.first < nouns[1].first for mark in clause.all("join.and"))
-    alike = joined and not clause.has("verb.replace", "particle.instead", "verb.mention", "verb.add", "verb.say")
-    return alike and nouns[1].first - nouns[0].last <= 3 and clause.has("quality", "verb.dislike", "pronoun.different", "verb.slow", "verb.quicken", "verb.change")  # noqa: PLR2004 - "the voices and the music"
+    alike = joined and not clause.has(
+        "verb.replace", "particle.instead", "verb.mention", "verb.add", "verb.say"
+    )
+    return (
+        alike
+        and nouns[1].first - nouns[0].last <= 3
+        and clause.has(
+            "quality", "verb.dislike", "pronoun.different", "verb.slow", "verb.quicken", "verb.change"
+        )
+    )  # noqa: PLR2004 - "the voices and the music"
 
 
 def _alone(clause: Clause, kind: str) -> Clause:
@@ -207,13 +246,17 @@ def _of_voice(clause: Clause, scene: Scene) -> list[Edit]:
         cast = voice_edits.read(clause, scene.ad, scene.focused)
         if cast:
             return cast
-    worded = clause.has("verb.say", "verb.mention", "verb.write", "verb.shorten", "verb.lengthen") or clause.quotes
+    worded = (
+        clause.has("verb.say", "verb.mention", "verb.write", "verb.shorten", "verb.lengthen") or clause.quotes
+    )
     sized = {one.name for one in asked(clause)} & _SIZE and not clause.has("noun.pause", "noun.overlap")
     if (worded or sized) and not clause.has("verb.add"):
         found = text_edits.read(clause, scene.ad, scene.focused)
         if found:
             return found
-    return voice_edits.read(clause, scene.ad, scene.focused) or text_edits.read(clause, scene.ad, scene.focused)
+    return voice_edits.read(clause, scene.ad, scene.focused) or text_edits.read(
+        clause, scene.ad, scene.focused
+    )
 
 
 def _of_ad(clause: Clause, scene: Scene) -> list[Edit]:
@@ -233,13 +276,38 @@ def _untargeted(clause: Clause, scene: Scene) -> list[Edit]:
 
 
 def _by_words(clause: Clause, scene: Scene) -> list[Edit]:
-    swap = effect_edits.read(clause, scene.ad) if clause.has("particle.instead", "verb.replace", "verb.remove", "verb.change", "verb.dislike", "verb.move") and effect_edits.matching(clause, scene.ad) else []
+    swap = (
+        effect_edits.read(clause, scene.ad)
+        if clause.has(
+            "particle.instead", "verb.replace", "verb.remove", "verb.change", "verb.dislike", "verb.move"
+        )
+        and effect_edits.matching(clause, scene.ad)
+        else []
+    )
     if swap:
         return swap
-    if clause.has("verb.mention", "verb.say", "verb.write", "verb.shorten", "verb.lengthen", "verb.fit", "verb.replace", "verb.change", "particle.instead", "verb.remove", "topic", "noun.countdown") or clause.quotes:
+    if (
+        clause.has(
+            "verb.mention",
+            "verb.say",
+            "verb.write",
+            "verb.shorten",
+            "verb.lengthen",
+            "verb.fit",
+            "verb.replace",
+            "verb.change",
+            "particle.instead",
+            "verb.remove",
+            "topic",
+            "noun.countdown",
+        )
+        or clause.quotes
+    ):
         if clause.has("instrument", "genre", "unit.bpm") and not clause.quotes:
             return []
-        return [one for one in text_edits.read(clause, scene.ad, scene.focused) if not isinstance(one, Retone)]
+        return [
+            one for one in text_edits.read(clause, scene.ad, scene.focused) if not isinstance(one, Retone)
+        ]
     return []
 
 
@@ -260,10 +328,16 @@ def _by_wish(clause: Clause, scene: Scene) -> list[Edit]:
 
 
 def _by_pause(clause: Clause, scene: Scene) -> list[Edit]:
-    if not clause.has("noun.pause", "noun.overlap", "noun.order", "noun.speed", "verb.slow", "verb.quicken", "verb.speak") and not _numbered(clause):
+    if not clause.has(
+        "noun.pause", "noun.overlap", "noun.order", "noun.speed", "verb.slow", "verb.quicken", "verb.speak"
+    ) and not _numbered(clause):
         return []
     kind = _FOCUS_KIND.get(scene.focus or "")
-    if kind == "music" and clause.has("noun.speed", "verb.slow", "verb.quicken", "pronoun.it") and not clause.has("noun.pause"):
+    if (
+        kind == "music"
+        and clause.has("noun.speed", "verb.slow", "verb.quicken", "pronoun.it")
+        and not clause.has("noun.pause")
+    ):
         return music_edits.read(clause)
     return voice_edits.read(clause, scene.ad, scene.focused if clause.has("pronoun.it") else ())
 

@@ -70,7 +70,11 @@ def choose(wish: Wish, offers: Offers, like: str = "") -> tuple[Voice | None, bo
     pool = offers.of(wish.accent)
     if wish.name:
         key = fold(wish.name)
-        named = [voice for voice in pool if key in fold(str(voice.get("name", ""))) or key in fold(str(voice["id"]))]
+        named = [
+            voice
+            for voice in pool
+            if key in fold(str(voice.get("name", ""))) or key in fold(str(voice["id"]))
+        ]
         return (named[0], True) if named else (None, False)
     able = [voice for voice in pool if str(voice["id"]) not in offers.rejected | offers.taken]
     if wish.gender:
@@ -106,7 +110,11 @@ def apply_recast(edit: Recast, ad: Ad, offers: Offers) -> Outcome:
         voice, styled = choose(edit.wish, offers, like)
         if voice is None:
             key = "cannot.no_name" if edit.wish.name else "cannot.no_voice"
-            notes.append(Note(key, {"wish": described(edit.wish), "tracks": people(group), "language": offers.language}))
+            notes.append(
+                Note(
+                    key, {"wish": described(edit.wish), "tracks": people(group), "language": offers.language}
+                )
+            )
             continue
         offers.taken.add(str(voice["id"]))
         tracks = edited(ad.holding("voices", {"voiceTracks": tracks}), group, voiceId=str(voice["id"]))

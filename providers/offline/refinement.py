@@ -102,14 +102,22 @@ class _Refinement:
     @cached_property
     def reading(self) -> Reading:
         result = read(self.turn.text, self.scene)
-        if any(isinstance(one, Chat) and one.kind == "yes" for one in result.edits) and not result.of(*changes.ACTING):
+        if any(isinstance(one, Chat) and one.kind == "yes" for one in result.edits) and not result.of(
+            *changes.ACTING
+        ):
             offered = suggested(self.earlier)
-            taken = read(offered, replace(self.scene, language=speech.language_of(offered, self.language))) if offered else None
+            taken = (
+                read(offered, replace(self.scene, language=speech.language_of(offered, self.language)))
+                if offered
+                else None
+            )
             result = taken if taken and taken.of(*changes.ACTING) else result
         again = result.of(Again)
         if again:
             edits = [one for one in result.edits if not isinstance(one, Again)]
-            result = Reading((*edits, *self._again(less=any(one.less for one in again if isinstance(one, Again)))))
+            result = Reading(
+                (*edits, *self._again(less=any(one.less for one in again if isinstance(one, Again))))
+            )
         return Reading((*result.edits, *self._server_notes(result)))
 
     def _again(self, *, less: bool) -> list[Edit]:
@@ -117,9 +125,15 @@ class _Refinement:
         last = next((turn for turn in reversed(self.earlier) if turn.versions() and not turn.brief), None)
         if last is None:
             return [Unclear(self.turn.text.strip())]
-        edits = read(last.text, replace(self.scene, language=speech.language_of(last.text[:READ_CHARS], self.language))).edits
+        edits = read(
+            last.text, replace(self.scene, language=speech.language_of(last.text[:READ_CHARS], self.language))
+        ).edits
         if less:
-            return [replace(one, factor=1 / one.factor**0.5) for one in edits if isinstance(one, Pace) and one.factor != 1.0] or [Walk(Step("undo"))]
+            return [
+                replace(one, factor=1 / one.factor**0.5)
+                for one in edits
+                if isinstance(one, Pace) and one.factor != 1.0
+            ] or [Walk(Step("undo"))]
         return [one for one in edits if isinstance(one, _REPEATABLE)] or [Unclear(self.turn.text.strip())]
 
     def _server_notes(self, reading: Reading) -> list[Edit]:
@@ -172,8 +186,16 @@ class _Refinement:
         return wanted[-1] if wanted else self.ad.language
 
     def _wanted_searches(self) -> list[dict[str, Any]]:
-        wishes: list[Wish] = [one.wish for one in self.acting if isinstance(one, (Recast, AddTrack)) and (isinstance(one, AddTrack) or one.tracks)]
-        if any(isinstance(one, Translate) or (isinstance(one, Variations) and one.stream == "voices" and not one.texts) for one in self.acting):
+        wishes: list[Wish] = [
+            one.wish
+            for one in self.acting
+            if isinstance(one, (Recast, AddTrack)) and (isinstance(one, AddTrack) or one.tracks)
+        ]
+        if any(
+            isinstance(one, Translate)
+            or (isinstance(one, Variations) and one.stream == "voices" and not one.texts)
+            for one in self.acting
+        ):
             wishes.append(Wish())
         if any(isinstance(one, Ask) and one.topic == "catalogue" for one in self.reading.edits):
             wishes.append(Wish())
@@ -187,9 +209,18 @@ class _Refinement:
     def desk(self) -> Desk:
         text = self.conversation.brief_text
         chat = "\n".join(turn.text for turn in self.conversation.turns if not turn.brief)
-        offers = Offers(tuple(self.turn.results("search_voices")), self._casting_language, rejected(self.ad), set())
+        offers = Offers(
+            tuple(self.turn.results("search_voices")), self._casting_language, rejected(self.ad), set()
+        )
         scripts = len(self.ad.held.get("voices", {}))
-        return Desk(offers, _brief(text) if text else None, fold(chat), self.language, stacks(self.earlier, _steps), scripts)
+        return Desk(
+            offers,
+            _brief(text) if text else None,
+            fold(chat),
+            self.language,
+            stacks(self.earlier, _steps),
+            scripts,
+        )
 
     @cached_property
     def outcome(self) -> Outcome:
@@ -203,9 +234,14 @@ class _Refinement:
 
     def _drafts(self) -> list[Request]:
         several = next((one.stream for one in self.acting if isinstance(one, Variations)), None)
-        streams = [one for one in changes.changed(self.ad, self.outcome.ad) if one != several or not self.options]
+        streams = [
+            one for one in changes.changed(self.ad, self.outcome.ad) if one != several or not self.options
+        ]
         made = [_request(self.conversation.ad_id, stream, self.outcome.ad) for stream in streams]
-        return [*made, *(_request(self.conversation.ad_id, several, one.ad) for one in self.options if several)]
+        return [
+            *made,
+            *(_request(self.conversation.ad_id, several, one.ad) for one in self.options if several),
+        ]
 
     def _draft(self) -> Answer:
         drafts = self._drafts()
@@ -218,7 +254,10 @@ class _Refinement:
             return ""
         lines = [phrase("frame.plan", self.language, {"count": str(len(self.options))})]
         for number, one in enumerate(self.options, 1):
-            values = {"number": str(number), "what": f"{phrase(f'tone.{one.manner}', self.language)}: {one.what}"}
+            values = {
+                "number": str(number),
+                "what": f"{phrase(f'tone.{one.manner}', self.language)}: {one.what}",
+            }
             lines.append(phrase("frame.plan_line", self.language, values))
         return "\n".join(lines)
 
@@ -235,8 +274,13 @@ class _Refinement:
             return None
         if (failed.result or {}).get("retryable"):
             return Request(failed.name, dict(failed.args))
-        if failed.name == TOOL_OF["sfx"] and any("index" in (one.get("placement") or {}) for one in failed.args.get("prompts", ())):
-            prompts = [{**one, "placement": {"type": "end"}} if "index" in (one.get("placement") or {}) else one for one in failed.args["prompts"]]
+        if failed.name == TOOL_OF["sfx"] and any(
+            "index" in (one.get("placement") or {}) for one in failed.args.get("prompts", ())
+        ):
+            prompts = [
+                {**one, "placement": {"type": "end"}} if "index" in (one.get("placement") or {}) else one
+                for one in failed.args["prompts"]
+            ]
             return Request(failed.name, {**failed.args, "prompts": prompts})
         return None
 
@@ -252,7 +296,9 @@ class _Refinement:
         lines += self._timing(drafted)
         if len(self.options) > 1:
             lines.append(phrase("frame.review", self.language))
-        idea = suggestion(self.ad, self.outcome.ad, [stream for stream, _ in made], self.language, _said(self.earlier))
+        idea = suggestion(
+            self.ad, self.outcome.ad, [stream for stream, _ in made], self.language, _said(self.earlier)
+        )
         return Say("\n".join([*lines, *self._unread(), *([idea] if idea and made else [])]))
 
     def _details(self, made: list[tuple[Stream, str]]) -> list[str]:
@@ -266,7 +312,11 @@ class _Refinement:
         return [*done, *lines, *self._remarks()]
 
     def _untouched(self, written: set[Stream]) -> list[str]:
-        same = [phrase(f"stream.{one}", self.language) for one in STREAMS if one in self.ad.newest and one not in written]
+        same = [
+            phrase(f"stream.{one}", self.language)
+            for one in STREAMS
+            if one in self.ad.newest and one not in written
+        ]
         return [phrase("frame.kept", self.language, {"streams": ", ".join(same)})] if same and written else []
 
     def _tightened(self, drafted: list[Exchange]) -> list[str]:
@@ -278,7 +328,10 @@ class _Refinement:
         last = next((one for one in reversed(timelines) if isinstance(one, dict)), None)
         if not last or "durationSeconds" not in last:
             return []
-        values = {"duration": f"{float(last['durationSeconds']):.1f}", "spot": f"{float(last.get('spotSeconds', self.ad.spot_s)):g}"}
+        values = {
+            "duration": f"{float(last['durationSeconds']):.1f}",
+            "spot": f"{float(last.get('spotSeconds', self.ad.spot_s)):g}",
+        }
         return [phrase("frame.time" if last.get("fits", True) else "frame.over", self.language, values)]
 
     def _unread(self) -> list[str]:
@@ -312,15 +365,29 @@ class _Refinement:
         if topic == "changed":
             return [self._last_change()]
         if topic == "catalogue":
-            names = [str(one.get("name")) for one in self.desk.offers.of() if str(one["id"]) not in self.desk.offers.rejected]
-            return [Note("answer.catalogue", {"language": self.ad.language, "list": ", ".join(dict.fromkeys(names[:12]))})]
+            names = [
+                str(one.get("name"))
+                for one in self.desk.offers.of()
+                if str(one["id"]) not in self.desk.offers.rejected
+            ]
+            return [
+                Note(
+                    "answer.catalogue",
+                    {"language": self.ad.language, "list": ", ".join(dict.fromkeys(names[:12]))},
+                )
+            ]
         return questions.answer(topic, (), self.ad)
 
     def _last_change(self) -> Note:
         for turn in reversed(self.earlier):
-            made = [(STREAM_OF[tool], version) for tool, version in turn.versions().items() if tool in STREAM_OF]
+            made = [
+                (STREAM_OF[tool], version) for tool, version in turn.versions().items() if tool in STREAM_OF
+            ]
             if made and not turn.brief:
-                return Note("answer.changed", {"versions": versions(made, self.language), "words": turn.text.strip()[:120]})
+                return Note(
+                    "answer.changed",
+                    {"versions": versions(made, self.language), "words": turn.text.strip()[:120]},
+                )
         return Note("answer.unchanged")
 
     def _talk(self, notes: list[Note]) -> Say:
@@ -344,7 +411,9 @@ def _brief(text: str) -> Brief:
 @lru_cache(maxsize=1024)
 def _steps(message: str) -> list[Step]:
     """Return the ways through the history a message took. Pure, and asked again for every later turn."""
-    return version_edits.steps(message[:READ_CHARS], lexicon(speech.language_of(message[:READ_CHARS]), message))
+    return version_edits.steps(
+        message[:READ_CHARS], lexicon(speech.language_of(message[:READ_CHARS]), message)
+    )
 
 
 def _failures(drafted: list[Exchange]) -> list[Exchange]:
@@ -360,16 +429,26 @@ def _request(ad_id: str, stream: Stream, ad: Ad) -> Request:
     if stream == "sfx":
         return Request(TOOL_OF[stream], {"adId": ad_id, "prompts": [_prompt(one) for one in ad.effects]})
     music = ad.music or {}
-    args: dict[str, Any] = {"adId": ad_id, "prompt": music.get("musicPrompt", ""), "provider": music.get("musicProvider") or "loudly"}
+    args: dict[str, Any] = {
+        "adId": ad_id,
+        "prompt": music.get("musicPrompt", ""),
+        "provider": music.get("musicProvider") or "loudly",
+    }
     return Request(TOOL_OF[stream], args | ({"duration": music["duration"]} if music.get("duration") else {}))
 
 
 def _track(track: Any) -> dict[str, Any]:
-    return {key: track[key] for key in ("voiceId", "text", "playAfter", "overlap", "speed") if track.get(key) is not None}
+    return {
+        key: track[key]
+        for key in ("voiceId", "text", "playAfter", "overlap", "speed")
+        if track.get(key) is not None
+    }
 
 
 def _prompt(effect: Any) -> dict[str, Any]:
-    return {key: effect[key] for key in ("description", "placement", "duration") if effect.get(key) is not None}
+    return {
+        key: effect[key] for key in ("description", "placement", "duration") if effect.get(key) is not None
+    }
 
 
 def _said(turns: tuple[Turn, ...]) -> str:
@@ -381,10 +460,15 @@ def _focused(turns: tuple[Turn, ...], stream: Stream | None) -> tuple[int, ...]:
     """Return the tracks whose voice or pace the last turn changed, when it changed some and not all."""
     if stream != "voices":
         return ()
-    drafts = [one for turn in turns for one in turn.exchanges if one.name == TOOL_OF["voices"] and one.version]
+    drafts = [
+        one for turn in turns for one in turn.exchanges if one.name == TOOL_OF["voices"] and one.version
+    ]
     if len(drafts) < 2:  # noqa: PLR2004 - a change is between two
         return ()
-    old, new = ([(one.get("voiceId"), one.get("speed") or 1.0) for one in draft.args.get("tracks", ())] for draft in drafts[-2:])
+    old, new = (
+        [(one.get("voiceId"), one.get("speed") or 1.0) for one in draft.args.get("tracks", ())]
+        for draft in drafts[-2:]
+    )
     differing = tuple(at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other)
     return differing if len(old) == len(new) and len(differing) < len(new) else ()
 

@@ -49,7 +49,11 @@ def _shown(slot: str, value: str, language: str) -> str:
         return value.capitalize() if language == "english" else _NATIVE.get(value, value)
     if slot == "list":
         return _listed(value, language)
-    return value if len(value) <= _MAX_QUOTE or slot in {"prompt", "streams", "versions"} else value[:_MAX_QUOTE] + "…"
+    return (
+        value
+        if len(value) <= _MAX_QUOTE or slot in {"prompt", "streams", "versions"}
+        else value[:_MAX_QUOTE] + "…"
+    )
 
 
 def place(code: str, language: str) -> str:

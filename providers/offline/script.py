@@ -26,8 +26,17 @@ _DATE = re.compile(
     r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:january|february|march|april|may|june|july|august|september|october|november|december) \d{1,2}\b",
     re.IGNORECASE,
 )
-_CONTACTS = {"phone": "phone", "website": "url", "email": "email", "code": "code", "address": "place", "hours": "hours"}
-_SMALL = frozenset("the and for you your our with that this are was has have from its about part bit line sentence words word mention say script text any more all".split())
+_CONTACTS = {
+    "phone": "phone",
+    "website": "url",
+    "email": "email",
+    "code": "code",
+    "address": "place",
+    "hours": "hours",
+}
+_SMALL = frozenset(
+    "the and for you your our with that this are was has have from its about part bit line sentence words word mention say script text any more all".split()
+)
 _STEM = 5
 PACE_UP = 1.1
 """The fastest a voice is made to make room for words."""
@@ -141,7 +150,9 @@ def roomy(ad: Ad, tracks: Sequence[Track], protected: str) -> tuple[list[Track],
         gone.append(parts.pop(index))
         current[at] = {**current[at], "text": joined(parts, ad.language)}
     if not fits(ad, current):
-        faster = [{**one, "speed": round(min(float(one.get("speed") or 1) * PACE_UP, 2.0), 2)} for one in current]
+        faster = [
+            {**one, "speed": round(min(float(one.get("speed") or 1) * PACE_UP, 2.0), 2)} for one in current
+        ]
         current = list[Track](faster) if fits(ad, faster) else current
     return current, gone
 

@@ -44,7 +44,8 @@ _FLUFF = 3
 def retexted(ad: Ad, texts: Sequence[str]) -> list[Track]:
     """Return the ad's tracks with these texts, one each."""
     return [
-        {**track, "text": text} if text != track["text"] else track for track, text in zip(ad.tracks, texts, strict=True)
+        {**track, "text": text} if text != track["text"] else track
+        for track, text in zip(ad.tracks, texts, strict=True)
     ]
 
 
@@ -58,7 +59,10 @@ def with_texts(ad: Ad, texts: Sequence[str]) -> tuple[Ad, list[Track]]:
 def apply_words(edit: ReplaceWords, ad: Ad, _desk: Desk) -> Outcome:
     """Return the ad with words of its script replaced wherever they stand."""
     pattern = _word(edit.old)
-    texts = [_tidy(pattern.sub(lambda hit: _cased(hit.group(), edit.new), str(one["text"])), edit) for one in ad.tracks]
+    texts = [
+        _tidy(pattern.sub(lambda hit: _cased(hit.group(), edit.new), str(one["text"])), edit)
+        for one in ad.tracks
+    ]
     tracks = retexted(ad, texts)
     if tracks == list(ad.tracks):
         return Outcome(ad, (Note("cannot.not_in_script", {"words": edit.old}),))
@@ -93,7 +97,11 @@ def apply_line(edit: AddLine, ad: Ad, desk: Desk) -> Outcome:
     if not wording:
         return Outcome(ad, (Note("cannot.no_words"),))
     sentence = _sentence(wording, ad.language)
-    at = edit.track if edit.track is not None else {"start": 0, "end": len(ad.tracks) - 1}.get(edit.where, max(0, len(ad.tracks) - 2))
+    at = (
+        edit.track
+        if edit.track is not None
+        else {"start": 0, "end": len(ad.tracks) - 1}.get(edit.where, max(0, len(ad.tracks) - 2))
+    )
     parts = sentences(str(ad.tracks[at]["text"]))
     if any(fold(sentence).rstrip(".") == fold(one).rstrip(".") for one in parts):
         return Outcome(ad, (Note("kept.said", {"words": sentence}),))
@@ -101,7 +109,9 @@ def apply_line(edit: AddLine, ad: Ad, desk: Desk) -> Outcome:
     if edit.where == "body" and at == len(ad.tracks) - 1 and len(parts) > 1:
         index = len(parts) - 1
     parts.insert(index, sentence)
-    tracks = retexted(ad, [joined(parts, ad.language) if i == at else str(one["text"]) for i, one in enumerate(ad.tracks)])
+    tracks = retexted(
+        ad, [joined(parts, ad.language) if i == at else str(one["text"]) for i, one in enumerate(ad.tracks)]
+    )
     notes = [Note("done.line_added", {"words": sentence, "tracks": people([at])})]
     return _fitted(ad, tracks, sentence, [*notes, *_untranslated(wording, ad, desk)])
 
@@ -110,7 +120,12 @@ def _known(text: str, desk: Desk) -> str:
     """Return the words to add: for a bare "our phone number" the brief's own; empty when it has none."""
     spoken = tokens(text)
     marks = lexicon(desk.language, text).marks(spoken)
-    bare = {at for mark in marks if mark.concept.split(".")[0] in {"topic", "pronoun", "skip", "noun"} for at in range(mark.first, mark.last)}
+    bare = {
+        at
+        for mark in marks
+        if mark.concept.split(".")[0] in {"topic", "pronoun", "skip", "noun"}
+        for at in range(mark.first, mark.last)
+    }
     topics = [mark.concept.partition(".")[2] for mark in marks if mark.concept.startswith("topic.")]
     if len(bare) < len(spoken) or not topics:
         return text
@@ -125,7 +140,11 @@ def _sentence(text: str, language: str) -> str:
     for key, value in (("copy.visit", ways.url), ("copy.call", ways.phone)):
         rest = clean.replace(value, " ") if value else ""
         marks = lexicon("english").marks(tokens(rest))
-        if value and len(rest.split()) <= _FLUFF and (not rest.strip() or any(mark.concept.startswith("topic.") for mark in marks)):
+        if (
+            value
+            and len(rest.split()) <= _FLUFF
+            and (not rest.strip() or any(mark.concept.startswith("topic.") for mark in marks))
+        ):
             return phrase(key, language, {"value": value})
     sentence = clean[:1].upper() + clean[1:]
     if sentence.endswith(_STOPPED) or language == "thai":
@@ -202,13 +221,24 @@ def _spread(text: str, count: int) -> list[str]:
     return [" ".join(parts[at : at + size]) for at in range(0, len(parts), size)]
 
 
-def _written(ad: Ad, desk: Desk, *, tone: str | None = None, variant: int = 0, language: str = "") -> list[str]:
+def _written(
+    ad: Ad, desk: Desk, *, tone: str | None = None, variant: int = 0, language: str = ""
+) -> list[str]:
     """Return new texts, as many as the ad has tracks."""
     assert desk.brief is not None  # noqa: S101 - callers ask before
-    lead = sum(float(one.get("duration") or 0) for one in ad.effects if (one.get("placement") or {}).get("type") in {"start", "beforeVoices"})
+    lead = sum(
+        float(one.get("duration") or 0)
+        for one in ad.effects
+        if (one.get("placement") or {}).get("type") in {"start", "beforeVoices"}
+    )
     room = max(ad.spot_s - lead, _SHORTEST_S)
     texts = copywriter.write(
-        desk.brief, language=language or ad.language, seconds=room, tone=tone, voices=len(ad.tracks), variant=variant
+        desk.brief,
+        language=language or ad.language,
+        seconds=room,
+        tone=tone,
+        voices=len(ad.tracks),
+        variant=variant,
     )
     return evened(texts, len(ad.tracks), language or ad.language)
 
@@ -260,7 +290,11 @@ def _target_s(edit: Resize, ad: Ad, chosen: Sequence[int], now: float) -> float:
         return edit.seconds
     # Gaps and effects take their part of the seconds; the pace of each track stays as it is.
     spoken = sum(_said_s(ad, at) / float(ad.tracks[at].get("speed") or 1.0) for at in chosen)
-    lead = sum(float(one.get("duration") or 0) for one in ad.effects if (one.get("placement") or {}).get("type") in {"start", "beforeVoices"})
+    lead = sum(
+        float(one.get("duration") or 0)
+        for one in ad.effects
+        if (one.get("placement") or {}).get("type") in {"start", "beforeVoices"}
+    )
     room = max(edit.seconds - lead, edit.seconds / 2)
     return min(room * _FULL, room * now / spoken if spoken else room)
 
@@ -275,7 +309,10 @@ def apply_tone(edit: Retone, ad: Ad, desk: Desk) -> Outcome:
         after, notes = outcome.ad, list(outcome.notes)
     if edit.whole and after.music:
         name = next(name for name, one in qualities().items() if one.tone == edit.tone)
-        prompt = shaped(str(after.music.get("musicPrompt", "")), ShapeMusic((Trait(f"quality.{name}", qualities()[name].say),)))
+        prompt = shaped(
+            str(after.music.get("musicPrompt", "")),
+            ShapeMusic((Trait(f"quality.{name}", qualities()[name].say),)),
+        )
         after = after.holding("music", {**after.music, "musicPrompt": prompt})
         notes.append(Note("done.music", {"prompt": prompt}))
     if edit.whole and edit.tone == "urgent":
@@ -288,7 +325,9 @@ def _toned(edit: Retone, ad: Ad, desk: Desk) -> Outcome:
     assert desk.brief is not None  # noqa: S101 - the caller asked before
     old = [str(track["text"]) for track in ad.tracks]
     if edit.tone == "urgent":
-        texts = copywriter.urgent(old, desk.brief, language=ad.language, seconds=ad.spot_s, countdown=edit.countdown)
+        texts = copywriter.urgent(
+            old, desk.brief, language=ad.language, seconds=ad.spot_s, countdown=edit.countdown
+        )
     else:
         texts = _written(ad, desk, tone=edit.tone, variant=desk.variant)
     own = [one for text in old for one in sentences(text) if _own(one, desk)]
@@ -297,7 +336,10 @@ def _toned(edit: Retone, ad: Ad, desk: Desk) -> Outcome:
     kept, tracks = with_texts(ad, texts)
     pace = next((one.pace for one in qualities().values() if one.tone == edit.tone and edit.whole), 1.0)
     if pace != 1.0:
-        tracks = [{**one, "speed": round(min(max(float(one.get("speed") or 1.0) * pace, 0.5), 2.0), 2)} for one in tracks]
+        tracks = [
+            {**one, "speed": round(min(max(float(one.get("speed") or 1.0) * pace, 0.5), 2.0), 2)}
+            for one in tracks
+        ]
     return _fitted(kept, tracks, joined(missing, ad.language), [Note("done.tone", {"tone": edit.tone})])
 
 
@@ -311,9 +353,15 @@ def _ticking(ad: Ad) -> tuple[Ad, list[Note]]:
     """Return the ad with a clock under its end, unless one ticks already."""
     if any("tick" in str(one.get("description")) for one in ad.effects):
         return ad, []
-    where = {"type": "afterVoice", "index": len(ad.tracks) - 2} if len(ad.tracks) > 1 else {"type": "withFirstVoice"}
+    where = (
+        {"type": "afterVoice", "index": len(ad.tracks) - 2}
+        if len(ad.tracks) > 1
+        else {"type": "withFirstVoice"}
+    )
     effect = {"description": "clock ticking, accelerating countdown", "placement": where, "duration": 3.0}
-    note = Note("done.effect_added", {"effect": effect["description"], "where": f"afterVoice:{len(ad.tracks) - 1}"})
+    note = Note(
+        "done.effect_added", {"effect": effect["description"], "where": f"afterVoice:{len(ad.tracks) - 1}"}
+    )
     return ad.holding("sfx", {"soundFxPrompts": [*ad.effects, effect]}), [note]
 
 

@@ -17,18 +17,34 @@ def apply_track(edit: AddTrack, ad: Ad, desk: Desk) -> Outcome:
     """Return the ad with one track more in a new voice; without words, the end of the script becomes its own track."""
     voice, _ = choose(edit.wish, desk.offers)
     if voice is None:
-        values = {"wish": described(edit.wish), "tracks": str(len(ad.tracks) + 1), "language": desk.offers.language}
+        values = {
+            "wish": described(edit.wish),
+            "tracks": str(len(ad.tracks) + 1),
+            "language": desk.offers.language,
+        }
         return Outcome(ad, (Note("cannot.no_voice", values),))
     desk.offers.taken.add(str(voice["id"]))
     text = edit.text.strip()
     if not text:
         return _split(ad, voice)
     place = len(ad.tracks)
-    new = {"id": f"track-{place}", "voiceId": str(voice["id"]), "text": text, "playAfter": f"track-{place - 1}" if place else "start", "overlap": 0.0, "speed": 1.0}
+    new = {
+        "id": f"track-{place}",
+        "voiceId": str(voice["id"]),
+        "text": text,
+        "playAfter": f"track-{place - 1}" if place else "start",
+        "overlap": 0.0,
+        "speed": 1.0,
+    }
     tracks, gone = roomy(ad, [*ad.tracks, new], text)
     after = ad.holding("voices", {"voiceTracks": tracks})
     after = rearranged(after, [place, *range(place)]) if edit.at_start else after
-    notes = [Note("done.track_added", {"tracks": str(1 if edit.at_start else place + 1), "words": f"{presented(voice)} – {text}"})]
+    notes = [
+        Note(
+            "done.track_added",
+            {"tracks": str(1 if edit.at_start else place + 1), "words": f"{presented(voice)} – {text}"},
+        )
+    ]
     notes += [Note("done.room", {"words": " ".join(gone)})] if gone else []
     return Outcome(after, tuple(notes))
 
@@ -43,12 +59,25 @@ def _split(ad: Ad, voice: Voice) -> Outcome:
     elif len(parts) > 1:
         half = (len(parts) + 1) // 2
         last = {**ad.tracks[-1], "text": joined(parts[:half], ad.language)}
-        new = {**last, "id": f"track-{place}", "voiceId": str(voice["id"]), "text": joined(parts[half:], ad.language), "playAfter": f"track-{place - 1}", "overlap": 0.0, "speed": 1.0}
+        new = {
+            **last,
+            "id": f"track-{place}",
+            "voiceId": str(voice["id"]),
+            "text": joined(parts[half:], ad.language),
+            "playAfter": f"track-{place - 1}",
+            "overlap": 0.0,
+            "speed": 1.0,
+        }
         tracks = [*ad.tracks[:-1], last, new]
     else:
         return Outcome(ad, (Note("cannot.no_words"),))
     at = people([len(tracks) - 1])
-    return with_tracks(ad, tracks, Note("done.recast", {"tracks": at, "voice": presented(voice)}), Note("done.track_split", {"tracks": at}))
+    return with_tracks(
+        ad,
+        tracks,
+        Note("done.recast", {"tracks": at, "voice": presented(voice)}),
+        Note("done.track_split", {"tracks": at}),
+    )
 
 
 def apply_translate(edit: Translate, ad: Ad, desk: Desk) -> Outcome:
@@ -57,9 +86,19 @@ def apply_translate(edit: Translate, ad: Ad, desk: Desk) -> Outcome:
         return Outcome(ad, (Note("cannot.other_language", {"language": edit.language}),))
     if desk.brief is None:
         return Outcome(ad, (Note("cannot.no_brief"),))
-    lead = sum(float(one.get("duration") or 0) for one in ad.effects if (one.get("placement") or {}).get("type") in {"start", "beforeVoices"})
+    lead = sum(
+        float(one.get("duration") or 0)
+        for one in ad.effects
+        if (one.get("placement") or {}).get("type") in {"start", "beforeVoices"}
+    )
     count = max(len(ad.tracks), 1)
-    texts = copywriter.write(desk.brief, language=edit.language, seconds=max(ad.spot_s - lead, 3.0), voices=count, variant=desk.variant)
+    texts = copywriter.write(
+        desk.brief,
+        language=edit.language,
+        seconds=max(ad.spot_s - lead, 3.0),
+        voices=count,
+        variant=desk.variant,
+    )
     texts = evened(texts, count, edit.language)
     cast = _cast(ad, desk)
     if not cast:
@@ -67,12 +106,31 @@ def apply_translate(edit: Translate, ad: Ad, desk: Desk) -> Outcome:
         return Outcome(ad, (Note("cannot.no_voice", values),))
     kept = ad if len(texts) >= len(ad.tracks) else rearranged(ad, range(len(texts)))
     tracks = [
-        {**track, "text": text, "voiceId": str(cast.get(str(track.get("voiceId")), next(iter(cast.values())))["id"]), "speed": 1.0}
+        {
+            **track,
+            "text": text,
+            "voiceId": str(cast.get(str(track.get("voiceId")), next(iter(cast.values())))["id"]),
+            "speed": 1.0,
+        }
         for track, text in zip(kept.tracks, texts, strict=False)
     ]
-    own = [one for track in ad.tracks for one in sentences(str(track["text"])) if fold(one).strip(" .!?") in desk.said]
+    own = [
+        one
+        for track in ad.tracks
+        for one in sentences(str(track["text"]))
+        if fold(one).strip(" .!?") in desk.said
+    ]
     notes = [Note("done.translated", {"language": edit.language})]
-    notes += [Note("done.recast", {"tracks": people(at for at, one in enumerate(tracks) if one["voiceId"] == voice["id"]), "voice": presented(voice)}) for voice in cast.values()]
+    notes += [
+        Note(
+            "done.recast",
+            {
+                "tracks": people(at for at, one in enumerate(tracks) if one["voiceId"] == voice["id"]),
+                "voice": presented(voice),
+            },
+        )
+        for voice in cast.values()
+    ]
     notes += [Note("done.own_left_out", {"words": " ".join(own)})] if own else []
     return with_tracks(kept, tracks, *notes)
 

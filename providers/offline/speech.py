@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from providers.offline.lexicon import SPOKEN, own_words, tokens
 from providers.offline.tongue import spoken
@@ -10,9 +11,17 @@ _SAMPLE_TOKENS = 80
 _SCRIPTS = (("thai", re.compile(r"[\u0e00-\u0e7f]")), ("chinese", re.compile(r"[\u3400-\u9fff]")))
 _HINT = 1.5
 """What the small words and letters of a language count, beside one for every word its vocabulary holds."""
-_LETTERS = {"polish": "ąęłśźżćń", "czech": "ěřůďťň", "romanian": "ăâîșțşţ", "vietnamese": "đơưạảấầẩậắằẳặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ", "spanish": "ñ¿¡", "portuguese": "ãõç"}
+_LETTERS = {
+    "polish": "ąęłśźżćń",
+    "czech": "ěřůďťň",
+    "romanian": "ăâîșțşţ",
+    "vietnamese": "đơưạảấầẩậắằẳặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ",
+    "spanish": "ñ¿¡",
+    "portuguese": "ãõç",
+}
 
 
+@lru_cache(maxsize=1024)
 def language_of(message: str, before: str = "english") -> str:
     """Return the language of `message`; where its words do not tell, the one of the message before."""
     text = unicodedata.normalize("NFC", message)
@@ -33,7 +42,11 @@ def language_of(message: str, before: str = "english") -> str:
 def _score(name: str, words: list[str], hint: str | None, low: str) -> float:
     lexicon = own_words(name)
     known = sum(lexicon.knows(word) for word in words)
-    return known + (_HINT if hint == name else 0.0) + (_HINT if any(char in low for char in _LETTERS.get(name, "")) else 0.0)
+    return (
+        known
+        + (_HINT if hint == name else 0.0)
+        + (_HINT if any(char in low for char in _LETTERS.get(name, "")) else 0.0)
+    )
 
 
 def _mostly_quoted(text: str, script: re.Pattern[str]) -> bool:

@@ -32,7 +32,9 @@ def suggestion(before: Ad, after: Ad, streams: Sequence[Stream], language: str, 
 def _slower(before: Ad, after: Ad, language: str) -> list[str]:
     last = len(after.tracks) - 1
     slower = edited(after, [last], speed=float(after.tracks[last].get("speed") or 1.0) * 0.93)
-    same_pace = [track.get("speed") for track in before.tracks] == [track.get("speed") for track in after.tracks]
+    same_pace = [track.get("speed") for track in before.tracks] == [
+        track.get("speed") for track in after.tracks
+    ]
     suits = same_pace and fits(after, slower)
     return [phrase("suggest.slower", language, {"track": str(last + 1)})] if suits else []
 
@@ -52,7 +54,9 @@ def _about_effects(after: Ad, language: str) -> list[str]:
 def suggested(turns: Sequence[Turn]) -> str:
     """Return what the last reply suggested as a question, or empty."""
     for turn in reversed(turns):
-        said = next((step.text for step in reversed(turn.steps) if step.text.strip() and not step.exchanges), "")
+        said = next(
+            (step.text for step in reversed(turn.steps) if step.text.strip() and not step.exchanges), ""
+        )
         if said:
             last = said.strip().splitlines()[-1]
             found = _QUESTION.findall(last)

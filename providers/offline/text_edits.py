@@ -61,7 +61,9 @@ def translation(clause: Clause) -> Translate | None:
     name = mark.concept.partition(".")[2] if mark else _language_word(clause)
     if not name:
         return None
-    wanted = clause.has("verb", "particle.in", "noun.language", "noun.ad", "noun.text", "particle.to", "pronoun.it")
+    wanted = clause.has(
+        "verb", "particle.in", "noun.language", "noun.ad", "noun.text", "particle.to", "pronoun.it"
+    )
     if not wanted or clause.has("noun.accent", "negation", "noun.music", "genre", "noun.effect"):
         return None
     return Translate(name)
@@ -93,7 +95,9 @@ def _replaced(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
         new = _wording(clause.part(_after_verb(clause), instead.first))
         told = bool(clause.quotes) or clause.has("verb.say", "verb.mention", "unit.word")
         return [ReplaceWords(old, new)] if told and old and new else _pair(old, new, ad)
-    if len(clause.quotes) == _QUOTED_PAIR and clause.has("verb.replace", "verb.change", "particle.to", "particle.with"):
+    if len(clause.quotes) == _QUOTED_PAIR and clause.has(
+        "verb.replace", "verb.change", "particle.to", "particle.with"
+    ):
         return [ReplaceWords(*clause.quotes[:2])]
     contrast = _contrasted(clause)
     if contrast:
@@ -108,7 +112,9 @@ def _after_verb(clause: Clause) -> int:
 
 def _contrasted(clause: Clause) -> tuple[str, str] | None:
     """Return old and new of "call it 'Mocha', not 'Latte'"."""
-    negation = next((one for one in clause.all("negation.not", "particle.not") if one.first > clause.first + 1), None)
+    negation = next(
+        (one for one in clause.all("negation.not", "particle.not") if one.first > clause.first + 1), None
+    )
     if not negation or not clause.has("verb.say", "verb.use", "verb.write"):
         return None
     head = clause.part(_after_verb(clause), negation.first)
@@ -118,7 +124,11 @@ def _contrasted(clause: Clause) -> tuple[str, str] | None:
 def _turned(clause: Clause, ad: Ad) -> list[Edit]:
     """Return "change X to Y", where X is in the script or a topic that is ("the phone number")."""
     verb = clause.get("verb.change", "verb.replace", "verb.make")
-    turns = [one for one in clause.all("particle.to", "particle.with", "particle.for") if verb and one.first >= verb.last]
+    turns = [
+        one
+        for one in clause.all("particle.to", "particle.with", "particle.for")
+        if verb and one.first >= verb.last
+    ]
     if not verb or not turns:
         return []
     turn = turns[0]
@@ -161,7 +171,9 @@ def _rewritten(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
         if clause.quotes and clause.has("verb.write", "verb.change", "verb.replace", "particle.to"):
             return [Rewrite(tuple(range(len(ad.tracks))), clause.quotes[0])]
         anew = clause.has("verb.write", "pronoun.different", "verb.dislike", "verb.replace")
-        return [Rewrite(tracks or tuple(range(len(ad.tracks))))] if anew and not clause.has("negation") else []
+        return (
+            [Rewrite(tracks or tuple(range(len(ad.tracks))))] if anew and not clause.has("negation") else []
+        )
     return []
 
 
@@ -236,7 +248,11 @@ def _only_manner(clause: Clause, content: str) -> bool:
         mark for mark in clause.all("quality", "degree", "skip", "particle", "pronoun", "verb", *_VOICED)
     ]
     covered = {at for mark in manner for at in range(mark.first, mark.last)}
-    spoken = [at for at in range(clause.first, clause.last) if clause.tokens[at].word.strip() and clause.words(at, at + 1) in content]
+    spoken = [
+        at
+        for at in range(clause.first, clause.last)
+        if clause.tokens[at].word.strip() and clause.words(at, at + 1) in content
+    ]
     return all(at in covered or not clause.words(at, at + 1) for at in spoken)
 
 
@@ -254,18 +270,30 @@ def _content(clause: Clause, tracks: tuple[Mark, ...]) -> str:
     if opening is None:
         return ""
     first, last = opening.last, clause.last
-    around = (*clause.all("place", "noun.text", "noun.ad", "particle.in", "particle.to", "skip", "particle.again"), *tracks)
+    around = (
+        *clause.all("place", "noun.text", "noun.ad", "particle.in", "particle.to", "skip", "particle.again"),
+        *tracks,
+    )
     while any(mark.last == last > mark.first >= first for mark in around):
         last = min(mark.first for mark in around if mark.last == last and mark.first >= first)
-    while any(mark.first == first < mark.last <= last for mark in clause.all("place", "noun.line", "particle.with", *_LEAD)):
-        first = max(mark.last for mark in clause.all("place", "noun.line", "particle.with", *_LEAD) if mark.first == first)
+    while any(
+        mark.first == first < mark.last <= last
+        for mark in clause.all("place", "noun.line", "particle.with", *_LEAD)
+    ):
+        first = max(
+            mark.last
+            for mark in clause.all("place", "noun.line", "particle.with", *_LEAD)
+            if mark.first == first
+        )
     return _clean(clause.words(first, last))
 
 
 def _retold(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
     """Return "write it again", "a different script"."""
     del ad, focused
-    fresh = clause.has("verb.write") or (clause.has("pronoun.different", "verb.dislike") and clause.has("noun.text"))
+    fresh = clause.has("verb.write") or (
+        clause.has("pronoun.different", "verb.dislike") and clause.has("noun.text")
+    )
     return [Rewrite(())] if fresh and not clause.has("quality", "negation") else []
 
 
@@ -275,12 +303,18 @@ def _resized(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
     shorter = wanted.get("short", False) or wanted.get("long") is False or clause.has("verb.shorten")
     longer = wanted.get("long", False) or wanted.get("short") is False or clause.has("verb.lengthen")
     length = seconds(clause)
-    if not (shorter or longer or (length and clause.has("verb.fit", "verb.make", "noun.length", "verb.remove", "verb.change"))):
+    if not (
+        shorter
+        or longer
+        or (length and clause.has("verb.fit", "verb.make", "noun.length", "verb.remove", "verb.change"))
+    ):
         return []
     which = named(clause, ad, plural=False)
     if which.missing is not None:
         return [Unclear(str(which.missing), "cannot.no_track")]
-    tracks = which.tracks or (focused if clause.has("pronoun.it") and not clause.has("noun.text", "noun.ad") else ())
+    tracks = which.tracks or (
+        focused if clause.has("pronoun.it") and not clause.has("noun.text", "noun.ad") else ()
+    )
     if length and (clause.has("particle.by", "verb.remove") or _compared(clause)):
         now = sum(spoken_s(str(track.get("text")), ad.language) for track in ad.tracks)
         length = max(now + (length if longer else -length), 1.0)
@@ -291,7 +325,8 @@ def _compared(clause: Clause) -> bool:
     """Whether seconds are a difference: "5 seconds shorter"."""
     ends = {mark.last for mark in clause.all("unit.second")}
     return any(mark.first in ends for mark in clause.all("quality.short")) or any(
-        mark.first in ends and clause.tokens[mark.first].word.endswith("er") for mark in clause.all("quality.long")
+        mark.first in ends and clause.tokens[mark.first].word.endswith("er")
+        for mark in clause.all("quality.long")
     )
 
 

@@ -11,7 +11,27 @@ _NOUNS = ("noun.voice", "noun.track", "noun.line", "noun.text", "noun.announcer"
 _SPOKEN = ("noun.voice", "noun.announcer")
 _REACH = 3
 """Tokens between a noun and its number, at most."""
-_ARTICLES = {"the", "her", "his", "el", "la", "los", "las", "o", "a", "os", "as", "ten", "ta", "tego", "te", "tu", "toho", "cei", "cele"}
+_ARTICLES = {
+    "the",
+    "her",
+    "his",
+    "el",
+    "la",
+    "los",
+    "las",
+    "o",
+    "a",
+    "os",
+    "as",
+    "ten",
+    "ta",
+    "tego",
+    "te",
+    "tu",
+    "toho",
+    "cei",
+    "cele",
+}
 _MAX_TRACK = 99
 """No ad has more tracks; a larger number is something else."""
 
@@ -89,18 +109,24 @@ def _beside(clause: Clause, mark: Mark, nouns: list[Mark]) -> bool:
 def _only_listing(clause: Clause, first: int, last: int) -> bool:
     allowed = {
         place
-        for mark in clause.all("join", "skip", "ordinal", "number", "gender", "accent", "quality", "unit.second", "particle.only")
+        for mark in clause.all(
+            "join", "skip", "ordinal", "number", "gender", "accent", "quality", "unit.second", "particle.only"
+        )
         for place in range(mark.first, mark.last)
     }
     return all(
-        place in allowed or clause.tokens[place].word in {"#", "'", "s", "no"} or figure(clause.tokens[place].word)
+        place in allowed
+        or clause.tokens[place].word in {"#", "'", "s", "no"}
+        or figure(clause.tokens[place].word)
         for place in range(first, last)
     )
 
 
 def _stands_alone(clause: Clause, mark: Mark) -> bool:
     """Whether "the second" or "the second one" stands without a noun."""
-    if not mark.concept.startswith("ordinal.") or clause.has("noun.effect", "sound", "noun.version", "noun.music"):
+    if not mark.concept.startswith("ordinal.") or clause.has(
+        "noun.effect", "sound", "noun.version", "noun.music"
+    ):
         return False
     one = any(other.first == mark.last for other in clause.all("pronoun.one"))
     follows = clause.last == mark.last or clause.tokens[mark.last].word in {"slower", "faster", "to", "with"}
@@ -123,7 +149,9 @@ def _figures(clause: Clause, nouns: list[Mark]) -> list[tuple[int, int]]:
 
 
 def _touches(noun: Mark, marks: list[Mark]) -> bool:
-    return any(abs(noun.first - mark.last) <= _REACH or abs(mark.first - noun.last) <= _REACH for mark in marks)
+    return any(
+        abs(noun.first - mark.last) <= _REACH or abs(mark.first - noun.last) <= _REACH for mark in marks
+    )
 
 
 def _called(clause: Clause, ad: Ad) -> Named | None:
@@ -133,7 +161,11 @@ def _called(clause: Clause, ad: Ad) -> Named | None:
         name = fold(ad.name(str(track.get("voiceId")))).split(" ")[0].split("(")[0]
         at = words.get(name, words.get(name + "'s"))
         if at is not None and not _after_turn(clause, at):
-            same = tuple(i for i, one in enumerate(ad.tracks) if i >= index and one.get("voiceId") == track.get("voiceId"))
+            same = tuple(
+                i
+                for i, one in enumerate(ad.tracks)
+                if i >= index and one.get("voiceId") == track.get("voiceId")
+            )
             return Named(same, (Mark("name", at, at + 1),))
     return None
 

@@ -47,7 +47,9 @@ def apply_pace(edit: Pace, ad: Ad) -> Outcome:
     limited = (Note("done.pace_limited"),) if fitting != result else ()
     result = fitting
     speeds = ", ".join(dict.fromkeys(f"{result[at]['speed']:g}" for at in edit.tracks))
-    return with_tracks(ad, result, Note("done.pace", {"tracks": people(edit.tracks), "speed": speeds}), *limited)
+    return with_tracks(
+        ad, result, Note("done.pace", {"tracks": people(edit.tracks), "speed": speeds}), *limited
+    )
 
 
 def _fitting(ad: Ad, wanted: Sequence[Track]) -> list[Track] | None:
@@ -59,7 +61,13 @@ def _fitting(ad: Ad, wanted: Sequence[Track]) -> list[Track] | None:
         return list(wanted)
     for part in (0.8, 0.6, 0.4, 0.25, 0.12):
         between = [
-            {**new, **{key: round(_number(old, key) + (_number(new, key) - _number(old, key)) * part, 2) for key in _TIMING}}
+            {
+                **new,
+                **{
+                    key: round(_number(old, key) + (_number(new, key) - _number(old, key)) * part, 2)
+                    for key in _TIMING
+                },
+            }
             if new != old
             else new
             for old, new in zip(ad.tracks, wanted, strict=True)
@@ -110,8 +118,16 @@ def apply_swap(edit: SwapVoices, ad: Ad) -> Outcome:
     one, other = result[edit.first], result[edit.second]
     if edit.everywhere:
         turned = {str(one["voiceId"]): other["voiceId"], str(other["voiceId"]): one["voiceId"]}
-        result = [{**track, "voiceId": turned.get(str(track["voiceId"]), track["voiceId"])} for track in ad.tracks]
-        return with_tracks(ad, result, Note("done.cast_swapped", {"first": ad.name(one["voiceId"]), "second": ad.name(other["voiceId"])}))
+        result = [
+            {**track, "voiceId": turned.get(str(track["voiceId"]), track["voiceId"])} for track in ad.tracks
+        ]
+        return with_tracks(
+            ad,
+            result,
+            Note(
+                "done.cast_swapped", {"first": ad.name(one["voiceId"]), "second": ad.name(other["voiceId"])}
+            ),
+        )
     result[edit.first] = {**one, "voiceId": other["voiceId"], "speed": other.get("speed", 1.0)}
     result[edit.second] = {**other, "voiceId": one["voiceId"], "speed": one.get("speed", 1.0)}
     note = Note("done.voices_swapped", {"first": str(edit.first + 1), "second": str(edit.second + 1)})

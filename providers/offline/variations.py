@@ -50,7 +50,9 @@ def _one(edit: Variations, ad: Ad, desk: Desk, manner: str, number: int) -> Vari
 
 def _music(ad: Ad, desk: Desk, manner: str, number: int) -> Variation:
     old = str((ad.music or {}).get("musicPrompt", ""))
-    prompt = sound.music_prompt(desk.brief, manner, seconds=ad.spot_s, variant=number + 1) if desk.brief else old
+    prompt = (
+        sound.music_prompt(desk.brief, manner, seconds=ad.spot_s, variant=number + 1) if desk.brief else old
+    )
     trait = Trait(f"quality.{manner}", qualities()[manner].say)
     prompt = prompt if prompt != old and desk.brief else shaped(old, ShapeMusic((trait,)))
     after = ad.holding("music", {**(ad.music or {"musicProvider": "loudly"}), "musicPrompt": prompt})
@@ -58,7 +60,13 @@ def _music(ad: Ad, desk: Desk, manner: str, number: int) -> Variation:
 
 
 def _effects(ad: Ad, manner: str) -> Variation | None:
-    word = {"warm": "soft", "energetic": "punchy", "calm": "distant", "serious": "deep", "friendly": "bright"}[manner]
+    word = {
+        "warm": "soft",
+        "energetic": "punchy",
+        "calm": "distant",
+        "serious": "deep",
+        "friendly": "bright",
+    }[manner]
     changed = [{**one, "description": f"{word} {one.get('description')}"} for one in ad.effects]
     return Variation(manner, ad.holding("sfx", {"soundFxPrompts": changed}), word) if changed else None
 
@@ -67,7 +75,12 @@ def _texts(ad: Ad, desk: Desk, manner: str, number: int) -> Variation | None:
     if desk.brief is None:
         return None
     texts = copywriter.write(
-        desk.brief, language=ad.language, seconds=ad.spot_s, tone=manner, voices=len(ad.tracks), variant=desk.variant + number
+        desk.brief,
+        language=ad.language,
+        seconds=ad.spot_s,
+        tone=manner,
+        voices=len(ad.tracks),
+        variant=desk.variant + number,
     )
     kept, tracks = with_texts(ad, evened(texts, len(ad.tracks), ad.language))
     return Variation(manner, kept.holding("voices", {"voiceTracks": tracks}), " ".join(texts)[:120])

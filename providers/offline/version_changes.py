@@ -14,7 +14,10 @@ def apply_restore(edit: Restore, ad: Ad) -> Outcome:
     found = {stream: version for stream in streams if (version := _named(ad, stream, edit.version))}
     changed = {stream: version for stream, version in found.items() if version != ad.newest.get(stream)}
     if not found:
-        return Outcome(ad, (Note("cannot.no_version", {"version": _spelled(edit.version), "known": _known(ad, streams)}),))
+        return Outcome(
+            ad,
+            (Note("cannot.no_version", {"version": _spelled(edit.version), "known": _known(ad, streams)}),),
+        )
     notes = []
     for stream, version in changed.items():
         data = ad.held[stream][version]

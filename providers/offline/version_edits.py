@@ -59,7 +59,9 @@ def _counted(clause: Clause) -> bool:
     }
     # In "voice 2, another one" the number belongs to the noun before it.
     ends -= {mark.last + 1 for mark in clause.all("noun.voice", "noun.version", "noun.track")}
-    return clause.has("noun.version", "noun.voice") and any(mark.first in ends for mark in clause.all("pronoun.different"))
+    return clause.has("noun.version", "noun.voice") and any(
+        mark.first in ends for mark in clause.all("pronoun.different")
+    )
 
 
 def _many(clause: Clause) -> bool:
@@ -71,10 +73,23 @@ def _many(clause: Clause) -> bool:
 
 def _chosen(clause: Clause, choices: Choices) -> Restore | None:
     """Return the pick of one of the variations that were just made: "I'll take the second one"."""
-    if choices is None or clause.has("negation", "verb.dislike") or clause.has("verb.make", "verb.remove", "quality") and not clause.has("noun.variation"):
+    if (
+        choices is None
+        or clause.has("negation", "verb.dislike")
+        or clause.has("verb.make", "verb.remove", "quality")
+        and not clause.has("noun.variation")
+    ):
         return None
     noun = clause.get("noun.variation")
-    if noun and not clause.has("ordinal") and not any(token.word.isalnum() for token in clause.tokens[noun.last : noun.last + 1] if clause.last > noun.last):
+    if (
+        noun
+        and not clause.has("ordinal")
+        and not any(
+            token.word.isalnum()
+            for token in clause.tokens[noun.last : noun.last + 1]
+            if clause.last > noun.last
+        )
+    ):
         return None
     picked = clause.has("pronoun.one", "noun.variation", "verb.use", "verb.back", "verb.keep")
     ones = {mark.first for mark in clause.all("pronoun.one")}
@@ -113,10 +128,18 @@ def version_in(clause: Clause) -> int | None:
             value = figure(clause.tokens[at].word)
             if value is not None:
                 return int(value)
-        near = [mark for mark in clause.all("ordinal", "number") if -3 <= mark.last - noun.first <= 0 or 0 <= mark.first - noun.last <= 1]
+        near = [
+            mark
+            for mark in clause.all("ordinal", "number")
+            if -3 <= mark.last - noun.first <= 0 or 0 <= mark.first - noun.last <= 1
+        ]
         if near:
             return _number(near[0])
-    mark = clause.get("ordinal.1", "ordinal.-2") if clause.has("verb.back", "particle.again", "verb.undo") else None
+    mark = (
+        clause.get("ordinal.1", "ordinal.-2")
+        if clause.has("verb.back", "particle.again", "verb.undo")
+        else None
+    )
     return _number(mark) if mark else None
 
 
@@ -127,7 +150,11 @@ def _number(mark: Mark) -> int:
 
 def _restored(clause: Clause, _choices: Choices) -> Restore | None:
     again = clause.has("particle.again") and clause.has("verb.use", "verb.make", "verb.put")
-    if not (clause.has("verb.back", "verb.undo") or again or (clause.has("noun.version", "noun.ad") and clause.has("verb.use"))):
+    if not (
+        clause.has("verb.back", "verb.undo")
+        or again
+        or (clause.has("noun.version", "noun.ad") and clause.has("verb.use"))
+    ):
         return None
     version = version_in(clause)
     streams = streams_in(clause)
@@ -147,8 +174,14 @@ def kept(clause: Clause) -> Keep | None:
     if clause.has("pronoun.else") and clause.has("verb.keep", "negation", "verb.touch", "pronoun.alone"):
         return Keep(())
     streams = _targets(clause)
-    acting = clause.has("verb.touch", "verb.change", "verb.add", "verb.remove", "verb.replace", "verb.move", "verb.put")
-    forbidden = clause.has("negation.not") and acting and not clause.has("quality", "verb.say", "verb.mention", "verb.dislike")
+    acting = clause.has(
+        "verb.touch", "verb.change", "verb.add", "verb.remove", "verb.replace", "verb.move", "verb.put"
+    )
+    forbidden = (
+        clause.has("negation.not")
+        and acting
+        and not clause.has("quality", "verb.say", "verb.mention", "verb.dislike")
+    )
     holding = clause.has("verb.keep") and not clause.has("quality", "degree", "limit")
     alone = clause.has("pronoun.alone") and not clause.has("verb.make", "verb.change", "negation")
     if streams and (forbidden or holding or alone):

@@ -98,7 +98,9 @@ def _spaced(clause: Clause, ad: Ad) -> tuple[int, ...]:
 
 def _added(clause: Clause, ad: Ad) -> list[Edit]:
     """Return "add a third voice that says …"; a wish for the voice may stand beside it."""
-    if not clause.has("verb.add", "verb.put") or not clause.has("noun.voice", "noun.track", "noun.announcer", "gender"):
+    if not clause.has("verb.add", "verb.put") or not clause.has(
+        "noun.voice", "noun.track", "noun.announcer", "gender"
+    ):
         return []
     speaking = clause.has("noun.voice", "noun.announcer", "gender", "noun.track")
     new = clause.has("verb.add") or _new_ordinal(clause, ad)
@@ -121,9 +123,17 @@ def _ordered(clause: Clause, ad: Ad) -> list[Edit]:
     size = len(ad.tracks)
     which = named(clause, ad, plural=False)
     swapping = clause.has("verb.replace", "noun.order") and not clause.has("gender", "accent", "quality")
-    places = which.tracks or (tuple(range(size)) if size == 2 and clause.has("noun.voice", "noun.track", "noun.line") else ())  # noqa: PLR2004 - two can only change with each other
+    places = which.tracks or (
+        tuple(range(size)) if size == 2 and clause.has("noun.voice", "noun.track", "noun.line") else ()
+    )  # noqa: PLR2004 - two can only change with each other
     roles = list(dict.fromkeys(str(track.get("voiceId")) for track in ad.tracks))
-    if swapping and not which.tracks and len(roles) == 2 and clause.has("noun.voice") and not clause.has("pronoun.different", "particle.with", "particle.to"):  # noqa: PLR2004 - two speakers
+    if (
+        swapping
+        and not which.tracks
+        and len(roles) == 2
+        and clause.has("noun.voice")
+        and not clause.has("pronoun.different", "particle.with", "particle.to")
+    ):  # noqa: PLR2004 - two speakers
         second_role = next(at for at, track in enumerate(ad.tracks) if track.get("voiceId") == roles[1])
         return [SwapVoices(0, second_role, everywhere=True)]
     if swapping and len(places) == 2 and not clause.has("pronoun.different"):  # noqa: PLR2004 - as above
@@ -146,7 +156,9 @@ def _moved(clause: Clause, size: int, which: Named) -> list[Edit]:
     """Return "move the second voice to the start", "let the woman speak first"."""
     edge = clause.get("place.start", "place.end")
     first = clause.all("ordinal.1", "ordinal.-1")
-    putting = clause.has("verb.put") and not clause.has("sound", "noun.effect", "particle.for", "accent", "quality", "noun.pause")
+    putting = clause.has("verb.put") and not clause.has(
+        "sound", "noun.effect", "particle.for", "accent", "quality", "noun.pause"
+    )
     speaking = clause.has("verb.move", "verb.speak") or putting
     if not speaking or not (edge or first):
         return []
@@ -168,7 +180,9 @@ def _removed(clause: Clause, ad: Ad) -> list[Edit]:
 def _shared(clause: Clause, ad: Ad) -> list[Edit]:
     """Return "the same voice for all", "use only one voice", "use the first voice for the second line too"."""
     everyone = clause.has("pronoun.all", "pronoun.both", "noun.ad")
-    single = clause.has("pronoun.same") or (clause.has("number.1") and clause.has("noun.voice") and clause.has("particle.only"))
+    single = clause.has("pronoun.same") or (
+        clause.has("number.1") and clause.has("noun.voice") and clause.has("particle.only")
+    )
     which = named(clause, ad, plural=False)
     goal = clause.get("particle.for")
     if goal and clause.has("verb.use") and not wanted_voice(clause, ad):
@@ -190,7 +204,17 @@ def _shared(clause: Clause, ad: Ad) -> list[Edit]:
 
 def _singular(clause: Clause) -> bool:
     one = clause.get("gender", "noun.voice")
-    return bool(clause.has("pronoun.same", "number.1") or (one and one.first > clause.first and clause.tokens[one.first - 1].word in {"a", "an", "single", "one"})) or not one
+    return (
+        bool(
+            clause.has("pronoun.same", "number.1")
+            or (
+                one
+                and one.first > clause.first
+                and clause.tokens[one.first - 1].word in {"a", "an", "single", "one"}
+            )
+        )
+        or not one
+    )
 
 
 def _exchanged(clause: Clause, ad: Ad) -> list[Edit]:
@@ -200,7 +224,9 @@ def _exchanged(clause: Clause, ad: Ad) -> list[Edit]:
         old, new = clause.part(instead.last, clause.last), clause.part(clause.first, instead.first)
         return _for_whom(old, new, ad)
     verb = clause.get("verb.replace", "verb.change", "verb.use", "verb.make")
-    turn = next((one for one in clause.all("particle.to", "particle.with") if verb and one.first > verb.last), None)
+    turn = next(
+        (one for one in clause.all("particle.to", "particle.with") if verb and one.first > verb.last), None
+    )
     if not verb or not turn:
         return []
     return _for_whom(clause.part(verb.last, turn.first), clause.part(turn.last, clause.last), ad)
@@ -242,7 +268,11 @@ def _speed(clause: Clause) -> float | None:
     for at in range(clause.first, clause.last):
         value = figure(clause.tokens[at].word)
         after = clause.tokens[at + 1].word if at + 1 < clause.last else ""
-        if value and 0.25 <= value <= 4 and (after in _FACTOR_SIGNS or (clause.has("noun.speed") and "." in clause.tokens[at].word)):  # noqa: PLR2004 - what can be meant as a speed
+        if (
+            value
+            and 0.25 <= value <= 4
+            and (after in _FACTOR_SIGNS or (clause.has("noun.speed") and "." in clause.tokens[at].word))
+        ):  # noqa: PLR2004 - what can be meant as a speed
             return value
     return None
 
@@ -276,7 +306,11 @@ def _recast(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
 def _couple(clause: Clause, ad: Ad) -> list[Edit]:
     """Return "a man and a woman", "one male and the other female"."""
     genders = list(dict.fromkeys(mark.concept.partition(".")[2] for mark in clause.all("gender")))
-    if len(genders) != 2 or clause.has("particle.instead", "particle.to", "particle.with") or len(ad.tracks) < 2:  # noqa: PLR2004 - a couple
+    if (
+        len(genders) != 2
+        or clause.has("particle.instead", "particle.to", "particle.with")
+        or len(ad.tracks) < 2
+    ):  # noqa: PLR2004 - a couple
         return []
     tracks = range(len(ad.tracks))
     first, second = tuple(at for at in tracks if at % 2 == 0), tuple(at for at in tracks if at % 2)
@@ -302,8 +336,14 @@ def wish_in(clause: Clause, ad: Ad, *, named_ok: bool = False) -> Wish:
     """Return what kind of voice `clause` wishes for."""
     marks = {id(mark) for mark in _selecting(clause, ad)} if not named_ok else set()
     genders = [mark for mark in clause.all("gender") if id(mark) not in marks]
-    styles = tuple(one.name for one in asked(clause) if one.more and one.name not in _TEMPO | _VOLUME | _LENGTH)
-    less = tuple(qualities()[one.name].counter for one in asked(clause) if not one.more and one.name not in _TEMPO | _VOLUME | _LENGTH)
+    styles = tuple(
+        one.name for one in asked(clause) if one.more and one.name not in _TEMPO | _VOLUME | _LENGTH
+    )
+    less = tuple(
+        qualities()[one.name].counter
+        for one in asked(clause)
+        if not one.more and one.name not in _TEMPO | _VOLUME | _LENGTH
+    )
     return Wish(
         gender=genders[-1].concept.partition(".")[2] if genders else "",
         accent=next(iter(clause.names("accent")), "") or _other_accent(clause),
@@ -319,7 +359,11 @@ def _other_accent(clause: Clause) -> str:
         return ""
     covered = {at for one in clause.marks if one is not mark for at in range(one.first, one.last)}
     first = mark.first
-    while first > clause.first and clause.tokens[first - 1].word.isalpha() and (first - 1 not in covered or clause.source[clause.tokens[first - 1].start].isupper()):
+    while (
+        first > clause.first
+        and clause.tokens[first - 1].word.isalpha()
+        and (first - 1 not in covered or clause.source[clause.tokens[first - 1].start].isupper())
+    ):
         first -= 1
     return clause.words(first, mark.first)
 
@@ -339,13 +383,22 @@ def wanted_voice(clause: Clause, ad: Ad) -> str:
     known = {fold(str(voice.get("name", ""))).split(" ")[0]: voice for voice in ad.voices.values()}
     cast = {fold(ad.name(str(track.get("voiceId")))).split(" ")[0] for track in ad.tracks}
     covered = {place for mark in clause.marks for place in range(mark.first, mark.last)}
-    verb = clause.get("verb.use", "verb.change", "verb.replace", "verb.make", "particle.to", "particle.with", "verb.put")
+    verb = clause.get(
+        "verb.use", "verb.change", "verb.replace", "verb.make", "particle.to", "particle.with", "verb.put"
+    )
     fallback = ""
     for at in range(clause.first, clause.last):
         token = clause.tokens[at]
         written = clause.source[token.start : token.end]
         if token.word in known and token.word not in cast:
             return str(known[token.word]["name"])
-        if verb and at >= verb.last and at not in covered and written[:1].isupper() and _NAME.fullmatch(written) and not token.quoted:
+        if (
+            verb
+            and at >= verb.last
+            and at not in covered
+            and written[:1].isupper()
+            and _NAME.fullmatch(written)
+            and not token.quoted
+        ):
             fallback = fallback or (written if token.word not in cast else "")
     return fallback

@@ -46,10 +46,9 @@ class _Opaque(Exception):
 class _TreeShadow:
     """Of a leaf, or of dicts, lists and tuples of leaves."""
 
-    __slots__ = ("_kind", "_value")
+    __slots__ = ("_value",)
 
     def __init__(self, value: object) -> None:
-        self._kind = value.__class__
         self._value = _twin(value)
 
     @property
@@ -57,7 +56,7 @@ class _TreeShadow:
         return None
 
     def matches(self, live: object) -> bool:
-        return live.__class__ is self._kind and _equal(live, self._value)
+        return _same(live, self._value)
 
     def copy(self) -> Any:
         return _twin(self._value)
@@ -83,11 +82,13 @@ class _MessageShadow:
         return identity if isinstance(identity, str) else None
 
     def matches(self, live: object) -> bool:
-        # The texts of a message and of its shadow are mostly the same objects, which makes this nearly free.
+        # The texts of a message and of its shadow are mostly the same objects, which makes == nearly free.
+        # Where there is more than texts it does not suffice: 1 == True.
         return (
             live.__class__ is self._kind
             and _equal(live.__dict__, self._state)
-            and live.__pydantic_extra__ == self._extra
+            and all(_same(live.__dict__[name], self._state[name]) for name in self._trees if self._state[name])
+            and _same(live.__pydantic_extra__, self._extra)
         )
 
     def copy(self) -> Any:
@@ -115,6 +116,18 @@ def _twin(value: Any) -> Any:
     if kind is tuple:
         return tuple(_twin(item) for item in value)
     raise _Opaque
+
+
+def _same(live: Any, known: Any) -> bool:
+    """Whether they are equal down to the types."""
+    kind = known.__class__
+    if live is known or live.__class__ is not kind:
+        return live is known
+    if kind is dict:
+        return live.keys() == known.keys() and all(_same(live[name], known[name]) for name in known)
+    if kind is list or kind is tuple:
+        return len(live) == len(known) and all(map(_same, live, known))
+    return bool(live == known)
 
 
 def _equal(live: Any, known: Any) -> bool:

@@ -1,0 +1,63 @@
+"""Small graphs to be remembered, and the names of their threads."""
+
+import operator
+from typing import Annotated, Any
+
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import _messages_delta_reducer, add_messages
+from langgraph.graph.state import CompiledStateGraph
+from typing_extensions import TypedDict
+
+
+class Talk(TypedDict, total=False):
+    """A conversation, something said once, and a count of turns."""
+
+    messages: Annotated[list[Any], add_messages]
+    profile: str
+    n: Annotated[int, operator.add]
+
+
+class DeltaTalk(TypedDict, total=False):
+    """A conversation stored as writes, with the whole of it now and then."""
+
+    messages: Annotated[list[Any], DeltaChannel(_messages_delta_reducer, snapshot_frequency=5)]
+
+
+def talk(saver: BaseCheckpointSaver[Any], state: type = Talk) -> CompiledStateGraph[Any, Any]:
+    """A graph that answers `re:` and what was said."""
+
+    def answer(heard: Any) -> dict[str, Any]:
+        said = heard["messages"][-1].content
+        return {"messages": [AIMessage(f"re:{said}", id=f"re-{len(heard['messages'])}")]} | (
+            {"n": 1} if state is Talk else {}
+        )
+
+    graph: Any = StateGraph(state)
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "answer")
+    graph.add_edge("answer", END)
+    compiled: CompiledStateGraph[Any, Any] = graph.compile(checkpointer=saver)
+    return compiled
+
+
+def said(text: str, **more: Any) -> dict[str, Any]:
+    """The input of a turn."""
+    return {"messages": [HumanMessage(text, id=f"said-{text}")], **more}
+
+
+def thread(name: str, **more: Any) -> Any:
+    """The config of a thread."""
+    return {"configurable": {"thread_id": name, **more}}
+
+
+async def newest(saver: BaseCheckpointSaver[Any], name: str) -> Any:
+    """The newest checkpoint of the thread, or None."""
+    return await saver.aget_tuple(thread(name))
+
+
+def contents(values: Any) -> list[str]:
+    """What was said on both sides, oldest first."""
+    return [message.content for message in values.get("messages", [])]

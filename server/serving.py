@@ -32,7 +32,7 @@ def serve(settings: Settings, version: str) -> None:
     guarded = _Guarded(create_app(settings))
     listeners = listening(settings.host, settings.port)
     where = terminal.console()
-    url = f"http://{_named(settings.host)}:{listeners[0].getsockname()[1]}"
+    url = f"http://{named(settings.host)}:{listeners[0].getsockname()[1]}"
     _log.setLevel(logging.WARNING)
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -58,7 +58,7 @@ def listening(host: str, port: int) -> list[socket.socket]:
     """Return sockets bound to every address of `host`; raises `Invalid` or `Conflict` saying which port."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise Invalid(f"host {host!r} is no address of this machine", remedy="use 127.0.0.1") from error
     listeners: list[socket.socket] = []
     try:
@@ -68,7 +68,7 @@ def listening(host: str, port: int) -> list[socket.socket]:
     except OSError as error:
         for listener in listeners:
             listener.close()
-        raise _unusable(host, port, error) from error
+        raise unusable(host, port, error) from error
     return listeners
 
 
@@ -134,7 +134,8 @@ def _bound(family: int, where: tuple[str, int]) -> socket.socket:
     return listener
 
 
-def _unusable(host: str, port: int, error: OSError) -> CallsheetError:
+def unusable(host: str, port: int, error: OSError) -> CallsheetError:
+    """Return what to tell the user when the system refuses a port or an address."""
     if error.errno == errno.EADDRINUSE:
         return Conflict(
             f"port {port} on {host} is taken by another program",
@@ -148,7 +149,8 @@ def _unusable(host: str, port: int, error: OSError) -> CallsheetError:
     )
 
 
-def _named(host: str) -> str:
+def named(host: str) -> str:
+    """Return a host as a URL spells it."""
     return f"[{host}]" if ":" in host else host
 
 

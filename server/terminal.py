@@ -108,7 +108,8 @@ class Steps:
         grid.add_column(overflow="fold")
         grid.add_column(justify="right", no_wrap=True)
         for name, event in events:
-            grid.add_row(self._mark(name, event["status"]), *_cells(event))
+            told, outcome, took = _cells(event)
+            grid.add_row(self._mark(name, event["status"]), told, outcome, Text.assemble("  ", took))
         busy = any(event["status"] == "in-progress" for _, event in events)
         return Padding(Group(grid, self._thinking) if self._thinking and not busy else grid, (0, 2))
 

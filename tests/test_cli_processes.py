@@ -108,12 +108,6 @@ def test_a_taken_port_is_named_with_the_way_to_choose_another(
     )
 
 
-def test_the_server_does_not_start_without_its_redis_and_hides_the_password(tmp_path: Path) -> None:
-    done = run("serve", "--port", "0", folder=tmp_path, REDIS_URL="redis://user:secret@127.0.0.1:1")
-    refused(done, "redis://***@127.0.0.1:1", "REDIS_URL")
-    assert "secret" not in done.err
-
-
 def test_ctrl_c_leaves_what_was_made_and_says_how_to_go_on(valkey_url: str, tmp_path: Path) -> None:
     with ChatDouble(Silence()) as double:
         process = subprocess.Popen(

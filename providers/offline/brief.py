@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from providers.offline.conversation import DEFAULT_SPOT_S, Template, template
 from providers.offline.facts import Contact, Offer, Span, When, contact, slogan
@@ -74,6 +75,7 @@ class Brief:
     """Whether the brief was longer than what is read."""
 
 
+@lru_cache(maxsize=64)
 def parse(text: str) -> Brief:
     """Return what the brief `text` says: the message of A52, or a person's free words."""
     return _read(template(text) or Template(text.strip(), "", _length(text), "", "english", ""))

@@ -42,14 +42,14 @@ def write(
     material = [piece for piece in pieces(brief, voice) if piece.beat != "again" or seconds >= _AGAIN_S]
     count = tracks(seconds, wanted)
     asks = _asks(brief, voice, material, count) if dialogue else []
-    spare = sum(line_s(ask, phrases.language) for ask in asks)
+    spare = sum(line_s(ask, language) for ask in asks)
     # The last line of a track has no breath after it, and every line is counted with one.
-    unbreathed = breath_s(phrases.language) * (len(asks) + 2 if dialogue else count)
-    window = Window(phrases.language, LOW * seconds + _EDGE_S, HIGH * seconds - _EDGE_S)
+    unbreathed = breath_s(language) * (len(asks) + 2 if dialogue else count)
+    window = Window(language, LOW * seconds + _EDGE_S, HIGH * seconds - _EDGE_S)
     kept = fitted(material, window.less(spare - unbreathed))
     if dialogue:
         return _talk(kept, asks, phrases)
-    return [_joined(group, phrases) for group in grouped(kept, count, phrases.language)]
+    return [_joined(group, phrases) for group in grouped(kept, count, language)]
 
 
 _EDGE_S = 0.05

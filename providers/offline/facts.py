@@ -31,7 +31,7 @@ _PHONE = re.compile(r"(?<![\w$€£.,/-])(?:\+|\(?0|\(\d|1[ -]?8|\d{3}[ .-])[\d(
 _SHORT_PHONE = re.compile(
     r"(?:\bcall|\btel\.?:?|\bphone:?|\bdial|\bcall us(?: at| on)?|โทร\.?|hubungi|telepon|zadzwoń(?: pod)?"
     r"|llama al|llámanos al|ligue(?: para)?|gọi|zavolejte|volejte|sunați(?: la)?|电话[:：]?|拨打|致电)"
-    r"\s?([\d][\d -]{2,14}\d)"
+    r"\s?(\d[\d -]{1,14}\d)"
 )
 _CURRENCY = r"(?:us\$|r\$|s\$|[$€£¥฿₫]|rp\.?|usd|eur|gbp|thb|idr|vnd|pln|czk|ron|rmb|cny)"
 _UNIT = (

@@ -22,8 +22,10 @@ class _Draft:
     """Everything that follows from the brief alone."""
 
     brief: Brief
+    asked: str
+    """The language the ad is asked for in; its seconds are counted in this one."""
     language: str
-    """The language that is spoken and cast."""
+    """The language that is written and cast."""
     seconds: float
     tone: str
     roles: int
@@ -58,9 +60,7 @@ def respond(conversation: Conversation) -> Answer:
             _cast(draft, voices, ids) if first else "",
         )
     return Say(
-        reports.result(
-            draft.brief, _made(conversation, draft), language=draft.language, seconds=draft.seconds
-        )
+        reports.result(draft.brief, _made(conversation, draft), language=draft.asked, seconds=draft.seconds)
     )
 
 
@@ -69,7 +69,7 @@ def closing(conversation: Conversation) -> Say:
     draft = _draft(conversation)
     made = _made(conversation, draft)
     if made.versions:
-        return Say(reports.result(draft.brief, made, language=draft.language, seconds=draft.seconds))
+        return Say(reports.result(draft.brief, made, language=draft.asked, seconds=draft.seconds))
     plan = reports.plan(
         draft.brief, texts=draft.texts, tone=draft.tone, seconds=draft.seconds, roles=draft.roles
     )
@@ -87,13 +87,13 @@ def _draft(conversation: Conversation) -> _Draft:
     variant = sum(1 for earlier in conversation.turns[:-1] if earlier.brief == turn.brief)
     texts = copywriter.write(
         brief,
-        language=language,
+        language=asked,
         seconds=seconds - sound.lead_s(effects),
         tone=tone,
         voices=roles,
         variant=variant,
     )
-    return _Draft(brief, language, seconds, tone, min(roles, len(texts)), effects, texts, variant)
+    return _Draft(brief, asked, language, seconds, tone, min(roles, len(texts)), effects, texts, variant)
 
 
 def _searches(done: Sequence[Exchange], draft: _Draft) -> list[Request]:

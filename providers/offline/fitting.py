@@ -13,6 +13,8 @@ _STEPS = 160
 """Into how many ticks the seconds are cut when combinations are counted."""
 _FULL = 0.5
 """How far into the window fillers are added while they fit."""
+_APT = 8
+"""The fillers that suit best; the rest are only taken where time is left empty."""
 _FILLER_WEIGHT = 4
 """What a filler counts for where every combination is compared."""
 _WORDINGS = 3
@@ -103,8 +105,8 @@ def _fillers(spare: Sequence[Chosen], window: Window) -> list[Chosen]:
     taken: list[Chosen] = []
     used = 0.0
     enough = window.low + _FULL * (window.high - window.low)
-    for one in spare:
-        if used >= enough:
+    for index, one in enumerate(spare):
+        if used >= (enough if index < _APT else window.low):
             break
         cost = line_s(one[1], window.language)
         if used + cost <= window.high:

@@ -82,11 +82,13 @@ def _of_voice(clause: str) -> bool:
     said = set(found("cues/voices", clause))
     if _FOR.match(folded(clause)):
         return False
-    if "voice" in said or re.search(r"\baccents?\b", folded(clause)):
+    if "voice" in said or {"female", "male"} <= said or re.search(r"\baccents?\b", folded(clause)):
+        return True
+    if said & {"female", "male"} and has("cues/briefs", "dialogue", clause):
         return True
     few, gendered = len(clause.split()), bool(said & {"female", "male"})
-    toned = gendered and few <= _SHORT_WORDS and bool(found("cues/tones", clause))
     accents = _accents().mentions(clause)
+    toned = gendered and few <= _SHORT_WORDS and bool(found("cues/tones", clause) or accents)
     bare = bool(accents) and accents[0].end - accents[0].start == len(clause.strip(" ."))
     return toned or bare or (gendered and few <= len(("a", "man")))
 

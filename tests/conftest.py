@@ -4,11 +4,16 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from langgraph.pregel import Pregel
 from redis import Redis
 
-from storage import Storage, connect, embedded
+from graphs import ad_creation
+from storage import Storage, connect, embedded, use
+from storage.checkpoints import RedisSaver
+from tests.chat_double import ChatDouble
 from tests.key_leaks import leaks
 from tests.waiting import until
 
@@ -59,3 +64,26 @@ def declared_keys(request: pytest.FixtureRequest) -> Iterator[None]:
         server.flushall()
     yield
     assert not (found := leaks(url)), "\n".join(found)
+
+
+@pytest.fixture
+async def opened(storage: Storage) -> AsyncIterator[Storage]:
+    """The test's storage, in use: what `storage.current()` returns to tools and nodes."""
+    use(storage)
+    yield storage
+    use(None)
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatDouble]:
+    """A vendor's endpoint at the wire; the environment points OpenAI's provider to it."""
+    with ChatDouble() as double:
+        for name, value in double.environ.items():
+            monkeypatch.setenv(name, value)
+        yield double
+
+
+@pytest.fixture
+def graph(opened: Storage) -> Pregel[Any, Any]:
+    """The audio-ad workflow, remembering in the test's storage."""
+    return ad_creation.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})

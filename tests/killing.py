@@ -1,8 +1,8 @@
 """Real kills: a server in a process of its own, and a proxy to Redis that kills it at a chosen command.
 
-The proxy stands between the server and Valkey and counts what the server sends. At the chosen message it either
-kills before passing it on (the effect never happens) or passes it on, waits for the reply, and kills instead of
-delivering it (the effect happened, and nobody was told).
+The proxy stands between the server and Valkey and counts what the server sends. At the chosen message it
+either kills before passing it on (the effect never happens) or passes it on, waits for the reply, and kills
+instead of delivering it (the effect happened, and nobody was told).
 """
 
 import asyncio
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Literal
 
 from tests.redis_server import free_port
-
 
 When = Literal["before", "after"]
 

@@ -9,15 +9,8 @@ from state.errors import Conflict, Fenced, Forbidden, Missing
 from state.versions import described, latest, status
 from storage import keys
 from storage.artefacts import Artefact, Done, Fence, NewVersion, step_name
-from storage.connection import connect
 
 MUSIC = {"musicPrompt": "warm bossa nova", "duration": 30.0}
-
-
-@pytest.fixture
-async def storage(valkey_url):
-    async with connect(valkey_url) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -2,24 +2,14 @@
 
 import pytest
 
-import storage
 from state.plan import Step
 from storage.artefacts import Artefact
-from storage.connection import connect
 from tools import REGISTRY, guard, voices
 from tools.call import Scope
 
 ENGLISH = [voice.id for voice in voices.search("english", count=4)]
 POLISH = [voice.id for voice in voices.search("polish", count=2)]
 FACTS = {"language": "english", "market": "US", "spotSeconds": "30"}
-
-
-@pytest.fixture
-async def opened(valkey_url):
-    async with connect(valkey_url) as found:
-        storage.use(found)
-        yield found
-        storage.use(None)
 
 
 @pytest.fixture

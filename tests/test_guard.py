@@ -5,11 +5,9 @@ import asyncio
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-import storage
 from state.errors import Broken, Fenced, Forbidden, Invalid, Limited, StorageDown, TimedOut, Unavailable
 from state.plan import Step
 from storage.artefacts import Artefact
-from storage.connection import connect
 from tools import REGISTRY, guard
 from tools.call import Scope
 from tools.registry import definition, index, tool
@@ -21,14 +19,6 @@ class Args(BaseModel):
     model_config = ConfigDict(extra="forbid")
     adId: str = "kopi"  # noqa: N815 -- the wire's spelling
     n: int = Field(1, ge=0)
-
-
-@pytest.fixture
-async def opened(valkey_url):
-    async with connect(valkey_url) as found:
-        storage.use(found)
-        yield found
-        storage.use(None)
 
 
 def made(run, **more):

@@ -1,4 +1,4 @@
-"""LangGraph's own development server loads and runs the graphs: no key, no network, our saver (X2, X6, X11)."""
+"""LangGraph's own development server loads and runs the graphs without a key or network (X2, X6, X11)."""
 
 import os
 import subprocess

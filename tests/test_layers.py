@@ -2,6 +2,7 @@
 
 import ast
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def packages():
     }
 
 
+@cache
 def imported(file: Path) -> set[str]:
     found = set()
     for node in ast.walk(ast.parse(file.read_text())):

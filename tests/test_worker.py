@@ -11,7 +11,6 @@ from typing_extensions import TypedDict
 from server.worker import Job, working
 from state.errors import Broken, Busy, Conflict, Fenced, Invalid, Missing
 from storage import keys, threads
-from storage.connection import connect
 from storage.runs import Runs
 from storage.threads import Thread
 from tests.waiting import eventually
@@ -57,12 +56,6 @@ class Stage:
 @pytest.fixture
 def stage():
     return Stage()
-
-
-@pytest.fixture
-async def storage(valkey_url):
-    async with connect(valkey_url) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -32,7 +32,8 @@ def main() -> None:
             serve(**json.loads(line))
             os._exit(0)
         children.append(child)
-        print(child, flush=True)
+        sys.stdout.write(f"{child}\n")
+        sys.stdout.flush()
     for child in children:
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)

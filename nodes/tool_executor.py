@@ -78,6 +78,9 @@ class Execution:
         lease lost) is raised after the steps in flight were cancelled; their receipts tell what they did.
         """
         self._results = {result["id"]: result for result in done}
+        for step in self._plan["steps"]:
+            if step["id"] not in self._results:
+                self._tell(step, "pending")
         try:
             self._start()
             while self._running:

@@ -31,6 +31,8 @@ from tools.call import Scope
 
 GRAPH: Final = "ad_creation"
 KIND: Final = "ad"
+GENERATE: Final = "generate"
+"""What a brief asks for, in a job's body."""
 MAX_ID: Final = 255
 """Characters of an id or an idempotency key."""
 NO_CONVERSATION: Final = "No conversation found. Generate initial ad first."
@@ -91,7 +93,7 @@ async def generate_job(storage: Storage, asked: Generate) -> Job:
     return Job(
         thread=thread,
         input=given,
-        body={"ask": "generate", "brief": wanted, "context": asked.context},
+        body={"ask": GENERATE, "brief": wanted, "context": asked.context},
         answer=partial(_reply, storage, thread),
         context=_choice(asked.context),
         idempotency_key=_key(asked.idempotency_key),
@@ -131,13 +133,16 @@ async def chat_job(worker: Worker, storage: Storage, asked: Chat) -> Job:
 async def carried_out(
     worker: Worker, storage: Storage, job: Job, report: Report | None = None
 ) -> dict[str, Any]:
-    """Carry a job of this module out and return the reply: its `answer`, with `timeline` and `mixer`."""
-    try:
-        return await (worker.do(job, report) if report else worker.do(job))
-    except Exception:
-        # A failed turn may have made versions too.
-        await _listed(storage, job.thread)
-        raise
+    """Carry a job of this module out and return the reply: its `answer`, with `timeline` and `mixer`.
+
+    The ad is its owner's, and on the owner's list, before anything is made of it: a first turn that fails
+    leaves an ad whose conversation can go on. Raises `Missing` where another conversation is about the ad.
+    """
+    facts = ad_facts(job.input) if job.body["ask"] == GENERATE else {}
+    artefact = Artefact(storage, KIND, ad_of(job.thread))
+    await artefact.open(owner=job.thread.owner, thread=job.thread.id, facts=facts)
+    await indexes.touch_ad(storage, job.thread.owner, artefact.id)
+    return await (worker.do(job, report) if report else worker.do(job))
 
 
 async def _reply(storage: Storage, thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,19 +151,9 @@ async def _reply(storage: Storage, thread: Thread, state: Mapping[str, Any]) -> 
     All of it happens while the run still holds its thread, so that the last thing a run does is to end.
     """
     facts = ad_facts(state)
-    known = await _listed(storage, thread)
-    if known and any(known.get(name) != value for name, value in facts.items()):
-        await Artefact(storage, KIND, ad_of(thread)).describe(facts)
-    return answer(thread, state) | await in_time(storage, thread, facts)
-
-
-async def _listed(storage: Storage, thread: Thread) -> dict[str, str]:
-    """Put the ad on its owner's list and return its record; empty for an ad of which nothing was made."""
-    known = await Artefact(storage, KIND, ad_of(thread)).meta()
-    if not known.get("owner"):
-        return {}
+    await Artefact(storage, KIND, ad_of(thread)).describe(facts)
     await indexes.touch_ad(storage, thread.owner, ad_of(thread))
-    return known
+    return answer(thread, state) | await in_time(storage, thread, facts)
 
 
 def ad_facts(state: Mapping[str, Any]) -> dict[str, str]:

@@ -76,6 +76,10 @@ class Worker:
             return run.answer
         try:
             answer = await self._holding(run, self._carry_out(job, run, report))
+        except asyncio.CancelledError:
+            # The run stays unfinished, for whoever asks for it again; the thread is free at once.
+            await self._runs.release(run)
+            raise
         except Exception:
             await self._runs.finish(run, "error")
             raise

@@ -41,7 +41,10 @@ _SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
 }
 _NAMES: Final = {alias: name for name, aliases in _SPELLINGS.items() for alias in aliases}
 _SECONDS: Final = re.compile(
-    r"(\d+(?:\.\d+)?)\s*-?\s*(s|secs?|seconds?|m|mins?|minutes?)?(?![\w.])", re.IGNORECASE
+    r"(\d+(?:[.,]\d+)?)\s*-?\s*"
+    r"(?:(mins?|minutes?|minuty?|minutos?|minut[ey]?|menit|phút|นาที|分钟?|m)"
+    r"|(s|secs?|seconds?|sek\w{0,5}|seg\w{0,6}|secunde?|detik|giây|vteřin\w?|วินาที|วิ|秒钟?))?(?![a-zà-ỹ\d])",
+    re.IGNORECASE,
 )
 
 
@@ -114,7 +117,7 @@ def seconds(value: object, field: str = "duration") -> float:
 def _fields(raw: object) -> dict[str, Any]:
     if isinstance(raw, str):
         found = _SECONDS.search(raw)
-        timed = {"format": found.group(0)} if found and found.group(2) else {}
+        timed = {"format": found.group(0)} if found and found.lastindex != 1 else {}
         return {"clientDescription": raw, **timed}
     if not isinstance(raw, Mapping):
         raise Invalid(
@@ -163,8 +166,8 @@ def _spelled_seconds(text: str, field: str) -> float:
         raise Invalid(
             f"brief.{field} {text[:80]!r} holds no number of seconds", remedy='write it as 30 or "30s"'
         )
-    number = float(found.group(1))
-    return number * 60 if (found.group(2) or "s").lower().startswith("m") else number
+    number = float(found.group(1).replace(",", "."))
+    return number * 60 if found.group(2) else number
 
 
 def _language(asked: str | None, fields: Mapping[str, Any], audience: str, said: str) -> str:

@@ -42,6 +42,20 @@ redis.call('HSET', fences, step, fence)
 return {'go', fence}
 """)
 
+_OPEN: Final = Script("""
+local theirs = redis.call('HMGET', KEYS[1], 'owner', 'thread')
+if not theirs[1] then
+  local t = redis.call('TIME')
+  local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+  redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'thread', ARGV[2], 'createdMs', ms)
+  theirs = {ARGV[1], ARGV[2]}
+end
+if theirs[1] == ARGV[1] and theirs[2] == ARGV[2] then
+  for i = 3, #ARGV, 2 do redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1]) end
+end
+return theirs
+""")
+
 _REVOKE: Final = Script("""
 local receipts, fences = KEYS[1], KEYS[2]
 local done = redis.call('HGET', receipts, ARGV[1])
@@ -160,6 +174,19 @@ class Artefact:
         self._receipts = keys.receipts(kind, artefact_id)
         self._fences = keys.fences(kind, artefact_id)
         self._meta = keys.meta(kind, artefact_id)
+
+    async def open(self, *, owner: str, thread: str, facts: Mapping[str, str]) -> None:
+        """Make the artefact `owner`'s, about which `thread` is, and write the facts that are not there yet.
+
+        Raises `Missing` for another's artefact or one that another thread is about, which must look like none
+        at all (A-R14). Twice is safe.
+        """
+        pairs = [text for pair in facts.items() for text in pair]
+        answer: list[bytes] = await _OPEN(self._redis, [self._meta], [owner, thread, *pairs])
+        if [part.decode() for part in answer] != [owner, thread]:
+            raise Missing(
+                f"there is no conversation {thread!r} about {self.kind} {self.id!r}", remedy="check the ids"
+            )
 
     async def claim(
         self, step: str, *, epoch: int, owner: str, thread: str, facts: Mapping[str, str]

@@ -47,6 +47,11 @@ redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
 return 1
 """)
 
+_RELEASE: Final = Script("""
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0
+""")
+
 _FINISH: Final = Script("""
 local run, lease, memo = KEYS[1], KEYS[2], KEYS[3]
 if redis.call('HGET', run, 'epoch') ~= ARGV[1] then return 0 end
@@ -125,8 +130,8 @@ class Runs:
         """Take the thread for `request`, or return the answer its idempotency key already has.
 
         The same fingerprint as the thread's unfinished run (crashed or failed) takes that run up again,
-        with its own id and input. Raises `Busy` while another attempt holds the thread, and `Conflict` for an idempotency key
-        that came before with another request.
+        with its own id and input. Raises `Busy` while another attempt holds the thread, and `Conflict` for
+        an idempotency key that came before with another request.
         """
         answer = await _BEGIN(
             self._redis,
@@ -164,6 +169,10 @@ class Runs:
         )
         if not ended:
             raise Fenced(f"run {run.id!r} was taken over by a later attempt")
+
+    async def release(self, run: Run) -> None:
+        """Let the thread go without ending the run; nothing happens where a later attempt has it."""
+        await _RELEASE(self._redis, [keys.lease(run.thread)], [run.epoch])
 
     async def newest(self, thread: str) -> Newest:
         """Return how the thread's newest run stands."""

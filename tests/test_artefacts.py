@@ -204,3 +204,14 @@ async def test_ids_with_odd_characters_stay_apart(storage, artefact_id):
     found = await Artefact(storage, "ad", artefact_id).stream("music")
     assert [version.data["musicPrompt"] for version in found.versions] == [artefact_id]
     assert keys.declared(keys.versions("ad", artefact_id, "music"))
+
+
+async def test_an_artefact_is_opened_once_for_one_owner_and_one_thread(ad):
+    """A-R14: two first requests under different conversations cannot both have it."""
+    await ad.open(owner="ana", thread="t", facts={"language": "thai"})
+    await ad.open(owner="ana", thread="t", facts={"language": "polish", "market": "PL"})
+    assert {"thread": "t", "language": "thai", "market": "PL"}.items() <= (await ad.meta()).items()
+    for owner, thread in (("bob", "t"), ("ana", "u")):
+        with pytest.raises(Missing, match="no conversation"):
+            await ad.open(owner=owner, thread=thread, facts={"market": "XX"})
+    assert (await ad.meta())["market"] == "PL"

@@ -47,6 +47,12 @@ def test_the_message_follows_the_template():
         ({"format": "radio"}, 30),
         ({"duration": "20 sec"}, 20),
         ({"durationSeconds": 12}, 12),
+        ({"format": "spot radiowy 20 sekund"}, 20),
+        ({"format": "cuña de 15 segundos"}, 15),
+        ({"format": "quảng cáo 25 giây"}, 25),
+        ({"format": "โฆษณา 45 วินาที"}, 45),
+        ({"format": "25秒广告"}, 25),
+        ({"format": "1,5 minuty"}, 90),
         ({}, 30),
     ],
 )
@@ -74,6 +80,7 @@ def test_fields_it_does_not_know_are_not_lost():
 def test_a_sentence_is_a_brief():
     assert parsed("Coffee for night owls, 20s")["duration"] == 20
     assert parsed("Coffee since 1998")["duration"] == 30
+    assert parsed("Kawiarnia dla nocnych marków, 20 sekund")["duration"] == 20
 
 
 @pytest.mark.parametrize(

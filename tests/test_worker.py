@@ -162,13 +162,13 @@ async def test_a_worker_that_lost_its_lease_stops_and_cannot_end_the_run(worker,
     assert (await Runs(storage).newest("t")).status == "success"
 
 
-async def test_a_request_that_waits_takes_the_run_up_when_its_holder_falls_silent(worker, stage, storage):
-    """The holder was killed: its lease runs out, and the same request goes on from its last step."""
+async def test_a_cancelled_run_lets_its_thread_go_at_once_and_can_be_taken_up(worker, stage, storage):
     stage.go.clear()
     task = asyncio.create_task(worker.do(job()))
     await stage.entered.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+    assert not (await Runs(storage).newest("t")).held
     stage.go.set()
     assert await worker.do(job()) == DONE
     assert stage.firsts == 1

@@ -12,17 +12,21 @@ from providers.offline.naming import name, what
 from providers.offline.statements import GAP, GROUPS, clauses, statements
 from providers.offline.tongue import spoken
 from providers.offline.wishes import Wishes, wishes
-from providers.offline.wording import clean, folded, found, mentions
+from providers.offline.wording import CAPITAL, clean, folded, found, mentions
 from state.languages import find
 
 READ_CHARS = 4000
 """How much of each field of a very long brief is read; the last word on the draft says so."""
 _MARKET_CHARS = 80
-_ALONE_WORDS = 3
-"""A clause this short in the client's description may be about the tone of the ad."""
 _OWN_TEXTS = 3
-_TOWN = re.compile(r"(?:(?:in|at|near)\s)?((?:[A-ZÀ-Ž][\w'’-]+\s?){1,3})")
+_TOWN = re.compile(r"(?:(?:in|at|near|en|em|ở|tại|di|în)\s)?((?:[" + CAPITAL + r"][\w'’-]+\s?){1,3})")
 """A capitalised word or two after the name say where it is."""
+_LOCAL = re.compile(
+    r"(?:[Ii]n|[Aa]t|[Nn]ear|[Ee]n|[Ee]m|[ởỞ]|[Tt]ại|[Dd]i|[îÎ]n|[WwVv]e?)\s(?:["
+    + CAPITAL
+    + r"][\w'’-]+\s?){1,3}"
+)
+"""A clause that only says where it is."""
 _NOUN = re.compile(r"(?:an?|the|un|una|uma|um|o|một)\s")
 _SUBJECT = re.compile(r"(?:we|our|it|they|i|you|your)\s")
 _AIMED = re.compile(r"\b(?:for|para|dla|untuk|pro|pentru|cho)\s[^,.;\n]{3,40}|สำหรับ\S{2,30}|给\S{2,12}")
@@ -96,6 +100,7 @@ def _read(fields: Template) -> Brief:
     brand, rest = name(about, is_kind=is_kind(re.split(r"[,，、:：;|\n–—-]", about)[0]))
     said = statements((rest, more), brand)
     own, town = _own(rest, said.claims, brand)
+    local = [claim for claim in said.claims if _LOCAL.fullmatch(claim)]
     return Brief(
         client=client,
         audience=audience,
@@ -107,16 +112,16 @@ def _read(fields: Template) -> Brief:
         brand=brand,
         kind=_trade(rest, brand, about, more, audience),
         what=own,
-        claims=tuple(dict.fromkeys(claim for claim in said.claims if claim not in {own, town})),
+        claims=tuple(dict.fromkeys(claim for claim in said.claims if claim not in {own, town, *local})),
         offers=tuple(dict.fromkeys(said.offers)),
         offer_words=tuple(dict.fromkeys(said.offer_words)),
         when=said.when,
-        contact=replace(facts, hours=said.hours, place=facts.place or _place(town)),
+        contact=replace(facts, hours=said.hours, place=facts.place or _place(next(iter(local), town))),
         slogan=line[0] if line else "",
         must=tuple(dict.fromkeys(said.must)),
         avoid=frozenset(said.avoid),
         avoid_words=tuple(said.avoid_words),
-        tone=_tone("\n".join([*said.makers, more, *_alone(about)])),
+        tone=_tone("\n".join([*said.makers, more])),
         group=_group(f"{audience}\n{more}\n{' '.join(_AIMED.findall(about))}"[:READ_CHARS]),
         wishes=wishes([*said.makers, *clauses(more)]),
         cut=max(len(fields.client), len(fields.context)) > READ_CHARS,
@@ -149,10 +154,6 @@ def _own(rest: str, claims: Sequence[str], brand: str) -> tuple[str, str]:
 def _place(town: str) -> str:
     match = _TOWN.fullmatch(town)
     return match.group(1) if match else ""
-
-
-def _alone(text: str) -> list[str]:
-    return [clause for clause in clauses(text) if len(clause.split()) <= _ALONE_WORDS]
 
 
 def _tone(text: str) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from providers.offline.wording import folded, has, mention, mentions, small_words
+from providers.offline.wording import CAPITAL, folded, has, mention, mentions, small_words
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
@@ -27,7 +27,7 @@ _CODE = re.compile(
     r"|código|cupón|cupom|kód(?:em)?|codul|mã(?:\s(?:giảm giá|khuyến mãi))?"
     r"|kode(?:\spromo)?|โค้ด|รหัส(?:ส่วนลด)?|优惠码|折扣码|代码|口令)\s?(?:is|:|：|to|є|je|este|là|คือ)?\s?[\"'“„«]?([A-Z][A-Z0-9-]{2,19}|[A-Z0-9]*[0-9][A-Z0-9-]{1,19})\b"
 )
-_PHONE = re.compile(r"(?<![\w$€£.,/-])(?:\+|\(?0|\(\d|1[ -]?8|\d{3}[ .-])[\d(][\d() .-]{2,18}\d(?![\w%])")
+_PHONE = re.compile(r"(?<![\w$€£.,/-])(?:\+|\(?0|\(\d|1[ -]?8|\d{2,3}[ .-])[\d(][\d() .-]{2,18}\d(?![\w%])")
 _SHORT_PHONE = re.compile(
     r"(?:\bcall|\btel\.?:?|\bphone:?|\bdial|\bcall us(?: at| on)?|โทร\.?|hubungi|telepon|zadzwoń(?: pod)?"
     r"|llama al|llámanos al|ligue(?: para)?|gọi|zavolejte|volejte|sunați(?: la)?|电话[:：]?|拨打|致电)"
@@ -41,7 +41,7 @@ _UNIT = (
 _AMOUNT = rf"(?:{_CURRENCY}\s?\d[\d.,]{{0,12}}(?:k\b|\s(?:million|juta|ribu))?|\d[\d.,]{{0,12}}\s?{_UNIT})"
 _MONEY = re.compile(_AMOUNT)
 _PERCENT = re.compile(r"(?<![\d.,])(\d{1,3}(?:[.,]\d{1,2})?)\s?(?:%|percent\b|procent\b)")
-_TENTHS = re.compile(r"(?<![\d.])(\d(?:\.\d)?)\s?折")
+_TENTHS = re.compile(r"(?<![\d.])(\d(?:\.\d)?|[一二三四五六七八九])\s?折")
 """Chinese discounts name what is still paid: 8折 is eight tenths of the price."""
 _HOURS = re.compile(
     r"\b24/7\b|\b\d{1,2}(?:[:.]\d{2})?\s?(?:am|pm)?\s?(?:-|–|to|till|until|do|a|às|đến|sampai|ถึง|至|到)\s?\d{1,2}(?:[:.]\d{2})?\s?(?:am|pm)\b"
@@ -49,9 +49,11 @@ _HOURS = re.compile(
 )
 _ADDRESS = re.compile(
     r"\b(?:Route|Highway|Hwy|Interstate)\s\d{1,4}(?:,\s[A-Z][\w'’-]+)?|\b\d{1,3}(?:st|nd|rd|th)\s(?:Street|Avenue|Ave)\b(?:,\s[A-Z][\w'’-]+(?:\s[A-Z][\w'’-]+)?)?"
-    r"|\b\d{1,5}[a-z]?\s(?:[A-ZÀ-Ž][\w'’.-]+\s){0,3}(?:Street|St\.?|Avenue|Ave\.?|Road|Rd\.?|Lane|Ln\.?|Boulevard|Blvd\.?|Drive|Square|Way|Plaza|Highway|Court|Place)\b(?:,\s[A-ZÀ-Ž][\w'’-]+(?:\s[A-ZÀ-Ž][\w'’-]+)?)?"
+    r"|\b\d{1,5}[a-z]?\s(?:[" + CAPITAL + r"][\w'’.-]+\s){0,3}"
+    r"(?:Street|St\.?|Avenue|Ave\.?|Road|Rd\.?|Lane|Ln\.?|Boulevard|Blvd\.?|Drive|Square|Way|Plaza|Highway|Court"
+    r"|Place)\b(?:,\s[" + CAPITAL + r"][\w'’-]+(?:\s[" + CAPITAL + r"][\w'’-]+)?)?"
     r"|\b(?:ul\.|al\.|pl\.|Aleja|Plac|Rynek|Calle|C/|Avenida|Av\.|Plaza|Paseo|Rua|Praça|Travessa|Jalan|Jl\.|Đường|Phố|Ulice|Strada|Str\.|Bulevardul|Bd\.|Piața|Soi|Thanon)\s[^\n,;.!?]{2,40}?(?:,?\s?(?:nr\.?|no\.?|número|số)?\s?\d{1,5}[A-Za-z]?)?(?=[,;.!?\n]|$)"
-    r"|\b[A-ZÁ-Ž][\wá-ž]+(?:ova|ská|cká|ného|ého|ní)\s\d{1,4}\b"
+    r"|\b[" + CAPITAL + r"][\wá-ž]+(?:ova|ská|cká|ného|ého|ní)\s\d{1,4}\b"
     r"|(?:ถนน|ซอย)\S{2,30}|[\u4e00-\u9fff]{2,12}(?:路|街|大道)\d{0,5}号?"
 )
 _CHINESE_DATE = re.compile(r"(\d{1,2})\s?月\s?(\d{1,2})\s?[日号]")

@@ -94,13 +94,18 @@ def _head(hits: Sequence[Mention], text: str) -> str:
 
 def _kind(name: str, words: frozenset[str]) -> Kind:
     entry = data("cues/kinds")[name]
-    sure = any(hit.concept == name for word in words for hit in _same().mentions(word))
-    return Kind(
-        name,
-        str(entry["category"]),
-        str(entry["cta"]) if sure or entry["cta"] != "visit" else "discover",
-        sure,
-    )
+    sure = _among(_same(), name, words)
+    there = sure or entry["cta"] != "visit" or _among(_places(), name, words)
+    return Kind(name, str(entry["category"]), str(entry["cta"]) if there else "discover", sure)
+
+
+def _among(lexicon: Lexicon, name: str, words: frozenset[str]) -> bool:
+    return any(hit.concept == name for word in words for hit in lexicon.mentions(word))
+
+
+@cache
+def _places() -> Lexicon:
+    return Lexicon({name: entry.get("places", ()) for name, entry in data("cues/kinds").items()})
 
 
 @cache
@@ -114,7 +119,7 @@ def _same() -> Lexicon:
 def _lexicon() -> Lexicon:
     return Lexicon(
         {
-            name: [*entry["nouns"], *entry.get("same", ()), *entry["cues"]]
+            name: [*entry["nouns"], *entry.get("same", ()), *entry.get("places", ()), *entry["cues"]]
             for name, entry in data("cues/kinds").items()
         }
     )

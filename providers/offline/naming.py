@@ -2,7 +2,7 @@
 
 import re
 
-from providers.offline.wording import mentions, small_words
+from providers.offline.wording import CAPITAL, mentions, small_words
 
 _THAI = re.compile(r"[\u0e00-\u0e7f]")
 _THAI_TRADE = 8
@@ -27,7 +27,10 @@ _FOR = re.compile(
     re.IGNORECASE,
 )
 _CAPITALS = re.compile(
-    r"(?<![.!?]\s)(?:[A-ZÀ-Ž][\w'’&-]*|\d+[A-Z]\w*)(?:\s(?:&\s|and\s|of\s|the\s|de\s|la\s|del\s|y\s|e\s|i\s|a\s)?[A-ZÀ-Ž0-9][\w'’&.-]*){0,4}"
+    r"(?<![.!?]\s)(?:["
+    + CAPITAL
+    + r"][\w'’&-]*|\d+[A-Z]\w*)(?:\s(?:&\s|and\s|of\s|the\s|de\s|la\s|del\s|y\s|e\s|i\s|a\s)?"
+    r"[" + CAPITAL + r"0-9][\w'’&.-]*){0,4}"
 )
 _BE = re.compile(r"(?:^|\s)(?:we are|we're|it is|it's|is|are|the|a|an|our|its)$", re.IGNORECASE)
 _LOWER = re.compile(r"\s*[a-ząćęłńóśźżáčďéěíňřšťúůýž]")
@@ -35,7 +38,8 @@ _HEAD_WORDS = 4
 _QUOTED_WORDS = 4
 _WHAT_CHARS = 120
 _ARTICLE = re.compile(r"^(?:an?|the|our|your|my|new)\s", re.IGNORECASE)
-_LOCAL = re.compile(r"\s(?:in|at|near|from|w|v|en|em|ở|di|în|tại)\s.{2,40}$")
+_LOCAL = re.compile(r"\s(?:in|at|near|from)\s.{2,40}$")
+"""Only English: elsewhere the place is a part of the name or inflected."""
 
 
 def name(client: str, *, is_kind: bool) -> tuple[str, str]:
@@ -115,13 +119,7 @@ def _head(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
         return _thai(text)
     first = _BREAK.split(text, maxsplit=1)[0].strip()
     rest = text[len(first) :].lstrip(" -–—|:：,，、;()（）\n.")
-    order = first.split()[0] in small_words("orders") if first else False
-    if (
-        not order
-        and 0 < len(first.split()) <= _HEAD_WORDS
-        and len(first) <= _NAME_CHARS
-        and not _ARTICLE.match(first)
-    ):
+    if _is_title(first):
         bare = _LOCAL.sub("", first)
         return _fits(bare), ". ".join(part for part in (first[len(bare) :].strip(), rest) if part)
     runs = [run for run in _CAPITALS.finditer(first) if run.group().split()[0] not in small_words("orders")]
@@ -135,6 +133,17 @@ def _head(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
         lead, tail = first[: capital.start()].strip(" ,"), first[capital.end() :].strip(" ,")
         return _fits(capital.group()), ". ".join(part for part in (lead, tail, rest) if part)
     return "", text
+
+
+def _is_title(first: str) -> bool:
+    """Whether the first words of a text are a name: few, or a few more with capitals among them."""
+    words = first.split()
+    if not words or words[0] in small_words("orders") or len(first) > _NAME_CHARS or _ARTICLE.match(first):
+        return False
+    capitals = [word for word in words if word[:1].isupper()]
+    return len(words) <= _HEAD_WORDS or (
+        len(words) <= _NAME_WORDS and len(capitals) > 1 and words[0] in capitals
+    )
 
 
 def _thai(text: str) -> tuple[str, str]:

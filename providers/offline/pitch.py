@@ -152,7 +152,7 @@ class _Words:
         yield Piece("hook", 0, tuple(self._hooks()), 44)
         intros = self._lines("frames", "message") if self.grave else []
         intros += self._lines("frames", "intro_what")
-        if self.brief.brand:
+        if self.brief.brand and not self.grave:
             intros += self._lines("frames", "intro_kind")
         short = self._lines("frames", "brand_only")
         yield Piece("intro", 1, (*intros, *self._lines("frames", "intro"), *short), 100)

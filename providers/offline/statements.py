@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from providers.offline.facts import TOPICS, Offer, When, hours, offers, when
 from providers.offline.kinds import UNKNOWN, kind
 from providers.offline.wishes import wishes
-from providers.offline.wording import folded, found, has, mention, mentions, small_words
+from providers.offline.wording import CAPITAL, folded, found, has, mention, mentions, small_words
 from state.languages import find
 
 GROUPS = ("families", "students", "professionals", "seniors", "young")
@@ -20,14 +20,21 @@ _LISTED_WORDS = 6
 """Clauses this short between commas are a list; longer ones are one sentence."""
 _SHORT_WISH = 5
 """A clause this short that speaks of voices or music is a wish, not a claim."""
+_UNSPACED_MORE = 4
+"""Characters of Thai or Chinese beside a day that are still only "until" or "on"."""
 _LEFT_OVER = 3
 """A clause this short that lost its phone number or address says nothing by itself."""
 _BANNED_CHARS = range(3, 41)
 _SENTENCE = re.compile(
-    r"\n+|(?<!\bDr\.)(?<!\bSt\.)(?<!\bMr\.)(?<!\bMrs\.)(?<!\bNo\.)(?<!\bul\.)(?<!\bJl\.)(?<=[.!?])\s+"
+    r"\n+|(?<!\bDr\.)(?<!\bSt\.)(?<!\bMr\.)(?<!\bMrs\.)(?<!\bNo\.)(?<!\bul\.)(?<!\bJl\.)(?<!\d\.)(?<=[.!?])\s+"
+    r"|(?<=\d\.)\s+(?=[" + CAPITAL + r"])"
     r"|[。！？；;•·]|(?<=\s)[-*–]\s"
 )
-_COMMA = re.compile(r",\s+|[，、]|\s[–—]\s|\s\|\s")
+_COMMA = re.compile(r",\s+|[，、]|\s[–—]\s|\s\|\s|(?<=[\u0e00-\u0e7f\x00])\s+(?=[\u0e00-\u0e7f])")
+"""Thai sets its phrases apart with spaces."""
+_THAI = re.compile(r"[\u0e00-\u0e7f]")
+_FIGURES = re.compile(r"[\d月日号年到至截止\s]")
+_UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3400-\u9fff]")
 _VERBATIM = re.compile(
     r"\s*(?:please\s)?(?:say|end with|close with|start with|open with|must say|must include)\s?[:：\"“„«]",
     re.IGNORECASE,
@@ -36,6 +43,8 @@ _SUBJECT = re.compile(
     r"\s*(?:we|our|you|your|it|they|i|when|if|nasz\w*|nuestr\w+|noss\w+|kami|chúng tôi)\s", re.IGNORECASE
 )
 """A sentence that begins so is said whole, commas and all."""
+_SAY = re.compile(r"say\s(?!that\b|the words?\b|[\"“„«:'])", re.IGNORECASE)
+"""The beginning of "Say goodbye to stains", which is copy and no order."""
 _DURATION = re.compile(
     r"^\W*\d{1,3}\s?-?(?:s|sec|secs|seconds?|วินาที|detik|sekund\w*|segundos?|giây|vteřin\w*|secunde|秒).{0,12}$"
 )
@@ -47,7 +56,8 @@ _LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 _THAT = re.compile(
-    r"^(?:that|the fact that|our|about|also|a|the|is|:|：|że|que|că|že|rằng|bahwa|ว่า|要|说)\s?", re.IGNORECASE
+    r"^(?:that|the fact that|our|about|also|an?|the|is|el|la|los|las|o|os|as|:|：|że|que|că|že|rằng|bahwa|ว่า|要|说)\s?",
+    re.IGNORECASE,
 )
 _NO_TOPIC = re.compile(r"^(?:no|without|bez|sin|sem|tanpa|fără|không|不要|ไม่)\s?")
 _OR = re.compile(r",|\bor\b|\band\b|\blub\b|\bani\b|\by\b|\bo\b|\bnebo\b|\bsau\b|，|、")
@@ -56,7 +66,9 @@ _WAY = re.compile(
     r"|line|order|code|with|use|using|online|and|or|open|from|in|email|write to|follow|daily|every day"
     r"|reservations?|bookings?|info|contact|for|to|details)(?=\s|$|[.,:])"
 )
-_DANGLING = re.compile(r"\s(?:at|in|on|by|or|and|with|via|using|under|pod|en|em|tại|di|la|v|na)$")
+_DANGLING = re.compile(
+    r"\s(?:at|in|on|by|or|and|with|via|using|under|pod|en|em|tại|di|la|v|na|s|se|z|ze|con|com|cu|dengan|với|kodem|kódem)$"
+)
 
 
 @dataclass
@@ -127,6 +139,7 @@ def _without_gap(clause: str) -> str:
 
 def _sort(clause: str, draft: Statements, brand: str) -> None:
     avoid, must = mention("cues/briefs", "avoid", clause), mention("cues/briefs", "must", clause)
+    must = None if must and _SAY.match(clause, must.start) else must
     goes_on_avoiding = draft.last == "avoid" and draft.tied and len(clause.split()) <= _LEFT_OVER
     if avoid:
         _leave_out(clause, clause[avoid.end :], draft)
@@ -210,11 +223,17 @@ def _state(clause: str, draft: Statements, brand: str) -> None:
     if deals:
         _offer(clause, deals, draft)
     elif after_offer and day and not _tells_more(clause):
-        draft.offer_words[-1] += (", " if clause.isascii() or " " in clause else "，") + clause
+        draft.offer_words[-1] += _link(clause) + clause
     elif hours(clause):
         draft.hours = hours(clause)
     elif (not day or _tells_more(clause)) and _sayable(clause) and folded(clause) != folded(brand):
         draft.claims.append(clause)
+
+
+def _link(clause: str) -> str:
+    if not _UNSPACED.search(clause):
+        return ", "
+    return " " if _THAI.search(clause) else "，"
 
 
 def _offer(clause: str, deals: Sequence[Offer], draft: Statements) -> None:
@@ -231,6 +250,9 @@ def _sayable(clause: str) -> bool:
 
 def _tells_more(clause: str) -> bool:
     """Whether a clause with a day in it says more than the day."""
+    if _UNSPACED.search(clause):
+        dated_chars = sum(hit.end - hit.start for hit in mentions("cues/dates", clause))
+        return len(_FIGURES.sub("", clause)) - dated_chars > _UNSPACED_MORE
     words = [word for word in re.findall(r"\w+", folded(clause)) if not word.isdigit()]
     hits = mentions("cues/dates", clause)
     dated = {word for hit in hits for word in re.findall(r"\w+", folded(clause[hit.start : hit.end]))}

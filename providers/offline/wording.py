@@ -17,6 +17,9 @@ _HERE = Path(__file__).parent
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
 _WORD = re.compile(r"(?:(?![\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff])[^\W_])+(?:'[^\W_]+)*|[:,+&/%@：]")
 _CUE_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*\*?|[:,+&/%@：]")
+_LATIN = (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
+CAPITAL = "A-Z" + "".join(chr(code) for code in _LATIN if chr(code).isupper())
+"""Latin capitals, for a character class of a pattern."""
 _UNSAID = {"Cc", "Cf", "Cs", "Co", "Cn", "So", "Sk"}
 """Unicode categories nobody can say: controls, bidirectional marks, surrogates, pictures."""
 

@@ -12,6 +12,7 @@ from providers.offline import (
     tracks_after,
     version_changes,
 )
+from providers.offline.copywriter import sentences
 from providers.offline.desk import Desk
 from providers.offline.edits import (
     STREAM,
@@ -21,6 +22,7 @@ from providers.offline.edits import (
     ChangeEffects,
     CopyVoice,
     Edit,
+    Keep,
     MusicSource,
     Note,
     Outcome,
@@ -34,12 +36,15 @@ from providers.offline.edits import (
     ReplaceWords,
     Resize,
     Restore,
+    RestoreCast,
     Retone,
     Rewrite,
     ShapeMusic,
     SilenceMusic,
     Spacing,
+    Speakers,
     SwapVoices,
+    Together,
     Translate,
     Unclear,
     Variations,
@@ -47,6 +52,7 @@ from providers.offline.edits import (
     Wish,
 )
 from providers.offline.history import Ad
+from providers.offline.script import joined
 from state.ad import STREAMS, Stream
 
 Apply = Callable[[Any, Ad, Desk], Outcome]
@@ -68,6 +74,9 @@ _APPLY: Mapping[type, Apply] = {
     Recast: lambda edit, ad, desk: recasting.apply_recast(edit, ad, desk.offers),
     CopyVoice: _plain(tracks_after.apply_copy),
     SwapVoices: _plain(tracks_after.apply_swap),
+    Speakers: lambda edit, ad, desk: recasting.apply_speakers(edit, ad, desk.offers),
+    RestoreCast: _plain(version_changes.apply_cast),
+    Together: _plain(tracks_after.apply_together),
     Pace: _plain(tracks_after.apply_pace),
     Spacing: _plain(tracks_after.apply_spacing),
     Reorder: _plain(tracks_after.apply_reorder),
@@ -87,8 +96,9 @@ ACTING: tuple[type, ...] = (*_APPLY, Variations)
 """Edits that write a version."""
 
 
-def carry_out(edits: Sequence[Edit], ad: Ad, desk: Desk, locks: set[str]) -> Outcome:
-    """Return the ad after all `edits`, and what to say about each; streams in `locks` come out as they went in."""
+def carry_out(edits: Sequence[Edit], ad: Ad, desk: Desk, keeps: Sequence[Keep]) -> Outcome:
+    """Return the ad after all `edits`, and what to say about each; what `keeps` hold comes out as it went in."""
+    locks = {name for keep in keeps if not keep.tracks for name in keep.streams}
     after, notes = ad, list[Note]()
     for edit in edits:
         if isinstance(edit, Unclear):
@@ -108,7 +118,7 @@ def carry_out(edits: Sequence[Edit], ad: Ad, desk: Desk, locks: set[str]) -> Out
             continue
         outcome = apply(edit, after, desk)
         after, notes = outcome.ad, [*notes, *outcome.notes]
-    return Outcome(_put_back(ad, after, locks), tuple(notes))
+    return Outcome(_parts_put_back(ad, _put_back(ad, after, locks), keeps), tuple(notes))
 
 
 def _barred(edit: Edit, locks: set[str]) -> str:
@@ -137,6 +147,21 @@ def _put_back(before: Ad, after: Ad, locks: Iterable[str]) -> Ad:
     if "texts" in locks and len(before.tracks) == len(after.tracks):
         tracks = [{**new, "text": old["text"]} for old, new in zip(before.tracks, after.tracks, strict=True)]
         after = after.holding("voices", {"voiceTracks": tracks})
+    return after
+
+
+def _parts_put_back(before: Ad, after: Ad, keeps: Iterable[Keep]) -> Ad:
+    """Return the ad with single tracks, and the last sentence, as they were where that was asked."""
+    held = {at for keep in keeps for at in keep.tracks if at < len(before.tracks)}
+    if held and len(before.tracks) == len(after.tracks):
+        tracks = [before.tracks[at] if at in held else track for at, track in enumerate(after.tracks)]
+        after = after.holding("voices", {"voiceTracks": tracks})
+    if any(keep.last_sentence for keep in keeps) and before.tracks and after.tracks:
+        last = sentences(str(before.tracks[-1]["text"]))[-1]
+        own = sentences(str(after.tracks[-1]["text"]))
+        if last not in own[-1:]:
+            text = joined([*(one for one in own if one != last), last], after.language)
+            after = after.holding("voices", {"voiceTracks": [*after.tracks[:-1], {**after.tracks[-1], "text": text}]})
     return after
 
 

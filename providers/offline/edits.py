@@ -147,6 +147,28 @@ class SwapVoices:
 
 
 @dataclass(frozen=True)
+class Speakers:
+    """So many people speak; who speaks already stays as far as possible."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class RestoreCast:
+    """The voices of an earlier version, with the words of now."""
+
+    version: int
+
+
+@dataclass(frozen=True)
+class Together:
+    """Two tracks start at the same time."""
+
+    first: int
+    second: int
+
+
+@dataclass(frozen=True)
 class Pace:
     """Speak faster or slower: by a factor, or at a speed."""
 
@@ -236,6 +258,8 @@ class Retone:
     """Another tone: of the script alone, or of script, music and effects together (A79)."""
 
     tone: str
+    quality: str = ""
+    """The quality that was asked for, where the tone is only near it."""
     whole: bool = False
     countdown: bool = False
 
@@ -270,6 +294,8 @@ class Variations:
     stream: Stream = "voices"
     texts: bool = False
     """Other scripts rather than other voices."""
+    genders: tuple[str, ...] = ()
+    """The gender of the voices of each, where that is the difference."""
 
 
 @dataclass(frozen=True)
@@ -285,6 +311,12 @@ class Keep:
 
     streams: tuple[str, ...]
     """Streams, or "texts" for the words but not who speaks them; empty: everything that was not asked for."""
+    tracks: tuple[int, ...] = ()
+    """These tracks only, where the voices are kept."""
+    last_sentence: bool = False
+    """The last sentence of the script only."""
+    always: bool = False
+    """In every later turn too, unless it is named in one."""
 
 
 @dataclass(frozen=True)
@@ -320,7 +352,7 @@ class Unclear:
 Edit = (
     ShapeMusic | ReplaceMusic | MusicSource | SilenceMusic
     | AddEffect | RemoveEffects | ChangeEffects
-    | Recast | CopyVoice | SwapVoices | Pace | Spacing | Reorder
+    | Recast | CopyVoice | SwapVoices | Speakers | RestoreCast | Together | Pace | Spacing | Reorder
     | Resize | ReplaceWords | AddLine | RemoveLine | RemoveTracks | Rewrite | AddTrack | Retone | Translate
     | Restore | Walk | Variations | Again
     | Keep | Ask | Chat | Beyond | Unclear
@@ -329,7 +361,7 @@ Edit = (
 STREAM: Mapping[type, Stream] = {
     ShapeMusic: "music", ReplaceMusic: "music", MusicSource: "music", SilenceMusic: "music",
     AddEffect: "sfx", RemoveEffects: "sfx", ChangeEffects: "sfx",
-    Recast: "voices", CopyVoice: "voices", SwapVoices: "voices", Pace: "voices", Spacing: "voices",
+    Recast: "voices", CopyVoice: "voices", SwapVoices: "voices", Speakers: "voices", RestoreCast: "voices", Together: "voices", Pace: "voices", Spacing: "voices",
     Reorder: "voices", Resize: "voices", ReplaceWords: "voices", AddLine: "voices", RemoveLine: "voices",
     RemoveTracks: "voices", Rewrite: "voices", AddTrack: "voices", Translate: "voices",
 }  # fmt: skip

@@ -19,13 +19,15 @@ _EDGE = frozenset(
     "a an the some of with and or to for at in on please it that this my our one un una el la o um uma jakis "
     "nejaky sound sounds effect effects sfx noise like little bit more another new also too here there quick".split()
 ) - {"quick"}
+_TWO = 2
+_STEM = 5
 _ANY = frozenset({"a", "an", "another", "some", "un", "una", "um", "uma"})
 _SOUNDING = {"sound", "sounds", "effect", "effects", "sfx", "noise", "noises"}
 
 
 def read(clause: Clause, ad: Ad) -> list[Edit]:
     """Return what `clause`, which is about effects, asks for; empty when nothing is recognised."""
-    swap = _swapped(clause, ad)
+    swap = only_kept(clause, ad) or _places_swapped(clause, ad) or _swapped(clause, ad)
     if swap:
         return swap
     existing = matching(clause, ad)
@@ -101,17 +103,29 @@ def _sounds(description: str) -> set[str]:
 def _overlap(words: set[str], description: str) -> float:
     """Return the share of a description's words that `words` hold, plurals and inflections forgiven."""
     own = [word for word in (fold(one) for one in description.split()) if len(word) > 2 and word not in _EDGE]  # noqa: PLR2004 - as above
-    hits = sum(
-        any(word[:5] == other[:5] and len(other) > 3 for other in words) or word in words for word in own
-    )  # noqa: PLR2004 - a shared stem
+    hits = sum(any(_alike(word, other) for other in words) for word in own)
     return hits / len(own) if own else 0.0
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether two words are forms of one: "owl" and "owls", "sizzle" and "sizzling"."""
+    shared = min(len(one), len(other), _STEM)
+    near = abs(len(one) - len(other)) <= _TWO or shared == _STEM
+    return one == other or (shared > _TWO and near and one[:shared] == other[:shared])
+
+
+def named(clause: Clause, ad: Ad) -> bool:
+    """Return whether `clause` does something with an effect that it calls by its own words."""
+    acting = clause.has("verb.make", "verb.change", "verb.remove", "verb.move", "verb.replace", "verb.dislike", "verb.shorten", "verb.lengthen", "verb.put")
+    words = {token.word for token in clause.own if len(token.word) > _TWO} - _EDGE - _SOUNDING
+    return acting and any(_overlap(words, str(one.get("description"))) for one in ad.effects)
 
 
 def _by_place(clause: Clause, ad: Ad) -> tuple[int, ...]:
     """Return the effects that play where the clause says: "the sound at the end"."""
     noun = clause.get("noun.effect")
     where = place(clause, ad)
-    if not noun or not where or clause.has("verb.add", "verb.put", "verb.move", "sound"):
+    if not noun or not where or not clause.has("verb", "negation") or clause.has("verb.add", "verb.put", "verb.move", "sound"):
         return ()
     return tuple(i for i, one in enumerate(ad.effects) if _kind(one) == _kind({"placement": where.placement}))
 
@@ -122,11 +136,23 @@ def _kind(effect: Mapping[str, Any]) -> tuple[str, int | None]:
     return kind, where.get("index")
 
 
+def only_kept(clause: Clause, ad: Ad) -> list[Edit]:
+    """Return "only keep the bell": every other effect goes."""
+    if not (clause.has("verb.keep") and clause.has("particle.only") and clause.has("sound", "noun.effect")):
+        return []
+    staying = _by_name(clause, ad)
+    gone = tuple(at for at in range(len(ad.effects)) if at not in staying)
+    return [RemoveEffects(gone)] if staying and gone else []
+
+
 def _removal(clause: Clause, ad: Ad, existing: tuple[int, ...]) -> list[Edit]:
     if existing and not (clause.has("pronoun.all") and not clause.has("sound")):
         return [RemoveEffects(existing)]
     if clause.has("sound"):
         return [Unclear(clause.rest(keep=("sound",)), "cannot.no_effect")]
+    named = described(clause.without(clause.all("pronoun")), None)
+    if clause.has("noun.effect") and named and not clause.has("pronoun.all"):
+        return [Unclear(named, "cannot.no_effect")]
     if clause.has("noun.effect"):
         return (
             [RemoveEffects(tuple(range(len(ad.effects))))]
@@ -134,6 +160,18 @@ def _removal(clause: Clause, ad: Ad, existing: tuple[int, ...]) -> list[Edit]:
             else [Unclear("", "cannot.no_effects")]
         )
     return []
+
+
+def _places_swapped(clause: Clause, ad: Ad) -> list[Edit]:
+    """Return "swap the whoosh and the ding": two effects change places."""
+    sounds = clause.all("sound")
+    if not clause.has("verb.replace") or len(sounds) != _TWO or clause.has("particle.with", "particle.for", "particle.to", "particle.instead"):
+        return []
+    one, other = (_by_name(clause.part(mark.first, mark.last), ad) for mark in sounds)
+    if len(one) != 1 or len(other) != 1 or one == other:
+        return []
+    first, second = (ad.effects[at[0]].get("placement") or {"type": "end"} for at in (one, other))
+    return [ChangeEffects(one, placement=second), ChangeEffects(other, placement=first)]
 
 
 def _swapped(clause: Clause, ad: Ad) -> list[Edit]:
@@ -182,7 +220,7 @@ def change(clause: Clause, ad: Ad, existing: tuple[int, ...]) -> Edit | None:
             or ("short" in wanted and not wanted["short"])
             or clause.has("verb.lengthen")
         )
-        factor = _LONGER if longer else _SHORTER
+        factor = _LONGER if longer else 0.5 if clause.has("number.0.5") else _SHORTER
     sound = _coloured(ad, existing[0], wanted)
     if not (length or factor or sound or where):
         return None
@@ -206,7 +244,12 @@ def _coloured(ad: Ad, index: int, wanted: Mapping[str, bool]) -> str | None:
 
 
 def _additions(clause: Clause, ad: Ad) -> list[Edit]:
-    if clause.has("negation") and not clause.has("verb.add"):
+    if clause.has("negation", "verb.move") and not clause.has("verb.add"):
+        return []
+    asks = clause.has("verb.add", "verb.put", "verb.create", "verb.make", "verb.use") or place(clause, ad) is not None
+    sound = clause.get("sound")
+    definite = bool(sound and sound.first > clause.first and clause.tokens[sound.first - 1].word == "the")
+    if (definite or not sound) and not asks and not _labelled(clause):
         return []
     parts = _items(clause)
     found: list[tuple[str, Place | None, float | None]] = []
@@ -222,6 +265,12 @@ def _additions(clause: Clause, ad: Ad) -> list[Edit]:
             return [Unclear(str(spot.missing), "cannot.no_track")]
         result.append(AddEffect(description, spot.placement if spot else None, length))
     return result
+
+
+def _labelled(clause: Clause) -> bool:
+    """Whether the clause is an entry of a list: "sfx: phone buzzing"."""
+    noun = clause.get("noun.effect")
+    return bool(noun and noun.last < clause.last and clause.tokens[noun.last].word in {":", "：", "-"})
 
 
 def _items(clause: Clause) -> list[Clause]:

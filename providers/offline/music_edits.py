@@ -115,8 +115,8 @@ def _traits(clause: Clause, marks: list[Mark]) -> tuple[Trait, ...]:
 
 def _fresh(clause: Clause) -> ReplaceMusic | None:
     """Return a wholly new description: "use jazz piano instead", "something else", "I don't like it"."""
-    whole = clause.has("particle.lieu", "verb.replace") or (
-        clause.has("verb.use", "verb.change")
+    whole = clause.has("particle.lieu", "particle.instead", "verb.replace") or (
+        clause.has("verb.use", "verb.change", "pronoun.different")
         and clause.has("genre", "instrument")
         and not clause.has("degree")
     )
@@ -133,10 +133,15 @@ def _fresh(clause: Clause) -> ReplaceMusic | None:
 def _described(clause: Clause) -> str:
     parts = [mark for mark in clause.all(*_PARTS) if mark.concept != "quality.boring"]
     if all(_english(clause, mark) for mark in parts):
-        last = max(mark.last for mark in parts)
-        tail = clause.words(last, clause.last)
-        end = clause.last if fold(tail).startswith(("with ", "and ", "like ", "from ")) else last
-        return clause.words(min(mark.first for mark in parts), end)
+        last = clause.last
+        ends = {mark.last: mark.first for mark in clause.all("skip", "particle.lieu", "noun.music", "particle.for")}
+        floor = max(mark.last for mark in parts)
+        while last > floor and (last in ends or not clause.words(last - 1, last)):
+            last = max(ends.get(last, last - 1), floor)
+        instead = clause.get("particle.instead")
+        if instead and instead.first > parts[0].first:
+            last = min(last, instead.first)
+        return clause.words(min(mark.first for mark in parts), last)
     return ", ".join(dict.fromkeys(_trait(clause, mark).words for mark in parts))
 
 
@@ -157,7 +162,8 @@ def _trait(clause: Clause, mark: Mark) -> Trait:
         plain = _english(clause, mark) and not spoken.endswith(("er", "ers"))
         return Trait(mark.concept, spoken if plain else name)
     say = qualities()[name].say
-    if name in {"fast", "slow"} or not _english(clause, mark):
+    word = fold(clause.words(mark.first, mark.last))
+    if name in {"fast", "slow"} or word.startswith("less ") or not _english(clause, mark):
         return Trait(mark.concept, say)
     return Trait(mark.concept, _positive(fold(clause.words(mark.first, mark.last)), mark.concept) or say)
 

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from providers.offline import effect_edits, music_edits, questions, text_edits, version_edits, voice_edits
+from providers.offline.amounts import seconds
 from providers.offline.clauses import TARGETS, Clause, clauses
-from providers.offline.edits import STREAM, Again, Beyond, Chat, Edit, Keep, Retone, Translate, Unclear
+from providers.offline.edits import STREAM, AddEffect, Again, Beyond, ChangeEffects, Chat, Edit, Keep, RemoveEffects, Retone, Translate, Unclear, Variations
 from providers.offline.history import Ad
 from providers.offline.lexicon import lexicon
 from providers.offline.places import place
+from providers.offline.script import duration_s
 from providers.offline.qualities import asked, qualities
 from providers.offline.version_edits import Choices
 from state.ad import Stream
@@ -56,12 +58,49 @@ def read(message: str, scene: Scene) -> Reading:
     """Return everything `message` asks for; what means nothing comes back as `Unclear`."""
     edits: list[Edit] = []
     for clause in clauses(message[:READ_CHARS], lexicon(scene.language, message)):
-        found = _read_clause(_settled(clause), scene)
-        edits += found
+        clause = _settled(clause)
+        if _supplements(clause, edits, scene) or clause.has("particle.otherwise"):
+            continue
+        if _holds_not(clause, scene.ad):
+            return Reading((Keep(()),))
+        found = _read_clause(clause, scene)
+        edits = [*_superseded(edits, found, clause), *found]
         stream = next((STREAM[type(one)] for one in found if type(one) in STREAM), None)
         if stream:
             scene = replace(scene, focus=stream, focused=_tracks(found) or scene.focused)
     return Reading(tuple(_tidied(edits)))
+
+
+def _holds_not(clause: Clause, ad: Ad) -> bool:
+    """Whether a condition on the ad's length is not met: "if it is longer than 30 seconds …"."""
+    condition = clause.get("particle.if")
+    if not condition or not clause.has("quality.long", "question.fit", "verb.fit"):
+        return False
+    return duration_s(ad, ad.tracks) <= (seconds(clause) or ad.spot_s) + 0.05
+
+
+def _supplements(clause: Clause, edits: list[Edit], scene: Scene) -> bool:
+    """Give the effect that was just added the length or place that follows: "a bell at the end. Maybe 4 seconds"."""
+    last = edits[-1] if edits else None
+    silent = not clause.has("verb", "noun", "sound", "quality", "negation", "question", "instrument", "genre", "tongue")
+    if not isinstance(last, AddEffect) or not silent:
+        return False
+    where, length = place(clause, scene.ad), seconds(clause)
+    if not length and not where:
+        return False
+    edits[-1] = replace(
+        last, seconds=length or last.seconds, placement=where.placement if where and where.missing is None else last.placement
+    )
+    return True
+
+
+def _superseded(edits: list[Edit], found: list[Edit], clause: Clause) -> list[Edit]:
+    """Return the edits without a complaint that the next clause says how to meet: "it is too long, halve it"."""
+    if not edits or not found or type(edits[-1]) is not type(found[0]) or not clause.has("pronoun.it"):
+        return edits
+    if isinstance(found[0], ChangeEffects) and isinstance(edits[-1], ChangeEffects) and found[0].factor and edits[-1].factor:
+        return edits[:-1]
+    return edits
 
 
 def _tracks(found: list[Edit]) -> tuple[int, ...]:
@@ -108,6 +147,12 @@ def _told_apart(clause: Clause) -> Clause:
 def _read_clause(clause: Clause, scene: Scene) -> list[Edit]:
     if _repeats(clause):
         return [Again(less=clause.has("degree.less", "degree.too"))]
+    if clause.has("skip.story"):
+        return [Unclear(clause.text)]
+    if scene.choices and clause.has("ordinal"):
+        chosen = version_edits.read(clause, scene.choices)
+        if chosen:
+            return chosen
     for find in (_talk, _kept, _history, _asked, _targeted, _untargeted):
         found = find(clause, scene)
         if found:
@@ -117,7 +162,8 @@ def _read_clause(clause: Clause, scene: Scene) -> list[Edit]:
 
 def _repeats(clause: Clause) -> bool:
     """Whether a clause only says "a bit more", "again", "too much"."""
-    if not clause.has("degree", "particle.again") or clause.has("degree.enough"):
+    refused = clause.has("negation", "chat.no") and clause.has("pronoun.one")
+    if not (clause.has("degree", "particle.again") or refused) or clause.has("degree.enough"):
         return False
     allowed = {
         "degree",
@@ -168,7 +214,10 @@ def _talk(clause: Clause, _scene: Scene) -> list[Edit]:
 
 
 def _kept(clause: Clause, scene: Scene) -> list[Edit]:
-    keep = version_edits.kept(clause)
+    alone = effect_edits.only_kept(clause, scene.ad)
+    if alone:
+        return alone
+    keep = version_edits.kept(clause, scene.ad)
     if keep:
         return [keep]
     restricted = version_edits.only(clause)
@@ -179,7 +228,9 @@ def _kept(clause: Clause, scene: Scene) -> list[Edit]:
 
 
 def _history(clause: Clause, scene: Scene) -> list[Edit]:
-    return version_edits.read(clause, scene.choices)
+    found = version_edits.read(clause, scene.choices, scene.focus)
+    wondering = clause.asking and clause.has("question") and not clause.has("verb.undo", "verb.redo")
+    return [one for one in found if isinstance(one, Variations) or not wondering]
 
 
 def _asked(clause: Clause, _scene: Scene) -> list[Edit]:
@@ -268,11 +319,17 @@ def _of_ad(clause: Clause, scene: Scene) -> list[Edit]:
 
 def _untargeted(clause: Clause, scene: Scene) -> list[Edit]:
     """Return what a clause asks that does not name what to change."""
-    for find in (_by_words, _by_music, _by_wish, _by_pause, _in_focus, _by_add):
+    for find in (_by_effect, _by_music, _by_words, _by_wish, _by_pause, _in_focus, _by_add):
         found = find(clause, scene)
         if found:
             return found
     return _generally(clause, scene)
+
+
+def _by_effect(clause: Clause, scene: Scene) -> list[Edit]:
+    """Return what a clause does with an effect it calls by name only: "make the stairs 3 seconds"."""
+    worded = clause.has("verb.mention", "verb.say", "topic", "gender", "accent", "instrument", "genre")
+    return effect_edits.read(clause, scene.ad) if not worded and not clause.quotes and effect_edits.named(clause, scene.ad) else []
 
 
 def _by_words(clause: Clause, scene: Scene) -> list[Edit]:
@@ -361,12 +418,16 @@ def _in_focus(clause: Clause, scene: Scene) -> list[Edit]:
 
 
 def _last_effect(clause: Clause, scene: Scene) -> list[Edit]:
-    if not scene.ad.effects or not clause.has("pronoun.it", "quality", "verb.move"):
+    if not scene.ad.effects or not clause.has("pronoun.it", "quality", "verb.move", "pronoun.one", "pronoun.different", "particle.again"):
         return []
+    if clause.has("pronoun.one", "pronoun.different", "particle.again") and place(clause, scene.ad) and not clause.has("sound", "verb.move"):
+        where = place(clause, scene.ad)
+        last = scene.ad.effects[-1]
+        return [AddEffect(str(last.get("description")), where.placement if where else None, last.get("duration"))]
     found = effect_edits.change(clause, scene.ad, (len(scene.ad.effects) - 1,))
     removed = clause.has("verb.remove", "verb.dislike") and clause.has("pronoun.it")
     if removed:
-        return [effect_edits.RemoveEffects((len(scene.ad.effects) - 1,))]
+        return [RemoveEffects((len(scene.ad.effects) - 1,))]
     return [found] if found else []
 
 
@@ -400,6 +461,20 @@ def translates(reading: Reading) -> bool:
     return bool(reading.of(Translate))
 
 
-def locks(reading: Reading) -> set[str]:
-    """Return what must stay as it is: streams, or "texts"."""
-    return {name for one in reading.edits if isinstance(one, Keep) for name in one.streams}
+def keeps(message: str, language: str) -> list[Keep]:
+    """Return what a message wants kept for good ("the music must never change")."""
+    if not message.strip():
+        return []
+    nobody = Ad("english", 0.0)
+    found = (version_edits.kept(clause, nobody) for clause in clauses(message, lexicon(language, message)) if clause.has("particle.always"))
+    return [one for one in found if one and one.always]
+
+
+def releases(message: str, language: str) -> set[str]:
+    """Return the streams a message allows to be changed again."""
+    return {
+        stream
+        for clause in clauses(message, lexicon(language, message))
+        if clause.has("verb.touch", "verb.change") and not clause.has("negation", "verb.keep")
+        for stream in version_edits.streams_in(clause)
+    }

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from providers.offline.conversation import Exchange
-from providers.offline.edits import Note, Outcome, Recast, Wish
+from providers.offline.edits import Note, Outcome, Recast, Speakers, Wish
 from providers.offline.history import Ad, heard, offered
 from providers.offline.lexicon import fold
 from providers.offline.qualities import qualities
@@ -84,14 +84,14 @@ def choose(wish: Wish, offers: Offers, like: str = "") -> tuple[Voice | None, bo
     styles = [style for name in wish.styles for style in qualities()[name].styles]
     ranked = sorted(enumerate(able), key=lambda one: (*_rank(one[1], styles, like), one[0]))
     best = ranked[0][1]
-    return best, not styles or _rank(best, styles, like)[0] < len(styles)
+    return best, not styles or _rank(best, styles, like)[1] < len(styles)
 
 
 def _rank(voice: Voice, styles: Sequence[str], like: str) -> tuple[int, int, int]:
     style = fold(str(voice.get("style", "")))
     fit = next((at for at, one in enumerate(styles) if one in style), len(styles))
     gender = 0 if not like or str(voice.get("gender", "")).lower() == like else 1
-    return fit, gender, 1 if voice.get("multilingual") else 0
+    return gender, fit, 1 if voice.get("multilingual") else 0
 
 
 def rejected(ad: Ad) -> frozenset[str]:
@@ -132,6 +132,24 @@ def _groups(edit: Recast, ad: Ad) -> list[tuple[int, ...]]:
     for at in edit.tracks:
         groups.setdefault(str(ad.tracks[at].get("voiceId")), []).append(at)
     return [tuple(group) for group in groups.values()]
+
+
+def apply_speakers(edit: Speakers, ad: Ad, offers: Offers) -> Outcome:
+    """Return the ad with so many different voices, one after the other; those of now come first."""
+    roles = list(dict.fromkeys(str(track.get("voiceId")) for track in ad.tracks))[: edit.count]
+    while len(roles) < min(edit.count, len(ad.tracks)):
+        spoken = [gender_of(ad, track) for track in ad.tracks]
+        voice, _ = choose(Wish(), offers, "female" if spoken.count("male") > spoken.count("female") else "male")
+        if voice is None:
+            break
+        offers.taken.add(str(voice["id"]))
+        roles.append(str(voice["id"]))
+    if len(ad.tracks) < edit.count:
+        return Outcome(ad, (Note("cannot.few_tracks", {"count": str(len(ad.tracks))}),))
+    tracks = [{**track, "voiceId": roles[at % len(roles)]} for at, track in enumerate(ad.tracks)]
+    known = {str(voice["id"]): voice for voice in offers.of()}
+    names = [presented(known[role]) if role in known else ad.name(role) for role in roles]
+    return with_tracks(ad, tracks, Note("done.speakers", {"list": ", ".join(names)}))
 
 
 def presented(voice: Voice) -> str:

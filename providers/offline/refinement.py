@@ -11,9 +11,11 @@ from typing import Any
 
 from providers.offline import brief, changes, questions, speech, version_edits
 from providers.offline.brief import Brief
+from providers.offline.clauses import clauses
 from providers.offline.conversation import Answer, Calls, Conversation, Exchange, Request, Say, Turn
 from providers.offline.desk import Desk
 from providers.offline.edits import (
+    STREAM,
     AddTrack,
     Again,
     Ask,
@@ -21,6 +23,7 @@ from providers.offline.edits import (
     ChangeEffects,
     Chat,
     Edit,
+    Keep,
     Note,
     Outcome,
     Pace,
@@ -30,6 +33,8 @@ from providers.offline.edits import (
     Retone,
     ShapeMusic,
     Spacing,
+    Speakers,
+    Trait,
     Translate,
     Unclear,
     Variations,
@@ -38,11 +43,12 @@ from providers.offline.edits import (
 )
 from providers.offline.history import STREAM_OF, TOOL_OF, Ad, Step, current, focus, stacks
 from providers.offline.lexicon import fold, lexicon
-from providers.offline.reading import READ_CHARS, Reading, Scene, locks, read
+from providers.offline.reading import READ_CHARS, Reading, Scene, keeps, read, releases
 from providers.offline.recasting import Offers, rejected, searches
 from providers.offline.replies import phrase, spoken, versions
 from providers.offline.script import duration_s
 from providers.offline.suggestions import suggested, suggestion
+from providers.offline.tracks import named
 from providers.offline.variations import Variation, variations
 from state.ad import STREAMS, Stream
 
@@ -97,7 +103,7 @@ class _Refinement:
     @cached_property
     def scene(self) -> Scene:
         stream = focus(self.earlier)
-        return Scene(self.ad, self.language, stream, _focused(self.earlier, stream), _choices(self.earlier))
+        return Scene(self.ad, self.language, stream, _focused(self.earlier, stream, self.ad), _choices(self.earlier))
 
     @cached_property
     def reading(self) -> Reading:
@@ -130,6 +136,10 @@ class _Refinement:
         ).edits
         if less:
             return [
+                replace(one, add=tuple(Trait(trait.concept, f"slightly {trait.words}") for trait in one.add))
+                for one in edits
+                if isinstance(one, ShapeMusic) and one.add
+            ] or [
                 replace(one, factor=1 / one.factor**0.5)
                 for one in edits
                 if isinstance(one, Pace) and one.factor != 1.0
@@ -192,7 +202,7 @@ class _Refinement:
             if isinstance(one, (Recast, AddTrack)) and (isinstance(one, AddTrack) or one.tracks)
         ]
         if any(
-            isinstance(one, Translate)
+            isinstance(one, (Translate, Speakers))
             or (isinstance(one, Variations) and one.stream == "voices" and not one.texts)
             for one in self.acting
         ):
@@ -224,7 +234,17 @@ class _Refinement:
 
     @cached_property
     def outcome(self) -> Outcome:
-        return changes.carry_out(self.reading.edits, self.ad, self.desk, locks(self.reading))
+        asked = [one for one in self.reading.edits if isinstance(one, Keep)]
+        return changes.carry_out(self.reading.edits, self.ad, self.desk, [*asked, *self._standing()])
+
+    def _standing(self) -> list[Keep]:
+        """Return what was to be kept for good and is neither named now nor allowed since."""
+        held: set[str] = set()
+        for text in (self.conversation.summary, *(turn.text for turn in self.earlier if not turn.brief)):
+            held = (held - _released(text)) | _kept_for_good(text)
+        named = {str(STREAM[type(one)]) for one in self.acting if type(one) in STREAM}
+        free = named | _released(self.turn.text)
+        return [Keep(tuple(sorted(held - free)))] if held - free else []
 
     @cached_property
     def options(self) -> list[Variation]:
@@ -409,6 +429,18 @@ def _brief(text: str) -> Brief:
 
 
 @lru_cache(maxsize=1024)
+def _kept_for_good(message: str) -> set[str]:
+    text = message[:READ_CHARS]
+    return {name for one in keeps(text, speech.language_of(text)) for name in one.streams}
+
+
+@lru_cache(maxsize=1024)
+def _released(message: str) -> set[str]:
+    text = message[:READ_CHARS]
+    return releases(text, speech.language_of(text))
+
+
+@lru_cache(maxsize=1024)
 def _steps(message: str) -> list[Step]:
     """Return the ways through the history a message took. Pure, and asked again for every later turn."""
     return version_edits.steps(
@@ -456,21 +488,21 @@ def _said(turns: tuple[Turn, ...]) -> str:
     return "\n".join(step.text for turn in turns[-2:] for step in turn.steps)
 
 
-def _focused(turns: tuple[Turn, ...], stream: Stream | None) -> tuple[int, ...]:
-    """Return the tracks whose voice or pace the last turn changed, when it changed some and not all."""
-    if stream != "voices":
+def _focused(turns: tuple[Turn, ...], stream: Stream | None, ad: Ad) -> tuple[int, ...]:
+    """Return the tracks the last changing turn named, when it changed who speaks or how, and not all of them."""
+    last = next((turn for turn in reversed(turns) if turn.versions() and not turn.brief), None)
+    if stream != "voices" or last is None:
         return ()
-    drafts = [
-        one for turn in turns for one in turn.exchanges if one.name == TOOL_OF["voices"] and one.version
-    ]
-    if len(drafts) < 2:  # noqa: PLR2004 - a change is between two
-        return ()
-    old, new = (
-        [(one.get("voiceId"), one.get("speed") or 1.0) for one in draft.args.get("tracks", ())]
-        for draft in drafts[-2:]
-    )
-    differing = tuple(at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other)
-    return differing if len(old) == len(new) and len(differing) < len(new) else ()
+    text = last.text[:READ_CHARS]
+    edits = read(text, Scene(ad, speech.language_of(text))).of(Recast, Pace, Spacing)
+    tracks = {at for edit in edits for at in getattr(edit, "tracks", ())}
+    return tuple(sorted(tracks)) if 0 < len(tracks) < len(ad.tracks) and _names_tracks(text, ad) else ()
+
+
+def _names_tracks(text: str, ad: Ad) -> bool:
+    language = speech.language_of(text)
+    found = (named(clause, ad, plural=False) for clause in clauses(text, lexicon(language, text)))
+    return any(one.tracks and not one.everyone for one in found)
 
 
 def _choices(turns: tuple[Turn, ...]) -> tuple[Stream, int] | None:

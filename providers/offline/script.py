@@ -1,6 +1,7 @@
 """The words of an ad: sentences, topics, and how long they take."""
 
 import re
+from difflib import SequenceMatcher
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ Track = Mapping[str, Any]
 TOPICS = ("price", "phone", "website", "email", "discount", "code", "address", "hours", "date")
 """What a script can speak of that has a recognisable form."""
 _MONEY = re.compile(
-    r"(?:[$€£฿¥₫₹]|\b(?:Rp|R\$|US\$|USD|EUR|PLN|THB|RON|CZK|VND))\s?\d[\d.,]*|\d[\d.,]*\s?"
+    r"(?:[$€£฿¥₫₹]|\b(?:Rp|R\$|US\$|USD|EUR|PLN|THB|RON|CZK|VND))\s?\d[\d.,]{0,14}|(?<![\d.,])\d[\d.,]{0,14}\s?"
     r"(?:[$€£฿¥₫₹]|zł|Kč|dollars?|euros?|pounds?|baht|บาท|lei\b|đồng|đ\b|元|块|pesos?|reais|złotych|korun|rupiah|ribu|USD|EUR|PLN|THB)",
     re.IGNORECASE,
 )
@@ -38,6 +39,10 @@ _SMALL = frozenset(
     "the and for you your our with that this are was has have from its about part bit line sentence words word mention say script text any more all".split()
 )
 _STEM = 5
+_ALIKE = 0.8
+"""Share of letters two spellings of one name have in common, at least."""
+LONGEST = 4000
+"""Characters of a text that is searched for facts; no script of a spot is longer."""
 PACE_UP = 1.1
 """The fastest a voice is made to make room for words."""
 
@@ -49,6 +54,8 @@ def text_of(ad: Ad) -> str:
 
 def found(topic: str, text: str) -> str:
     """Return the words of `text` that are of `topic` ("phone" → "555-1234"), or empty."""
+    if len(text) > LONGEST:
+        return ""
     if topic in _CONTACTS:
         return str(getattr(contact(text), _CONTACTS[topic]))
     pattern = {"price": _MONEY, "discount": _PERCENT, "date": _DATE}[topic]
@@ -62,6 +69,18 @@ def topic_of(part: Clause, ad: Ad) -> str:
     """Return the words of the script that a clause names by their topic ("the phone number"), or empty."""
     named = (name for name in TOPICS if part.has(f"topic.{name}"))
     return next((held for name in named if (held := found(name, text_of(ad)))), "")
+
+
+def nearest(name: str, text: str) -> str:
+    """Return the words of `text` that `name` spells otherwise by a letter or two; empty when there are none."""
+    if len(name) < _STEM or not name[:1].isupper():
+        return ""
+    words = re.findall(r"[\w'’-]+|&", text)
+    size = len(re.findall(r"[\w'’-]+|&", name))
+    runs = {" ".join(words[at : at + size]) for at in range(len(words) - size + 1)}
+    alike = [(SequenceMatcher(None, fold(run), fold(name)).ratio(), run) for run in sorted(runs) if fold(run)[:2] == fold(name)[:2]]
+    ratio, best = max(alike, default=(0.0, ""))
+    return best if ratio > _ALIKE else ""
 
 
 def duration_s(ad: Ad, tracks: Sequence[Track]) -> float:

@@ -308,7 +308,7 @@ def apply_tone(edit: Retone, ad: Ad, desk: Desk) -> Outcome:
         outcome = _toned(edit, ad, desk)
         after, notes = outcome.ad, list(outcome.notes)
     if edit.whole and after.music:
-        name = next(name for name, one in qualities().items() if one.tone == edit.tone)
+        name = edit.quality or next(name for name, one in qualities().items() if one.tone == edit.tone)
         prompt = shaped(
             str(after.music.get("musicPrompt", "")),
             ShapeMusic((Trait(f"quality.{name}", qualities()[name].say),)),

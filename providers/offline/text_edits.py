@@ -21,7 +21,9 @@ from providers.offline.facts import Contact, contact
 from providers.offline.history import Ad
 from providers.offline.lexicon import Mark, fold
 from providers.offline.qualities import asked, qualities
-from providers.offline.script import TOPICS, topic_of
+from providers.offline.copywriter import sentences
+from providers.offline.script import TOPICS, nearest, text_of, topic_of
+from providers.offline.script import found as value_of
 from providers.offline.tracks import named
 from state.languages import find
 from state.timeline import spoken_s
@@ -36,6 +38,9 @@ _TAIL = re.compile(
 )
 _VOICED = ("noun.voice", "noun.speed", "ordinal", "number")
 _LEAD = ("verb.mention", "verb.say", "particle.about")
+_NAME = re.compile(r"[^\W\d_][\w'’-]*(?: (?:&|and|of|the) [^\W\d_][\w'’-]*| [^\W\d_a-z][\w'’-]*)*")
+_FACT_CHARS = 400
+"""Characters of a clause in which a phone number or an address is looked for."""
 _FEW_WORDS = 2
 _QUOTED_PAIR = 2
 _MIN_NAME = 4
@@ -48,7 +53,7 @@ def read(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
         found = _resized(clause, ad, focused)
         if found:
             return found
-    for find_edit in (_translated, _replaced, _rewritten, _removed, _added, _retold, _resized):
+    for find_edit in (_translated, _updated, _respelled, _replaced, _rewritten, _removed, _added, _retold, _resized):
         found = find_edit(clause, ad, focused)
         if found:
             return found
@@ -85,6 +90,31 @@ def _translated(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]
     if not edit:
         return [Unclear(clause.text, "cannot.no_language")] if clause.has("verb.translate") else []
     return [edit] if edit.language != ad.language else [Unclear(edit.language, "kept.language")]
+
+
+def _updated(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
+    """Return a fact with another value: "the phone number changed, it is 555-0000 now", "it's $35, not 29"."""
+    if clause.quotes or len(clause.text) > _FACT_CHARS or clause.has("verb.mention", "verb.remove", "particle.instead", "place"):
+        return []
+    asked_for = [name for name in TOPICS if clause.has(f"topic.{name}")]
+    for name in asked_for or ("phone", "website", "email", "price"):
+        new, held = value_of(name, clause.text), value_of(name, text_of(ad))
+        if new and held and fold(new) not in fold(text_of(ad)):
+            stated = asked_for or clause.has("pronoun.it", "verb.change")
+            return [ReplaceWords(held, new)] if stated else []
+    return []
+
+
+def _respelled(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
+    """Return a name spelled right: "it's Crumb & Kettel, please correct it"."""
+    if not clause.has("noun.spelling", "verb.correct"):
+        return []
+    script = text_of(ad)
+    for name in _NAME.findall(clause.text):
+        near = nearest(name, script)
+        if near and near != name:
+            return [ReplaceWords(near, name)]
+    return []
 
 
 def _replaced(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
@@ -159,8 +189,12 @@ def _rewritten(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
     which = named(clause, ad, plural=False)
     if which.missing is not None:
         return [Unclear(str(which.missing), "cannot.no_track")]
+    if which.tracks and clause.quotes and clause.has("verb.say", "verb.mention", "verb.add") and _first_of_more(clause):
+        return [AddLine(clause.quotes[0], "start", which.tracks[0])]
+    if clause.quotes and not which.tracks and clause.has("pronoun.different") and clause.has("noun.text"):
+        return [Rewrite(tuple(range(len(ad.tracks))), clause.quotes[0])]
     tracks = which.tracks or (focused if clause.has("pronoun.it") else ())
-    writes = clause.has("verb.write", "verb.say", "verb.change", "verb.replace", "verb.make", "particle.to")
+    writes = clause.has("pronoun.different", "verb.write", "verb.say", "verb.change", "verb.replace", "verb.make", "particle.to")
     if tracks and writes and not clause.has("verb.add", "place.after", "place.before"):
         text = clause.quotes[-1] if clause.quotes else _said_by(clause, which.marks)
         if text and not clause.has("quality"):
@@ -175,6 +209,12 @@ def _rewritten(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
             [Rewrite(tracks or tuple(range(len(ad.tracks))))] if anew and not clause.has("negation") else []
         )
     return []
+
+
+def _first_of_more(clause: Clause) -> bool:
+    """Whether the words come before what is there: "says 'No way!' first, then the rest"."""
+    after = max((at for at in range(clause.first, clause.last) if clause.tokens[at].quoted), default=clause.first)
+    return any(mark.first > after for mark in clause.all("ordinal.1", "pronoun.other", "pronoun.else", "place.start", "place.before"))
 
 
 def _said_by(clause: Clause, marks: tuple[Mark, ...]) -> str:
@@ -197,6 +237,13 @@ def _removed(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
     silencing = clause.has("negation") and clause.has("verb.say", "verb.mention")
     if not (silencing or clause.has("verb.remove", "negation.no")):
         return []
+    if clause.has("noun.exclamation"):
+        return [ReplaceWords("!", ".")]
+    if clause.has("noun.sentence") and clause.has("verb.remove") and clause.has("ordinal") and not clause.quotes:
+        spoken_ = [one for track in ad.tracks for one in sentences(str(track.get("text")))]
+        value = int(clause.all("ordinal")[0].concept.partition(".")[2])
+        at = value - 1 if value > 0 else len(spoken_) + value
+        return [RemoveLine(spoken_[at])] if 0 <= at < len(spoken_) else []
     wording = clause.quotes[0] if clause.quotes else ""
     if not silencing and (wording or clause.has("unit.word")) and clause.has("verb.remove"):
         wording = wording or _wording(clause.part(clause.all("unit.word")[-1].last, clause.last))
@@ -226,8 +273,10 @@ def _in_script(words: str, ad: Ad) -> bool:
 def _added(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
     """Return a sentence more: "mention free parking", "end with 'Come by today'"."""
     speaking = clause.has("verb.say", "verb.mention")
-    wording = bool(clause.quotes) or clause.has("pronoun.we", "topic") or contact(clause.text) != Contact()
-    adding = (wording and clause.has("verb.put")) or (
+    wording = bool(clause.quotes) or clause.has("pronoun.we", "topic") or _contact(clause.text)
+    adding = (bool(clause.quotes) and clause.has("place.start", "place.end")) or _required(clause) or (
+        wording and clause.has("verb.put") and (clause.quotes or clause.has("place"))
+    ) or (
         clause.has("verb.add") and (wording or clause.has("noun.text", "noun.line"))
     )
     if clause.has("negation") or not (speaking or adding):
@@ -240,6 +289,15 @@ def _added(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
         return [Unclear(clause.text, "cannot.no_words")]
     inside = bool(which.tracks) and clause.has("particle.in", "particle.to", "verb.mention")
     return [AddLine(content, _where(clause), which.tracks[0] if inside else None)]
+
+
+def _contact(text: str) -> bool:
+    return len(text) <= _FACT_CHARS and contact(text) != Contact()
+
+
+def _required(clause: Clause) -> bool:
+    """Whether a fact has to be in the ad: "our website x.com must be in there"."""
+    return _contact(clause.text) and clause.has("verb.make", "skip.polite") and clause.has("pronoun.we", "topic") and clause.has("particle.in", "noun.ad", "noun.text", "particle.inside")
 
 
 def _only_manner(clause: Clause, content: str) -> bool:
@@ -348,7 +406,8 @@ def _toned(clause: Clause) -> list[Edit]:
         tone = quality.tone if one.more else qualities().get(quality.counter, quality).tone
         if tone:
             whole = not clause.has("noun.text", "noun.line")
-            return [Retone(tone, whole, clause.has("noun.countdown") or tone == "urgent")]
+            name = one.name if one.more else ""
+            return [Retone(tone, name, whole, clause.has("noun.countdown") or tone == "urgent")]
     if clause.has("noun.countdown"):
-        return [Retone("urgent", whole=False, countdown=True)]
+        return [Retone("urgent", countdown=True)]
     return []

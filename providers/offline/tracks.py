@@ -91,7 +91,7 @@ def _is_duration(clause: Clause, mark: Mark) -> bool:
     if same:
         before = mark.first - 1
         counted = before >= clause.first and figure(clause.tokens[before].word) is not None
-        return counted or any(one.last == mark.first for one in clause.all("number"))
+        return counted or any(0 <= mark.first - one.last <= 1 for one in clause.all("number"))
     return mark.last in following and not clause.has("noun.line") and mark.concept.startswith("number.")
 
 

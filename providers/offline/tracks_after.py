@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from providers.offline.edits import CopyVoice, Note, Outcome, Pace, RemoveTracks, Reorder, Spacing, SwapVoices
+from providers.offline.edits import CopyVoice, Note, Outcome, Pace, RemoveTracks, Reorder, Spacing, SwapVoices, Together
 from providers.offline.history import Ad
 from providers.offline.script import fits
 
@@ -103,6 +103,15 @@ def apply_spacing(edit: Spacing, ad: Ad) -> Outcome:
     key = "done.overlap" if pause < 0 else "done.pause" if pause else "done.no_pause"
     note = Note(key, {"tracks": people(edit.tracks), "seconds": f"{abs(pause):g}"})
     return with_tracks(ad, result, note, *limited)
+
+
+def apply_together(edit: Together, ad: Ad) -> Outcome:
+    """Return the ad with two tracks that start together: the later one plays after what the earlier plays after (A-R7)."""
+    first = ad.tracks[edit.first]
+    result: list[Track] = list(ad.tracks)
+    result[edit.second] = {**result[edit.second], "playAfter": first["playAfter"], "overlap": first.get("overlap") or 0.0}
+    values = {"first": str(edit.first + 1), "second": str(edit.second + 1)}
+    return with_tracks(ad, result, Note("done.together", values))
 
 
 def apply_copy(edit: CopyVoice, ad: Ad) -> Outcome:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from providers.offline import copywriter, sound
 from providers.offline.desk import Desk
-from providers.offline.edits import Note, Outcome, Pace, ShapeMusic, Trait, Variations, Wish
+from providers.offline.edits import Pace, ShapeMusic, Trait, Variations, Wish
 from providers.offline.history import Ad
 from providers.offline.music_prompt import shaped
 from providers.offline.qualities import qualities
@@ -13,6 +13,7 @@ from providers.offline.script_after import evened, with_texts
 from providers.offline.tracks import gender_of
 from providers.offline.tracks_after import apply_pace
 
+_GENDERS = {"male", "female"}
 MANNERS = ("warm", "energetic", "calm", "serious", "friendly")
 """The manners of variations, in the order in which they are offered."""
 
@@ -30,7 +31,7 @@ class Variation:
 def variations(edit: Variations, ad: Ad, desk: Desk) -> list[Variation]:
     """Return the variations, each with other content than the ad and the rest; fewer when there is no more."""
     found: list[Variation] = []
-    for manner in MANNERS[: edit.count]:
+    for manner in edit.genders or MANNERS[: edit.count]:
         one = _one(edit, ad, desk, manner, len(found))
         known = [ad.data(edit.stream), *(other.ad.data(edit.stream) for other in found)]
         if one and one.ad.data(edit.stream) not in known:
@@ -45,7 +46,7 @@ def _one(edit: Variations, ad: Ad, desk: Desk, manner: str, number: int) -> Vari
         return _effects(ad, manner)
     if edit.texts:
         return _texts(ad, desk, manner, number)
-    return _cast(ad, desk.offers, manner, number)
+    return _cast(ad, desk.offers, manner)
 
 
 def _music(ad: Ad, desk: Desk, manner: str, number: int) -> Variation:
@@ -86,14 +87,14 @@ def _texts(ad: Ad, desk: Desk, manner: str, number: int) -> Variation | None:
     return Variation(manner, kept.holding("voices", {"voiceTracks": tracks}), " ".join(texts)[:120])
 
 
-def _cast(ad: Ad, offers: Offers, manner: str, number: int) -> Variation | None:
+def _cast(ad: Ad, offers: Offers, manner: str) -> Variation | None:
     """Return the same script in another cast and pace; when everyone was cast, people come again in other roles."""
     roles = list(dict.fromkeys(str(track.get("voiceId")) for track in ad.tracks))
     cast: dict[str, str] = {}
     names: list[str] = []
     for role in roles:
         track = next(one for one in ad.tracks if str(one.get("voiceId")) == role)
-        wish = Wish(styles=(manner,))
+        wish = Wish(gender=manner) if manner in _GENDERS else Wish(styles=(manner,))
         voice, _ = choose(wish, offers, gender_of(ad, track))
         if voice is None:
             again = replace(offers, rejected=frozenset(), taken=set(cast.values()) | {role})
@@ -105,15 +106,7 @@ def _cast(ad: Ad, offers: Offers, manner: str, number: int) -> Variation | None:
         names.append(presented(voice))
     tracks = [{**one, "voiceId": cast[str(one.get("voiceId"))]} for one in ad.tracks]
     after = ad.holding("voices", {"voiceTracks": tracks})
-    pace = qualities()[manner].pace
+    pace = qualities()[manner].pace if manner in qualities() else 1.0
     if pace != 1.0:
         after = apply_pace(Pace(tuple(range(len(tracks))), factor=pace), after).ad
-    del number
     return Variation(manner, after, ", ".join(names))
-
-
-def outcome(edit: Variations, made: list[Variation]) -> Outcome | None:
-    """Return what to say when there are too few; None when there are enough."""
-    if len(made) >= edit.count or made:
-        return None
-    return Outcome(Ad("", 0.0), (Note("cannot.no_variation", {"count": str(edit.count)}),))

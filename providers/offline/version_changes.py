@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from providers.offline.desk import Desk
-from providers.offline.edits import Note, Outcome, Restore, Walk
+from providers.offline.edits import Note, Outcome, Restore, RestoreCast, Walk
 from providers.offline.history import Ad
 from state.ad import STREAMS, Stream
 
@@ -26,6 +26,19 @@ def apply_restore(edit: Restore, ad: Ad) -> Outcome:
         notes.append(Note(key, {"stream": stream, "version": version}))
         ad = ad if same else ad.holding(stream, data)
     return Outcome(ad, tuple(notes) or (Note("kept.already"),))
+
+
+def apply_cast(edit: RestoreCast, ad: Ad) -> Outcome:
+    """Return the ad with the voices of an earlier version, and the words of now."""
+    version = _named(ad, "voices", edit.version)
+    data = ad.held["voices"][version] if version else {}
+    old = [str(track.get("voiceId")) for track in data.get("voiceTracks", ())]
+    if not version or not old:
+        known = _known(ad, ("voices",))
+        return Outcome(ad, (Note("cannot.no_version", {"version": _spelled(edit.version), "known": known}),))
+    tracks = [{**track, "voiceId": old[at % len(old)]} for at, track in enumerate(ad.tracks)]
+    note = Note("done.cast_restored", {"version": version})
+    return Outcome(ad.holding("voices", {"voiceTracks": tracks}), (note,))
 
 
 def _named(ad: Ad, stream: Stream, number: int) -> str | None:

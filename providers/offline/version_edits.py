@@ -2,9 +2,10 @@
 
 from providers.offline.amounts import count, figure
 from providers.offline.clauses import Clause, clauses
-from providers.offline.edits import Edit, Keep, Restore, Variations, Walk
-from providers.offline.history import Step
+from providers.offline.edits import Edit, Keep, Restore, RestoreCast, Variations, Walk
+from providers.offline.history import Ad, Step
 from providers.offline.lexicon import Lexicon, Mark
+from providers.offline.tracks import named
 from state.ad import STREAMS, Stream
 
 MOST_VARIATIONS = 5
@@ -27,29 +28,55 @@ def streams_in(clause: Clause) -> list[Stream]:
     return list(dict.fromkeys(stream for stream in named if stream))
 
 
-def read(clause: Clause, choices: Choices) -> list[Edit]:
-    """Return what `clause` asks about versions; `choices`: variations that were just made."""
-    for find in (_chosen, _variations, _walked, _restored):
+def read(clause: Clause, choices: Choices, focus: Stream | None = None) -> list[Edit]:
+    """Return what `clause` asks about versions.
+
+    `choices`: variations that were just made; `focus`: the stream "it" means.
+    """
+    for find in (_chosen, _variations, _walked, _cast):
         edit = find(clause, choices)
         if edit:
             return [edit]
-    return []
+    restored = _restored(clause, focus)
+    return [restored] if restored else []
+
+
+def _cast(clause: Clause, _choices: Choices) -> RestoreCast | None:
+    """Return "the original voice again", "go back to the previous voices"."""
+    if not clause.has("noun.voice", "noun.announcer") or clause.has("noun.version", "noun.text", "negation"):
+        return None
+    if clause.has("pronoun.original"):
+        return RestoreCast(1)
+    back = clause.has("verb.back", "particle.again")
+    return RestoreCast(_PREVIOUS) if back and clause.has("ordinal.-2") else None
 
 
 def _variations(clause: Clause, _choices: Choices) -> Variations | None:
     plural = clause.has("noun.variation")
     amount = count(clause)
-    several = amount is not None and amount > 1 and _counted(clause)
+    genders = clause.names("gender")
+    if clause.has("noun.version", "noun.variation") and len(genders) == 2 and clause.has("number.1", "number.2"):  # noqa: PLR2004 - a man and a woman
+        return Variations(2, genders=tuple(genders))
+    several = amount is not None and amount > 1 and (_counted(clause) or _versions_of(clause))
     if not (plural and (amount is None or amount > 1) or several) or clause.has("verb.back", "verb.undo"):
         return None
-    if not clause.has("verb", "number", "question.show") and amount is None:
-        return None
-    if amount is None and not _many(clause):
+    if amount is None and not (_many(clause) and clause.has("verb.create", "verb.add", "verb.put", "question.show")):
         return None
     streams = [one for one in streams_in(clause) if one]
     stream: Stream = streams[0] if streams else "voices"
     texts = clause.has(*_WORDS) and not clause.has("noun.voice")
     return Variations(min(max(amount or _USUAL_VARIATIONS, 2), MOST_VARIATIONS), stream, texts)
+
+
+def _versions_of(clause: Clause) -> bool:
+    """Whether a number counts versions to be made: "4 versions of the script", not "version 4"."""
+    noun = clause.get("noun.version")
+    if not noun or clause.has("verb.back", "verb.remove", "question") or not clause.has("verb.create", "verb.put", "verb.make"):
+        return False
+    numbers = {mark.last for mark in clause.all("number")} | {
+        at + 1 for at in range(clause.first, noun.first) if figure(clause.tokens[at].word) is not None
+    }
+    return noun.first in numbers
 
 
 def _counted(clause: Clause) -> bool:
@@ -59,7 +86,7 @@ def _counted(clause: Clause) -> bool:
     }
     # In "voice 2, another one" the number belongs to the noun before it.
     ends -= {mark.last + 1 for mark in clause.all("noun.voice", "noun.version", "noun.track")}
-    return clause.has("noun.version", "noun.voice") and any(
+    return clause.has("noun.version", "noun.voice", "noun.text", "noun.music") and any(
         mark.first in ends for mark in clause.all("pronoun.different")
     )
 
@@ -109,7 +136,7 @@ def _digit(clause: Clause) -> int | None:
 
 def _walked(clause: Clause, _choices: Choices) -> Walk | None:
     redo = clause.has("verb.redo")
-    if not (redo or clause.has("verb.undo")) or clause.has("sound", "noun.pause"):
+    if not (redo or clause.has("verb.undo")) or clause.has("noun.pause"):
         return None
     version = version_in(clause)
     if version is not None and version != _PREVIOUS or clause.has("negation.not"):
@@ -148,7 +175,7 @@ def _number(mark: Mark) -> int:
     return _PREVIOUS if value == -1 else value
 
 
-def _restored(clause: Clause, _choices: Choices) -> Restore | None:
+def _restored(clause: Clause, focus: Stream | None) -> Restore | None:
     again = clause.has("particle.again") and clause.has("verb.use", "verb.make", "verb.put")
     if not (
         clause.has("verb.back", "verb.undo")
@@ -157,10 +184,14 @@ def _restored(clause: Clause, _choices: Choices) -> Restore | None:
     ):
         return None
     version = version_in(clause)
+    if version is None and clause.has("verb.back", "verb.undo") and clause.has("place.start", "pronoun.original"):
+        version = 1
     streams = streams_in(clause)
     if version is None or clause.has("negation", "quality.short", "quality.long"):
         return None
-    return Restore(streams[0] if streams else None, version)
+    everything = clause.has("pronoun.all", "noun.ad", "pronoun.it", "place.start")
+    meant = streams[0] if streams else focus if clause.has("pronoun.one") and not everything else None
+    return Restore(meant, version)
 
 
 def steps(message: str, words: Lexicon) -> list[Step]:
@@ -169,24 +200,35 @@ def steps(message: str, words: Lexicon) -> list[Step]:
     return [walk.step for walk in found if walk]
 
 
-def kept(clause: Clause) -> Keep | None:
-    """Return what must not change: "leave the voices alone", "don't touch the script", "only the music"."""
+def kept(clause: Clause, ad: Ad) -> Keep | None:
+    """Return what must not change: "leave the voices alone", "don't touch the script", "first voice untouched"."""
     if clause.has("pronoun.else") and clause.has("verb.keep", "negation", "verb.touch", "pronoun.alone"):
         return Keep(())
     streams = _targets(clause)
-    acting = clause.has(
-        "verb.touch", "verb.change", "verb.add", "verb.remove", "verb.replace", "verb.move", "verb.put"
-    )
-    forbidden = (
-        clause.has("negation.not")
-        and acting
-        and not clause.has("quality", "verb.say", "verb.mention", "verb.dislike")
-    )
+    if not streams or not _holds(clause) or clause.has("noun.pause", "noun.overlap"):
+        return None
+    always = clause.has("particle.always")
+    if clause.has("noun.sentence") and clause.has("ordinal.-1"):
+        return Keep((), last_sentence=True, always=always)
+    which = named(clause, ad, plural=False)
+    tracks = which.tracks if which.tracks and not which.everyone and set(streams) <= {"voices", "texts"} else ()
+    return Keep(tuple(streams), tracks, always=always)
+
+
+def _holds(clause: Clause) -> bool:
+    acting = clause.has("verb.touch", "verb.change", "verb.add", "verb.remove", "verb.replace", "verb.move", "verb.put")
+    plain = not clause.has("quality", "verb.say", "verb.mention", "verb.dislike")
+    refused = clause.has("negation.not") and plain and (acting or clause.has("pronoun.different"))
     holding = clause.has("verb.keep") and not clause.has("quality", "degree", "limit")
     alone = clause.has("pronoun.alone") and not clause.has("verb.make", "verb.change", "negation")
-    if streams and (forbidden or holding or alone):
-        return Keep(tuple(streams))
-    return None
+    return refused or holding or alone or _not_more(clause)
+
+
+def _not_more(clause: Clause) -> bool:
+    """Whether a change is refused rather than less of it asked for: "don't make the music faster"."""
+    if not clause.has("negation.not") or not clause.has("verb.make") or clause.has("degree.less", "degree.too", "degree.enough"):
+        return False
+    return any(clause.tokens[mark.first].word.endswith("er") for mark in clause.all("quality")) or clause.has("degree.more")
 
 
 def _targets(clause: Clause) -> list[str]:
@@ -203,7 +245,7 @@ def only(clause: Clause) -> Keep | None:
     """Return what stays when a clause says that only something may change."""
     mark = clause.get("particle.only")
     streams = streams_in(clause)
-    if not mark or len(streams) != 1 or clause.has("number.1", "noun.voice") and clause.has("number.1"):
+    if not mark or len(streams) != 1 or clause.has("number.1", "sound"):
         return None
     close = any(abs(one.first - mark.last) <= 3 for one in clause.all("noun", "verb.change", "verb.touch"))  # noqa: PLR2004 - "only change the music"
     return Keep(tuple(one for one in STREAMS if one != streams[0])) if close else None

@@ -1,6 +1,7 @@
 """Requests about voices: who speaks, how fast, in which order and with which pauses."""
 
 import re
+from dataclasses import replace
 
 from providers.offline.amounts import before, figure, seconds
 from providers.offline.clauses import Clause
@@ -14,7 +15,9 @@ from providers.offline.edits import (
     RemoveTracks,
     Reorder,
     Spacing,
+    Speakers,
     SwapVoices,
+    Together,
     Unclear,
     Wish,
 )
@@ -23,6 +26,8 @@ from providers.offline.lexicon import Mark, fold
 from providers.offline.qualities import Asked, asked, qualities
 from providers.offline.tracks import Named, gender_of, named
 
+_TWO = 2
+_AT_ONCE = {"at the same time", "simultaneously", "at once", "in unison", "like a choir", "together at once", "zároveň", "současně", "jednocześnie", "a la vez", "al mismo tiempo", "ao mesmo tempo", "bersamaan", "cùng lúc", "în același timp", "simultan", "พร้อมกัน", "同时说"}
 PAUSE_S = 0.5
 """Seconds of a pause or an overlap whose length was not given."""
 _TEMPO = {"fast", "slow"}
@@ -37,11 +42,59 @@ def read(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
     which = named(clause, ad, plural=False)
     if which.missing is not None and not clause.has("verb.add"):
         return [Unclear(str(which.missing), "cannot.no_track")]
-    for find in (_spacing, _added, _ordered, _removed, _shared, _exchanged):
+    for find in (_numbers, _together, _shifted, _spacing, _added, _ordered, _removed, _shared, _exchanged):
         found = find(clause, ad)
         if found:
             return found
     return _manner(clause, ad, focused)
+
+
+_SEVERAL = range(1, 7)
+
+
+def _numbers(clause: Clause, ad: Ad) -> list[Edit]:
+    """Return how many people shall speak: "three different people", "one narrator is enough"."""
+    nouns = clause.all("noun.voice", "noun.announcer")
+    if not nouns or clause.has("verb.add", "verb.remove", "noun.version", "noun.variation", "verb.replace", "gender", "accent", "noun.pause", "noun.overlap", "noun.speed"):
+        return []
+    mark = next((one for one in clause.all("number") if any(0 <= noun.first - one.last <= _TWO for noun in nouns)), None)
+    value = int(float(mark.concept.partition(".")[2])) if mark else _counted(clause, nouns)
+    if value is None or value not in _SEVERAL or named(clause, ad, plural=False).tracks:
+        return []
+    if value == 1:
+        alone = clause.has("degree.enough", "particle.only", "verb.use", "verb.make", "verb.put", "verb.keep", "pronoun.same")
+        return [Speakers(1)] if alone else []
+    meant = clause.has("pronoun.different", "verb.use", "verb.make", "verb.put", "verb.say", "verb.speak") and not clause.has("quality")
+    return [Speakers(value)] if meant else []
+
+
+def _counted(clause: Clause, nouns: list[Mark]) -> int | None:
+    """Return a number in digits right before a noun, a word between allowed: "3 different voices"."""
+    for noun in nouns:
+        for at in (noun.first - 1, noun.first - 2):
+            value = figure(clause.tokens[at].word) if at >= clause.first else None
+            if value is not None:
+                return int(value)
+    return None
+
+
+def _together(clause: Clause, ad: Ad) -> list[Edit]:
+    """Return "the first two voices speak at the same time"."""
+    if not clause.has("noun.overlap") or seconds(clause) or clause.has("negation", "verb.remove", "degree.little"):
+        return []
+    which = named(clause, ad, plural=False).tracks
+    together = any(clause.words(mark.first, mark.last).lower() in _AT_ONCE for mark in clause.all("noun.overlap"))
+    pair = which if len(which) == _TWO else (0, 1) if clause.has("number.2", "pronoun.both") and len(ad.tracks) > 1 else ()
+    return [Together(pair[0], pair[1])] if together and pair else []
+
+
+def _shifted(clause: Clause, ad: Ad) -> list[Edit]:
+    """Return "let the voice start two seconds later": a pause before it, the first one's included."""
+    if not clause.has("place.later", "place.earlier"):
+        return []
+    length = seconds(clause) or PAUSE_S
+    which = named(clause, ad, plural=False).tracks or (0,)
+    return [Spacing(which, change=length if clause.has("place.later") else -length)]
 
 
 def _manner(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
@@ -88,9 +141,11 @@ def _spaced(clause: Clause, ad: Ad) -> tuple[int, ...]:
     rest = tuple(range(1, len(ad.tracks)))
     which = named(clause, ad, plural=False)
     if not which.tracks:
-        return rest
+        return (0,) if clause.has("place.start") else rest
     if clause.has("place.between", "particle.between") and len(which.tracks) > 1:
         return which.tracks[1:]
+    if clause.has("place.start") or (clause.has("place.before") and 0 in which.tracks):
+        return (0,)
     if clause.has("place.after"):
         return tuple(at + 1 for at in which.tracks if at + 1 < len(ad.tracks)) or rest[-1:]
     return tuple(at for at in which.tracks if at > 0) or which.tracks
@@ -254,6 +309,7 @@ def _speaking(old: Clause, ad: Ad) -> tuple[int, ...]:
 
 def pace(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
     """Return the change of speed a clause asks of voices: "20% faster", "slow down", "speed 1.2"."""
+    clause = _phrasal(clause)
     speed = _speed(clause)
     if speed:
         return [Pace(tracks_of(clause, ad, focused), speed=speed)]
@@ -262,6 +318,17 @@ def pace(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
         return []
     faster = (tempo.name == "fast") == tempo.more if tempo else clause.has("verb.quicken")
     return [Pace(tracks_of(clause, ad, focused), factor=_factor(clause, tempo, faster=faster))]
+
+
+def _phrasal(clause: Clause) -> Clause:
+    """Return the clause with "speed … up" and "slow … down" as the verbs they are."""
+    up, down = clause.get("particle.up"), clause.get("particle.down")
+    verb = clause.get("noun.speed", "quality.slow", "quality.fast")
+    if verb and up and verb.concept == "noun.speed" and up.first > verb.last:
+        return replace(clause, marks=(*clause.marks, Mark("verb.quicken", verb.first, verb.last)))
+    if verb and down and verb.concept == "noun.speed":
+        return replace(clause, marks=(*clause.marks, Mark("verb.slow", verb.first, verb.last)))
+    return clause
 
 
 def _speed(clause: Clause) -> float | None:

@@ -265,11 +265,15 @@ def _begins(sentence: Clause, left: Clause, right: Clause) -> bool:
     names_target = right.has(*TARGETS, "sound", "noun.version", "noun.pause", "noun.everything")
     if left.has("verb.say", "verb.write") and not left.quotes:
         return names_target and right.has("verb") or right.has("verb.undo", "verb.keep")
-    opens = any(mark.first == right.first for mark in right.all(*_OPENERS))
+    only = any(mark.concept == "particle.only" and mark.last == right.first for mark in sentence.marks)
+    opens = (only and names_target) or any(mark.first == right.first for mark in right.all(*_OPENERS))
     if opens and not _only_less(right):
         return _complete(left) or right.has("verb", "negation")
+    placed = right.has("sound") and right.has("place") and not left.has("sound", "noun.effect", "verb.add", "verb.put")
+    if placed and _complete(left):
+        return True
     numbered = (right.has("ordinal") or _digits(right)) and right.has("gender", "accent")
-    return names_target and (numbered or right.has("quality", "degree", "verb", "genre")) and _complete(left)
+    return names_target and (numbered or right.has("pronoun.original", "quality", "degree", "verb", "genre")) and _complete(left)
 
 
 def _digits(right: Clause) -> bool:
@@ -283,6 +287,6 @@ def _only_less(right: Clause) -> bool:
 
 def _complete(left: Clause) -> bool:
     bare: Callable[[Mark], bool] = lambda mark: mark.concept in {"verb.make", "verb.create", "verb.change"}  # noqa: E731
-    return left.has(*_LITERAL, "negation", "pronoun.alone") or any(
+    return left.has(*_LITERAL, "negation", "pronoun.alone", "pronoun.different") or any(
         not bare(mark) for mark in left.all("verb")
     )

@@ -347,6 +347,8 @@ class Unclear:
 
     words: str
     key: str = "unclear.words"
+    acting: bool = False
+    """They ask for some change, perhaps of what was made outside the chat."""
 
 
 Edit = (

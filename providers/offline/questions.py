@@ -133,6 +133,8 @@ def limit(clause: Clause) -> Beyond | None:
         and name in {"picture", "weather", "hear"}
     ):
         return None
+    if name == "other":
+        return Beyond("weather")
     if name == "weather" and clause.has(
         "noun.music", "noun.voice", "noun.text", "noun.ad", "verb.add", "quality"
     ):

@@ -1,6 +1,6 @@
 """A message read: which edits it asks for, in order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from providers.offline import effect_edits, music_edits, questions, text_edits, version_edits, voice_edits
@@ -22,6 +22,7 @@ _KINDS = {
     "noun.track": "voice", "noun.text": "text", "noun.line": "text", "noun.ad": "ad",
 }  # fmt: skip
 _FOCUS_KIND = {"voices": "voice", "music": "music", "sfx": "effect"}
+_SPOKEN = ("noun.voice", "noun.announcer", "noun.track", "noun.pause", "noun.overlap", "gender", "accent", "ordinal")
 _VERBLIKE = frozenset({"sound", "sounds"})
 _TEMPO = {"fast", "slow"}
 _SIZE = {"short", "long"}
@@ -41,6 +42,8 @@ class Scene:
     """The tracks the last turn changed."""
     choices: Choices = None
     """Variations that were just made."""
+    effects: tuple[int, ...] = ()
+    """The effects the clause before named."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +64,18 @@ def read(message: str, scene: Scene) -> Reading:
         clause = _settled(clause)
         if _supplements(clause, edits, scene) or clause.has("particle.otherwise"):
             continue
+        freed = version_edits.streams_in(clause) if _releases(clause) else []
+        if freed:
+            scene = replace(scene, focus=freed[0])
+            continue
         if _holds_not(clause, scene.ad):
             return Reading((Keep(()),))
         found = _read_clause(clause, scene)
         edits = [*_superseded(edits, found, clause), *found]
         stream = next((STREAM[type(one)] for one in found if type(one) in STREAM), None)
         if stream:
-            scene = replace(scene, focus=stream, focused=_tracks(found) or scene.focused)
+            named = next((one.places for one in found if isinstance(one, ChangeEffects)), ())
+            scene = replace(scene, focus=stream, focused=_tracks(found) or scene.focused, effects=named)
     return Reading(tuple(_tidied(edits)))
 
 
@@ -157,7 +165,8 @@ def _read_clause(clause: Clause, scene: Scene) -> list[Edit]:
         found = find(clause, scene)
         if found:
             return found
-    return [] if _says_nothing(clause) else [Unclear(clause.text)]
+    acting = clause.has("verb.remove", "verb.make", "verb.change", "verb.move", "verb.replace", "verb.dislike")
+    return [] if _says_nothing(clause) else [Unclear(clause.text, acting=acting)]
 
 
 def _repeats(clause: Clause) -> bool:
@@ -263,6 +272,8 @@ def _targeted(clause: Clause, scene: Scene) -> list[Edit]:
 def _both(clause: Clause, kinds: list[str]) -> bool:
     """Whether several things are to change alike: "make the voices and the music slower"."""
     nouns = [mark for mark in clause.all(*_KINDS) if _KINDS[mark.concept] in kinds]
+    if len(nouns) < 2:  # noqa: PLR2004 - two things
+        return False
     joined = any(nouns[0].last <= mark.first < nouns[1].first for mark in clause.all("join.and"))
     alike = joined and not clause.has(
         "verb.replace", "particle.instead", "verb.mention", "verb.add", "verb.say"
@@ -286,28 +297,34 @@ def _by_kind(kind: str, clause: Clause, scene: Scene) -> list[Edit]:
         "music": (lambda: music_edits.read(clause),),
         "effect": (lambda: effect_edits.read(clause, scene.ad),),
         "voice": (lambda: _of_voice(clause, scene),),
-        "text": (lambda: text_edits.read(clause, scene.ad, scene.focused), lambda: _of_voice(clause, scene)),
+        "text": (lambda: text_edits.read(clause, scene.ad, scene.focused), lambda: _of_voice(clause, scene) if clause.has(*_SPOKEN) else []),
         "ad": (lambda: _of_ad(clause, scene),),
     }
-    return next((found for reader in readers[kind] if (found := reader())), [])
+    return _first_clear(readers[kind])
 
 
 def _of_voice(clause: Clause, scene: Scene) -> list[Edit]:
-    if clause.has("gender", "accent") and not clause.quotes:
-        cast = voice_edits.read(clause, scene.ad, scene.focused)
-        if cast:
-            return cast
-    worded = (
-        clause.has("verb.say", "verb.mention", "verb.write", "verb.shorten", "verb.lengthen") or clause.quotes
-    )
+    def cast() -> list[Edit]:
+        return voice_edits.read(clause, scene.ad, scene.focused)
+
+    def words() -> list[Edit]:
+        return text_edits.read(clause, scene.ad, scene.focused)
+
+    worded = bool(clause.quotes) or clause.has("verb.say", "verb.mention", "verb.write", "verb.shorten", "verb.lengthen")
     sized = {one.name for one in asked(clause)} & _SIZE and not clause.has("noun.pause", "noun.overlap")
-    if (worded or sized) and not clause.has("verb.add"):
-        found = text_edits.read(clause, scene.ad, scene.focused)
-        if found:
+    words_first = (worded or sized) and not clause.has("verb.add") and not (clause.has("gender", "accent") and not clause.quotes)
+    return _first_clear((words, cast) if words_first else (cast, words))
+
+
+def _first_clear(readers: Iterable[Callable[[], list[Edit]]]) -> list[Edit]:
+    """Return what the first reader understands; else what the first one could not make out."""
+    unclear: list[Edit] = []
+    for reader in readers:
+        found = reader()
+        if any(not isinstance(one, Unclear) for one in found):
             return found
-    return voice_edits.read(clause, scene.ad, scene.focused) or text_edits.read(
-        clause, scene.ad, scene.focused
-    )
+        unclear = unclear or found
+    return unclear
 
 
 def _of_ad(clause: Clause, scene: Scene) -> list[Edit]:
@@ -319,11 +336,20 @@ def _of_ad(clause: Clause, scene: Scene) -> list[Edit]:
 
 def _untargeted(clause: Clause, scene: Scene) -> list[Edit]:
     """Return what a clause asks that does not name what to change."""
-    for find in (_by_effect, _by_music, _by_words, _by_wish, _by_pause, _in_focus, _by_add):
+    for find in (_by_last_effect, _by_effect, _by_music, _by_words, _by_wish, _by_pause, _in_focus, _by_add):
         found = find(clause, scene)
         if found:
             return found
     return _generally(clause, scene)
+
+
+def _by_last_effect(clause: Clause, scene: Scene) -> list[Edit]:
+    """Return what a clause does with the effects the clause before it named: "the bell is too long, halve it"."""
+    acting = clause.has("verb.shorten", "verb.lengthen", "quality.short", "quality.long", "verb.move", "unit.second")
+    if not scene.effects or not clause.has("pronoun.it") or not acting:
+        return []
+    found = effect_edits.change(clause, scene.ad, scene.effects)
+    return [found] if found else []
 
 
 def _by_effect(clause: Clause, scene: Scene) -> list[Edit]:
@@ -456,6 +482,11 @@ def _generally(clause: Clause, scene: Scene) -> list[Edit]:
     return music_edits.read(clause) if any(qualities()[name].poles for name in names) else []
 
 
+def _releases(clause: Clause) -> bool:
+    """Whether a clause allows a change again: "you may touch the music again"."""
+    return clause.has("verb.touch") and clause.has("particle.again", "particle.now") and not clause.has("negation", "verb.keep", "quality")
+
+
 def translates(reading: Reading) -> bool:
     """Return whether the whole ad goes into another language."""
     return bool(reading.of(Translate))
@@ -475,6 +506,6 @@ def releases(message: str, language: str) -> set[str]:
     return {
         stream
         for clause in clauses(message, lexicon(language, message))
-        if clause.has("verb.touch", "verb.change") and not clause.has("negation", "verb.keep")
+        if _releases(clause)
         for stream in version_edits.streams_in(clause)
     }

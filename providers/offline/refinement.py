@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from providers.offline import brief, changes, questions, speech, version_edits
+from providers.offline import brief, changes, questions, remembered, speech, version_edits
 from providers.offline.brief import Brief
 from providers.offline.clauses import clauses
 from providers.offline.conversation import Answer, Calls, Conversation, Exchange, Request, Say, Turn
@@ -178,7 +178,10 @@ class _Refinement:
     @property
     def _needs_look(self) -> bool:
         asks = any(isinstance(one, Ask) and one.topic in _LOOKING for one in self.reading.edits)
-        unsure = any(isinstance(one, Unclear) and one.key.startswith("cannot.") for one in self.reading.edits)
+        unsure = any(
+            isinstance(one, Unclear) and (one.acting or one.key.startswith("cannot."))
+            for one in self.reading.edits
+        )
         blind = self.ad.empty and bool(self.reading.of(Unclear))
         return bool(self.acting) or asks or unsure or blind
 
@@ -217,8 +220,9 @@ class _Refinement:
 
     @cached_property
     def desk(self) -> Desk:
-        text = self.conversation.brief_text
-        chat = "\n".join(turn.text for turn in self.conversation.turns if not turn.brief)
+        text = self.conversation.brief_text or remembered.brief(self.conversation)
+        spoken_before = remembered.asked(self.conversation.summary)
+        chat = "\n".join((*spoken_before, *(turn.text for turn in self.conversation.turns if not turn.brief)))
         offers = Offers(
             tuple(self.turn.results("search_voices")), self._casting_language, rejected(self.ad), set()
         )
@@ -240,7 +244,7 @@ class _Refinement:
     def _standing(self) -> list[Keep]:
         """Return what was to be kept for good and is neither named now nor allowed since."""
         held: set[str] = set()
-        for text in (self.conversation.summary, *(turn.text for turn in self.earlier if not turn.brief)):
+        for text in (*remembered.asked(self.conversation.summary), *(turn.text for turn in self.earlier if not turn.brief)):
             held = (held - _released(text)) | _kept_for_good(text)
         named = {str(STREAM[type(one)]) for one in self.acting if type(one) in STREAM}
         free = named | _released(self.turn.text)
@@ -373,7 +377,7 @@ class _Refinement:
             return [Note(f"chat.{edit.kind}")]
         if isinstance(edit, Beyond):
             return [Note(f"limit.{edit.limit}")]
-        if isinstance(edit, Unclear) and not self.ad.told and edit.key.startswith("unclear"):
+        if isinstance(edit, Unclear) and edit.key.startswith("unclear"):
             return [Note(edit.key, {"words": edit.words})]
         if isinstance(edit, Ask):
             return self._answered(edit.topic)

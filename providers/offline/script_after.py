@@ -25,7 +25,7 @@ from providers.offline.lexicon import fold, lexicon, tokens
 from providers.offline.music_prompt import shaped
 from providers.offline.qualities import qualities
 from providers.offline.replies import phrase
-from providers.offline.script import TOPICS, found, joined, roomy, spoken_of, without
+from providers.offline.script import TOPICS, duration_s, found, joined, roomy, spoken_of, without
 from providers.offline.tracks_after import people, rearranged, with_tracks
 from state.timeline import spoken_s
 
@@ -166,7 +166,8 @@ def _fitted(ad: Ad, tracks: Sequence[Track], protected: str, notes: Sequence[Not
 def apply_less(edit: RemoveLine, ad: Ad, _desk: Desk) -> Outcome:
     """Return the ad without the sentences that speak of something; an emptied track goes too."""
     topic = edit.topic if edit.topic in TOPICS else ""
-    texts, gone = without(ad, lambda one: bool(found(topic, one)) if topic else spoken_of(one, edit.words))
+    exact = any(edit.words == one for track in ad.tracks for one in sentences(str(track["text"])))
+    texts, gone = without(ad, lambda one: one == edit.words if exact else bool(found(topic, one)) if topic else spoken_of(one, edit.words))
     if not gone and topic:
         texts, gone = without(ad, lambda one: spoken_of(one, edit.words))
     if not gone:
@@ -270,13 +271,27 @@ def apply_resize(edit: Resize, ad: Ad, desk: Desk) -> Outcome:
             return Outcome(ad, (Note("cannot.no_brief"),))
         sized = copywriter.lengthen(texts, desk.brief, language=ad.language, seconds=target / 0.92)
     else:
-        sized = copywriter.shorten(texts, language=ad.language, seconds=target)
+        sized = _shortened(ad, chosen, target, edit.seconds if not edit.tracks else None)
     if list(sized) == texts:
         return Outcome(ad, (Note("cannot.longer" if target > now else "cannot.shorter"),))
     new = dict(zip(chosen, sized, strict=True))
     tracks = retexted(ad, [new.get(at, str(one["text"])) for at, one in enumerate(ad.tracks)])
     key = "done.longer" if target > now else "done.shorter"
     return with_tracks(ad, tracks, Note(key, {"tracks": people(chosen)}))
+
+
+def _shortened(ad: Ad, chosen: Sequence[int], target: float, whole_s: float | None) -> list[str]:
+    """Return shorter texts of `chosen`; where the whole ad shall last `whole_s`, what else takes time is counted."""
+    texts = [str(ad.tracks[at]["text"]) for at in chosen]
+    for _ in range(4):
+        sized = copywriter.shorten(texts, language=ad.language, seconds=target)
+        new = dict(zip(chosen, sized, strict=True))
+        tracks = retexted(ad, [new.get(at, str(one["text"])) for at, one in enumerate(ad.tracks)])
+        over = duration_s(ad, tracks) - whole_s if whole_s else 0.0
+        if over <= 0:
+            break
+        target = max(target - over - 0.1, 1.0)
+    return sized
 
 
 def _said_s(ad: Ad, at: int) -> float:

@@ -9,7 +9,7 @@ from providers.offline.tongue import spoken
 
 _SAMPLE_TOKENS = 80
 _SCRIPTS = (("thai", re.compile(r"[\u0e00-\u0e7f]")), ("chinese", re.compile(r"[\u3400-\u9fff]")))
-_HINT = 1.5
+_HINT = 0.9
 """What the small words and letters of a language count, beside one for every word its vocabulary holds."""
 _LETTERS = {
     "polish": "ąęłśźżćń",

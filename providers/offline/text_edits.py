@@ -204,11 +204,17 @@ def _rewritten(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
     if clause.has("noun.text", "noun.line") and not clause.has("quality", "verb.add", "verb.remove"):
         if clause.quotes and clause.has("verb.write", "verb.change", "verb.replace", "particle.to"):
             return [Rewrite(tuple(range(len(ad.tracks))), clause.quotes[0])]
-        anew = clause.has("verb.write", "pronoun.different", "verb.dislike", "verb.replace")
+        anew = (clause.has("pronoun.different") and not _known_one(clause)) or clause.has("verb.write", "verb.dislike", "verb.replace")
         return (
             [Rewrite(tracks or tuple(range(len(ad.tracks))))] if anew and not clause.has("negation") else []
         )
     return []
+
+
+def _known_one(clause: Clause) -> bool:
+    """Whether "new" names what is there: "the new text"."""
+    marks = clause.all("pronoun.different")
+    return any(mark.first > clause.first and clause.tokens[mark.first - 1].word == "the" for mark in marks)
 
 
 def _first_of_more(clause: Clause) -> bool:
@@ -283,6 +289,8 @@ def _added(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
         return []
     which = named(clause, ad, plural=False)
     content = clause.quotes[0] if clause.quotes else _content(clause, which.marks)
+    if not content and _required(clause):
+        content = next((value for name in TOPICS if (value := value_of(name, clause.text))), "")
     if not clause.quotes and asked(clause) and _only_manner(clause, content):
         return []
     if not content:
@@ -349,7 +357,7 @@ def _content(clause: Clause, tracks: tuple[Mark, ...]) -> str:
 def _retold(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
     """Return "write it again", "a different script"."""
     del ad, focused
-    fresh = clause.has("verb.write") or (
+    fresh = clause.has("verb.write") or (not _known_one(clause) and 
         clause.has("pronoun.different", "verb.dislike") and clause.has("noun.text")
     )
     return [Rewrite(())] if fresh and not clause.has("quality", "negation") else []

@@ -66,7 +66,9 @@ def _numbered(clause: Clause, ad: Ad) -> Named | None:
     for mark in clause.all("ordinal", "number"):
         if _is_duration(clause, mark) or not (_beside(clause, mark, nouns) or _stands_alone(clause, mark)):
             continue
-        numbers.append(int(float(mark.concept.partition(".")[2])))
+        if mark.concept.count(".") > 1:
+            continue
+        numbers.append(int(mark.concept.partition(".")[2]))
         marks.append(mark)
     for place, value in _figures(clause, nouns):
         numbers.append(value)
@@ -101,12 +103,12 @@ def _beside(clause: Clause, mark: Mark, nouns: list[Mark]) -> bool:
         low, high = (mark.last, noun.first) if mark.last <= noun.first else (noun.last, mark.first)
         if mark.last <= noun.first and mark.concept.startswith("number.") and high - low <= 1:
             return mark.concept == "number.1" and noun.concept == "noun.line"
-        if 0 <= high - low <= _REACH and _only_listing(clause, low, high):
+        if 0 <= high - low <= _REACH and _only_listing(clause, low, high, close=mark.first >= noun.last):
             return True
     return False
 
 
-def _only_listing(clause: Clause, first: int, last: int) -> bool:
+def _only_listing(clause: Clause, first: int, last: int, *, close: bool = False) -> bool:
     allowed = {
         place
         for mark in clause.all(

@@ -64,7 +64,8 @@ def _variations(clause: Clause, _choices: Choices) -> Variations | None:
         return None
     streams = [one for one in streams_in(clause) if one]
     stream: Stream = streams[0] if streams else "voices"
-    texts = clause.has(*_WORDS) and not clause.has("noun.voice")
+    first = clause.get(*_WORDS, "noun.voice")
+    texts = first is not None and first.concept in _WORDS
     return Variations(min(max(amount or _USUAL_VARIATIONS, 2), MOST_VARIATIONS), stream, texts)
 
 
@@ -86,7 +87,8 @@ def _counted(clause: Clause) -> bool:
     }
     # In "voice 2, another one" the number belongs to the noun before it.
     ends -= {mark.last + 1 for mark in clause.all("noun.voice", "noun.version", "noun.track")}
-    return clause.has("noun.version", "noun.voice", "noun.text", "noun.music") and any(
+    things = clause.has("noun.version", "noun.text", "noun.music") or (clause.has("noun.voice") and clause.has("verb.create"))
+    return things and any(
         mark.first in ends for mark in clause.all("pronoun.different")
     )
 

@@ -59,7 +59,8 @@ def _numbers(clause: Clause, ad: Ad) -> list[Edit]:
         return []
     mark = next((one for one in clause.all("number") if any(0 <= noun.first - one.last <= _TWO for noun in nouns)), None)
     value = int(float(mark.concept.partition(".")[2])) if mark else _counted(clause, nouns)
-    if value is None or value not in _SEVERAL or named(clause, ad, plural=False).tracks:
+    selected = named(clause.without(clause.all("noun.announcer")), ad, plural=False).tracks
+    if value is None or value not in _SEVERAL or selected:
         return []
     if value == 1:
         alone = clause.has("degree.enough", "particle.only", "verb.use", "verb.make", "verb.put", "verb.keep", "pronoun.same")
@@ -234,6 +235,8 @@ def _removed(clause: Clause, ad: Ad) -> list[Edit]:
 
 def _shared(clause: Clause, ad: Ad) -> list[Edit]:
     """Return "the same voice for all", "use only one voice", "use the first voice for the second line too"."""
+    if clause.has("noun.gender"):
+        return []
     everyone = clause.has("pronoun.all", "pronoun.both", "noun.ad")
     single = clause.has("pronoun.same") or (
         clause.has("number.1") and clause.has("noun.voice") and clause.has("particle.only")

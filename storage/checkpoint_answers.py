@@ -6,8 +6,8 @@ from typing import Any, cast
 from langgraph.checkpoint.base import Checkpoint, CheckpointTuple
 
 from storage.checkpoint_places import Place
-from storage.checkpoint_records import LIST, NUL, Codec, Record, joined, text, written_version
-from storage.message_log import Remembered, ThreadLog
+from storage.checkpoint_records import LIST, NUL, Codec, Record, text, value_field
+from storage.message_log import ThreadLog
 from storage.piece_table import positions
 
 Row = tuple[bytes, bytes, Sequence[bytes]]
@@ -52,7 +52,7 @@ class Answer:
     def _checkpoint(self, at: Place, record: Record) -> Checkpoint:
         values = {}
         for channel, version in record.versions.items():
-            field = NUL.join((joined(at.namespace, channel), written_version(version)))
+            field = value_field(at.namespace, channel, version)
             stored = self._values.get(field)
             if stored is not None:
                 values[channel] = self._value((at.namespace, channel), field, stored)
@@ -68,9 +68,8 @@ class Answer:
         return self._own(key, table) if self._shared is None else self._common(table, self._shared)
 
     def _own(self, key: tuple[str, str], table: list[int]) -> list[Any]:
-        log, load = self._log, self._codec.load
-        log.lists[key] = Remembered(table, [log.shadow(position, load) for position in table])
-        return [log.value(position, load) for position in table]
+        values, self._log.lists[key] = self._log.values(table, self._codec.load)
+        return values
 
     def _common(self, table: list[int], shared: dict[int, Any]) -> list[Any]:
         for position in table:

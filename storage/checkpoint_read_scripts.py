@@ -43,9 +43,9 @@ _VALUES: Final = r"""
 local function values_of(rows)
   local wanted, seen, found = {}, {}, {}
   for _, row in ipairs(rows) do
-    local names, stem = header(row[2]), namespace(row[1])
-    for at = first_channel(names), #names, 2 do
-      local field = stem .. names[at] .. '\0' .. names[at + 1]
+    local stem = namespace(row[1])
+    for channel, version in string.gmatch(header(row[2]), VERSIONS) do
+      local field = stem .. channel .. '\0' .. version
       if not seen[field] then seen[field] = true; wanted[#wanted + 1] = field end
     end
   end
@@ -127,7 +127,7 @@ local function elements_of(pieces)
   return elements
 end
 
-local needed, left = {}, #ARGV - 2
+local name, id, needed = ARGV[1], ARGV[2], {}
 for at = 3, #ARGV do needed[ARGV[at]] = true end
 
 local function writes_at(field)
@@ -139,40 +139,46 @@ local function writes_at(field)
   return found
 end
 
+-- Most ancestors have the versions of the one before, so each is looked up once.
+local looked_up = {}
+local function value_of(channel, version)
+  local field = name .. '\0' .. channel .. '\0' .. version
+  if looked_up[field] then return false end
+  looked_up[field] = true
+  return redis.call('HGET', values, field)
+end
+
 -- Values the checkpoint itself has; no ancestor need be asked about those channels.
-local function seeds_at(field, names)
+local function seeds_at(head)
   local found = {}
-  for at = first_channel(names), #names, 2 do
-    local channel = names[at]
-    local value = needed[channel]
-      and redis.call('HGET', values, namespace(field) .. channel .. '\0' .. names[at + 1])
+  for channel in pairs(needed) do
+    local version = version_in(head, channel)
+    local value = version and value_of(channel, version)
     if value then
-      needed[channel] = nil
-      left = left - 1
       local elements = string.sub(value, 1, 1) == 'L' and elements_of(value) or {}
       found[#found + 1] = {channel, value, elements}
     end
   end
+  for _, seed in ipairs(found) do needed[seed[1]] = nil end
   return found
 end
 
-local name, id = ARGV[1], ARGV[2]
 if id == '' then
   local newest = redis.call('ZREVRANGEBYLEX', ids, '(' .. name .. '\1', '[' .. name .. '\0', 'LIMIT', 0, 1)[1]
   if not newest then return {} end
   id = string.sub(newest, #name + 2)
 end
 local target = redis.call('HGET', records, name .. '\0' .. id)
-id = target and header(target)[1] or ''
+id = target and parent_in(header(target)) or ''
 local steps = {}
-while id ~= '' and left > 0 do
+while id ~= '' and next(needed) do
   local field = name .. '\0' .. id
   local record = redis.call('HGET', records, field)
   if not record then break end
-  local names = header(record)
+  local head = header(record)
   local found = writes_at(field)
-  steps[#steps + 1] = {found, seeds_at(field, names)}
-  id = names[1]
+  steps[#steps + 1] = {found, seeds_at(head)}
+  id = parent_in(head)
 end
 return steps
 """

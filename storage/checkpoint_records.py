@@ -6,6 +6,7 @@ that only the serialiser can.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
 
 from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint, CheckpointMetadata, PendingWrite
@@ -21,6 +22,8 @@ _TAGS: Final = {"msgpack": b"m", "null": b"n", "bytes": b"b", "bytearray": b"a",
 _KINDS: Final = {tag[0]: kind for kind, tag in _TAGS.items()}
 _OTHER: Final = b"x"
 _APART: Final = frozenset({"channel_values", "channel_versions", "id"})
+_HAS: Final = b"\1="
+_LACKS: Final = b"\1-"
 _FIRST_INDEX: Final = 10
 """Added to the index of a write, so that the special ones, which are negative, sort before the others."""
 
@@ -49,6 +52,10 @@ def text(data: bytes) -> str:
     return data.decode()
 
 
+_channel = lru_cache(maxsize=4096)(name)
+"""`name` for names there are few of, which every checkpoint has again."""
+
+
 def joined(*names: str) -> bytes:
     """Names as one field, NUL between them."""
     return NUL.join(map(name, names))
@@ -56,14 +63,14 @@ def joined(*names: str) -> bytes:
 
 def value_field(namespace: str, channel: str, version: Version) -> bytes:
     """Where one version of a channel's value is kept."""
-    return b"\0".join((name(namespace), name(channel), written_version(version)))
+    return b"%b\0%b\0%b" % (_channel(namespace), _channel(channel), written_version(version))
 
 
 def written_version(version: Version) -> bytes:
     """A channel version as text that keeps its type."""
-    if isinstance(version, str):
-        return b"s" + name(version)
-    return b"%d" % version if isinstance(version, int) else b"f" + repr(version).encode()
+    if isinstance(version, int):
+        return b"%d" % version
+    return b"s" + name(version) if isinstance(version, str) else b"f" + repr(version).encode()
 
 
 def read_version(data: bytes) -> Version:
@@ -93,20 +100,16 @@ class Codec:
         return self._serde.loads_typed((_KINDS[data[0]], data[1:]))
 
     def record(self, parent: str, checkpoint: Checkpoint, metadata: CheckpointMetadata) -> bytes:
-        """A checkpoint without its values: `<length>:<header><body>`.
+        r"""A checkpoint without its values: `<length>:<header><body>`.
 
-        The header is NUL-terminated names: parent, run, how many channels have no stored value but writes
-        since an ancestor's, those channels, then channel and version in turn.
+        The header is parent, NUL, run, NUL; for each channel its name, `\1=`, its version, NUL; and for each
+        channel with writes since the last stored value its name, `\1-`, NUL. No name has a bare U+0001.
         """
         unsaved = metadata.get("counters_since_delta_snapshot") or {}
-        parts = [
-            name(parent),
-            name(str(metadata.get("run_id") or "")),
-            b"%d" % len(unsaved),
-            *map(name, unsaved),
-        ]
+        parts = [name(parent), name(str(metadata.get("run_id") or ""))]
         for channel, version in checkpoint["channel_versions"].items():
-            parts += (name(channel), written_version(version))
+            parts.append(_channel(channel) + _HAS + written_version(version))
+        parts += (_channel(channel) + _LACKS for channel in unsaved)
         header = NUL.join((*parts, b""))
         rest = {key: item for key, item in checkpoint.items() if key not in _APART}
         return b"%d:" % len(header) + header + self.dump([rest, metadata])
@@ -116,14 +119,14 @@ class Codec:
         length, _, _ = data.partition(b":")
         start = len(length) + 1
         body = start + int(length)
-        parts = data[start : body - 1].split(NUL)
-        first = 3 + int(parts[2])
-        versions = {
-            text(channel): read_version(version)
-            for channel, version in zip(parts[first::2], parts[first + 1 :: 2], strict=True)
-        }
+        parent, _run, *parts = data[start : body - 1].split(NUL)
+        versions = {}
+        for part in parts:
+            channel, has, version = part.partition(_HAS)
+            if has:
+                versions[text(channel)] = read_version(version)
         rest, metadata = self.load(data[body:])
-        return Record(text(parts[0]), versions, rest, cast("CheckpointMetadata", metadata))
+        return Record(text(parent), versions, rest, cast("CheckpointMetadata", metadata))
 
     def writes(
         self, place: bytes, task: tuple[str, str], writes: Iterable[tuple[str, Any]]
@@ -134,7 +137,7 @@ class Codec:
         for position, (channel, value) in enumerate(writes):
             index = WRITES_IDX_MAP.get(channel, position)
             key = stem + b"%06d" % (index + _FIRST_INDEX) + NUL
-            drafted.append((key, index < 0, name(channel) + NUL + self.dump(value)))
+            drafted.append((key, index < 0, _channel(channel) + NUL + self.dump(value)))
         return drafted
 
     def read_writes(self, place: bytes, members: Sequence[bytes]) -> list[PendingWrite]:

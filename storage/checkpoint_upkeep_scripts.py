@@ -15,8 +15,10 @@ _SWEEP: Final = r"""
 local function live_fields(kept)
   local live = {}
   for field in pairs(kept) do
-    local names, stem = header(redis.call('HGET', records, field)), namespace(field)
-    for at = first_channel(names), #names, 2 do live[stem .. names[at] .. '\0' .. names[at + 1]] = true end
+    local stem = namespace(field)
+    for channel, version in string.gmatch(header(redis.call('HGET', records, field)), VERSIONS) do
+      live[stem .. channel .. '\0' .. version] = true
+    end
   end
   return live
 end
@@ -107,19 +109,18 @@ local kept = {}
 
 -- A channel that is stored as writes needs its ancestors, back to the last one that has its value.
 local function keep_ancestors(field, record)
-  local names, stem, unsaved, left = header(record), namespace(field), {}, 0
-  for at = 4, first_channel(names) - 1 do unsaved[names[at]] = true; left = left + 1 end
-  while left > 0 and record do
+  local stem, unsaved = namespace(field), {}
+  for channel in string.gmatch(header(record), UNSAVED) do unsaved[channel] = true end
+  while next(unsaved) and record do
     kept[field] = true
-    names = header(record)
-    for at = first_channel(names), #names, 2 do
-      local value = stem .. names[at] .. '\0' .. names[at + 1]
-      if unsaved[names[at]] and redis.call('HEXISTS', values, value) == 1 then
-        unsaved[names[at]] = nil
-        left = left - 1
-      end
+    local head, saved = header(record), {}
+    for channel in pairs(unsaved) do
+      local version = version_in(head, channel)
+      local value = version and stem .. channel .. '\0' .. version
+      if value and redis.call('HEXISTS', values, value) == 1 then saved[#saved + 1] = channel end
     end
-    field = stem .. names[1]
+    for _, channel in ipairs(saved) do unsaved[channel] = nil end
+    field = stem .. parent_in(head)
     record = redis.call('HGET', records, field)
   end
 end
@@ -142,7 +143,7 @@ _WITHOUT_RUNS: Final = Script(
 local gone, kept = {}, {}
 for at = 2, #ARGV do gone[ARGV[at]] = true end
 for _, field in ipairs(redis.call('ZRANGE', ids, 0, -1)) do
-  if not gone[header(redis.call('HGET', records, field))[2]] then kept[field] = true end
+  if not gone[run_in(header(redis.call('HGET', records, field)))] then kept[field] = true end
 end
 return sweep(kept, ARGV[1])
 """

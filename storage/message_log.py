@@ -104,6 +104,15 @@ class ThreadLog:
         known = self.shadow(position, load)
         return known.copy() if known is not None else load(self._data[position])
 
+    def values(self, positions: Sequence[int], load: Load) -> tuple[list[Any], Remembered]:
+        """The elements there, as values of the caller's own, and what they are recognised by."""
+        shadows = [self.shadow(position, load) for position in positions]
+        values = [
+            known.copy() if known is not None else load(self._data[position])
+            for position, known in zip(positions, shadows, strict=True)
+        ]
+        return values, Remembered(positions, shadows)
+
 
 class LogCache:
     """The logs of the threads used last. Safe to share between threads and event loops."""

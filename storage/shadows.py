@@ -65,14 +65,16 @@ class _TreeShadow:
 class _MessageShadow:
     """Of a chat message; as cheap as a message can be compared and copied, for there are many."""
 
-    __slots__ = ("_extra", "_kind", "_names", "_state", "_trees")
+    __slots__ = ("_empty", "_extra", "_kind", "_names", "_state", "_trees")
 
     def __init__(self, message: BaseMessage) -> None:
         if message.__pydantic_private__:
             raise _Opaque
         self._kind = message.__class__
         self._state = {name: _twin(value) for name, value in message.__dict__.items()}
-        self._trees = [name for name, value in self._state.items() if value.__class__ not in _LEAVES]
+        trees = [(name, value) for name, value in self._state.items() if value.__class__ not in _LEAVES]
+        self._trees = [name for name, value in trees if value]
+        self._empty = [(name, value.__class__) for name, value in trees if not value]
         self._extra = _twin(message.__pydantic_extra__)
         self._names = frozenset(message.model_fields_set)
 
@@ -82,25 +84,34 @@ class _MessageShadow:
         return identity if isinstance(identity, str) else None
 
     def matches(self, live: object) -> bool:
-        # The texts of a message and of its shadow are mostly the same objects, which makes == nearly free.
-        # Where there is more than texts it does not suffice: 1 == True.
-        return (
-            live.__class__ is self._kind
-            and _equal(live.__dict__, self._state)
-            and all(_same(live.__dict__[name], self._state[name]) for name in self._trees if self._state[name])
-            and _same(live.__pydantic_extra__, self._extra)
+        if live.__class__ is not self._kind:
+            return False
+        state, known = live.__dict__, self._state
+        try:
+            # The texts of a message and of its shadow are mostly the same objects: this is nearly free.
+            if state != known or live.__pydantic_extra__ != self._extra:
+                return False
+        except ValueError:
+            # Arrays answer == with an array, which has no truth; no shadow holds one.
+            return False
+        # Where there is more than texts that does not suffice: 1 == True.
+        return not (self._trees or self._extra) or (
+            _same(live.__pydantic_extra__, self._extra)
+            and all(_same(state[name], known[name]) for name in self._trees)
         )
 
     def copy(self) -> Any:
         # What pydantic's own model_construct does, without a look at every field: half the time of copy.copy.
         message = object.__new__(self._kind)
         state = self._state.copy()
+        for name, empty in self._empty:
+            state[name] = empty()
         for name in self._trees:
             state[name] = _twin(state[name])
         assign = object.__setattr__
         assign(message, "__dict__", state)
         assign(message, "__pydantic_fields_set__", set(self._names))
-        assign(message, "__pydantic_extra__", _twin(self._extra))
+        assign(message, "__pydantic_extra__", _twin(self._extra) if self._extra else {})
         assign(message, "__pydantic_private__", None)
         return message
 
@@ -128,11 +139,3 @@ def _same(live: Any, known: Any) -> bool:
     if kind is list or kind is tuple:
         return len(live) == len(known) and all(map(_same, live, known))
     return bool(live == known)
-
-
-def _equal(live: Any, known: Any) -> bool:
-    try:
-        return bool(live == known)
-    except ValueError:
-        # Arrays answer == with an array, which has no truth; no shadow holds one.
-        return False

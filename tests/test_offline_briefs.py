@@ -133,6 +133,7 @@ def test_a_day_is_found_and_whether_it_is_the_last(context: str, unit: str, *, d
         ("Call 988", "phone", "988"),
         ("Visit www.zencoffee.co.th now", "url", "www.zencoffee.co.th"),
         ("More at https://zen.app/menu.", "url", "https://zen.app/menu"),
+        ("Find it on zencoffee.example", "url", "zencoffee.example"),
         ("Write to hello@zen.com", "email", "hello@zen.com"),
         ("Follow @zencoffee", "handle", "@zencoffee"),
         ("Use code ZEN20 at checkout", "code", "ZEN20"),
@@ -263,3 +264,12 @@ def test_the_language_of_a_text_is_told(text: str, language: str | None):
 
 def test_a_long_brief_is_read_in_time_and_says_that_it_was_cut():
     assert read("Zen Coffee", "Great beans. " * 1000).cut
+
+
+def test_the_end_of_a_sentence_is_not_taken_for_a_website():
+    assert read("Zen Coffee", "Roasted in Leeds.Open late, e.g. on Fridays at 6 p.m.").contact.url == ""
+
+
+def test_what_cannot_be_said_is_taken_out():
+    brief = read("Zen Coffee", "{storm} proof <b>cups</b> 🔥")
+    assert not set("{}<>🔥") & set("".join(brief.claims))

@@ -191,3 +191,57 @@ def test_effects_suit_the_client():
     described = " ".join(one["description"] for one in turn.made["create_sfx_draft"]["prompts"])
     assert "espresso" in described
     assert all(0 < one["duration"] <= 2 for one in turn.made["create_sfx_draft"]["prompts"])
+
+
+def test_a_script_given_word_for_word_is_read_word_for_word():
+    given = "Rain again. Your roof knows it first. Fern and Fox. Ask us."
+    turn = draft("Fern & Fox, a roofer", context=f'Use exactly this script: "{given}" Male voice.')
+    assert turn.texts == [given]
+
+
+def test_a_script_of_several_lines_has_a_track_for_each_without_the_speakers_names():
+    turn = draft("Fern & Fox", context="Script:\nAnna: Is that a new fern?\nTom: It is. From Fern & Fox.")
+    assert turn.texts == ["Is that a new fern?", "It is. From Fern & Fox."]
+    assert len({track["voiceId"] for track in turn.made["create_voice_draft"]["tracks"]}) == 2
+
+
+def test_several_takes_are_announced_made_and_offered_for_review():
+    """A77"""
+    turn = draft("Fern & Fox, a plant shop", context="Give me 3 variations with different voice tones.")
+    takes = turn.called("create_voice_draft")
+    assert len(takes) == 3
+    assert len({"\n".join(track["text"] for track in take["tracks"]) for take in takes}) == 3
+    assert len({take["tracks"][0]["voiceId"] for take in takes}) == 3
+    assert turn.answers[0].text.count(" / ") == 2
+    assert "variations" not in turn.script
+    assert "Takes to compare: " in turn.last
+
+
+def test_one_failed_take_among_several_is_made_again():
+    turn = draft("Fern & Fox", context="Give me two versions.", failing={"create_voice_draft": [FAILED]})
+    takes = turn.called("create_voice_draft")
+    assert len(takes) == 3
+    assert len({"\n".join(track["text"] for track in take["tracks"]) for take in takes}) == 2
+
+
+def test_too_few_voices_are_searched_for_more_widely():
+    """A9: a style only one voice has is given up rather than a role."""
+    turn = draft("Fern & Fox", language="thai", context="Two speakers: a nervous one and a calm friend.")
+    cast = {track["voiceId"] for track in turn.made["create_voice_draft"]["tracks"]}
+    assert len(cast) == 2
+    assert all("th-TH" in voice for voice in cast)
+
+
+def test_a_music_provider_asked_for_by_name_is_used():
+    music = draft("Fern & Fox", context="Music from Mubert, ambient.").made["create_music_draft"]
+    assert music["provider"] == "mubert"
+    assert "ambient" in music["prompt"]
+    assert "mubert" not in music["prompt"].lower()
+
+
+def test_a_sound_the_ad_opens_with_is_an_effect_and_no_word():
+    turn = draft("Fern & Fox", context="Open with seagulls. Male narrator, gravelly. No guilt tripping.")
+    effects = turn.made["create_sfx_draft"]["prompts"]
+    assert [(one["description"], one["placement"]["type"]) for one in effects] == [("seagulls", "start")]
+    for word in ("seagulls", "gravelly", "guilt"):
+        assert word not in turn.script.lower()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from providers.offline.conversation import DEFAULT_SPOT_S, Template, template
-from providers.offline.facts import Contact, Offer, Span, When, contact, slogan
+from providers.offline.facts import Contact, Offer, Span, When, contact, script, slogan
 from providers.offline.kinds import UNKNOWN, Kind, is_kind, kind
 from providers.offline.naming import name, what
 from providers.offline.statements import GAP, GROUPS, clauses, statements
@@ -75,6 +75,8 @@ class Brief:
     group: str = ""
     """families, students, professionals, seniors or young, or empty."""
     wishes: Wishes = field(default_factory=Wishes)
+    script: str = ""
+    """The script itself, when the client gives it word for word."""
     cut: bool = False
     """Whether the brief was longer than what is read."""
 
@@ -94,8 +96,9 @@ def _read(fields: Template) -> Brief:
     client, context = clean(fields.client)[:READ_CHARS], clean(fields.context)[:READ_CHARS]
     audience = clean(fields.audience)[:READ_CHARS]
     whole = f"{client}\n{context}"
+    given = script(whole)
     line, facts = slogan(whole), contact(whole)
-    gaps = (*facts.spans, *([line[1]] if line else []))
+    gaps = (*facts.spans, *([line[1]] if line else []), *([given[1]] if given else []))
     about, more = _masked(client, gaps, 0), _masked(context, gaps, len(client) + 1)
     brand, rest = name(about, is_kind=is_kind(re.split(r"[,，、:：;|\n–—-]", about)[0]))
     said = statements((rest, more), brand)
@@ -124,6 +127,7 @@ def _read(fields: Template) -> Brief:
         tone=_tone("\n".join([*said.makers, more])),
         group=_group(f"{audience}\n{more}\n{' '.join(_AIMED.findall(about))}"[:READ_CHARS]),
         wishes=wishes([*said.makers, *clauses(more)]),
+        script=given[0] if given else "",
         cut=max(len(fields.client), len(fields.context)) > READ_CHARS,
     )
 

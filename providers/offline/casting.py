@@ -60,7 +60,7 @@ def _fit(voice: Mapping[str, Any], wishes: Wishes) -> int:
     accent = bool(wishes.accent) and folded(wishes.accent) in folded(str(voice.get("accent", "")))
     style = folded(str(voice.get("style", "")))
     styled = bool(wishes.style) and any(word in style for word in _STYLES[wishes.style])
-    return 2 * accent + styled + (0 if voice.get("multilingual") else 1)
+    return 3 * accent + styled + (0 if voice.get("multilingual") else 2)
 
 
 def _role_fit(

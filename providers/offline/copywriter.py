@@ -34,6 +34,8 @@ def write(
     Tracks go round the voices in order. Another `variant` chooses other lines; the same arguments always
     give the same texts. With `voices=2` and a wish for dialogue the two talk to each other.
     """
+    if brief.script:
+        return _given(brief.script)
     wanted = voices or brief.wishes.voices or 2
     chosen = tone if tone in TONES else mood(brief)
     dialogue = brief.wishes.dialogue and wanted > 1 and seconds >= _TALK_S
@@ -50,6 +52,16 @@ def write(
     if dialogue:
         return _talk(kept, asks, phrases)
     return [_joined(group, phrases) for group in grouped(kept, count, language)]
+
+
+_LABEL = re.compile(r"^(?:[\w' -]{2,20}?\s?\d?)[:：]\s+(?=\S)")
+
+
+def _given(script: str) -> list[str]:
+    """Return the client's script as it is: a track for every line, without the names of who speaks it."""
+    lines = [line.strip(" -–—•*") for line in script.split("\n") if line.strip()]
+    labelled = len(lines) > 1 and all(_LABEL.match(line) for line in lines)
+    return [_LABEL.sub("", line) if labelled else line for line in lines]
 
 
 _EDGE_S = 0.05

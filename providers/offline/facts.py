@@ -16,9 +16,7 @@ TOPICS = frozenset({"price", "discount", "phone", "web", "address", "deadline", 
 _SPANS = ("today", "tonight", "tomorrow", "weekend", "month_end", "year_end", "week", "month", "limited")
 
 _URL = re.compile(
-    r"\b(?:https?://)?(?:www\.)?[a-z0-9](?:[a-z0-9-]{0,62}\.){1,4}"
-    r"(?:com|net|org|io|co|app|shop|store|info|biz|edu|gov|dev|ai|me|tv|eu|uk|us|th|id|pl|es|mx|ar|pt|br|vn|cz|ro|cn|hk|tw|sg|de|fr|it)"
-    r"(?:\.[a-z]{2})?(?:/[^\s,;)\"”]{1,60})?(?![a-z0-9-])"
+    r"\b(?:https?://)?(?:www\.)?(?:[a-z0-9-]*[a-z][a-z0-9-]+\.){1,4}[a-z]{2,12}(?:/[^\s,;)\"”]{1,60})?(?![a-z0-9.-]*@)"
 )
 _EMAIL = re.compile(r"\b[a-z0-9._+-]{1,40}@[a-z0-9-]{1,40}(?:\.[a-z]{2,10}){1,3}")
 _HANDLE = re.compile(r"(?<![\w.])@[a-z0-9._]{2,30}\b")
@@ -116,7 +114,7 @@ class Contact:
 def contact(text: str) -> Contact:
     """Return every way to get in touch that `text` gives, the first of each kind."""
     low = folded(text)
-    email, url = _EMAIL.search(low), _first_url(low)
+    email, url = _EMAIL.search(low), _first_url(_plain(text))
     finds = {
         "email": email,
         "url": url,
@@ -135,8 +133,13 @@ def _said(text: str, match: re.Match[str]) -> str:
     return text[match.start(group) : match.end(group)].strip().rstrip(".")
 
 
-def _first_url(low: str) -> re.Match[str] | None:
-    return next((one for one in _URL.finditer(low) if low[max(0, one.start() - 1)] != "@"), None)
+def _first_url(text: str) -> re.Match[str] | None:
+    return next((one for one in _URL.finditer(text) if text[max(0, one.start() - 1)] not in "@."), None)
+
+
+def _plain(text: str) -> str:
+    """Return `text` in lower case where a word may be an address; "Leeds.We" is the end of a sentence."""
+    return re.sub(r"\.(?=[A-Z][a-z])", "\x01", text).lower() if len(text.lower()) == len(text) else text
 
 
 def _upper_kept(text: str, low: str) -> str:
@@ -259,6 +262,22 @@ def slogan(text: str) -> tuple[str, Span] | None:
         return None
     line = found.group(1) if quoted else found.group()
     return line.strip(" .,"), Span(hit.start, start + found.end())
+
+
+def script(text: str) -> tuple[str, Span] | None:
+    """Return the script a client gives word for word and where it stood: quoted, or all after a colon."""
+    hit = mention("cues/briefs", "script", text)
+    if not hit:
+        return None
+    quoted = re.match(r"[^\"“„«\n]{0,40}[\"“„«]([^\"”“»]{12,})[\"”“»]", text[hit.end :])
+    colon = re.search(r"[:：]", text[hit.start : hit.end + 1])
+    found = quoted or (re.match(r"\s*[:：]?\s*((?:[^\n]+\n?)+)", text[hit.end :]) if colon else None)
+    if not found or len(found.group(1)) < _SCRIPT_CHARS:
+        return None
+    return found.group(1).strip(), Span(hit.start, hit.end + found.end())
+
+
+_SCRIPT_CHARS = 24
 
 
 def has_money(text: str) -> bool:

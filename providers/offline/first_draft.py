@@ -7,14 +7,24 @@ from typing import Any
 from providers.offline import casting, copywriter, reports, sound
 from providers.offline.brief import Brief, parse
 from providers.offline.conversation import Answer, Calls, Conversation, Exchange, Request, Say
-from providers.offline.phrasebook import written
-from providers.offline.pitch import mood
+from providers.offline.phrasebook import TONES, written
+from providers.offline.pitch import mood, near
 
 STREAMS = {"create_voice_draft": "voices", "create_music_draft": "music", "create_sfx_draft": "sfx"}
 _TRIES = 3
 """A draft that fails is corrected and tried again twice."""
 _ONE_VOICE_S = 10
 _SLOW = 0.9
+_MOST_TAKES = 5
+Voices = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class _Take:
+    """One way to say it."""
+
+    tone: str
+    texts: list[str]
 
 
 @dataclass(frozen=True)
@@ -27,73 +37,77 @@ class _Draft:
     language: str
     """The language that is written and cast."""
     seconds: float
-    tone: str
     roles: int
     effects: list[dict[str, Any]]
-    texts: list[str]
+    takes: list[_Take]
+    """One, or as many as the brief asks for, in different tones."""
     variant: int
 
 
 def respond(conversation: Conversation) -> Answer:
     """Return the next answer of a turn that makes an ad from a brief."""
-    draft = _draft(conversation)
-    turn = conversation.turn
+    draft, turn = _draft(conversation), conversation.turn
     voices = [
         voice for one in turn.results("search_voices") for voice in (one.result or {}).get("voices", ())
     ]
-    if "search_voices" in conversation.tools and not voices:
+    if (
+        "search_voices" in conversation.tools
+        and len({str(voice.get("id")) for voice in voices}) < draft.roles
+    ):
         search = _searches(turn.results("search_voices"), draft)
         if search:
-            text = reports.plan(
-                draft.brief, texts=draft.texts, tone=draft.tone, seconds=draft.seconds, roles=draft.roles
-            )
-            return Calls(tuple(search), "" if turn.steps else text)
-        if not turn.exchanges or not voices:
-            return Say(reports.no_voice(draft.brief, draft.texts))
-    ids = casting.pick(voices, wishes=draft.brief.wishes, exclude=set(), roles=draft.roles)
-    wanted = _requests(conversation, draft, ids)
-    due = [request for request in wanted if _due(turn.results(request.name))]
+            return Calls(tuple(search), "" if turn.steps else _plan(draft))
+        if not voices:
+            return Say(reports.no_voice(draft.brief, draft.takes[0].texts))
+    wanted = _requests(conversation, draft, voices)
+    due = [
+        request for requests in wanted for request in _due(requests, turn.results(requests[0].name), voices)
+    ]
     if due:
         first = not any(turn.results(name) for name in STREAMS)
-        return Calls(
-            tuple(_corrected(one, turn.results(one.name), voices) for one in due),
-            _cast(draft, voices, ids) if first else "",
-        )
-    return Say(
-        reports.result(draft.brief, _made(conversation, draft), language=draft.asked, seconds=draft.seconds)
-    )
+        return Calls(tuple(due), _cast(draft, due, voices) if first else "")
+    return Say(_result(conversation, draft))
 
 
 def closing(conversation: Conversation) -> Say:
     """Return the last word on a first draft when no tool may be called: what was made, or the script."""
     draft = _draft(conversation)
-    made = _made(conversation, draft)
-    if made.versions:
-        return Say(reports.result(draft.brief, made, language=draft.asked, seconds=draft.seconds))
-    plan = reports.plan(
-        draft.brief, texts=draft.texts, tone=draft.tone, seconds=draft.seconds, roles=draft.roles
-    )
-    return Say("\n".join([plan, *draft.texts]))
+    if _made(conversation, draft).versions:
+        return Say(_result(conversation, draft))
+    return Say("\n".join([_plan(draft), *draft.takes[0].texts]))
 
 
 def _draft(conversation: Conversation) -> _Draft:
     turn = conversation.turn
-    brief = parse(turn.text)
-    asked = turn.language
+    brief, asked, seconds = parse(turn.text), turn.language, turn.spot_s
     language = asked if written(asked) or brief.tongue == asked else "english"
-    seconds, tone = turn.spot_s, mood(brief)
     effects = sound.effects(brief, seconds)
     roles = brief.wishes.voices or (1 if seconds <= _ONE_VOICE_S else 2)
     variant = sum(1 for earlier in conversation.turns[:-1] if earlier.brief == turn.brief)
-    texts = copywriter.write(
-        brief,
-        language=asked,
-        seconds=seconds - sound.lead_s(effects),
-        tone=tone,
-        voices=roles,
-        variant=variant,
+    spoken_s = seconds - sound.lead_s(effects)
+    takes = [
+        _Take(
+            tone,
+            copywriter.write(
+                brief, language=asked, seconds=spoken_s, tone=tone, voices=roles, variant=variant
+            ),
+        )
+        for tone in _tones(brief)
+    ]
+    return _Draft(brief, asked, language, seconds, min(roles, len(takes[0].texts)), effects, takes, variant)
+
+
+def _tones(brief: Brief) -> list[str]:
+    """Return a tone for every take: the ad's own, those that go with it, then the others."""
+    own = mood(brief)
+    return list(dict.fromkeys([own, *near(own), *TONES]))[: max(1, min(brief.wishes.takes, _MOST_TAKES))]
+
+
+def _plan(draft: _Draft) -> str:
+    tones = [take.tone for take in draft.takes]
+    return reports.plan(
+        draft.brief, texts=draft.takes[0].texts, tones=tones, seconds=draft.seconds, roles=draft.roles
     )
-    return _Draft(brief, asked, language, seconds, tone, min(roles, len(texts)), effects, texts, variant)
 
 
 def _searches(done: Sequence[Exchange], draft: _Draft) -> list[Request]:
@@ -101,43 +115,68 @@ def _searches(done: Sequence[Exchange], draft: _Draft) -> list[Request]:
     if not done:
         return [Request("search_voices", query) for query in first]
     asked = [dict(one.args) for one in done]
-    for query in first:
-        for wider in casting.broader(query):
-            if wider not in asked:
-                return [Request("search_voices", wider)]
-    return []
+    wider = (query for one in first for query in casting.broader(one) if query not in asked)
+    return [Request("search_voices", query) for query in list(wider)[:1]]
 
 
-def _cast(draft: _Draft, voices: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> str:
+def _cast(draft: _Draft, due: Sequence[Request], voices: Voices) -> str:
     names = {str(voice.get("id")): str(voice.get("name") or voice.get("id")) for voice in voices}
-    return reports.cast(draft.brief, [names[one] for one in ids])
+    return reports.cast(
+        draft.brief, [names[track["voiceId"]] for one in due for track in one.args.get("tracks", ())]
+    )
 
 
-def _requests(conversation: Conversation, draft: _Draft, ids: Sequence[str]) -> list[Request]:
+def _requests(conversation: Conversation, draft: _Draft, voices: Voices) -> list[list[Request]]:
+    """Return the drafts to make, a list for each tool: of the voices one for each take."""
     ad, brief = {"adId": conversation.ad_id}, draft.brief
-    prompt = sound.music_prompt(brief, draft.tone, seconds=draft.seconds, variant=draft.variant)
-    planned = [
-        Request("create_voice_draft", {**ad, "tracks": _tracks(draft, ids)}) if ids else None,
-        Request("create_music_draft", {**ad, "prompt": prompt, "duration": draft.seconds})
-        if brief.wishes.music_level != "none"
-        else None,
-        Request("create_sfx_draft", {**ad, "prompts": draft.effects}) if draft.effects else None,
-    ]
-    return [one for one in planned if one and one.name in conversation.tools]
+    planned = [[Request("create_voice_draft", {**ad, "tracks": tracks}) for tracks in _tracks(draft, voices)]]
+    if brief.wishes.music_level != "none":
+        prompt = sound.music_prompt(brief, draft.takes[0].tone, seconds=draft.seconds, variant=draft.variant)
+        provider = {"provider": brief.wishes.provider} if brief.wishes.provider else {}
+        music = {**ad, "prompt": prompt, **provider, "duration": draft.seconds}
+        planned.append([Request("create_music_draft", music)])
+    if draft.effects:
+        planned.append([Request("create_sfx_draft", {**ad, "prompts": draft.effects})])
+    return [requests for requests in planned if requests and requests[0].name in conversation.tools]
 
 
-def _tracks(draft: _Draft, ids: Sequence[str]) -> list[dict[str, Any]]:
+def _tracks(draft: _Draft, voices: Voices) -> list[list[dict[str, Any]]]:
+    """Return the tracks of every take, each cast with voices the others do not have while there are any."""
     pace = {"speed": _SLOW} if draft.brief.wishes.slow else {}
-    return [{"voiceId": ids[row % len(ids)], "text": text, **pace} for row, text in enumerate(draft.texts)]
+    used: set[str] = set()
+    takes: list[list[dict[str, Any]]] = []
+    for take in draft.takes:
+        fresh = casting.pick(voices, wishes=draft.brief.wishes, exclude=used, roles=draft.roles)
+        ids = fresh or casting.pick(voices, wishes=draft.brief.wishes, exclude=set(), roles=draft.roles)
+        if ids:
+            takes.append(
+                [
+                    {"voiceId": ids[row % len(ids)], "text": text, **pace}
+                    for row, text in enumerate(take.texts)
+                ]
+            )
+        used |= set(ids)
+    return takes
 
 
-def _due(done: Sequence[Exchange]) -> bool:
-    return not any(one.version for one in done) and len(done) < _TRIES
+def _due(requests: Sequence[Request], done: Sequence[Exchange], voices: Voices) -> list[Request]:
+    """Return the requests of one tool that have not succeeded yet, corrected where they failed."""
+    made = [_said(one.args) for one in done if one.version]
+    failed = [one for one in done if not one.version]
+    if len(failed) >= _TRIES:
+        return []
+    missing = [request for request in requests if _said(request.args) not in made]
+    return [_corrected(request, failed, voices) for request in missing]
 
 
-def _corrected(request: Request, done: Sequence[Exchange], voices: Sequence[Mapping[str, Any]]) -> Request:
+def _said(args: Mapping[str, Any]) -> str:
+    """Return what tells one take from another: the words."""
+    return "\n".join(str(track["text"]) for track in args.get("tracks", ()))
+
+
+def _corrected(request: Request, failed: Sequence[Exchange], voices: Voices) -> Request:
     """Return the request as it is at first; after a failure in its plainest form, with other voices."""
-    if not done or (done[-1].result or {}).get("retryable"):
+    if not failed or (failed[-1].result or {}).get("retryable"):
         return request
     args = request.args
     if request.name == "create_music_draft":
@@ -147,28 +186,31 @@ def _corrected(request: Request, done: Sequence[Exchange], voices: Sequence[Mapp
         return Request(request.name, {**args, "prompts": plain})
     known = list(dict.fromkeys(str(voice.get("id")) for voice in voices))
     tracks = [
-        {"voiceId": known[(row + len(done)) % len(known)], "text": track["text"]}
+        {"voiceId": known[(row + len(failed)) % len(known)], "text": track["text"]}
         for row, track in enumerate(args["tracks"])
     ]
     return Request(request.name, {**args, "tracks": tracks})
 
 
+def _result(conversation: Conversation, draft: _Draft) -> str:
+    made = _made(conversation, draft)
+    return reports.result(draft.brief, made, language=draft.asked, seconds=draft.seconds)
+
+
 def _made(conversation: Conversation, draft: _Draft) -> reports.Made:
     turn = conversation.turn
-    versions = {STREAMS[name]: version for name, version in turn.versions().items() if name in STREAMS}
-    last = {STREAMS[one.name]: one for one in turn.exchanges if one.name in STREAMS}
-    failures = {stream: _error(one) for stream, one in last.items() if stream not in versions}
-    timelines = [(one.result or {}).get("timeline") for one in last.values()]
-    timeline: Mapping[str, Any] = next((one for one in timelines if one), {})
-    tightened = [str(what) for one in last.values() for what in (one.result or {}).get("tightened", ())]
-    searches = turn.results("search_voices")
+    done = {stream: turn.results(tool) for tool, stream in STREAMS.items()}
+    versions = {stream: [one.version for one in ones if one.version] for stream, ones in done.items()}
+    answers = [one.result or {} for ones in done.values() for one in ones]
+    timeline: Mapping[str, Any] = next((one["timeline"] for one in answers if one.get("timeline")), {})
     return reports.Made(
-        texts=draft.texts if "voices" in versions else [],
-        versions={stream: versions[stream] for stream in STREAMS.values() if stream in versions},
+        texts=draft.takes[0].texts if versions["voices"] else [],
+        versions={stream: made for stream, made in versions.items() if made},
+        tones=[take.tone for take in draft.takes],
         duration_s=timeline.get("durationSeconds"),
-        tightened=tightened,
-        failures=failures,
-        broadened=any(not (one.result or {}).get("voices") for one in searches),
+        tightened=[str(what) for one in answers for what in one.get("tightened", ())],
+        failures={stream: _error(ones[-1]) for stream, ones in done.items() if ones and not versions[stream]},
+        broadened=any(not (one.result or {}).get("voices") for one in turn.results("search_voices")),
     )
 
 

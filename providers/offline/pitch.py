@@ -75,6 +75,11 @@ def mood(brief: Brief) -> str:
     return brief.tone or _MOOD[brief.kind.category]
 
 
+def near(tone: str) -> tuple[str, ...]:
+    """Return the tones that go with a tone."""
+    return _NEAR[tone]
+
+
 def pieces(brief: Brief, voice: Voice) -> list[Piece]:
     """Return everything the ad may say, in its order, without the words the client wants left out."""
     words = _Words(brief, voice)

@@ -21,8 +21,10 @@ class Made:
     """What came of a first draft."""
 
     texts: Sequence[str]
-    versions: Mapping[str, str]
-    """Version by stream: voices, music, sfx."""
+    versions: Mapping[str, Sequence[str]]
+    """Versions by stream: voices, music, sfx; several of the voices when there are several takes."""
+    tones: Sequence[str] = ()
+    """The tone of every take."""
     duration_s: float | None = None
     """As the draft tool measured it."""
     tightened: Sequence[str] = ()
@@ -36,7 +38,7 @@ def speech(brief: Brief) -> Phrasebook:
     return book(brief.tongue or "english")
 
 
-def plan(brief: Brief, *, texts: Sequence[str], tone: str, seconds: float, roles: int) -> str:
+def plan(brief: Brief, *, texts: Sequence[str], tones: Sequence[str], seconds: float, roles: int) -> str:
     """Return the plan of an ad in the client's language: concept, tone, structure, roles; no casting yet."""
     words = speech(brief)
     name = _name(brief, words)
@@ -45,13 +47,17 @@ def plan(brief: Brief, *, texts: Sequence[str], tone: str, seconds: float, roles
     )
     lines = [
         _say(words, "concept", hook=hook, brand=name),
-        _say(words, "tone", tone=str(words.entries["replies"]["tones"][tone])),
+        _say(words, "tone", tone=" / ".join(_tone(words, tone) for tone in tones)),
         _say(words, "structure", seconds=f"{seconds:g}", beats=_beats(brief, words)),
         _roles(brief, words, roles),
     ]
     return "\n".join(
         [_say(words, "plan", brand=name), *(f"- {line}" for line in lines), _say(words, "casting")]
     )
+
+
+def _tone(words: Phrasebook, tone: str) -> str:
+    return str(words.entries["replies"]["tones"][tone])
 
 
 def _say(phrases: Phrasebook, key: str, /, **slots: str) -> str:
@@ -106,12 +112,16 @@ def _versions(made: Made, words: Phrasebook) -> Iterator[str]:
         return
     single = len(made.texts) == 1
     named = [
-        (_say(words, f"{stream}_one", version=version) if single else "")
-        or _say(words, stream, version=version, count=str(len(made.texts)))
-        for stream, version in made.versions.items()
+        (_say(words, f"{stream}_one", version=", ".join(versions)) if single else "")
+        or _say(words, stream, version=", ".join(versions), count=str(len(made.texts)))
+        for stream, versions in made.versions.items()
     ]
     yield _say(words, "done", versions=words.listed(named))
     yield _say(words, "review")
+    takes = made.versions.get("voices", ())
+    if len(takes) > 1:
+        named = [f"{version} {_tone(words, tone)}" for version, tone in zip(takes, made.tones, strict=False)]
+        yield _say(words, "takes", takes=", ".join(named))
 
 
 def _timing(made: Made, words: Phrasebook, seconds: float) -> Iterator[str]:
@@ -161,7 +171,7 @@ def _wished(brief: Brief, made: Made, words: Phrasebook) -> Iterator[str]:
     if wishes.age:
         yield _say(words, "age", age=wishes.age)
     if wishes.music_level == "bed" and "music" in made.versions:
-        yield _say(words, "music_bed", version=made.versions["music"])
+        yield _say(words, "music_bed", version=made.versions["music"][-1])
     if wishes.music_level == "none":
         yield _say(words, "music_none")
     if wishes.no_effects:
@@ -179,7 +189,7 @@ def _idea(brief: Brief, made: Made, words: Phrasebook) -> str:
     if not brief.offers and not brief.when and brief.kind.category not in {"care", "public"}:
         return _say(words, "suggest_offer")
     if len(made.texts) > 1 and "voices" in made.versions:
-        return _say(words, "suggest_slower", version=_next(made.versions["voices"]))
+        return _say(words, "suggest_slower", version=_next(made.versions["voices"][-1]))
     return _say(words, "suggest_tones")
 
 

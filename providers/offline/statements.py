@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from providers.offline.facts import TOPICS, Offer, When, hours, offers, when
 from providers.offline.kinds import UNKNOWN, kind
 from providers.offline.wishes import wishes
-from providers.offline.wording import CAPITAL, folded, found, has, mention, mentions, small_words
+from providers.offline.wording import CAPITAL, Mention, folded, found, has, mention, mentions, small_words
 from state.languages import find
 
 GROUPS = ("families", "students", "professionals", "seniors", "young")
@@ -43,6 +43,7 @@ _SUBJECT = re.compile(
     r"\s*(?:we|our|you|your|it|they|i|when|if|nasz\w*|nuestr\w+|noss\w+|kami|chúng tôi)\s", re.IGNORECASE
 )
 """A sentence that begins so is said whole, commas and all."""
+_IT = re.compile(r"\b(?:it|this|them)\b")
 _SAY = re.compile(r"say\s(?!that\b|the words?\b|[\"“„«:'])", re.IGNORECASE)
 """The beginning of "Say goodbye to stains", which is copy and no order."""
 _DURATION = re.compile(
@@ -56,7 +57,8 @@ _LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 _THAT = re.compile(
-    r"^(?:that|the fact that|our|about|also|an?|the|is|el|la|los|las|o|os|as|:|：|że|que|că|že|rằng|bahwa|ว่า|要|说)\s?",
+    r"^(?:that|the fact that|our|about|also|an?|the|is|el|la|los|las|o|os|as|:|：|że|que|că|že"
+    r"|rằng|bahwa|ว่า|要|说)\s?",
     re.IGNORECASE,
 )
 _NO_TOPIC = re.compile(r"^(?:no|without|bez|sin|sem|tanpa|fără|không|不要|ไม่)\s?")
@@ -146,12 +148,33 @@ def _sort(clause: str, draft: Statements, brand: str) -> None:
         draft.last = "avoid"
     elif topics(clause) and (goes_on_avoiding or _NO_TOPIC.match(folded(clause))):
         draft.avoid |= topics(clause)
+    elif must and _sound_at_an_end(clause, must):
+        draft.makers.append(clause)
     elif must and (must.start <= len("please also ") or " " in clause[must.start : must.end]):
         _say(_THAT.sub("", clause[must.end :].strip(" :：")), draft)
-    elif has("cues/briefs", "makers", clause) or _is_wish(clause):
+    elif has("cues/briefs", "makers", clause) or _is_wish(clause) or _more_of_a_wish(clause, draft):
         draft.makers.append(clause)
+        draft.last = "wish"
     else:
         _state(clause, draft, brand)
+
+
+def _more_of_a_wish(clause: str, draft: Statements) -> bool:
+    """Whether a single word goes on with a wish: "male narrator, gravelly"."""
+    return draft.last == "wish" and draft.tied and " " not in clause and not _UNSPACED.search(clause)
+
+
+def _sound_at_an_end(clause: str, must: Mention) -> bool:
+    """Whether "open with seagulls" wishes for a sound: a few words, no quote, no name and no topic."""
+    rest = clause[must.end :].strip()
+    short = 0 < len(rest.split()) <= _SOUND_WORDS and rest == rest.lower()
+    return bool(
+        short and _OPEN_OR_CLOSE.match(clause, must.start) and not topics(clause) and not offers(rest)
+    )
+
+
+_SOUND_WORDS = 4
+_OPEN_OR_CLOSE = re.compile(r"(?:open|start|begin|close|end)\swith\s", re.IGNORECASE)
 
 
 def topics(clause: str) -> set[str]:
@@ -164,6 +187,10 @@ def _is_wish(clause: str) -> bool:
     voices = set(found("cues/voices", clause))
     if _NO_TOPIC.match(folded(clause)) and found("cues/tones", clause):
         return True
+    if _NO_TOPIC.match(folded(clause)) and "manner" in said:
+        return True
+    if {"takes", "script"} & said and ("script" in said or found("cues/numbers", clause)):
+        return True
     if said & {"dialogue", "no_music", "no_music_at_all", "no_effects"} or _DURATION.match(folded(clause)):
         return True
     if "voice" in voices and voices & {"female", "male", "one", "two", "three", "four"}:
@@ -175,6 +202,8 @@ def _weak_wish(clause: str, said: set[str], voices: set[str]) -> bool:
     count = len(clause.split())
     toned = _only_tones(clause) or bool(found("cues/music", clause))
     if ("makers_weak" in said or "voice" in voices) and count <= (2 if toned else 1) * _SHORT_WISH:
+        return True
+    if count <= _SHORT_WISH and _IT.search(folded(clause)) and found("cues/tones", clause):
         return True
     few = count <= _LEFT_OVER and kind(clause) is UNKNOWN
     return few and bool(toned or voices & {"female", "male", "two", "one"} or said & set(GROUPS))

@@ -21,10 +21,21 @@ _EFFECT = re.compile(
     r"|(?:with|add|use|hear)\s(?:an?|the|some)?\s?(?P<before>[^.,;\n]{3,40}?)"
     r"\s(?:sound effects?|sounds?|sfx)\b"
 )
+_TALKERS = re.compile(
+    r"\b(?:two|2|dwie|dwaj|dos|duas|dva|două|dua|hai)\s"
+    r"(?:people|friends|speakers|persons|colleagues|neighbou?rs|osoby"
+    r"|personas|pessoas|lidé|oameni|orang|người)\b|สองคน|两个人|两人"
+)
+"""Two who are people, and not only voices, talk to each other."""
+_PROVIDERS = ("mubert", "loudly")
 _FOR = re.compile(r"(?:for|aimed at|targeting|para|dla|untuk|pro|pentru|cho)\s|สำหรับ|给|为")
 """Whom the ad is for, which says nothing of who speaks."""
+_EDGE = re.compile(
+    r"(?P<verb>open|start|begin|close|end)\swith\s(?:the\s(?:sound|sounds)\sof\s|an?\s|the\s)?(?P<name>[\w' -]{3,40})"
+)
+_FIRST = ("open", "start", "begin")
 _MUSIC_WORDS = re.compile(
-    r"\b(?:background|music|soundtrack|jingle|song|please|with|and|use|an?|the|some|of|in|style|bed|should|be|like|i|we|want|would|kind)\b"
+    r"\b(?:background|music|from|mubert|loudly|soundtrack|jingle|song|please|with|and|use|an?|the|some|of|in|style|bed|should|be|like|i|we|want|would|kind)\b"
 )
 
 
@@ -50,6 +61,10 @@ class Wishes:
     effects: tuple[str, ...] = ()
     """Effects by name, in the client's words."""
     no_effects: bool = False
+    takes: int = 1
+    """How many takes of the voices are wished at once."""
+    provider: str = ""
+    """The music provider asked for by name."""
 
 
 def wishes(clauses: Sequence[str]) -> Wishes:
@@ -57,7 +72,7 @@ def wishes(clauses: Sequence[str]) -> Wishes:
     voiced = [clause for clause in clauses if _of_voice(clause)]
     whole = "\n".join(clauses)
     topics = set(found("cues/briefs", whole[:_SCAN_CHARS]))
-    dialogue = "dialogue" in topics
+    dialogue = "dialogue" in topics or bool(_TALKERS.search(folded(whole[:_SCAN_CHARS])))
     genders = _genders(voiced)
     single = len(genders) == 1 and any(_SINGLE.search(folded(clause)) for clause in voiced)
     return Wishes(
@@ -72,6 +87,8 @@ def wishes(clauses: Sequence[str]) -> Wishes:
         music_level="none" if "no_music_at_all" in topics else "bed" if "no_music" in topics else "",
         effects=_effects(clauses),
         no_effects="no_effects" in topics,
+        takes=_takes(clauses),
+        provider=next((name for name in _PROVIDERS if name in folded(whole[:_SCAN_CHARS])), ""),
     )
 
 
@@ -113,6 +130,12 @@ def _count(text: str) -> int | None:
     return next((n for word, n in _COUNTS.items() if word in said), None)
 
 
+def _takes(clauses: Sequence[str]) -> int:
+    asked = [clause for clause in clauses if has("cues/briefs", "takes", clause)]
+    numbers = [int(number) for clause in asked for number in found("cues/numbers", clause)]
+    return numbers[0] if numbers else 1
+
+
 def _age(voiced: Sequence[str]) -> str:
     text = " \n ".join(voiced)
     hit = mention("cues/voices", "age", text)
@@ -121,7 +144,7 @@ def _age(voiced: Sequence[str]) -> str:
 
 def _music(clauses: Sequence[str]) -> str:
     spoken = [clause for clause in clauses if has("cues/briefs", "music", clause)]
-    genres = [key for clause in clauses for key in found("cues/music", clause) if clause in spoken]
+    genres = [key for clause in clauses for key in found("cues/music", clause)] if spoken else []
     tones = [tone for clause in spoken for tone in found("cues/tones", clause)]
     words = dict.fromkeys([*(word for clause in spoken for word in _english(clause)), *tones, *genres])
     joined = ", ".join(words)
@@ -141,6 +164,9 @@ def _english(clause: str) -> list[str]:
 def _effects(clauses: Sequence[str]) -> tuple[str, ...]:
     names: list[str] = []
     for clause in clauses:
+        edge = _EDGE.fullmatch(folded(clause).strip(" ."))
+        if edge and not has("cues/briefs", "music", clause):
+            names.append(f"{edge.group('name')} at the {'start' if edge.group('verb') in _FIRST else 'end'}")
         for match in _EFFECT.finditer(folded(clause)):
             names += re.split(r",|\band\b|\+", match.group("after") or match.group("before") or "")
     kept = [name.strip(" .\"'“”:-") for name in names]

@@ -20,6 +20,7 @@ _CUE_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*\*?|[:,+&/%@：]")
 _LATIN = (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
 CAPITAL = "A-Z" + "".join(chr(code) for code in _LATIN if chr(code).isupper())
 """Latin capitals, for a character class of a pattern."""
+_BRACKETS = re.compile(r"[{}\[\]<>\\|^~]")
 _UNSAID = {"Cc", "Cf", "Cs", "Co", "Cn", "So", "Sk"}
 """Unicode categories nobody can say: controls, bidirectional marks, surrogates, pictures."""
 
@@ -37,7 +38,7 @@ def clean(text: str) -> str:
     kept = "".join(
         char if char == "\n" or unicodedata.category(char) not in _UNSAID else " " for char in normal
     )
-    return re.sub(r" {2,}", " ", kept).strip()
+    return re.sub(r" {2,}", " ", _BRACKETS.sub("", kept)).strip()
 
 
 def folded(text: str) -> str:

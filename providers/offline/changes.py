@@ -25,6 +25,7 @@ from providers.offline.edits import (
     Keep,
     MusicSource,
     Note,
+    OpenWithQuestion,
     Outcome,
     Pace,
     Recast,
@@ -85,6 +86,7 @@ _APPLY: Mapping[type, Apply] = {
     AddLine: script_after.apply_line,
     RemoveLine: script_after.apply_less,
     Rewrite: script_after.apply_rewrite,
+    OpenWithQuestion: script_after.apply_opening,
     Resize: script_after.apply_resize,
     Retone: script_after.apply_tone,
     AddTrack: script_growth.apply_track,
@@ -161,7 +163,9 @@ def _parts_put_back(before: Ad, after: Ad, keeps: Iterable[Keep]) -> Ad:
         own = sentences(str(after.tracks[-1]["text"]))
         if last not in own[-1:]:
             text = joined([*(one for one in own if one != last), last], after.language)
-            after = after.holding("voices", {"voiceTracks": [*after.tracks[:-1], {**after.tracks[-1], "text": text}]})
+            after = after.holding(
+                "voices", {"voiceTracks": [*after.tracks[:-1], {**after.tracks[-1], "text": text}]}
+            )
     return after
 
 

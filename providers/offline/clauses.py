@@ -269,11 +269,19 @@ def _begins(sentence: Clause, left: Clause, right: Clause) -> bool:
     opens = (only and names_target) or any(mark.first == right.first for mark in right.all(*_OPENERS))
     if opens and not _only_less(right):
         return _complete(left) or right.has("verb", "negation")
-    placed = right.has("sound") and right.has("place") and not left.has("sound", "noun.effect", "verb.add", "verb.put")
+    placed = (
+        right.has("sound")
+        and right.has("place")
+        and not left.has("sound", "noun.effect", "verb.add", "verb.put")
+    )
     if placed and _complete(left):
         return True
     numbered = (right.has("ordinal") or _digits(right)) and right.has("gender", "accent")
-    return names_target and (numbered or right.has("pronoun.original", "quality", "degree", "verb", "genre")) and _complete(left)
+    return (
+        names_target
+        and (numbered or right.has("pronoun.original", "quality", "degree", "verb", "genre"))
+        and _complete(left)
+    )
 
 
 def _digits(right: Clause) -> bool:

@@ -245,6 +245,11 @@ class Rewrite:
 
 
 @dataclass(frozen=True)
+class OpenWithQuestion:
+    """A question as the first sentence."""
+
+
+@dataclass(frozen=True)
 class AddTrack:
     """One more track."""
 
@@ -355,7 +360,7 @@ Edit = (
     ShapeMusic | ReplaceMusic | MusicSource | SilenceMusic
     | AddEffect | RemoveEffects | ChangeEffects
     | Recast | CopyVoice | SwapVoices | Speakers | RestoreCast | Together | Pace | Spacing | Reorder
-    | Resize | ReplaceWords | AddLine | RemoveLine | RemoveTracks | Rewrite | AddTrack | Retone | Translate
+    | Resize | ReplaceWords | AddLine | RemoveLine | RemoveTracks | Rewrite | OpenWithQuestion | AddTrack | Retone | Translate
     | Restore | Walk | Variations | Again
     | Keep | Ask | Chat | Beyond | Unclear
 )  # fmt: skip
@@ -365,6 +370,6 @@ STREAM: Mapping[type, Stream] = {
     AddEffect: "sfx", RemoveEffects: "sfx", ChangeEffects: "sfx",
     Recast: "voices", CopyVoice: "voices", SwapVoices: "voices", Speakers: "voices", RestoreCast: "voices", Together: "voices", Pace: "voices", Spacing: "voices",
     Reorder: "voices", Resize: "voices", ReplaceWords: "voices", AddLine: "voices", RemoveLine: "voices",
-    RemoveTracks: "voices", Rewrite: "voices", AddTrack: "voices", Translate: "voices",
+    RemoveTracks: "voices", Rewrite: "voices", OpenWithQuestion: "voices", AddTrack: "voices", Translate: "voices",
 }  # fmt: skip
 """The stream an edit writes, where it is always the same."""

@@ -31,6 +31,9 @@ def read(clause: Clause, ad: Ad) -> list[Edit]:
     if swap:
         return swap
     existing = matching(clause, ad)
+    gone = _fetched(clause, ad) if clause.has("verb.back", "verb.undo") and not existing else []
+    if gone:
+        return gone
     if _removes(clause):
         return _removal(clause, ad, existing)
     if existing and not _adds(clause):
@@ -38,6 +41,16 @@ def read(clause: Clause, ad: Ad) -> list[Edit]:
         if found:
             return [found]
     return _additions(clause, ad)
+
+
+def _fetched(clause: Clause, ad: Ad) -> list[Edit]:
+    """Return "bring back the sizzle": an effect that an earlier version had."""
+    for data in reversed(list(ad.held.get("sfx", {}).values())):
+        before = ad.holding("sfx", data)
+        for at in _by_name(clause, before):
+            one = before.effects[at]
+            return [AddEffect(str(one.get("description")), one.get("placement"), one.get("duration"))]
+    return []
 
 
 def _removes(clause: Clause) -> bool:
@@ -116,7 +129,17 @@ def _alike(one: str, other: str) -> bool:
 
 def named(clause: Clause, ad: Ad) -> bool:
     """Return whether `clause` does something with an effect that it calls by its own words."""
-    acting = clause.has("verb.make", "verb.change", "verb.remove", "verb.move", "verb.replace", "verb.dislike", "verb.shorten", "verb.lengthen", "verb.put")
+    acting = clause.has(
+        "verb.make",
+        "verb.change",
+        "verb.remove",
+        "verb.move",
+        "verb.replace",
+        "verb.dislike",
+        "verb.shorten",
+        "verb.lengthen",
+        "verb.put",
+    )
     words = {token.word for token in clause.own if len(token.word) > _TWO} - _EDGE - _SOUNDING
     return acting and any(_overlap(words, str(one.get("description"))) for one in ad.effects)
 
@@ -125,7 +148,12 @@ def _by_place(clause: Clause, ad: Ad) -> tuple[int, ...]:
     """Return the effects that play where the clause says: "the sound at the end"."""
     noun = clause.get("noun.effect")
     where = place(clause, ad)
-    if not noun or not where or not clause.has("verb", "negation") or clause.has("verb.add", "verb.put", "verb.move", "sound"):
+    if (
+        not noun
+        or not where
+        or not clause.has("verb", "negation")
+        or clause.has("verb.add", "verb.put", "verb.move", "sound")
+    ):
         return ()
     return tuple(i for i, one in enumerate(ad.effects) if _kind(one) == _kind({"placement": where.placement}))
 
@@ -165,7 +193,11 @@ def _removal(clause: Clause, ad: Ad, existing: tuple[int, ...]) -> list[Edit]:
 def _places_swapped(clause: Clause, ad: Ad) -> list[Edit]:
     """Return "swap the whoosh and the ding": two effects change places."""
     sounds = clause.all("sound")
-    if not clause.has("verb.replace") or len(sounds) != _TWO or clause.has("particle.with", "particle.for", "particle.to", "particle.instead"):
+    if (
+        not clause.has("verb.replace")
+        or len(sounds) != _TWO
+        or clause.has("particle.with", "particle.for", "particle.to", "particle.instead")
+    ):
         return []
     one, other = (_by_name(clause.part(mark.first, mark.last), ad) for mark in sounds)
     if len(one) != 1 or len(other) != 1 or one == other:
@@ -192,6 +224,10 @@ def _swapped(clause: Clause, ad: Ad) -> list[Edit]:
     if not verb or not turn:
         return []
     old, new = clause.part(verb.last, turn.first), clause.part(turn.last, clause.last)
+    if old.has("noun.effect") and old.has("pronoun.all") and ad.effects:
+        everything: list[Edit] = [RemoveEffects(tuple(range(len(ad.effects))))]
+        added = _additions(new, ad) or [AddEffect(described(new, place(new, ad)))]
+        return [*everything, *added]
     if verb.concept == "verb.make" and not new.has("sound"):
         return []
     return _exchange(new, old, ad)
@@ -246,7 +282,10 @@ def _coloured(ad: Ad, index: int, wanted: Mapping[str, bool]) -> str | None:
 def _additions(clause: Clause, ad: Ad) -> list[Edit]:
     if clause.has("negation", "verb.move") and not clause.has("verb.add"):
         return []
-    asks = clause.has("verb.add", "verb.put", "verb.create", "verb.make", "verb.use") or place(clause, ad) is not None
+    asks = (
+        clause.has("verb.add", "verb.put", "verb.create", "verb.make", "verb.use")
+        or place(clause, ad) is not None
+    )
     sound = clause.get("sound")
     definite = bool(sound and sound.first > clause.first and clause.tokens[sound.first - 1].word == "the")
     if (definite or not sound) and not asks and not _labelled(clause):

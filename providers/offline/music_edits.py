@@ -134,7 +134,10 @@ def _described(clause: Clause) -> str:
     parts = [mark for mark in clause.all(*_PARTS) if mark.concept != "quality.boring"]
     if all(_english(clause, mark) for mark in parts):
         last = clause.last
-        ends = {mark.last: mark.first for mark in clause.all("skip", "particle.lieu", "noun.music", "particle.for")}
+        ends = {
+            mark.last: mark.first
+            for mark in clause.all("skip", "particle.lieu", "noun.music", "particle.for")
+        }
         floor = max(mark.last for mark in parts)
         while last > floor and (last in ends or not clause.words(last - 1, last)):
             last = max(ends.get(last, last - 1), floor)
@@ -163,7 +166,12 @@ def _trait(clause: Clause, mark: Mark) -> Trait:
         return Trait(mark.concept, spoken if plain else name)
     say = qualities()[name].say
     word = fold(clause.words(mark.first, mark.last))
-    if name in {"fast", "slow"} or word.startswith("less ") or not _english(clause, mark):
+    if (
+        name in {"fast", "slow"}
+        or word.startswith("less ")
+        or word.endswith((" up", " down", " out"))
+        or not _english(clause, mark)
+    ):
         return Trait(mark.concept, say)
     return Trait(mark.concept, _positive(fold(clause.words(mark.first, mark.last)), mark.concept) or say)
 
@@ -187,7 +195,10 @@ def _shape(clause: Clause) -> ShapeMusic | None:
         for verb, name in (("verb.quicken", "fast"), ("verb.slow", "slow"))
         if clause.has(verb) and not wanted
     ]
-    add = [Trait(f"quality.{name}", qualities()[name].say) for name in tempo]
+    add = [
+        Trait(f"quality.{name}", qualities()[name].say)
+        for name in (*tempo, *_turned(clause, wanted=bool(wanted)))
+    ]
     add += [_quality(clause, one.name, one.mark, slightly=one.slightly) for one in wanted if one.more]
     drop = [f"quality.{one.name}" for one in wanted if not one.more]
     wanted_parts = []
@@ -204,6 +215,13 @@ def _shape(clause: Clause) -> ShapeMusic | None:
         return None
     blend = clause.has("verb.add", "degree.little", "degree.more")
     return ShapeMusic(tuple(traits), tuple(dict.fromkeys(drop)), int(bpm) if bpm else None, blend)
+
+
+def _turned(clause: Clause, *, wanted: bool) -> list[str]:
+    """Return the quality of "turn the music down"."""
+    if wanted or clause.has("genre", "instrument") or not clause.has("verb.make", "noun.volume"):
+        return []
+    return ["quiet"] if clause.has("particle.down") else ["loud"] if clause.has("particle.up") else []
 
 
 def _quality(clause: Clause, name: str, mark: Mark, *, slightly: bool) -> Trait:

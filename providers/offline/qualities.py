@@ -10,6 +10,8 @@ from providers.offline.clauses import Clause
 from providers.offline.lexicon import Mark
 
 _REVERSING = {"degree.less", "degree.too", "negation.not", "negation.no", "verb.dislike"}
+_LEVELS = frozenset({"energy", "drama", "warmth", "urgency", "tension"})
+"""Qualities named as a level that can be brought down."""
 _REACH = 3
 """Tokens between a degree ("too") and the quality it belongs to, at most."""
 
@@ -88,7 +90,8 @@ def asked(clause: Clause) -> list[Asked]:
             if 0 <= mark.first - one.last <= _REACH and _modifies(clause, one, mark)
         ]
         enough = any(one.first - mark.last in {0, 1} for one in clause.all("degree.enough"))
-        reversed_ = bool({one.concept for one in before} & _REVERSING) and not enough
+        lowered = clause.has("particle.down") and clause.tokens[mark.first].word in _LEVELS
+        reversed_ = (lowered or bool({one.concept for one in before} & _REVERSING)) and not enough
         if reversed_ and any(one.name == name and one.more for one in result):
             continue
         if qualities()[name].opposite:

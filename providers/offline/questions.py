@@ -73,10 +73,8 @@ def _opens(clause: Clause) -> bool:
 
 
 def _topic(clause: Clause) -> str:
-    return next(
-        (topic for concept, topic in _ABOUT if clause.has(concept)),
-        "overview" if clause.has("pronoun.it") else "",
-    )
+    known = next((topic for concept, topic in _ABOUT if clause.has(concept)), "")
+    return known or ("overview" if clause.has("pronoun.it") and not clause.rest() else "")
 
 
 def chat(clause: Clause) -> Chat | None:
@@ -116,8 +114,9 @@ def chat(clause: Clause) -> Chat | None:
         and not clause.has("chat.praise", "chat.thanks")
     ):
         return None
-    order = ("no", "yes", "thanks", "praise", "bye", "greeting")
-    return Chat(next(kind for kind in order if kind in kinds))
+    order = ("no", "yes", "thanks", "praise", "bye", "greeting", "ok")
+    kind = next(kind for kind in order if kind in kinds)
+    return Chat("yes" if kind == "ok" else kind)
 
 
 def _within_chat(clause: Clause, mark: Any) -> bool:

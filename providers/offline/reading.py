@@ -6,7 +6,21 @@ from dataclasses import dataclass, replace
 from providers.offline import effect_edits, music_edits, questions, text_edits, version_edits, voice_edits
 from providers.offline.amounts import seconds
 from providers.offline.clauses import TARGETS, Clause, clauses
-from providers.offline.edits import STREAM, AddEffect, Again, Beyond, ChangeEffects, Chat, Edit, Keep, RemoveEffects, Retone, Translate, Unclear, Variations
+from providers.offline.edits import (
+    STREAM,
+    AddEffect,
+    Again,
+    Beyond,
+    ChangeEffects,
+    Chat,
+    Edit,
+    Keep,
+    RemoveEffects,
+    Retone,
+    Translate,
+    Unclear,
+    Variations,
+)
 from providers.offline.history import Ad
 from providers.offline.lexicon import lexicon
 from providers.offline.places import place
@@ -22,7 +36,16 @@ _KINDS = {
     "noun.track": "voice", "noun.text": "text", "noun.line": "text", "noun.ad": "ad",
 }  # fmt: skip
 _FOCUS_KIND = {"voices": "voice", "music": "music", "sfx": "effect"}
-_SPOKEN = ("noun.voice", "noun.announcer", "noun.track", "noun.pause", "noun.overlap", "gender", "accent", "ordinal")
+_SPOKEN = (
+    "noun.voice",
+    "noun.announcer",
+    "noun.track",
+    "noun.pause",
+    "noun.overlap",
+    "gender",
+    "accent",
+    "ordinal",
+)
 _VERBLIKE = frozenset({"sound", "sounds"})
 _TEMPO = {"fast", "slow"}
 _SIZE = {"short", "long"}
@@ -71,6 +94,10 @@ def read(message: str, scene: Scene) -> Reading:
         if _holds_not(clause, scene.ad):
             return Reading((Keep(()),))
         found = _read_clause(clause, scene)
+        others = clause.has("pronoun.other", "pronoun.else") and any(
+            isinstance(one, RemoveEffects) for one in edits
+        )
+        found = [one for one in found if not (others and isinstance(one, (RemoveEffects, Unclear)))]
         edits = [*_superseded(edits, found, clause), *found]
         stream = next((STREAM[type(one)] for one in found if type(one) in STREAM), None)
         if stream:
@@ -90,23 +117,32 @@ def _holds_not(clause: Clause, ad: Ad) -> bool:
 def _supplements(clause: Clause, edits: list[Edit], scene: Scene) -> bool:
     """Give the effect that was just added the length or place that follows: "a bell at the end. Maybe 4 seconds"."""
     last = edits[-1] if edits else None
-    silent = not clause.has("verb", "noun", "sound", "quality", "negation", "question", "instrument", "genre", "tongue")
+    silent = not clause.has(
+        "verb", "noun", "sound", "quality", "negation", "question", "instrument", "genre", "tongue"
+    )
     if not isinstance(last, AddEffect) or not silent:
         return False
     where, length = place(clause, scene.ad), seconds(clause)
     if not length and not where:
         return False
     edits[-1] = replace(
-        last, seconds=length or last.seconds, placement=where.placement if where and where.missing is None else last.placement
+        last,
+        seconds=length or last.seconds,
+        placement=where.placement if where and where.missing is None else last.placement,
     )
     return True
 
 
 def _superseded(edits: list[Edit], found: list[Edit], clause: Clause) -> list[Edit]:
     """Return the edits without a complaint that the next clause says how to meet: "it is too long, halve it"."""
-    if not edits or not found or type(edits[-1]) is not type(found[0]) or not clause.has("pronoun.it"):
+    if not edits or not found or type(edits[-1]) is not type(found[0]) or clause.has("sound"):
         return edits
-    if isinstance(found[0], ChangeEffects) and isinstance(edits[-1], ChangeEffects) and found[0].factor and edits[-1].factor:
+    if (
+        isinstance(found[0], ChangeEffects)
+        and isinstance(edits[-1], ChangeEffects)
+        and found[0].factor
+        and edits[-1].factor
+    ):
         return edits[:-1]
     return edits
 
@@ -165,7 +201,9 @@ def _read_clause(clause: Clause, scene: Scene) -> list[Edit]:
         found = find(clause, scene)
         if found:
             return found
-    acting = clause.has("verb.remove", "verb.make", "verb.change", "verb.move", "verb.replace", "verb.dislike")
+    acting = clause.has(
+        "verb.remove", "verb.make", "verb.change", "verb.move", "verb.replace", "verb.dislike"
+    )
     return [] if _says_nothing(clause) else [Unclear(clause.text, acting=acting)]
 
 
@@ -297,7 +335,10 @@ def _by_kind(kind: str, clause: Clause, scene: Scene) -> list[Edit]:
         "music": (lambda: music_edits.read(clause),),
         "effect": (lambda: effect_edits.read(clause, scene.ad),),
         "voice": (lambda: _of_voice(clause, scene),),
-        "text": (lambda: text_edits.read(clause, scene.ad, scene.focused), lambda: _of_voice(clause, scene) if clause.has(*_SPOKEN) else []),
+        "text": (
+            lambda: text_edits.read(clause, scene.ad, scene.focused),
+            lambda: _of_voice(clause, scene) if clause.has(*_SPOKEN) else [],
+        ),
         "ad": (lambda: _of_ad(clause, scene),),
     }
     return _first_clear(readers[kind])
@@ -310,9 +351,18 @@ def _of_voice(clause: Clause, scene: Scene) -> list[Edit]:
     def words() -> list[Edit]:
         return text_edits.read(clause, scene.ad, scene.focused)
 
-    worded = bool(clause.quotes) or clause.has("verb.say", "verb.mention", "verb.write", "verb.shorten", "verb.lengthen")
+    several = voice_edits.speakers(clause, scene.ad)
+    if several:
+        return several
+    worded = bool(clause.quotes) or clause.has(
+        "verb.say", "verb.mention", "verb.write", "verb.shorten", "verb.lengthen"
+    )
     sized = {one.name for one in asked(clause)} & _SIZE and not clause.has("noun.pause", "noun.overlap")
-    words_first = (worded or sized) and not clause.has("verb.add") and not (clause.has("gender", "accent") and not clause.quotes)
+    words_first = (
+        (worded or sized)
+        and not clause.has("verb.add")
+        and not (clause.has("gender", "accent") and not clause.quotes)
+    )
     return _first_clear((words, cast) if words_first else (cast, words))
 
 
@@ -345,8 +395,10 @@ def _untargeted(clause: Clause, scene: Scene) -> list[Edit]:
 
 def _by_last_effect(clause: Clause, scene: Scene) -> list[Edit]:
     """Return what a clause does with the effects the clause before it named: "the bell is too long, halve it"."""
-    acting = clause.has("verb.shorten", "verb.lengthen", "quality.short", "quality.long", "verb.move", "unit.second")
-    if not scene.effects or not clause.has("pronoun.it") or not acting:
+    acting = clause.has(
+        "verb.shorten", "verb.lengthen", "quality.short", "quality.long", "verb.move", "unit.second"
+    )
+    if not scene.effects or not acting or clause.has("noun", "sound"):
         return []
     found = effect_edits.change(clause, scene.ad, scene.effects)
     return [found] if found else []
@@ -355,7 +407,11 @@ def _by_last_effect(clause: Clause, scene: Scene) -> list[Edit]:
 def _by_effect(clause: Clause, scene: Scene) -> list[Edit]:
     """Return what a clause does with an effect it calls by name only: "make the stairs 3 seconds"."""
     worded = clause.has("verb.mention", "verb.say", "topic", "gender", "accent", "instrument", "genre")
-    return effect_edits.read(clause, scene.ad) if not worded and not clause.quotes and effect_edits.named(clause, scene.ad) else []
+    return (
+        effect_edits.read(clause, scene.ad)
+        if not worded and not clause.quotes and effect_edits.named(clause, scene.ad)
+        else []
+    )
 
 
 def _by_words(clause: Clause, scene: Scene) -> list[Edit]:
@@ -444,12 +500,20 @@ def _in_focus(clause: Clause, scene: Scene) -> list[Edit]:
 
 
 def _last_effect(clause: Clause, scene: Scene) -> list[Edit]:
-    if not scene.ad.effects or not clause.has("pronoun.it", "quality", "verb.move", "pronoun.one", "pronoun.different", "particle.again"):
+    if not scene.ad.effects or not clause.has(
+        "pronoun.it", "quality", "verb.move", "pronoun.one", "pronoun.different", "particle.again"
+    ):
         return []
-    if clause.has("pronoun.one", "pronoun.different", "particle.again") and place(clause, scene.ad) and not clause.has("sound", "verb.move"):
+    if (
+        clause.has("pronoun.one", "pronoun.different", "particle.again")
+        and place(clause, scene.ad)
+        and not clause.has("sound", "verb.move")
+    ):
         where = place(clause, scene.ad)
         last = scene.ad.effects[-1]
-        return [AddEffect(str(last.get("description")), where.placement if where else None, last.get("duration"))]
+        return [
+            AddEffect(str(last.get("description")), where.placement if where else None, last.get("duration"))
+        ]
     found = effect_edits.change(clause, scene.ad, (len(scene.ad.effects) - 1,))
     removed = clause.has("verb.remove", "verb.dislike") and clause.has("pronoun.it")
     if removed:
@@ -460,7 +524,9 @@ def _last_effect(clause: Clause, scene: Scene) -> list[Edit]:
 def _by_add(clause: Clause, scene: Scene) -> list[Edit]:
     if not clause.has("verb.add", "verb.put", "place.start", "place.end", "place.after", "place.before"):
         return []
-    worded = text_edits.read(clause, scene.ad, ()) if clause.has("pronoun.we", "topic") else []
+    worded = (
+        text_edits.read(clause, scene.ad, ()) if clause.has("pronoun.we", "topic", "noun.question") else []
+    )
     if worded:
         return worded
     if clause.has("quality") and not place(clause, scene.ad):
@@ -484,7 +550,11 @@ def _generally(clause: Clause, scene: Scene) -> list[Edit]:
 
 def _releases(clause: Clause) -> bool:
     """Whether a clause allows a change again: "you may touch the music again"."""
-    return clause.has("verb.touch") and clause.has("particle.again", "particle.now") and not clause.has("negation", "verb.keep", "quality")
+    return (
+        clause.has("verb.touch")
+        and clause.has("particle.again", "particle.now")
+        and not clause.has("negation", "verb.keep", "quality")
+    )
 
 
 def translates(reading: Reading) -> bool:
@@ -497,7 +567,11 @@ def keeps(message: str, language: str) -> list[Keep]:
     if not message.strip():
         return []
     nobody = Ad("english", 0.0)
-    found = (version_edits.kept(clause, nobody) for clause in clauses(message, lexicon(language, message)) if clause.has("particle.always"))
+    found = (
+        version_edits.kept(clause, nobody)
+        for clause in clauses(message, lexicon(language, message))
+        if clause.has("particle.always")
+    )
     return [one for one in found if one and one.always]
 
 

@@ -139,7 +139,9 @@ def apply_speakers(edit: Speakers, ad: Ad, offers: Offers) -> Outcome:
     roles = list(dict.fromkeys(str(track.get("voiceId")) for track in ad.tracks))[: edit.count]
     while len(roles) < min(edit.count, len(ad.tracks)):
         spoken = [gender_of(ad, track) for track in ad.tracks]
-        voice, _ = choose(Wish(), offers, "female" if spoken.count("male") > spoken.count("female") else "male")
+        voice, _ = choose(
+            Wish(), offers, "female" if spoken.count("male") > spoken.count("female") else "male"
+        )
         if voice is None:
             break
         offers.taken.add(str(voice["id"]))

@@ -103,7 +103,9 @@ class _Refinement:
     @cached_property
     def scene(self) -> Scene:
         stream = focus(self.earlier)
-        return Scene(self.ad, self.language, stream, _focused(self.earlier, stream, self.ad), _choices(self.earlier))
+        return Scene(
+            self.ad, self.language, stream, _focused(self.earlier, stream, self.ad), _choices(self.earlier)
+        )
 
     @cached_property
     def reading(self) -> Reading:
@@ -135,15 +137,21 @@ class _Refinement:
             last.text, replace(self.scene, language=speech.language_of(last.text[:READ_CHARS], self.language))
         ).edits
         if less:
-            return [
-                replace(one, add=tuple(Trait(trait.concept, f"slightly {trait.words}") for trait in one.add))
-                for one in edits
-                if isinstance(one, ShapeMusic) and one.add
-            ] or [
-                replace(one, factor=1 / one.factor**0.5)
-                for one in edits
-                if isinstance(one, Pace) and one.factor != 1.0
-            ] or [Walk(Step("undo"))]
+            return (
+                [
+                    replace(
+                        one, add=tuple(Trait(trait.concept, f"slightly {trait.words}") for trait in one.add)
+                    )
+                    for one in edits
+                    if isinstance(one, ShapeMusic) and one.add
+                ]
+                or [
+                    replace(one, factor=1 / one.factor**0.5)
+                    for one in edits
+                    if isinstance(one, Pace) and one.factor != 1.0
+                ]
+                or [Walk(Step("undo"))]
+            )
         return [one for one in edits if isinstance(one, _REPEATABLE)] or [Unclear(self.turn.text.strip())]
 
     def _server_notes(self, reading: Reading) -> list[Edit]:
@@ -244,7 +252,10 @@ class _Refinement:
     def _standing(self) -> list[Keep]:
         """Return what was to be kept for good and is neither named now nor allowed since."""
         held: set[str] = set()
-        for text in (*remembered.asked(self.conversation.summary), *(turn.text for turn in self.earlier if not turn.brief)):
+        for text in (
+            *remembered.asked(self.conversation.summary),
+            *(turn.text for turn in self.earlier if not turn.brief),
+        ):
             held = (held - _released(text)) | _kept_for_good(text)
         named = {str(STREAM[type(one)]) for one in self.acting if type(one) in STREAM}
         free = named | _released(self.turn.text)

@@ -39,4 +39,8 @@ def _whole(text: str) -> str:
 
 def _lines(client: str, fields: dict[str, str], known: dict[str, str]) -> Sequence[str]:
     values = {label: fields.get(label, "None") for label in _LABELS} | known
-    return ["Create an audio ad.", f"Client: {client.strip()}", *(f"{label}: {values[label]}" for label in _LABELS)]
+    return [
+        "Create an audio ad.",
+        f"Client: {client.strip()}",
+        *(f"{label}: {values[label]}" for label in _LABELS),
+    ]

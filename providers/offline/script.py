@@ -78,7 +78,11 @@ def nearest(name: str, text: str) -> str:
     words = re.findall(r"[\w'’-]+|&", text)
     size = len(re.findall(r"[\w'’-]+|&", name))
     runs = {" ".join(words[at : at + size]) for at in range(len(words) - size + 1)}
-    alike = [(SequenceMatcher(None, fold(run), fold(name)).ratio(), run) for run in sorted(runs) if fold(run)[:2] == fold(name)[:2]]
+    alike = [
+        (SequenceMatcher(None, fold(run), fold(name)).ratio(), run)
+        for run in sorted(runs)
+        if fold(run)[:2] == fold(name)[:2]
+    ]
     ratio, best = max(alike, default=(0.0, ""))
     return best if ratio > _ALIKE else ""
 

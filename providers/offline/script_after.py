@@ -10,6 +10,7 @@ from providers.offline.desk import Desk
 from providers.offline.edits import (
     AddLine,
     Note,
+    OpenWithQuestion,
     Outcome,
     RemoveLine,
     ReplaceWords,
@@ -23,6 +24,7 @@ from providers.offline.facts import contact
 from providers.offline.history import Ad
 from providers.offline.lexicon import fold, lexicon, tokens
 from providers.offline.music_prompt import shaped
+from providers.offline.phrasebook import TONES
 from providers.offline.qualities import qualities
 from providers.offline.replies import phrase
 from providers.offline.script import TOPICS, duration_s, found, joined, roomy, spoken_of, without
@@ -36,7 +38,10 @@ _SHORTEST_S = 3.0
 """Seconds below which a script is no ad."""
 _FULL = 0.95
 """Share of the spot that a longer script may take."""
+_ASKING = ("?", "？")
 _STOPPED = (".", "!", "?", "…", "。", "！", "？")
+_MARGIN_S = 0.05
+"""Seconds under a wished length, so that rounding does not exceed it."""
 _FLUFF = 3
 """Words around a web address that say nothing else: "our website is"."""
 
@@ -167,7 +172,12 @@ def apply_less(edit: RemoveLine, ad: Ad, _desk: Desk) -> Outcome:
     """Return the ad without the sentences that speak of something; an emptied track goes too."""
     topic = edit.topic if edit.topic in TOPICS else ""
     exact = any(edit.words == one for track in ad.tracks for one in sentences(str(track["text"])))
-    texts, gone = without(ad, lambda one: one == edit.words if exact else bool(found(topic, one)) if topic else spoken_of(one, edit.words))
+    texts, gone = without(
+        ad,
+        lambda one: (
+            one == edit.words if exact else bool(found(topic, one)) if topic else spoken_of(one, edit.words)
+        ),
+    )
     if not gone and topic:
         texts, gone = without(ad, lambda one: spoken_of(one, edit.words))
     if not gone:
@@ -260,6 +270,20 @@ def evened(texts: Sequence[str], count: int, language: str) -> list[str]:
     return parts
 
 
+def apply_opening(_edit: OpenWithQuestion, ad: Ad, desk: Desk) -> Outcome:
+    """Return the ad with a question as its first sentence, taken from what the copywriter would ask."""
+    first = str(ad.tracks[0]["text"])
+    if desk.brief is None:
+        return Outcome(ad, (Note("cannot.no_brief"),))
+    asked = (sentences(_written(ad, desk, tone=tone, variant=at)[0])[:1] for at in range(4) for tone in TONES)
+    question = next((one[0] for one in asked if one and one[0].rstrip().endswith(_ASKING)), "")
+    if not question:
+        return Outcome(ad, (Note("cannot.no_words"),))
+    rest = sentences(first)[1:] or [first]
+    tracks = [{**ad.tracks[0], "text": joined([question, *rest], ad.language)}, *ad.tracks[1:]]
+    return _fitted(ad, tracks, question, [Note("done.line_added", {"words": question, "tracks": "1"})])
+
+
 def apply_resize(edit: Resize, ad: Ad, desk: Desk) -> Outcome:
     """Return the ad with a shorter or longer text; sentences stay whole where possible."""
     chosen = edit.tracks or tuple(range(len(ad.tracks)))
@@ -288,7 +312,7 @@ def _shortened(ad: Ad, chosen: Sequence[int], target: float, whole_s: float | No
         new = dict(zip(chosen, sized, strict=True))
         tracks = retexted(ad, [new.get(at, str(one["text"])) for at, one in enumerate(ad.tracks)])
         over = duration_s(ad, tracks) - whole_s if whole_s else 0.0
-        if over <= 0:
+        if over <= -_MARGIN_S or not whole_s:
             break
         target = max(target - over - 0.1, 1.0)
     return sized

@@ -8,6 +8,7 @@ from providers.offline.clauses import Clause
 from providers.offline.edits import (
     AddLine,
     Edit,
+    OpenWithQuestion,
     RemoveLine,
     RemoveTracks,
     ReplaceWords,
@@ -53,7 +54,17 @@ def read(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
         found = _resized(clause, ad, focused)
         if found:
             return found
-    for find_edit in (_translated, _updated, _respelled, _replaced, _rewritten, _removed, _added, _retold, _resized):
+    for find_edit in (
+        _translated,
+        _updated,
+        _respelled,
+        _replaced,
+        _rewritten,
+        _removed,
+        _added,
+        _retold,
+        _resized,
+    ):
         found = find_edit(clause, ad, focused)
         if found:
             return found
@@ -94,7 +105,11 @@ def _translated(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]
 
 def _updated(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
     """Return a fact with another value: "the phone number changed, it is 555-0000 now", "it's $35, not 29"."""
-    if clause.quotes or len(clause.text) > _FACT_CHARS or clause.has("verb.mention", "verb.remove", "particle.instead", "place"):
+    if (
+        clause.quotes
+        or len(clause.text) > _FACT_CHARS
+        or clause.has("verb.mention", "verb.remove", "particle.instead", "place")
+    ):
         return []
     asked_for = [name for name in TOPICS if clause.has(f"topic.{name}")]
     for name in asked_for or ("phone", "website", "email", "price"):
@@ -189,12 +204,28 @@ def _rewritten(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
     which = named(clause, ad, plural=False)
     if which.missing is not None:
         return [Unclear(str(which.missing), "cannot.no_track")]
-    if which.tracks and clause.quotes and clause.has("verb.say", "verb.mention", "verb.add") and _first_of_more(clause):
+    if (
+        which.tracks
+        and clause.quotes
+        and clause.has("verb.say", "verb.mention", "verb.add")
+        and _first_of_more(clause)
+    ):
         return [AddLine(clause.quotes[0], "start", which.tracks[0])]
     if clause.quotes and not which.tracks and clause.has("pronoun.different") and clause.has("noun.text"):
         return [Rewrite(tuple(range(len(ad.tracks))), clause.quotes[0])]
     tracks = which.tracks or (focused if clause.has("pronoun.it") else ())
-    writes = clause.has("pronoun.different", "verb.write", "verb.say", "verb.change", "verb.replace", "verb.make", "particle.to")
+    anew_one = clause.has("pronoun.different") and not _known_one(clause) and not clause.quotes
+    if which.tracks and anew_one and clause.has("noun.line", "noun.text") and not clause.has("quality"):
+        return [Rewrite(which.tracks)]
+    writes = clause.has(
+        "pronoun.different",
+        "verb.write",
+        "verb.say",
+        "verb.change",
+        "verb.replace",
+        "verb.make",
+        "particle.to",
+    )
     if tracks and writes and not clause.has("verb.add", "place.after", "place.before"):
         text = clause.quotes[-1] if clause.quotes else _said_by(clause, which.marks)
         if text and not clause.has("quality"):
@@ -204,7 +235,9 @@ def _rewritten(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
     if clause.has("noun.text", "noun.line") and not clause.has("quality", "verb.add", "verb.remove"):
         if clause.quotes and clause.has("verb.write", "verb.change", "verb.replace", "particle.to"):
             return [Rewrite(tuple(range(len(ad.tracks))), clause.quotes[0])]
-        anew = (clause.has("pronoun.different") and not _known_one(clause)) or clause.has("verb.write", "verb.dislike", "verb.replace")
+        anew = (clause.has("pronoun.different") and not _known_one(clause)) or clause.has(
+            "verb.write", "verb.dislike", "verb.replace"
+        )
         return (
             [Rewrite(tracks or tuple(range(len(ad.tracks))))] if anew and not clause.has("negation") else []
         )
@@ -219,8 +252,13 @@ def _known_one(clause: Clause) -> bool:
 
 def _first_of_more(clause: Clause) -> bool:
     """Whether the words come before what is there: "says 'No way!' first, then the rest"."""
-    after = max((at for at in range(clause.first, clause.last) if clause.tokens[at].quoted), default=clause.first)
-    return any(mark.first > after for mark in clause.all("ordinal.1", "pronoun.other", "pronoun.else", "place.start", "place.before"))
+    after = max(
+        (at for at in range(clause.first, clause.last) if clause.tokens[at].quoted), default=clause.first
+    )
+    return any(
+        mark.first > after
+        for mark in clause.all("ordinal.1", "pronoun.other", "pronoun.else", "place.start", "place.before")
+    )
 
 
 def _said_by(clause: Clause, marks: tuple[Mark, ...]) -> str:
@@ -245,7 +283,12 @@ def _removed(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
         return []
     if clause.has("noun.exclamation"):
         return [ReplaceWords("!", ".")]
-    if clause.has("noun.sentence") and clause.has("verb.remove") and clause.has("ordinal") and not clause.quotes:
+    if (
+        clause.has("noun.sentence")
+        and clause.has("verb.remove")
+        and clause.has("ordinal")
+        and not clause.quotes
+    ):
         spoken_ = [one for track in ad.tracks for one in sentences(str(track.get("text")))]
         value = int(clause.all("ordinal")[0].concept.partition(".")[2])
         at = value - 1 if value > 0 else len(spoken_) + value
@@ -278,12 +321,15 @@ def _in_script(words: str, ad: Ad) -> bool:
 
 def _added(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
     """Return a sentence more: "mention free parking", "end with 'Come by today'"."""
+    if clause.has("noun.question") and clause.has("place.start", "verb.make") and not clause.quotes:
+        return [OpenWithQuestion()]
     speaking = clause.has("verb.say", "verb.mention")
     wording = bool(clause.quotes) or clause.has("pronoun.we", "topic") or _contact(clause.text)
-    adding = (bool(clause.quotes) and clause.has("place.start", "place.end")) or _required(clause) or (
-        wording and clause.has("verb.put") and (clause.quotes or clause.has("place"))
-    ) or (
-        clause.has("verb.add") and (wording or clause.has("noun.text", "noun.line"))
+    adding = (
+        (bool(clause.quotes) and clause.has("place.start", "place.end"))
+        or _required(clause)
+        or (wording and clause.has("verb.put") and (clause.quotes or clause.has("place")))
+        or (clause.has("verb.add") and (wording or clause.has("noun.text", "noun.line")))
     )
     if clause.has("negation") or not (speaking or adding):
         return []
@@ -305,7 +351,12 @@ def _contact(text: str) -> bool:
 
 def _required(clause: Clause) -> bool:
     """Whether a fact has to be in the ad: "our website x.com must be in there"."""
-    return _contact(clause.text) and clause.has("verb.make", "skip.polite") and clause.has("pronoun.we", "topic") and clause.has("particle.in", "noun.ad", "noun.text", "particle.inside")
+    return (
+        _contact(clause.text)
+        and clause.has("verb.make", "skip.polite")
+        and clause.has("pronoun.we", "topic")
+        and clause.has("particle.in", "noun.ad", "noun.text", "particle.inside")
+    )
 
 
 def _only_manner(clause: Clause, content: str) -> bool:
@@ -357,8 +408,8 @@ def _content(clause: Clause, tracks: tuple[Mark, ...]) -> str:
 def _retold(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
     """Return "write it again", "a different script"."""
     del ad, focused
-    fresh = clause.has("verb.write") or (not _known_one(clause) and 
-        clause.has("pronoun.different", "verb.dislike") and clause.has("noun.text")
+    fresh = clause.has("verb.write") or (
+        not _known_one(clause) and clause.has("pronoun.different", "verb.dislike") and clause.has("noun.text")
     )
     return [Rewrite(())] if fresh and not clause.has("quality", "negation") else []
 

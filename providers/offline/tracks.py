@@ -9,6 +9,7 @@ from providers.offline.lexicon import Mark, fold
 
 _NOUNS = ("noun.voice", "noun.track", "noun.line", "noun.text", "noun.announcer", "noun.speed")
 _SPOKEN = ("noun.voice", "noun.announcer")
+_BETWEEN = ("skip", "gender", "accent", "quality")
 _REACH = 3
 """Tokens between a noun and its number, at most."""
 _ARTICLES = {
@@ -112,7 +113,7 @@ def _only_listing(clause: Clause, first: int, last: int, *, close: bool = False)
     allowed = {
         place
         for mark in clause.all(
-            "join", "skip", "ordinal", "number", "gender", "accent", "quality", "unit.second", "particle.only"
+            "join", "ordinal", "number", "unit.second", "particle.only", *(() if close else _BETWEEN)
         )
         for place in range(mark.first, mark.last)
     }

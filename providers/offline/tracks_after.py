@@ -3,7 +3,17 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from providers.offline.edits import CopyVoice, Note, Outcome, Pace, RemoveTracks, Reorder, Spacing, SwapVoices, Together
+from providers.offline.edits import (
+    CopyVoice,
+    Note,
+    Outcome,
+    Pace,
+    RemoveTracks,
+    Reorder,
+    Spacing,
+    SwapVoices,
+    Together,
+)
 from providers.offline.history import Ad
 from providers.offline.script import fits
 
@@ -109,7 +119,11 @@ def apply_together(edit: Together, ad: Ad) -> Outcome:
     """Return the ad with two tracks that start together: the later one plays after what the earlier plays after (A-R7)."""
     first = ad.tracks[edit.first]
     result: list[Track] = list(ad.tracks)
-    result[edit.second] = {**result[edit.second], "playAfter": first["playAfter"], "overlap": first.get("overlap") or 0.0}
+    result[edit.second] = {
+        **result[edit.second],
+        "playAfter": first["playAfter"],
+        "overlap": first.get("overlap") or 0.0,
+    }
     values = {"first": str(edit.first + 1), "second": str(edit.second + 1)}
     return with_tracks(ad, result, Note("done.together", values))
 

@@ -55,12 +55,18 @@ def _variations(clause: Clause, _choices: Choices) -> Variations | None:
     plural = clause.has("noun.variation")
     amount = count(clause)
     genders = clause.names("gender")
-    if clause.has("noun.version", "noun.variation") and len(genders) == 2 and clause.has("number.1", "number.2"):  # noqa: PLR2004 - a man and a woman
+    if (
+        clause.has("noun.version", "noun.variation")
+        and len(genders) == 2
+        and clause.has("number.1", "number.2")
+    ):  # noqa: PLR2004 - a man and a woman
         return Variations(2, genders=tuple(genders))
     several = amount is not None and amount > 1 and (_counted(clause) or _versions_of(clause))
     if not (plural and (amount is None or amount > 1) or several) or clause.has("verb.back", "verb.undo"):
         return None
-    if amount is None and not (_many(clause) and clause.has("verb.create", "verb.add", "verb.put", "question.show")):
+    if amount is None and not (
+        _many(clause) and clause.has("verb.create", "verb.add", "verb.put", "question.show")
+    ):
         return None
     streams = [one for one in streams_in(clause) if one]
     stream: Stream = streams[0] if streams else "voices"
@@ -72,7 +78,11 @@ def _variations(clause: Clause, _choices: Choices) -> Variations | None:
 def _versions_of(clause: Clause) -> bool:
     """Whether a number counts versions to be made: "4 versions of the script", not "version 4"."""
     noun = clause.get("noun.version")
-    if not noun or clause.has("verb.back", "verb.remove", "question") or not clause.has("verb.create", "verb.put", "verb.make"):
+    if (
+        not noun
+        or clause.has("verb.back", "verb.remove", "question")
+        or not clause.has("verb.create", "verb.put", "verb.make")
+    ):
         return False
     numbers = {mark.last for mark in clause.all("number")} | {
         at + 1 for at in range(clause.first, noun.first) if figure(clause.tokens[at].word) is not None
@@ -87,10 +97,10 @@ def _counted(clause: Clause) -> bool:
     }
     # In "voice 2, another one" the number belongs to the noun before it.
     ends -= {mark.last + 1 for mark in clause.all("noun.voice", "noun.version", "noun.track")}
-    things = clause.has("noun.version", "noun.text", "noun.music") or (clause.has("noun.voice") and clause.has("verb.create"))
-    return things and any(
-        mark.first in ends for mark in clause.all("pronoun.different")
+    things = clause.has("noun.version", "noun.text", "noun.music") or (
+        clause.has("noun.voice") and clause.has("verb.create")
     )
+    return things and any(mark.first in ends for mark in clause.all("pronoun.different"))
 
 
 def _many(clause: Clause) -> bool:
@@ -186,7 +196,11 @@ def _restored(clause: Clause, focus: Stream | None) -> Restore | None:
     ):
         return None
     version = version_in(clause)
-    if version is None and clause.has("verb.back", "verb.undo") and clause.has("place.start", "pronoun.original"):
+    if (
+        version is None
+        and clause.has("verb.back", "verb.undo")
+        and clause.has("place.start", "pronoun.original")
+    ):
         version = 1
     streams = streams_in(clause)
     if version is None or clause.has("negation", "quality.short", "quality.long"):
@@ -213,12 +227,16 @@ def kept(clause: Clause, ad: Ad) -> Keep | None:
     if clause.has("noun.sentence") and clause.has("ordinal.-1"):
         return Keep((), last_sentence=True, always=always)
     which = named(clause, ad, plural=False)
-    tracks = which.tracks if which.tracks and not which.everyone and set(streams) <= {"voices", "texts"} else ()
+    tracks = (
+        which.tracks if which.tracks and not which.everyone and set(streams) <= {"voices", "texts"} else ()
+    )
     return Keep(tuple(streams), tracks, always=always)
 
 
 def _holds(clause: Clause) -> bool:
-    acting = clause.has("verb.touch", "verb.change", "verb.add", "verb.remove", "verb.replace", "verb.move", "verb.put")
+    acting = clause.has(
+        "verb.touch", "verb.change", "verb.add", "verb.remove", "verb.replace", "verb.move", "verb.put"
+    )
     plain = not clause.has("quality", "verb.say", "verb.mention", "verb.dislike")
     refused = clause.has("negation.not") and plain and (acting or clause.has("pronoun.different"))
     holding = clause.has("verb.keep") and not clause.has("quality", "degree", "limit")
@@ -228,9 +246,15 @@ def _holds(clause: Clause) -> bool:
 
 def _not_more(clause: Clause) -> bool:
     """Whether a change is refused rather than less of it asked for: "don't make the music faster"."""
-    if not clause.has("negation.not") or not clause.has("verb.make") or clause.has("degree.less", "degree.too", "degree.enough"):
+    if (
+        not clause.has("negation.not")
+        or not clause.has("verb.make")
+        or clause.has("degree.less", "degree.too", "degree.enough")
+    ):
         return False
-    return any(clause.tokens[mark.first].word.endswith("er") for mark in clause.all("quality")) or clause.has("degree.more")
+    return any(clause.tokens[mark.first].word.endswith("er") for mark in clause.all("quality")) or clause.has(
+        "degree.more"
+    )
 
 
 def _targets(clause: Clause) -> list[str]:

@@ -27,7 +27,26 @@ from providers.offline.qualities import Asked, asked, qualities
 from providers.offline.tracks import Named, gender_of, named
 
 _TWO = 2
-_AT_ONCE = {"at the same time", "simultaneously", "at once", "in unison", "like a choir", "together at once", "zároveň", "současně", "jednocześnie", "a la vez", "al mismo tiempo", "ao mesmo tempo", "bersamaan", "cùng lúc", "în același timp", "simultan", "พร้อมกัน", "同时说"}
+_AT_ONCE = {
+    "at the same time",
+    "simultaneously",
+    "at once",
+    "in unison",
+    "like a choir",
+    "together at once",
+    "zároveň",
+    "současně",
+    "jednocześnie",
+    "a la vez",
+    "al mismo tiempo",
+    "ao mesmo tempo",
+    "bersamaan",
+    "cùng lúc",
+    "în același timp",
+    "simultan",
+    "พร้อมกัน",
+    "同时说",
+}
 PAUSE_S = 0.5
 """Seconds of a pause or an overlap whose length was not given."""
 _TEMPO = {"fast", "slow"}
@@ -42,7 +61,7 @@ def read(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
     which = named(clause, ad, plural=False)
     if which.missing is not None and not clause.has("verb.add"):
         return [Unclear(str(which.missing), "cannot.no_track")]
-    for find in (_numbers, _together, _shifted, _spacing, _added, _ordered, _removed, _shared, _exchanged):
+    for find in (speakers, _together, _shifted, _spacing, _added, _ordered, _removed, _shared, _exchanged):
         found = find(clause, ad)
         if found:
             return found
@@ -52,20 +71,38 @@ def read(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
 _SEVERAL = range(1, 7)
 
 
-def _numbers(clause: Clause, ad: Ad) -> list[Edit]:
+def speakers(clause: Clause, ad: Ad) -> list[Edit]:
     """Return how many people shall speak: "three different people", "one narrator is enough"."""
     nouns = clause.all("noun.voice", "noun.announcer")
-    if not nouns or clause.has("verb.add", "verb.remove", "noun.version", "noun.variation", "verb.replace", "gender", "accent", "noun.pause", "noun.overlap", "noun.speed"):
+    if not nouns or clause.has(
+        "verb.add",
+        "verb.remove",
+        "noun.version",
+        "noun.variation",
+        "verb.replace",
+        "gender",
+        "accent",
+        "noun.pause",
+        "noun.overlap",
+        "noun.speed",
+    ):
         return []
-    mark = next((one for one in clause.all("number") if any(0 <= noun.first - one.last <= _TWO for noun in nouns)), None)
+    mark = next(
+        (one for one in clause.all("number") if any(0 <= noun.first - one.last <= _TWO for noun in nouns)),
+        None,
+    )
     value = int(float(mark.concept.partition(".")[2])) if mark else _counted(clause, nouns)
     selected = named(clause.without(clause.all("noun.announcer")), ad, plural=False).tracks
     if value is None or value not in _SEVERAL or selected:
         return []
     if value == 1:
-        alone = clause.has("degree.enough", "particle.only", "verb.use", "verb.make", "verb.put", "verb.keep", "pronoun.same")
+        alone = clause.has(
+            "degree.enough", "particle.only", "verb.use", "verb.make", "verb.put", "verb.keep", "pronoun.same"
+        )
         return [Speakers(1)] if alone else []
-    meant = clause.has("pronoun.different", "verb.use", "verb.make", "verb.put", "verb.say", "verb.speak") and not clause.has("quality")
+    meant = clause.has(
+        "pronoun.different", "verb.use", "verb.make", "verb.put", "verb.say", "verb.speak"
+    ) and not clause.has("quality")
     return [Speakers(value)] if meant else []
 
 
@@ -81,11 +118,23 @@ def _counted(clause: Clause, nouns: list[Mark]) -> int | None:
 
 def _together(clause: Clause, ad: Ad) -> list[Edit]:
     """Return "the first two voices speak at the same time"."""
-    if not clause.has("noun.overlap") or seconds(clause) or clause.has("negation", "verb.remove", "degree.little"):
+    if (
+        not clause.has("noun.overlap")
+        or seconds(clause)
+        or clause.has("negation", "verb.remove", "degree.little")
+    ):
         return []
     which = named(clause, ad, plural=False).tracks
-    together = any(clause.words(mark.first, mark.last).lower() in _AT_ONCE for mark in clause.all("noun.overlap"))
-    pair = which if len(which) == _TWO else (0, 1) if clause.has("number.2", "pronoun.both") and len(ad.tracks) > 1 else ()
+    together = any(
+        clause.words(mark.first, mark.last).lower() in _AT_ONCE for mark in clause.all("noun.overlap")
+    )
+    pair = (
+        which
+        if len(which) == _TWO
+        else (0, 1)
+        if clause.has("number.2", "pronoun.both") and len(ad.tracks) > 1
+        else ()
+    )
     return [Together(pair[0], pair[1])] if together and pair else []
 
 
@@ -317,9 +366,11 @@ def pace(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
     if speed:
         return [Pace(tracks_of(clause, ad, focused), speed=speed)]
     tempo = next((one for one in asked(clause) if one.name in _TEMPO), None)
-    if tempo is None and not clause.has("verb.slow", "verb.quicken"):
+    graded = clause.has("noun.speed") and clause.has("degree.more", "degree.less")
+    if tempo is None and not graded and not clause.has("verb.slow", "verb.quicken"):
         return []
-    faster = (tempo.name == "fast") == tempo.more if tempo else clause.has("verb.quicken")
+    quicker = clause.has("verb.quicken") or (graded and clause.has("degree.more"))
+    faster = (tempo.name == "fast") == tempo.more if tempo else quicker
     return [Pace(tracks_of(clause, ad, focused), factor=_factor(clause, tempo, faster=faster))]
 
 

@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from graphs import ad_creation
 from nodes.node import EPOCH, OWNER, RUN
 from state.errors import Invalid
-from storage.artefacts import Artefact, NewVersion, step_name
+from storage.artefacts import Artefact, Fence, NewVersion, step_name
 from tests.ad_double import SAY_DONE, THAI, call, config, drafts, given, stream, tool_messages
 from tests.chat_double import Fail, Say
 
@@ -214,6 +214,7 @@ async def test_calls_that_a_stopped_run_left_open_are_answered_before_the_model_
     fence = await Artefact(opened, "ad", "kopi").claim(
         step_name("kopi", "crashed-task", f"{asking.id}/m"), epoch=1, owner="local", thread="kopi", facts={}
     )
+    assert isinstance(fence, Fence)
     made = await Artefact(opened, "ad", "kopi").create_version(music_version(), fence)
     model.script(Say("Where were we?"))
     state = await graph.ainvoke(

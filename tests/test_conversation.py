@@ -4,7 +4,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from state import conversation
-from state.workflow import added
+from state.workflow import Usage, added
 
 
 def asks(*ids, text=""):
@@ -109,6 +109,6 @@ def test_a_reader_sees_roles_calls_and_the_cached_prompt():
 
 
 def test_usage_is_added_up():
-    one = {"input_tokens": 1, "output_tokens": 2, "cached_tokens": 3, "calls": 1}
+    one = Usage(input_tokens=1, output_tokens=2, cached_tokens=3, calls=1)
     assert added(one, one) == {"input_tokens": 2, "output_tokens": 4, "cached_tokens": 6, "calls": 2}
     assert added(None, one) == added(one, None) == one

@@ -27,17 +27,11 @@ def made(run, **more):
     return index([tool(schema=Args, display="Probing", subject="adId", **more)(run)])
 
 
-def step(params=None, writes=("music",), **more):
-    return Step(
-        id="c1",
-        tool="probe",
-        display="",
-        params=params or {},
-        dependencies=[],
-        reads=[],
-        writes=list(writes),
-        **more,
+def step(params=None, *, writes=("music",), raw=None, tool="probe"):
+    made = Step(
+        id="c1", tool=tool, display="", params=params or {}, dependencies=[], reads=[], writes=[*writes]
     )
+    return made if raw is None else Step(**made, raw=raw)
 
 
 async def write(args, call):
@@ -50,7 +44,7 @@ async def versions(opened):
 
 async def test_an_unknown_tool_is_named_with_the_known_ones(opened):
     """A25, C38."""
-    outcome = await guard.call(made(write), {**step(), "tool": "nope"}, SCOPE)
+    outcome = await guard.call(made(write), step(tool="nope"), SCOPE)
     assert outcome.output == {
         "error": "Unknown tool: nope",
         "suggestion": "Use one of: probe",

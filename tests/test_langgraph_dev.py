@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -56,10 +57,11 @@ def answers(url):
 
 async def test_it_lists_the_workflow_with_its_nodes_and_schemas(studio):
     client = get_client(url=studio)
-    [assistant] = [one for one in await client.assistants.search() if one["graph_id"] == "ad_creation"]
+    assistants: Any = await client.assistants.search()
+    [assistant] = [one for one in assistants if one["graph_id"] == "ad_creation"]
     graph = await client.assistants.get_graph(assistant["assistant_id"])
     assert {"planner", "tool_executor", "summarizer"} <= {node["id"] for node in graph["nodes"]}
-    schemas = await client.assistants.get_schemas(assistant["assistant_id"])
+    schemas: Any = await client.assistants.get_schemas(assistant["assistant_id"])
     assert "messages" in schemas["state_schema"]["properties"]
 
 
@@ -67,14 +69,14 @@ async def test_it_runs_a_brief_and_remembers_the_thread(studio):
     """The thread is the ad's conversation (X5), kept by our saver."""
     client = get_client(url=studio)
     thread = await client.threads.create()
-    state = await client.runs.wait(
+    state: Any = await client.runs.wait(
         thread["thread_id"],
         "ad_creation",
         input={"messages": [{"role": "user", "content": "A 15 second spot for Nordic Sauna in Oslo, calm"}]},
     )
     assert state["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}
     assert state["provider"] == "offline"
-    refined = await client.runs.wait(
+    refined: Any = await client.runs.wait(
         thread["thread_id"],
         "ad_creation",
         input={"messages": [{"role": "user", "content": "make the music slower"}]},

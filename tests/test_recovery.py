@@ -96,7 +96,7 @@ async def shop(warm, proxy, valkey_url):
 def whole(messages, users):
     """Every call has its one answer right after it, and the person is heard once for each request."""
     assert sum(message["role"] == "user" for message in messages) == users
-    open_calls = []
+    open_calls: list[str] = []
     for message in messages:
         if message["role"] == "tool":
             assert message["tool_call_id"] == open_calls.pop(0)

@@ -2,7 +2,7 @@
 
 import asyncio
 from operator import add
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import pytest
 from langgraph.graph import END, START, StateGraph
@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from server.worker import Job, working
 from state.errors import Broken, Busy, Conflict, Fenced, Invalid, Missing
 from storage import keys, threads
-from storage.runs import Runs
+from storage.runs import Run, Runs
 from storage.threads import Thread
 from tests.waiting import eventually
 
@@ -217,7 +217,7 @@ async def test_steps_are_reported_as_they_happen(storage):
     builder = StateGraph(Words)
     builder.add_node("node", node)
     builder.add_edge(START, "node")
-    told = []
+    told: list[dict[str, Any]] = []
     async with working(storage, {"stage": builder.compile()}, lease_s=LEASE_S) as worker:
         await worker.do(job(), told.append)
     assert told == [{"type": "step", "status": "completed"}]
@@ -232,7 +232,7 @@ async def test_a_graph_that_does_not_take_the_saver_is_refused(storage):
             return self
 
     with pytest.raises(Broken, match="'stubborn' did not take the saver"):
-        async with working(storage, {"stubborn": Stubborn()}, lease_s=LEASE_S):
+        async with working(storage, cast("Any", {"stubborn": Stubborn()}), lease_s=LEASE_S):
             pass
 
 
@@ -247,6 +247,7 @@ async def test_a_lease_that_ran_out_is_taken_again_while_nobody_else_has_the_thr
     runs = Runs(storage, LEASE_S)
     run = await runs.begin("t", job().request())
     await storage.redis.delete(keys.lease("t"))
+    assert isinstance(run, Run)
     await runs.renew(run)
     assert (await runs.newest("t")).held
 

@@ -113,18 +113,19 @@ class Warm:
             text=True,
             env={key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")},
         )
+        assert self._process.stdin
+        assert self._process.stdout
+        self._in, self._out = self._process.stdin, self._process.stdout
         return self
 
     def __exit__(self, *error):
-        self._process.stdin.close()
+        self._in.close()
         self._process.wait(10)
-        self._process.stdout.close()
+        self._out.close()
 
     def start(self, redis_url: str, lease_s: float) -> tuple[int, str]:
         """Fork a server; its process id and its URL."""
         port = free_port()
-        self._process.stdin.write(
-            json.dumps({"port": port, "redis_url": redis_url, "lease_s": lease_s}) + "\n"
-        )
-        self._process.stdin.flush()
-        return int(self._process.stdout.readline()), f"http://127.0.0.1:{port}"
+        self._in.write(json.dumps({"port": port, "redis_url": redis_url, "lease_s": lease_s}) + "\n")
+        self._in.flush()
+        return int(self._out.readline()), f"http://127.0.0.1:{port}"

@@ -29,7 +29,7 @@ def studio(tmp_path_factory):
         "LANGSMITH_TRACING": "false",
     }
     command = [
-        Path(sys.executable).parent / "langgraph",
+        str(Path(sys.executable).parent / "langgraph"),
         "dev",
         "--no-browser",
         "--no-reload",
@@ -55,6 +55,10 @@ def answers(url):
         return False
 
 
+def says(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]}
+
+
 async def test_it_lists_the_workflow_with_its_nodes_and_schemas(studio):
     client = get_client(url=studio)
     assistants: Any = await client.assistants.search()
@@ -72,14 +76,14 @@ async def test_it_runs_a_brief_and_remembers_the_thread(studio):
     state: Any = await client.runs.wait(
         thread["thread_id"],
         "ad_creation",
-        input={"messages": [{"role": "user", "content": "A 15 second spot for Nordic Sauna in Oslo, calm"}]},
+        input=says("A 15 second spot for Nordic Sauna in Oslo, calm"),
     )
     assert state["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}
     assert state["provider"] == "offline"
     refined: Any = await client.runs.wait(
         thread["thread_id"],
         "ad_creation",
-        input={"messages": [{"role": "user", "content": "make the music slower"}]},
+        input=says("make the music slower"),
     )
     assert refined["drafts"] == {"music": "v2"}
     history = await client.threads.get_history(thread["thread_id"], limit=50)

@@ -54,6 +54,7 @@ class Proxy:
 
     async def _serve(self, reader, writer):
         task = asyncio.current_task()
+        assert task
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         up_reader, up_writer = await asyncio.open_unix_connection(self.target)

@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from providers.offline import (
-    effect_edits,
+    effects_after,
     music_prompt,
     recasting,
     script_after,
     script_growth,
+    tone_after,
     tracks_after,
     version_changes,
 )
@@ -69,9 +70,9 @@ _APPLY: Mapping[type, Apply] = {
     ReplaceMusic: _plain(music_prompt.apply_replace),
     MusicSource: _plain(music_prompt.apply_source),
     SilenceMusic: _plain(music_prompt.apply_silence),
-    AddEffect: _plain(effect_edits.apply_add),
-    RemoveEffects: _plain(effect_edits.apply_remove),
-    ChangeEffects: _plain(effect_edits.apply_change),
+    AddEffect: _plain(effects_after.apply_add),
+    RemoveEffects: _plain(effects_after.apply_remove),
+    ChangeEffects: _plain(effects_after.apply_change),
     Recast: lambda edit, ad, desk: recasting.apply_recast(edit, ad, desk.offers),
     CopyVoice: _plain(tracks_after.apply_copy),
     SwapVoices: _plain(tracks_after.apply_swap),
@@ -88,7 +89,7 @@ _APPLY: Mapping[type, Apply] = {
     Rewrite: script_after.apply_rewrite,
     OpenWithQuestion: script_after.apply_opening,
     Resize: script_after.apply_resize,
-    Retone: script_after.apply_tone,
+    Retone: tone_after.apply_tone,
     AddTrack: script_growth.apply_track,
     Translate: script_growth.apply_translate,
     Restore: _plain(version_changes.apply_restore),

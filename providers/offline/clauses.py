@@ -264,7 +264,7 @@ def _begins(sentence: Clause, left: Clause, right: Clause) -> bool:
     """Whether `right` is a request of its own beside `left`."""
     names_target = right.has(*TARGETS, "sound", "noun.version", "noun.pause", "noun.everything")
     if left.has("verb.say", "verb.write") and not left.quotes:
-        return names_target and right.has("verb") or right.has("verb.undo", "verb.keep")
+        return (names_target and right.has("verb")) or right.has("verb.undo", "verb.keep")
     only = any(mark.concept == "particle.only" and mark.last == right.first for mark in sentence.marks)
     opens = (only and names_target) or any(mark.first == right.first for mark in right.all(*_OPENERS))
     if opens and not _only_less(right):

@@ -329,6 +329,8 @@ class Ask:
     """A question."""
 
     topic: str
+    tracks: tuple[int, ...] = ()
+    """The tracks it is about; all when empty."""
 
 
 @dataclass(frozen=True)

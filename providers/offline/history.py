@@ -200,7 +200,7 @@ class Stacks:
         return taken
 
 
-def stacks(turns: Sequence[Turn], steps_of: Callable[[str], list[Step]]) -> Stacks:
+def stacks(turns: Sequence[Turn], steps_of: Callable[[str], Sequence[Step]]) -> Stacks:
     """Return what `turns` (all before the one to answer) did and undid; `steps_of` reads a message."""
     result = Stacks()
     before: dict[Stream, str] = {}

@@ -235,7 +235,7 @@ def _lexicon(language: str, exact: bool) -> Lexicon:  # noqa: FBT001 - a cache t
 
 def _borrowed(concept: str, phrase: str) -> bool:
     """Whether an English phrase is used in other languages too: names of things, not small words."""
-    return concept.split(".")[0] in _SHARED and (len(phrase) >= _MIN_SWAPPED or phrase in _SHORT)
+    return concept.split(".", maxsplit=1)[0] in _SHARED and (len(phrase) >= _MIN_SWAPPED or phrase in _SHORT)
 
 
 @cache

@@ -6,6 +6,7 @@ contradicts; everything else in it stays word for word.
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from providers.offline.edits import MusicSource, Note, Outcome, ReplaceMusic, ShapeMusic, SilenceMusic, Trait
 from providers.offline.history import Ad
@@ -59,14 +60,18 @@ def shaped(prompt: str, edit: ShapeMusic) -> str:
     parts = _parts(prompt)
     new = [_stronger(parts, trait) for trait in edit.add]
     for trait in edit.add:
-        parts = _cut(parts, lambda found, one=trait: _displaces(one, found, blend=edit.blend))
+        parts = _cut(parts, partial(_displaces, trait, blend=edit.blend))
     for concept in edit.drop:
-        parts = _cut(parts, lambda found, one=concept: found == one)
+        parts = _cut(parts, partial(_is, concept))
     new += _lessened(edit)
     sung = {trait.concept for trait in edit.add} & {"noun.vocals"}
     if sung or "noun.vocals" in edit.drop:
         parts = [part for part in parts if not _NO_VOICE.search(part)]
     return _joined([*new, *_tempo(parts, edit), *([_UNSUNG] if "noun.vocals" in edit.drop else [])])
+
+
+def _is(concept: str, found: str) -> bool:
+    return concept == found
 
 
 def _stronger(parts: Sequence[str], trait: Trait) -> str:
@@ -124,8 +129,8 @@ def _tempo(parts: Sequence[str], edit: ShapeMusic) -> list[str]:
     faster = "quality.fast" in asked or "quality.slow" in edit.drop
     slower = "quality.slow" in asked or "quality.fast" in edit.drop
     if edit.bpm:
-        kept = [_TEMPO.sub("", _BPM.sub("", part)).strip() for part in parts]
-        return [f"{min(max(edit.bpm, _SLOWEST), _FASTEST)} BPM", *(part for part in kept if part)]
+        bare = [_TEMPO.sub("", _BPM.sub("", part)).strip() for part in parts]
+        return [f"{min(max(edit.bpm, _SLOWEST), _FASTEST)} BPM", *(part for part in bare if part)]
     if not (faster or slower):
         return list(parts)
     factor = 1.15 if faster else 0.87

@@ -33,7 +33,7 @@ _REMARKS = frozenset({"chat", "skip", "join", "question", "pronoun", "degree", "
 _FEW = 2
 
 
-def read(clause: Clause) -> list[Edit]:
+def read(clause: Clause, ad: Ad) -> list[Edit]:
     """Return the question `clause` asks, if it is one."""
     if clause.has("question.self"):
         return [Ask("self")]
@@ -42,8 +42,8 @@ def read(clause: Clause) -> list[Edit]:
     opening = _opens(clause)
     for topic in _DIRECT:
         if (
-            clause.has(f"question.{topic}")
-            and not clause.has(*_DOING, "quality")
+            (clause.has(f"question.{topic}")
+            and not clause.has(*_DOING, "quality"))
             or (topic == "fit" and clause.has("question.fit") and clause.asking)
         ):
             return [Ask("length" if topic == "fit" else topic)]
@@ -54,7 +54,7 @@ def read(clause: Clause) -> list[Edit]:
     topic = _topic(clause)
     if topic == "voices" and clause.has("pronoun.other", "pronoun.different", "question.able"):
         return [Ask("catalogue")]
-    return [Ask(topic)] if topic else []
+    return [Ask(topic, named(clause, ad, plural=False).tracks)] if topic else []
 
 
 def _opens(clause: Clause) -> bool:
@@ -100,12 +100,12 @@ def chat(clause: Clause) -> Chat | None:
         for mark in spoken
     )
     if (
-        unknown
-        and not remark
+        (unknown
+        and not remark)
         or (spoken and not statement)
         or len(unknown) > _FEW
-        or "negation" in groups
-        and not {"no", "yes"} & set(kinds)
+        or ("negation" in groups
+        and not {"no", "yes"} & set(kinds))
     ):
         return None
     if (
@@ -128,8 +128,8 @@ def limit(clause: Clause) -> Beyond | None:
     name = next(iter(clause.names("limit")), "")
     if (
         not name
-        or clause.has("sound", "noun.effect", "verb.mention", "genre")
-        and name in {"picture", "weather", "hear"}
+        or (clause.has("sound", "noun.effect", "verb.mention", "genre")
+        and name in {"picture", "weather", "hear"})
     ):
         return None
     if name == "other":
@@ -143,11 +143,11 @@ def limit(clause: Clause) -> Beyond | None:
     return Beyond(name)
 
 
-def answer(topic: str, clause_tracks: tuple[int, ...], ad: Ad) -> list[Note]:
+def answer(question: Ask, ad: Ad) -> list[Note]:
     """Return the answer to a question about the ad as it stands."""
     if ad.empty:
         return [Note("answer.nothing")]
-    return _ANSWERS[topic](ad, clause_tracks)
+    return _ANSWERS[question.topic](ad, question.tracks)
 
 
 def _voices(ad: Ad, tracks: tuple[int, ...]) -> list[Note]:
@@ -239,8 +239,3 @@ _ANSWERS: Mapping[str, Callable[[Ad, tuple[int, ...]], list[Note]]] = {
     "voices": _voices, "music": _music, "sfx": _effects, "script": _script, "length": _length,
     "versions": _versions, "language": _language, "overview": _overview,
 }  # fmt: skip
-
-
-def tracks_asked(clause: Clause, ad: Ad) -> tuple[int, ...]:
-    """Return the tracks a question is about; empty for all."""
-    return named(clause, ad, plural=False).tracks

@@ -1,8 +1,8 @@
 """The words of an ad: sentences, topics, and how long they take."""
 
 import re
-from difflib import SequenceMatcher
 from collections.abc import Callable, Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import Any
 
 from providers.offline.clauses import Clause
@@ -36,7 +36,7 @@ _CONTACTS = {
     "hours": "hours",
 }
 _SMALL = frozenset(
-    "the and for you your our with that this are was has have from its about part bit line sentence words word mention say script text any more all".split()
+    ["the", "and", "for", "you", "your", "our", "with", "that", "this", "are", "was", "has", "have", "from", "its", "about", "part", "bit", "line", "sentence", "words", "word", "mention", "say", "script", "text", "any", "more", "all"]
 )
 _STEM = 5
 _ALIKE = 0.8

@@ -15,17 +15,12 @@ from providers.offline.edits import (
     RemoveLine,
     ReplaceWords,
     Resize,
-    Retone,
     Rewrite,
-    ShapeMusic,
-    Trait,
 )
 from providers.offline.facts import contact
 from providers.offline.history import Ad
 from providers.offline.lexicon import fold, lexicon, tokens
-from providers.offline.music_prompt import shaped
 from providers.offline.phrasebook import TONES
-from providers.offline.qualities import qualities
 from providers.offline.replies import phrase
 from providers.offline.script import TOPICS, duration_s, found, joined, roomy, spoken_of, without
 from providers.offline.tracks_after import people, rearranged, with_tracks
@@ -118,7 +113,7 @@ def apply_line(edit: AddLine, ad: Ad, desk: Desk) -> Outcome:
         ad, [joined(parts, ad.language) if i == at else str(one["text"]) for i, one in enumerate(ad.tracks)]
     )
     notes = [Note("done.line_added", {"words": sentence, "tracks": people([at])})]
-    return _fitted(ad, tracks, sentence, [*notes, *_untranslated(wording, ad, desk)])
+    return fitted(ad, tracks, sentence, [*notes, *_untranslated(wording, ad, desk)])
 
 
 def _known(text: str, desk: Desk) -> str:
@@ -162,7 +157,7 @@ def _untranslated(text: str, ad: Ad, desk: Desk) -> list[Note]:
     return [Note("done.untranslated", {"words": text, "language": ad.language})] if foreign else []
 
 
-def _fitted(ad: Ad, tracks: Sequence[Track], protected: str, notes: Sequence[Note]) -> Outcome:
+def fitted(ad: Ad, tracks: Sequence[Track], protected: str, notes: Sequence[Note]) -> Outcome:
     current, gone = roomy(ad, tracks, protected)
     left = [Note("done.room", {"words": " ".join(gone)})] if gone else []
     return with_tracks(ad, current, *notes, *left)
@@ -200,14 +195,14 @@ def apply_rewrite(edit: Rewrite, ad: Ad, desk: Desk) -> Outcome:
     note = Note("done.rewritten", {"tracks": people(chosen)})
     old = {str(one["text"]) for one in ad.tracks}
     for variant in range(desk.variant, desk.variant + 6):
-        fresh = _written(ad, desk, variant=variant)
+        fresh = written(ad, desk, variant=variant)
         if len(fresh) == len(ad.tracks) and all(fresh[at] not in old for at in chosen):
             break
     if len(chosen) == len(ad.tracks):
         kept, tracks = with_texts(ad, fresh)
-        return _fitted(kept, tracks, "", [note])
+        return fitted(kept, tracks, "", [note])
     texts = [_at(fresh, at) if at in chosen else str(one["text"]) for at, one in enumerate(ad.tracks)]
-    return _fitted(ad, retexted(ad, texts), "", [note])
+    return fitted(ad, retexted(ad, texts), "", [note])
 
 
 def _at(texts: Sequence[str], at: int) -> str:
@@ -219,10 +214,10 @@ def _dictated(edit: Rewrite, ad: Ad, desk: Desk) -> Outcome:
     if len(edit.tracks) > 1:
         kept, tracks = with_texts(ad, _spread(text, len(ad.tracks)))
         note = Note("done.rewritten", {"tracks": people(range(len(tracks)))})
-        return _fitted(kept, tracks, text, [note, *_untranslated(text, ad, desk)])
+        return fitted(kept, tracks, text, [note, *_untranslated(text, ad, desk)])
     texts = [text if at in edit.tracks else str(one["text"]) for at, one in enumerate(ad.tracks)]
     note = Note("done.dictated", {"tracks": people(edit.tracks), "words": text})
-    return _fitted(ad, retexted(ad, texts), text, [note, *_untranslated(text, ad, desk)])
+    return fitted(ad, retexted(ad, texts), text, [note, *_untranslated(text, ad, desk)])
 
 
 def _spread(text: str, count: int) -> list[str]:
@@ -232,7 +227,7 @@ def _spread(text: str, count: int) -> list[str]:
     return [" ".join(parts[at : at + size]) for at in range(0, len(parts), size)]
 
 
-def _written(
+def written(
     ad: Ad, desk: Desk, *, tone: str | None = None, variant: int = 0, language: str = ""
 ) -> list[str]:
     """Return new texts, as many as the ad has tracks."""
@@ -275,13 +270,13 @@ def apply_opening(_edit: OpenWithQuestion, ad: Ad, desk: Desk) -> Outcome:
     first = str(ad.tracks[0]["text"])
     if desk.brief is None:
         return Outcome(ad, (Note("cannot.no_brief"),))
-    asked = (sentences(_written(ad, desk, tone=tone, variant=at)[0])[:1] for at in range(4) for tone in TONES)
+    asked = (sentences(written(ad, desk, tone=tone, variant=at)[0])[:1] for at in range(4) for tone in TONES)
     question = next((one[0] for one in asked if one and one[0].rstrip().endswith(_ASKING)), "")
     if not question:
         return Outcome(ad, (Note("cannot.no_words"),))
     rest = sentences(first)[1:] or [first]
     tracks = [{**ad.tracks[0], "text": joined([question, *rest], ad.language)}, *ad.tracks[1:]]
-    return _fitted(ad, tracks, question, [Note("done.line_added", {"words": question, "tracks": "1"})])
+    return fitted(ad, tracks, question, [Note("done.line_added", {"words": question, "tracks": "1"})])
 
 
 def apply_resize(edit: Resize, ad: Ad, desk: Desk) -> Outcome:
@@ -336,72 +331,6 @@ def _target_s(edit: Resize, ad: Ad, chosen: Sequence[int], now: float) -> float:
     )
     room = max(edit.seconds - lead, edit.seconds / 2)
     return min(room * _FULL, room * now / spoken if spoken else room)
-
-
-def apply_tone(edit: Retone, ad: Ad, desk: Desk) -> Outcome:
-    """Return the ad in another tone: the script, and with `whole` pace, music and effects too (A79)."""
-    after, notes = ad, list[Note]()
-    if desk.brief is None and not edit.whole:
-        return Outcome(ad, (Note("cannot.no_brief"),))
-    if desk.brief is not None and ad.tracks:
-        outcome = _toned(edit, ad, desk)
-        after, notes = outcome.ad, list(outcome.notes)
-    if edit.whole and after.music:
-        name = edit.quality or next(name for name, one in qualities().items() if one.tone == edit.tone)
-        prompt = shaped(
-            str(after.music.get("musicPrompt", "")),
-            ShapeMusic((Trait(f"quality.{name}", qualities()[name].say),)),
-        )
-        after = after.holding("music", {**after.music, "musicPrompt": prompt})
-        notes.append(Note("done.music", {"prompt": prompt}))
-    if edit.whole and edit.tone == "urgent":
-        after, more = _ticking(after)
-        notes += more
-    return Outcome(after, tuple(notes))
-
-
-def _toned(edit: Retone, ad: Ad, desk: Desk) -> Outcome:
-    assert desk.brief is not None  # noqa: S101 - the caller asked before
-    old = [str(track["text"]) for track in ad.tracks]
-    if edit.tone == "urgent":
-        texts = copywriter.urgent(
-            old, desk.brief, language=ad.language, seconds=ad.spot_s, countdown=edit.countdown
-        )
-    else:
-        texts = _written(ad, desk, tone=edit.tone, variant=desk.variant)
-    own = [one for text in old for one in sentences(text) if _own(one, desk)]
-    missing = [one for one in own if fold(one) not in fold(joined(texts, ad.language))]
-    texts = [*texts[:-1], joined([*missing, texts[-1]], ad.language)]
-    kept, tracks = with_texts(ad, texts)
-    pace = next((one.pace for one in qualities().values() if one.tone == edit.tone and edit.whole), 1.0)
-    if pace != 1.0:
-        tracks = [
-            {**one, "speed": round(min(max(float(one.get("speed") or 1.0) * pace, 0.5), 2.0), 2)}
-            for one in tracks
-        ]
-    return _fitted(kept, tracks, joined(missing, ad.language), [Note("done.tone", {"tone": edit.tone})])
-
-
-def _own(sentence: str, desk: Desk) -> bool:
-    """Whether a sentence is in the person's own words."""
-    bare = fold(sentence).strip(" .!?…。！？")
-    return bool(bare) and bare in desk.said
-
-
-def _ticking(ad: Ad) -> tuple[Ad, list[Note]]:
-    """Return the ad with a clock under its end, unless one ticks already."""
-    if any("tick" in str(one.get("description")) for one in ad.effects):
-        return ad, []
-    where = (
-        {"type": "afterVoice", "index": len(ad.tracks) - 2}
-        if len(ad.tracks) > 1
-        else {"type": "withFirstVoice"}
-    )
-    effect = {"description": "clock ticking, accelerating countdown", "placement": where, "duration": 3.0}
-    note = Note(
-        "done.effect_added", {"effect": effect["description"], "where": f"afterVoice:{len(ad.tracks) - 1}"}
-    )
-    return ad.holding("sfx", {"soundFxPrompts": [*ad.effects, effect]}), [note]
 
 
 def music_for(desk: Desk, tone: str, variant: int, seconds: float) -> str:

@@ -1,16 +1,12 @@
 """Requests about the words: length, wording, sentences, tone and language."""
 
 import re
-from typing import Literal
 
 from providers.offline.amounts import before, seconds
 from providers.offline.clauses import Clause
 from providers.offline.edits import (
     AddLine,
     Edit,
-    OpenWithQuestion,
-    RemoveLine,
-    RemoveTracks,
     ReplaceWords,
     Resize,
     Retone,
@@ -18,31 +14,17 @@ from providers.offline.edits import (
     Translate,
     Unclear,
 )
-from providers.offline.facts import Contact, contact
 from providers.offline.history import Ad
 from providers.offline.lexicon import Mark, fold
+from providers.offline.line_edits import FACT_CHARS, added, cleaned, removed, wording_of
 from providers.offline.qualities import asked, qualities
-from providers.offline.copywriter import sentences
 from providers.offline.script import TOPICS, nearest, text_of, topic_of
 from providers.offline.script import found as value_of
 from providers.offline.tracks import named
 from state.languages import find
 from state.timeline import spoken_s
 
-_THAT = re.compile(
-    r"^(?:that|the fact that|about|to|people|them|listeners|customers|everyone|how|it|says?|saying|also|please|że|ze|que|bahwa|rằng|že|ca|că)\s+",
-    re.IGNORECASE,
-)
-_TAIL = re.compile(
-    r"[\s,]*\b(?:somewhere|too|as well|please|in the (?:script|text|ad|copy|spot|commercial)|to the (?:script|text|ad|copy|spot)|if possible|pls|for me)\s*$",
-    re.IGNORECASE,
-)
-_VOICED = ("noun.voice", "noun.speed", "ordinal", "number")
-_LEAD = ("verb.mention", "verb.say", "particle.about")
 _NAME = re.compile(r"[^\W\d_][\w'’-]*(?: (?:&|and|of|the) [^\W\d_][\w'’-]*| [^\W\d_a-z][\w'’-]*)*")
-_FACT_CHARS = 400
-"""Characters of a clause in which a phone number or an address is looked for."""
-_FEW_WORDS = 2
 _QUOTED_PAIR = 2
 _MIN_NAME = 4
 """Letters of a language's name; shorter words are codes, or words of another meaning ("spa")."""
@@ -60,8 +42,8 @@ def read(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
         _respelled,
         _replaced,
         _rewritten,
-        _removed,
-        _added,
+        removed,
+        added,
         _retold,
         _resized,
     ):
@@ -107,7 +89,7 @@ def _updated(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
     """Return a fact with another value: "the phone number changed, it is 555-0000 now", "it's $35, not 29"."""
     if (
         clause.quotes
-        or len(clause.text) > _FACT_CHARS
+        or len(clause.text) > FACT_CHARS
         or clause.has("verb.mention", "verb.remove", "particle.instead", "place")
     ):
         return []
@@ -136,8 +118,8 @@ def _replaced(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
     """Return "say 'fresh' instead of 'new'", "change the phone number to 555", "call it X, not Y"."""
     instead = clause.get("particle.instead")
     if instead:
-        old = _wording(clause.part(instead.last, clause.last))
-        new = _wording(clause.part(_after_verb(clause), instead.first))
+        old = wording_of(clause.part(instead.last, clause.last))
+        new = wording_of(clause.part(_after_verb(clause), instead.first))
         told = bool(clause.quotes) or clause.has("verb.say", "verb.mention", "unit.word")
         return [ReplaceWords(old, new)] if told and old and new else _pair(old, new, ad)
     if len(clause.quotes) == _QUOTED_PAIR and clause.has(
@@ -163,7 +145,7 @@ def _contrasted(clause: Clause) -> tuple[str, str] | None:
     if not negation or not clause.has("verb.say", "verb.use", "verb.write"):
         return None
     head = clause.part(_after_verb(clause), negation.first)
-    return _wording(clause.part(negation.last, clause.last)), _wording(head)
+    return wording_of(clause.part(negation.last, clause.last)), wording_of(head)
 
 
 def _turned(clause: Clause, ad: Ad) -> list[Edit]:
@@ -177,9 +159,9 @@ def _turned(clause: Clause, ad: Ad) -> list[Edit]:
     if not verb or not turns:
         return []
     turn = turns[0]
-    new = _wording(clause.part(turn.last, clause.last))
+    new = wording_of(clause.part(turn.last, clause.last))
     old_part = clause.part(verb.last, turn.first)
-    old = _wording(old_part)
+    old = wording_of(old_part)
     held = topic_of(old_part, ad)
     return _pair(held or old, new, ad) if new else []
 
@@ -189,14 +171,6 @@ def _pair(old: str, new: str, ad: Ad) -> list[Edit]:
         return []
     script = fold(" ".join(str(track.get("text")) for track in ad.tracks))
     return [ReplaceWords(old, new)] if fold(old) in script else []
-
-
-def _wording(part: Clause) -> str:
-    """Return the words of a part as they were written, without articles and commas at the edges."""
-    if part.quotes:
-        return part.quotes[0]
-    text = _TAIL.sub("", part.text).strip(" ,.:")
-    return re.sub(r"^(?:the (?:word|words|name|phrase) |the |word )", "", text, flags=re.IGNORECASE)
 
 
 def _rewritten(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
@@ -266,143 +240,7 @@ def _said_by(clause: Clause, marks: tuple[Mark, ...]) -> str:
     say = clause.get("verb.say")
     if not say or not marks or min(mark.first for mark in marks) > say.first:
         return ""
-    return _clean(clause.words(say.last, clause.last))
-
-
-def _clean(text: str) -> str:
-    shortened = _TAIL.sub("", text.strip())
-    for _ in range(3):
-        shortened = _THAT.sub("", shortened)
-    return shortened.strip(" ,;:")
-
-
-def _removed(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
-    """Return "drop the part about the price", "don't mention parking", "remove 'fresh'"."""
-    silencing = clause.has("negation") and clause.has("verb.say", "verb.mention")
-    if not (silencing or clause.has("verb.remove", "negation.no")):
-        return []
-    if clause.has("noun.exclamation"):
-        return [ReplaceWords("!", ".")]
-    if (
-        clause.has("noun.sentence")
-        and clause.has("verb.remove")
-        and clause.has("ordinal")
-        and not clause.quotes
-    ):
-        spoken_ = [one for track in ad.tracks for one in sentences(str(track.get("text")))]
-        value = int(clause.all("ordinal")[0].concept.partition(".")[2])
-        at = value - 1 if value > 0 else len(spoken_) + value
-        return [RemoveLine(spoken_[at])] if 0 <= at < len(spoken_) else []
-    wording = clause.quotes[0] if clause.quotes else ""
-    if not silencing and (wording or clause.has("unit.word")) and clause.has("verb.remove"):
-        wording = wording or _wording(clause.part(clause.all("unit.word")[-1].last, clause.last))
-        short = len(wording.split()) <= _FEW_WORDS
-        return [ReplaceWords(wording, "")] if short and _in_script(wording, ad) else [RemoveLine(wording)]
-    if wording:
-        return [RemoveLine(wording)]
-    topic = next((name for name in TOPICS if clause.has(f"topic.{name}")), "")
-    about = clause.get("particle.about", "verb.say", "verb.mention")
-    which = named(clause, ad, plural=False)
-    if which.tracks and not about and not topic:
-        return [RemoveTracks(which.tracks)]
-    if clause.has("noun.announcer", "noun.voice", "noun.effect", "noun.music", "sound") and not about:
-        return []
-    verb = clause.get("verb.remove", "negation.no")
-    start = about.last if about else (verb.last if verb else clause.first)
-    words = _wording(clause.part(start, clause.last))
-    if topic or about or _in_script(words, ad):
-        return [RemoveLine(words, topic)]
-    return []
-
-
-def _in_script(words: str, ad: Ad) -> bool:
-    return bool(words) and any(fold(words) in fold(str(track.get("text"))) for track in ad.tracks)
-
-
-def _added(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
-    """Return a sentence more: "mention free parking", "end with 'Come by today'"."""
-    if clause.has("noun.question") and clause.has("place.start", "verb.make") and not clause.quotes:
-        return [OpenWithQuestion()]
-    speaking = clause.has("verb.say", "verb.mention")
-    wording = bool(clause.quotes) or clause.has("pronoun.we", "topic") or _contact(clause.text)
-    adding = (
-        (bool(clause.quotes) and clause.has("place.start", "place.end"))
-        or _required(clause)
-        or (wording and clause.has("verb.put") and (clause.quotes or clause.has("place")))
-        or (clause.has("verb.add") and (wording or clause.has("noun.text", "noun.line")))
-    )
-    if clause.has("negation") or not (speaking or adding):
-        return []
-    which = named(clause, ad, plural=False)
-    content = clause.quotes[0] if clause.quotes else _content(clause, which.marks)
-    if not content and _required(clause):
-        content = next((value for name in TOPICS if (value := value_of(name, clause.text))), "")
-    if not clause.quotes and asked(clause) and _only_manner(clause, content):
-        return []
-    if not content:
-        return [Unclear(clause.text, "cannot.no_words")]
-    inside = bool(which.tracks) and clause.has("particle.in", "particle.to", "verb.mention")
-    return [AddLine(content, _where(clause), which.tracks[0] if inside else None)]
-
-
-def _contact(text: str) -> bool:
-    return len(text) <= _FACT_CHARS and contact(text) != Contact()
-
-
-def _required(clause: Clause) -> bool:
-    """Whether a fact has to be in the ad: "our website x.com must be in there"."""
-    return (
-        _contact(clause.text)
-        and clause.has("verb.make", "skip.polite")
-        and clause.has("pronoun.we", "topic")
-        and clause.has("particle.in", "noun.ad", "noun.text", "particle.inside")
-    )
-
-
-def _only_manner(clause: Clause, content: str) -> bool:
-    """Whether what follows "say" only tells how: "speak more slowly"."""
-    manner = [
-        mark for mark in clause.all("quality", "degree", "skip", "particle", "pronoun", "verb", *_VOICED)
-    ]
-    covered = {at for mark in manner for at in range(mark.first, mark.last)}
-    spoken = [
-        at
-        for at in range(clause.first, clause.last)
-        if clause.tokens[at].word.strip() and clause.words(at, at + 1) in content
-    ]
-    return all(at in covered or not clause.words(at, at + 1) for at in spoken)
-
-
-def _where(clause: Clause) -> Literal["start", "end", "body"]:
-    for mark in clause.all("place.start", "place.end", "place.before"):
-        return "end" if mark.concept == "place.end" else "start"
-    return "body"
-
-
-def _content(clause: Clause, tracks: tuple[Mark, ...]) -> str:
-    """Return what shall be said, without the words around it."""
-    about = clause.get("particle.about")
-    speaking = clause.get("verb.mention", "verb.say", "verb.add", "verb.put")
-    opening = about if about and (not speaking or about.first >= speaking.last) else speaking
-    if opening is None:
-        return ""
-    first, last = opening.last, clause.last
-    around = (
-        *clause.all("place", "noun.text", "noun.ad", "particle.in", "particle.to", "skip", "particle.again"),
-        *tracks,
-    )
-    while any(mark.last == last > mark.first >= first for mark in around):
-        last = min(mark.first for mark in around if mark.last == last and mark.first >= first)
-    while any(
-        mark.first == first < mark.last <= last
-        for mark in clause.all("place", "noun.line", "particle.with", *_LEAD)
-    ):
-        first = max(
-            mark.last
-            for mark in clause.all("place", "noun.line", "particle.with", *_LEAD)
-            if mark.first == first
-        )
-    return _clean(clause.words(first, last))
+    return cleaned(clause.words(say.last, clause.last))
 
 
 def _retold(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:

@@ -47,7 +47,7 @@ def apply_pace(edit: Pace, ad: Ad) -> Outcome:
     result: list[Track] = list(ad.tracks)
     for at in edit.tracks:
         now = float(result[at].get("speed") or 1.0)
-        speed = edit.speed if edit.speed else now * edit.factor
+        speed = edit.speed or now * edit.factor
         result[at] = {**result[at], "speed": round(min(max(speed, SLOWEST), FASTEST), 2)}
     if result == list(ad.tracks):
         return Outcome(ad, (Note("cannot.speed_limit", {"tracks": people(edit.tracks)}),))

@@ -59,10 +59,10 @@ def _variations(clause: Clause, _choices: Choices) -> Variations | None:
         clause.has("noun.version", "noun.variation")
         and len(genders) == 2
         and clause.has("number.1", "number.2")
-    ):  # noqa: PLR2004 - a man and a woman
+    ):
         return Variations(2, genders=tuple(genders))
     several = amount is not None and amount > 1 and (_counted(clause) or _versions_of(clause))
-    if not (plural and (amount is None or amount > 1) or several) or clause.has("verb.back", "verb.undo"):
+    if not ((plural and (amount is None or amount > 1)) or several) or clause.has("verb.back", "verb.undo"):
         return None
     if amount is None and not (
         _many(clause) and clause.has("verb.create", "verb.add", "verb.put", "question.show")
@@ -115,8 +115,8 @@ def _chosen(clause: Clause, choices: Choices) -> Restore | None:
     if (
         choices is None
         or clause.has("negation", "verb.dislike")
-        or clause.has("verb.make", "verb.remove", "quality")
-        and not clause.has("noun.variation")
+        or (clause.has("verb.make", "verb.remove", "quality")
+        and not clause.has("noun.variation"))
     ):
         return None
     noun = clause.get("noun.variation")
@@ -151,7 +151,7 @@ def _walked(clause: Clause, _choices: Choices) -> Walk | None:
     if not (redo or clause.has("verb.undo")) or clause.has("noun.pause"):
         return None
     version = version_in(clause)
-    if version is not None and version != _PREVIOUS or clause.has("negation.not"):
+    if (version is not None and version != _PREVIOUS) or clause.has("negation.not"):
         return None
     if clause.has("pronoun.all", "noun.ad", "pronoun.else"):
         return Walk(Step("redo" if redo else "undo", times=99))

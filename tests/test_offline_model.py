@@ -166,3 +166,11 @@ def test_a_stop_word_ends_the_text():
     told = OfflineModel().bind_tools(TOOLS).invoke(BRIEF, stop=["Tone"])
     assert told.text
     assert "Tone" not in told.text
+
+
+def test_a_refinement_that_may_call_nothing_more_says_that_it_is_unfinished():
+    """A-R11: after the bound a text is forced, and it is honest."""
+    messages = [*draft("Harbor Books, a bookstore").messages, HumanMessage("Make the music faster")]
+    told = OfflineModel().bind_tools(TOOLS, tool_choice="none").invoke(messages)
+    assert told.tool_calls == []
+    assert "could not finish" in told.text

@@ -4,6 +4,8 @@ from providers.offline import first_draft, refinement
 from providers.offline.brief import parse
 from providers.offline.conversation import Answer, Conversation, Say
 from providers.offline.kinds import UNKNOWN
+from providers.offline.phrasebook import book
+from providers.offline.tongue import spoken
 
 TOOLS = frozenset(
     {"search_voices", "create_voice_draft", "create_music_draft", "create_sfx_draft", "get_current_state"}
@@ -34,4 +36,7 @@ def closing(conversation: Conversation) -> Say:
     if conversation.turn.brief or _opens_with_a_brief(conversation):
         return first_draft.closing(conversation)
     answer = refinement.respond(conversation)
-    return answer if isinstance(answer, Say) else Say(answer.text)
+    if isinstance(answer, Say):
+        return answer
+    unfinished = book(spoken(conversation.turn.text) or "english").one("replies", "unfinished")
+    return Say("\n".join(part for part in (answer.text, unfinished) if part))

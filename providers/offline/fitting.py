@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 
 from providers.offline.pitch import Piece
@@ -51,6 +52,7 @@ def breath_s(language: str) -> float:
     return 0.0 if language == "thai" else PAUSE_S
 
 
+@lru_cache(maxsize=8192)
 def line_s(line: str, language: str) -> float:
     """Return the seconds a line adds to a track: its words and the breath after it."""
     return spoken_s(line, language) + breath_s(language)

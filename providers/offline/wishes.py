@@ -31,7 +31,8 @@ _PROVIDERS = ("mubert", "loudly")
 _FOR = re.compile(r"(?:for|aimed at|targeting|para|dla|untuk|pro|pentru|cho)\s|สำหรับ|给|为")
 """Whom the ad is for, which says nothing of who speaks."""
 _EDGE = re.compile(
-    r"(?P<verb>open|start|begin|close|end)\swith\s(?:the\s(?:sound|sounds)\sof\s|an?\s|the\s)?(?P<name>[\w' -]{3,40})"
+    r"(?P<verb>open|start|begin|close|end)\swith\s(?:the\s(?:sound|sounds)\sof\s|an?\s|the\s)?"
+    r"(?P<name>[\w' -]{3,40})"
 )
 _FIRST = ("open", "start", "begin")
 _MUSIC_WORDS = re.compile(

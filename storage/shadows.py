@@ -7,7 +7,9 @@ them, and chat messages. Anything else has none, and is compared and given out b
 import datetime as dt
 import decimal
 import uuid
-from typing import Any, Final, Protocol
+from collections.abc import Hashable
+from functools import lru_cache
+from typing import Any, Final, Protocol, TypeVar
 
 from langchain_core.messages import BaseMessage
 
@@ -15,6 +17,11 @@ _LEAVES: Final = frozenset({
     str, int, float, bool, bytes, type(None),
     dt.datetime, dt.date, dt.time, dt.timedelta, decimal.Decimal, uuid.UUID,
 })  # fmt: skip
+
+
+_EMPTY: Final[dict[type, Any]] = {dict: {}, list: [], tuple: ()}
+
+T = TypeVar("T", bound=Hashable)
 
 
 class Shadow(Protocol):
@@ -63,7 +70,7 @@ class _TreeShadow:
 
 
 class _MessageShadow:
-    """Of a chat message; as cheap as a message can be compared and copied, for there are many."""
+    """Of a chat message; as cheap as a message can be compared, copied and kept, for there are many."""
 
     __slots__ = ("_empty", "_extra", "_kind", "_names", "_state", "_trees")
 
@@ -71,12 +78,12 @@ class _MessageShadow:
         if message.__pydantic_private__:
             raise _Opaque
         self._kind = message.__class__
-        self._state = {name: _twin(value) for name, value in message.__dict__.items()}
+        self._state = {name: _kept(value) for name, value in message.__dict__.items()}
         trees = [(name, value) for name, value in self._state.items() if value.__class__ not in _LEAVES]
-        self._trees = [name for name, value in trees if value]
-        self._empty = [(name, value.__class__) for name, value in trees if not value]
-        self._extra = _twin(message.__pydantic_extra__)
-        self._names = frozenset(message.model_fields_set)
+        self._trees = _shared(tuple(name for name, value in trees if value))
+        self._empty = _shared(tuple((name, value.__class__) for name, value in trees if not value))
+        self._extra = _twin(message.__pydantic_extra__) or None
+        self._names = _shared(frozenset(message.model_fields_set))
 
     @property
     def id(self) -> str | None:
@@ -87,18 +94,16 @@ class _MessageShadow:
         if live.__class__ is not self._kind:
             return False
         state, known = live.__dict__, self._state
+        extra = live.__pydantic_extra__ or None
         try:
             # The texts of a message and of its shadow are mostly the same objects: this is nearly free.
-            if state != known or live.__pydantic_extra__ != self._extra:
+            if state != known:
                 return False
         except ValueError:
             # Arrays answer == with an array, which has no truth; no shadow holds one.
             return False
         # Where there is more than texts that does not suffice: 1 == True.
-        return not (self._trees or self._extra) or (
-            _same(live.__pydantic_extra__, self._extra)
-            and all(_same(state[name], known[name]) for name in self._trees)
-        )
+        return _same(extra, self._extra) and all(_same(state[name], known[name]) for name in self._trees)
 
     def copy(self) -> Any:
         # What pydantic's own model_construct does, without a look at every field: half the time of copy.copy.
@@ -114,6 +119,18 @@ class _MessageShadow:
         assign(message, "__pydantic_extra__", _twin(self._extra) if self._extra else {})
         assign(message, "__pydantic_private__", None)
         return message
+
+
+def _kept(value: Any) -> Any:
+    """As `_twin`, for a value nobody else will ever see: what is empty need not be there twice."""
+    kind = value.__class__
+    return _EMPTY[kind] if not value and kind in _EMPTY else _twin(value)
+
+
+@lru_cache(maxsize=1024)
+def _shared(shape: T) -> T:
+    """The first value equal to `shape`: the fewer objects, the less the garbage collector has to visit."""
+    return shape
 
 
 def _twin(value: Any) -> Any:

@@ -1,0 +1,233 @@
+"""Checkpointers side by side: the same conversations, turn by turn in turn, each figure as a ratio to memory.
+
+A conversation has `TURNS` turns of three nodes and about 490 characters. In every round all savers hold it
+at once, so that whatever else the machine does falls on all of them. The figure is the median of the rounds,
+with the least and the most of them.
+"""
+
+import asyncio
+import gc
+import logging
+import operator
+import os
+import random
+import statistics
+import tempfile
+import time
+import uuid
+import warnings
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.channels.delta import DeltaChannel
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import _messages_delta_reducer, add_messages
+from typing_extensions import TypedDict
+
+from bench._savers import PEERS, Peer, Saver, valkey
+
+ROUNDS: Final = 5
+TURNS: Final = 100
+DELTA_TURNS: Final = 60
+"""Fewer, for some savers need seconds for each of the later ones."""
+LATE: Final = 15
+"""The last turns of a conversation, whose median is the figure."""
+USERS: Final = 50
+USER_TURNS: Final = 10
+
+_CHANCE: Final = random.Random(7)  # noqa: S311 - words, no secrets
+_WORDS: Final = [
+    "".join(_CHANCE.choices("abcdefghijklmnopqrstuvwxyz", k=_CHANCE.randint(2, 9))) for _ in range(4000)
+]
+"""As many as people use: one letter again and again would flatter a saver that compresses."""
+
+
+class Talk(TypedDict, total=False):
+    """A conversation, a profile written once, a route, and a count."""
+
+    messages: Annotated[list[Any], add_messages]
+    profile: str
+    route: str
+    n: Annotated[int, operator.add]
+
+
+class DeltaTalk(Talk, total=False):
+    """The same, its messages stored as writes."""
+
+    messages: Annotated[list[Any], DeltaChannel(_messages_delta_reducer)]
+
+
+@dataclass
+class Column:
+    """One saver and what was measured of it."""
+
+    peer: Peer
+    saver: Saver
+    folder: Path
+    figures: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+def main() -> int:
+    """Print the table; 1 if a saver gave a wrong conversation."""
+    logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
+    with valkey() as url, tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        return asyncio.run(_measure(url, Path(folder)))
+
+
+async def _measure(url: str, folder: Path) -> int:
+    for peer in PEERS:
+        if peer.missing:
+            print(f"{peer.name} is not installed and is left out")
+    async with AsyncExitStack() as stack:
+        columns = []
+        for number, peer in enumerate(each for each in PEERS if not each.missing):
+            own = folder / str(number)
+            own.mkdir()
+            columns.append(Column(peer, await stack.enter_async_context(peer.open(url, own)), own))
+        for number in range(ROUNDS):
+            await _round(columns, number, url)
+        wrong = [column.peer.name for column in columns if not await _right(column)]
+    _print(columns)
+    if wrong:
+        print(f"wrong conversations: {', '.join(wrong)}")
+    return 1 if wrong else 0
+
+
+async def _round(columns: Sequence[Column], number: int, url: str) -> None:
+    await _converse(columns, f"Talk-{number}", Talk, TURNS, "late turn")
+    await _each(columns, number, "history", lambda graph: _history(graph, f"Talk-{number}"))
+    await _each(columns, number, "flood", lambda graph: _flood(graph, number))
+    await _converse(columns, f"DeltaTalk-{number}", DeltaTalk, DELTA_TURNS, "late delta turn")
+    if number == 0:
+        for column in columns:
+            column.figures["bytes a turn"].append(await _stored_turn(column, url))
+
+
+async def _converse(columns: Sequence[Column], name: str, state: type, turns: int, figure: str) -> None:
+    """One conversation on every saver, each turn on all of them before the next."""
+    graphs = [_graph(column.saver, state) for column in columns]
+    times: list[list[float]] = [[] for _ in columns]
+    gc.collect()
+    for turn in range(turns):
+        said = _said(turn)
+        order = list(range(len(columns)))
+        random.Random(turn).shuffle(order)  # noqa: S311 - no secret
+        for at in order:
+            began = time.perf_counter()
+            await graphs[at].ainvoke(said, _thread(name))
+            times[at].append(time.perf_counter() - began)
+    for column, taken in zip(columns, times, strict=True):
+        column.figures[figure].append(statistics.median(taken[-LATE:]))
+
+
+async def _each(
+    columns: Sequence[Column], number: int, figure: str, work: Callable[[Any], Awaitable[None]]
+) -> None:
+    """`work` on every saver, in another order each round; a saver that cannot do it says why."""
+    for column in (*columns[number % len(columns) :], *columns[: number % len(columns)]):
+        gc.collect()
+        began = time.perf_counter()
+        (failure,) = await asyncio.gather(work(_graph(column.saver, Talk)), return_exceptions=True)
+        column.figures[figure].append(time.perf_counter() - began)
+        if failure:
+            column.failures[figure] = f"{type(failure).__name__}: {failure}"
+
+
+async def _history(graph: Any, name: str) -> None:
+    count = 0
+    async for _ in graph.aget_state_history(_thread(name)):
+        count += 1
+    assert count == 5 * TURNS, f"{count} checkpoints of {5 * TURNS}"
+
+
+async def _flood(graph: Any, number: int) -> None:
+    async def user(name: str) -> None:
+        for turn in range(USER_TURNS):
+            await graph.ainvoke(_said(turn), _thread(name))
+
+    await asyncio.gather(*(user(f"flood-{number}-{each}") for each in range(USERS)))
+
+
+async def _stored_turn(column: Column, url: str) -> float:
+    """What one more conversation adds to the storage, for each of its turns."""
+    before = await column.peer.stored(url, column.folder, column.saver)
+    graph = _graph(column.saver, Talk)
+    for turn in range(TURNS):
+        await graph.ainvoke(_said(turn), _thread("stored"))
+    return (await column.peer.stored(url, column.folder, column.saver) - before) / TURNS
+
+
+async def _right(column: Column) -> bool:
+    """Whether the last conversation holds everything that was said, in order."""
+    state = await _graph(column.saver, Talk).aget_state(_thread(f"Talk-{ROUNDS - 1}"))
+    numbers = [message.content.partition(" ")[0] for message in state.values["messages"]]
+    return numbers == [str(each) for turn in range(TURNS) for each in (turn, 2 * turn + 1)]
+
+
+def _graph(saver: Saver, state: type) -> Any:
+    async def plan(now: Any) -> dict[str, Any]:
+        return {"route": f"r{now['n']}"}
+
+    async def work(now: Any) -> dict[str, Any]:
+        count = len(now["messages"])
+        return {"messages": [AIMessage(f"{count} {_text(340)}", id=f"ai-{count}-{uuid.uuid4().hex}")]}
+
+    async def finish(_now: Any) -> dict[str, Any]:
+        return {"n": 1}
+
+    graph: Any = StateGraph(state)
+    for node in (plan, work, finish):
+        graph.add_node(node.__name__, node)
+    for one, other in ((START, "plan"), ("plan", "work"), ("work", "finish"), ("finish", END)):
+        graph.add_edge(one, other)
+    return graph.compile(checkpointer=saver)
+
+
+def _said(turn: int) -> dict[str, Any]:
+    said: dict[str, Any] = {"messages": [HumanMessage(f"{turn} {_text(150)}", id=uuid.uuid4().hex)]}
+    return said if turn else said | {"profile": _text(2000), "n": 0}
+
+
+def _text(length: int) -> str:
+    words: list[str] = []
+    while sum(map(len, words)) + len(words) < length:
+        words.append(_CHANCE.choice(_WORDS))
+    return " ".join(words)
+
+
+def _thread(name: str) -> Any:
+    return {"configurable": {"thread_id": name}}
+
+
+def _print(columns: Sequence[Column]) -> None:
+    floor = columns[0]
+    load = os.getloadavg()[0]
+    print(f"{ROUNDS} rounds of {TURNS} turns; {USERS} threads × {USER_TURNS} turns; load {load:.1f}")
+    print(f"{'':20}" + "".join(f"{figure:>26}" for figure in floor.figures))
+    for column in columns:
+        cells = [_cell(figure, column, floor) for figure in floor.figures]
+        print(f"{column.peer.name:20}" + "".join(f"{cell:>26}" for cell in cells))
+    for column in columns:
+        for figure, reason in column.failures.items():
+            print(f"{column.peer.name} failed at {figure}: {reason[:160]}")
+
+
+def _cell(figure: str, column: Column, floor: Column) -> str:
+    values = column.figures[figure]
+    if figure in column.failures:
+        return "failed"
+    if figure == "bytes a turn":
+        return f"{values[0]:,.0f}"
+    if column is floor:
+        return (
+            f"{statistics.median(values) * 1000:.1f} ms ({min(values) * 1000:.1f}–{max(values) * 1000:.1f})"
+        )
+    ratios = [value / base for value, base in zip(values, floor.figures[figure], strict=True)]
+    return f"{statistics.median(ratios):.2f}× ({min(ratios):.2f}–{max(ratios):.2f})"

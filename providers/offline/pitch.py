@@ -28,7 +28,7 @@ _GRAVE = frozenset({"care", "public"})
 _WAYS = (("place", 4.0, 55), ("hours", 4.1, 25), ("code", 4.5, 65), ("phone", 4.6, 60), ("web", 4.7, 58),
          ("email", 4.8, 22), ("handle", 4.9, 21))  # fmt: skip
 """Frames that show the way, their order and their weight."""
-_DATED, _FIRST_CLAIM, _CLAIM, _LAST_CLAIM = 78, 46, 43, 34
+_DATED, _FIRST_CLAIM, _CLAIM, _LAST_CLAIM = 57, 46, 43, 34
 """Weights of the client's own sentences: with a date, the first, the second, and the least of them."""
 _CLAIMS, _MUSTS = 8, 6
 _DOUBLED = re.compile(r"([.!?。！？])[.。]+")

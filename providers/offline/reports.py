@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from providers.offline.brief import READ_CHARS, Brief
 from providers.offline.copywriter import sentences
-from providers.offline.deals import brand, native, phrases_for
+from providers.offline.deals import brand, deals, native, phrases_for
 from providers.offline.phrasebook import Phrasebook, book, fill, written
 from providers.offline.wording import folded
 
@@ -142,6 +142,8 @@ def _language(brief: Brief, words: Phrasebook, language: str) -> Iterator[str]:
 
 
 def _kept(brief: Brief, made: Made, words: Phrasebook, language: str) -> Iterator[str]:
+    if brief.script:  # Nothing was chosen, so nothing was left out.
+        return
     script = folded("\n".join(made.texts))
     foreign = not native(brief, phrases_for(brief, language).language)
     if not brief.brand:
@@ -152,11 +154,18 @@ def _kept(brief: Brief, made: Made, words: Phrasebook, language: str) -> Iterato
         yield _say(words, "untranslated", words=_quotes(kept, words)) if kept else ""
         lost = [phrase for phrase in (brief.what, *brief.claims) if phrase and folded(phrase) not in script]
         yield _say(words, "left_out", words=_quotes(lost, words)) if lost else ""
+    own = () if foreign else (*brief.claims, *deals(brief, phrases_for(brief, language)))
     missing = [
-        phrase for phrase in (*said, *([] if foreign else brief.claims)) if folded(phrase) not in script
+        phrase for phrase in (*said, *own, *_ways(brief)) if folded(phrase.rstrip(" .!")) not in script
     ]
     if missing and made.texts:
         yield _say(words, "no_room", words=_quotes(missing, words))
+
+
+def _ways(brief: Brief) -> list[str]:
+    contact, avoid = brief.contact, brief.avoid
+    ways = {"phone": contact.phone, "web": contact.url, "address": contact.place, "code": contact.code}
+    return [way for topic, way in ways.items() if way and topic not in avoid]
 
 
 def _quotes(phrases: Sequence[str], words: Phrasebook) -> str:

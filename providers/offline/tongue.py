@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from functools import cache
 
+from providers.offline.kinds import WRITTEN
 from providers.offline.wording import data, folded
 
 _SAMPLE_CHARS = 2000
@@ -58,6 +59,23 @@ def _latin(low: str) -> str | None:
 @cache
 def _profiles() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
     return {
-        name: (frozenset(entry["words"]), frozenset(entry["letters"]))
+        name: (frozenset(entry["words"]) | _trades().get(name, frozenset()), frozenset(entry["letters"]))
         for name, entry in data("cues/tongues").items()
     }
+
+
+@cache
+def _trades() -> dict[str, frozenset[str]]:
+    """Return the names of trades that only one language has ("kawiarnia"), by language."""
+    spoken_by: dict[str, set[str]] = {}
+    for entry in data("cues/kinds").values():
+        for name, noun in zip(WRITTEN, entry["nouns"], strict=True):
+            for word in _WORD.findall(folded(noun)):
+                spoken_by.setdefault(word, set()).add(name)
+    return {
+        name: frozenset(word for word, names in spoken_by.items() if names == {name} and len(word) > _TELLING)
+        for name in WRITTEN
+    }
+
+
+_TELLING = 4

@@ -108,7 +108,7 @@ async def test_a_brief_comes_in_either_shape_or_as_a_sentence(
 
 
 async def test_the_language_of_the_request_wins_and_its_voices_speak_it(client: httpx.AsyncClient) -> None:
-    """A12, A-R15: a native name is understood, the English one is kept."""
+    """A12, A-R13, A-R15: a native name is understood, the English one kept; the old flag changes nothing."""
     await generated(client, language="ภาษาไทย", useToolCalling=True)
     found = (await client.get("/api/ads/ad-1")).json()
     assert (found["language"], found["brief"]["language"]) == ("thai", "thai")

@@ -32,7 +32,7 @@ def here(
 def test_the_server_does_not_listen_where_others_could_reach_it(
     here: Callable[..., Finished], host: str
 ) -> None:
-    """X10: there is no authentication yet."""
+    """X16: there is no authentication yet."""
     refused(here("serve", "--host", host), repr(host), "authentication")
 
 

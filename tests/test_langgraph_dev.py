@@ -48,6 +48,12 @@ def studio(tmp_path_factory):
             server.terminate()
 
 
+@pytest.fixture
+async def client(studio):
+    async with get_client(url=studio) as found:
+        yield found
+
+
 def answers(url):
     try:
         return httpx.get(f"{url}/ok").status_code == 200
@@ -59,8 +65,7 @@ def says(text: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}]}
 
 
-async def test_it_lists_the_workflow_with_its_nodes_and_schemas(studio):
-    client = get_client(url=studio)
+async def test_it_lists_the_workflow_with_its_nodes_and_schemas(client):
     assistants: Any = await client.assistants.search()
     [assistant] = [one for one in assistants if one["graph_id"] == "ad_creation"]
     graph = await client.assistants.get_graph(assistant["assistant_id"])
@@ -69,9 +74,8 @@ async def test_it_lists_the_workflow_with_its_nodes_and_schemas(studio):
     assert "messages" in schemas["state_schema"]["properties"]
 
 
-async def test_it_runs_a_brief_and_remembers_the_thread(studio):
+async def test_it_runs_a_brief_and_remembers_the_thread(client):
     """The thread is the ad's conversation (X5), kept by our saver."""
-    client = get_client(url=studio)
     thread = await client.threads.create()
     state: Any = await client.runs.wait(
         thread["thread_id"],

@@ -142,7 +142,7 @@ async def test_absent_content_and_absent_calls_are_empty():
 
 
 async def test_base_url_key_and_model_come_from_the_environment():
-    """A49, X12."""
+    """A49, A-R19, X12: which model is configuration, not code."""
     with ChatDouble(Say("Hi."), Say("Hi."), key="sk-mine") as double:
         environ = {**double.environ, "OPENAI_MODEL": "llama-9"}
         await load("openai", environ=environ).ainvoke(BRIEF)

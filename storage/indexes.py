@@ -1,6 +1,6 @@
 """Lists of what an owner has, newest change first.
 
-An entry is written after the record it names, and again is safe. Lists are hints: a reader checks the records.
+An entry is written after the record it names, and again is safe. A list is a hint: readers check records.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A chat with the offline model's refinement turns, and a small double of the five tools at the message level."""
+"""A chat with the offline model's refinement turns, and a double of the five tools at the message level."""
 
 import json
 from collections.abc import Mapping
@@ -71,14 +71,14 @@ class Chat:
         raise AssertionError(f"no last word on {text!r} after ten answers")
 
     def _carry_out(self, answer: Calls) -> None:
-        calls = []
+        calls: list[Data] = []
         for request in answer.calls:
             self.count += 1
             calls.append({"name": request.name, "args": request.args, "id": f"call-{self.count}"})
         self.messages.append(AIMessage(answer.text, tool_calls=calls))
         self.calls += answer.calls
         for call in calls:
-            result = self._result(str(call["name"]), dict(call["args"]))  # type: ignore[call-overload]
+            result = self._result(str(call["name"]), dict(call["args"]))
             self.messages.append(
                 ToolMessage(json.dumps(result, ensure_ascii=False), tool_call_id=str(call["id"]))
             )

@@ -1,4 +1,4 @@
-"""Chat turns about music, effects, voices and words: what is asked changes, everything else stays byte for byte."""
+"""Chat turns about music, effects, voices and words: what is asked changes, all else stays."""
 
 from copy import deepcopy
 
@@ -154,7 +154,7 @@ def test_an_effect_is_moved_and_made_longer_and_it_means_the_last_one():
 
 def gender(voice: str) -> str | None:
     found = voices.find(voice)
-    return found.public().get("gender") if found else None
+    return str(found.public().get("gender")) if found else None
 
 
 def test_another_voice_is_cast_for_one_track_and_the_texts_stay():
@@ -187,15 +187,17 @@ def test_a_british_woman_is_british():
     told(chat, "let a British lady read track 2", "voices")
     voice = voices.find(chat.cast[1])
     assert voice is not None
-    assert voice.public()["accent"].startswith("Brit")
+    assert str(voice.public()["accent"]).startswith("Brit")
     assert gender(chat.cast[1]) == "female"
 
 
 def test_a_voice_is_cast_by_name_and_an_unknown_name_is_said_to_be_unknown():
     chat = bakery()
-    name = next(one for one in voices.search("english", count=50) if one.id not in chat.cast).public()["name"]
-    told(chat, f"use {name.split()[0]} for voice 3", "voices")
-    assert voices.find(chat.cast[2]).public()["name"].startswith(name.split()[0])  # type: ignore[union-attr]
+    name = next(one for one in voices.search("english", count=50) if one.id not in chat.cast).name.split()[0]
+    told(chat, f"use {name} for voice 3", "voices")
+    cast = voices.find(chat.cast[2])
+    assert cast is not None
+    assert cast.name.startswith(name)
     reply = told(chat, "use Zebulon for voice 1")
     assert "Zebulon" in reply
 
@@ -348,7 +350,7 @@ def test_several_requests_in_one_message_are_all_carried_out_and_what_means_noth
     chat = bakery()
     reply = told(
         chat,
-        "Make the music a bit slower, add a whoosh at the start and use a British woman for the second voice. "
+        "Make the music a bit slower, add a whoosh at the start and use a British woman for voice 2. "
         "Also frobnicate the quux.",
         "voices",
         "music",

@@ -185,7 +185,7 @@ def test_the_same_messages_always_get_the_same_answer():
 
 
 def test_an_answer_takes_less_than_twenty_milliseconds():
-    """Measured over whole turns after a first one has read the vocabularies; the median counts, for others use the machine too."""
+    """The median of warm answers: the first one reads the vocabularies, and others use the machine too."""
     chat = bakery()
     spent = []
     for text in (

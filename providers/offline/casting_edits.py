@@ -80,7 +80,7 @@ def tracks_of(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> tuple[int, ..
 
 
 def shared(clause: Clause, ad: Ad) -> list[Edit]:
-    """Return "the same voice for all", "use only one voice", "use the first voice for the second line too"."""
+    """Return "the same voice for all", "use the first voice for the second line too"."""
     if clause.has("noun.gender"):
         return []
     everyone = clause.has("pronoun.all", "pronoun.both", "noun.ad")
@@ -122,7 +122,7 @@ def _singular(clause: Clause) -> bool:
 
 
 def exchanged(clause: Clause, ad: Ad) -> list[Edit]:
-    """Return "a woman instead of the man", "replace Jenny with Ryan", "change the male voice to a female one"."""
+    """Return "a woman instead of the man", "replace Jenny with Ryan"."""
     instead = clause.get("particle.instead")
     if instead:
         old, new = clause.part(instead.last, clause.last), clause.part(clause.first, instead.first)
@@ -157,6 +157,7 @@ def _speaking(old: Clause, ad: Ad) -> tuple[int, ...]:
 
 
 def recast(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
+    """Return "a British woman for voice 2", "someone else": other voices for the tracks that are meant."""
     couple = _couple(clause, ad)
     if couple:
         return couple
@@ -177,9 +178,9 @@ def _couple(clause: Clause, ad: Ad) -> list[Edit]:
     """Return "a man and a woman", "one male and the other female"."""
     genders = list(dict.fromkeys(mark.concept.partition(".")[2] for mark in clause.all("gender")))
     if (
-        len(genders) != 2
+        len(genders) != TWO
         or clause.has("particle.instead", "particle.to", "particle.with")
-        or len(ad.tracks) < 2
+        or len(ad.tracks) < TWO
     ):
         return []
     tracks = range(len(ad.tracks))
@@ -247,7 +248,7 @@ def _wish_marks(clause: Clause, ad: Ad) -> list[Mark]:
 
 
 def wanted_voice(clause: Clause, ad: Ad) -> str:
-    """Return the name of a voice that `clause` wants: one of the catalogue as far as known, or a capitalised word."""
+    """Return the name of the voice `clause` wants: a known one, else a capitalised word; or empty."""
     known = {fold(str(voice.get("name", ""))).split(" ")[0]: voice for voice in ad.voices.values()}
     cast = {fold(ad.name(str(track.get("voiceId")))).split(" ")[0] for track in ad.tracks}
     covered = {place for mark in clause.marks for place in range(mark.first, mark.last)}

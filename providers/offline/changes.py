@@ -51,7 +51,6 @@ from providers.offline.edits import (
     Unclear,
     Variations,
     Walk,
-    Wish,
 )
 from providers.offline.history import Ad
 from providers.offline.script import joined
@@ -100,7 +99,7 @@ ACTING: tuple[type, ...] = (*_APPLY, Variations)
 
 
 def carry_out(edits: Sequence[Edit], ad: Ad, desk: Desk, keeps: Sequence[Keep]) -> Outcome:
-    """Return the ad after all `edits`, and what to say about each; what `keeps` hold comes out as it went in."""
+    """Return the ad after all `edits`, and what to say about each; what `keeps` hold stays as it was."""
     locks = {name for keep in keeps if not keep.tracks for name in keep.streams}
     after, notes = ad, list[Note]()
     for edit in edits:
@@ -174,10 +173,5 @@ def changed(before: Ad, after: Ad) -> list[Stream]:
     """Return the streams to write, in an order in which effects never point at a track that is not there."""
     streams = [stream for stream in STREAMS if before.data(stream) != after.data(stream)]
     if len(after.tracks) < len(before.tracks):
-        streams.sort(key=lambda stream: ("sfx", "voices", "music").index(stream))
+        streams.sort(key=("sfx", "voices", "music").index)
     return streams
-
-
-def wishes(edits: Iterable[Edit]) -> list[Wish]:
-    """Return the wishes that need a voice to be found."""
-    return [edit.wish for edit in edits if isinstance(edit, (Recast, AddTrack))]

@@ -46,9 +46,12 @@ _SPOKEN = (
 _TEMPO = {"fast", "slow"}
 _SIZE = {"short", "long"}
 _VOLUME = {"loud", "quiet"}
+_CLOSE = 3
+"""Tokens between two things that are named together: "the voices and the music"."""
 
 
 def read_clause(clause: Clause, scene: Scene) -> list[Edit]:
+    """Return what `clause` asks for; `Unclear` when it means nothing to the rules."""
     if repeats(clause):
         return [Again(less=clause.has("degree.less", "degree.too"))]
     if clause.has("skip.story"):
@@ -133,7 +136,7 @@ def _both(clause: Clause, kinds: list[str]) -> bool:
     )
     return (
         alike
-        and nouns[1].first - nouns[0].last <= 3
+        and nouns[1].first - nouns[0].last <= _CLOSE
         and clause.has(
             "quality", "verb.dislike", "pronoun.different", "verb.slow", "verb.quicken", "verb.change"
         )
@@ -209,7 +212,7 @@ def _untargeted(clause: Clause, scene: Scene) -> list[Edit]:
 
 
 def _by_last_effect(clause: Clause, scene: Scene) -> list[Edit]:
-    """Return what a clause does with the effects the clause before it named: "the bell is too long, halve it"."""
+    """Return what a clause does with the effects that the one before named: "… is too long, halve it"."""
     acting = clause.has(
         "verb.shorten", "verb.lengthen", "quality.short", "quality.long", "verb.move", "unit.second"
     )

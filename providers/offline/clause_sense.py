@@ -1,4 +1,4 @@
-"""What a clause is before it is read: what a word of two meanings means in it, whether it says anything at all."""
+"""What a clause is before it is read: which meaning of a word is meant, whether it says anything."""
 
 from dataclasses import replace
 

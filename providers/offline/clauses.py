@@ -1,4 +1,4 @@
-"""A message cut into clauses, each one request: "make the music faster | and add a bell | but keep the voices".
+"""A message cut into clauses, one request each: "make the music faster | and add a bell".
 
 A new sentence is a new clause; a joining word ("and", a comma) begins one only where a new request does.
 What stands in quotation marks, or after "say:", is one token, so nothing in it is taken for a request.
@@ -11,6 +11,10 @@ from functools import cached_property
 
 from providers.offline.lexicon import Lexicon, Mark, Quote, Token, tokens
 
+LONGEST = 120
+"""Tokens of one clause that are read."""
+MOST_JOINS = 40
+"""Joining words of one sentence that may begin a new request."""
 TARGETS = (
     "noun.music",
     "noun.effect",
@@ -46,28 +50,32 @@ class Clause:
     asking: bool = False
     """It ends with a question mark."""
 
+    @cached_property
+    def _index(self) -> dict[str, list[int]]:
+        """Places of marks by concept and by group."""
+        places: dict[str, list[int]] = {}
+        for place, mark in enumerate(self.marks):
+            for key in {mark.concept, mark.concept.split(".", 1)[0]}:
+                places.setdefault(key, []).append(place)
+        return places
+
     def has(self, *concepts: str) -> bool:
         """Return whether one of `concepts` ("verb.add", or a group: "verb") is expressed."""
-        return any(True for _ in self._matching(concepts))
+        return any(concept in self._index for concept in concepts)
 
     def all(self, *concepts: str) -> list[Mark]:
         """Return the marks of `concepts` (or groups), in order."""
-        return list(self._matching(concepts))
+        found = {place for concept in concepts for place in self._index.get(concept, ())}
+        return [self.marks[place] for place in sorted(found)]
 
     def get(self, *concepts: str) -> Mark | None:
         """Return the first mark of `concepts` (or groups), or None."""
-        return next(iter(self._matching(concepts)), None)
+        first = min((self._index[one][0] for one in concepts if one in self._index), default=None)
+        return None if first is None else self.marks[first]
 
     def names(self, group: str) -> list[str]:
         """Return the names of the marks of a group, in order: ["calm", "warm"] for "quality"."""
-        return list(dict.fromkeys(mark.concept.split(".", 1)[1] for mark in self._matching((group,))))
-
-    def _matching(self, concepts: tuple[str, ...]) -> Iterable[Mark]:
-        return (
-            mark
-            for mark in self.marks
-            if mark.concept in concepts or mark.concept.split(".", 1)[0] in concepts
-        )
+        return list(dict.fromkeys(mark.concept.split(".", 1)[1] for mark in self.all(group)))
 
     def without(self, marks: Iterable[Mark]) -> "Clause":
         """Return this clause without any mark that stands on the tokens of `marks`."""
@@ -112,7 +120,7 @@ class Clause:
         return token.quoted or bool(_WORD.search(token.word)) or token.word in _SPOKEN_SIGNS
 
     def rest(self, *, keep: tuple[str, ...] = (), first: int | None = None, last: int | None = None) -> str:
-        """Return the longest run of words that no mark covers, except marks of `keep` (concepts or groups)."""
+        """Return the longest run of words that no mark covers, marks of `keep` aside."""
         covered = {
             place
             for mark in self.marks
@@ -153,8 +161,15 @@ def clauses(message: str, words: Lexicon) -> list[Clause]:
     result: list[Clause] = []
     for first, last, asking in _sentences(message, spoken):
         whole = Clause(message, spoken, marks, 0, len(spoken)).part(first, last)
-        result += [replace(one, asking=asking) for one in _requests(whole)]
+        result += [replace(_bounded(one), asking=asking) for one in _requests(whole)]
     return [one for one in result if one.text]
+
+
+def _bounded(clause: Clause) -> Clause:
+    """Return the clause, or its beginning: no request is longer than that."""
+    return (
+        clause if clause.last - clause.first <= LONGEST else clause.part(clause.first, clause.first + LONGEST)
+    )
 
 
 def quotations(text: str) -> list[Quote]:
@@ -185,8 +200,10 @@ def _closing(text: str, at: int, signs: str) -> int:
 
 def _after_colon(message: str, spoken: Sequence[Token], marks: Sequence[Mark]) -> Quote | None:
     """Return what follows "say:", "rewrite line 2 to:" … as a quotation, or None."""
-    for place, token in enumerate(spoken):
-        if token.word not in {":", "："} or place + 1 >= len(spoken) or spoken[place + 1].quoted:
+    colons = [place for place, token in enumerate(spoken) if token.word in {":", "："}]
+    for place in colons[:MOST_JOINS]:
+        token = spoken[place]
+        if place + 1 >= len(spoken) or spoken[place + 1].quoted:
             continue
         opening = max((i + 1 for i in range(place) if spoken[i].word in _STOPS), default=0)
         before = [mark for mark in marks if opening <= mark.first < place]
@@ -227,7 +244,7 @@ def _stops(message: str, token: Token) -> bool:
 def _requests(sentence: Clause) -> Iterable[Clause]:
     joins = sorted({mark.first: mark.last for mark in (*sentence.all("join"), *_excepting(sentence))}.items())
     first = sentence.first
-    for at, after in joins:
+    for at, after in joins[:MOST_JOINS]:
         if at <= first:
             continue
         left, right = sentence.part(first, at), _until_join(sentence, after, joins)
@@ -238,7 +255,7 @@ def _requests(sentence: Clause) -> Iterable[Clause]:
 
 
 def _excepting(sentence: Clause) -> Iterable[Mark]:
-    """Return "without" where it begins "without changing the voices": a request of its own, negation included."""
+    """Return "without" where it begins "without changing the voices": a request of its own."""
     acting = {mark.first for mark in sentence.all("verb.touch", "verb.change")}
     return (
         Mark("join.but", mark.first, mark.first)

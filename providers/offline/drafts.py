@@ -41,7 +41,7 @@ def failures(drafted: Sequence[Exchange]) -> list[Exchange]:
 
 
 def corrected(failed: Exchange, drafted: Sequence[Exchange]) -> Request | None:
-    """Return a failed draft to try again: as it was when that may help, else with effects that fit the tracks.
+    """Return a failed draft to try again: as it was, or with effects that fit the tracks.
 
     None when it was tried often enough, or nothing else is to be tried.
     """

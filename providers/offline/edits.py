@@ -362,7 +362,8 @@ Edit = (
     ShapeMusic | ReplaceMusic | MusicSource | SilenceMusic
     | AddEffect | RemoveEffects | ChangeEffects
     | Recast | CopyVoice | SwapVoices | Speakers | RestoreCast | Together | Pace | Spacing | Reorder
-    | Resize | ReplaceWords | AddLine | RemoveLine | RemoveTracks | Rewrite | OpenWithQuestion | AddTrack | Retone | Translate
+    | Resize | ReplaceWords | AddLine | RemoveLine | RemoveTracks | Rewrite | OpenWithQuestion | AddTrack
+    | Retone | Translate
     | Restore | Walk | Variations | Again
     | Keep | Ask | Chat | Beyond | Unclear
 )  # fmt: skip
@@ -370,8 +371,10 @@ Edit = (
 STREAM: Mapping[type, Stream] = {
     ShapeMusic: "music", ReplaceMusic: "music", MusicSource: "music", SilenceMusic: "music",
     AddEffect: "sfx", RemoveEffects: "sfx", ChangeEffects: "sfx",
-    Recast: "voices", CopyVoice: "voices", SwapVoices: "voices", Speakers: "voices", RestoreCast: "voices", Together: "voices", Pace: "voices", Spacing: "voices",
+    Recast: "voices", CopyVoice: "voices", SwapVoices: "voices", Speakers: "voices", RestoreCast: "voices",
+    Together: "voices", Pace: "voices", Spacing: "voices",
     Reorder: "voices", Resize: "voices", ReplaceWords: "voices", AddLine: "voices", RemoveLine: "voices",
-    RemoveTracks: "voices", Rewrite: "voices", OpenWithQuestion: "voices", AddTrack: "voices", Translate: "voices",
+    RemoveTracks: "voices", Rewrite: "voices", OpenWithQuestion: "voices", AddTrack: "voices",
+    Translate: "voices",
 }  # fmt: skip
 """The stream an edit writes, where it is always the same."""

@@ -1,6 +1,7 @@
 """Requests about sound effects: what a clause asks for, and the effects after it."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import cast
 
 from providers.offline.amounts import seconds
@@ -13,6 +14,8 @@ from providers.offline.places import Place, place
 from providers.offline.qualities import asked, qualities
 from state.ad import Placement
 
+_CLOSE = 3
+"""Tokens between "between" and the joining word that belongs to it."""
 _LONGER, _SHORTER = 1.6, 0.6
 _ANY = frozenset({"a", "an", "another", "some", "un", "una", "um", "uma"})
 
@@ -217,8 +220,8 @@ def _items(clause: Clause) -> list[Clause]:
         one
         for one in clause.all("join.and")
         if not any(
-            mark.first < one.first and one.first - mark.last <= 3 for mark in clause.all("place.between")
+            mark.first < one.first and one.first - mark.last <= _CLOSE for mark in clause.all("place.between")
         )
     ]
     bounds = [clause.first, *(one.first for one in joins), clause.last]
-    return [clause.part(first, last) for first, last in zip(bounds, bounds[1:], strict=False) if last > first]
+    return [clause.part(first, last) for first, last in pairwise(bounds) if last > first]

@@ -10,7 +10,54 @@ from providers.offline.lexicon import fold, lexicon, tokens
 from providers.offline.places import place
 
 EDGE = frozenset(
-    ["a", "an", "the", "some", "of", "with", "and", "or", "to", "for", "at", "in", "on", "please", "it", "that", "this", "my", "our", "one", "un", "una", "el", "la", "o", "um", "uma", "jakis", "nejaky", "sound", "sounds", "effect", "effects", "sfx", "noise", "like", "little", "bit", "more", "another", "new", "also", "too", "here", "there", "quick"]
+    [
+        "a",
+        "an",
+        "the",
+        "some",
+        "of",
+        "with",
+        "and",
+        "or",
+        "to",
+        "for",
+        "at",
+        "in",
+        "on",
+        "please",
+        "it",
+        "that",
+        "this",
+        "my",
+        "our",
+        "one",
+        "un",
+        "una",
+        "el",
+        "la",
+        "o",
+        "um",
+        "uma",
+        "jakis",
+        "nejaky",
+        "sound",
+        "sounds",
+        "effect",
+        "effects",
+        "sfx",
+        "noise",
+        "like",
+        "little",
+        "bit",
+        "more",
+        "another",
+        "new",
+        "also",
+        "too",
+        "here",
+        "there",
+        "quick",
+    ]
 ) - {"quick"}
 TWO = 2
 _STEM = 5
@@ -23,13 +70,13 @@ def matching(clause: Clause, ad: Ad) -> tuple[int, ...]:
 
 
 def by_number(clause: Clause, ad: Ad) -> tuple[int, ...]:
+    """Return the effects `clause` numbers: "effect 2", "the last sound effect"."""
     size = len(ad.effects)
     for noun in clause.all("noun.effect"):
         values = [
             int(float(mark.concept.partition(".")[2]))
             for mark in clause.all("ordinal", "number")
-            if (0 <= noun.first - mark.last <= 1
-            and mark.concept.startswith("ordinal."))
+            if (0 <= noun.first - mark.last <= 1 and mark.concept.startswith("ordinal."))
             or mark.first == noun.last
         ]
         if noun.last < clause.last:
@@ -42,6 +89,7 @@ def by_number(clause: Clause, ad: Ad) -> tuple[int, ...]:
 
 
 def by_name(clause: Clause, ad: Ad) -> tuple[int, ...]:
+    """Return the effects whose description shares most words with `clause`; empty when none does."""
     sounds = {mark.concept for mark in clause.all("sound")}
     words = {token.word for token in clause.own if len(token.word) > 2} - SOUNDING - EDGE  # noqa: PLR2004 - shorter words name nothing
     exact = tuple(i for i, one in enumerate(ad.effects) if sounds & sounds_in(str(one.get("description"))))
@@ -54,6 +102,7 @@ def by_name(clause: Clause, ad: Ad) -> tuple[int, ...]:
 
 
 def sounds_in(description: str) -> set[str]:
+    """Return the concepts of the sounds an English description names."""
     return {
         mark.concept
         for mark in lexicon("english").marks(tokens(description))

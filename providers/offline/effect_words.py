@@ -53,10 +53,8 @@ def _own_words(part: Clause, bare: Clause, where: Place | None) -> str:
         "unit.word",
     )
     for mark in bare.marks:
-        if (
-            mark.concept.split(".")[0] not in kept
-            or (mark.concept.startswith("skip")
-            and _politeness(bare, mark))
+        if mark.concept.split(".")[0] not in kept or (
+            mark.concept.startswith("skip") and _politeness(bare, mark)
         ):
             dropped |= set(range(mark.first, mark.last))
     dropped -= {at for mark in bare.all("sound") for at in range(mark.first, mark.last)}

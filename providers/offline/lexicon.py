@@ -224,7 +224,7 @@ def lexicon(language: str, message: str = "") -> Lexicon:
 
 @cache
 def _lexicon(language: str, exact: bool) -> Lexicon:  # noqa: FBT001 - a cache takes no keywords
-    """Return the vocabulary of one of `SPOKEN`, with English names of things beneath it: people mix the two."""
+    """Return the vocabulary of one of `SPOKEN`, with English names of things beneath it."""
     own = _entries(language)
     if language == "english":
         return Lexicon(own, exact=exact)

@@ -23,11 +23,13 @@ from providers.offline.script import found as value_of
 from providers.offline.tracks import named
 
 _THAT = re.compile(
-    r"^(?:that|the fact that|about|to|people|them|listeners|customers|everyone|how|it|says?|saying|also|please|że|ze|que|bahwa|rằng|že|ca|că)\s+",
+    r"^(?:that|the fact that|about|to|people|them|listeners|customers|everyone|how|it|says?|saying|also"
+    r"|please|że|ze|que|bahwa|rằng|že|ca|că)\s+",
     re.IGNORECASE,
 )
 _TAIL = re.compile(
-    r"[\s,]*\b(?:somewhere|too|as well|please|in the (?:script|text|ad|copy|spot|commercial)|to the (?:script|text|ad|copy|spot)|if possible|pls|for me)\s*$",
+    r"[\s,]*\b(?:somewhere|too|as well|please|in the (?:script|text|ad|copy|spot|commercial)"
+    r"|to the (?:script|text|ad|copy|spot)|if possible|pls|for me)\s*$",
     re.IGNORECASE,
 )
 _VOICED = ("noun.voice", "noun.speed", "ordinal", "number")
@@ -46,6 +48,7 @@ def wording_of(part: Clause) -> str:
 
 
 def cleaned(text: str) -> str:
+    """Return a person's words without "that …" before and "please" after them."""
     shortened = _TAIL.sub("", text.strip())
     for _ in range(3):
         shortened = _THAT.sub("", shortened)
@@ -59,23 +62,30 @@ def removed(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
         return []
     if clause.has("noun.exclamation"):
         return [ReplaceWords("!", ".")]
-    if (
-        clause.has("noun.sentence")
-        and clause.has("verb.remove")
-        and clause.has("ordinal")
-        and not clause.quotes
-    ):
-        spoken_ = [one for track in ad.tracks for one in sentences(str(track.get("text")))]
-        value = int(clause.all("ordinal")[0].concept.partition(".")[2])
-        at = value - 1 if value > 0 else len(spoken_) + value
-        return [RemoveLine(spoken_[at])] if 0 <= at < len(spoken_) else []
-    wording = clause.quotes[0] if clause.quotes else ""
-    if not silencing and (wording or clause.has("unit.word")) and clause.has("verb.remove"):
-        wording = wording or wording_of(clause.part(clause.all("unit.word")[-1].last, clause.last))
-        short = len(wording.split()) <= _FEW_WORDS
-        return [ReplaceWords(wording, "")] if short and _in_script(wording, ad) else [RemoveLine(wording)]
-    if wording:
-        return [RemoveLine(wording)]
+    if clause.quotes or clause.has("unit.word"):
+        return _words_removed(clause, ad, whole=silencing or not clause.has("verb.remove"))
+    if clause.has("noun.sentence") and clause.has("ordinal") and clause.has("verb.remove"):
+        return _sentence_removed(clause, ad)
+    return _topic_removed(clause, ad)
+
+
+def _words_removed(clause: Clause, ad: Ad, *, whole: bool) -> list[Edit]:
+    """Return words taken out, alone when they are few, else with the sentence they are in."""
+    units = clause.all("unit.word")
+    words = clause.quotes[0] if clause.quotes else wording_of(clause.part(units[-1].last, clause.last))
+    alone = not whole and len(words.split()) <= _FEW_WORDS and _in_script(words, ad)
+    return [ReplaceWords(words, "") if alone else RemoveLine(words)] if words else []
+
+
+def _sentence_removed(clause: Clause, ad: Ad) -> list[Edit]:
+    """Return "cut the last sentence": counted over the whole script."""
+    script = [one for track in ad.tracks for one in sentences(str(track.get("text")))]
+    value = int(clause.all("ordinal")[0].concept.partition(".")[2])
+    at = value - 1 if value > 0 else len(script) + value
+    return [RemoveLine(script[at])] if 0 <= at < len(script) else []
+
+
+def _topic_removed(clause: Clause, ad: Ad) -> list[Edit]:
     topic = next((name for name in TOPICS if clause.has(f"topic.{name}")), "")
     about = clause.get("particle.about", "verb.say", "verb.mention")
     which = named(clause, ad, plural=False)
@@ -86,9 +96,7 @@ def removed(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
     verb = clause.get("verb.remove", "negation.no")
     start = about.last if about else (verb.last if verb else clause.first)
     words = wording_of(clause.part(start, clause.last))
-    if topic or about or _in_script(words, ad):
-        return [RemoveLine(words, topic)]
-    return []
+    return [RemoveLine(words, topic)] if topic or about or _in_script(words, ad) else []
 
 
 def _in_script(words: str, ad: Ad) -> bool:
@@ -122,6 +130,7 @@ def added(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
 
 
 def reachable(text: str) -> bool:
+    """Return whether `text` holds a phone number, an address or another way to get in touch."""
     return len(text) <= FACT_CHARS and contact(text) != Contact()
 
 
@@ -137,9 +146,7 @@ def _required(clause: Clause) -> bool:
 
 def _only_manner(clause: Clause, content: str) -> bool:
     """Whether what follows "say" only tells how: "speak more slowly"."""
-    manner = [
-        mark for mark in clause.all("quality", "degree", "skip", "particle", "pronoun", "verb", *_VOICED)
-    ]
+    manner = clause.all("quality", "degree", "skip", "particle", "pronoun", "verb", *_VOICED)
     covered = {at for mark in manner for at in range(mark.first, mark.last)}
     spoken = [
         at

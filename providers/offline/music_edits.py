@@ -69,7 +69,7 @@ def _silences(clause: Clause) -> bool:
         or clause.quotes
     ):
         return False
-    denied = [mark for mark in clause.all("negation.no", "verb.remove")]
+    denied = clause.all("negation.no", "verb.remove")
     music = clause.get("noun.music")
     if not denied:
         return clause.has("negation.not") and clause.has("verb.add", "verb.make")
@@ -267,7 +267,7 @@ def _own_words(clause: Clause) -> str:
 
 
 def trimmed(words: str) -> str:
-    """Return `words` without small words at either end; empty when nothing with a meaning of its own is left."""
+    """Return `words` without small words at either end; empty when nothing meaningful is left."""
     parts = re.split(r"\s+", words.strip())
     while parts and fold(parts[0]) in _EDGE:
         parts.pop(0)

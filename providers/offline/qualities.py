@@ -1,4 +1,4 @@
-"""What qualities such as "calm" or "upbeat" mean for music, voices and words, from `vocabulary/qualities.toml`."""
+"""What qualities such as "calm" mean for music, voices and words, from `vocabulary/qualities.toml`."""
 
 import tomllib
 from collections.abc import Mapping, Sequence

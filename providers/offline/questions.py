@@ -14,11 +14,25 @@ STATE_TOPICS = frozenset({"voices", "music", "sfx", "script", "length", "version
 """Questions whose answer is in the ad as it stands."""
 _DIRECT = ("able", "self", "cost", "fit", "length", "changed", "versions")
 _ABOUT = (
-    ("noun.music", "music"), ("noun.effect", "sfx"), ("sound", "sfx"), ("noun.text", "script"), ("noun.line", "script"),
-    ("verb.say", "script"), ("noun.voice", "voices"), ("noun.announcer", "voices"), ("question.who", "voices"),
-    ("gender", "voices"), ("noun.version", "versions"), ("noun.length", "length"), ("noun.language", "language"),
-    ("tongue", "language"), ("topic", "script"), ("noun.track", "script"), ("quality", "overview"), ("noun.ad", "overview"),
-)  # fmt: skip
+    ("noun.music", "music"),
+    ("noun.effect", "sfx"),
+    ("sound", "sfx"),
+    ("noun.text", "script"),
+    ("noun.line", "script"),
+    ("verb.say", "script"),
+    ("noun.voice", "voices"),
+    ("noun.announcer", "voices"),
+    ("question.who", "voices"),
+    ("gender", "voices"),
+    ("noun.version", "versions"),
+    ("noun.length", "length"),
+    ("noun.language", "language"),
+    ("tongue", "language"),
+    ("topic", "script"),
+    ("noun.track", "script"),
+    ("quality", "overview"),
+    ("noun.ad", "overview"),
+)
 _DOING = (
     "verb.add",
     "verb.remove",
@@ -39,22 +53,25 @@ def read(clause: Clause, ad: Ad) -> list[Edit]:
         return [Ask("self")]
     if clause.has("verb.mention") and not clause.asking:
         return []
-    opening = _opens(clause)
-    for topic in _DIRECT:
-        if (
-            (clause.has(f"question.{topic}")
-            and not clause.has(*_DOING, "quality"))
-            or (topic == "fit" and clause.has("question.fit") and clause.asking)
-        ):
-            return [Ask("length" if topic == "fit" else topic)]
-    if not opening or (clause.has(*_DOING) and not clause.has("question.why")):
+    direct = _direct(clause)
+    if direct:
+        return [Ask(direct)]
+    why = clause.has("question.why")
+    if not _opens(clause) or (clause.has(*_DOING) and not why):
         return []
-    if clause.has("question.why"):
-        return [Ask("changed")]
-    topic = _topic(clause)
+    topic = "changed" if why else _topic(clause)
     if topic == "voices" and clause.has("pronoun.other", "pronoun.different", "question.able"):
-        return [Ask("catalogue")]
+        topic = "catalogue"
     return [Ask(topic, named(clause, ad, plural=False).tracks)] if topic else []
+
+
+def _direct(clause: Clause) -> str:
+    """Return the topic of a question that a phrase tells: "how long is it", "what can you do"; or empty."""
+    for topic in _DIRECT:
+        plain = clause.has(f"question.{topic}") and not clause.has(*_DOING, "quality")
+        if plain or (topic == "fit" and clause.has("question.fit") and clause.asking):
+            return "length" if topic == "fit" else topic
+    return ""
 
 
 def _opens(clause: Clause) -> bool:
@@ -100,12 +117,10 @@ def chat(clause: Clause) -> Chat | None:
         for mark in spoken
     )
     if (
-        (unknown
-        and not remark)
+        (unknown and not remark)
         or (spoken and not statement)
         or len(unknown) > _FEW
-        or ("negation" in groups
-        and not {"no", "yes"} & set(kinds))
+        or ("negation" in groups and not {"no", "yes"} & set(kinds))
     ):
         return None
     if (
@@ -126,10 +141,8 @@ def _within_chat(clause: Clause, mark: Any) -> bool:
 def limit(clause: Clause) -> Beyond | None:
     """Return what `clause` asks that no tool here can do, or None."""
     name = next(iter(clause.names("limit")), "")
-    if (
-        not name
-        or (clause.has("sound", "noun.effect", "verb.mention", "genre")
-        and name in {"picture", "weather", "hear"})
+    if not name or (
+        clause.has("sound", "noun.effect", "verb.mention", "genre") and name in {"picture", "weather", "hear"}
     ):
         return None
     if name == "other":

@@ -74,7 +74,7 @@ def _holds_not(clause: Clause, ad: Ad) -> bool:
 
 
 def _supplements(clause: Clause, edits: list[Edit], scene: Scene) -> bool:
-    """Give the effect that was just added the length or place that follows: "a bell at the end. Maybe 4 seconds"."""
+    """Give the effect just added the length or place that follows: "a bell. Maybe 4 seconds"."""
     last = edits[-1] if edits else None
     silent = not clause.has(
         "verb", "noun", "sound", "quality", "negation", "question", "instrument", "genre", "tongue"
@@ -93,7 +93,7 @@ def _supplements(clause: Clause, edits: list[Edit], scene: Scene) -> bool:
 
 
 def _superseded(edits: list[Edit], found: list[Edit], clause: Clause) -> list[Edit]:
-    """Return the edits without a complaint that the next clause says how to meet: "it is too long, halve it"."""
+    """Return the edits without a complaint that the next clause meets: "it is too long, halve it"."""
     if not edits or not found or type(edits[-1]) is not type(found[0]) or clause.has("sound"):
         return edits
     if (

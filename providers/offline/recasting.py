@@ -30,7 +30,7 @@ class Offers:
     """Voices given to someone in this turn."""
 
     def of(self, accent: str = "") -> list[Voice]:
-        """Return the voices found, without doubles; those that a search for `accent` found when it is given."""
+        """Return the voices found, without doubles; only those of `accent` when it is given."""
         found: dict[str, Voice] = {}
         for search in self.searches:
             if search.args.get("language") != self.language:
@@ -43,7 +43,7 @@ class Offers:
 
 
 def searches(wish: Wish, language: str) -> list[dict[str, Any]]:
-    """Return the arguments of the searches that casting `wish` needs: the exact one first, then a broad one."""
+    """Return the arguments of the searches `wish` needs: the exact one first, then a broad one."""
     exact: dict[str, Any] = {"language": language}
     if wish.gender:
         exact["gender"] = wish.gender

@@ -28,7 +28,7 @@ def _sentences(language: str) -> Mapping[str, str]:
 
 
 def phrase(key: str, language: str, values: Mapping[str, str] | None = None) -> str:
-    """Return the sentence `key` in `language`, its slots filled; English stands in where a language lacks it."""
+    """Return the sentence `key` in `language`, its slots filled; in English for other languages."""
     sentences = _sentences(language)
     template = sentences.get(key) or _sentences("english")[key]
     known = {name: _shown(name, value, language) for name, value in (values or {}).items()}

@@ -24,7 +24,8 @@ _MONEY = re.compile(
 _PERCENT = re.compile(r"\d{1,3}(?:[.,]\d+)?\s?(?:%|percent|per cent|procent)", re.IGNORECASE)
 _DATE = re.compile(
     r"\b\d{1,2}[./]\d{1,2}(?:[./]\d{2,4})?\b|\b(?:until|till|by) [^.!?,]{3,30}|"
-    r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:january|february|march|april|may|june|july|august|september|october|november|december) \d{1,2}\b",
+    r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:january|february|march|april|may|june|july|august"
+    r"|september|october|november|december) \d{1,2}\b",
     re.IGNORECASE,
 )
 _CONTACTS = {
@@ -36,7 +37,37 @@ _CONTACTS = {
     "hours": "hours",
 }
 _SMALL = frozenset(
-    ["the", "and", "for", "you", "your", "our", "with", "that", "this", "are", "was", "has", "have", "from", "its", "about", "part", "bit", "line", "sentence", "words", "word", "mention", "say", "script", "text", "any", "more", "all"]
+    [
+        "the",
+        "and",
+        "for",
+        "you",
+        "your",
+        "our",
+        "with",
+        "that",
+        "this",
+        "are",
+        "was",
+        "has",
+        "have",
+        "from",
+        "its",
+        "about",
+        "part",
+        "bit",
+        "line",
+        "sentence",
+        "words",
+        "word",
+        "mention",
+        "say",
+        "script",
+        "text",
+        "any",
+        "more",
+        "all",
+    ]
 )
 _STEM = 5
 _ALIKE = 0.8
@@ -72,7 +103,7 @@ def topic_of(part: Clause, ad: Ad) -> str:
 
 
 def nearest(name: str, text: str) -> str:
-    """Return the words of `text` that `name` spells otherwise by a letter or two; empty when there are none."""
+    """Return the words of `text` that `name` spells a letter or two otherwise; or empty."""
     if len(name) < _STEM or not name[:1].isupper():
         return ""
     words = re.findall(r"[\w'’-]+|&", text)
@@ -85,6 +116,16 @@ def nearest(name: str, text: str) -> str:
     ]
     ratio, best = max(alike, default=(0.0, ""))
     return best if ratio > _ALIKE else ""
+
+
+def lead_s(ad: Ad) -> float:
+    """Return the seconds of the effects that come before the first word."""
+    before = {"start", "beforeVoices"}
+    return sum(
+        float(one.get("duration") or 0)
+        for one in ad.effects
+        if (one.get("placement") or {}).get("type") in before
+    )
 
 
 def duration_s(ad: Ad, tracks: Sequence[Track]) -> float:

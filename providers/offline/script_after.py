@@ -22,7 +22,7 @@ from providers.offline.history import Ad
 from providers.offline.lexicon import fold, lexicon, tokens
 from providers.offline.phrasebook import TONES
 from providers.offline.replies import phrase
-from providers.offline.script import TOPICS, duration_s, found, joined, roomy, spoken_of, without
+from providers.offline.script import TOPICS, duration_s, found, joined, lead_s, roomy, spoken_of, without
 from providers.offline.tracks_after import people, rearranged, with_tracks
 from state.timeline import spoken_s
 
@@ -50,7 +50,7 @@ def retexted(ad: Ad, texts: Sequence[str]) -> list[Track]:
 
 
 def with_texts(ad: Ad, texts: Sequence[str]) -> tuple[Ad, list[Track]]:
-    """Return the ad cut to as many tracks as there are texts (the last track stays), and its tracks with them."""
+    """Return the ad with as many tracks as there are texts (the last one stays), and its tracks."""
     size = len(ad.tracks)
     kept = ad if len(texts) >= size else rearranged(ad, [*range(len(texts) - 1), size - 1])
     return kept, retexted(kept, texts[: len(kept.tracks)])
@@ -158,6 +158,7 @@ def _untranslated(text: str, ad: Ad, desk: Desk) -> list[Note]:
 
 
 def fitted(ad: Ad, tracks: Sequence[Track], protected: str, notes: Sequence[Note]) -> Outcome:
+    """Return the ad with `tracks` made to fit the spot around `protected` words, and what was left out."""
     current, gone = roomy(ad, tracks, protected)
     left = [Note("done.room", {"words": " ".join(gone)})] if gone else []
     return with_tracks(ad, current, *notes, *left)
@@ -232,12 +233,7 @@ def written(
 ) -> list[str]:
     """Return new texts, as many as the ad has tracks."""
     assert desk.brief is not None  # noqa: S101 - callers ask before
-    lead = sum(
-        float(one.get("duration") or 0)
-        for one in ad.effects
-        if (one.get("placement") or {}).get("type") in {"start", "beforeVoices"}
-    )
-    room = max(ad.spot_s - lead, _SHORTEST_S)
+    room = max(ad.spot_s - lead_s(ad), _SHORTEST_S)
     texts = copywriter.write(
         desk.brief,
         language=language or ad.language,
@@ -250,7 +246,7 @@ def written(
 
 
 def evened(texts: Sequence[str], count: int, language: str) -> list[str]:
-    """Return the same words as exactly `count` texts where their sentences allow, else as many as there are."""
+    """Return the same words as `count` texts where their sentences allow, else as fewer."""
     parts = list(texts)
     while len(parts) > count:
         at = min(range(len(parts) - 1), key=lambda i: len(parts[i]) + len(parts[i + 1]))
@@ -300,7 +296,7 @@ def apply_resize(edit: Resize, ad: Ad, desk: Desk) -> Outcome:
 
 
 def _shortened(ad: Ad, chosen: Sequence[int], target: float, whole_s: float | None) -> list[str]:
-    """Return shorter texts of `chosen`; where the whole ad shall last `whole_s`, what else takes time is counted."""
+    """Return shorter texts of `chosen`; where the ad shall last `whole_s`, all that takes time counts."""
     texts = [str(ad.tracks[at]["text"]) for at in chosen]
     for _ in range(4):
         sized = copywriter.shorten(texts, language=ad.language, seconds=target)
@@ -324,12 +320,7 @@ def _target_s(edit: Resize, ad: Ad, chosen: Sequence[int], now: float) -> float:
         return edit.seconds
     # Gaps and effects take their part of the seconds; the pace of each track stays as it is.
     spoken = sum(_said_s(ad, at) / float(ad.tracks[at].get("speed") or 1.0) for at in chosen)
-    lead = sum(
-        float(one.get("duration") or 0)
-        for one in ad.effects
-        if (one.get("placement") or {}).get("type") in {"start", "beforeVoices"}
-    )
-    room = max(edit.seconds - lead, edit.seconds / 2)
+    room = max(edit.seconds - lead_s(ad), edit.seconds / 2)
     return min(room * _FULL, room * now / spoken if spoken else room)
 
 

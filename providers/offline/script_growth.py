@@ -1,5 +1,8 @@
 """A track more, and the whole ad in another language."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from providers.offline import copywriter
 from providers.offline.copywriter import sentences
 from providers.offline.desk import Desk
@@ -7,14 +10,17 @@ from providers.offline.edits import AddTrack, Note, Outcome, Translate, Wish
 from providers.offline.history import Ad
 from providers.offline.lexicon import SPOKEN, fold
 from providers.offline.recasting import Voice, choose, described, presented
-from providers.offline.script import joined, roomy
+from providers.offline.script import joined, lead_s, roomy
 from providers.offline.script_after import evened
 from providers.offline.tracks import gender_of
 from providers.offline.tracks_after import people, rearranged, with_tracks
 
+_SHORTEST_S = 3.0
+"""Seconds of the shortest script that is written."""
+
 
 def apply_track(edit: AddTrack, ad: Ad, desk: Desk) -> Outcome:
-    """Return the ad with one track more in a new voice; without words, the end of the script becomes its own track."""
+    """Return the ad with one track more in a new voice; without words it takes the end of the script."""
     voice, _ = choose(edit.wish, desk.offers)
     if voice is None:
         values = {
@@ -86,53 +92,36 @@ def apply_translate(edit: Translate, ad: Ad, desk: Desk) -> Outcome:
         return Outcome(ad, (Note("cannot.other_language", {"language": edit.language}),))
     if desk.brief is None:
         return Outcome(ad, (Note("cannot.no_brief"),))
-    lead = sum(
-        float(one.get("duration") or 0)
-        for one in ad.effects
-        if (one.get("placement") or {}).get("type") in {"start", "beforeVoices"}
-    )
     count = max(len(ad.tracks), 1)
-    texts = copywriter.write(
-        desk.brief,
-        language=edit.language,
-        seconds=max(ad.spot_s - lead, 3.0),
-        voices=count,
-        variant=desk.variant,
-    )
-    texts = evened(texts, count, edit.language)
     cast = _cast(ad, desk)
     if not cast:
         values = {"wish": edit.language, "tracks": people(range(count)), "language": edit.language}
         return Outcome(ad, (Note("cannot.no_voice", values),))
+    room = max(ad.spot_s - lead_s(ad), _SHORTEST_S)
+    texts = copywriter.write(
+        desk.brief, language=edit.language, seconds=room, voices=count, variant=desk.variant
+    )
+    texts = evened(texts, count, edit.language)
     kept = ad if len(texts) >= len(ad.tracks) else rearranged(ad, range(len(texts)))
-    tracks = [
-        {
-            **track,
-            "text": text,
-            "voiceId": str(cast.get(str(track.get("voiceId")), next(iter(cast.values())))["id"]),
-            "speed": 1.0,
-        }
-        for track, text in zip(kept.tracks, texts, strict=False)
-    ]
-    own = [
-        one
-        for track in ad.tracks
-        for one in sentences(str(track["text"]))
-        if fold(one).strip(" .!?") in desk.said
-    ]
+    tracks = [_recited(track, text, cast) for track, text in zip(kept.tracks, texts, strict=False)]
+    return with_tracks(kept, tracks, *_translation_notes(edit, ad, desk, tracks, cast))
+
+
+def _recited(track: Mapping[str, Any], text: str, cast: Mapping[str, Voice]) -> dict[str, Any]:
+    voice = cast.get(str(track.get("voiceId"))) or next(iter(cast.values()))
+    return {**track, "text": text, "voiceId": str(voice["id"]), "speed": 1.0}
+
+
+def _translation_notes(
+    edit: Translate, ad: Ad, desk: Desk, tracks: Sequence[Mapping[str, Any]], cast: Mapping[str, Voice]
+) -> list[Note]:
     notes = [Note("done.translated", {"language": edit.language})]
-    notes += [
-        Note(
-            "done.recast",
-            {
-                "tracks": people(at for at, one in enumerate(tracks) if one["voiceId"] == voice["id"]),
-                "voice": presented(voice),
-            },
-        )
-        for voice in cast.values()
-    ]
-    notes += [Note("done.own_left_out", {"words": " ".join(own)})] if own else []
-    return with_tracks(kept, tracks, *notes)
+    for voice in cast.values():
+        spoken = people(at for at, one in enumerate(tracks) if one["voiceId"] == voice["id"])
+        notes.append(Note("done.recast", {"tracks": spoken, "voice": presented(voice)}))
+    script = (one for track in ad.tracks for one in sentences(str(track["text"])))
+    own = [one for one in script if fold(one).strip(" .!?") in desk.said]
+    return notes + ([Note("done.own_left_out", {"words": " ".join(own)})] if own else [])
 
 
 def _cast(ad: Ad, desk: Desk) -> dict[str, Voice]:

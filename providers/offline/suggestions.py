@@ -14,7 +14,7 @@ _QUESTION = re.compile(r"[^.!?\n。！？]{4,160}[?？]|[^\n]{4,160}$")
 
 
 def suggestion(before: Ad, after: Ad, streams: Sequence[Stream], language: str, said: str = "") -> str:
-    """Return one thing to try next, in the language of the message, that `said` does not suggest; or empty."""
+    """Return one thing to try next that `said` does not suggest yet; or empty."""
     if not after.tracks:
         return ""
     if duration_s(after, after.tracks) > after.spot_s + 0.05:

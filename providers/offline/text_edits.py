@@ -24,6 +24,15 @@ from providers.offline.tracks import named
 from state.languages import find
 from state.timeline import spoken_s
 
+_WRITING = (
+    "pronoun.different",
+    "verb.write",
+    "verb.say",
+    "verb.change",
+    "verb.replace",
+    "verb.make",
+    "particle.to",
+)
 _NAME = re.compile(r"[^\W\d_][\w'’-]*(?: (?:&|and|of|the) [^\W\d_][\w'’-]*| [^\W\d_a-z][\w'’-]*)*")
 _QUOTED_PAIR = 2
 _MIN_NAME = 4
@@ -86,7 +95,7 @@ def _translated(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]
 
 
 def _updated(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
-    """Return a fact with another value: "the phone number changed, it is 555-0000 now", "it's $35, not 29"."""
+    """Return a fact with another value: "the phone number is 555-0000 now", "it's $35, not 29"."""
     if (
         clause.quotes
         or len(clause.text) > FACT_CHARS
@@ -178,44 +187,40 @@ def _rewritten(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
     which = named(clause, ad, plural=False)
     if which.missing is not None:
         return [Unclear(str(which.missing), "cannot.no_track")]
+    if clause.has("quality"):
+        return []
     if (
         which.tracks
         and clause.quotes
         and clause.has("verb.say", "verb.mention", "verb.add")
-        and _first_of_more(clause)
+        and _goes_before(clause)
     ):
         return [AddLine(clause.quotes[0], "start", which.tracks[0])]
-    if clause.quotes and not which.tracks and clause.has("pronoun.different") and clause.has("noun.text"):
-        return [Rewrite(tuple(range(len(ad.tracks))), clause.quotes[0])]
     tracks = which.tracks or (focused if clause.has("pronoun.it") else ())
-    anew_one = clause.has("pronoun.different") and not _known_one(clause) and not clause.quotes
-    if which.tracks and anew_one and clause.has("noun.line", "noun.text") and not clause.has("quality"):
-        return [Rewrite(which.tracks)]
-    writes = clause.has(
-        "pronoun.different",
-        "verb.write",
-        "verb.say",
-        "verb.change",
-        "verb.replace",
-        "verb.make",
-        "particle.to",
-    )
-    if tracks and writes and not clause.has("verb.add", "place.after", "place.before"):
-        text = clause.quotes[-1] if clause.quotes else _said_by(clause, which.marks)
-        if text and not clause.has("quality"):
-            return [Rewrite(tracks[:1], text)]
-        if clause.has("verb.write", "pronoun.different") and not clause.has("quality"):
-            return [Rewrite(tracks)]
-    if clause.has("noun.text", "noun.line") and not clause.has("quality", "verb.add", "verb.remove"):
-        if clause.quotes and clause.has("verb.write", "verb.change", "verb.replace", "particle.to"):
-            return [Rewrite(tuple(range(len(ad.tracks))), clause.quotes[0])]
-        anew = (clause.has("pronoun.different") and not _known_one(clause)) or clause.has(
-            "verb.write", "verb.dislike", "verb.replace"
-        )
-        return (
-            [Rewrite(tracks or tuple(range(len(ad.tracks))))] if anew and not clause.has("negation") else []
-        )
-    return []
+    own = _track_rewritten(clause, tracks, which.marks) if tracks else []
+    return own or _all_rewritten(clause, tracks or tuple(range(len(ad.tracks))))
+
+
+def _track_rewritten(clause: Clause, tracks: tuple[int, ...], marks: tuple[Mark, ...]) -> list[Edit]:
+    another = clause.has("pronoun.different") and not _known_one(clause)
+    if another and not clause.quotes and clause.has("noun.line", "noun.text"):
+        return [Rewrite(tracks)]
+    if not clause.has(*_WRITING) or clause.has("verb.add", "place.after", "place.before"):
+        return []
+    text = clause.quotes[-1] if clause.quotes else _said_by(clause, marks)
+    if text:
+        return [Rewrite(tracks[:1], text)]
+    return [Rewrite(tracks)] if clause.has("verb.write", "pronoun.different") else []
+
+
+def _all_rewritten(clause: Clause, tracks: tuple[int, ...]) -> list[Edit]:
+    if not clause.has("noun.text", "noun.line") or clause.has("verb.add", "verb.remove"):
+        return []
+    another = clause.has("pronoun.different") and not _known_one(clause)
+    if clause.quotes and (another or clause.has("verb.write", "verb.change", "verb.replace", "particle.to")):
+        return [Rewrite(tracks, clause.quotes[0])]
+    anew = another or clause.has("verb.write", "verb.dislike", "verb.replace")
+    return [Rewrite(tracks)] if anew and not clause.has("negation") else []
 
 
 def _known_one(clause: Clause) -> bool:
@@ -224,7 +229,7 @@ def _known_one(clause: Clause) -> bool:
     return any(mark.first > clause.first and clause.tokens[mark.first - 1].word == "the" for mark in marks)
 
 
-def _first_of_more(clause: Clause) -> bool:
+def _goes_before(clause: Clause) -> bool:
     """Whether the words come before what is there: "says 'No way!' first, then the rest"."""
     after = max(
         (at for at in range(clause.first, clause.last) if clause.tokens[at].quoted), default=clause.first

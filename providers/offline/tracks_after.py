@@ -1,4 +1,4 @@
-"""The voice tracks after an edit of pace, pauses or order; texts and voices that were not asked about stay."""
+"""The voice tracks after an edit of pace, pauses or order; what was not asked about stays."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -63,7 +63,7 @@ def apply_pace(edit: Pace, ad: Ad) -> Outcome:
 
 
 def _fitting(ad: Ad, wanted: Sequence[Track]) -> list[Track] | None:
-    """Return the largest part of a change of pace or pauses that fits the spot; None when no part worth it does.
+    """Return the largest part of a change of pace or pauses that fits the spot; None when there is none.
 
     An ad that was too long before is not held back.
     """
@@ -116,7 +116,7 @@ def apply_spacing(edit: Spacing, ad: Ad) -> Outcome:
 
 
 def apply_together(edit: Together, ad: Ad) -> Outcome:
-    """Return the ad with two tracks that start together: the later one plays after what the earlier plays after (A-R7)."""
+    """Return the ad with two tracks that start together, after the same track (A-R7)."""
     first = ad.tracks[edit.first]
     result: list[Track] = list(ad.tracks)
     result[edit.second] = {
@@ -172,7 +172,7 @@ def apply_remove_tracks(edit: RemoveTracks, ad: Ad) -> Outcome:
 
 
 def rearranged(ad: Ad, order: Sequence[int]) -> Ad:
-    """Return the ad with the tracks `order` names, in that order, chained anew; effects keep their neighbours."""
+    """Return the ad with the tracks of `order`, chained anew; effects keep their neighbours."""
     moved = {old: new for new, old in enumerate(order)}
     tracks = [chained(ad.tracks[old], new, moved) for new, old in enumerate(order)]
     after = ad.holding("voices", {"voiceTracks": tracks})

@@ -175,7 +175,7 @@ def _last_changing(turns: Sequence[Turn]) -> Turn | None:
 
 
 def _focused(turns: Sequence[Turn], stream: Stream | None, ad: Ad) -> tuple[int, ...]:
-    """Return the tracks the last changing turn named, when it changed who speaks or how, and not all of them."""
+    """Return the tracks the last changing turn named, when it changed how some are spoken."""
     last = _last_changing(turns)
     if stream != "voices" or last is None:
         return ()

@@ -29,7 +29,7 @@ class Variation:
 
 
 def variations(edit: Variations, ad: Ad, desk: Desk) -> list[Variation]:
-    """Return the variations, each with other content than the ad and the rest; fewer when there is no more."""
+    """Return the variations, each unlike the ad and the rest; fewer when there is no more."""
     found: list[Variation] = []
     for manner in edit.genders or MANNERS[: edit.count]:
         one = _one(edit, ad, desk, manner, len(found))
@@ -88,7 +88,7 @@ def _texts(ad: Ad, desk: Desk, manner: str, number: int) -> Variation | None:
 
 
 def _cast(ad: Ad, offers: Offers, manner: str) -> Variation | None:
-    """Return the same script in another cast and pace; when everyone was cast, people come again in other roles."""
+    """Return the same script in another cast and pace; who was heard comes again when nobody else is left."""
     roles = list(dict.fromkeys(str(track.get("voiceId")) for track in ad.tracks))
     cast: dict[str, str] = {}
     names: list[str] = []

@@ -8,6 +8,9 @@ from providers.offline.lexicon import Lexicon, Mark
 from providers.offline.tracks import named
 from state.ad import STREAMS, Stream
 
+_TWO = 2
+_REACH = 3
+"""Tokens between a version and its number, at most."""
 MOST_VARIATIONS = 5
 """Versions made at once, at most."""
 _USUAL_VARIATIONS = 3
@@ -57,7 +60,7 @@ def _variations(clause: Clause, _choices: Choices) -> Variations | None:
     genders = clause.names("gender")
     if (
         clause.has("noun.version", "noun.variation")
-        and len(genders) == 2
+        and len(genders) == _TWO
         and clause.has("number.1", "number.2")
     ):
         return Variations(2, genders=tuple(genders))
@@ -115,8 +118,7 @@ def _chosen(clause: Clause, choices: Choices) -> Restore | None:
     if (
         choices is None
         or clause.has("negation", "verb.dislike")
-        or (clause.has("verb.make", "verb.remove", "quality")
-        and not clause.has("noun.variation"))
+        or (clause.has("verb.make", "verb.remove", "quality") and not clause.has("noun.variation"))
     ):
         return None
     noun = clause.get("noun.variation")
@@ -161,7 +163,7 @@ def _walked(clause: Clause, _choices: Choices) -> Walk | None:
 
 
 def version_in(clause: Clause) -> int | None:
-    """Return the version a clause names ("version 2", "v2", "the first version"), from the end when negative."""
+    """Return the version a clause names ("v2", "the first version"); from the end when negative."""
     for noun in clause.all("noun.version"):
         for at in range(noun.last, min(noun.last + 3, clause.last)):
             value = figure(clause.tokens[at].word)
@@ -170,7 +172,7 @@ def version_in(clause: Clause) -> int | None:
         near = [
             mark
             for mark in clause.all("ordinal", "number")
-            if -3 <= mark.last - noun.first <= 0 or 0 <= mark.first - noun.last <= 1
+            if -_REACH <= mark.last - noun.first <= 0 or 0 <= mark.first - noun.last <= 1
         ]
         if near:
             return _number(near[0])
@@ -211,13 +213,13 @@ def _restored(clause: Clause, focus: Stream | None) -> Restore | None:
 
 
 def steps(message: str, words: Lexicon) -> list[Step]:
-    """Return the ways through the history a message took; an earlier version fetched back is a change, no step."""
+    """Return the ways through the history a message took; fetching a version back is none."""
     found = (_walked(clause, None) for clause in clauses(message, words))
     return [walk.step for walk in found if walk]
 
 
 def kept(clause: Clause, ad: Ad) -> Keep | None:
-    """Return what must not change: "leave the voices alone", "don't touch the script", "first voice untouched"."""
+    """Return what must not change: "leave the voices alone", "don't touch the script"."""
     if clause.has("pronoun.else") and clause.has("verb.keep", "negation", "verb.touch", "pronoun.alone"):
         return Keep(())
     streams = _targets(clause)

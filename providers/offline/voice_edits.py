@@ -52,6 +52,9 @@ _AT_ONCE = {
     "พร้อมกัน",
     "同时说",
 }
+_SLOWEST, _FASTEST = 0.25, 4.0
+"""What can be meant as a speed."""
+_LESS_S = 0.3
 PAUSE_S = 0.5
 """Seconds of a pause or an overlap whose length was not given."""
 _FACTOR_SIGNS = {"x", "×"}
@@ -113,20 +116,16 @@ def _manner(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
 def _spacing(clause: Clause, ad: Ad) -> list[Edit]:
     if not clause.has("noun.pause", "noun.overlap"):
         return []
-    tracks = _spaced(clause, ad)
-    length = seconds(clause)
-    wanted = {one.name: one.more for one in asked(clause)}
-    if clause.has("noun.overlap"):
-        if clause.has("negation", "verb.remove"):
-            return [Spacing(tracks, 0.0)]
-        return [Spacing(tracks, -(length or PAUSE_S))]
-    if clause.has("verb.remove", "negation.no"):
+    tracks, length = _spaced(clause, ad), seconds(clause)
+    if clause.has("verb.remove", "negation.no") or (clause.has("noun.overlap") and clause.has("negation")):
         return [Spacing(tracks, 0.0)]
+    if clause.has("noun.overlap"):
+        return [Spacing(tracks, -(length or PAUSE_S))]
     if length:
         return [Spacing(tracks, length)]
-    if "short" in wanted or clause.has("degree.less", "verb.shorten"):
-        return [Spacing(tracks, change=-0.3)]
-    return [Spacing(tracks, change=PAUSE_S)]
+    shorter = any(one.name == "short" and one.more for one in asked(clause))
+    shorter = shorter or clause.has("degree.less", "verb.shorten")
+    return [Spacing(tracks, change=-_LESS_S if shorter else PAUSE_S)]
 
 
 def _spaced(clause: Clause, ad: Ad) -> tuple[int, ...]:
@@ -172,13 +171,13 @@ def _ordered(clause: Clause, ad: Ad) -> list[Edit]:
     which = named(clause, ad, plural=False)
     swapping = clause.has("verb.replace", "noun.order") and not clause.has("gender", "accent", "quality")
     places = which.tracks or (
-        tuple(range(size)) if size == 2 and clause.has("noun.voice", "noun.track", "noun.line") else ()
+        tuple(range(size)) if size == TWO and clause.has("noun.voice", "noun.track", "noun.line") else ()
     )
     roles = list(dict.fromkeys(str(track.get("voiceId")) for track in ad.tracks))
     if (
         swapping
         and not which.tracks
-        and len(roles) == 2
+        and len(roles) == TWO
         and clause.has("noun.voice")
         and not clause.has("pronoun.different", "particle.with", "particle.to")
     ):
@@ -257,7 +256,7 @@ def _speed(clause: Clause) -> float | None:
         after = clause.tokens[at + 1].word if at + 1 < clause.last else ""
         if (
             value
-            and 0.25 <= value <= 4
+            and _SLOWEST <= value <= _FASTEST
             and (after in _FACTOR_SIGNS or (clause.has("noun.speed") and "." in clause.tokens[at].word))
         ):
             return value

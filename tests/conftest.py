@@ -4,18 +4,18 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from langgraph.pregel import Pregel
 from redis import Redis
 
-from graphs import ad_creation
 from storage import Storage, connect, embedded, use
-from storage.checkpoints import RedisSaver
 from tests.chat_double import ChatDouble
 from tests.key_leaks import leaks
 from tests.waiting import until
+
+if TYPE_CHECKING:
+    from langgraph.pregel import Pregel
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -84,6 +84,10 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatDouble]:
 
 
 @pytest.fixture
-def graph(opened: Storage) -> Pregel[Any, Any]:
+def graph(opened: Storage) -> "Pregel[Any, Any]":
     """The audio-ad workflow, remembering in the test's storage."""
+    # A test that needs no graph should not wait for LangGraph.
+    from graphs import ad_creation
+    from storage.checkpoints import RedisSaver
+
     return ad_creation.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})

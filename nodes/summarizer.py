@@ -14,6 +14,8 @@ from state.workflow import DraftMade, Workflow
 from storage.artefacts import Artefact, Stream
 
 _VERSION = re.compile(r"\bv[1-9]\d{0,5}\b")
+_OFFER = re.compile(r"[?？]|ไหม|มั้ย|吗|呢")
+"""What tells a question from a statement: "Should I create v2?" (A78) claims nothing."""
 
 
 def summarizer(subject: Subject) -> Node[Workflow]:
@@ -49,7 +51,8 @@ def _last_word(state: Workflow, streams: dict[str, Stream], created: list[DraftM
             f"Made {made}." if made else "Nothing was changed.", id=last.id if _ends(last) else None
         )
     known = {version.id for stream in streams.values() for version in stream.versions}
-    invented = sorted(set(_VERSION.findall(text)) - known)
+    stated = (part for part in conversation.statements(text) if not _OFFER.search(part))
+    invented = sorted({name for part in stated for name in _VERSION.findall(part)} - known)
     if not invented or not _ends(last):
         return None
     there = ", ".join(

@@ -1,5 +1,6 @@
 """Pure functions of a thread's messages: what is still unanswered, what is sent, what a reader is shown."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -100,6 +101,11 @@ def retold(messages: Sequence[AnyMessage]) -> str:
         elif isinstance(message, AIMessage) and not calls_of(message) and message.text:
             lines.append(f"  answered: {' '.join(message.text.split())[:200]}")
     return "\n".join(lines)
+
+
+def statements(text: str) -> list[str]:
+    """Return the sentences of a text, each with its end."""
+    return re.findall(r"[^.!?。！？\n]+[.!?。！？\n]*", text)
 
 
 def rendered(system: str, messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:

@@ -246,6 +246,14 @@ async def test_a_version_that_was_never_made_is_corrected_in_the_last_word(graph
     assert state["messages"][-1].text.endswith("(There is no v7; the newest versions are: music v1.)")
 
 
+@pytest.mark.parametrize("offer", ["Should I create v2?", "ให้ฉันทำ v2 ไหม", "要不要做v2？"])
+async def test_an_offer_of_a_next_version_is_not_corrected(graph, model, offer):
+    """A78."""
+    model.script(Say(calls=[drafts("หนึ่ง")[1]]), Say(f"I made music v1. {offer}"))
+    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    assert state["messages"][-1].text == f"I made music v1. {offer}"
+
+
 async def test_an_empty_last_word_is_filled_with_what_was_made(graph, model):
     model.script(Say(calls=[drafts("หนึ่ง")[1]]), Say(""))
     state = await graph.ainvoke(given(), config(), context={"provider": "openai"})

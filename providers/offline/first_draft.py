@@ -202,12 +202,13 @@ def _made(conversation: Conversation, draft: _Draft) -> reports.Made:
     done = {stream: turn.results(tool) for tool, stream in STREAMS.items()}
     versions = {stream: [one.version for one in ones if one.version] for stream, ones in done.items()}
     answers = [one.result or {} for ones in done.values() for one in ones]
-    timeline: Mapping[str, Any] = next((one["timeline"] for one in answers if one.get("timeline")), {})
+    # The drafts of one message are written side by side: the longest saw the most of the ad.
+    lengths_s = [one["timeline"]["durationSeconds"] for one in answers if one.get("timeline")]
     return reports.Made(
         texts=draft.takes[0].texts if versions["voices"] else [],
         versions={stream: made for stream, made in versions.items() if made},
         tones=[take.tone for take in draft.takes],
-        duration_s=timeline.get("durationSeconds"),
+        duration_s=max(lengths_s, default=None),
         tightened=[str(what) for one in answers for what in one.get("tightened", ())],
         failures={stream: _error(ones[-1]) for stream, ones in done.items() if ones and not versions[stream]},
         broadened=any(not (one.result or {}).get("voices") for one in turn.results("search_voices")),

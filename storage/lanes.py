@@ -1,7 +1,7 @@
 """How round trips reach one server: the calls of one moment leave together, over few connections.
 
 A lane is a connection that carries one batch at a time. Calls made while it is under way leave with the next
-batch; only when it stays away for long does another lane open. So any number of callers share a few
+batch; only for a crowd, or when it stays away for long, does another lane open. So any number of callers share a few
 connections, and there is no pool to run out.
 """
 
@@ -21,6 +21,8 @@ from storage.round_trips import Argument, Call
 LANES: Final = 2
 """Connections per event loop: one may be busy with a long history while the other serves the rest."""
 
+_CROWD: Final = 8
+"""How many callers need not wait for a lane to come back: server and callers then work at the same time."""
 _LONG_S: Final = 0.005
 """How long calls wait for a lane to come back before another is opened."""
 
@@ -66,7 +68,7 @@ class Lanes:
         """The replies to the calls, which run in this order. Raises the first that is an error."""
         trip = _Trip(calls)
         self._queue.append(trip)
-        if not self._busy:
+        if not self._busy or (len(self._queue) >= _CROWD and len(self._busy) < LANES):
             self._start()
         elif not self._relief:
             self._relieve_at(trip.since_s + _LONG_S)

@@ -46,6 +46,30 @@ _SPOKEN = (
 _TEMPO = {"fast", "slow"}
 _SIZE = {"short", "long"}
 _VOLUME = {"loud", "quiet"}
+_EXCHANGING = (
+    "particle.instead",
+    "verb.replace",
+    "verb.remove",
+    "verb.change",
+    "verb.dislike",
+    "verb.move",
+)
+_WORDING = (
+    "verb.mention",
+    "verb.say",
+    "verb.write",
+    "verb.shorten",
+    "verb.lengthen",
+    "verb.fit",
+    "verb.replace",
+    "verb.change",
+    "verb.remove",
+    "verb.correct",
+    "particle.instead",
+    "noun.countdown",
+    "noun.spelling",
+    "topic",
+)
 _CLOSE = 3
 """Tokens between two things that are named together: "the voices and the music"."""
 
@@ -233,39 +257,15 @@ def _by_effect(clause: Clause, scene: Scene) -> list[Edit]:
 
 
 def _by_words(clause: Clause, scene: Scene) -> list[Edit]:
-    swap = (
-        effect_edits.read(clause, scene.ad)
-        if clause.has(
-            "particle.instead", "verb.replace", "verb.remove", "verb.change", "verb.dislike", "verb.move"
-        )
-        and effect_names.matching(clause, scene.ad)
-        else []
-    )
-    if swap:
-        return swap
-    if (
-        clause.has(
-            "verb.mention",
-            "verb.say",
-            "verb.write",
-            "verb.shorten",
-            "verb.lengthen",
-            "verb.fit",
-            "verb.replace",
-            "verb.change",
-            "particle.instead",
-            "verb.remove",
-            "topic",
-            "noun.countdown",
-        )
-        or clause.quotes
-    ):
-        if clause.has("instrument", "genre", "unit.bpm") and not clause.quotes:
-            return []
-        return [
-            one for one in text_edits.read(clause, scene.ad, scene.focused) if not isinstance(one, Retone)
-        ]
-    return []
+    if clause.has(*_EXCHANGING) and effect_names.matching(clause, scene.ad):
+        swap = effect_edits.read(clause, scene.ad)
+        if swap:
+            return swap
+    if not (clause.has(*_WORDING) or clause.quotes):
+        return []
+    if clause.has("instrument", "genre", "unit.bpm") and not clause.quotes:
+        return []
+    return [one for one in text_edits.read(clause, scene.ad, scene.focused) if not isinstance(one, Retone)]
 
 
 def _by_music(clause: Clause, scene: Scene) -> list[Edit]:

@@ -257,11 +257,8 @@ def _requests(sentence: Clause) -> Iterable[Clause]:
 def _excepting(sentence: Clause) -> Iterable[Mark]:
     """Return "without" where it begins "without changing the voices": a request of its own."""
     acting = {mark.first for mark in sentence.all("verb.touch", "verb.change")}
-    return (
-        Mark("join.but", mark.first, mark.first)
-        for mark in sentence.all("negation.not")
-        if mark.last in acting
-    )
+    without = (mark for mark in sentence.all("verb.remove") if mark.last in acting)
+    return (Mark("join.but", mark.first, mark.first) for mark in without)
 
 
 def _until_join(sentence: Clause, first: int, joins: Sequence[tuple[int, int]]) -> Clause:

@@ -184,6 +184,8 @@ class Spacing:
     tracks: tuple[int, ...]
     seconds: float | None = None
     change: float = 0.0
+    may_overlap: bool = False
+    """A change may make a track start before the one before it ends."""
 
 
 @dataclass(frozen=True)

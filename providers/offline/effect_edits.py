@@ -192,7 +192,8 @@ def _additions(clause: Clause, ad: Ad) -> list[Edit]:
     definite = bool(sound and sound.first > clause.first and clause.tokens[sound.first - 1].word == "the")
     if (definite or not sound) and not asks and not _labelled(clause):
         return []
-    parts = _items(clause)
+    noun = clause.get("noun.effect")
+    parts = _items(clause.part(noun.last + 1, clause.last) if noun and _labelled(clause) else clause)
     found: list[tuple[str, Place | None, float | None]] = []
     for part in parts:
         where = place(part, ad)

@@ -39,6 +39,7 @@ def _own_words(part: Clause, bare: Clause, where: Place | None) -> str:
     dropped: set[int] = {at for mark in (where.marks if where else ()) for at in range(mark.first, mark.last)}
     kept = (
         "sound",
+        "topic",
         "quality",
         "instrument",
         "genre",

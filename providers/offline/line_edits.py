@@ -95,7 +95,11 @@ def _topic_removed(clause: Clause, ad: Ad) -> list[Edit]:
         return []
     verb = clause.get("verb.remove", "negation.no")
     start = about.last if about else (verb.last if verb else clause.first)
-    words = wording_of(clause.part(start, clause.last))
+    words = (
+        ""
+        if clause.has("pronoun.it") and not clause.rest(first=start)
+        else wording_of(clause.part(start, clause.last))
+    )
     return [RemoveLine(words, topic)] if topic or about or _in_script(words, ad) else []
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from providers.offline.conversation import Conversation
 
-_ASKED = re.compile(r"^- asked: (.*)$", re.MULTILINE)
+_ASKED = re.compile(r"(?:^|^Previous conversation summary: )- asked: (.*)$", re.MULTILINE)
 _OPENING = "Create an audio ad. Client: "
 _LABELS = ("Target Audience", "Duration", "Market", "Language", "Additional context")
 _LABELLED = re.compile(rf" ({'|'.join(_LABELS)}): ")

@@ -146,7 +146,8 @@ def _sentence(text: str, language: str) -> str:
             and (not rest.strip() or any(mark.concept.startswith("topic.") for mark in marks))
         ):
             return phrase(key, language, {"value": value})
-    sentence = clean[:1].upper() + clean[1:]
+    address = ways.email or ways.url or ways.handle
+    sentence = clean if address and clean.startswith(address) else clean[:1].upper() + clean[1:]
     if sentence.endswith(_STOPPED) or language == "thai":
         return sentence
     return sentence + ("。" if language == "chinese" and _WIDE.search(sentence) else ".")

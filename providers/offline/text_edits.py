@@ -33,7 +33,7 @@ _WRITING = (
     "verb.make",
     "particle.to",
 )
-_NAME = re.compile(r"[^\W\d_][\w'’-]*(?: (?:&|and|of|the) [^\W\d_][\w'’-]*| [^\W\d_a-z][\w'’-]*)*")
+_NAME = re.compile(r"(?<!\w)[^\W\d_a-z][\w'’-]*(?: (?:(?:&|and|of|the) )?[^\W\d_a-z][\w'’-]*)*")
 _QUOTED_PAIR = 2
 _MIN_NAME = 4
 """Letters of a language's name; shorter words are codes, or words of another meaning ("spa")."""

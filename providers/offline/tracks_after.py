@@ -99,7 +99,8 @@ def apply_spacing(edit: Spacing, ad: Ad) -> Outcome:
     result: list[Track] = list(ad.tracks)
     for at in edit.tracks:
         now = -float(result[at].get("overlap") or 0.0)
-        pause = edit.seconds if edit.seconds is not None else max(now + edit.change, 0.0)
+        pause = edit.seconds if edit.seconds is not None else now + edit.change
+        pause = pause if edit.may_overlap or edit.seconds is not None else max(pause, 0.0)
         bounded = min(max(pause, -LONGEST_PAUSE_S), LONGEST_PAUSE_S)
         result[at] = {**result[at], "overlap": round(-bounded, 2) or 0.0}
     if result == list(ad.tracks):

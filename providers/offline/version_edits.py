@@ -101,7 +101,7 @@ def _counted(clause: Clause) -> bool:
     # In "voice 2, another one" the number belongs to the noun before it.
     ends -= {mark.last + 1 for mark in clause.all("noun.voice", "noun.version", "noun.track")}
     things = clause.has("noun.version", "noun.text", "noun.music") or (
-        clause.has("noun.voice") and clause.has("verb.create")
+        clause.has("noun.voice") and clause.has("verb.create") and not clause.has("verb.put")
     )
     return things and any(mark.first in ends for mark in clause.all("pronoun.different"))
 

@@ -100,7 +100,7 @@ def _shifted(clause: Clause, ad: Ad) -> list[Edit]:
         return []
     length = seconds(clause) or PAUSE_S
     which = named(clause, ad, plural=False).tracks or (0,)
-    return [Spacing(which, change=length if clause.has("place.later") else -length)]
+    return [Spacing(which, change=length if clause.has("place.later") else -length, may_overlap=True)]
 
 
 def _manner(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
@@ -209,12 +209,21 @@ def _moved(clause: Clause, size: int, which: Named) -> list[Edit]:
     speaking = clause.has("verb.move", "verb.speak") or putting
     if not speaking or not (edge or first):
         return []
-    to_start = edge.concept == "place.start" if edge else first[-1].concept == "ordinal.1"
+    to_start = edge.concept == "place.start" if edge else _first(clause, first)
     moving = [at for at in which.tracks if len(which.tracks) == 1 or at != (0 if to_start else size - 1)]
     if not moving:
         return []
     rest = [at for at in range(size) if at not in moving]
     return [Reorder(tuple([*moving, *rest] if to_start else [*rest, *moving]))]
+
+
+def _first(clause: Clause, ordinals: list[Mark]) -> bool:
+    """Whether something is to come first: in "the last line comes first" what is after the verb tells."""
+    verb = max(mark.first for mark in clause.all("verb"))
+    aim = [mark for mark in ordinals if mark.first >= verb]
+    if aim:
+        return aim[-1].concept == "ordinal.1"
+    return clause.has("verb.speak") or ordinals[-1].concept == "ordinal.1"
 
 
 def _removed(clause: Clause, ad: Ad) -> list[Edit]:

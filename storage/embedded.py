@@ -142,15 +142,19 @@ def _held(place: Place) -> io.FileIO:
 def _alone(place: Place, deadline: float) -> Iterator[None]:
     """Keep other processes from starting a server in the same place."""
     with (place.home / _STARTING).open("ab") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if time.monotonic() > deadline:
-                    raise _overdue(place, "another process is still starting it") from error
-                time.sleep(_PAUSE_S)
+        while not _locked(lock):
+            if time.monotonic() > deadline:
+                raise _overdue(place, "another process is still starting it")
+            time.sleep(_PAUSE_S)
         yield
+
+
+def _locked(lock: io.BufferedWriter) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _answering(place: Place, deadline: float) -> io.FileIO:

@@ -5,6 +5,7 @@ import copy
 import tempfile
 import threading
 from collections.abc import AsyncIterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -270,15 +271,20 @@ async def test_a_write_can_wait_until_it_is_on_disk(valkey_url):
         assert (await newest(saver, "t")).checkpoint["channel_values"]["n"] == 2
 
 
+@contextmanager
+def without_a_disk(url):
+    with Redis.from_url(url) as server:
+        server.config_set("appendonly", "no")
+        try:
+            yield
+        finally:
+            server.config_set("appendonly", "yes")
+
+
 async def test_waiting_for_a_disk_that_is_not_written_fails(valkey_url):
     async with RedisSaver.from_url(valkey_url, wait_aof=True) as saver:
-        with Redis.from_url(valkey_url) as server:
-            server.config_set("appendonly", "no")
-            try:
-                with pytest.raises((CallsheetError, ResponseError), match="appendonly"):
-                    await talk(saver).ainvoke(said("a"), thread("t"))
-            finally:
-                server.config_set("appendonly", "yes")
+        with without_a_disk(valkey_url), pytest.raises((CallsheetError, ResponseError), match="appendonly"):
+            await talk(saver).ainvoke(said("a"), thread("t"))
 
 
 async def test_clients_that_cannot_work_are_refused_at_once(valkey_url):

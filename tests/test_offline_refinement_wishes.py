@@ -1,4 +1,4 @@
-"""Further ways people speak about an ad: numbers of speakers, facts, standing wishes, lists, second thoughts."""
+"""Further ways people speak about an ad: speakers, facts, standing wishes, lists, second thoughts."""
 
 from copy import deepcopy
 
@@ -9,6 +9,13 @@ from state import conversation
 from tests.offline_chat import Chat, bakery
 from tests.test_offline_refinement import gender, told
 from tools import voices
+
+
+def retold(chat: Chat) -> str:
+    """What a compaction keeps of the conversation."""
+    return conversation.retold(
+        [message for message in chat.messages if isinstance(message, (HumanMessage, AIMessage))]
+    )
 
 
 def test_the_number_of_speakers_can_be_asked_for():
@@ -194,7 +201,7 @@ def test_one_track_and_the_last_sentence_can_be_held():
 def test_after_a_compaction_the_brief_and_the_standing_wishes_are_still_known():
     chat = bakery()
     chat.say("The music must never change from now on.")
-    told_so_far = conversation.retold(chat.messages)
+    told_so_far = retold(chat)
     chat.messages[1:] = [SystemMessage(f"Previous conversation summary: {told_so_far}")]
     told(chat, "make the whole ad funnier", "voices")
     assert "Juniper" in " ".join(chat.texts)
@@ -205,9 +212,7 @@ def test_a_brief_that_the_summary_cut_short_gives_no_half_number():
         "Juniper Bakery on Mill Street. " + "Bread of every kind, every day. " * 8 + "Call 555-123-4567 now."
     )
     chat = bakery(client=long)
-    chat.messages[1:] = [
-        SystemMessage(f"Previous conversation summary: {conversation.retold(chat.messages)}")
-    ]
+    chat.messages[1:] = [SystemMessage(f"Previous conversation summary: {retold(chat)}")]
     chat.say("write me a different script")
     assert "555-12" not in " ".join(chat.texts) or "555-123-4567" in " ".join(chat.texts)
 
@@ -272,7 +277,9 @@ def test_a_list_of_requests_is_worked_through():
     chat = bakery()
     told(
         chat,
-        "1) music: ukulele and hand claps\n2) sfx: phone buzzing at the start\n3) text: end with 'Ask for Jo.'",
+        "1) music: ukulele and hand claps\n"
+        "2) sfx: phone buzzing at the start\n"
+        "3) text: end with 'Ask for Jo.'",
         "music",
         "sfx",
         "voices",
@@ -380,18 +387,3 @@ def test_stories_questions_and_remarks_change_nothing():
         "ok cool",
     ):
         told(chat, text)
-
-
-def test_an_ad_without_music_or_effects_gets_them_when_asked():
-    chat = Chat(
-        [{"voiceId": voices.search("english")[0].id, "text": "Hello there. Come in."}], "calm piano", []
-    )
-    chat.versions["music"].clear()
-    chat.versions["sfx"].clear()
-    chat.messages[4:] = [HumanMessage("hello"), AIMessage("Hello!")]
-    assert "no music" in chat.say("what music do we have?")
-    assert "no effects" in chat.say("list the effects")
-    told(chat, "make the music jazzy", "music")
-    told(chat, "add rain at the end", "sfx")
-    assert "no effects" in told(chat, "remove all effects", "sfx") or chat.effects == []
-    assert "no effects" in told(chat, "remove all effects")

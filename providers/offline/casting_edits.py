@@ -72,11 +72,9 @@ def _counted(clause: Clause, nouns: list[Mark]) -> int | None:
 def tracks_of(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> tuple[int, ...]:
     """Return the tracks a clause means: those it names, those in focus for a pronoun, else all."""
     which = named(clause, ad)
-    if which.tracks:
-        return which.tracks
-    if clause.has("pronoun.other") and len(focused) < len(ad.tracks) and focused:
+    if clause.has("pronoun.other") and focused and (which.everyone or not which.tracks):
         return tuple(at for at in range(len(ad.tracks)) if at not in focused)
-    return focused or tuple(range(len(ad.tracks)))
+    return which.tracks or focused or tuple(range(len(ad.tracks)))
 
 
 def shared(clause: Clause, ad: Ad) -> list[Edit]:
@@ -139,12 +137,11 @@ def exchanged(clause: Clause, ad: Ad) -> list[Edit]:
 def _for_whom(old: Clause, new: Clause, ad: Ad) -> list[Edit]:
     which = _speaking(old, ad)
     wish = wish_in(new, ad, named_ok=True)
-    if not which or wish.empty:
-        return []
-    other = named(new, ad, plural=False)
-    if len(other.tracks) == 1 and not (wish.gender or wish.styles or wish.accent) and not wish.name:
-        return [CopyVoice(other.tracks[0], which)]
-    return [Recast(which, wish)]
+    other = named(new, ad, plural=False).tracks
+    plain = wish.empty and not old.has("gender", "accent", "quality", "pronoun.different")
+    if which and len(other) == 1 and plain and set(which) - set(other):
+        return [CopyVoice(other[0], which)]
+    return [Recast(which, wish)] if which and not wish.empty else []
 
 
 def _speaking(old: Clause, ad: Ad) -> tuple[int, ...]:

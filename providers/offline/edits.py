@@ -18,11 +18,6 @@ class Note:
     key: str
     values: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def failed(self) -> bool:
-        """Whether it says that something was not done."""
-        return self.key.startswith(("cannot.", "unclear.", "kept."))
-
 
 @dataclass(frozen=True)
 class Outcome:

@@ -23,7 +23,7 @@ from providers.offline.script import found as value_of
 from providers.offline.tracks import named
 
 _THAT = re.compile(
-    r"^(?:that|the fact that|about|to|people|them|listeners|customers|everyone|how|it|says?|saying|also"
+    r"^(?:that|the fact that|about|to|people|them|listeners|customers|everyone|how|says?|saying|also"
     r"|please|że|ze|que|bahwa|rằng|že|ca|că)\s+",
     re.IGNORECASE,
 )

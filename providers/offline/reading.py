@@ -15,7 +15,6 @@ from providers.offline.edits import (
     Edit,
     Keep,
     RemoveEffects,
-    Translate,
     Unclear,
 )
 from providers.offline.history import Ad
@@ -124,11 +123,6 @@ def _releases(clause: Clause) -> bool:
         and clause.has("particle.again", "particle.now")
         and not clause.has("negation", "verb.keep", "quality")
     )
-
-
-def translates(reading: Reading) -> bool:
-    """Return whether the whole ad goes into another language."""
-    return bool(reading.of(Translate))
 
 
 def keeps(message: str, language: str) -> list[Keep]:

@@ -87,7 +87,7 @@ class _Refinement:
     def _needs_look(self) -> bool:
         asks = any(isinstance(one, Ask) and one.topic in _LOOKING for one in self.asked.edits)
         unclear = [one for one in self.asked.edits if isinstance(one, Unclear)]
-        unsure = any(one.acting or one.key.startswith("cannot.") for one in unclear)
+        unsure = any(one.acting or not one.key.startswith("unclear.") for one in unclear)
         return bool(self.asked.acting) or asks or unsure or (self.ad.empty and bool(unclear))
 
     def _look(self) -> Answer:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from providers.offline import copywriter, sound
+from providers.offline import copywriter
 from providers.offline.copywriter import sentences
 from providers.offline.desk import Desk
 from providers.offline.edits import (
@@ -66,8 +66,12 @@ def apply_words(edit: ReplaceWords, ad: Ad, _desk: Desk) -> Outcome:
     tracks = retexted(ad, texts)
     if tracks == list(ad.tracks):
         return Outcome(ad, (Note("cannot.not_in_script", {"words": edit.old}),))
-    key = "done.words" if edit.new else "done.words_cut"
-    return with_tracks(ad, tracks, Note(key, {"old": edit.old, "new": edit.new}))
+    kept = [at for at, text in enumerate(texts) if any(char.isalnum() for char in text)]
+    if not kept:
+        return Outcome(ad, (Note("cannot.last_track"),))
+    after = ad.holding("voices", {"voiceTracks": tracks})
+    note = Note("done.words" if edit.new else "done.words_cut", {"old": edit.old, "new": edit.new})
+    return Outcome(rearranged(after, kept) if len(kept) < len(texts) else after, (note,))
 
 
 def _word(words: str) -> re.Pattern[str]:
@@ -323,8 +327,3 @@ def _target_s(edit: Resize, ad: Ad, chosen: Sequence[int], now: float) -> float:
     spoken = sum(_said_s(ad, at) / float(ad.tracks[at].get("speed") or 1.0) for at in chosen)
     room = max(edit.seconds - lead_s(ad), edit.seconds / 2)
     return min(room * _FULL, room * now / spoken if spoken else room)
-
-
-def music_for(desk: Desk, tone: str, variant: int, seconds: float) -> str:
-    """Return a description of music for the brief; empty without one."""
-    return sound.music_prompt(desk.brief, tone, seconds=seconds, variant=variant) if desk.brief else ""

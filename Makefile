@@ -23,7 +23,7 @@ test: check  ## install what is needed, check, and test everything offline
 		     $(BIN)/python -m coverage report --include='state/*,tools/guard.py'; exit 1; }
 
 check: .venv/dev  ## formatting, lint, types, import arrows and size limits
-	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet --output-format concise .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_layers.py tests/test_sizes.py

@@ -16,7 +16,7 @@ run: .venv/run  ## install what is needed and serve on 127.0.0.1:2024
 	@$(BIN)/callsheet serve
 
 test: check  ## install what is needed, check, and test everything offline
-	@$(BIN)/python -m pytest -q -n 2 --cov --cov-report=
+	@$(BIN)/python -m pytest -q -n 3 --cov --cov-report=
 	@$(BIN)/python -m coverage report --fail-under=95
 	@$(BIN)/python -m coverage report --fail-under=100 --include='state/*,tools/guard.py' >/dev/null \
 		|| { echo "state/ and tools/guard.py must be covered wholly:"; \

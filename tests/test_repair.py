@@ -30,7 +30,10 @@ def test_valid_json_is_never_changed(value):
 @settings(deadline=None)
 @given(
     st.dictionaries(
-        st.from_regex(r"[a-z]{1,8}", fullmatch=True), st.text(st.characters(codec="utf-8")), min_size=1
+        st.from_regex(r"[a-z]{1,8}", fullmatch=True),
+        st.text(st.characters(codec="utf-8"), max_size=40),
+        min_size=1,
+        max_size=3,
     )
 )
 def test_unquoted_keys_and_a_trailing_comma_leave_every_string_as_it_was(value):

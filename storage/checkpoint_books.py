@@ -1,6 +1,5 @@
 """What every operation of a saver goes by: how values are written, what keys are called, what is known."""
 
-import secrets
 import time
 from dataclasses import dataclass
 from typing import Final
@@ -72,8 +71,3 @@ class Books:
         """Remember that the call of `entry` was made."""
         entered = log.entered[0] if log.entered else ""
         log.entered = (entered if run is None else run, time.monotonic() + self.rules.entry_holds_s)
-
-
-def fresh_generation() -> bytes:
-    """A name no generation of any log has had."""
-    return secrets.token_bytes(9)

@@ -10,6 +10,15 @@ local ids, records, values, log, writes = unpack(KEYS, 1, 5)
 -- No name begins like this: names escape U+0001.
 local GENERATION = '\1g'
 
+-- Whether the log is still the one its caller knows: of that generation, with that mark on that element. A
+-- server that lost its last writes, or was put back to an earlier state, may have another there by now.
+local function holds(generation, position, mark)
+  if redis.call('HGET', records, GENERATION) ~= generation then return false end
+  if mark == '' then return true end
+  local element = redis.call('LINDEX', log, position)
+  return element and string.sub(element, 1, #mark) == mark
+end
+
 -- Let the thread live ttl_ms from now, or for ever; all of it or none, whoever wrote before.
 local function touch(ttl_ms)
   if ttl_ms > 0 then

@@ -6,6 +6,7 @@ from typing import Final
 
 from storage.checkpoint_lua import HEADERS, THREAD
 from storage.keys import CheckpointKeys
+from storage.message_log import Known
 from storage.piece_table import Piece, written
 from storage.round_trips import Call
 from storage.scripts import Script
@@ -75,16 +76,17 @@ local function elements_for(found, known_text)
   return elements
 end
 
-local function answer(fields, generation, known_text, ttl_ms)
-  local stored, rows = redis.call('HGET', records, GENERATION) or '', {}
+local function answer(fields)
+  local generation, position, mark, known_text, ttl_ms = unpack(ARGV, 1, 5)
+  local held, rows = holds(generation, position, mark), {}
   for _, field in ipairs(fields) do
     local record = redis.call('HGET', records, field)
     if record then rows[#rows + 1] = {field, record, redis.call('ZRANGEBYLEX', writes, pending(field))} end
   end
   local found = values_of(rows)
-  if stored ~= generation then known_text = '' end
-  if ttl_ms > 0 and #rows > 0 then touch(ttl_ms) end
-  return {stored, rows, found, elements_for(found, known_text)}
+  local elements = elements_for(found, held and known_text or '')
+  if ttl_ms ~= '0' and #rows > 0 then touch(tonumber(ttl_ms)) end
+  return {redis.call('HGET', records, GENERATION) or '', held and 1 or 0, rows, found, elements}
 end
 """
 
@@ -93,21 +95,19 @@ _READ: Final = THREAD + HEADERS + _PIECES + _GAPS + _VALUES + _ANSWER
 _LATEST: Final = Script(
     _READ
     + r"""
-local name = ARGV[4]
-local newest = redis.call('ZREVRANGEBYLEX', ids, '(' .. name .. '\1', '[' .. name .. '\0', 'LIMIT', 0, 1)
-return answer(newest, ARGV[1], ARGV[2], tonumber(ARGV[3]))
+local name = ARGV[6]
+return answer(redis.call('ZREVRANGEBYLEX', ids, '(' .. name .. '\1', '[' .. name .. '\0', 'LIMIT', 0, 1))
 """
 )
 
-_GIVEN: Final = Script(_READ + "return answer({unpack(ARGV, 4)}, ARGV[1], ARGV[2], tonumber(ARGV[3]))")
+_GIVEN: Final = Script(_READ + "return answer({unpack(ARGV, 6)})")
 
 _PAGE: Final = Script(
     _READ
     + r"""
-local name, before, limit = ARGV[4], ARGV[5], ARGV[6]
+local name, before, limit = unpack(ARGV, 6, 8)
 local past = before ~= '' and '(' .. name .. '\0' .. before or '(' .. name .. '\1'
-local page = redis.call('ZREVRANGEBYLEX', ids, past, '[' .. name .. '\0', 'LIMIT', 0, limit)
-return answer(page, ARGV[1], ARGV[2], tonumber(ARGV[3]))
+return answer(redis.call('ZREVRANGEBYLEX', ids, past, '[' .. name .. '\0', 'LIMIT', 0, limit))
 """
 )
 
@@ -190,18 +190,19 @@ class Reader:
     """What the reader has, and how long its reading keeps the thread alive."""
 
     keys: CheckpointKeys
-    generation: bytes
-    known: Sequence[Piece]
-    """The log elements it has, as sorted spans of that generation."""
+    spans: Sequence[Piece]
+    """The log elements it has, sorted."""
+    known: Known
+    """What must hold for them to be of use."""
     ttl_ms: int
     """0 leaves the expiry as it is."""
 
 
 def latest(reader: Reader, namespace: bytes) -> Call:
-    """The newest checkpoint of a namespace. Replies with generation, rows, values, log elements.
+    """The newest checkpoint of a namespace. Replies with generation, held, rows, values, log elements.
 
-    Rows are field, record and writes; values are field and value in turn; elements are a first position and
-    the elements from there in turn.
+    Held is 1 if what the reader knows holds; rows are field, record and writes; values are field and value in
+    turn; elements are a first position and the marked elements from there in turn.
     """
     return _read(_LATEST, reader, namespace)
 
@@ -224,11 +225,11 @@ def fields(keys: CheckpointKeys) -> Call:
 def history(keys: CheckpointKeys, namespace: bytes, checkpoint: bytes, channels: Sequence[bytes]) -> Call:
     """From the parent of a checkpoint (the newest if empty) up, until each channel has a stored value.
 
-    Replies with a step for each ancestor: its writes to those channels, and channel, value and elements of
-    each stored value.
+    Replies with a step for each ancestor: its writes to those channels, and channel, value and marked
+    elements of each stored value.
     """
     return Call(_HISTORY, keys, (namespace, checkpoint, *channels))
 
 
 def _read(script: Script, reader: Reader, *args: bytes | int) -> Call:
-    return Call(script, reader.keys, (reader.generation, written(reader.known), reader.ttl_ms, *args))
+    return Call(script, reader.keys, (*reader.known, written(reader.spans), reader.ttl_ms, *args))

@@ -10,6 +10,7 @@ from storage.checkpoint_answers import Answer
 from storage.checkpoint_books import Books
 from storage.checkpoint_places import Place
 from storage.checkpoint_records import LIST, name, text
+from storage.message_log import ThreadLog, unmarked
 from storage.round_trips import Call, Exchange
 
 Shared = dict[int, Any]
@@ -63,7 +64,9 @@ def history(books: Books, at: Place, channels: Sequence[str]) -> Exchange[Mappin
             writes[write[1]].append(write)
         for channel, value, elements in seeds:
             found[text(channel)]["seed"] = (
-                list(map(books.codec.load, elements)) if value[:1] == LIST else books.codec.load(value)
+                [books.codec.load(unmarked(element)) for element in elements]
+                if value[:1] == LIST
+                else books.codec.load(value)
             )
     for newest_first in writes.values():
         newest_first.reverse()
@@ -74,9 +77,9 @@ def _read(
     books: Books, thread: str, ask: Callable[[scripts.Reader], Call], shared: Shared | None = None
 ) -> Exchange[list[CheckpointTuple]]:
     log, ttl_ms = books.logs.of(thread), books.rules.read_ttl_ms
-    reader = scripts.Reader(books.rules.keys(thread), log.generation, log.known, ttl_ms)
-    ((generation, rows, values, elements),) = yield [ask(reader)]
-    log = books.logs.adopt(thread, generation, log)
+    reader = scripts.Reader(books.rules.keys(thread), log.spans, log.known, ttl_ms)
+    ((generation, held, rows, values, elements),) = yield [ask(reader)]
+    log = books.logs.adopt(thread, log if held else ThreadLog(generation))
     if ttl_ms and rows and (entry := books.entry(thread, log)):
         yield entry
         books.note_entry(log)

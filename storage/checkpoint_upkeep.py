@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from state.errors import Invalid
 from storage import checkpoint_register as register
 from storage import checkpoint_upkeep_scripts as scripts
-from storage.checkpoint_books import Books, fresh_generation
+from storage.checkpoint_books import Books
 from storage.checkpoint_records import name, text
+from storage.message_log import fresh_mark
 from storage.round_trips import Exchange
 
 
@@ -29,7 +30,7 @@ def delete(books: Books, thread: str) -> Exchange[None]:
 
 def keep_latest(books: Books, thread: str) -> Exchange[None]:
     """Keep the newest checkpoint of each namespace, and the ancestors its values are made from."""
-    yield [scripts.keep_latest(books.rules.keys(thread), fresh_generation())]
+    yield [scripts.keep_latest(books.rules.keys(thread), fresh_mark())]
 
 
 def delete_for_runs(books: Books, runs: Sequence[str]) -> Exchange[None]:
@@ -43,7 +44,7 @@ def delete_for_runs(books: Books, runs: Sequence[str]) -> Exchange[None]:
     (threads,) = yield [register.threads_of_runs(rules.register, names)]
     if threads:
         keys = [rules.keys(text(thread)) for thread in threads]
-        yield [scripts.without_runs(each, fresh_generation(), names) for each in keys]
+        yield [scripts.without_runs(each, fresh_mark(), names) for each in keys]
         yield [register.forget_runs(rules.register, names)]
 
 
@@ -56,9 +57,9 @@ def copy(books: Books, source: str, target: str) -> Exchange[None]:
     if rules.clustered:
         (dumps,) = yield [scripts.dump(rules.keys(source))]
         if dumps:
-            yield [entry, scripts.restore(rules.keys(target), dumps, fresh_generation(), rules.ttl_ms)]
+            yield [entry, scripts.restore(rules.keys(target), dumps, fresh_mark(), rules.ttl_ms)]
     else:
         keys = rules.keys(source), rules.keys(target)
-        _, copied = yield [entry, scripts.copy(*keys, fresh_generation(), rules.ttl_ms)]
+        _, copied = yield [entry, scripts.copy(*keys, fresh_mark(), rules.ttl_ms)]
         if copied == scripts.NOTHING:
             yield [register.forget(rules.register, name(target))]

@@ -6,6 +6,7 @@ from typing import Final
 
 from storage.checkpoint_lua import THREAD
 from storage.keys import CheckpointKeys
+from storage.message_log import Known
 from storage.round_trips import Argument, Call
 from storage.scripts import Script
 
@@ -15,15 +16,11 @@ STALE: Final = -1
 _PUT: Final = Script(
     THREAD
     + r"""
-local field, record, ttl_ms, known, fresh, plain, lists = unpack(ARGV, 1, 7)
-local stored = redis.call('HGET', records, GENERATION) or ''
+local field, record, ttl_ms, known, position, mark, fresh, plain, lists = unpack(ARGV, 1, 9)
 -- The caller counts on elements, or on an entry in the register, of a thread that is gone or was rewritten.
-if known ~= '' and known ~= stored then return {stored, -1} end
-if stored == '' then
-  stored = fresh
-  redis.call('HSET', records, GENERATION, fresh)
-end
-local at = 8
+if known ~= '' and not holds(known, position, mark) then return {'', -1} end
+redis.call('HSETNX', records, GENERATION, fresh)
+local at = 10
 for _ = 1, plain do
   redis.call('HSET', values, ARGV[at], ARGV[at + 1])
   at = at + 2
@@ -39,7 +36,7 @@ end
 redis.call('HSET', records, field, record)
 redis.call('ZADD', ids, 0, field)
 touch(tonumber(ttl_ms))
-return {stored, start}
+return {redis.call('HGET', records, GENERATION), start}
 """
 )
 
@@ -69,17 +66,17 @@ class Stored:
     lists: Sequence[tuple[bytes, bytes]]
     """Lists by field, each as pieces; `@` counts within `elements`."""
     elements: Sequence[bytes]
-    """What the lists add to the log."""
+    """What the lists add to the log, marked."""
 
 
-def put(keys: CheckpointKeys, stored: Stored, ttl_ms: int, known: bytes, fresh: bytes) -> Call:
+def put(keys: CheckpointKeys, stored: Stored, ttl_ms: int, known: Known, fresh: bytes) -> Call:
     """Store a checkpoint whole. Replies with the log's generation and where the new elements landed.
 
-    `known` is the generation the pieces count on, empty if on none. If it is no longer the thread's, nothing
-    is stored and the second reply is `STALE`. A thread that is new gets the generation `fresh`.
+    `known` is what the pieces count on. If that no longer holds, nothing is stored and the second reply is
+    `STALE`. A thread that is new gets the generation `fresh`.
     """
     flat = [part for pair in (*stored.plain, *stored.lists) for part in pair]
-    head = (stored.field, stored.record, ttl_ms, known, fresh, len(stored.plain), len(stored.lists))
+    head = (stored.field, stored.record, ttl_ms, *known, fresh, len(stored.plain), len(stored.lists))
     return Call(_PUT, keys, (*head, *flat, *stored.elements), durable=True)
 
 

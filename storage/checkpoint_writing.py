@@ -7,11 +7,11 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 
 from storage import checkpoint_write_scripts as scripts
-from storage.checkpoint_books import Books, fresh_generation
+from storage.checkpoint_books import Books
 from storage.checkpoint_places import Place
 from storage.checkpoint_records import value_field
 from storage.list_drafts import Drafts, goes_to_log
-from storage.message_log import UNKNOWN, ThreadLog
+from storage.message_log import UNKNOWN, ThreadLog, fresh_mark
 from storage.round_trips import Exchange
 
 
@@ -24,7 +24,7 @@ def put(
 ) -> Exchange[RunnableConfig]:
     """Store a checkpoint as the child of `parent`; the result names it.
 
-    One round trip; two if another process has rewritten the thread's log since this one last saw it.
+    One round trip; two if the thread's log is no longer the one this process last saw.
     """
     at = parent._replace(checkpoint=checkpoint["id"])
     run = str(metadata.get("run_id") or "")
@@ -36,16 +36,17 @@ def put(
     record = books.codec.record(parent.checkpoint, checkpoint, metadata)
     log = books.logs.of(at.thread)
     while True:
-        drafts = Drafts(log, books.codec.dump)
+        mark = fresh_mark()
+        drafts = Drafts(log, books.codec.dump, mark)
         stored = _stored(at, record, changed, drafts)
         entry = books.entry(at.thread, log, run)
         keys, ttl_ms = books.rules.keys(at.thread), books.rules.ttl_ms
-        call = scripts.put(keys, stored, ttl_ms, log.generation, fresh_generation())
+        call = scripts.put(keys, stored, ttl_ms, log.known, mark)
         *_, (generation, start) = yield [*entry, call]
         if start != scripts.STALE:
             break
         log = ThreadLog(UNKNOWN)
-    log = books.logs.adopt(at.thread, generation, log)
+    log = books.logs.adopt(at.thread, log if log.generation else ThreadLog(generation))
     drafts.settle(log, start)
     if entry:
         books.note_entry(log, run)

@@ -1,8 +1,8 @@
 """How round trips reach one server: the calls of one moment leave together, over few connections.
 
 A lane is a connection that carries one batch at a time. Calls made while it is under way leave with the next
-batch; only for a crowd, or when it stays away for long, does another lane open. So any number of callers share a few
-connections, and there is no pool to run out.
+batch; only for a crowd, or when it stays away for long, does another lane open. So any number of callers
+share a few connections, and there is no pool to run out.
 """
 
 import asyncio

@@ -20,11 +20,12 @@ def goes_to_log(value: object) -> bool:
 class Drafts:
     """The lists of one checkpoint, drafted against what is known of the thread's log."""
 
-    def __init__(self, log: ThreadLog, dump: Dump) -> None:
+    def __init__(self, log: ThreadLog, dump: Dump, mark: bytes) -> None:
         self.elements: list[bytes] = []
-        """What the log must be given, in order."""
-        self._log = log
+        """What the log must be given, marked, in order."""
         self.dump = dump
+        self._log = log
+        self._mark = mark
         self._places: dict[bytes, int] = {}
         self._lists: list[tuple[tuple[str, str], list[int], list[Shadow | None]]] = []
 
@@ -57,14 +58,14 @@ class Drafts:
 
     def _afresh(self, values: Sequence[object]) -> tuple[list[int], list[Shadow | None]]:
         first = NEW + len(self.elements)
-        self.elements += map(self.dump, values)
+        self.elements += (self._mark + self.dump(live) for live in values)
         return list(range(first, first + len(values))), list(map(shadow, values))
 
     def _position(self, live: object) -> int:
-        element = self.dump(live)
-        position = self._log.position(element)
+        data = self.dump(live)
+        position = self._log.position(data)
         if position is None:
-            position = self._places.setdefault(digest(element), NEW + len(self.elements))
+            position = self._places.setdefault(digest(data), NEW + len(self.elements))
             if position == NEW + len(self.elements):
-                self.elements.append(element)
+                self.elements.append(self._mark + data)
         return position

@@ -1,20 +1,26 @@
 """What this process knows of threads' logs, so that it neither sends nor fetches an element twice.
 
 Within a generation the log only grows, so whatever is known of it stays true; a thread that was pruned,
-copied over or deleted and begun anew has another generation. Nothing here is ever answered without asking the
-server, which says in every reply what the generation is.
+copied over or deleted and begun anew has another generation. A server that loses its last writes cuts the end
+off the log; so every element is marked with bytes that are random for each put, and the mark on the last
+known element shows whether all before it are still there. Nothing is ever answered without asking the server.
 """
 
+import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from state.errors import Broken
 from storage.piece_table import Piece, covering
 from storage.shadows import Shadow, shadow
 
 Load = Callable[[bytes], Any]
+
+MARK_BYTES: Final = 9
+"""Length of the mark before an element's data."""
 
 UNKNOWN: Final = b""
 """The generation of a thread nothing is known of."""
@@ -23,9 +29,29 @@ CACHED_BYTES: Final = 64 * 1024 * 1024
 """How much serialised data the logs of a saver may hold before the least recently used thread is dropped."""
 
 
-def digest(element: bytes) -> bytes:
-    """What stands for an element when it is looked for among those known."""
-    return blake2b(element, digest_size=16).digest()
+class Known(NamedTuple):
+    """What must still be so on the server for what is known here to be true."""
+
+    generation: bytes
+    """`UNKNOWN` if nothing is known."""
+    position: int
+    mark: bytes
+    """The mark on the element there; empty if no element is known."""
+
+
+def fresh_mark() -> bytes:
+    """A mark no put has used, and a name no generation has had."""
+    return secrets.token_bytes(MARK_BYTES)
+
+
+def unmarked(element: bytes) -> bytes:
+    """The data of a marked element."""
+    return element[MARK_BYTES:]
+
+
+def digest(data: bytes) -> bytes:
+    """What stands for an element's data when it is looked for among those known."""
+    return blake2b(data, digest_size=16).digest()
 
 
 class Remembered:
@@ -64,7 +90,9 @@ class ThreadLog:
 
     def __init__(self, generation: bytes) -> None:
         self.generation = generation
-        self.known: tuple[Piece, ...] = ()
+        self.known = Known(generation, -1, b"")
+        """What must hold for anything here to be true."""
+        self.spans: tuple[Piece, ...] = ()
         """The positions whose elements are here."""
         self.lists: dict[tuple[str, str], Remembered] = {}
         """By namespace and channel."""
@@ -77,22 +105,30 @@ class ThreadLog:
         self._positions: dict[bytes, int] = {}
 
     def add(self, start: int, elements: Sequence[bytes]) -> None:
-        """Take in the elements that stand in the log from `start` on."""
+        """Take in the marked elements that stand in the log from `start` on."""
         for position, element in enumerate(elements, start):
-            self._data.setdefault(position, element)
-            self._positions.setdefault(digest(element), position)
+            data = unmarked(element)
+            self._data.setdefault(position, data)
+            self._positions.setdefault(digest(data), position)
         self.weight += sum(map(len, elements))
-        self.known = covering(self.known, (start, len(elements)))
+        last = start + len(elements) - 1
+        if last > self.known.position:
+            self.known = Known(self.generation, last, elements[-1][:MARK_BYTES])
+        # After the mark that vouches for them: another thread may look at both now.
+        self.spans = covering(self.spans, (start, len(elements)))
 
-    def position(self, element: bytes) -> int | None:
+    def position(self, data: bytes) -> int | None:
         """Where the same bytes already stand."""
-        return self._positions.get(digest(element))
+        return self._positions.get(digest(data))
 
     def shadow(self, position: int, load: Load) -> Shadow | None:
         """The shadow of the element at `position`, or None if its kind has none."""
         data = self._data.get(position)
-        if position in self._shadows or data is None:
+        if position in self._shadows:
             return self._shadows[position]
+        if data is None:
+            rule = f"a list has an element at {position} of its thread's log, and there is none"
+            raise Broken(rule, remedy="Restore all keys of a thread together, or delete it.")
         known = self._shadows[position] = shadow(load(data))
         if known is not None:
             # The shadow is all that is needed from now on; another thread may have come here first.
@@ -129,20 +165,8 @@ class LogCache:
             entry = self._logs.get(thread)
         return entry[0] if entry else ThreadLog(UNKNOWN)
 
-    def adopt(self, thread: str, generation: bytes, asked_with: ThreadLog) -> ThreadLog:
-        """The log that a reply of that generation is about, remembered from now on."""
-        if generation == asked_with.generation:
-            return self._keep(thread, asked_with)
-        known = self.of(thread)
-        return self._keep(thread, known if known.generation == generation else ThreadLog(generation))
-
-    def forget(self, threads: Iterable[str]) -> None:
-        """Drop what is known of the threads."""
-        with self._lock:
-            for thread in threads:
-                self._drop(thread)
-
-    def _keep(self, thread: str, log: ThreadLog) -> ThreadLog:
+    def adopt(self, thread: str, log: ThreadLog) -> ThreadLog:
+        """The log, remembered from now on as what is known of the thread."""
         with self._lock:
             self._drop(thread)
             if log.generation != UNKNOWN:
@@ -151,6 +175,12 @@ class LogCache:
             while self._weight > self._limit and len(self._logs) > 1:
                 self._drop(next(iter(self._logs)))
         return log
+
+    def forget(self, threads: Iterable[str]) -> None:
+        """Drop what is known of the threads."""
+        with self._lock:
+            for thread in threads:
+                self._drop(thread)
 
     def _drop(self, thread: str) -> None:
         _, weight = self._logs.pop(thread, (None, 0))

@@ -1,5 +1,6 @@
 """LangGraph's in-memory saver, with the operations it lacks: what the Redis saver is compared with."""
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,6 +10,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 class Reference(InMemorySaver):
     """Keeps checkpoints in dicts, and prunes and copies them in the plainest way."""
+
+    def contents(self) -> Any:
+        """Everything it keeps, as it is now."""
+        return copy.deepcopy((self.storage, self.writes, self.blobs))
+
+    def become(self, contents: Any) -> None:
+        """Keep what `contents` gave at some time, and nothing else."""
+        self.storage, self.writes, self.blobs = copy.deepcopy(contents)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         for thread in list(self.storage):

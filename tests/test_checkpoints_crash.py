@@ -17,11 +17,15 @@ from tests.saver_victims import contend, converse, digest, victim
 ROUNDS, ALL_ROUNDS = 5, 200
 
 
+# With `everysec` a server puts off its writes while the disk is busy, and loses those of the last moment.
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
+
+
 @pytest.fixture
 def server() -> Iterator[Server]:
     with (
         tempfile.TemporaryDirectory(prefix="saver-") as folder,
-        running(watchdog.binary(), Path(folder), "--appendonly", "yes") as started,
+        running(watchdog.binary(), Path(folder), *DURABLE) as started,
     ):
         yield started
 

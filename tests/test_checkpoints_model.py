@@ -24,6 +24,7 @@ CHANNELS = st.sampled_from(["n", "profile", "odd\0name"])
 STEPS = 30
 OPERATIONS = st.sampled_from([
     *["store"] * 14, *["store_writes"] * 5, *["read"] * 4, "delete", "delete_run", "copy", "prune", "prune",
+    "back_up", "lose",
 ])  # fmt: skip
 
 
@@ -31,8 +32,9 @@ class TwoProcesses:
     """Two savers with memories of their own share a server; one is used asynchronously, one blocking."""
 
     def __init__(
-        self, draw: Any, run: Callable[[Any], Any], asking: RedisSaver, blocking: RedisSaver
+        self, server: Redis, draw: Any, run: Callable[[Any], Any], asking: RedisSaver, blocking: RedisSaver
     ) -> None:
+        self.server = server
         self.draw = draw
         self.run = run
         self.asking = asking
@@ -40,6 +42,7 @@ class TwoProcesses:
         self.reference = Reference()
         self.lists: dict[tuple[str, str], list[Any]] = {}
         self.checkpoints: list[Any] = []
+        self.back_up()
 
     def step(self) -> None:
         """Do something to a thread, on either saver, and compare what both then have."""
@@ -103,6 +106,23 @@ class TwoProcesses:
             [self.draw(THREADS)],
             strategy=self.draw(st.sampled_from(["keep_latest"] * 4 + ["delete"])),
         )
+
+    def back_up(self) -> None:
+        """Remember how the threads are now, but not the register, whose entries each run renews."""
+        keys = self.server.keys("checkpoint:*")
+        self.backup: tuple[dict[Any, Any], Any] = (
+            {key: self.server.dump(key) for key in keys},
+            self.reference.contents(),
+        )
+
+    def lose(self) -> None:
+        """Put the threads back to what they were: a server that lost its last writes, or an older one."""
+        dumps, contents = self.backup
+        for key in self.server.keys("checkpoint:*"):
+            self.server.delete(key)
+        for key, dump in dumps.items():
+            self.server.restore(key, 0, dump)
+        self.reference.become(contents)
 
     def read(self) -> None:
         """A checkpoint, a page, what a channel is made of, and which threads there are."""
@@ -177,7 +197,7 @@ def _compare(url: str, examples: int) -> None:
         @given(st.data())
         def every_read_is_the_same(data: st.DataObject) -> None:
             server.flushdb()
-            processes = TwoProcesses(data.draw, *savers)
+            processes = TwoProcesses(server, data.draw, *savers)
             for _ in range(STEPS):
                 processes.step()
 

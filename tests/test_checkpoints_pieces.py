@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 from redis import Redis
 
+from state.errors import Broken
 from storage import piece_table
 from storage.checkpoints import RedisSaver
 from storage.message_log import LogCache, ThreadLog
@@ -115,14 +116,14 @@ def test_copies_of_a_shadow_share_nothing_that_can_be_changed():
 def test_the_cache_drops_the_threads_used_longest_ago():
     cache = LogCache(limit_bytes=100)
     for name in "abc":
-        log = cache.adopt(name, b"g", ThreadLog(b"g"))
+        log = ThreadLog(b"g")
         log.add(0, [b"x" * 40])
-        cache.adopt(name, b"g", log)
+        cache.adopt(name, log)
 
-    assert cache.of("a").known == ()
-    assert cache.of("b").known == cache.of("c").known == ((0, 1),)
+    assert cache.of("a").spans == ()
+    assert cache.of("b").spans == cache.of("c").spans == ((0, 1),)
     cache.forget(["b", "never"])
-    assert cache.of("b").known == ()
+    assert cache.of("b").spans == ()
 
 
 @pytest.fixture
@@ -140,7 +141,11 @@ def stored(valkey_url):
 
 async def put(saver, values):
     """The list as the thread's newest."""
-    parent = await newest(saver, "t")
+    await put_on(saver, await newest(saver, "t"), values)
+
+
+async def put_on(saver, parent, values):
+    """The list as a child of that checkpoint."""
     versions = parent.checkpoint["channel_versions"] if parent else {}
     changed = {"messages": saver.get_next_version(versions.get("messages"), None)}
     checkpoint = empty_checkpoint() | {
@@ -198,6 +203,51 @@ async def test_elements_without_a_shadow_are_stored_once_too(saver, stored):
     assert stored() == 6
     found = (await newest(saver, "t")).checkpoint["channel_values"]["messages"]
     assert found == [{"v": {number}} for number in range(6)]
+
+
+async def test_what_a_server_lost_is_not_taken_for_what_came_in_its_place(saver, valkey_url):
+    """After a failover or a restored backup the log may be shorter, and grow again with other elements."""
+    said = [HumanMessage(text, id=text) for text in ("a", "b")]
+    await put(saver, said)
+    with Redis.from_url(valkey_url) as server:
+        backup: Any = {key: server.dump(key) for key in server.keys("*")}
+        await put(saver, [*said, HumanMessage("lost", id="lost")])
+        await newest(saver, "t")
+        server.flushdb()
+        for key, dump in backup.items():
+            server.restore(key, 0, dump)
+    async with RedisSaver.from_url(valkey_url) as other:
+        instead = [*said, HumanMessage("instead", id="instead")]
+        await put(other, instead)
+
+        found = await newest(saver, "t")
+        assert found.checkpoint["channel_values"]["messages"] == instead
+        more = [*found.checkpoint["channel_values"]["messages"], HumanMessage("more", id="more")]
+        await put(saver, more)
+
+        assert (await newest(other, "t")).checkpoint["channel_values"]["messages"] == more
+
+
+async def test_a_put_that_counts_on_lost_elements_is_stored_whole(saver, valkey_url):
+    said = [HumanMessage(text, id=text) for text in ("a", "b")]
+    await put(saver, said)
+    parent = await newest(saver, "t")
+    with Redis.from_url(valkey_url) as server:
+        server.delete("checkpoint:{t}:log")
+
+    await put_on(saver, parent, [*said, HumanMessage("c", id="c")])
+
+    assert len((await newest(saver, "t")).checkpoint["channel_values"]["messages"]) == 3
+
+
+async def test_a_thread_without_its_log_is_broken_and_says_so(saver, valkey_url):
+    await put(saver, [HumanMessage("a")])
+    async with RedisSaver.from_url(valkey_url) as other:
+        with Redis.from_url(valkey_url) as server:
+            server.delete("checkpoint:{t}:log")
+
+        with pytest.raises(Broken, match="there is none"):
+            await newest(other, "t")
 
 
 async def test_another_process_fetches_only_the_elements_it_lacks(saver, valkey_url):

@@ -39,8 +39,9 @@ async def check(url, name, acknowledged):
     """All acknowledged turns are there, and every checkpoint is what it was when it was stored."""
     async with RedisSaver.from_url(url) as saver:
         states = [state async for state in talk(saver).aget_state_history(thread(name))]
-    told = conversation(acknowledged + 2)
+    # More may be there: turns that ended before their process could say so.
     assert len(contents(states[0].values)) >= 2 * acknowledged
+    told = conversation(len(contents(states[0].values)) // 2 + 1)
     for state in states:
         said_then = contents(state.values)
         assert said_then == told[: len(said_then)]

@@ -26,31 +26,25 @@ def put(
 
     One round trip; two if the thread's log is no longer the one this process last saw.
     """
-    at = parent._replace(checkpoint=checkpoint["id"])
-    run = str(metadata.get("run_id") or "")
-    changed = {
-        channel: (value_field(at.namespace, channel, version), checkpoint["channel_values"][channel])
-        for channel, version in new_versions.items()
-        if channel in checkpoint["channel_values"]
-    }
-    record = books.codec.record(parent.checkpoint, checkpoint, metadata)
-    log = books.logs.of(at.thread)
+    thread, run = parent.thread, str(metadata.get("run_id") or "")
+    log = books.logs.of(thread)
     while True:
         mark = fresh_mark()
         drafts = Drafts(log, books.codec.dump, mark)
-        stored = _stored(at, record, changed, drafts)
-        entry = books.entry(at.thread, log, run)
-        keys, ttl_ms = books.rules.keys(at.thread), books.rules.ttl_ms
-        call = scripts.put(keys, stored, ttl_ms, log.known, mark)
+        stored = _stored(books, parent, checkpoint, metadata, new_versions, drafts)
+        entry = books.entry(thread, log, run)
+        call = scripts.put(books.rules.keys(thread), stored, books.rules.ttl_ms, log.known, mark)
+        # What waits is visited by the garbage collector again and again; this would be much of it.
+        del stored
         *_, (generation, start) = yield [*entry, call]
         if start != scripts.STALE:
             break
         log = ThreadLog(UNKNOWN)
-    log = books.logs.adopt(at.thread, log if log.generation else ThreadLog(generation))
+    log = books.logs.adopt(thread, log if log.generation else ThreadLog(generation))
     drafts.settle(log, start)
     if entry:
         books.note_entry(log, run)
-    return at.config()
+    return parent._replace(checkpoint=checkpoint["id"]).config()
 
 
 def put_writes(
@@ -63,12 +57,23 @@ def put_writes(
 
 
 def _stored(
-    at: Place, record: bytes, changed: dict[str, tuple[bytes, Any]], drafts: Drafts
+    books: Books,
+    parent: Place,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    new_versions: ChannelVersions,
+    drafts: Drafts,
 ) -> scripts.Stored:
     plain, lists = [], []
-    for channel, (field, value) in changed.items():
+    namespace, values = parent.namespace, checkpoint["channel_values"]
+    for channel, version in new_versions.items():
+        if channel not in values:
+            continue
+        field, value = value_field(namespace, channel, version), values[channel]
         if goes_to_log(value):
-            lists.append((field, drafts.add(at.namespace, channel, value)))
+            lists.append((field, drafts.add(namespace, channel, value)))
         else:
             plain.append((field, drafts.dump(value)))
+    record = books.codec.record(parent.checkpoint, checkpoint, metadata)
+    at = parent._replace(checkpoint=checkpoint["id"])
     return scripts.Stored(at.field, record, plain, lists, drafts.elements)

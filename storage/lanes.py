@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from hiredis import pack_command
 from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
@@ -25,6 +27,9 @@ _CROWD: Final = 8
 """How many callers need not wait for a lane to come back: server and callers then work at the same time."""
 _LONG_S: Final = 0.005
 """How long calls wait for a lane to come back before another is opened."""
+
+_RETRY: Final = Retry(ExponentialWithJitterBackoff(cap=0.5, base=0.01), 10)
+"""For clients that were made without a way to try again, as from_url and Sentinel make them."""
 
 FSYNC_MS: Final = 10_000
 """How long a reply may be held back until its effect is on disk."""
@@ -119,9 +124,10 @@ class Lanes:
 
     async def _carry(self, connection: AbstractConnection, batch: Sequence[_Trip]) -> None:
         calls = [call for trip in batch for call in trip.calls]
+        retry = connection.retry if connection.retry.get_retries() else _RETRY
         try:
             async with asyncio.timeout(PATIENCE_S):
-                replies = await connection.retry.call_with_retry(
+                replies = await retry.call_with_retry(
                     lambda: self._exchange(connection, calls), lambda _: connection.disconnect()
                 )
         except asyncio.CancelledError:

@@ -20,12 +20,10 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ResponseError
 
 from state.errors import CallsheetError, Invalid, StorageDown
-from storage import checkpoints, use, watchdog
+from storage import checkpoints, use
 from storage.checkpoints import RedisSaver
 from storage.connection import connect
 from storage.lanes import LANES
-from tests.needs import need
-from tests.redis_server import cluster, running
 from tests.saver_graphs import contents, newest, said, talk, thread
 from tests.saver_proxy import Proxy
 from tests.saver_values import new_id
@@ -316,39 +314,3 @@ async def test_the_saver_that_langgraph_json_names_uses_the_storage_of_the_proce
             use(None)
 
         assert await storage.redis.exists("checkpoint:{t}:ids")
-
-
-@pytest.mark.parametrize("server", ["valkey", "redis-server", "cluster"])
-async def test_threads_are_kept_copied_and_pruned_on_any_server(server, tmp_path):
-    """X4: a Valkey, a Redis without modules, and a cluster, where two threads share no slot."""
-    program = need("redis-server") if server == "redis-server" else watchdog.binary()
-    started = cluster(program, tmp_path) if server == "cluster" else running(program, tmp_path)
-    with started as at:
-        url = at.url.replace("redis://", "redis+cluster://") if server == "cluster" else at.url
-        async with RedisSaver.from_url(url) as saver:
-            for turn in range(3):
-                await asyncio.gather(
-                    *(talk(saver).ainvoke(said(str(turn)), thread(f"t{number}")) for number in range(5))
-                )
-            await saver.acopy_thread("t0", "copy")
-            await saver.aprune(["copy"])
-            await saver.adelete_thread("t0")
-
-            found = await newest(saver, "copy")
-            assert len(found.checkpoint["channel_values"]["messages"]) == 6
-            names = {each.config["configurable"]["thread_id"] async for each in saver.alist(None)}
-            assert names == {"t1", "t2", "t3", "t4", "copy"}
-
-
-async def test_what_a_cluster_cannot_do_is_said(tmp_path):
-    with cluster(watchdog.binary(), tmp_path) as at:
-        url = at.url.replace("redis://", "redis+cluster://")
-        with pytest.raises(Invalid, match="wait_aof"):
-            async with RedisSaver.from_url(url, wait_aof=True):
-                pass
-        async with RedisSaver.from_url(url) as saver:
-            await newest(saver, "t")
-            with pytest.raises(Invalid, match="client of their own"):
-                saver.get_tuple(thread("t"))
-            with pytest.raises(Invalid, match="one event loop"):
-                await asyncio.to_thread(lambda: asyncio.run(saver.aget_tuple(thread("t"))))

@@ -3,19 +3,24 @@ PYTHON ?= python3
 BIN := .venv/bin
 # pip from outside the environment works where Python came without ensurepip.
 PIP := $(PYTHON) -m pip --python $(BIN)/python install --disable-pip-version-check --quiet
-# The locks are complete, so nothing is resolved; bytecode is made for what is imported.
+# Together the locks are complete, so nothing is resolved; bytecode is made for what is imported.
 LOCKED := --no-deps --no-compile --require-hashes
 LOCK := $(BIN)/python -m uv pip compile pyproject.toml --quiet --universal --generate-hashes --no-header --no-annotate --extra build
+# A lock lists what it adds to the ones before it; those are read when the line runs, not before.
+ADDED_TO = $(1:%=--constraint %) $$(sed -n 's/^\([^ =]*\)==.*/--no-emit-package \1/p' $(1) | sed 's/\[.*\]//')
 
 # Bytecode that is not kept is made again by every process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check bench lock clean
+.PHONY: run test check covered bench lock clean
 
 run: .venv/run  ## install what is needed and serve on 127.0.0.1:2024
 	@$(BIN)/callsheet serve
 
-test: check  ## install what is needed, check, and test everything offline
+test: .venv/dev  ## install what is needed, check, and test everything offline
+	@$(MAKE) --no-print-directory --jobs 2 check covered
+
+covered: .venv/dev
 	@$(BIN)/python -m pytest -q -n 3 --cov --cov-report=
 	@$(BIN)/python -m coverage report --fail-under=95
 	@$(BIN)/python -m coverage report --fail-under=100 --include='state/*,tools/guard.py' >/dev/null \
@@ -34,8 +39,8 @@ bench: .venv/peers  ## print every figure, each beside its peer or floor in the 
 lock: .venv/dev  ## write the three locks anew
 	@$(PIP) uv
 	@$(LOCK) -o requirements.txt
-	@$(LOCK) --extra dev -o requirements-dev.txt
-	@$(LOCK) --extra dev --extra peers -o requirements-peers.txt
+	@$(LOCK) --extra dev $(call ADDED_TO,requirements.txt) -o requirements-dev.txt
+	@$(LOCK) --extra dev --extra peers $(call ADDED_TO,requirements.txt requirements-dev.txt) -o requirements-peers.txt
 
 clean:  ## remove everything that was installed or made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .langgraph_api
@@ -52,9 +57,10 @@ clean:  ## remove everything that was installed or made
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.venv/dev: .venv/python requirements-dev.txt pyproject.toml
+.venv/dev: .venv/python requirements.txt requirements-dev.txt pyproject.toml
 	@echo "Installing Callsheet and what tests it …"
-	@$(PIP) $(LOCKED) -r requirements-dev.txt
+	@$(PIP) $(LOCKED) -r requirements-dev.txt & tools=$$!; \
+		$(PIP) $(LOCKED) -r requirements.txt; callsheet=$$?; wait $$tools && exit $$callsheet
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 

@@ -10,6 +10,9 @@ from providers.offline.kinds import WRITTEN
 from providers.offline.phrasebook import TONES, book
 from tests.first_turn import draft, template
 
+# Measuring coverage doubles their time and would find nothing: other tests of the same code are measured.
+pytestmark = pytest.mark.no_cover
+
 SPOTS = (5, 7, 10, 15, 20, 30, 45, 60)
 BRIEFS = [
     ("Zen Coffee - artisanal coffee shop in Bangkok", "20% off all lattes until Sunday. Call 02-123-4567."),

@@ -10,6 +10,9 @@ from providers.offline.speech import language_of
 from tests.offline_chat import bakery
 from tests.test_offline_refinement import gender
 
+# Measuring coverage doubles their time and would find nothing: other tests of the same code are measured.
+pytestmark = pytest.mark.no_cover
+
 ASKED = {
     "polish": [
         "Zrób muzykę weselszą",

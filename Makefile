@@ -12,13 +12,16 @@ ADDED_TO = $(1:%=--constraint %) $$(sed -n 's/^\([^ =]*\)==.*/--no-emit-package 
 # Bytecode that is not kept is made again by every process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check covered bench lock clean
+.PHONY: run test tested covered check bench lock clean
 
 run: .venv/run  ## install what is needed and serve on 127.0.0.1:2024
 	@$(BIN)/callsheet serve
 
-test: .venv/dev  ## install what is needed, check, and test everything offline
-	@$(MAKE) --no-print-directory --jobs 2 check covered
+test: .venv/dev  ## install what is needed, check, and test everything offline; with CI=true, measure coverage
+	@$(MAKE) --no-print-directory --jobs 2 check $(if $(CI),covered,tested)
+
+tested: .venv/dev
+	@$(BIN)/python -m pytest -q -n 3
 
 covered: .venv/dev
 	@$(BIN)/python -m pytest -q -n 3 --cov --cov-report=

@@ -108,18 +108,17 @@ class TwoProcesses:
         )
 
     def back_up(self) -> None:
-        """Remember how the threads are now, but not the register, whose entries each run renews."""
-        keys = self.server.keys("checkpoint:*")
+        """Remember how everything is now."""
+        keys = self.server.keys("*checkpoint*")
         self.backup: tuple[dict[Any, Any], Any] = (
             {key: self.server.dump(key) for key in keys},
             self.reference.contents(),
         )
 
     def lose(self) -> None:
-        """Put the threads back to what they were: a server that lost its last writes, or an older one."""
+        """Put everything back to what it was: a server that lost its last writes, or an older one."""
         dumps, contents = self.backup
-        for key in self.server.keys("checkpoint:*"):
-            self.server.delete(key)
+        self.server.flushdb()
         for key, dump in dumps.items():
             self.server.restore(key, 0, dump)
         self.reference.become(contents)

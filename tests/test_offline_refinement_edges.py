@@ -9,9 +9,6 @@ from tests.offline_chat import Chat, bakery
 from tests.test_offline_refinement import gender, told
 from tools import voices
 
-# Measuring coverage doubles their time and would find nothing: other tests of the same code are measured.
-pytestmark = pytest.mark.no_cover
-
 
 @pytest.mark.parametrize(
     ("text", "changed"),

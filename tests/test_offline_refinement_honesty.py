@@ -6,9 +6,6 @@ from providers.offline.conversation import Calls, read
 from providers.offline.refinement import respond
 from tests.offline_chat import TOOLS, bakery
 
-# Measuring coverage doubles their time and would find nothing: other tests of the same code are measured.
-pytestmark = pytest.mark.no_cover
-
 WRITING = ("create_voice_draft", "create_music_draft", "create_sfx_draft")
 
 

@@ -10,9 +10,6 @@ from tests.offline_chat import Chat, bakery
 from tests.test_offline_refinement import gender, told
 from tools import voices
 
-# Measuring coverage doubles their time and would find nothing: other tests of the same code are measured.
-pytestmark = pytest.mark.no_cover
-
 
 def retold(chat: Chat) -> str:
     """What a compaction keeps of the conversation."""

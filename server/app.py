@@ -127,13 +127,20 @@ async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: Asyn
     """Import the workflows and their routes, and make what the routes work with."""
     await asyncio.to_thread(import_module, "server.surface")
     # Imported by now; at the top of the file they would hold the start up for a second.
-    from server import surface  # noqa: PLC0415
+    from server import jobs, surface  # noqa: PLC0415
     from server.api.events import Running  # noqa: PLC0415
     from server.parts import Parts  # noqa: PLC0415
     from server.worker import working  # noqa: PLC0415
     from storage.checkpoints import RedisSaver  # noqa: PLC0415
 
-    worker = await stack.enter_async_context(working(opened, surface.GRAPHS, lease_s=settings.lease_s))
+    worker = await stack.enter_async_context(
+        working(
+            opened,
+            surface.GRAPHS,
+            lease_s=settings.lease_s,
+            replies={jobs.GRAPH: jobs.replying(opened)},
+        )
+    )
     running = Running()
     stack.push_async_callback(running.stop)
     app.state.parts = Parts(settings, opened, RedisSaver(opened.redis), worker, running)

@@ -68,7 +68,8 @@ async def carried_out(wish: Wish, settings: Settings, report: Report) -> Turn:
     async with storage.connect(settings.redis_url, settings.data_dir) as opened:
         storage.use(opened)
         try:
-            async with working(opened, {jobs.GRAPH: ad_creation.graph}, lease_s=settings.lease_s) as worker:
+            graphs, replies = {jobs.GRAPH: ad_creation.graph}, {jobs.GRAPH: jobs.replying(opened)}
+            async with working(opened, graphs, lease_s=settings.lease_s, replies=replies) as worker:
                 job = await _job(worker, opened, wish)
                 reply = await jobs.carried_out(worker, opened, job, report)
                 return await _turn(worker, opened, job.thread, reply)

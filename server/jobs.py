@@ -8,7 +8,6 @@ import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage
@@ -16,6 +15,7 @@ from langchain_core.messages import AIMessage
 from graphs import ad_creation
 from providers import available
 from providers.routing import Request, route
+from server.execution import Reply
 from server.worker import Job, Report, Worker
 from state import ad, brief, conversation
 from state.ad import AdState
@@ -25,6 +25,7 @@ from state.timeline import Timeline
 from storage import indexes, mixers, threads
 from storage.artefacts import Artefact
 from storage.connection import Storage
+from storage.runs import Run
 from storage.threads import Thread
 from tools.audio import spoken_language, spot_s
 from tools.call import Scope
@@ -94,7 +95,6 @@ async def generate_job(storage: Storage, asked: Generate) -> Job:
         thread=thread,
         input=given,
         body={"ask": GENERATE, "brief": wanted, "context": asked.context},
-        answer=partial(_reply, storage, thread),
         context=_choice(asked.context),
         idempotency_key=_key(asked.idempotency_key),
     )
@@ -124,7 +124,6 @@ async def chat_job(worker: Worker, storage: Storage, asked: Chat) -> Job:
             "duration": asked.duration,
             "context": asked.context,
         },
-        answer=partial(_reply, storage, thread),
         context=_choice(asked.context),
         idempotency_key=_key(asked.idempotency_key),
     )
@@ -145,15 +144,20 @@ async def carried_out(
     return await (worker.do(job, report) if report else worker.do(job))
 
 
-async def _reply(storage: Storage, thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the whole reply, having written what the conversation knows of the ad to the ad's record.
+def replying(storage: Storage) -> Reply:
+    """Return what makes the whole reply to a job, having noted what the conversation knows of the ad.
 
     All of it happens while the run still holds its thread, so that the last thing a run does is to end.
     """
-    facts = ad_facts(state)
-    await Artefact(storage, KIND, ad_of(thread)).describe(facts)
-    await indexes.touch_ad(storage, thread.owner, ad_of(thread))
-    return answer(thread, state) | await in_time(storage, thread, facts)
+
+    async def reply(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
+        thread = await threads.get(storage, run.thread, run.owner)
+        facts = ad_facts(state)
+        await Artefact(storage, KIND, ad_of(thread)).describe(facts)
+        await indexes.touch_ad(storage, thread.owner, ad_of(thread))
+        return answer(thread, state) | await in_time(storage, thread, facts)
+
+    return reply
 
 
 def ad_facts(state: Mapping[str, Any]) -> dict[str, str]:

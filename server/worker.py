@@ -1,52 +1,91 @@
-"""Carries runs out: one at a time on a thread, resumed where a crash left them, finished exactly once."""
+"""Carries runs out: created here or elsewhere, one at a time on a thread, taken up where a crash left them."""
 
 import asyncio
 import hashlib
+import json
+import logging
+import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
 
-from nodes.node import EPOCH, OWNER, RUN
+from server.engine import Engine
+from server.execution import Execution, Reply, Stopped
+from server.failures import raised
+from server.hub import Hub
 from state.context import Context
-from state.errors import Broken, Busy
+from state.errors import Broken, CallsheetError, Missing
 from state.plan import dumped
-from storage import threads
+from storage import events, threads
+from storage.announcements import Announcements
 from storage.checkpoints import RedisSaver
 from storage.connection import Storage
-from storage.runs import Replay, Request, Run, Runs
+from storage.runs import Action, Attempt, Held, Outcome, Run, Runs, Verdict, Wanted
 from storage.threads import Thread
 
 Report = Callable[[dict[str, Any]], None]
 """Is told of every step as it happens."""
-_POLL_S: Final = 0.05
+TIMEOUT_S: Final = 3600.0
+"""The longest an attempt at a run may take, unless told otherwise."""
+_LOOK_S: Final = 5.0
+"""How often one looks for runs that nobody is at."""
+_GRACE_S: Final = 10.0
+"""How long a step that runs may take to end once the process is told to stop."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a caller wants done on a thread."""
+    """What a caller of the domain's endpoints wants done on a thread."""
 
     thread: Thread
     input: Mapping[str, Any]
     """What the graph is given; JSON."""
     body: Mapping[str, Any]
     """The request as it came: two with the same body are the same request."""
-    answer: Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
-    """Final state to the reply that an idempotency key repeats; JSON. It may be asked twice."""
     context: Context = field(default_factory=Context)
     idempotency_key: str | None = None
 
-    def request(self) -> Request:
-        """Return the job as storage knows it."""
+    def wanted(self) -> Wanted:
+        """Return the run that does the job, refused while another has the thread."""
         parts = dumped([self.thread.graph, self.thread.owner, self.body])
-        print_ = hashlib.sha256(parts.encode()).hexdigest()
-        return Request(str(uuid.uuid4()), print_, self.input, self.idempotency_key)
+        return Wanted(
+            id=str(uuid.uuid4()),
+            graph=self.thread.graph,
+            owner=self.thread.owner,
+            request=request(input=self.input, context=self.context, stream_mode=["custom"], reply=True),
+            strategy="reject",
+            fingerprint=hashlib.sha256(parts.encode()).hexdigest(),
+            idempotency_key=self.idempotency_key,
+        )
+
+
+def request(**chosen: Any) -> dict[str, Any]:
+    """Return what a run is asked to do, complete: `chosen`, and for the rest what LangGraph's clients mean."""
+    usual: dict[str, Any] = {
+        "input": None,
+        "command": None,
+        "answers": None,
+        "config": {},
+        "context": None,
+        "checkpoint": None,
+        "stream_mode": ["values"],
+        "subgraphs": False,
+        "interrupt_before": None,
+        "interrupt_after": None,
+        "temporary": False,
+        "reply": False,
+        "webhook": None,
+        "resumable": False,
+    }
+    return usual | chosen
 
 
 class Worker:
@@ -57,116 +96,200 @@ class Worker:
         storage: Storage,
         saver: BaseCheckpointSaver[Any],
         graphs: Mapping[str, Pregel[Any, Any]],
+        engine: Engine,
         *,
         lease_s: float,
+        timeout_s: float = TIMEOUT_S,
+        replies: Mapping[str, Reply] | None = None,
     ) -> None:
         self._storage = storage
-        self._runs = Runs(storage, lease_s)
-        self._graphs = {name: _remembering(graph, saver) for name, graph in graphs.items()}
+        self._saver = saver
+        self._engine = engine
+        self._announcements = Announcements(storage)
+        self._timeout_s = timeout_s
+        self._replies = replies or {}
+        self._under_way: set[Execution] = set()
+        self.runs = Runs(storage, lease_s)
+        self.hub = Hub(storage, self._announcements)
+        self.graphs = {name: _remembering(graph, saver) for name, graph in graphs.items()}
 
     async def do(self, job: Job, report: Report = lambda _: None) -> dict[str, Any]:
-        """Carry the job out and return its answer.
+        """Carry the job out, here or in another process, and return its reply.
 
-        A request that is the same as the thread's unfinished run takes that run up, or, where another process
-        is at it, waits for its answer. Raises `Busy` while another request runs on the thread.
+        A request that is the same as the thread's unfinished run takes that run up, or waits for it. Raises
+        `Busy` while another request runs on the thread, and what the run failed with.
         """
-        await threads.bind(self._storage, job.thread)
-        run = await self._begin(job)
-        if isinstance(run, Replay):
-            return run.answer
+        thread = job.thread
+        await threads.bind(self._storage, thread)
+        since = await events.newest(self._storage, thread.id)
+        verdict, run = await self.start(thread.id, job.wanted())
+        if verdict != "replay":
+            async for event in self.hub.of_run(thread.id, run, since):
+                if event and event.name == "custom":
+                    report(json.loads(event.data))
         try:
-            answer = await self._holding(run, self._carry_out(job, run, report))
-        except asyncio.CancelledError:
-            # The run stays unfinished, for whoever asks for it again; the thread is free at once.
-            await self._runs.release(run)
-            raise
-        except Exception:
-            await self._runs.finish(run, "error")
-            raise
-        await self._runs.finish(run, "success", answer)
-        return answer
+            ended = await self.runs.get(thread.id, run)
+        except Missing:
+            ended = None
+        if ended is None or ended.status == "interrupted":
+            raise Broken(f"run {run!r} was cancelled", remedy="send the request again")
+        if ended.answer is None:
+            raise raised(ended.error or {})
+        return dict(ended.answer)
+
+    async def start(self, thread: str, wanted: Wanted) -> tuple[Verdict, str]:
+        """Record a run and have it carried out as soon as it may; return what became of it, and its id."""
+        verdict, run = await self.runs.create(thread, wanted)
+        if verdict in {"start", "later", "attached"}:
+            await self._engine.submit(thread, run, wanted.due_ms if verdict == "later" else 0)
+        return verdict, run
+
+    async def cancel(self, thread: str, run: str, action: Action = "interrupt") -> bool:
+        """Cancel a run; return whether it has ended already. Raises `Missing`."""
+        ended, following = await self.runs.cancel(thread, run, action)
+        if ended and action == "rollback":
+            await self._saver.adelete_for_runs([run])
+        if following:
+            await self._engine.submit(thread, following)
+        return ended
 
     async def state(self, thread: Thread) -> StateSnapshot:
         """Return the newest state of a thread."""
-        return await self._graphs[thread.graph].aget_state(_config(thread.id))
+        return await self.graphs[thread.graph].aget_state(_config(thread.id))
 
-    async def _begin(self, job: Job) -> Run | Replay:
-        request = job.request()
+    @asynccontextmanager
+    async def alone(self, thread: Thread) -> AsyncIterator[None]:
+        """Hold a thread without a run, for an edit; raises `Busy` while a run is at it."""
+        wanted = Wanted(str(uuid.uuid4()), thread.graph, thread.owner, request(), strategy="reject")
+        await self.runs.create(thread.id, wanted)
+        attempt = await self.runs.claim(thread.id, wanted.id)
+        if not isinstance(attempt, Attempt):
+            raise Broken(f"thread {thread.id!r} was given to {wanted.id!r} and taken back")
+        try:
+            yield
+        finally:
+            await self._finish(attempt, Outcome("rolled-back", await self._standing(thread)))
+
+    async def work(self) -> None:
+        """Carry out what is submitted, anywhere, until cancelled; what is under way then is handed over."""
+        looking = asyncio.create_task(self._look())
+        engine = asyncio.create_task(self._engine.work(self.carry_out))
+        try:
+            await asyncio.gather(looking, engine)
+        finally:
+            await self._drain()
+            for task in (looking, engine):
+                task.cancel()
+            await asyncio.gather(looking, engine, return_exceptions=True)
+
+    async def listen(self) -> None:
+        """Hear what happens in other processes, until cancelled."""
+        try:
+            await self._announcements.listen()
+        finally:
+            await self._announcements.aclose()
+
+    async def carry_out(self, thread: str, run: str) -> None:
+        """Make an attempt at a run, unless it is over or another's turn; raises `Fenced` when it is lost."""
+        record = await self._admitted(thread, run)
+        attempt = await self._claimed(thread, run) if record else None
+        if record is None or attempt is None:
+            return
+        graph = self.graphs.get(record.graph)
+        if graph is None:
+            missing = Broken(f"there is no graph {record.graph!r} here", remedy="start a worker that has it")
+            await self._finish(
+                attempt, Outcome("error", "error", error={"error": "Broken", "message": str(missing)})
+            )
+            return
+        reply = self._replies.get(record.graph) if record.request["reply"] else None
+        execution = Execution(self.runs, self._announcements, attempt, record, graph, self._timeout_s, reply)
+        self._under_way.add(execution)
+        try:
+            outcome = await execution.outcome()
+            if outcome.ending == "rolled-back":
+                await self._saver.adelete_for_runs([run])
+            await self._finish(attempt, outcome)
+        except (Stopped, asyncio.CancelledError):
+            await self.runs.release(attempt)
+            raise
+        finally:
+            self._under_way.discard(execution)
+
+    async def _admitted(self, thread: str, run: str) -> Run | None:
+        try:
+            record = await self.runs.get(thread, run)
+        except Missing:
+            return None
+        if record.due_ms and not await self.runs.admit(thread, run):
+            return None
+        return record
+
+    async def _claimed(self, thread: str, run: str) -> Attempt | None:
+        """Claim a run, waiting for the lease of an attempt that may be dead."""
+        while isinstance(found := await self.runs.claim(thread, run), Held):
+            await asyncio.sleep(min(found.left_s, 1.0))
+        return found
+
+    async def _finish(self, attempt: Attempt, outcome: Outcome) -> None:
+        if following := await self.runs.finish(attempt, outcome):
+            await self._engine.submit(attempt.thread, following)
+
+    async def _standing(self, thread: Thread) -> Any:
+        graph = self.graphs.get(thread.graph)
+        state = await graph.aget_state(_config(thread.id)) if graph else None
+        return "interrupted" if state and state.next else "idle"
+
+    async def _look(self) -> None:
+        """Submit what nobody is at: its worker died, or the one that recorded it did."""
         while True:
             try:
-                return await self._runs.begin(job.thread.id, request)
-            except Busy as busy:
-                if not busy.details.get("same"):
-                    raise
-                finished = await self._finished_elsewhere(job, str(busy.details["run"]))
-                if finished is not None:
-                    return Replay(finished)
+                for thread, run in await self.runs.open_before(int(time.time() * 1000)):
+                    standing = await self.runs.standing(thread, run)
+                    if standing in {"free", "due"}:
+                        await self._engine.submit(thread, run)
+            except CallsheetError as error:
+                _log.warning("cannot look for unfinished runs: %s", error)
+            await asyncio.sleep(_LOOK_S)
 
-    async def _finished_elsewhere(self, job: Job, run_id: str) -> dict[str, Any] | None:
-        """Wait for the same request at another worker: its answer, or None once it let go unfinished."""
-        while (found := await self._runs.newest(job.thread.id)).held:  # noqa: ASYNC110 -- the other is elsewhere
-            await asyncio.sleep(_POLL_S)
-        if found.id != run_id or found.status != "success":
-            return None
-        return await job.answer((await self.state(job.thread)).values)
-
-    async def _holding(self, run: Run, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-        """Do the work while renewing the lease; when the lease is lost, the work is cancelled."""
-        task = asyncio.create_task(work)
-        beat = asyncio.create_task(self._beat(run))
-        try:
-            await asyncio.wait((task, beat), return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                beat.result()
-            return await task
-        finally:
-            for one in (task, beat):
-                one.cancel()
-            await asyncio.gather(task, beat, return_exceptions=True)
-
-    async def _beat(self, run: Run) -> None:
-        while True:
-            await asyncio.sleep(self._runs.lease_s / 3)
-            await self._runs.renew(run)
-
-    async def _carry_out(self, job: Job, run: Run, report: Report) -> dict[str, Any]:
-        return await job.answer(await self._final(job, run, report))
-
-    async def _final(self, job: Job, run: Run, report: Report) -> Mapping[str, Any]:
-        """Run the graph to its end, or its next question, and return the state it left."""
-        graph = self._graphs[job.thread.graph]
-        config = _config(job.thread.id, owner=job.thread.owner, run=run)
-        given: Mapping[str, Any] | None = run.input
-        if run.again:
-            before = await graph.aget_state(config)
-            # Only a checkpoint of this very run may be gone on from; else its input never arrived.
-            if (before.metadata or {}).get(RUN) == run.id:
-                # `next` is empty too when a step has written and the checkpoint after it is missing.
-                if not before.tasks:
-                    return cast("Mapping[str, Any]", before.values)
-                given = None
-        values: Mapping[str, Any] = {}
-        stream = graph.astream(
-            given, config, context=job.context, stream_mode=["custom", "values"], durability="sync"
-        )
-        async for mode, chunk in cast("AsyncIterator[tuple[str, dict[str, Any]]]", stream):
-            if mode == "custom":
-                report(chunk)
-            else:
-                values = chunk
-        return values
+    async def _drain(self) -> None:
+        for execution in self._under_way:
+            execution.control.request_drain()
+        deadline = time.monotonic() + _GRACE_S
+        while self._under_way and time.monotonic() < deadline:  # noqa: ASYNC110 -- the runs end by themselves
+            await asyncio.sleep(0.02)
 
 
 @asynccontextmanager
 async def working(
-    storage: Storage, graphs: Mapping[str, Pregel[Any, Any]], *, lease_s: float
+    storage: Storage,
+    graphs: Mapping[str, Pregel[Any, Any]],
+    *,
+    lease_s: float,
+    timeout_s: float = TIMEOUT_S,
+    replies: Mapping[str, Reply] | None = None,
+    carrying: bool = True,
 ) -> AsyncIterator[Worker]:
-    """A worker on `storage`, with the Redis saver attached to every graph."""
-    saver = RedisSaver(storage.redis)
-    try:
-        yield Worker(storage, saver, graphs, lease_s=lease_s)
-    finally:
-        await saver.aclose()
+    """A worker on `storage`, with the Redis saver attached to every graph; `carrying` runs out, or not.
+
+    `replies` is, by graph, what the callers of its jobs are told.
+    """
+    async with AsyncExitStack() as stack:
+        saver = RedisSaver(storage.redis)
+        stack.push_async_callback(saver.aclose)
+        engine = await stack.enter_async_context(Engine(storage, lease_s=lease_s))
+        worker = Worker(
+            storage, saver, graphs, engine, lease_s=lease_s, timeout_s=timeout_s, replies=replies
+        )
+        tasks = [asyncio.create_task(worker.listen())]
+        if carrying:
+            tasks.append(asyncio.create_task(worker.work()))
+        try:
+            yield worker
+        finally:
+            for task in reversed(tasks):
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
 
 def _remembering(graph: Pregel[Any, Any], saver: BaseCheckpointSaver[Any]) -> Pregel[Any, Any]:
@@ -177,8 +300,5 @@ def _remembering(graph: Pregel[Any, Any], saver: BaseCheckpointSaver[Any]) -> Pr
     return copied
 
 
-def _config(thread: str, *, owner: str = "", run: Run | None = None) -> RunnableConfig:
-    chosen: dict[str, Any] = {"thread_id": thread}
-    if run:
-        chosen |= {OWNER: owner, EPOCH: run.epoch, RUN: run.id}
-    return {"configurable": chosen}
+def _config(thread: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread}}

@@ -133,14 +133,30 @@ ARTEFACT_KEYS: Final = (
 # Threads and their runs.
 
 
-def run(thread: str) -> str:
-    """The thread's newest run."""
-    return f"thread:{tagged(thread)}:run"
+class RunKeys(NamedTuple):
+    """The keys by which a thread's runs take their turns."""
+
+    thread: str
+    """The thread as a whole; its active run and the epoch of the newest attempt are fields of it."""
+    runs: str
+    """The ids of the thread's runs, in the order of their creation."""
+    queue: str
+    """The ids of the runs that wait for the active one to end."""
+    lease: str
+    """The epoch of whoever is at the active run now; expires when it falls silent."""
+    events: str
+    """What runs told; its name is the channel on which new ones are announced too."""
 
 
-def lease(thread: str) -> str:
-    """The fencing token of whoever may write to the thread now; expires after `LEASE_S`."""
-    return f"thread:{tagged(thread)}:lease"
+def run_keys(thread: str) -> RunKeys:
+    """The keys by which the runs of `thread` take their turns."""
+    stem = f"thread:{tagged(thread)}:"
+    return RunKeys(f"{stem}meta", f"{stem}runs", f"{stem}queue", f"{stem}lease", f"{stem}events")
+
+
+def run(thread: str, run_id: str) -> str:
+    """One run of the thread."""
+    return f"thread:{tagged(thread)}:run:{run_id}"
 
 
 def idempotency(thread: str, key: str) -> str:
@@ -154,7 +170,10 @@ def thread_meta(thread: str) -> str:
 
 
 THREAD_KEYS: Final = (
-    Key("thread:{<id>}:run", "hash", "forever", "the newest run"),
+    Key("thread:{<id>}:run:<run*>", "hash", "forever", "one run"),
+    Key("thread:{<id>}:runs", "zset", "forever", "the runs, in the order of their creation"),
+    Key("thread:{<id>}:queue", "list", "forever", "runs that wait for the active one to end"),
+    Key("thread:{<id>}:events", "stream", DAY_S, "what runs told"),
     Key("thread:{<id>}:lease", "string", LEASE_S, "who may write to the thread now"),
     Key("thread:{<id>}:idempotency:<key*>", "string", DAY_S, "the run an idempotency key made"),
     Key("thread:{<id>}:meta", "hash", "forever", "the thread as a whole"),
@@ -221,8 +240,15 @@ def owned_ads(owner: str) -> str:
     return f"owner:{tagged(owner)}:ads"
 
 
+def open_runs() -> str:
+    """Every run that has not ended, by when to look after it; what is in it may have ended."""
+    return "{runs}:open"
+
+
+RUN_KEYS: Final = (Key("{runs}:open", "zset", "forever", "runs that have not ended, by when to look again"),)
+
 OWNER_KEYS: Final = (Key("owner:{<id>}:ads", "zset", "forever", "the owner's ads, by time of last change"),)
 
 
-KEYS: Final[tuple[Key, ...]] = (*ARTEFACT_KEYS, *THREAD_KEYS, *CHECKPOINT_KEYS, *OWNER_KEYS)
+KEYS: Final[tuple[Key, ...]] = (*ARTEFACT_KEYS, *THREAD_KEYS, *CHECKPOINT_KEYS, *OWNER_KEYS, *RUN_KEYS)
 """Every key there is; a key that matches none of them fails the test that left it."""

@@ -1,214 +1,314 @@
-"""Runs of a thread: one at a time across all processes, and none lost when its process dies.
+"""Runs of a thread: one at a time across all processes, in order, and none lost when its process dies.
 
-A run holds its thread by a lease that it renews. Its *epoch* counts the attempts on the thread and fences
-them: whoever has an older one may not finish the run. A run whose lease expired unfinished is taken up
-again by the same request (ARCHITECTURE: exactly once), or set aside by another one.
+A run is created, claimed by one attempt at a time, and finished once. An attempt holds the thread by a lease
+that it renews; its epoch fences it: whoever has an older one may neither emit events nor finish. A run whose
+lease expired is claimed again, by any process.
 """
 
 import json
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from state.errors import Busy, Conflict, Fenced
+from state.errors import Busy, Conflict, Fenced, Missing
 from storage import keys
+from storage import run_scripts as scripts
 from storage.connection import Storage
-from storage.scripts import Script
+from storage.scripts import Script, Word
 
-_BEGIN: Final = Script("""
-local run, lease, memo = KEYS[1], KEYS[2], KEYS[3]
-local id, print, input, lease_ms, keyed = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-if keyed == '1' then
-  local seen = redis.call('GET', memo)
-  if seen then
-    local theirs = string.sub(seen, 1, 64)
-    if theirs ~= print then return {'mismatch'} end
-    if #seen > 64 then return {'replay', string.sub(seen, 65)} end
-  end
-end
-local before = redis.call('HMGET', run, 'id', 'print', 'status', 'input', 'epoch')
-local held = redis.call('EXISTS', lease) == 1
--- The same call once more, because its first answer was lost on the way.
-if held and before[1] == id then return {'new', id, before[5], before[4]} end
-if held then return {'busy', before[1] or '', before[2] or ''} end
-local verdict = 'new'
-if before[3] ~= 'success' and before[2] == print then verdict = 'again'; id = before[1]; input = before[4] end
-local epoch = redis.call('HINCRBY', run, 'epoch', 1)
-redis.call('HSET', run, 'id', id, 'print', print, 'status', 'running', 'input', input)
-redis.call('SET', lease, epoch, 'PX', lease_ms)
-if keyed == '1' then redis.call('SET', memo, print, 'EX', ARGV[6]) end
-return {verdict, id, tostring(epoch), input}
-""")
+LEASE_S: Final = 10.0
+"""How long an attempt that has fallen silent still holds its thread."""
 
-# A lease that ran out while nobody else took the thread is taken again: the epoch tells.
-_RENEW: Final = Script("""
-if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
-return 1
-""")
+_LOOK_AFTER_MS: Final = 5_000
+"""A run is not looked after at once: its record is written after its entry, and it starts by itself."""
 
-_RELEASE: Final = Script("""
-if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
-return 0
-""")
-
-_FINISH: Final = Script("""
-local run, lease, memo = KEYS[1], KEYS[2], KEYS[3]
-if redis.call('HGET', run, 'epoch') ~= ARGV[1] then return 0 end
-redis.call('HSET', run, 'status', ARGV[2])
-if redis.call('GET', lease) == ARGV[1] then redis.call('DEL', lease) end
-if ARGV[3] == '1' then
-  local print = redis.call('HGET', run, 'print')
-  if ARGV[2] == 'success' then redis.call('SET', memo, print .. ARGV[4], 'EX', ARGV[5])
-  else redis.call('DEL', memo) end
-end
-return 1
-""")
-
-
-_NEWEST: Final = Script("""
-local run = redis.call('HMGET', KEYS[1], 'id', 'status')
-return {run[1] or '', run[2] or '', redis.call('EXISTS', KEYS[2])}
-""")
+Status = Literal["pending", "running", "success", "error", "interrupted", "timeout"]
+"""How a run stands, as LangGraph's clients know it; one that asks a person something has succeeded."""
+Strategy = Literal["reject", "enqueue", "interrupt", "rollback"]
+"""What a new run does where another has the thread: be refused, wait, or end the other, with or without a trace."""
+Action = Literal["interrupt", "rollback"]
+"""How a run is cancelled: what it did stays, or goes."""
+Verdict = Literal["start", "queued", "later", "attached", "replay"]
+"""What became of a wanted run: it may start; it waits for another, or for its time; it exists; it is over."""
+Ending = Literal["success", "error", "interrupted", "timeout", "rolled-back"]
+"""How an attempt ends its run; one that is rolled back leaves no record."""
 
 
 @dataclass(frozen=True)
-class Request:
-    """What a caller wants run on a thread."""
+class Wanted:
+    """A run that a caller wants on a thread."""
 
-    run_id: str
-    """The id a new run gets."""
-    fingerprint: str
-    """SHA-256 in hex of everything that makes the request what it is."""
-    input: Mapping[str, Any]
-    """What the graph is given; JSON."""
+    id: str
+    graph: str
+    owner: str
+    request: Mapping[str, Any]
+    """What the graph is to be given, and how it is to be run; JSON."""
+    assistant: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    strategy: Strategy = "enqueue"
+    fingerprint: str = ""
+    """SHA-256 in hex of what makes the request what it is. The same one takes the thread's unfinished run up
+    again instead of making another; empty: every request is a run of its own."""
     idempotency_key: str | None = None
+    """Needs a fingerprint."""
+    due_ms: int = 0
+    """Milliseconds of the epoch before which it does not start; 0 is at once."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run that this process holds."""
+    """A run as it is recorded."""
 
     thread: str
     id: str
+    graph: str
+    owner: str
+    assistant: str
+    status: Status
+    request: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    strategy: Strategy
+    created_ms: int
+    updated_ms: int
+    due_ms: int
+    error: Mapping[str, Any] | None
+    """`{error, message}`: the kind of what went wrong, and a sentence."""
+    answer: Mapping[str, Any] | None
+    """What its caller is told; kept for who asks again."""
+    cancel: Action | None
+    """How it is to be cancelled, once somebody asked for it."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A run that this process holds."""
+
+    thread: str
+    run: str
     epoch: int
-    again: bool
-    """Whether an earlier attempt began it."""
-    input: dict[str, Any]
-    idempotency_key: str | None
+    number: int
+    """Counted from 1."""
 
 
 @dataclass(frozen=True)
-class Replay:
-    """The recorded answer to a request that came before under the same idempotency key."""
+class Held:
+    """Another process is at the run; its lease expires in `left_s`."""
 
-    answer: dict[str, Any]
-
-
-Outcome = Literal["success", "error"]
+    left_s: float
 
 
 @dataclass(frozen=True)
-class Newest:
-    """How the newest run of a thread stands."""
+class Outcome:
+    """How an attempt ended, and what is left to know of the thread."""
 
-    id: str
-    status: str
-    """`running`, `success` or `error`; empty where nothing ever ran."""
-    held: bool
-    """Whether somebody is at it now."""
+    ending: Ending
+    thread: Literal["idle", "interrupted", "error"] = "idle"
+    interrupts: Mapping[str, Any] = field(default_factory=dict)
+    """Task id to its interrupts, as LangGraph's clients know them."""
+    error: Mapping[str, Any] | None = None
+    answer: Mapping[str, Any] | None = None
 
 
 class Runs:
     """The runs of all threads."""
 
-    def __init__(self, storage: Storage, lease_s: float = keys.LEASE_S) -> None:
+    def __init__(self, storage: Storage, lease_s: float = LEASE_S) -> None:
         self._redis = storage.redis
         self.lease_s = min(lease_s, keys.LEASE_S)
 
-    async def begin(self, thread: str, request: Request) -> Run | Replay:
-        """Take the thread for `request`, or return the answer its idempotency key already has.
+    async def create(self, thread: str, wanted: Wanted) -> tuple[Verdict, str]:
+        """Record a run, or find the one that the same request made; return what became of it, and its id.
 
-        The same fingerprint as the thread's unfinished run (crashed or failed) takes that run up again,
-        with its own id and input. Raises `Busy` while another attempt holds the thread, and `Conflict` for
+        Raises `Busy` where another run has the thread and the strategy is to be refused, and `Conflict` for
         an idempotency key that came before with another request.
         """
-        answer = await _BEGIN(
-            self._redis,
-            self._keys(thread, request.idempotency_key),
-            [
-                request.run_id,
-                request.fingerprint,
-                json.dumps(request.input, ensure_ascii=False),
-                int(self.lease_s * 1000),
-                int(request.idempotency_key is not None),
-                int(keys.DAY_S),
-            ],
+        await self._note(thread, wanted.id, wanted.due_ms)
+        memo = keys.idempotency(thread, wanted.idempotency_key or "-")
+        fields: list[Word] = [
+            *("graph", wanted.graph, "owner", wanted.owner, "assistant", wanted.assistant),
+            *("request", _json(wanted.request), "metadata", _json(wanted.metadata)),
+        ]
+        args: list[Word] = [
+            *(wanted.id, wanted.fingerprint, wanted.strategy, int(wanted.idempotency_key is not None)),
+            *(wanted.due_ms, int(keys.DAY_S), *fields),
+        ]
+        verdict, found = _texts(await scripts.CREATE(self._redis, [*keys.run_keys(thread), memo], args))
+        if verdict == "mismatch":
+            raise Conflict(
+                f"idempotency key {wanted.idempotency_key!r} came before with another request",
+                remedy="use a new key for a new request",
+            )
+        if verdict == "busy":
+            raise Busy(
+                f"thread {thread!r} is busy with run {found!r}",
+                remedy="wait for it to end and send the request again",
+                details={"run": found},
+            )
+        if found != wanted.id:
+            await self._forget(thread, wanted.id)
+        return verdict, found  # type: ignore[return-value]  # the script's verdicts
+
+    async def admit(self, thread: str, run: str) -> bool:
+        """Let a run whose time has come take its turn; return whether it may start at once."""
+        verdict: bytes = await self._do(scripts.ADMIT, thread, run)
+        return verdict == b"start"
+
+    async def claim(self, thread: str, run: str) -> Attempt | Held | None:
+        """Begin an attempt at a run; None where it is over, or not its turn."""
+        answer = await self._do(scripts.CLAIM, thread, run, int(self.lease_s * 1000))
+        match answer:
+            case [b"yours", epoch, number]:
+                return Attempt(thread, run, epoch, number)
+            case [b"held", left_ms]:
+                return Held(left_ms / 1000)
+        return None
+
+    async def renew(self, attempt: Attempt) -> Action | None:
+        """Hold the thread for another lease and return how the run is to be cancelled, if it is.
+
+        Raises `Fenced` when a later attempt, or a cancellation, has taken the thread.
+        """
+        answer: bytes = await self._do(
+            scripts.RENEW, attempt.thread, attempt.run, attempt.epoch, int(self.lease_s * 1000)
         )
-        return _begun(thread, request, answer)
+        if answer == b"fenced":
+            raise _fenced(attempt)
+        return answer.decode() or None  # type: ignore[return-value]  # an action
 
-    async def renew(self, run: Run) -> None:
-        """Hold the thread for another lease; raises `Fenced` when a later attempt has taken it."""
-        if not await _RENEW(
-            self._redis, [keys.run(run.thread), keys.lease(run.thread)], [run.epoch, int(self.lease_s * 1000)]
-        ):
-            raise Fenced(f"run {run.id!r} lost its lease on thread {run.thread!r}")
+    async def emit(self, attempt: Attempt, events: Sequence[tuple[str, bytes]]) -> None:
+        """Add events (name, JSON) to the thread's; raises `Fenced` when a later attempt has the thread."""
+        flat = [part for event in events for part in event]
+        if not await self._do(scripts.EMIT, attempt.thread, attempt.run, attempt.epoch, *flat):
+            raise _fenced(attempt)
 
-    async def finish(self, run: Run, outcome: Outcome, answer: Mapping[str, Any] | None = None) -> None:
-        """Record how the run ended and let the thread go; raises `Fenced` when a later attempt has it."""
-        ended = await _FINISH(
-            self._redis,
-            self._keys(run.thread, run.idempotency_key),
-            [
-                run.epoch,
-                outcome,
-                int(run.idempotency_key is not None),
-                json.dumps(answer or {}, ensure_ascii=False),
-                int(keys.DAY_S),
-            ],
+    async def finish(self, attempt: Attempt, outcome: Outcome) -> str:
+        """End the run and return the one whose turn it is now, or an empty text.
+
+        Raises `Fenced` when a later attempt has the thread.
+        """
+        done, following = await self._do(
+            scripts.FINISH,
+            attempt.thread,
+            *(attempt.run, attempt.epoch, outcome.ending, outcome.thread),
+            *(_json(outcome.interrupts), _json(outcome.error), _json(outcome.answer)),
         )
-        if not ended:
-            raise Fenced(f"run {run.id!r} was taken over by a later attempt")
+        if not done:
+            raise _fenced(attempt)
+        await self._forget(attempt.thread, attempt.run)
+        return bytes(following).decode()
 
-    async def release(self, run: Run) -> None:
+    async def release(self, attempt: Attempt) -> None:
         """Let the thread go without ending the run; nothing happens where a later attempt has it."""
-        await _RELEASE(self._redis, [keys.lease(run.thread)], [run.epoch])
+        await self._do(scripts.RELEASE, attempt.thread, attempt.run, attempt.epoch)
 
-    async def newest(self, thread: str) -> Newest:
-        """Return how the thread's newest run stands."""
-        answer: list[bytes | int | None] = await _NEWEST(self._redis, [keys.run(thread), keys.lease(thread)])
-        identity, status, held = answer
-        return Newest(_text(identity), _text(status), held == 1)
+    async def cancel(self, thread: str, run: str, action: Action) -> tuple[bool, str]:
+        """Cancel a run: return whether it has ended, and whose turn it is then.
 
-    @staticmethod
-    def _keys(thread: str, idempotency_key: str | None) -> list[str]:
-        return [keys.run(thread), keys.lease(thread), keys.idempotency(thread, idempotency_key or "-")]
+        One that somebody is at ends as soon as it is noticed. Raises `Missing` for a run there is none of.
+        """
+        verdict, following = _texts(await self._do(scripts.CANCEL, thread, run, action))
+        if verdict == "missing":
+            raise _unknown(run)
+        if verdict == "ended":
+            await self._forget(thread, run)
+        return verdict != "asked", following
 
+    async def get(self, thread: str, run: str) -> Run:
+        """Return the record of a run; raises `Missing` when there is none."""
+        return _run(thread, run, await self._redis.hgetall(keys.run(thread, run)))
 
-def _begun(thread: str, request: Request, answer: Sequence[bytes]) -> Run | Replay:
-    verdict = answer[0].decode()
-    if verdict == "replay":
-        return Replay(json.loads(answer[1]))
-    if verdict == "mismatch":
-        raise Conflict(
-            f"idempotency key {request.idempotency_key!r} came before with another request",
-            remedy="use a new key for a new request",
+    async def listed(self, thread: str, *, newest_first: bool = True) -> list[Run]:
+        """Return the thread's runs."""
+        ids: list[bytes] = await self._redis.zrange(keys.run_keys(thread).runs, 0, -1, desc=newest_first)
+        found = []
+        for run in ids:
+            if record := await self._redis.hgetall(keys.run(thread, run.decode())):
+                found.append(_run(thread, run.decode(), record))
+        return found
+
+    async def active(self, thread: str) -> str | None:
+        """Return the run that has the thread; None where nothing runs."""
+        found: bytes | None = await self._redis.hget(keys.run_keys(thread).thread, "active")
+        return found.decode() if found else None
+
+    async def delete(self, thread: str, run: str) -> None:
+        """Delete the record of a run that has ended; raises `Conflict` while it has not, or `Missing`."""
+        verdict: bytes = await self._do(scripts.DELETE, thread, run)
+        if verdict == b"missing":
+            raise _unknown(run)
+        if verdict == b"open":
+            raise Conflict(f"run {run!r} has not ended", remedy="cancel it, and delete it then")
+
+    async def standing(self, thread: str, run: str) -> str:
+        """Return how an open run stands: over, due, later, queued, held, or free to be taken up."""
+        verdict: bytes = await self._do(scripts.STANDING, thread, run)
+        if verdict == b"over":
+            await self._forget(thread, run)
+        return verdict.decode()
+
+    async def open_before(self, ms: int, limit: int = 1000) -> list[tuple[str, str]]:
+        """Return (thread, run) of what was to be looked after by then and may not have ended."""
+        found: list[bytes] = await self._redis.zrange(
+            keys.open_runs(), "-inf", ms, byscore=True, offset=0, num=limit
         )
-    if verdict == "busy":
-        raise Busy(
-            f"thread {thread!r} is busy with run {answer[1].decode()!r}",
-            remedy="wait for it to end and send the request again",
-            details={"same": answer[2].decode() == request.fingerprint, "run": answer[1].decode()},
-        )
+        return [_parted(member) for member in found]
+
+    async def _note(self, thread: str, run: str, due_ms: int) -> None:
+        # Before the record is written: what is not on the list would never be found after a crash.
+        look_ms = max(due_ms, int(time.time() * 1000)) + _LOOK_AFTER_MS
+        await self._redis.zadd(keys.open_runs(), {_member(thread, run): look_ms})
+
+    async def _forget(self, thread: str, run: str) -> None:
+        await self._redis.zrem(keys.open_runs(), _member(thread, run))
+
+    async def _do(self, script: Script, thread: str, *args: Word) -> Any:
+        return await script(self._redis, keys.run_keys(thread), args)
+
+
+def _run(thread: str, run: str, record: Mapping[bytes, bytes]) -> Run:
+    if not record:
+        raise _unknown(run)
+    text = {name.decode(): value.decode() for name, value in record.items()}
     return Run(
         thread,
-        answer[1].decode(),
-        int(answer[2]),
-        verdict == "again",
-        json.loads(answer[3]),
-        request.idempotency_key,
+        run,
+        graph=text["graph"],
+        owner=text["owner"],
+        assistant=text["assistant"],
+        status=text["status"],  # type: ignore[arg-type]  # written by the scripts
+        request=json.loads(text["request"]),
+        metadata=json.loads(text["metadata"]),
+        strategy=text["strategy"],  # type: ignore[arg-type]  # as wanted
+        created_ms=int(text["createdMs"]),
+        updated_ms=int(text["updatedMs"]),
+        due_ms=int(text["dueMs"]),
+        error=json.loads(text.get("error") or "null"),
+        answer=json.loads(text.get("answer") or "null"),
+        cancel=text.get("cancel") or None,  # type: ignore[arg-type]  # an action
     )
 
 
-def _text(found: bytes | int | None) -> str:
-    return found.decode() if isinstance(found, bytes) else ""
+def _member(thread: str, run: str) -> str:
+    return f"{run}\0{thread}"
+
+
+def _parted(member: bytes) -> tuple[str, str]:
+    run, _, thread = member.decode().partition("\0")
+    return thread, run
+
+
+def _texts(answer: Sequence[bytes]) -> list[str]:
+    return [part.decode() for part in answer]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _fenced(attempt: Attempt) -> Fenced:
+    return Fenced(f"attempt {attempt.number} at run {attempt.run!r} lost thread {attempt.thread!r}")
+
+
+def _unknown(run: str) -> Missing:
+    return Missing(f"there is no run {run!r}", remedy="list the thread's runs to see what there is")

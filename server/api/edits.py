@@ -3,7 +3,6 @@
 A script a person wrote is never shortened; the reply's timeline says whether it fits.
 """
 
-import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from server import jobs
 from state import ad
-from state.errors import Broken, Invalid, Missing
+from state.errors import Invalid, Missing
 from state.versions import Version
+from server.worker import Worker
 from storage import indexes, mixers, threads
 from storage.artefacts import Artefact, Done, NewVersion, step_name
 from storage.connection import Storage
-from storage.runs import Replay, Request, Runs
 from storage.threads import Thread
 from tools import voices
 from tools.audio import EffectPrompt, Track
@@ -246,12 +245,7 @@ async def mix(found: Ad, wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, A
     return ad.mixer(data, kept)
 
 
-async def forget(found: Ad, saver: BaseCheckpointSaver[int], lease_s: float) -> None:
+async def forget(found: Ad, saver: BaseCheckpointSaver[int], worker: Worker) -> None:
     """Take the ad's conversation away; its versions stay. Raises `Busy` while a run is at it."""
-    runs = Runs(found.storage, lease_s)
-    print_ = hashlib.sha256(b"forget the conversation").hexdigest()
-    run = await runs.begin(found.thread.id, Request(str(uuid.uuid4()), print_, {}))
-    if isinstance(run, Replay):
-        raise Broken(f"forgetting {found.thread.id!r} was answered from memory")
-    await saver.adelete_thread(found.thread.id)
-    await runs.finish(run, "success")
+    async with worker.alone(found.thread):
+        await saver.adelete_thread(found.thread.id)

@@ -1,0 +1,154 @@
+"""What graphs stream, as events of LangGraph's wire: names and JSON."""
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final, cast
+
+import orjson
+from langchain_core.messages import BaseMessage, BaseMessageChunk, message_chunk_to_message
+from langgraph.types import Interrupt, Send
+from pydantic import BaseModel
+
+MODES: Final = (
+    *("values", "updates", "custom", "messages", "messages-tuple"),
+    *("events", "debug", "tasks", "checkpoints"),
+)
+"""The stream modes a client may ask for."""
+_OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
+Event = tuple[str, bytes]
+"""Name and JSON."""
+
+
+def dumps(value: object) -> bytes:
+    """Return `value` as JSON; what JSON has no word for as text, and broken characters as escapes."""
+    try:
+        return orjson.dumps(value, default=plain, option=_OPTIONS)
+    except orjson.JSONEncodeError:
+        return json.dumps(value, default=plain, skipkeys=True).encode()
+
+
+def plain(value: Any) -> Any:
+    """Return what stands for a value that JSON does not know."""
+    match value:
+        case Interrupt():
+            return {"value": value.value, "id": value.id, "response_schema": _schema(value)}
+        case BaseModel():
+            return value.model_dump()
+        case Send():
+            return {"node": value.node, "input": value.arg}
+        case BaseException():
+            return {"error": type(value).__name__, "message": str(value)}
+        case Enum():
+            return value.value
+        case Decimal():
+            return str(value)
+        case bytes():
+            return value.decode("utf-8", "replace")
+        case dict() | Mapping():
+            return dict(value)
+        case str() | int():
+            return str(value) if isinstance(value, str) else int(value)
+        case AbstractSet() | Sequence():
+            return list(value)
+    fields = getattr(value, "__dataclass_fields__", None)
+    return {name: getattr(value, name) for name in fields} if fields else str(value)
+
+
+def _schema(interrupt: Interrupt) -> Any:
+    return getattr(interrupt, "response_schema", None)
+
+
+class Translator:
+    """Turns one run's chunks into events; remembers the messages it saw the beginning of."""
+
+    def __init__(self, modes: Sequence[str], *, subgraphs: bool) -> None:
+        self._asked = tuple(dict.fromkeys(modes))
+        self._subgraphs = subgraphs
+        self._messages: dict[str, BaseMessage] = {}
+
+    @property
+    def modes(self) -> list[str]:
+        """The modes to ask LangGraph for."""
+        asked = ["messages" if mode == "messages-tuple" else mode for mode in self._asked]
+        return [mode for mode in dict.fromkeys(asked) if mode != "events"] or ["values"]
+
+    def events(self, chunk: Any) -> list[Event]:
+        """Return the events of one chunk, `(namespace, mode, data)`."""
+        namespace, mode, data = chunk if self._subgraphs else ((), *chunk)
+        if mode == "messages":
+            named = self._message(data)
+        elif mode in self._asked:
+            named = [(mode, _public(data) if mode in {"debug", "checkpoints"} else data)]
+        else:
+            named = []
+        place = "|".join(("", *namespace))
+        return [(name + place, dumps(value)) for name, value in named]
+
+    async def all(self, graph: Any, given: Any, config: Any, **options: Any) -> AsyncIterator[list[Event]]:
+        """Run the graph and yield its events as they come."""
+        options |= {"stream_mode": self.modes, "subgraphs": self._subgraphs}
+        if "events" not in self._asked:
+            async for chunk in graph.astream(given, config, **options):
+                yield self.events(chunk)
+            return
+        root = None
+        async for item in graph.astream_events(given, config, version="v2", **options):
+            root = root or item["run_id"]
+            if item["event"] == "on_chain_stream" and item["run_id"] == root:
+                yield self.events(item["data"]["chunk"])
+            else:
+                yield [("events", dumps(item))]
+
+    def _message(self, data: tuple[BaseMessage, dict[str, Any]]) -> list[tuple[str, Any]]:
+        message, metadata = data
+        if "messages-tuple" in self._asked:
+            return [("messages", [message, metadata])]
+        identity = message.id or ""
+        before = self._messages.get(identity)
+        named: list[tuple[str, Any]] = []
+        if before is None:
+            named.append(("messages/metadata", {identity: {"metadata": metadata}}))
+        if not isinstance(message, BaseMessageChunk):
+            self._messages[identity] = message
+            return [*named, ("messages/complete", [message])]
+        whole = before + message if isinstance(before, BaseMessageChunk) else message
+        self._messages[identity] = cast("BaseMessage", whole)
+        return [*named, ("messages/partial", [message_chunk_to_message(cast("BaseMessageChunk", whole))])]
+
+
+def _public(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What a debugger is told of a checkpoint: where it is in LangGraph's words too, and nothing internal."""
+    if "payload" in data:
+        return (
+            {**data, "payload": _public(data["payload"])} if data.get("type") == "checkpoint" else dict(data)
+        )
+    config, parent = data.get("config"), data.get("parent_config")
+    return {
+        **data,
+        "config": shown_config(config),
+        "parent_config": shown_config(parent),
+        "checkpoint": _place(config),
+        "parent_checkpoint": _place(parent),
+    }
+
+
+def shown_config(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return a config without what is between the server and its nodes."""
+    if config is None:
+        return None
+    chosen = {name: value for name, value in config.get("configurable", {}).items() if name[:2] != "__"}
+    return {"configurable": chosen}
+
+
+def _place(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    chosen = (config or {}).get("configurable", {})
+    if not chosen.get("checkpoint_id"):
+        return None
+    return {
+        "checkpoint_id": chosen["checkpoint_id"],
+        "thread_id": chosen.get("thread_id"),
+        "checkpoint_ns": chosen.get("checkpoint_ns", ""),
+    }

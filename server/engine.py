@@ -1,0 +1,87 @@
+"""The task engine: brings runs to a process that carries them out, again if that one dies.
+
+Delivery is all it is used for: the truth about a run is its record (`storage/runs.py`), and submitting one
+again is harmless. Docket imports slowly, so this module is imported while the server already answers.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Final, Self
+
+from docket import CurrentExecution, Docket, Execution, Worker
+from docket.dependencies import AdmissionBlocked
+
+from server.execution import Stopped
+from state.errors import Fenced
+from storage.connection import Storage
+
+_NAME: Final = "callsheet"
+_KEPT: Final = timedelta(seconds=60)
+"""How long the engine remembers what it delivered."""
+_CHECK: Final = timedelta(milliseconds=250)
+_EXTRA_CONNECTIONS: Final = 50
+CONCURRENCY: Final = 64
+"""Runs that one process carries out at once."""
+
+Carry = Callable[[str, str], Awaitable[None]]
+"""Carries out the run of a thread: (thread id, run id); raises `Fenced` where another has taken it over."""
+
+
+class Engine:
+    """Deliveries by Docket, on the same Redis as everything else."""
+
+    def __init__(self, storage: Storage, *, lease_s: float, concurrency: int = CONCURRENCY) -> None:
+        self._lease = timedelta(seconds=lease_s)
+        self._concurrency = concurrency
+        mark = "&" if "?" in storage.url else "?"
+        url = f"{storage.url}{mark}max_connections={4 * concurrency + _EXTRA_CONNECTIONS}"
+        self._docket = Docket(name=_NAME, url=url, execution_ttl=_KEPT)
+        self._carry: Carry | None = None
+        # Its parameters are read by Docket, and have to be annotated with what it knows.
+        self._docket.register(self.carry_out)
+
+    async def __aenter__(self) -> Self:
+        await self._docket.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._docket.__aexit__(kind, error, trace)
+
+    async def submit(self, thread: str, run: str, due_ms: int = 0) -> None:
+        """Have the run carried out, now or when it is due; one that is delivered already is left alone."""
+        when = datetime.fromtimestamp(due_ms / 1000, UTC) if due_ms else None
+        await self._docket.add(self.carry_out, when=when, key=run)(thread, run)
+
+    async def work(self, carry: Carry) -> None:
+        """Carry out what is delivered, until cancelled; what is under way then is waited for."""
+        self._carry = carry
+        async with Worker(
+            self._docket,
+            concurrency=self._concurrency,
+            redelivery_timeout=self._lease,
+            reconnection_delay=timedelta(seconds=1),
+            minimum_check_interval=_CHECK,
+            scheduling_resolution=_CHECK,
+        ) as worker:
+            await worker.run_forever()
+
+    async def carry_out(
+        self,
+        thread: str,
+        run: str,
+        execution: Execution = CurrentExecution(),  # noqa: B008 -- Docket's way
+    ) -> None:
+        """Carry out one delivery."""
+        if self._carry is None:
+            raise AdmissionBlocked(execution)
+        try:
+            await self._carry(thread, run)
+        except Stopped as error:
+            # Back into the stream, for another process.
+            raise AdmissionBlocked(execution) from error
+        except Fenced as error:
+            # The message belongs to whoever took over; acknowledging it would lose that delivery.
+            raise AdmissionBlocked(execution, handled=True) from error

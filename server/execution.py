@@ -1,0 +1,233 @@
+"""One attempt at a run: the graph, from where it stands, to its end, its next question, or a cancellation.
+
+An attempt that dies is taken up by another (ARCHITECTURE: exactly once): it goes on without input only where
+a checkpoint of this very run is the thread's newest; else the input never arrived and is given again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import orjson
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphDrained
+from langgraph.pregel import Pregel
+from langgraph.runtime import RunControl
+from langgraph.types import Command, Send, StateSnapshot
+
+from nodes.node import EPOCH, OWNER, RUN
+from server.encoding import Event, Translator, dumps
+from server.failures import recorded
+from state.errors import CallsheetError, Conflict, Fenced
+from storage.announcements import Announcements
+from storage.runs import Action, Attempt, Outcome, Run, Runs
+
+Reply = Callable[[Run, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+"""(run, final state) to what its caller is told; JSON. It may be asked twice."""
+MAX_ATTEMPTS: Final = 4
+"""Attempts at a run that may die with their process before it is given up."""
+_BEATS: Final = 4
+"""How often a lease is renewed while it lasts."""
+_FENCED_AT: Final = 0.5
+"""Share of a lease without a word from Redis after which an attempt stops itself."""
+_log = logging.getLogger(__name__)
+
+
+class Stopped(Exception):
+    """The process is to end: the run goes on elsewhere."""
+
+
+@dataclass(eq=False)
+class Execution:
+    """An attempt under way."""
+
+    runs: Runs
+    announcements: Announcements
+    attempt: Attempt
+    run: Run
+    graph: Pregel[Any, Any]
+    """With everything it remembers in storage."""
+    timeout_s: float
+    """The longest an attempt may take."""
+    reply: Reply | None = None
+    """What the run's caller is told, made while the thread is still held."""
+    control: RunControl = field(default_factory=RunControl)
+    cancelled: Action | None = None
+
+    async def outcome(self) -> Outcome:
+        """Carry the run out and return how it ended.
+
+        Raises `Fenced` once a later attempt has the thread, and `Stopped` where the process is to end.
+        """
+        work = asyncio.create_task(self._work())
+        beat = asyncio.create_task(self._beat(work))
+        try:
+            async with asyncio.timeout(self.timeout_s) as limit:
+                await asyncio.wait((work, beat), return_when=asyncio.FIRST_COMPLETED)
+                if beat.done() and not work.done():
+                    beat.result()
+                return await work
+        except TimeoutError as error:
+            if not limit.expired():
+                return await self._failed(error)
+            return await self._failed(TimeoutError(f"took longer than {self.timeout_s:g} s"), "timeout")
+        except asyncio.CancelledError:
+            if self.cancelled is None:
+                raise
+            return self._cut_short()
+        except GraphDrained as error:
+            raise Stopped from error
+        except (Fenced, Stopped):
+            raise
+        except Exception as error:  # noqa: BLE001 -- one of the places that may: the run must end, and say how
+            return await self._failed(error)
+        finally:
+            for one in (work, beat):
+                one.cancel()
+            await asyncio.gather(work, beat, return_exceptions=True)
+
+    async def _beat(self, work: "asyncio.Task[Outcome]") -> None:
+        """Renew the lease, and cancel the work once the run is to be cancelled or the lease is lost."""
+        async with self.announcements.listening(self.attempt.thread) as bell:
+            while True:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(bell.wait(), self.runs.lease_s / _BEATS)
+                bell.clear()
+                async with asyncio.timeout(self.runs.lease_s * _FENCED_AT):
+                    self.cancelled = await self.runs.renew(self.attempt)
+                if self.cancelled:
+                    work.cancel()
+                    return
+
+    async def _work(self) -> Outcome:
+        if self.attempt.number > MAX_ATTEMPTS:
+            raise Conflict(
+                f"run {self.run.id!r} ended {MAX_ATTEMPTS} processes that were at it",
+                remedy="look at its logs",
+            )
+        request = self.run.request
+        await self._tell([("metadata", dumps({"run_id": self.run.id, "attempt": self.attempt.number}))])
+        config = self._config()
+        before = await self._before(config)
+        if not self._is_mine(before):
+            # Where this run has made no checkpoint yet; later, it would be gone back to once more.
+            config["configurable"] |= request.get("checkpoint") or {}
+        if before is None or before.tasks or not self._is_mine(before):
+            translator = Translator(request["stream_mode"], subgraphs=request["subgraphs"])
+            options = {
+                "context": request["context"],
+                "interrupt_before": request["interrupt_before"],
+                "interrupt_after": request["interrupt_after"],
+                "durability": "sync",
+                "control": self.control,
+            }
+            given = await self._given(before)
+            async for events in translator.all(self.graph, given, config, **options):
+                if events:
+                    await self._tell(events)
+        return await self._succeeded(await self.graph.aget_state(_newest(config)))
+
+    async def _before(self, config: RunnableConfig) -> StateSnapshot | None:
+        """Return the thread's state where it matters for what the graph is given; else None."""
+        if self.attempt.number > 1 or self.run.request.get("answers"):
+            return await self.graph.aget_state(_newest(config))
+        return None
+
+    def _is_mine(self, newest: StateSnapshot | None) -> bool:
+        """Return whether an earlier attempt at this run has come as far as a checkpoint."""
+        return newest is not None and (newest.metadata or {}).get(RUN) == self.run.id
+
+    async def _given(self, before: StateSnapshot | None) -> Any:
+        """Return what the graph is given; None has it go on from where it stands."""
+        request = self.run.request
+        if self._is_mine(before):
+            return None
+        answers = request.get("answers")
+        if before is not None and answers and self.attempt.number == 1:
+            waiting = {each.id for task in before.tasks for each in task.interrupts}
+            if gone := set(answers) - waiting:
+                raise Conflict(
+                    f"question {sorted(gone)[0]!r} has been answered already",
+                    remedy="read the thread's state",
+                )
+        return command(request["command"], answers) if request["command"] else request["input"]
+
+    def _config(self) -> RunnableConfig:
+        """Return the run's config, at the thread's newest checkpoint."""
+        request = self.run.request
+        chosen: dict[str, Any] = {
+            **request["config"].get("configurable", {}),
+            "thread_id": self.attempt.thread,
+            "checkpoint_ns": "",
+            "run_id": self.run.id,
+            "graph_id": self.run.graph,
+            "assistant_id": self.run.assistant,
+            OWNER: self.run.owner,
+            EPOCH: self.attempt.epoch,
+            RUN: self.run.id,
+        }
+        metadata = {**self.run.metadata, "run_id": self.run.id, "run_attempt": self.attempt.number}
+        rest = {
+            name: request["config"][name] for name in ("tags", "recursion_limit") if name in request["config"]
+        }
+        return cast("RunnableConfig", {**rest, "configurable": chosen, "metadata": metadata})
+
+    async def _tell(self, events: list[Event]) -> None:
+        await self.runs.emit(self.attempt, events)
+
+    async def _succeeded(self, state: StateSnapshot) -> Outcome:
+        interrupts = waiting(state)
+        answer = await self.reply(self.run, state.values) if self.reply else None
+        if self.run.request["temporary"]:
+            answer = cast("dict[str, Any]", orjson.loads(dumps(result(state))))
+        return Outcome("success", "interrupted" if state.next else "idle", interrupts, answer=answer)
+
+    async def _failed(self, error: Exception, ending: Any = "error") -> Outcome:
+        if not isinstance(error, CallsheetError):
+            _log.warning("run %s failed", self.run.id, exc_info=error)
+        told = recorded(error)
+        await self._tell([("error", dumps({"error": told["error"], "message": told["message"]}))])
+        return Outcome(ending, "error", error=told)
+
+    def _cut_short(self) -> Outcome:
+        told = {"error": "UserInterrupt", "message": "the run was cancelled"}
+        if self.cancelled == "rollback":
+            return Outcome("rolled-back")
+        return Outcome("interrupted", "interrupted", error=told)
+
+
+def command(asked: Mapping[str, Any], answers: Mapping[str, Any] | None) -> Command[Any]:
+    """Return a client's command for LangGraph; `answers` binds a resume to the questions it is for."""
+    goto = asked.get("goto") or ()
+    steps = [
+        Send(step["node"], step.get("input")) if isinstance(step, Mapping) else step
+        for step in (goto if isinstance(goto, list) else [goto] if goto else [])
+    ]
+    update = asked.get("update")
+    if isinstance(update, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in update):
+        update = [tuple(pair) for pair in update]
+    return Command(update=update, resume=dict(answers) if answers else asked.get("resume"), goto=steps)
+
+
+def waiting(state: StateSnapshot) -> dict[str, list[dict[str, Any]]]:
+    """Return the questions a thread waits with, by task, as LangGraph's clients know them."""
+    return {
+        task.id: [{"id": each.id, "value": each.value} for each in task.interrupts]
+        for task in state.tasks
+        if task.interrupts
+    }
+
+
+def result(state: StateSnapshot) -> dict[str, Any]:
+    """Return what a run that is waited for answers: the values, and the questions if there are any."""
+    values = dict(state.values) if isinstance(state.values, Mapping) else {"values": state.values}
+    asked = [each for task in state.tasks for each in task.interrupts]
+    return values | ({"__interrupt__": asked} if asked else {})
+
+
+def _newest(config: RunnableConfig) -> RunnableConfig:
+    chosen = {name: value for name, value in config["configurable"].items() if name != "checkpoint_id"}
+    return {"configurable": chosen}

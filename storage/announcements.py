@@ -1,0 +1,85 @@
+"""Hearing at once that a thread has new events, whichever process wrote them.
+
+One connection per process listens. What it says may be missed when it breaks, so listeners look by themselves
+now and then; it only spares them the waiting.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from redis.asyncio import Redis, RedisCluster
+from redis.exceptions import RedisError
+
+from state.errors import CallsheetError
+from storage import keys
+from storage.connection import Storage
+
+_AGAIN_S: Final = 0.5
+"""How long after a lost connection another is tried."""
+_OWN: Final = "callsheet"
+"""A channel on which nothing is said: the connection is there before the first thread is listened to."""
+
+
+class Announcements:
+    """The threads this process listens to."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._shared = storage.redis
+        self._client = _single(storage.redis)
+        self._listener: Any = self._client.pubsub()
+        self._heard: dict[str, set[asyncio.Event]] = {}
+
+    @asynccontextmanager
+    async def listening(self, thread: str) -> AsyncIterator[asyncio.Event]:
+        """Return an event that is set whenever the thread has something new, and when listening begins."""
+        channel, bell = keys.run_keys(thread).events, asyncio.Event()
+        bells = self._heard.setdefault(channel, set())
+        bells.add(bell)
+        try:
+            if len(bells) == 1:
+                await self._listener.subscribe(channel)
+            yield bell
+        finally:
+            bells.discard(bell)
+            if not bells and self._heard.get(channel) is bells:
+                del self._heard[channel]
+                await self._listener.unsubscribe(channel)
+
+    async def listen(self) -> None:
+        """Listen until cancelled, through lost connections."""
+        await self._listener.subscribe(_OWN)
+        while True:
+            try:
+                message = await self._listener.get_message(timeout=None)
+            except (CallsheetError, RedisError, OSError):
+                self._ring(*self._heard)
+                await asyncio.sleep(_AGAIN_S)
+            else:
+                if message and message["channel"] is not None:
+                    self._ring(message["channel"].decode())
+
+    async def aclose(self) -> None:
+        """Give the connection back."""
+        await self._listener.aclose()
+        if self._client is not self._shared:
+            await self._client.aclose()
+
+    def _ring(self, *channels: str) -> None:
+        for channel in channels:
+            for bell in self._heard.get(channel, ()):
+                bell.set()
+
+
+def _single(redis: Redis | RedisCluster) -> Redis:
+    """A client of one server: any node of a cluster hears what is published on another."""
+    if isinstance(redis, RedisCluster):
+        node = redis.get_random_node()
+        return Redis(host=node.host, port=node.port, **_login(node.connection_kwargs))
+    return redis
+
+
+def _login(options: dict[str, Any]) -> dict[str, Any]:
+    kept = ("username", "password", "protocol", "ssl_ca_certs", "ssl_cert_reqs", "ssl_check_hostname")
+    return {name: options[name] for name in kept if options.get(name) is not None}

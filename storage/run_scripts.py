@@ -1,0 +1,255 @@
+"""What happens to a thread's runs, one atomic step each.
+
+All scripts get the keys of `keys.RunKeys` in its order. A thread's *active* run is the one that may write to
+it; the others wait in the queue. The thread's *epoch* counts attempts and fences them: whoever holds an older
+one may neither emit events nor end the run.
+"""
+
+from typing import Final
+
+from storage.keys import DAY_S
+from storage.scripts import Script
+
+MAX_EVENTS: Final = 10_000
+"""Events of a thread that are kept, about."""
+
+_COMMON: Final = (
+    rf"""
+local meta, runs, queue, lease, events = unpack(KEYS, 1, 5)
+local MAX_EVENTS, DAY_MS = {MAX_EVENTS}, {int(DAY_S * 1000)}
+"""
+    + r"""
+local function now_ms()
+  local t = redis.call('TIME')
+  return t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+end
+
+-- The keys of the thread's other runs are in the same slot, as all that has its tag.
+local function key_of(run) return string.sub(meta, 1, -5) .. 'run:' .. run end
+
+local function put(run, ...) redis.call('HSET', key_of(run), 'updatedMs', now_ms(), ...) end
+
+local function tell(run, name, data)
+  return redis.call('XADD', events, 'MAXLEN', '~', MAX_EVENTS, '*', 'run', run, 'event', name, 'data', data)
+end
+
+local function nudge()
+  if redis.call('EXISTS', events) == 1 then redis.call('PEXPIRE', events, DAY_MS) end
+  redis.call('PUBLISH', events, '')
+end
+
+local function mark(status, interrupts, error)
+  redis.call('HSET', meta, 'status', status, 'updatedMs', now_ms())
+  if interrupts then redis.call('HSET', meta, 'interrupts', interrupts, 'stateUpdatedMs', now_ms()) end
+  if error and error ~= '' then redis.call('HSET', meta, 'error', error)
+  elseif error then redis.call('HDEL', meta, 'error') end
+end
+
+local function remove(run)
+  redis.call('UNLINK', key_of(run))
+  redis.call('ZREM', runs, run)
+end
+
+-- Ends a run that is not the active one any more; `status` is rolled-back where no trace shall stay.
+local function close(run, status)
+  if status == 'rolled-back' then remove(run) else put(run, 'status', status) end
+  tell(run, 'end', status)
+end
+
+-- Gives the thread to the next run in the queue, or to nobody; returns whom.
+local function hand_on()
+  redis.call('DEL', lease)
+  local next = redis.call('LPOP', queue)
+  if next then redis.call('HSET', meta, 'active', next) else redis.call('HDEL', meta, 'active') end
+  return next or ''
+end
+"""
+)
+
+CREATE: Final = Script(
+    _COMMON
+    + r"""
+local memo = KEYS[6]
+local id, print, strategy, keyed, due_ms, verdict = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), 'start'
+local active = redis.call('HGET', meta, 'active') or ''
+
+local function known(run)
+  local status = redis.call('HGET', key_of(run), 'status')
+  if status == 'success' then return {'replay', run} end
+  if status == 'pending' or status == 'running' then return {'attached', run} end
+end
+
+-- The same call once more, because its first answer was lost on the way.
+if redis.call('EXISTS', key_of(id)) == 1 then return {active == id and 'start' or 'queued', id} end
+
+if keyed == '1' then
+  local seen = redis.call('GET', memo)
+  if seen and string.sub(seen, 1, 64) ~= print then return {'mismatch', ''} end
+  local found = seen and known(string.sub(seen, 65))
+  if found then return found end
+end
+if print ~= '' then
+  local newest = redis.call('ZREVRANGE', runs, 0, 0)[1]
+  if newest and redis.call('HGET', key_of(newest), 'print') == print then
+    local status = redis.call('HGET', key_of(newest), 'status')
+    if status == 'pending' or status == 'running' then return {'attached', newest} end
+    -- A run that failed is gone on with, where it stopped.
+    if status ~= 'success' and active == '' then
+      put(newest, 'status', 'pending', 'error', '')
+      redis.call('HDEL', key_of(newest), 'cancel')
+      redis.call('HSET', meta, 'active', newest)
+      mark('busy')
+      return {'start', newest}
+    end
+  end
+end
+
+if active ~= '' and strategy == 'reject' then return {'busy', active} end
+if active ~= '' and (strategy == 'interrupt' or strategy == 'rollback') then
+  local status = strategy == 'rollback' and 'rolled-back' or 'interrupted'
+  for _, run in ipairs(redis.call('LRANGE', queue, 0, -1)) do close(run, status) end
+  redis.call('DEL', queue)
+  put(active, 'cancel', strategy)
+end
+
+local fields = {'id', id, 'print', print, 'strategy', strategy, 'status', 'pending', 'createdMs', now_ms(), 'dueMs', due_ms}
+for i = 7, #ARGV do fields[#fields + 1] = ARGV[i] end
+put(id, unpack(fields))
+redis.call('ZADD', runs, redis.call('HINCRBY', meta, 'runs', 1), id)
+if keyed == '1' then redis.call('SET', memo, print .. id, 'EX', ARGV[6]) end
+if due_ms > 0 then verdict = 'later'
+elseif active ~= '' then redis.call('RPUSH', queue, id); verdict = 'queued'
+else redis.call('HSET', meta, 'active', id); mark('busy') end
+nudge()
+return {verdict, id}
+"""
+)
+
+ADMIT: Final = Script(
+    _COMMON
+    + r"""
+local id = ARGV[1]
+if redis.call('HGET', key_of(id), 'status') ~= 'pending' then return 'over' end
+redis.call('HSET', key_of(id), 'dueMs', 0)
+local active = redis.call('HGET', meta, 'active')
+if active == id then return 'start' end
+if active then
+  redis.call('LREM', queue, 0, id)
+  redis.call('RPUSH', queue, id)
+  return 'queued'
+end
+redis.call('HSET', meta, 'active', id)
+mark('busy')
+return 'start'
+"""
+)
+
+CLAIM: Final = Script(
+    _COMMON
+    + r"""
+local id, lease_ms = ARGV[1], ARGV[2]
+if redis.call('HGET', meta, 'active') ~= id then return {'over'} end
+local left_ms = redis.call('PTTL', lease)
+if left_ms > 0 then return {'held', left_ms} end
+local epoch = redis.call('HINCRBY', meta, 'epoch', 1)
+local attempt = redis.call('HINCRBY', key_of(id), 'attempt', 1)
+put(id, 'status', 'running')
+mark('busy')
+redis.call('SET', lease, epoch, 'PX', lease_ms)
+return {'yours', epoch, attempt}
+"""
+)
+
+# A lease that ran out while nobody else took the thread is taken again: the epoch tells.
+RENEW: Final = Script(
+    _COMMON
+    + r"""
+if redis.call('HGET', meta, 'epoch') ~= ARGV[2] then return 'fenced' end
+redis.call('SET', lease, ARGV[2], 'PX', ARGV[3])
+return redis.call('HGET', key_of(ARGV[1]), 'cancel') or ''
+"""
+)
+
+EMIT: Final = Script(
+    _COMMON
+    + r"""
+if redis.call('HGET', meta, 'epoch') ~= ARGV[2] then return 0 end
+for i = 3, #ARGV, 2 do tell(ARGV[1], ARGV[i], ARGV[i + 1]) end
+nudge()
+return 1
+"""
+)
+
+FINISH: Final = Script(
+    _COMMON
+    + r"""
+local id, epoch, status, thread_status, interrupts, error, answer = unpack(ARGV)
+if redis.call('HGET', meta, 'epoch') ~= epoch or redis.call('HGET', meta, 'active') ~= id then return {0, ''} end
+put(id, 'error', error, 'answer', answer)
+close(id, status)
+local next = hand_on()
+mark(next == '' and thread_status or 'busy', interrupts, thread_status == 'error' and error or '')
+nudge()
+return {1, next}
+"""
+)
+
+RELEASE: Final = Script(
+    _COMMON
+    + r"""
+if redis.call('GET', lease) ~= ARGV[2] then return 0 end
+put(ARGV[1], 'status', 'pending')
+return redis.call('DEL', lease)
+"""
+)
+
+CANCEL: Final = Script(
+    _COMMON
+    + r"""
+local id, action = ARGV[1], ARGV[2]
+local status = redis.call('HGET', key_of(id), 'status')
+if not status then return {'missing', ''} end
+if status ~= 'pending' and status ~= 'running' then return {'over', ''} end
+local closed = action == 'rollback' and 'rolled-back' or 'interrupted'
+if redis.call('HGET', meta, 'active') ~= id then
+  redis.call('LREM', queue, 0, id)
+  close(id, closed)
+  nudge()
+  return {'ended', ''}
+end
+put(id, 'cancel', action)
+if redis.call('EXISTS', lease) == 1 then
+  nudge()
+  return {'asked', ''}
+end
+-- Nobody is at it: not yet, or no more. Whoever comes late is fenced.
+redis.call('HINCRBY', meta, 'epoch', 1)
+close(id, closed)
+local next = hand_on()
+mark(next ~= '' and 'busy' or (action == 'rollback' and 'idle' or 'interrupted'), nil, '')
+nudge()
+return {'ended', next}
+"""
+)
+
+DELETE: Final = Script(
+    _COMMON
+    + r"""
+local status = redis.call('HGET', key_of(ARGV[1]), 'status')
+if not status then return 'missing' end
+if status == 'pending' or status == 'running' then return 'open' end
+remove(ARGV[1])
+return 'deleted'
+"""
+)
+
+STANDING: Final = Script(
+    _COMMON
+    + r"""
+local status, due_ms = unpack(redis.call('HMGET', key_of(ARGV[1]), 'status', 'dueMs'))
+if status ~= 'pending' and status ~= 'running' then return 'over' end
+if tonumber(due_ms) > 0 then return tonumber(due_ms) <= tonumber(now_ms()) and 'due' or 'later' end
+if redis.call('HGET', meta, 'active') ~= ARGV[1] then return 'queued' end
+return redis.call('EXISTS', lease) == 1 and 'held' or 'free'
+"""
+)

@@ -60,6 +60,12 @@ class Settings(BaseSettings):
     """Further names this server is called by, such as `callsheet.internal`; comma-separated."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """How much is logged."""
+    log_format: Literal["auto", "json", "text"] = "auto"
+    """How a log line looks; `auto` is text on a terminal and JSON elsewhere."""
+    storage_patience_s: float = Field(1.5, gt=0, le=30)
+    """Seconds a request waits for an answer of Redis before it is answered with 503."""
+    max_import_bytes: int = Field(100_000_000, ge=1_000)
+    """Largest thread file that may be imported over REST, in bytes."""
 
     @field_validator("auth", "allow_origins", "allow_hosts", mode="before")
     @classmethod

@@ -18,6 +18,7 @@ from server.jobs import Chat, Generate, carried_out, chat_job, generate_job
 from server.worker import Worker, working
 from state import ad
 from state.context import Context
+from state.owners import LOCAL
 from storage.artefacts import Artefact, NewVersion
 from storage.connection import Storage, connect
 from tests.sentence_score import Case, load, score, summary
@@ -65,7 +66,7 @@ class _Sitting:
         self._case = case
         self._storage = storage
         self._worker = worker
-        self._artefact = Artefact(storage, "ad", case.id)
+        self._artefact = Artefact(storage, "ad", case.id, LOCAL)
 
     async def failures(self) -> list[str]:
         """Return what was expected and did not happen."""

@@ -9,6 +9,7 @@ from langgraph.runtime import Runtime
 
 from state.context import Context
 from state.errors import Invalid
+from state.owners import LOCAL
 from state.workflow import Workflow
 from tools.call import Scope
 from tools.registry import Tool
@@ -66,7 +67,7 @@ class Subject:
         task = info.task_id if info else ""
         plan = state.get("plan")
         return Scope(
-            owner=str(chosen.get(OWNER) or "local"),
+            owner=str(chosen.get(OWNER) or LOCAL),
             thread=thread,
             kind=self.kind,
             artefact=self.artefact(state, thread),

@@ -83,7 +83,7 @@ async def _history(
     dangling = dict(conversation.unanswered(messages))
     if not dangling:
         return messages, []
-    artefact = Artefact(await storage.current(), scope.kind, scope.artefact)
+    artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
     whole: list[AnyMessage] = []
     for index, message in enumerate(messages):
         whole.append(message)

@@ -27,7 +27,7 @@ def summarizer(subject: Subject) -> Node[Workflow]:
 
     async def summarizer(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         scope = subject.scope(state, runtime)
-        artefact = Artefact(await storage.current(), scope.kind, scope.artefact)
+        artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
         streams = await artefact.streams(subject.streams)
         created = state.get("created", [])
         changed: dict[str, Any] = {"drafts": {made["stream"]: made["versionId"] for made in created}}

@@ -13,6 +13,7 @@ from server.worker import Job, Report, Worker, working
 from state import ad
 from state.context import Context
 from state.errors import Conflict, Missing
+from state.owners import LOCAL
 from state.timeline import Timeline
 from state.versions import Version
 from storage import threads
@@ -96,10 +97,10 @@ async def _subject(opened: Storage, name: str) -> tuple[str, str]:
     """Return the ad and the conversation that `name`, which may be either's id, stands for."""
     name = jobs.identifier(name, "thread")
     try:
-        thread = await threads.get(opened, name, owner="local")
+        thread = await threads.get(opened, name, owner=LOCAL)
     except Missing:
-        meta = await Artefact(opened, jobs.KIND, name).meta()
-        if meta.get("owner") != "local":
+        meta = await Artefact(opened, jobs.KIND, name, LOCAL).meta()
+        if meta.get("owner") != LOCAL:
             raise Missing(
                 f"there is no conversation or ad {name!r}",
                 remedy='check the id, or start with: callsheet ad "who the ad is for and what it should say"',
@@ -114,7 +115,7 @@ async def _subject(opened: Storage, name: str) -> tuple[str, str]:
 
 async def _turn(worker: Worker, opened: Storage, thread: Thread, reply: Mapping[str, Any]) -> Turn:
     facts = jobs.ad_facts((await worker.state(thread)).values)
-    streams = await Artefact(opened, jobs.KIND, jobs.ad_of(thread)).streams(ad.STREAMS)
+    streams = await jobs.artefact_of(opened, thread).streams(ad.STREAMS)
     newest = {name: version for name, stream in streams.items() if (version := stream.newest())}
     notes = {call["id"]: tuple(call["result"].get("tightened", ())) for call in reply["toolCalls"]}
     takes = []

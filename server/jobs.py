@@ -21,6 +21,7 @@ from state import ad, brief, conversation
 from state.ad import AdState
 from state.context import Context
 from state.errors import Invalid, Missing
+from state.owners import LOCAL, stored
 from state.timeline import Timeline
 from storage import indexes, mixers, threads
 from storage.artefacts import Artefact
@@ -53,7 +54,7 @@ class Generate:
     """Wins over the brief's."""
     conversation_id: str | None = None
     context: Context = field(default_factory=Context)
-    owner: str = "local"
+    owner: str = LOCAL
     idempotency_key: str | None = None
 
 
@@ -71,7 +72,7 @@ class Chat:
     duration: object = None
     """The spot's seconds from now on; not checked yet."""
     context: Context = field(default_factory=Context)
-    owner: str = "local"
+    owner: str = LOCAL
     idempotency_key: str | None = None
 
 
@@ -138,7 +139,7 @@ async def carried_out(
     leaves an ad whose conversation can go on. Raises `Missing` where another conversation is about the ad.
     """
     facts = ad_facts(job.input) if job.body["ask"] == GENERATE else {}
-    artefact = Artefact(storage, KIND, ad_of(job.thread))
+    artefact = artefact_of(storage, job.thread)
     await artefact.open(owner=job.thread.owner, thread=job.thread.id, facts=facts)
     await indexes.touch_ad(storage, job.thread.owner, artefact.id)
     return await (worker.do(job, report) if report else worker.do(job))
@@ -153,7 +154,7 @@ def replying(storage: Storage) -> Reply:
     async def reply(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
         thread = await threads.get(storage, run.thread, run.owner)
         facts = ad_facts(state)
-        await Artefact(storage, KIND, ad_of(thread)).describe(facts)
+        await artefact_of(storage, thread).describe(facts)
         await indexes.touch_ad(storage, thread.owner, ad_of(thread))
         return answer(thread, state) | await in_time(storage, thread, facts)
 
@@ -167,9 +168,10 @@ def ad_facts(state: Mapping[str, Any]) -> dict[str, str]:
 
 async def in_time(storage: Storage, thread: Thread, facts: Mapping[str, str]) -> dict[str, Any]:
     """Return the `timeline` and the `mixer` of an ad's newest versions."""
-    streams = await Artefact(storage, KIND, ad_of(thread)).streams(ad.STREAMS)
+    artefact = artefact_of(storage, thread)
+    streams = await artefact.streams(ad.STREAMS)
     data = {name: newest.data for name, stream in streams.items() if (newest := stream.newest())}
-    kept = await mixers.read(storage, ad_of(thread))
+    kept = await mixers.read(storage, artefact.stored_id)
     return {"timeline": placed(thread, facts, data), "mixer": ad.mixer(data, kept)}
 
 
@@ -230,6 +232,11 @@ def ad_of(thread: Thread) -> str:
     return thread.artefact.partition(":")[2]
 
 
+def artefact_of(storage: Storage, thread: Thread) -> Artefact:
+    """Return the ad a thread is about, in storage."""
+    return Artefact(storage, KIND, ad_of(thread), thread.owner)
+
+
 def identifier(text: str, field_name: str) -> str:
     """Return `text` if it can be an id: 1 to 255 printable characters; else raises `Invalid`."""
     if not 0 < len(text) <= MAX_ID or not text.isprintable():
@@ -241,13 +248,13 @@ def identifier(text: str, field_name: str) -> str:
 
 
 async def _thread(storage: Storage, ad_id: str, conversation_id: str | None, owner: str) -> Thread:
-    """Return the ad's one conversation: the one it has, else the one asked for, else one of its own name."""
+    """Return the ad's one conversation: the one it has, else the one asked for, else one named after it."""
     asked = identifier(conversation_id, "conversationId") if conversation_id else None
-    meta = await Artefact(storage, KIND, ad_id).meta()
+    meta = await Artefact(storage, KIND, ad_id, owner).meta()
     bound = meta.get("thread") if meta.get("owner") == owner else None
     if asked and bound and asked != bound:
         raise threads.unknown(asked)
-    thread = Thread(asked or bound or ad_id, owner, GRAPH, f"{KIND}:{ad_id}")
+    thread = Thread(asked or bound or stored(owner, "thread", ad_id), owner, GRAPH, f"{KIND}:{ad_id}")
     try:
         found = await threads.get(storage, thread.id, owner)
     except Missing:

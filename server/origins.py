@@ -17,9 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from server import problems
 from server.settings import Settings
 from state.errors import Forbidden, Invalid
+from state.owners import LOCAL
 
-LOCAL: Final = "local"
-"""Owner of everything while nobody has to say who they are."""
 STUDIO: Final = "https://smith.langchain.com"
 """The page of LangGraph Studio, which calls the server on the user's own machine."""
 

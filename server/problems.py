@@ -25,6 +25,8 @@ from state import errors
 from state.errors import CallsheetError, Unavailable
 
 STATUSES: Final[tuple[tuple[type[CallsheetError], int, str], ...]] = (
+    (errors.StorageSilent, 503, "storage_down"),
+    (errors.StorageBarred, 503, "storage_down"),
     (errors.Invalid, 400, "invalid"),
     (errors.Unauthenticated, 401, "unauthenticated"),
     (errors.Forbidden, 403, "forbidden"),

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from server import terminal
+from server import logs, terminal
 from server.app import create_app
 from server.settings import Settings
 from state.errors import CallsheetError, Conflict, Invalid
@@ -34,14 +34,12 @@ def serve(settings: Settings, version: str) -> None:
     where = terminal.console()
     url = f"http://{named(settings.host)}:{listeners[0].getsockname()[1]}"
     _log.setLevel(logging.WARNING)
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    logs.configure(settings.log_level, settings.log_format)
     config = uvicorn.Config(
         guarded,
         lifespan="on",
         log_config=None,
-        access_log=settings.log_level == "debug",
+        access_log=False,
         timeout_graceful_shutdown=_PATIENCE_S,
     )
     server = _Server(config, guarded, lambda: where.print(greeting(version, url, place)))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from dotenv import load_dotenv
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from state.errors import Invalid
@@ -36,14 +36,38 @@ class Settings(BaseSettings):
     """Seconds a worker that has fallen silent still holds its thread."""
     max_body_bytes: int = Field(1_000_000, ge=1_000)
     """Largest request body, in bytes."""
+    auth: Annotated[tuple[Literal["keys", "jwt"], ...], NoDecode] = ()
+    """How callers say who they are: `keys`, `jwt` or both, comma-separated; nobody is asked when not set."""
+    jwt_secret: SecretStr | None = Field(None, repr=False)
+    """What tokens are signed with (HS256), at least 32 bytes; not together with `jwks_url`."""
+    jwks_url: str | None = None
+    """Where the issuer of tokens publishes its keys (RS256, ES256)."""
+    jwt_audience: str | None = None
+    """What a token's `aud` must name; required with `jwks_url`."""
+    jwt_issuer: str | None = None
+    """What a token's `iss` must be; required with `jwks_url`."""
+    jwt_scopes_claim: str = "scope"
+    """The claim that lists what a token allows: `read`, `write`, `admin`."""
+    requests_per_minute: int = Field(0, ge=0, le=100_000)
+    """Most requests of one owner in any 60 seconds, over all processes; 0 for no limit."""
+    streams_per_owner: int = Field(0, ge=0, le=100_000)
+    """Most streams one owner may have open, over all processes; 0 for no limit."""
+    run_timeout_s: float = Field(3600.0, gt=0)
+    """Seconds after which a run that has not ended is ended with an error."""
     allow_origins: _Listed = ()
     """Further web pages that may call, such as `https://studio.example`; comma-separated."""
     allow_hosts: _Listed = ()
     """Further names this server is called by, such as `callsheet.internal`; comma-separated."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """How much is logged."""
+    log_format: Literal["auto", "json", "text"] = "auto"
+    """How a log line looks; `auto` is text on a terminal and JSON elsewhere."""
+    storage_patience_s: float = Field(1.5, gt=0, le=30)
+    """Seconds a request waits for an answer of Redis before it is answered with 503."""
+    max_import_bytes: int = Field(100_000_000, ge=1_000)
+    """Largest thread file that may be imported over REST, in bytes."""
 
-    @field_validator("allow_origins", "allow_hosts", mode="before")
+    @field_validator("auth", "allow_origins", "allow_hosts", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         return (

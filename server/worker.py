@@ -278,9 +278,7 @@ async def working(
         saver = RedisSaver(storage.redis)
         stack.push_async_callback(saver.aclose)
         engine = await stack.enter_async_context(Engine(storage, lease_s=lease_s))
-        worker = Worker(
-            storage, saver, graphs, engine, lease_s=lease_s, timeout_s=timeout_s, replies=replies
-        )
+        worker = Worker(storage, saver, graphs, engine, lease_s=lease_s, timeout_s=timeout_s, replies=replies)
         tasks = [asyncio.create_task(worker.listen())]
         if carrying:
             tasks.append(asyncio.create_task(worker.work()))

@@ -13,6 +13,8 @@ CallsheetError
 │   ├── Limited          a rate limit (429)
 │   ├── TimedOut         no answer in time; the outcome may be unknown (504)
 │   └── StorageDown      Redis or Valkey cannot be reached (503)
+│       ├── StorageSilent  it gives no answer; also a TimedOut, for the outcome may be unknown
+│       └── StorageBarred  it lets us in no more; also an Invalid, for a setting may be wrong
 ├── Fenced             this attempt lost its lease; its writes are refused and it must stop
 └── Broken             a bug or a broken installation (500)
 """
@@ -76,6 +78,14 @@ class TimedOut(Unavailable):
 
 class StorageDown(Unavailable):
     """Redis or Valkey cannot be reached."""
+
+
+class StorageSilent(StorageDown, TimedOut):
+    """Redis or Valkey gives no answer; what it was told may yet happen."""
+
+
+class StorageBarred(StorageDown, Invalid):
+    """Redis or Valkey refuses the connection: at the start a wrong setting, later a changed one."""
 
 
 class Fenced(CallsheetError):

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from state import owners
 from state.errors import Conflict, Fenced, Forbidden, Missing
 from state.versions import Version, status
 from storage import keys
@@ -165,15 +166,16 @@ class NewVersion:
 
 
 class Artefact:
-    """One artefact in storage."""
+    """One artefact in storage, by the id that its owner calls it."""
 
-    def __init__(self, storage: Storage, kind: str, artefact_id: str) -> None:
+    def __init__(self, storage: Storage, kind: str, artefact_id: str, owner: str) -> None:
         self._redis = storage.redis
         self.kind = kind
         self.id = artefact_id
-        self._receipts = keys.receipts(kind, artefact_id)
-        self._fences = keys.fences(kind, artefact_id)
-        self._meta = keys.meta(kind, artefact_id)
+        self.stored_id = owners.stored(owner, kind, artefact_id)
+        self._receipts = keys.receipts(kind, self.stored_id)
+        self._fences = keys.fences(kind, self.stored_id)
+        self._meta = keys.meta(kind, self.stored_id)
 
     async def open(self, *, owner: str, thread: str, facts: Mapping[str, str]) -> None:
         """Make the artefact `owner`'s, about which `thread` is, and write the facts that are not there yet.
@@ -224,8 +226,8 @@ class Artefact:
         again. Raises `Fenced` when the fence has moved on.
         """
         stream_keys = [
-            keys.versions(self.kind, self.id, new.stream),
-            keys.counter(self.kind, self.id, new.stream),
+            keys.versions(self.kind, self.stored_id, new.stream),
+            keys.counter(self.kind, self.stored_id, new.stream),
         ]
         answer = await _CREATE(
             self._redis,
@@ -233,7 +235,7 @@ class Artefact:
             [
                 fence.step if fence else f"by-hand|{uuid.uuid4().hex}",
                 fence.value if fence else "",
-                keys.version(self.kind, self.id, new.stream, ""),
+                keys.version(self.kind, self.stored_id, new.stream, ""),
                 new.parent or "",
                 _tail({"data": new.data, "created_by": new.created_by, "batch": new.batch}),
                 _tail(new.result),
@@ -249,9 +251,12 @@ class Artefact:
         read_keys = [
             key
             for name in names
-            for key in (keys.versions(self.kind, self.id, name), keys.active(self.kind, self.id, name))
+            for key in (
+                keys.versions(self.kind, self.stored_id, name),
+                keys.active(self.kind, self.stored_id, name),
+            )
         ]
-        prefixes = [keys.version(self.kind, self.id, name, "") for name in names]
+        prefixes = [keys.version(self.kind, self.stored_id, name, "") for name in names]
         answer = await _READ(self._redis, read_keys, prefixes)
         return {name: _stream(name, found) for name, found in zip(names, answer, strict=True)}
 
@@ -261,7 +266,10 @@ class Artefact:
 
     async def activate(self, stream: str, version_id: str) -> None:
         """Make a version the chosen one of its stream; raises `Missing` when there is none of that id."""
-        stream_keys = [keys.versions(self.kind, self.id, stream), keys.active(self.kind, self.id, stream)]
+        stream_keys = [
+            keys.versions(self.kind, self.stored_id, stream),
+            keys.active(self.kind, self.stored_id, stream),
+        ]
         if not await _ACTIVATE(self._redis, stream_keys, [version_id]):
             raise self.no_version(stream, version_id)
 
@@ -282,9 +290,9 @@ class Artefact:
         answer = await _DELETE(
             self._redis,
             [
-                keys.versions(self.kind, self.id, stream),
-                keys.active(self.kind, self.id, stream),
-                keys.version(self.kind, self.id, stream, version_id),
+                keys.versions(self.kind, self.stored_id, stream),
+                keys.active(self.kind, self.stored_id, stream),
+                keys.version(self.kind, self.stored_id, stream, version_id),
             ],
             [version_id, newest.id],
         )

@@ -7,7 +7,7 @@ from typing import Final
 from storage import checkpoint_register as register
 from storage.checkpoint_records import Codec, name
 from storage.keys import CheckpointKeys, CheckpointRegister, checkpoint_register, checkpoints
-from storage.message_log import LogCache, ThreadLog
+from storage.message_log import Entry, LogCache, ThreadLog
 from storage.round_trips import Call
 
 _REGISTER_MARGIN: Final = 1.25
@@ -61,13 +61,16 @@ class Books:
 
     def entry(self, thread: str, log: ThreadLog, run: str | None = None) -> list[Call]:
         """The call that makes the thread, and the run if any, findable; none if it was made and holds."""
-        entered, until = log.entered or (None, 0.0)
-        if entered is not None and run in {entered, None} and time.monotonic() < until:
+        entered = log.entered
+        if run in {entered.run, None} and time.monotonic() < entered.until_s:
             return []
         rules = self.rules
-        return [register.enter(rules.register, name(thread), rules.entry_ttl_ms, name(run or entered or ""))]
+        return [register.enter(rules.register, name(thread), rules.entry_ttl_ms, name(run or entered.run))]
 
-    def note_entry(self, log: ThreadLog, run: str | None = None) -> None:
-        """Remember that the call of `entry` was made."""
-        entered = log.entered[0] if log.entered else ""
-        log.entered = (entered if run is None else run, time.monotonic() + self.rules.entry_holds_s)
+    def note_entry(self, log: ThreadLog, run: str | None = None, witness: bytes = b"") -> None:
+        """Remember that the call of `entry` was made, and what was stored after it."""
+        until_s = time.monotonic() + self.rules.entry_holds_s
+        if run is None:
+            log.entered = log.entered._replace(until_s=until_s)
+        else:
+            log.entered = Entry(run, until_s, witness)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from storage.checkpoint_lua import THREAD
 from storage.keys import CheckpointKeys
@@ -16,11 +16,13 @@ STALE: Final = -1
 _PUT: Final = Script(
     THREAD
     + r"""
-local field, record, ttl_ms, known, position, mark, fresh, plain, lists = unpack(ARGV, 1, 9)
--- The caller counts on elements, or on an entry in the register, of a thread that is gone or was rewritten.
+local field, record, ttl_ms, known, position, mark, witness, fresh, plain, lists = unpack(ARGV, 1, 10)
+-- The caller counts on elements, or on an entry in the register, of a thread that is gone or was rewritten,
+-- or of what came with a checkpoint that the server has lost.
 if known ~= '' and not holds(known, position, mark) then return {'', -1} end
+if witness ~= '' and redis.call('HEXISTS', records, witness) == 0 then return {'', -1} end
 redis.call('HSETNX', records, GENERATION, fresh)
-local at = 10
+local at = 11
 for _ = 1, plain do
   redis.call('HSET', values, ARGV[at], ARGV[at + 1])
   at = at + 2
@@ -69,14 +71,24 @@ class Stored:
     """What the lists add to the log, marked."""
 
 
-def put(keys: CheckpointKeys, stored: Stored, ttl_ms: int, known: Known, fresh: bytes) -> Call:
+class Trusted(NamedTuple):
+    """What a put counts on."""
+
+    known: Known
+    """The log its pieces point into."""
+    witness: bytes
+    """The checkpoint its entry in the register came with; empty if the thread is entered along with it."""
+
+
+def put(keys: CheckpointKeys, stored: Stored, ttl_ms: int, trusted: Trusted, fresh: bytes) -> Call:
     """Store a checkpoint whole. Replies with the log's generation and where the new elements landed.
 
-    `known` is what the pieces count on. If that no longer holds, nothing is stored and the second reply is
-    `STALE`. A thread that is new gets the generation `fresh`.
+    If what is trusted no longer holds, nothing is stored and the second reply is `STALE`. A thread that is
+    new gets the generation `fresh`.
     """
     flat = [part for pair in (*stored.plain, *stored.lists) for part in pair]
-    head = (stored.field, stored.record, ttl_ms, *known, fresh, len(stored.plain), len(stored.lists))
+    known, witness = trusted
+    head = (stored.field, stored.record, ttl_ms, *known, witness, fresh, len(stored.plain), len(stored.lists))
     return Call(_PUT, keys, (*head, *flat, *stored.elements), durable=True)
 
 

@@ -33,7 +33,8 @@ def put(
         drafts = Drafts(log, books.codec.dump, mark)
         stored = _stored(books, parent, checkpoint, metadata, new_versions, drafts)
         entry = books.entry(thread, log, run)
-        call = scripts.put(books.rules.keys(thread), stored, books.rules.ttl_ms, log.known, mark)
+        field, trusted = stored.field, scripts.Trusted(log.known, b"" if entry else log.entered.witness)
+        call = scripts.put(books.rules.keys(thread), stored, books.rules.ttl_ms, trusted, mark)
         # What waits is visited by the garbage collector again and again; this would be much of it.
         del stored
         *_, (generation, start) = yield [*entry, call]
@@ -43,7 +44,7 @@ def put(
     log = books.logs.adopt(thread, log if log.generation else ThreadLog(generation))
     drafts.settle(log, start)
     if entry:
-        books.note_entry(log, run)
+        books.note_entry(log, run, field)
     return parent._replace(checkpoint=checkpoint["id"]).config()
 
 

@@ -1,6 +1,7 @@
 """redis-py's clients with three rules added: few connections, an end to every wait, and our own errors."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar, cast
 
@@ -11,7 +12,7 @@ from redis.asyncio.cluster import ClusterPipeline
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 
-from state.errors import Broken, CallsheetError, Invalid, Refused, StorageDown, TimedOut
+from state.errors import Broken, CallsheetError, Refused, StorageBarred, StorageDown, StorageSilent
 from storage.address import Address
 from storage.embedded import Lease
 
@@ -19,6 +20,19 @@ PATIENCE_S: Final = 30.0
 """How long a command may take, waiting and new attempts included, unless told otherwise."""
 _CONNECT_S: Final = 3.0
 _HEALTH_CHECK_S: Final = 30
+
+_AWAY: Final = (
+    exceptions.ConnectionError,
+    exceptions.TimeoutError,
+    exceptions.ReadOnlyError,
+    exceptions.ClusterDownError,
+    exceptions.RedisClusterException,
+)
+_OWN_TROUBLE: Final = re.compile(
+    r"(?:Error running script.*-)?(?:OOM|MISCONF|READONLY|NOREPLICAS|LOADING|BUSY|MASTERDOWN|CLUSTERDOWN)\b",
+    re.DOTALL,
+)
+"""Answers about the server's state rather than the command; older servers wrap them where a script failed."""
 
 T = TypeVar("T")
 
@@ -38,7 +52,7 @@ class Bounds:
         return Bounds(self.origin, self._remedy, self.most, self.patience_s)
 
     async def run(self, call: Callable[[], Awaitable[T]]) -> T:
-        """The result of `call`, in turn and in time; its failures as `StorageDown`, `Invalid` or `TimedOut`.
+        """The result of `call`, in turn and in time; its failures as `StorageDown` or a kind of it.
 
         An answer that refuses the command itself (no such script, wrong type) stays redis-py's error.
         """
@@ -47,7 +61,7 @@ class Bounds:
                 return await call()
         except TimeoutError as error:
             rule = f"{self.origin} gave no answer within {self.patience_s:g} s"
-            raise TimedOut(rule, remedy=self._remedy) from error
+            raise StorageSilent(rule, remedy=self._remedy) from error
         except (exceptions.RedisError, exceptions.RedisClusterException) as error:
             if translated := self._translated(error):
                 raise translated from error
@@ -65,14 +79,10 @@ class Bounds:
                     f"{self.origin} cannot write to its disk: {root}", remedy="Free some space."
                 )
             case _ if _refused(root) or (root is not error and isinstance(root, exceptions.ResponseError)):
-                return Invalid(f"{self.origin} refuses the connection: {root}", remedy="Correct REDIS_URL.")
-            case (
-                exceptions.ConnectionError()
-                | exceptions.TimeoutError()
-                | exceptions.ReadOnlyError()
-                | exceptions.ClusterDownError()
-                | exceptions.RedisClusterException()
-            ):
+                return StorageBarred(
+                    f"{self.origin} refuses the connection: {root}", remedy="Correct REDIS_URL."
+                )
+            case _ if isinstance(root, _AWAY) or _OWN_TROUBLE.match(str(root)):
                 return StorageDown(f"{self.origin} cannot be used: {root}", remedy=self._remedy)
         return None
 

@@ -29,6 +29,20 @@ CACHED_BYTES: Final = 64 * 1024 * 1024
 """How much serialised data the logs of a saver may hold before the least recently used thread is dropped."""
 
 
+class Entry(NamedTuple):
+    """What this process last entered in the register for a thread."""
+
+    run: str
+    """Empty for the thread alone."""
+    until_s: float
+    """Until when, by the monotonic clock, there is no need to enter it again."""
+    witness: bytes
+    """The field of a checkpoint stored after that: while it is there, so is the entry. Empty if none was."""
+
+
+NOT_ENTERED: Final = Entry("", 0.0, b"")
+
+
 class Known(NamedTuple):
     """What must still be so on the server for what is known here to be true."""
 
@@ -96,8 +110,7 @@ class ThreadLog:
         """The positions whose elements are here."""
         self.lists: dict[tuple[str, str], Remembered] = {}
         """By namespace and channel."""
-        self.entered: tuple[str, float] | None = None
-        """The run this process last entered in the register, and until when that holds."""
+        self.entered = NOT_ENTERED
         self.weight = 0
         """Bytes of serialised elements that were put here."""
         self._data: dict[int, bytes] = {}

@@ -1,4 +1,4 @@
-"""What people set at the mixer of an ad (A35)."""
+"""What people set at the mixer of an ad (A35), by the id that the ad is stored under."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -15,19 +15,19 @@ return 1
 """)
 
 
-async def read(storage: Storage, ad_id: str) -> dict[str, Any]:
+async def read(storage: Storage, stored_id: str) -> dict[str, Any]:
     """Return what was set; empty where nothing was."""
-    return _parsed(await storage.redis.get(keys.mixer(ad_id)))
+    return _parsed(await storage.redis.get(keys.mixer(stored_id)))
 
 
 async def change(
-    storage: Storage, ad_id: str, changed: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    storage: Storage, stored_id: str, changed: Callable[[Mapping[str, Any]], Mapping[str, Any]]
 ) -> Mapping[str, Any]:
     """Set the mixer to what `changed` makes of it and return that; changes made meanwhile are not lost.
 
     `changed` may be called several times.
     """
-    key = keys.mixer(ad_id)
+    key = keys.mixer(stored_id)
     while True:
         before: bytes | None = await storage.redis.get(key)
         after = changed(_parsed(before))

@@ -1,14 +1,17 @@
 """The ways round trips take: lanes to a server in each event loop, a cluster client, or a blocking one."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from threading import Lock
 from typing import Any, Final, Protocol
 
 import redis
 from redis.asyncio import Redis, RedisCluster, SSLConnection
 from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import ExponentialWithJitterBackoff
+from redis.cluster import ClusterNode
 from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
@@ -23,10 +26,11 @@ _CLUSTER_CALLS: Final = 16
 _BLOCKING_CONNECTIONS: Final = 8
 _REMEDY: Final = "Start the server, or correct the URL."
 _NOWHERE: Final = {"host": "localhost", "port": 6379}
+_WHERE: Final = ("host", "port", "path", "db")
 _SAME_FOR_BOTH: Final = (
-    "host", "port", "path", "db", "username", "password", "credential_provider", "client_name",
-    "socket_timeout", "socket_connect_timeout", "socket_keepalive", "socket_keepalive_options",
-    "health_check_interval", "protocol",
+    "username", "password", "credential_provider", "client_name", "socket_timeout",
+    "socket_connect_timeout", "socket_keepalive", "socket_keepalive_options", "health_check_interval",
+    "protocol",
 )  # fmt: skip
 
 
@@ -50,6 +54,7 @@ class Wires:
         self._client = client
         self._blocking = blocking
         self._own: Any = None
+        self._lock = Lock()
         self._wait_aof = wait_aof
         self._wires: dict[asyncio.AbstractEventLoop, Wire] = {}
         self._keepers: dict[asyncio.AbstractEventLoop, AsyncGenerator[None]] = {}
@@ -66,9 +71,13 @@ class Wires:
 
     def blocking(self) -> "Blocking":
         """The wire of callers without an event loop."""
+        origin = _origin(self._client)
         if self._blocking is None:
-            self._blocking = self._own = _blocking_twin(self._client)
-        return Blocking(self._blocking, _origin(self._client), wait_aof=self._wait_aof)
+            with self._lock, _named(origin):
+                # Another thread may have been quicker.
+                if self._own is None:
+                    self._blocking = self._own = _blocking_twin(self._client)
+        return Blocking(self._blocking, origin, wait_aof=self._wait_aof)
 
     async def aclose(self) -> None:
         """Close what was opened here; the client that was given stays open."""
@@ -129,10 +138,8 @@ class Blocking:
 
     def trip(self, calls: Sequence[Call]) -> list[Any]:
         """The replies to the calls, which run in this order. Raises the first that is an error."""
-        try:
+        with _named(self._origin):
             return [self._reply(call) for call in calls]
-        except (redis.ConnectionError, redis.TimeoutError) as error:
-            raise StorageDown(f"{self._origin} cannot be used: {error}", remedy=_REMEDY) from error
 
     def _reply(self, call: Call) -> Any:
         send = self._durably if self._wait_aof and call.durable else self._client.execute_command
@@ -150,6 +157,15 @@ class Blocking:
         if synced[0] < 1:
             raise redis.TimeoutError(f"nothing reached the disk within {FSYNC_MS} ms")
         return reply
+
+
+@contextmanager
+def _named(origin: str) -> Iterator[None]:
+    """Raise what keeps a server from answering as `StorageDown` with its name."""
+    try:
+        yield
+    except (redis.ConnectionError, redis.TimeoutError, redis.RedisClusterException) as error:
+        raise StorageDown(f"{origin} cannot be used: {error}", remedy=_REMEDY) from error
 
 
 def _check(client: object, *, wait_aof: bool) -> None:
@@ -176,28 +192,40 @@ def _origin(client: Any) -> str:
 
 
 def _blocking_twin(client: Redis | RedisCluster) -> Any:
-    """A blocking client of the same server, over at most `_BLOCKING_CONNECTIONS`."""
-    if isinstance(client, RedisCluster) or isinstance(client.connection_pool, SentinelConnectionPool):
-        remedy = "Pass the blocking client of the same servers as sync_client."
+    """A blocking client of the same servers; to one server over at most `_BLOCKING_CONNECTIONS`."""
+    # Not for a server that says nothing: the wait for it has been long enough.
+    retry = Retry(ExponentialWithJitterBackoff(cap=0.5, base=0.01), 10, (redis.ConnectionError,))
+    if isinstance(client, RedisCluster):
+        nodes = [
+            ClusterNode(node.host, node.port)  # type: ignore[no-untyped-call]  # redis-py's
+            for node in client.startup_nodes
+        ]
+        secure = issubclass(client.connection_kwargs.get("connection_class", object), SSLConnection)
+        options = _same(client.connection_kwargs) | ({"ssl": True} if secure else {})
+        return redis.RedisCluster(startup_nodes=nodes, retry=retry, **options)
+    if isinstance(client.connection_pool, SentinelConnectionPool):
+        remedy = "Pass the blocking client that Sentinel makes as sync_client."
         raise Invalid("the saver's blocking methods need a client of their own here", remedy=remedy)
     pool = client.connection_pool
-    options = {
-        key: value
-        for key, value in pool.connection_kwargs.items()
-        if key in _SAME_FOR_BOTH or key.startswith("ssl_")
-    }
+    where = {key: value for key, value in pool.connection_kwargs.items() if key in _WHERE}
     kind: type[Any] = redis.Connection
-    if "path" in options:
+    if "path" in where:
         kind = redis.UnixDomainSocketConnection
     elif issubclass(pool.connection_class, SSLConnection):
         kind = redis.SSLConnection
-    retry = Retry(ExponentialWithJitterBackoff(cap=0.5, base=0.01), 10)
     return redis.Redis(
         connection_pool=redis.BlockingConnectionPool(  # type: ignore[no-untyped-call]  # redis-py's
             connection_class=kind,
             max_connections=_BLOCKING_CONNECTIONS,
             timeout=PATIENCE_S,
             retry=retry,
-            **options,
+            **where,
+            **_same(pool.connection_kwargs),
         )
     )
+
+
+def _same(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a connection's options that a blocking one takes, with an end to every wait."""
+    same = {key: value for key, value in options.items() if key in _SAME_FOR_BOTH or key.startswith("ssl_")}
+    return same | {"socket_timeout": same.get("socket_timeout") or PATIENCE_S}

@@ -5,6 +5,7 @@ import json
 from langchain_core.messages import ToolMessage
 
 from state import brief
+from state.owners import LOCAL
 from storage.artefacts import Artefact
 from tests.chat_double import Say
 from tools import voices
@@ -44,7 +45,7 @@ def given(thread="kopi", **more):
 
 
 async def stream(opened, name, ad="kopi"):
-    return await Artefact(opened, "ad", ad).stream(name)
+    return await Artefact(opened, "ad", ad, LOCAL).stream(name)
 
 
 def tool_messages(state):

@@ -6,6 +6,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from graphs import ad_creation
 from nodes.node import EPOCH, OWNER, RUN
 from state.errors import Invalid
+from state.owners import LOCAL
 from storage.artefacts import Artefact, Fence, NewVersion, step_name
 from tests.ad_double import SAY_DONE, THAI, call, config, drafts, given, stream, tool_messages
 from tests.chat_double import Fail, Say
@@ -211,11 +212,11 @@ async def test_calls_that_a_stopped_run_left_open_are_answered_before_the_model_
     model.script(Say(calls=[music, search]))
     await graph.ainvoke(given(), config(), context={"provider": "openai"}, interrupt_before=["tool_executor"])
     asking = (await graph.aget_state(config())).values["messages"][-1]
-    fence = await Artefact(opened, "ad", "kopi").claim(
+    fence = await Artefact(opened, "ad", "kopi", LOCAL).claim(
         step_name("kopi", "crashed-task", f"{asking.id}/m"), epoch=1, owner="local", thread="kopi", facts={}
     )
     assert isinstance(fence, Fence)
-    made = await Artefact(opened, "ad", "kopi").create_version(music_version(), fence)
+    made = await Artefact(opened, "ad", "kopi", LOCAL).create_version(music_version(), fence)
     model.script(Say("Where were we?"))
     state = await graph.ainvoke(
         {"messages": [HumanMessage("Go on")]}, config(), context={"provider": "openai"}
@@ -311,17 +312,23 @@ async def test_the_graph_is_exported_without_a_checkpointer_and_shows_its_nodes(
         assert "messages" in schema["properties"]
 
 
-async def test_the_owner_the_server_names_is_the_one_checked(graph, model, opened):
-    """X16: another owner's ad is refused to the tools."""
-    model.script(Say(calls=drafts("หนึ่ง")[1:2]), SAY_DONE)
-    await graph.ainvoke(
-        given(), config(**{OWNER: "ana", EPOCH: 1, RUN: "r1"}), context={"provider": "openai"}
-    )
+async def test_the_owner_the_server_names_is_the_one_whose_ad_is_written(graph, model, opened):
+    """X16: two owners' ads of one name are two ads."""
+    for owner, thread in (("ana", "kopi"), ("bob", "other-thread")):
+        model.script(Say(calls=drafts("หนึ่ง")[1:2]), SAY_DONE)
+        chosen = config(thread, **{OWNER: owner, EPOCH: 1, RUN: owner})
+        await graph.ainvoke({**given(), "ad_id": "kopi"}, chosen, context={"provider": "openai"})
+    for owner in ("ana", "bob"):
+        artefact = Artefact(opened, "ad", "kopi", owner)
+        assert len((await artefact.stream("music")).versions) == 1
+        assert (await artefact.meta())["owner"] == owner
+    assert not (await stream(opened, "music")).versions
+
+
+async def test_an_ad_whose_record_names_another_owner_is_refused_to_the_tools(graph, model, opened):
+    """X16."""
+    await Artefact(opened, "ad", "kopi", LOCAL).open(owner="ana", thread="hers", facts={})
     model.script(Say(calls=drafts("หนึ่ง", prefix="d")[1:2]), Say("No."))
-    state = await graph.ainvoke(
-        {"messages": [HumanMessage("more")], "ad_id": "kopi"},
-        config("other-thread", **{OWNER: "bob", EPOCH: 1, RUN: "r2"}),
-        context={"provider": "openai"},
-    )
+    state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
     assert dict(tool_messages(state))["d2"]["type"] == "permission_denied"
-    assert len((await stream(opened, "music")).versions) == 1
+    assert not (await stream(opened, "music")).versions

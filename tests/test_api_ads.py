@@ -9,6 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from server.api.replies import AdPage, AdView, Conversation, Mixer
+from state.owners import LOCAL
 from storage import Storage, indexes
 from storage.artefacts import Artefact
 from tests.served import VOICE, generated, said, served
@@ -84,7 +85,7 @@ async def test_an_entry_whose_ad_is_not_there_is_not_shown(
 
 async def test_an_ad_of_another_owner_looks_like_none(client: httpx.AsyncClient, storage: Storage) -> None:
     """X16: not found rather than forbidden, for reading and for writing, and in no list."""
-    theirs = Artefact(storage, "ad", "ad-7")
+    theirs = Artefact(storage, "ad", "ad-7", LOCAL)
     await theirs.claim("step", epoch=1, owner="someone else", thread="ad-7", facts={})
     await indexes.touch_ad(storage, "local", "ad-7")
     for part in ("", "/conversation", "/timeline", "/mixer", "/voices"):

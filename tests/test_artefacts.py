@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from state.errors import Conflict, Fenced, Forbidden, Missing
+from state.owners import LOCAL
 from state.versions import described, latest, status
 from storage import keys
 from storage.artefacts import Artefact, Done, Fence, NewVersion, step_name
@@ -15,7 +16,7 @@ MUSIC = {"musicPrompt": "warm bossa nova", "duration": 30.0}
 
 @pytest.fixture
 def ad(storage):
-    return Artefact(storage, "ad", "kopi-1")
+    return Artefact(storage, "ad", "kopi-1", LOCAL)
 
 
 def music(prompt="warm bossa nova", batch="run-1", **more):
@@ -199,9 +200,9 @@ async def test_streams_are_read_together_and_an_unwritten_one_is_empty(ad):
 
 @pytest.mark.parametrize("artefact_id", ["a{b}c", "%", "x:y", "*", "สวัสดี", "🎧", "a b", "}{"])
 async def test_ids_with_odd_characters_stay_apart(storage, artefact_id):
-    await Artefact(storage, "ad", artefact_id).create_version(music(artefact_id))
-    await Artefact(storage, "ad", "plain").create_version(music("plain"))
-    found = await Artefact(storage, "ad", artefact_id).stream("music")
+    await Artefact(storage, "ad", artefact_id, LOCAL).create_version(music(artefact_id))
+    await Artefact(storage, "ad", "plain", LOCAL).create_version(music("plain"))
+    found = await Artefact(storage, "ad", artefact_id, LOCAL).stream("music")
     assert [version.data["musicPrompt"] for version in found.versions] == [artefact_id]
     assert keys.declared(keys.versions("ad", artefact_id, "music"))
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from state.owners import LOCAL
 from state.plan import Step
 from storage.artefacts import Artefact
 from tools import REGISTRY, guard, voices
@@ -29,7 +30,7 @@ def use(opened):
 
 
 async def newest(opened, stream):
-    return (await Artefact(opened, "ad", "ad-7").stream(stream)).versions[-1].data
+    return (await Artefact(opened, "ad", "ad-7", LOCAL).stream(stream)).versions[-1].data
 
 
 def say(*texts, **more):
@@ -80,7 +81,7 @@ async def test_a_draft_says_its_version_and_that_it_is_a_draft(use, opened):
 async def test_tracks_that_cannot_be_spoken_are_refused_and_nothing_is_written(use, opened, tracks, words):
     refused = await use("create_voice_draft", adId="ad-7", tracks=tracks)
     assert words in refused["error"]
-    assert not (await Artefact(opened, "ad", "ad-7").stream("voices")).versions
+    assert not (await Artefact(opened, "ad", "ad-7", LOCAL).stream("voices")).versions
 
 
 async def test_music_has_loudly_and_the_spots_length_by_default(use, opened):
@@ -130,7 +131,7 @@ async def test_the_state_of_an_ad_shows_the_newest_versions_with_their_content(u
     await use("create_voice_draft", adId="ad-7", tracks=say("Hello."))
     for prompt in ("slow jazz", "fast jazz"):
         await use("create_music_draft", adId="ad-7", prompt=prompt)
-    await Artefact(opened, "ad", "ad-7").activate("music", "v1")
+    await Artefact(opened, "ad", "ad-7", LOCAL).activate("music", "v1")
     found = await use("get_current_state", adId="ad-7")
     assert "sfx" not in found
     assert found["voices"]["summary"] == "1 voice tracks"
@@ -155,7 +156,7 @@ async def test_older_versions_are_listed_without_their_content(use):
 async def test_what_is_brought_back_names_the_version_it_restores(use, opened):
     for prompt in ("slow jazz", "fast jazz", "slow jazz"):
         await use("create_music_draft", adId="ad-7", prompt=prompt)
-    versions = (await Artefact(opened, "ad", "ad-7").stream("music")).versions
+    versions = (await Artefact(opened, "ad", "ad-7", LOCAL).stream("music")).versions
     assert [version.parent for version in versions] == [None, "v1", "v1"]
 
 

@@ -50,14 +50,14 @@ async def test_every_key_of_a_thread_expires_at_the_same_moment(opened, server):
 
 
 async def test_nothing_is_left_once_a_thread_has_expired(opened, server):
-    await talk(await opened(ttl_s=1)).ainvoke(said("a"), thread("t") | {"metadata": {"run_id": "run"}})
+    await talk(await opened(ttl_s=0.4)).ainvoke(said("a"), thread("t") | {"metadata": {"run_id": "run"}})
     assert server.keys()
 
     until(lambda: not server.keys(), "the end of every key of an expired thread")
 
 
 async def test_a_channel_written_once_lives_as_long_as_the_thread_is_written(opened, server):
-    saver = await opened(ttl_s=1.5)
+    saver = await opened(ttl_s=0.6)
     graph = talk(saver)
     await graph.ainvoke(said("0", profile="P"), thread("t"))
     first_end = min(server.pexpiretime(key) for key in server.keys("checkpoint:*"))

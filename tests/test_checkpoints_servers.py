@@ -13,59 +13,85 @@ from state.errors import Invalid
 from storage import watchdog
 from storage.checkpoints import RedisSaver
 from tests.needs import need
-from tests.redis_server import cluster, free_port, running
+from tests.redis_server import Server, cluster, free_port, running
 from tests.saver_graphs import newest, said, talk, thread
 from tests.waiting import until
 
 
-def cluster_url(at):
-    return at.url.replace("redis://", "redis+cluster://")
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A cluster for all tests, for one takes two seconds before it can be written to."""
+    with cluster(watchdog.binary(), tmp_path_factory.mktemp("cluster")) as server:
+        yield server
 
 
-@pytest.mark.parametrize("server", ["valkey", "redis-server", "cluster"])
+@pytest.fixture
+def node(started: Server) -> str:
+    """The URL of an empty cluster."""
+    with Redis.from_url(started.url) as server:
+        server.flushall()
+    return started.url.replace("redis://", "redis+cluster://")
+
+
+async def use_threads(url):
+    """Write on five threads at once, copy, prune and delete, and look at what is left."""
+    async with RedisSaver.from_url(url) as saver:
+        for turn in range(3):
+            await asyncio.gather(
+                *(talk(saver).ainvoke(said(str(turn)), thread(f"t{number}")) for number in range(5))
+            )
+        await saver.acopy_thread("t0", "copy")
+        await saver.aprune(["copy"])
+        await saver.adelete_thread("t0")
+
+        found = await newest(saver, "copy")
+        assert len(found.checkpoint["channel_values"]["messages"]) == 6
+        names = {each.config["configurable"]["thread_id"] async for each in saver.alist(None)}
+        assert names == {"t1", "t2", "t3", "t4", "copy"}
+
+
+@pytest.mark.parametrize("server", ["valkey", "redis-server"])
 async def test_threads_are_kept_copied_and_pruned_on_any_server(server, tmp_path):
-    """X4: a Valkey, a Redis without modules, and a cluster, where two threads share no slot."""
+    """X4: a Valkey, and a Redis without modules."""
     program = need("redis-server") if server == "redis-server" else watchdog.binary()
-    started = cluster(program, tmp_path) if server == "cluster" else running(program, tmp_path)
-    with started as at:
-        async with RedisSaver.from_url(cluster_url(at) if server == "cluster" else at.url) as saver:
-            for turn in range(3):
-                await asyncio.gather(
-                    *(talk(saver).ainvoke(said(str(turn)), thread(f"t{number}")) for number in range(5))
-                )
-            await saver.acopy_thread("t0", "copy")
-            await saver.aprune(["copy"])
-            await saver.adelete_thread("t0")
-
-            found = await newest(saver, "copy")
-            assert len(found.checkpoint["channel_values"]["messages"]) == 6
-            names = {each.config["configurable"]["thread_id"] async for each in saver.alist(None)}
-            assert names == {"t1", "t2", "t3", "t4", "copy"}
+    with running(program, tmp_path) as at:
+        await use_threads(at.url)
 
 
-async def test_blocking_methods_work_on_a_cluster_with_a_client_of_their_own(tmp_path):
-    with (
-        cluster(watchdog.binary(), tmp_path) as at,
-        RedisCluster.from_url(at.url) as blocking,
-    ):
-        async with RedisSaver.from_url(cluster_url(at), sync_client=blocking) as saver:
-            await asyncio.to_thread(talk(saver).invoke, said("a"), thread("t"))
-            await asyncio.to_thread(saver.copy_thread, "t", "copy")
-
-            assert len((await newest(saver, "copy")).checkpoint["channel_values"]["messages"]) == 2
+async def test_threads_are_kept_copied_and_pruned_on_a_cluster(node):
+    """X4: where two threads share no slot."""
+    await use_threads(node)
 
 
-async def test_what_a_cluster_cannot_do_is_said(tmp_path):
-    with cluster(watchdog.binary(), tmp_path) as at:
-        with pytest.raises(Invalid, match="wait_aof"):
-            async with RedisSaver.from_url(cluster_url(at), wait_aof=True):
-                pass
-        async with RedisSaver.from_url(cluster_url(at)) as saver:
-            await newest(saver, "t")
-            with pytest.raises(Invalid, match="client of their own"):
-                saver.get_tuple(thread("t"))
-            with pytest.raises(Invalid, match="one event loop"):
-                await asyncio.to_thread(lambda: asyncio.run(newest(saver, "t")))
+async def use_blocking(saver):
+    """Write and copy with the blocking methods, and read with one of the others."""
+    await asyncio.to_thread(talk(saver).invoke, said("a"), thread("t"))
+    await asyncio.to_thread(saver.copy_thread, "t", "copy")
+
+    assert len((await newest(saver, "copy")).checkpoint["channel_values"]["messages"]) == 2
+
+
+async def test_blocking_methods_work_on_a_cluster(node):
+    async with RedisSaver.from_url(node) as saver:
+        await use_blocking(saver)
+
+
+async def test_blocking_methods_work_on_a_cluster_with_a_client_of_the_callers(node):
+    with RedisCluster.from_url(node.replace("redis+cluster://", "redis://")) as blocking:
+        async with RedisSaver.from_url(node, sync_client=blocking) as saver:
+            await use_blocking(saver)
+
+        assert blocking.ping()
+
+
+async def test_what_a_cluster_cannot_do_is_said(node):
+    with pytest.raises(Invalid, match="wait_aof"):
+        async with RedisSaver.from_url(node, wait_aof=True):
+            pass
+    async with RedisSaver.from_url(node) as saver:
+        await newest(saver, "t")
+        with pytest.raises(Invalid, match="one event loop"):
+            await asyncio.to_thread(lambda: asyncio.run(newest(saver, "t")))
 
 
 @contextmanager

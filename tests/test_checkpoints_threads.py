@@ -241,6 +241,22 @@ async def test_a_run_is_taken_away_from_every_thread_it_wrote_on_and_from_copies
     assert found == {(name, "kept") for name in ("t", "u", "copy")}
 
 
+async def test_a_run_that_its_server_forgot_for_a_while_is_found_again(saver, valkey_url):
+    """After a failover or a restored backup the run goes on, and is entered once more."""
+    await put(saver, "t", run_id="kept")
+    with Redis.from_url(valkey_url) as server:
+        backup = {key: server.dump(key) for key in server.keys("*")}
+        await put(saver, "t", run_id="gone")
+        server.flushdb()
+        for key, dump in backup.items():
+            server.restore(key, 0, dump)
+    await put(saver, "t", run_id="gone")
+
+    await saver.adelete_for_runs(["gone"])
+
+    assert [found.metadata["run_id"] async for found in saver.alist(thread("t"))] == ["kept"]
+
+
 async def test_a_thread_that_lost_its_only_run_can_be_written_again(saver):
     await talk(saver).ainvoke(said("a"), thread("t") | {"metadata": {"run_id": "run"}})
 

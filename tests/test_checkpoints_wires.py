@@ -15,6 +15,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
+from redis.asyncio import RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ResponseError
@@ -24,6 +25,7 @@ from storage import checkpoints, use
 from storage.checkpoints import RedisSaver
 from storage.connection import connect
 from storage.lanes import LANES
+from tests.redis_server import double, free_port
 from tests.saver_graphs import contents, newest, said, talk, thread
 from tests.saver_proxy import Proxy
 from tests.saver_values import new_id
@@ -100,7 +102,7 @@ async def test_fifty_threads_at_once_share_two_connections(proxy, saver):
     """No caller is told that there are too many connections."""
 
     async def user(name):
-        for turn in range(4):
+        for turn in range(2):
             await talk(saver).ainvoke(said(str(turn)), thread(name))
 
     await asyncio.gather(*(user(f"user-{number}") for number in range(50)))
@@ -108,7 +110,7 @@ async def test_fifty_threads_at_once_share_two_connections(proxy, saver):
     assert proxy.connections <= LANES
     for number in range(50):
         found = await newest(saver, f"user-{number}")
-        assert found.checkpoint["channel_values"]["n"] == 4
+        assert found.checkpoint["channel_values"]["n"] == 2
 
 
 async def test_a_broken_connection_is_noticed_by_nobody(proxy, saver):
@@ -295,12 +297,29 @@ async def test_clients_that_cannot_work_are_refused_at_once(valkey_url):
 
 async def test_a_server_that_is_not_there_is_named(tmp_path):
     where = tmp_path / "nobody"
-    async with AsyncRedis(unix_socket_path=str(where), retry=Retry(NoBackoff(), 0)) as client:
+    async with AsyncRedis(unix_socket_path=str(where), retry=Retry(NoBackoff(), 1)) as client:
         saver = RedisSaver(client)
 
         with pytest.raises(StorageDown, match=str(where)):
             await newest(saver, "t")
         await saver.aclose()
+
+
+async def test_a_blocking_caller_is_told_of_a_server_that_says_nothing():
+    async with double({}, otherwise=b"") as url, AsyncRedis.from_url(url, socket_timeout=0.2) as client:
+        saver = RedisSaver(client)
+
+        with pytest.raises(StorageDown, match=r"127\.0\.0\.1"):
+            await asyncio.to_thread(saver.get_tuple, thread("t"))
+        await saver.aclose()
+
+
+async def test_a_blocking_caller_is_told_of_a_cluster_that_is_not_there():
+    saver = RedisSaver(RedisCluster(host="127.0.0.1", port=free_port()))
+
+    with pytest.raises(StorageDown, match="the cluster"):
+        await asyncio.to_thread(saver.get_tuple, thread("t"))
+    await saver.aclose()
 
 
 async def test_the_saver_that_langgraph_json_names_uses_the_storage_of_the_process(valkey_url):

@@ -262,6 +262,14 @@ async def test_a_full_memory_is_reported_as_one(server: Server) -> None:
             "cannot write to its disk",
         ),
         (b"-READONLY You can't write against a read only replica.\r\n", StorageDown, "cannot be used"),
+        (b"-NOREPLICAS Not enough good replicas to write.\r\n", StorageDown, "cannot be used"),
+        (b"-BUSY Redis is busy running a script.\r\n", StorageDown, "cannot be used"),
+        (
+            b"-ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed\r\n",
+            StorageDown,
+            "cannot be used",
+        ),
+        (b"-NOPERM User x has no permissions to run the 'get' command\r\n", StorageDown, "no permissions"),
         (b"-NOPERM User x has no permissions to run the 'get' command\r\n", Invalid, "no permissions"),
     ],
 )

@@ -6,6 +6,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from state.errors import Broken, Fenced, Forbidden, Invalid, Limited, StorageDown, TimedOut, Unavailable
+from state.owners import LOCAL
 from state.plan import Step
 from storage.artefacts import Artefact
 from tools import REGISTRY, guard
@@ -39,7 +40,7 @@ async def write(args, call):
 
 
 async def versions(opened):
-    return (await Artefact(opened, "ad", "kopi").stream("music")).versions
+    return (await Artefact(opened, "ad", "kopi", LOCAL).stream("music")).versions
 
 
 async def test_an_unknown_tool_is_named_with_the_known_ones(opened):

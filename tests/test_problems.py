@@ -30,6 +30,8 @@ def every(kind: type[errors.CallsheetError]) -> list[type[errors.CallsheetError]
         (errors.Limited, 429),
         (errors.TimedOut, 504),
         (errors.StorageDown, 503),
+        (errors.StorageSilent, 503),
+        (errors.StorageBarred, 503),
         (errors.Unavailable, 503),
         (errors.Fenced, 409),
     ],

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from state.owners import LOCAL
 from storage.artefacts import Artefact
 from storage.connection import connect
 from tests.killing import Kill, Proxy, Warm
@@ -109,7 +110,7 @@ def whole(messages, users):
 
 async def versions(valkey_url, ad):
     async with connect(valkey_url) as storage:
-        streams = await Artefact(storage, "ad", ad).streams(["voices", "music", "sfx"])
+        streams = await Artefact(storage, "ad", ad, LOCAL).streams(["voices", "music", "sfx"])
     return {name: [version.id for version in stream.versions] for name, stream in streams.items()}
 
 

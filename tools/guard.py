@@ -115,7 +115,7 @@ def _permitted(tool: Tool, args: BaseModel, step: Step, scope: Scope) -> None:
 
 
 async def _attempt(tool: Tool, args: BaseModel, step: Step, scope: Scope) -> Outcome:
-    artefact = Artefact(await storage.current(), scope.kind, scope.artefact)
+    artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
     claimed = await _claimed(tool, artefact, step, scope)
     if isinstance(claimed, Done):
         return Outcome(ok=True, output=claimed.result)

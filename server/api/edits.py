@@ -85,7 +85,7 @@ async def find(storage: Storage, name: str, owner: str) -> Ad:
 
     Raises `Missing` when there is none, or it is another's.
     """
-    artefact = Artefact(storage, jobs.KIND, jobs.identifier(name, "adId"))
+    artefact = Artefact(storage, jobs.KIND, jobs.identifier(name, "adId"), owner)
     meta = await artefact.meta()
     known = None if meta else await _conversation(storage, name, owner)
     if known and known.artefact != f"{jobs.KIND}:{name}":
@@ -237,7 +237,7 @@ async def mix(found: Ad, wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, A
         )
     kept = await mixers.change(
         found.storage,
-        found.artefact.id,
+        found.artefact.stored_id,
         lambda before: {
             part: before.get(part, {}) | wanted.get(part, {}) for part in ("voices", "music", "sfx")
         },

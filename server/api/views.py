@@ -22,7 +22,7 @@ Chosen = Literal["newest", "active"]
 async def listed(storage: Storage, owner: str, after: str | None, limit: int) -> dict[str, Any]:
     """Return a page of the owner's ads, newest change first: `{ads, next}`."""
     page = await indexes.ads(storage, owner, after=after, limit=limit)
-    metas = await asyncio.gather(*(Artefact(storage, jobs.KIND, ad_id).meta() for ad_id in page.ids))
+    metas = await asyncio.gather(*(Artefact(storage, jobs.KIND, ad_id, owner).meta() for ad_id in page.ids))
     shown = [
         _head(ad_id, meta) for ad_id, meta in zip(page.ids, metas, strict=True) if meta.get("owner") == owner
     ]
@@ -40,7 +40,7 @@ async def whole(found: Ad, known: Mapping[str, Any]) -> dict[str, Any]:
         "brief": known.get("brief"),
         "streams": {name: _stream(stream) for name, stream in streams.items()},
         "timeline": jobs.placed(found.thread, found.facts, data),
-        "mixer": ad.mixer(data, await mixers.read(found.storage, found.artefact.id)),
+        "mixer": ad.mixer(data, await mixers.read(found.storage, found.artefact.stored_id)),
         "conversationId": found.thread.id,
         "provider": known.get("provider", ""),
         "providerReason": known.get("provider_reason", ""),
@@ -66,7 +66,7 @@ async def timeline(found: Ad, chosen: Chosen) -> Timeline:
 async def mixer(found: Ad) -> dict[str, Any]:
     """Return the mixer as it is set, tracks that nobody set at 0 dB."""
     data = data_of(await found.artefact.streams(ad.STREAMS))
-    return ad.mixer(data, await mixers.read(found.storage, found.artefact.id))
+    return ad.mixer(data, await mixers.read(found.storage, found.artefact.stored_id))
 
 
 async def versions(found: Ad, stream: str) -> dict[str, Any]:

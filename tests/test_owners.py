@@ -1,0 +1,55 @@
+"""Whose things are whose: one name of two owners is two things (X16)."""
+
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state import owners
+from state.owners import LOCAL, stored
+from storage import Storage
+from storage.artefacts import Artefact, NewVersion
+
+NAMES = st.text(min_size=1, max_size=40)
+
+
+@given(one=st.tuples(NAMES, NAMES, NAMES), other=st.tuples(NAMES, NAMES, NAMES))
+def test_two_things_are_stored_under_one_id_only_if_they_are_the_same(
+    one: tuple[str, str, str], other: tuple[str, str, str]
+) -> None:
+    if LOCAL not in {one[0], other[0]}:
+        assert (stored(*one) == stored(*other)) == (one == other)
+
+
+def test_an_owner_the_kind_and_the_name_all_count() -> None:
+    assert (
+        len(
+            {stored(*words) for words in [("a", "b", "c"), ("ab", "", "c"), ("a", "bc", ""), ("a", "b", "d")]}
+        )
+        == 4
+    )
+
+
+def test_the_local_owners_things_keep_their_names_and_others_become_uuids() -> None:
+    assert stored(LOCAL, "ad", "ad-1") == "ad-1"
+    assert str(uuid.UUID(stored("alice", "ad", "ad-1"))) == stored("alice", "ad", "ad-1")
+
+
+@pytest.mark.parametrize(
+    ("name", "fits"),
+    [("alice", True), ("ä" * 255, True), ("", False), ("x" * 256, False), ("a\n", False), (7, False)],
+)
+def test_an_owner_has_1_to_255_printable_characters(name: object, fits: bool) -> None:  # noqa: FBT001 -- a table
+    assert owners.is_owner(name) is fits
+
+
+async def test_two_owners_may_both_have_an_ad_of_one_name(storage: Storage) -> None:
+    """ARCHITECTURE 5."""
+    ads = {owner: Artefact(storage, "ad", "ad-1", owner) for owner in ("alice", "bob", LOCAL)}
+    for owner, ad in ads.items():
+        await ad.open(owner=owner, thread=f"{owner}'s", facts={})
+        await ad.create_version(NewVersion("music", {"musicPrompt": owner}, owner, "batch"))
+    for owner, ad in ads.items():
+        (version,) = (await ad.stream("music")).versions
+        assert (version.id, version.data, (await ad.meta())["owner"]) == ("v1", {"musicPrompt": owner}, owner)

@@ -130,15 +130,14 @@ async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: Asyn
     from server import jobs, surface  # noqa: PLC0415
     from server.api.events import Running  # noqa: PLC0415
     from server.parts import Parts  # noqa: PLC0415
-    from server.worker import working  # noqa: PLC0415
+    from server.worker import Terms, working  # noqa: PLC0415
     from storage.checkpoints import RedisSaver  # noqa: PLC0415
 
     worker = await stack.enter_async_context(
         working(
             opened,
             surface.GRAPHS,
-            lease_s=settings.lease_s,
-            replies={jobs.GRAPH: jobs.replying(opened)},
+            Terms(settings.lease_s, settings.run_timeout_s, {jobs.GRAPH: jobs.replying(opened)}),
         )
     )
     running = Running()

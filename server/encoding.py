@@ -1,10 +1,10 @@
 """What graphs stream, as events of LangGraph's wire: names and JSON."""
 
 import json
+from collections import abc
 from collections.abc import AsyncIterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from decimal import Decimal
 from enum import Enum
+from functools import singledispatch
 from typing import Any, Final, cast
 
 import orjson
@@ -30,35 +30,65 @@ def dumps(value: object) -> bytes:
         return json.dumps(value, default=plain, skipkeys=True).encode()
 
 
+@singledispatch
 def plain(value: Any) -> Any:
     """Return what stands for a value that JSON does not know."""
-    match value:
-        case Interrupt():
-            return {"value": value.value, "id": value.id, "response_schema": _schema(value)}
-        case BaseModel():
-            return value.model_dump()
-        case Send():
-            return {"node": value.node, "input": value.arg}
-        case BaseException():
-            return {"error": type(value).__name__, "message": str(value)}
-        case Enum():
-            return value.value
-        case Decimal():
-            return str(value)
-        case bytes():
-            return value.decode("utf-8", "replace")
-        case dict() | Mapping():
-            return dict(value)
-        case str() | int():
-            return str(value) if isinstance(value, str) else int(value)
-        case AbstractSet() | Sequence():
-            return list(value)
     fields = getattr(value, "__dataclass_fields__", None)
     return {name: getattr(value, name) for name in fields} if fields else str(value)
 
 
-def _schema(interrupt: Interrupt) -> Any:
-    return getattr(interrupt, "response_schema", None)
+@plain.register
+def _(value: Interrupt) -> Any:
+    return {"value": value.value, "id": value.id, "response_schema": getattr(value, "response_schema", None)}
+
+
+@plain.register
+def _(value: BaseModel) -> Any:
+    return value.model_dump()
+
+
+@plain.register
+def _(value: Send) -> Any:
+    return {"node": value.node, "input": value.arg}
+
+
+@plain.register
+def _(value: BaseException) -> Any:
+    return {"error": type(value).__name__, "message": str(value)}
+
+
+@plain.register
+def _(value: Enum) -> Any:
+    return value.value
+
+
+@plain.register
+def _(value: bytes) -> Any:
+    return value.decode("utf-8", "replace")
+
+
+# Subclasses, which orjson passes on.
+
+
+@plain.register
+def _(value: str) -> Any:
+    return str.__str__(value)
+
+
+@plain.register
+def _(value: int) -> Any:
+    return int(value)
+
+
+@plain.register(abc.Mapping)
+def _(value: Mapping[Any, Any]) -> Any:
+    return dict(value)
+
+
+@plain.register(abc.Set)
+@plain.register(abc.Sequence)
+def _(value: abc.Collection[Any]) -> Any:
+    return list(value)
 
 
 class Translator:
@@ -116,7 +146,7 @@ class Translator:
             return [*named, ("messages/complete", [message])]
         whole = before + message if isinstance(before, BaseMessageChunk) else message
         self._messages[identity] = cast("BaseMessage", whole)
-        return [*named, ("messages/partial", [message_chunk_to_message(cast("BaseMessageChunk", whole))])]
+        return [*named, ("messages/partial", [message_chunk_to_message(whole)])]
 
 
 def _public(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from langgraph.types import Command, Send, StateSnapshot
 from nodes.node import EPOCH, OWNER, RUN
 from server.encoding import Event, Translator, dumps
 from server.failures import recorded
-from state.errors import CallsheetError, Conflict, Fenced
+from state.errors import CallsheetError, Conflict, Fenced, StorageDown, Unavailable
 from storage.announcements import Announcements
 from storage.runs import Action, Attempt, Outcome, Run, Runs
 
@@ -62,28 +62,33 @@ class Execution:
 
         Raises `Fenced` once a later attempt has the thread, and `Stopped` where the process is to end.
         """
-        work = asyncio.create_task(self._work())
-        beat = asyncio.create_task(self._beat(work))
         try:
             async with asyncio.timeout(self.timeout_s) as limit:
-                await asyncio.wait((work, beat), return_when=asyncio.FIRST_COMPLETED)
-                if beat.done() and not work.done():
-                    beat.result()
-                return await work
-        except TimeoutError as error:
-            if not limit.expired():
-                return await self._failed(error)
-            return await self._failed(TimeoutError(f"took longer than {self.timeout_s:g} s"), "timeout")
+                return await self._working()
         except asyncio.CancelledError:
             if self.cancelled is None:
                 raise
             return self._cut_short()
-        except GraphDrained as error:
-            raise Stopped from error
-        except (Fenced, Stopped):
+        except (Fenced, Stopped, StorageDown):
+            # Not the run's fault: it goes on, here or elsewhere.
             raise
         except Exception as error:  # noqa: BLE001 -- one of the places that may: the run must end, and say how
+            if limit.expired():
+                late = TimeoutError(f"took longer than {self.timeout_s:g} s")
+                return await self._failed(late, "timeout")
             return await self._failed(error)
+
+    async def _working(self) -> Outcome:
+        """Work while the lease is renewed."""
+        work = asyncio.create_task(self._work())
+        beat = asyncio.create_task(self._beat(work))
+        try:
+            await asyncio.wait((work, beat), return_when=asyncio.FIRST_COMPLETED)
+            if beat.done() and not work.done():
+                beat.result()
+            return await work
+        except GraphDrained as error:
+            raise Stopped from error
         finally:
             for one in (work, beat):
                 one.cancel()
@@ -96,8 +101,12 @@ class Execution:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(bell.wait(), self.runs.lease_s / _BEATS)
                 bell.clear()
-                async with asyncio.timeout(self.runs.lease_s * _FENCED_AT):
-                    self.cancelled = await self.runs.renew(self.attempt)
+                try:
+                    async with asyncio.timeout(self.runs.lease_s * _FENCED_AT):
+                        self.cancelled = await self.runs.renew(self.attempt)
+                except (TimeoutError, Unavailable) as error:
+                    # Somebody else may have the thread by the time storage answers again.
+                    raise Fenced(f"run {self.run.id!r} could not renew its lease") from error
                 if self.cancelled:
                     work.cancel()
                     return
@@ -150,7 +159,7 @@ class Execution:
             waiting = {each.id for task in before.tasks for each in task.interrupts}
             if gone := set(answers) - waiting:
                 raise Conflict(
-                    f"question {sorted(gone)[0]!r} has been answered already",
+                    f"question {min(gone)!r} has been answered already",
                     remedy="read the thread's state",
                 )
         return command(request["command"], answers) if request["command"] else request["input"]
@@ -207,7 +216,7 @@ def command(asked: Mapping[str, Any], answers: Mapping[str, Any] | None) -> Comm
         for step in (goto if isinstance(goto, list) else [goto] if goto else [])
     ]
     update = asked.get("update")
-    if isinstance(update, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in update):
+    if isinstance(update, list) and all(isinstance(pair, list) for pair in update):
         update = [tuple(pair) for pair in update]
     return Command(update=update, resume=dict(answers) if answers else asked.get("resume"), goto=steps)
 

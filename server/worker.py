@@ -1,4 +1,4 @@
-"""Carries runs out: created here or elsewhere, one at a time on a thread, taken up where a crash left them."""
+"""Carries runs out, wherever they were created: one at a time on a thread, gone on with after a crash."""
 
 import asyncio
 import hashlib
@@ -32,8 +32,6 @@ from storage.threads import Thread
 
 Report = Callable[[dict[str, Any]], None]
 """Is told of every step as it happens."""
-TIMEOUT_S: Final = 3600.0
-"""The longest an attempt at a run may take, unless told otherwise."""
 _LOOK_S: Final = 5.0
 """How often one looks for runs that nobody is at."""
 _GRACE_S: Final = 10.0
@@ -68,7 +66,7 @@ class Job:
 
 
 def request(**chosen: Any) -> dict[str, Any]:
-    """Return what a run is asked to do, complete: `chosen`, and for the rest what LangGraph's clients mean."""
+    """Return what a run is asked to do: `chosen`, and for the rest what LangGraph's clients expect."""
     usual: dict[str, Any] = {
         "input": None,
         "command": None,
@@ -88,6 +86,18 @@ def request(**chosen: Any) -> dict[str, Any]:
     return usual | chosen
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What runs are held to."""
+
+    lease_s: float
+    """How long an attempt that has fallen silent still holds its thread."""
+    timeout_s: float = 3600.0
+    """The longest an attempt may take."""
+    replies: Mapping[str, Reply] = field(default_factory=dict)
+    """By graph, what the callers of its jobs are told."""
+
+
 class Worker:
     """Runs graphs on threads, with everything they remember in storage."""
 
@@ -97,21 +107,22 @@ class Worker:
         saver: BaseCheckpointSaver[Any],
         graphs: Mapping[str, Pregel[Any, Any]],
         engine: Engine,
-        *,
-        lease_s: float,
-        timeout_s: float = TIMEOUT_S,
-        replies: Mapping[str, Reply] | None = None,
+        terms: Terms,
     ) -> None:
         self._storage = storage
         self._saver = saver
         self._engine = engine
         self._announcements = Announcements(storage)
-        self._timeout_s = timeout_s
-        self._replies = replies or {}
+        self._terms = terms
         self._under_way: set[Execution] = set()
-        self.runs = Runs(storage, lease_s)
+        self.runs = Runs(storage, terms.lease_s)
         self.hub = Hub(storage, self._announcements)
         self.graphs = {name: _remembering(graph, saver) for name, graph in graphs.items()}
+
+    @property
+    def busy(self) -> int:
+        """How many runs this process is at."""
+        return len(self._under_way)
 
     async def do(self, job: Job, report: Report = lambda _: None) -> dict[str, Any]:
         """Carry the job out, here or in another process, and return its reply.
@@ -202,8 +213,10 @@ class Worker:
                 attempt, Outcome("error", "error", error={"error": "Broken", "message": str(missing)})
             )
             return
-        reply = self._replies.get(record.graph) if record.request["reply"] else None
-        execution = Execution(self.runs, self._announcements, attempt, record, graph, self._timeout_s, reply)
+        reply = self._terms.replies.get(record.graph) if record.request["reply"] else None
+        execution = Execution(
+            self.runs, self._announcements, attempt, record, graph, self._terms.timeout_s, reply
+        )
         self._under_way.add(execution)
         try:
             outcome = await execution.outcome()
@@ -227,7 +240,7 @@ class Worker:
 
     async def _claimed(self, thread: str, run: str) -> Attempt | None:
         """Claim a run, waiting for the lease of an attempt that may be dead."""
-        while isinstance(found := await self.runs.claim(thread, run), Held):
+        while isinstance(found := await self.runs.claim(thread, run), Held):  # noqa: ASYNC110 -- it is elsewhere
             await asyncio.sleep(min(found.left_s, 1.0))
         return found
 
@@ -256,7 +269,7 @@ class Worker:
         for execution in self._under_way:
             execution.control.request_drain()
         deadline = time.monotonic() + _GRACE_S
-        while self._under_way and time.monotonic() < deadline:  # noqa: ASYNC110 -- the runs end by themselves
+        while self._under_way and time.monotonic() < deadline:  # noqa: ASYNC110 -- they end by themselves
             await asyncio.sleep(0.02)
 
 
@@ -264,21 +277,16 @@ class Worker:
 async def working(
     storage: Storage,
     graphs: Mapping[str, Pregel[Any, Any]],
+    terms: Terms,
     *,
-    lease_s: float,
-    timeout_s: float = TIMEOUT_S,
-    replies: Mapping[str, Reply] | None = None,
     carrying: bool = True,
 ) -> AsyncIterator[Worker]:
-    """A worker on `storage`, with the Redis saver attached to every graph; `carrying` runs out, or not.
-
-    `replies` is, by graph, what the callers of its jobs are told.
-    """
+    """A worker on `storage`, with the Redis saver attached to every graph; `carrying` runs out, or not."""
     async with AsyncExitStack() as stack:
         saver = RedisSaver(storage.redis)
         stack.push_async_callback(saver.aclose)
-        engine = await stack.enter_async_context(Engine(storage, lease_s=lease_s))
-        worker = Worker(storage, saver, graphs, engine, lease_s=lease_s, timeout_s=timeout_s, replies=replies)
+        engine = await stack.enter_async_context(Engine(storage, lease_s=terms.lease_s))
+        worker = Worker(storage, saver, graphs, engine, terms)
         tasks = [asyncio.create_task(worker.listen())]
         if carrying:
             tasks.append(asyncio.create_task(worker.work()))

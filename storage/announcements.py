@@ -76,7 +76,7 @@ def _single(redis: Redis | RedisCluster) -> Redis:
     """A client of one server: any node of a cluster hears what is published on another."""
     if isinstance(redis, RedisCluster):
         node = redis.get_random_node()
-        return Redis(host=node.host, port=node.port, **_login(node.connection_kwargs))
+        return Redis(host=node.host, port=int(node.port), **_login(node.connection_kwargs))
     return redis
 
 

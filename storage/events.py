@@ -24,7 +24,7 @@ class Event:
 
 
 async def after(storage: Storage, thread: str, event_id: str, limit: int = 500) -> list[Event]:
-    """Return the thread's events that follow `event_id`, oldest first; `Invalid` ids are the caller's to check."""
+    """Return the thread's events that follow `event_id`, oldest first."""
     found = await storage.redis.xrange(keys.run_keys(thread).events, min=f"({event_id}", count=limit)
     return [_event(entry, fields) for entry, fields in found]
 

@@ -247,8 +247,39 @@ def open_runs() -> str:
 
 RUN_KEYS: Final = (Key("{runs}:open", "zset", "forever", "runs that have not ended, by when to look again"),)
 
+
+_DELIVERIES: Final[tuple[tuple[str, KeyType], ...]] = (
+    ("stream", "stream"),
+    ("queue", "zset"),
+    ("strikes", "stream"),
+    ("workers", "zset"),
+    ("worker-tasks:<worker*>", "set"),
+    ("task-workers:<task*>", "zset"),
+    ("runs:<run*>", "hash"),
+    ("known:<run*>", "string"),
+    ("stream-id:<run*>", "string"),
+    ("progress:<run*>", "hash"),
+    ("leases:<sweep*>", "string"),
+    ("<run*>", "hash"),
+)
+
+# Deliveries: what the task engine keeps, named and counted by itself. On a cluster its name is a hash tag.
+
+DELIVERY_KEYS: Final = tuple(
+    Key(f"{name}:{rest}", kind, "chosen", "deliveries of runs to workers")
+    for name in ("callsheet", "{callsheet}")
+    for rest, kind in _DELIVERIES
+)
+
 OWNER_KEYS: Final = (Key("owner:{<id>}:ads", "zset", "forever", "the owner's ads, by time of last change"),)
 
 
-KEYS: Final[tuple[Key, ...]] = (*ARTEFACT_KEYS, *THREAD_KEYS, *CHECKPOINT_KEYS, *OWNER_KEYS, *RUN_KEYS)
+KEYS: Final[tuple[Key, ...]] = (
+    *ARTEFACT_KEYS,
+    *THREAD_KEYS,
+    *CHECKPOINT_KEYS,
+    *OWNER_KEYS,
+    *RUN_KEYS,
+    *DELIVERY_KEYS,
+)
 """Every key there is; a key that matches none of them fails the test that left it."""

@@ -18,7 +18,7 @@ _COMMON: Final = (
 local meta, runs, queue, lease, events = unpack(KEYS, 1, 5)
 local MAX_EVENTS, DAY_MS = {MAX_EVENTS}, {int(DAY_S * 1000)}
 """
-    + r"""
+    r"""
 local function now_ms()
   local t = redis.call('TIME')
   return t[1] .. string.format('%03d', math.floor(t[2] / 1000))
@@ -70,7 +70,8 @@ CREATE: Final = Script(
     _COMMON
     + r"""
 local memo = KEYS[6]
-local id, print, strategy, keyed, due_ms, verdict = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), 'start'
+local id, print, strategy, keyed = unpack(ARGV, 1, 4)
+local due_ms, verdict = tonumber(ARGV[5]), 'start'
 local active = redis.call('HGET', meta, 'active') or ''
 
 local function known(run)
@@ -112,7 +113,8 @@ if active ~= '' and (strategy == 'interrupt' or strategy == 'rollback') then
   put(active, 'cancel', strategy)
 end
 
-local fields = {'id', id, 'print', print, 'strategy', strategy, 'status', 'pending', 'createdMs', now_ms(), 'dueMs', due_ms}
+local fields = {'id', id, 'print', print, 'strategy', strategy, 'status', 'pending'}
+for _, part in ipairs({'createdMs', now_ms(), 'dueMs', due_ms}) do fields[#fields + 1] = part end
 for i = 7, #ARGV do fields[#fields + 1] = ARGV[i] end
 put(id, unpack(fields))
 redis.call('ZADD', runs, redis.call('HINCRBY', meta, 'runs', 1), id)
@@ -184,7 +186,8 @@ FINISH: Final = Script(
     _COMMON
     + r"""
 local id, epoch, status, thread_status, interrupts, error, answer = unpack(ARGV)
-if redis.call('HGET', meta, 'epoch') ~= epoch or redis.call('HGET', meta, 'active') ~= id then return {0, ''} end
+local held = redis.call('HGET', meta, 'epoch') == epoch and redis.call('HGET', meta, 'active') == id
+if not held then return {0, ''} end
 put(id, 'error', error, 'answer', answer)
 close(id, status)
 local next = hand_on()
@@ -226,7 +229,8 @@ end
 redis.call('HINCRBY', meta, 'epoch', 1)
 close(id, closed)
 local next = hand_on()
-mark(next ~= '' and 'busy' or (action == 'rollback' and 'idle' or 'interrupted'), nil, '')
+local left = action == 'rollback' and 'idle' or 'interrupted'
+mark(next ~= '' and 'busy' or left, nil, '')
 nudge()
 return {'ended', next}
 """

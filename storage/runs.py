@@ -26,7 +26,7 @@ _LOOK_AFTER_MS: Final = 5_000
 Status = Literal["pending", "running", "success", "error", "interrupted", "timeout"]
 """How a run stands, as LangGraph's clients know it; one that asks a person something has succeeded."""
 Strategy = Literal["reject", "enqueue", "interrupt", "rollback"]
-"""What a new run does where another has the thread: be refused, wait, or end the other, with or without a trace."""
+"""What a new run does where another has the thread: be refused, wait, or end the other (without a trace)."""
 Action = Literal["interrupt", "rollback"]
 """How a run is cancelled: what it did stays, or goes."""
 Verdict = Literal["start", "queued", "later", "attached", "replay"]
@@ -221,11 +221,8 @@ class Runs:
     async def listed(self, thread: str, *, newest_first: bool = True) -> list[Run]:
         """Return the thread's runs."""
         ids: list[bytes] = await self._redis.zrange(keys.run_keys(thread).runs, 0, -1, desc=newest_first)
-        found = []
-        for run in ids:
-            if record := await self._redis.hgetall(keys.run(thread, run.decode())):
-                found.append(_run(thread, run.decode(), record))
-        return found
+        found = [(run.decode(), await self._redis.hgetall(keys.run(thread, run.decode()))) for run in ids]
+        return [_run(thread, run, record) for run, record in found if record]
 
     async def active(self, thread: str) -> str | None:
         """Return the run that has the thread; None where nothing runs."""

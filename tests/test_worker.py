@@ -8,10 +8,10 @@ import pytest
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
-from server.worker import Job, working
-from state.errors import Broken, Busy, Conflict, Fenced, Invalid, Missing
+from server.worker import Job, Terms, working
+from state.errors import Broken, Busy, Conflict, Invalid, Missing
 from storage import keys, threads
-from storage.runs import Run, Runs
+from storage.runs import Held, Outcome, Runs
 from storage.threads import Thread
 from tests.waiting import eventually
 
@@ -60,15 +60,19 @@ def stage():
 
 @pytest.fixture
 async def worker(storage, stage):
-    async with working(storage, {"stage": stage.graph()}, lease_s=LEASE_S) as made:
+    async with working(storage, {"stage": stage.graph()}, Terms(LEASE_S, replies=REPLIES)) as made:
         yield made
 
 
-def job(word="hello", thread="t", owner="local", artefact="ad:a", **more):
-    async def answer(values):
-        return {"words": values["words"]}
+async def reply(run, state):
+    return {"words": state["words"]}
 
-    return Job(Thread(thread, owner, "stage", artefact), {"words": [word]}, {"say": word}, answer, **more)
+
+REPLIES = {"stage": reply}
+
+
+def job(word="hello", thread="t", owner="local", artefact="ad:a", **more):
+    return Job(Thread(thread, owner, "stage", artefact), {"words": [word]}, {"say": word}, **more)
 
 
 DONE = {"words": ["hello", "first", "second"]}
@@ -116,7 +120,7 @@ async def test_the_same_request_sent_twice_at_once_is_one_run_with_one_answer(wo
     """X9."""
     stage.go.clear()
     async with (
-        working(storage, {"stage": stage.graph()}, lease_s=LEASE_S) as elsewhere,
+        working(storage, {"stage": stage.graph()}, Terms(LEASE_S, replies=REPLIES)) as elsewhere,
         asyncio.TaskGroup() as group,
     ):
         first = group.create_task(worker.do(job()))
@@ -134,10 +138,10 @@ async def test_a_run_that_outlasts_its_lease_keeps_its_thread(worker, stage, sto
     async with asyncio.TaskGroup() as group:
         running = group.create_task(worker.do(job()))
         await stage.entered.wait()
-        before = await storage.redis.pttl(keys.lease("t"))
+        before = await storage.redis.pttl(keys.run_keys("t").lease)
 
         async def renewed():
-            return await storage.redis.pttl(keys.lease("t")) > before - 10
+            return await storage.redis.pttl(keys.run_keys("t").lease) > before - 10
 
         await eventually(lambda: shorter(storage, before), "the lease runs down")
         await eventually(renewed, "the lease is renewed")
@@ -146,7 +150,7 @@ async def test_a_run_that_outlasts_its_lease_keeps_its_thread(worker, stage, sto
 
 
 async def shorter(storage, before):
-    return 0 < await storage.redis.pttl(keys.lease("t")) < before - 30
+    return 0 < await storage.redis.pttl(keys.run_keys("t").lease) < before - 30
 
 
 async def test_a_worker_that_lost_its_lease_stops_and_cannot_end_the_run(worker, stage, storage):
@@ -154,23 +158,29 @@ async def test_a_worker_that_lost_its_lease_stops_and_cannot_end_the_run(worker,
     stage.go.clear()
     task = asyncio.create_task(worker.do(job()))
     await stage.entered.wait()
-    await storage.redis.delete(keys.lease("t"))
-    async with working(storage, {"stage": Stage().graph()}, lease_s=LEASE_S) as successor:
-        assert await successor.do(job()) == DONE
-    with pytest.raises(Fenced):
-        await task
-    assert (await Runs(storage).newest("t")).status == "success"
+    run = await worker.runs.active("t")
+    await storage.redis.delete(keys.run_keys("t").lease)
+    successor = await Runs(storage, 60).claim("t", run)
+    await eventually(lambda: idle(worker), "the first worker lets go")
+    stage.go.set()
+    await worker.runs.finish(successor, Outcome("success", answer={"words": ["from the successor"]}))
+    assert await task == {"words": ["from the successor"]}
+    assert (await worker.runs.get("t", run)).status == "success"
 
 
-async def test_a_cancelled_run_lets_its_thread_go_at_once_and_can_be_taken_up(worker, stage, storage):
+async def idle(worker):
+    return not worker.busy
+
+
+async def test_a_run_goes_on_when_its_caller_goes_away(worker, stage):
     stage.go.clear()
     task = asyncio.create_task(worker.do(job()))
     await stage.entered.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert not (await Runs(storage).newest("t")).held
+    again = asyncio.create_task(worker.do(job()))
     stage.go.set()
-    assert await worker.do(job()) == DONE
+    assert await again == DONE
     assert stage.firsts == 1
 
 
@@ -178,7 +188,9 @@ async def test_a_run_that_had_ended_but_was_not_recorded_is_answered_without_run
     worker, stage, storage
 ):
     await worker.do(job())
-    await storage.redis.hset(keys.run("t"), "status", "running")
+    run = (await worker.runs.listed("t"))[0].id
+    await storage.redis.hset(keys.run("t", run), "status", "running")
+    await storage.redis.hset(keys.run_keys("t").thread, "active", run)
     assert await worker.do(job()) == DONE
     assert stage.firsts == 1
 
@@ -218,7 +230,7 @@ async def test_steps_are_reported_as_they_happen(storage):
     builder.add_node("node", node)
     builder.add_edge(START, "node")
     told: list[dict[str, Any]] = []
-    async with working(storage, {"stage": builder.compile()}, lease_s=LEASE_S) as worker:
+    async with working(storage, {"stage": builder.compile()}, Terms(LEASE_S, replies=REPLIES)) as worker:
         await worker.do(job(), told.append)
     assert told == [{"type": "step", "status": "completed"}]
 
@@ -232,24 +244,24 @@ async def test_a_graph_that_does_not_take_the_saver_is_refused(storage):
             return self
 
     with pytest.raises(Broken, match="'stubborn' did not take the saver"):
-        async with working(storage, cast("Any", {"stubborn": Stubborn()}), lease_s=LEASE_S):
+        async with working(storage, cast("Any", {"stubborn": Stubborn()}), Terms(LEASE_S, replies=REPLIES)):
             pass
 
 
-async def test_a_run_begun_twice_because_the_answer_was_lost_is_one_run(storage):
-    request = job().request()
-    runs = Runs(storage, LEASE_S)
-    assert await runs.begin("t", request) == await runs.begin("t", request)
+async def test_a_run_created_twice_because_the_answer_was_lost_is_one_run(storage):
+    wanted, runs = job().wanted(), Runs(storage, LEASE_S)
+    assert await runs.create("t", wanted) == await runs.create("t", wanted) == ("start", wanted.id)
+    assert len(await runs.listed("t")) == 1
 
 
 async def test_a_lease_that_ran_out_is_taken_again_while_nobody_else_has_the_thread(storage):
     """An event loop that was busy for longer than its lease does not lose its run."""
-    runs = Runs(storage, LEASE_S)
-    run = await runs.begin("t", job().request())
-    await storage.redis.delete(keys.lease("t"))
-    assert isinstance(run, Run)
-    await runs.renew(run)
-    assert (await runs.newest("t")).held
+    wanted, runs = job().wanted(), Runs(storage, LEASE_S)
+    await runs.create("t", wanted)
+    attempt = await runs.claim("t", wanted.id)
+    await storage.redis.delete(keys.run_keys("t").lease)
+    await runs.renew(attempt)
+    assert isinstance(await runs.claim("t", wanted.id), Held)
 
 
 async def test_a_thread_is_known_to_its_owner_alone(storage):

@@ -12,10 +12,10 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from pydantic import BaseModel, ConfigDict, Field
 
 from server import jobs
+from server.worker import Worker
 from state import ad
 from state.errors import Invalid, Missing
 from state.versions import Version
-from server.worker import Worker
 from storage import indexes, mixers, threads
 from storage.artefacts import Artefact, Done, NewVersion, step_name
 from storage.connection import Storage

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import storage as store
 from graphs import ad_creation
-from server.jobs import Chat, Generate, carried_out, chat_job, generate_job
+from server.jobs import Chat, Generate, carried_out, chat_job, generate_job, terms
 from server.worker import Worker, working
 from state import ad
 from state.context import Context
@@ -43,7 +43,7 @@ async def _scored(cases: list[Case]) -> list[tuple[Case, list[str]]]:
     with tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as folder:
         async with (
             connect(data_dir=Path(folder)) as opened,
-            working(opened, {"ad_creation": ad_creation.graph}, lease_s=10) as worker,
+            working(opened, {"ad_creation": ad_creation.graph}, terms(opened, lease_s=10)) as worker,
         ):
             store.use(opened)
             try:

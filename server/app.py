@@ -130,16 +130,11 @@ async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: Asyn
     from server import jobs, surface  # noqa: PLC0415
     from server.api.events import Running  # noqa: PLC0415
     from server.parts import Parts  # noqa: PLC0415
-    from server.worker import Terms, working  # noqa: PLC0415
+    from server.worker import working  # noqa: PLC0415
     from storage.checkpoints import RedisSaver  # noqa: PLC0415
 
-    worker = await stack.enter_async_context(
-        working(
-            opened,
-            surface.GRAPHS,
-            Terms(settings.lease_s, settings.run_timeout_s, {jobs.GRAPH: jobs.replying(opened)}),
-        )
-    )
+    terms = jobs.terms(opened, settings.lease_s, settings.run_timeout_s)
+    worker = await stack.enter_async_context(working(opened, surface.GRAPHS, terms))
     running = Running()
     stack.push_async_callback(running.stop)
     app.state.parts = Parts(settings, opened, RedisSaver(opened.redis), worker, running)

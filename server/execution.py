@@ -96,20 +96,21 @@ class Execution:
 
     async def _beat(self, work: "asyncio.Task[Outcome]") -> None:
         """Renew the lease, and cancel the work once the run is to be cancelled or the lease is lost."""
-        async with self.announcements.listening(self.attempt.thread) as bell:
-            while True:
+        async with self.announcements.listening(self.attempt.thread, "cancel") as bell:
+            while self.cancelled is None:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(bell.wait(), self.runs.lease_s / _BEATS)
                 bell.clear()
-                try:
-                    async with asyncio.timeout(self.runs.lease_s * _FENCED_AT):
-                        self.cancelled = await self.runs.renew(self.attempt)
-                except (TimeoutError, Unavailable) as error:
-                    # Somebody else may have the thread by the time storage answers again.
-                    raise Fenced(f"run {self.run.id!r} could not renew its lease") from error
-                if self.cancelled:
-                    work.cancel()
-                    return
+                self.cancelled = await self._renewed()
+        work.cancel()
+
+    async def _renewed(self) -> Action | None:
+        try:
+            async with asyncio.timeout(self.runs.lease_s * _FENCED_AT):
+                return await self.runs.renew(self.attempt)
+        except (TimeoutError, Unavailable) as error:
+            # Somebody else may have the thread by the time storage answers again.
+            raise Fenced(f"run {self.run.id!r} could not renew its lease") from error
 
     async def _work(self) -> Outcome:
         if self.attempt.number > MAX_ATTEMPTS:

@@ -9,7 +9,7 @@ from graphs import ad_creation
 from server import jobs
 from server.jobs import Chat, Generate
 from server.settings import Settings
-from server.worker import Job, Report, Terms, Worker, working
+from server.worker import Job, Report, Worker, working
 from state import ad
 from state.context import Context
 from state.errors import Conflict, Missing
@@ -69,7 +69,7 @@ async def carried_out(wish: Wish, settings: Settings, report: Report) -> Turn:
     async with storage.connect(settings.redis_url, settings.data_dir) as opened:
         storage.use(opened)
         try:
-            terms = Terms(settings.lease_s, replies={jobs.GRAPH: jobs.replying(opened)})
+            terms = jobs.terms(opened, settings.lease_s, settings.run_timeout_s)
             async with working(opened, {jobs.GRAPH: ad_creation.graph}, terms) as worker:
                 job = await _job(worker, opened, wish)
                 reply = await jobs.carried_out(worker, opened, job, report)

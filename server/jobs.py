@@ -16,7 +16,7 @@ from graphs import ad_creation
 from providers import available
 from providers.routing import Request, route
 from server.execution import Reply
-from server.worker import Job, Report, Worker
+from server.worker import Job, Report, Terms, Worker
 from state import ad, brief, conversation
 from state.ad import AdState
 from state.context import Context
@@ -143,6 +143,11 @@ async def carried_out(
     await artefact.open(owner=job.thread.owner, thread=job.thread.id, facts=facts)
     await indexes.touch_ad(storage, job.thread.owner, artefact.id)
     return await (worker.do(job, report) if report else worker.do(job))
+
+
+def terms(storage: Storage, lease_s: float, timeout_s: float = 3600.0) -> Terms:
+    """Return what runs are held to where jobs of this module are carried out."""
+    return Terms(lease_s, timeout_s, {GRAPH: replying(storage)})
 
 
 def replying(storage: Storage) -> Reply:

@@ -257,13 +257,15 @@ class Worker:
         """Submit what nobody is at: its worker died, or the one that recorded it did."""
         while True:
             try:
-                for thread, run in await self.runs.open_before(int(time.time() * 1000)):
-                    standing = await self.runs.standing(thread, run)
-                    if standing in {"free", "due"}:
-                        await self._engine.submit(thread, run)
+                await self._submit_the_forgotten()
             except CallsheetError as error:
                 _log.warning("cannot look for unfinished runs: %s", error)
             await asyncio.sleep(_LOOK_S)
+
+    async def _submit_the_forgotten(self) -> None:
+        for thread, run in await self.runs.open_before(int(time.time() * 1000)):
+            if await self.runs.standing(thread, run) in {"free", "due"}:
+                await self._engine.submit(thread, run)
 
     async def _drain(self) -> None:
         for execution in self._under_way:

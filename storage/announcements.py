@@ -7,7 +7,7 @@ now and then; it only spares them the waiting.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import RedisError
@@ -22,6 +22,10 @@ _OWN: Final = "callsheet"
 """A channel on which nothing is said: the connection is there before the first thread is listened to."""
 
 
+What = Literal["events", "cancel"]
+"""What is announced on a thread: that it has new events, or that its active run is to be cancelled."""
+
+
 class Announcements:
     """The threads this process listens to."""
 
@@ -29,20 +33,20 @@ class Announcements:
         self._shared = storage.redis
         self._client = _single(storage.redis)
         self._listener: Any = self._client.pubsub()
-        self._heard: dict[str, set[asyncio.Event]] = {}
+        self._heard: dict[str, dict[asyncio.Event, bytes]] = {}
 
     @asynccontextmanager
-    async def listening(self, thread: str) -> AsyncIterator[asyncio.Event]:
-        """Return an event that is set whenever the thread has something new, and when listening begins."""
+    async def listening(self, thread: str, what: What = "events") -> AsyncIterator[asyncio.Event]:
+        """Return an event that is set whenever that happens on the thread, and when listening begins."""
         channel, bell = keys.run_keys(thread).events, asyncio.Event()
-        bells = self._heard.setdefault(channel, set())
-        bells.add(bell)
+        bells = self._heard.setdefault(channel, {})
+        bells[bell] = what.encode()
         try:
             if len(bells) == 1:
                 await self._listener.subscribe(channel)
             yield bell
         finally:
-            bells.discard(bell)
+            del bells[bell]
             if not bells and self._heard.get(channel) is bells:
                 del self._heard[channel]
                 await self._listener.unsubscribe(channel)
@@ -57,8 +61,9 @@ class Announcements:
                 self._ring(*self._heard)
                 await asyncio.sleep(_AGAIN_S)
             else:
-                if message and message["channel"] is not None:
-                    self._ring(message["channel"].decode())
+                if message and message["type"] in {"message", "subscribe"}:
+                    what = message["data"] if message["type"] == "message" else None
+                    self._ring(message["channel"].decode(), what=what)
 
     async def aclose(self) -> None:
         """Give the connection back."""
@@ -66,10 +71,12 @@ class Announcements:
         if self._client is not self._shared:
             await self._client.aclose()
 
-    def _ring(self, *channels: str) -> None:
+    def _ring(self, *channels: str, what: bytes | None = None) -> None:
+        """Ring for `what` was announced, or for all that may have been missed."""
         for channel in channels:
-            for bell in self._heard.get(channel, ()):
-                bell.set()
+            for bell, wanted in self._heard.get(channel, {}).items():
+                if what in {wanted, None}:
+                    bell.set()
 
 
 def _single(redis: Redis | RedisCluster) -> Redis:

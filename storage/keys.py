@@ -12,8 +12,8 @@ from typing import Final, Literal, NamedTuple
 
 from state.errors import Invalid
 
-KeyType = Literal["string", "hash", "list", "set", "zset", "stream"]
-"""What Redis answers to TYPE."""
+KeyType = Literal["string", "hash", "list", "set", "zset", "stream", "any"]
+"""What Redis answers to TYPE; any, where a library chooses."""
 
 Lifetime = float | Literal["forever", "chosen"]
 """Seconds; or no expiry at all; or whichever of the two the caller of an option chose."""
@@ -248,27 +248,11 @@ def open_runs() -> str:
 RUN_KEYS: Final = (Key("{runs}:open", "zset", "forever", "runs that have not ended, by when to look again"),)
 
 
-_DELIVERIES: Final[tuple[tuple[str, KeyType], ...]] = (
-    ("stream", "stream"),
-    ("queue", "zset"),
-    ("strikes", "stream"),
-    ("workers", "zset"),
-    ("worker-tasks:<worker*>", "set"),
-    ("task-workers:<task*>", "zset"),
-    ("runs:<run*>", "hash"),
-    ("known:<run*>", "string"),
-    ("stream-id:<run*>", "string"),
-    ("progress:<run*>", "hash"),
-    ("leases:<sweep*>", "string"),
-    ("<run*>", "hash"),
-)
-
 # Deliveries: what the task engine keeps, named and counted by itself. On a cluster its name is a hash tag.
 
-DELIVERY_KEYS: Final = tuple(
-    Key(f"{name}:{rest}", kind, "chosen", "deliveries of runs to workers")
-    for name in ("callsheet", "{callsheet}")
-    for rest, kind in _DELIVERIES
+DELIVERY_KEYS: Final = (
+    Key("callsheet:<name*>", "any", "chosen", "deliveries of runs to workers"),
+    Key("{callsheet}:<name*>", "any", "chosen", "the same on a cluster"),
 )
 
 OWNER_KEYS: Final = (Key("owner:{<id>}:ads", "zset", "forever", "the owner's ads, by time of last change"),)

@@ -33,9 +33,10 @@ local function tell(run, name, data)
   return redis.call('XADD', events, 'MAXLEN', '~', MAX_EVENTS, '*', 'run', run, 'event', name, 'data', data)
 end
 
-local function nudge()
+-- Announces events, or, to whoever is at the active run, that it is to be cancelled.
+local function announce(what)
   if redis.call('EXISTS', events) == 1 then redis.call('PEXPIRE', events, DAY_MS) end
-  redis.call('PUBLISH', events, '')
+  redis.call('PUBLISH', events, what or 'events')
 end
 
 local function mark(status, interrupts, error)
@@ -111,6 +112,7 @@ if active ~= '' and (strategy == 'interrupt' or strategy == 'rollback') then
   for _, run in ipairs(redis.call('LRANGE', queue, 0, -1)) do close(run, status) end
   redis.call('DEL', queue)
   put(active, 'cancel', strategy)
+  announce('cancel')
 end
 
 local fields = {'id', id, 'print', print, 'strategy', strategy, 'status', 'pending'}
@@ -122,7 +124,7 @@ if keyed == '1' then redis.call('SET', memo, print .. id, 'EX', ARGV[6]) end
 if due_ms > 0 then verdict = 'later'
 elseif active ~= '' then redis.call('RPUSH', queue, id); verdict = 'queued'
 else redis.call('HSET', meta, 'active', id); mark('busy') end
-nudge()
+announce()
 return {verdict, id}
 """
 )
@@ -177,7 +179,7 @@ EMIT: Final = Script(
     + r"""
 if redis.call('HGET', meta, 'epoch') ~= ARGV[2] then return 0 end
 for i = 3, #ARGV, 2 do tell(ARGV[1], ARGV[i], ARGV[i + 1]) end
-nudge()
+announce()
 return 1
 """
 )
@@ -192,7 +194,7 @@ put(id, 'error', error, 'answer', answer)
 close(id, status)
 local next = hand_on()
 mark(next == '' and thread_status or 'busy', interrupts, thread_status == 'error' and error or '')
-nudge()
+announce()
 return {1, next}
 """
 )
@@ -217,12 +219,12 @@ local closed = action == 'rollback' and 'rolled-back' or 'interrupted'
 if redis.call('HGET', meta, 'active') ~= id then
   redis.call('LREM', queue, 0, id)
   close(id, closed)
-  nudge()
+  announce()
   return {'ended', ''}
 end
 put(id, 'cancel', action)
 if redis.call('EXISTS', lease) == 1 then
-  nudge()
+  announce('cancel')
   return {'asked', ''}
 end
 -- Nobody is at it: not yet, or no more. Whoever comes late is fenced.
@@ -231,7 +233,7 @@ close(id, closed)
 local next = hand_on()
 local left = action == 'rollback' and 'idle' or 'interrupted'
 mark(next ~= '' and 'busy' or left, nil, '')
-nudge()
+announce()
 return {'ended', next}
 """
 )

@@ -31,7 +31,7 @@ def _faults(name: str, kind: str, left_ms: int, declared: Declared) -> Iterator[
     if declaration is None:
         yield f"{name!r} is declared nowhere in storage/keys.py"
         return
-    if declaration.type != kind:
+    if declaration.type not in {kind, "any"}:
         yield f"{name!r} is a {kind}, declared as a {declaration.type}"
     if not _lives_as(declaration.lifetime, left_ms):
         expiry = "does not expire" if left_ms < 0 else f"expires in {left_ms / 1000:g} s"

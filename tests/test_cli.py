@@ -199,7 +199,7 @@ def test_an_ad_is_found_by_its_own_id_where_its_conversation_has_another(
     async def begun() -> None:
         async with (
             connect(valkey_url) as storage,
-            working(storage, {jobs.GRAPH: ad_creation.graph}, lease_s=5) as worker,
+            working(storage, {jobs.GRAPH: ad_creation.graph}, jobs.terms(storage, 5)) as worker,
         ):
             use(storage)
             job = await jobs.generate_job(storage, Generate("ad-1", BRIEF, conversation_id="talk-1"))

@@ -44,8 +44,8 @@ def artefact_keys(kind: str, name: str) -> dict[str, str]:
 def thread_keys(name: str) -> dict[str, str]:
     """Every key of one thread with its type."""
     return {
-        keys.run(name): "hash",
-        keys.lease(name): "string",
+        keys.run(name, "r"): "hash",
+        **dict(zip(keys.run_keys(name), ("hash", "zset", "list", "string", "stream"), strict=True)),
         keys.idempotency(name, "k"): "string",
         keys.thread_meta(name): "hash",
     }
@@ -79,7 +79,7 @@ def test_every_key_of_a_thread_is_declared_with_its_type(name: str, key: str) ->
 
 
 def test_a_lease_lives_15_seconds_and_an_idempotency_key_a_day() -> None:
-    lease, memo = keys.declared(keys.lease("t")), keys.declared(keys.idempotency("t", "k"))
+    lease, memo = keys.declared(keys.run_keys("t").lease), keys.declared(keys.idempotency("t", "k"))
     assert lease is not None
     assert memo is not None
     assert (lease.lifetime, memo.lifetime) == (15, 24 * 60 * 60)

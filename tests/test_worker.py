@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from server.worker import Job, Terms, working
 from state.errors import Broken, Busy, Conflict, Invalid, Missing
 from storage import keys, threads
-from storage.runs import Held, Outcome, Runs
+from storage.runs import Attempt, Held, Outcome, Runs
 from storage.threads import Thread
 from tests.waiting import eventually
 
@@ -259,6 +259,7 @@ async def test_a_lease_that_ran_out_is_taken_again_while_nobody_else_has_the_thr
     wanted, runs = job().wanted(), Runs(storage, LEASE_S)
     await runs.create("t", wanted)
     attempt = await runs.claim("t", wanted.id)
+    assert isinstance(attempt, Attempt)
     await storage.redis.delete(keys.run_keys("t").lease)
     await runs.renew(attempt)
     assert isinstance(await runs.claim("t", wanted.id), Held)

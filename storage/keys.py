@@ -153,6 +153,11 @@ def thread_meta(thread: str) -> str:
     return f"thread:{tagged(thread)}:meta"
 
 
+def of_thread(thread: str) -> tuple[str, ...]:
+    """The keys that go with the thread, beside those of the saver and those that expire by themselves."""
+    return (thread_meta(thread), run(thread), lease(thread))
+
+
 THREAD_KEYS: Final = (
     Key("thread:{<id>}:run", "hash", "forever", "the newest run"),
     Key("thread:{<id>}:lease", "string", LEASE_S, "who may write to the thread now"),

@@ -22,6 +22,7 @@ from server import docs, origins, problems
 from server.api.paths import Segments
 from server.limits import BodyLimit
 from server.origins import Gate
+from server.outage import FrontDoor, Watch
 from server.settings import Settings, read
 from storage import Storage
 
@@ -48,6 +49,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(Segments)
     app.add_middleware(BodyLimit, most=chosen.max_body_bytes)
     app.add_middleware(Patience, app=app)
+    app.add_middleware(
+        FrontDoor, watch=lambda: getattr(app.state, "watch", None), patience_s=chosen.storage_patience_s
+    )
     app.add_middleware(
         CORSMiddleware,
         allow_origins=[origins.STUDIO, *chosen.allow_origins],
@@ -105,6 +109,7 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
             AsyncExitStack() as stack,
         ):
             storage.use(opened)
+            app.state.watch = Watch(opened, settings.storage_patience_s * 2 / 3)
             stack.callback(storage.use, None)
             loading = app.state.loading = asyncio.create_task(_loaded(app, settings, opened, stack))
             loading.add_done_callback(_complain)

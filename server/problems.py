@@ -5,6 +5,9 @@ where they help, `remedy`, `details` and `retryAfterSeconds`. A bug or a broken 
 which the log has too; what nobody foresaw says no more than that. Never a trace.
 
 400: the request cannot be read, lacks something, or breaks a rule. 422: a field has the wrong type.
+
+On the LangGraph wire the body is `{"detail": …}`, the sentence and its remedy, as LangGraph's clients expect;
+there a value that breaks a rule is 422 too, and 400 is left for what no single value is to blame for.
 """
 
 import json
@@ -20,6 +23,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from state import errors
 from state.errors import CallsheetError, Unavailable
@@ -57,6 +61,13 @@ _PROBLEM: Final[dict[str, Any]] = {
         "id": {"type": "string", "description": "Of an internal error, for the log"},
     },
 }
+_WIRE: Final = frozenset({"assistants", "threads", "runs", "store", "info", "metrics"})
+"""First segments of the paths that LangGraph's clients call."""
+_DETAIL: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["detail"],
+    "properties": {"detail": {"type": "string", "description": "The thing, the rule, and what to do"}},
+}
 _log = logging.getLogger(__name__)
 
 
@@ -68,6 +79,31 @@ class Reply(Response):
     def render(self, content: Any) -> bytes:
         """Return `content` as JSON text; raises `ValueError` for numbers JSON has no word for."""
         return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+class Problem(Reply):
+    """The reply to an error, in the words of the surface that was called."""
+
+    def __init__(
+        self, told: Mapping[str, Any], status: int, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(told, status, headers)
+        self._told = told
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the reply."""
+        if not on_wire(scope["path"]):
+            await super().__call__(scope, receive, send)
+            return
+        parts = (self._told.get(name) for name in ("error", "id", "remedy"))
+        status = 422 if self._told["type"] == "invalid" else self.status_code
+        kept = {name: value for name, value in self.headers.items() if not name.startswith("content-")}
+        await Reply({"detail": "; ".join(part for part in parts if part)}, status, kept)(scope, receive, send)
+
+
+def on_wire(path: str) -> bool:
+    """Return whether a path is one that LangGraph's clients call."""
+    return path.lstrip("/").split("/", 1)[0] in _WIRE
 
 
 def body(error: Exception) -> tuple[int, dict[str, Any]]:
@@ -83,13 +119,13 @@ def body(error: Exception) -> tuple[int, dict[str, Any]]:
     return 500, {**told, "id": known}
 
 
-def response(error: Exception) -> Reply:
+def response(error: Exception) -> Problem:
     """Return the whole reply to an exception."""
     status, told = body(error)
     wait_s = told.get("retryAfterSeconds")
     # The header counts whole seconds, and 0 would invite a busy loop.
     headers = {"Retry-After": str(max(1, math.ceil(wait_s)))} if wait_s is not None else None
-    return Reply(told, status, headers)
+    return Problem(told, status, headers)
 
 
 def install(app: FastAPI) -> None:
@@ -108,7 +144,18 @@ def install(app: FastAPI) -> None:
 
 def documented(*statuses: int, reply: object, status: int = 200) -> dict[int | str, dict[str, Any]]:
     """Return what OpenAPI says of an operation: its reply, and these error statuses."""
-    content = {"application/json": {"schema": _PROBLEM}}
+    return _documented(_PROBLEM, statuses, reply, status)
+
+
+def documented_wire(*statuses: int, reply: object, status: int = 200) -> dict[int | str, dict[str, Any]]:
+    """As `documented`, of an operation on the LangGraph wire."""
+    return _documented(_DETAIL, statuses, reply, status)
+
+
+def _documented(
+    problem: Mapping[str, Any], statuses: Sequence[int], reply: object, status: int
+) -> dict[int | str, dict[str, Any]]:
+    content = {"application/json": {"schema": problem}}
     told: dict[int | str, dict[str, Any]] = {status: {"model": reply}}
     return told | {code: {"description": HTTPStatus(code).phrase, "content": content} for code in statuses}
 
@@ -127,7 +174,7 @@ async def _framework(request: Request, error: Exception) -> Response:
         413: ("too_large", str(error.detail), "send less"),
     }.get(error.status_code, ("invalid", f"{asked}: {error.detail}", "see /docs"))
     named = dict(zip(("type", "error", "remedy"), told, strict=True))
-    return Reply(named, error.status_code, dict(error.headers or {}))
+    return Problem(named, error.status_code, dict(error.headers or {}))
 
 
 def _told(error: CallsheetError, name: str) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from storage.threads import Thread
 
 Report = Callable[[dict[str, Any]], None]
 """Is told of every step as it happens."""
+_POLL_S: Final = 0.2
 _LOOK_S: Final = 5.0
 """How often one looks for runs that nobody is at."""
 _GRACE_S: Final = 10.0
@@ -168,19 +169,6 @@ class Worker:
         """Return the newest state of a thread."""
         return await self.graphs[thread.graph].aget_state(_config(thread.id))
 
-    @asynccontextmanager
-    async def alone(self, thread: Thread) -> AsyncIterator[None]:
-        """Hold a thread without a run, for an edit; raises `Busy` while a run is at it."""
-        wanted = Wanted(str(uuid.uuid4()), thread.graph, thread.owner, request(), strategy="reject")
-        await self.runs.create(thread.id, wanted)
-        attempt = await self.runs.claim(thread.id, wanted.id)
-        if not isinstance(attempt, Attempt):
-            raise Broken(f"thread {thread.id!r} was given to {wanted.id!r} and taken back")
-        try:
-            yield
-        finally:
-            await self._finish(attempt, Outcome("rolled-back", await self._standing(thread)))
-
     async def work(self) -> None:
         """Carry out what is submitted, anywhere, until cancelled; what is under way then is handed over."""
         looking = asyncio.create_task(self._look())
@@ -241,17 +229,12 @@ class Worker:
     async def _claimed(self, thread: str, run: str) -> Attempt | None:
         """Claim a run, waiting for the lease of an attempt that may be dead."""
         while isinstance(found := await self.runs.claim(thread, run), Held):  # noqa: ASYNC110 -- it is elsewhere
-            await asyncio.sleep(min(found.left_s, 1.0))
+            await asyncio.sleep(min(found.left_s, _POLL_S))
         return found
 
     async def _finish(self, attempt: Attempt, outcome: Outcome) -> None:
         if following := await self.runs.finish(attempt, outcome):
             await self._engine.submit(attempt.thread, following)
-
-    async def _standing(self, thread: Thread) -> Any:
-        graph = self.graphs.get(thread.graph)
-        state = await graph.aget_state(_config(thread.id)) if graph else None
-        return "interrupted" if state and state.next else "idle"
 
     async def _look(self) -> None:
         """Submit what nobody is at: its worker died, or the one that recorded it did."""

@@ -44,6 +44,11 @@ async def touch_ad(storage: Storage, owner: str, ad_id: str) -> None:
     await _TOUCH(storage.redis, [keys.owned_ads(owner)], [ad_id])
 
 
+async def touch_thread(storage: Storage, owner: str, thread_id: str) -> None:
+    """Put a thread at the head of its owner's list."""
+    await _TOUCH(storage.redis, [keys.owned_threads(owner)], [thread_id])
+
+
 async def ads(storage: Storage, owner: str, *, after: str | None = None, limit: int = 20) -> Page:
     """Return up to `limit` of the owner's ads, from the newest or `after` a page's `next`; else `Invalid`."""
     most, name = _begin(after) if after else ("+inf", "")

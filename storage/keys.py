@@ -6,6 +6,7 @@ script may touch them together on a cluster.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal, NamedTuple
@@ -169,6 +170,11 @@ def thread_meta(thread: str) -> str:
     return f"thread:{tagged(thread)}:meta"
 
 
+def of_thread(thread: str, runs: Iterable[str]) -> tuple[str, ...]:
+    """The keys that go with the thread and its runs; neither the saver's nor those that expire by themselves."""
+    return (*run_keys(thread), *(run(thread, each) for each in runs))
+
+
 THREAD_KEYS: Final = (
     Key("thread:{<id>}:run:<run*>", "hash", "forever", "one run"),
     Key("thread:{<id>}:runs", "zset", "forever", "the runs, in the order of their creation"),
@@ -240,6 +246,81 @@ def owned_ads(owner: str) -> str:
     return f"owner:{tagged(owner)}:ads"
 
 
+def owned_threads(owner: str) -> str:
+    """The ids of the owner's threads, by time of last change."""
+    return f"owner:{tagged(owner)}:threads"
+
+
+def owned_assistants(owner: str) -> str:
+    """The owner's assistants as JSON, by id: those they made, and those of the server they changed."""
+    return f"owner:{tagged(owner)}:assistants"
+
+
+def assistant_versions(owner: str, assistant: str) -> str:
+    """All versions of an assistant as JSON, oldest first."""
+    return f"owner:{tagged(owner)}:assistant:{assistant}:versions"
+
+
+def store_item(owner: str, member: str) -> str:
+    """An item of the owner's store: times, lifetime, value as JSON; expires if it was given a lifetime."""
+    return f"owner:{tagged(owner)}:store:item:{member}"
+
+
+def store_index(owner: str) -> str:
+    """The items of the owner's store by namespace and key; entries of expired items go when they are seen."""
+    return f"owner:{tagged(owner)}:store:index"
+
+
+THREADS_EXPIRING: Final = "threads:expiring"
+"""The threads that are to go, or to lose their past, by when."""
+
+OWNER_KEYS: Final = (
+    Key("owner:{<id>}:ads", "zset", "forever", "the owner's ads, by time of last change"),
+    Key("owner:{<id>}:threads", "zset", "forever", "the owner's threads, by time of last change"),
+    Key("owner:{<id>}:assistants", "hash", "forever", "the owner's assistants, JSON by id"),
+    Key("owner:{<id>}:assistant:<assistant*>:versions", "list", "forever", "versions of an assistant"),
+    Key("owner:{<id>}:store:item:<item*>", "string", "chosen", "an item of the owner's store"),
+    Key("owner:{<id>}:store:index", "zset", "forever", "items of the store by namespace and key"),
+    Key(THREADS_EXPIRING, "zset", "forever", "threads whose time is limited, by its end"),
+)
+
+
+# Callers: who they are, and how much they ask for.
+
+RATE_WINDOW_S: Final = 60.0
+"""The time in which an owner's requests are counted."""
+STREAM_LEASE_S: Final = 30.0
+"""How long a stream counts as open after its process has fallen silent."""
+API_KEYS: Final = "apikeys"
+"""The ids of all API keys, by time of creation."""
+
+
+def api_key(key_id: str) -> str:
+    """What is known of an API key: whose it is, what it allows, and the hash of its text."""
+    return f"apikey:{tagged(key_id)}"
+
+
+def requests(owner: str) -> str:
+    """The owner's newest requests by time; expires `RATE_WINDOW_S` after the last."""
+    return f"owner:{tagged(owner)}:requests"
+
+
+def open_streams(owner: str) -> str:
+    """The owner's open streams by when their lease ends; expires with the last."""
+    return f"owner:{tagged(owner)}:streams"
+
+
+CALLER_KEYS: Final = (
+    Key(API_KEYS, "zset", "forever", "all API keys, by time of creation"),
+    Key("apikey:{<id>}", "hash", "forever", "an API key, without its text"),
+    Key("owner:{<id>}:requests", "zset", RATE_WINDOW_S, "the owner's newest requests, by time"),
+    Key("owner:{<id>}:streams", "zset", STREAM_LEASE_S, "the owner's open streams, by end of lease"),
+)
+
+
+# Runs that are under way.
+
+
 def open_runs() -> str:
     """Every run that has not ended, by when to look after it; what is in it may have ended."""
     return "{runs}:open"
@@ -255,14 +336,13 @@ DELIVERY_KEYS: Final = (
     Key("{callsheet}:<name*>", "any", "chosen", "the same on a cluster"),
 )
 
-OWNER_KEYS: Final = (Key("owner:{<id>}:ads", "zset", "forever", "the owner's ads, by time of last change"),)
-
 
 KEYS: Final[tuple[Key, ...]] = (
     *ARTEFACT_KEYS,
     *THREAD_KEYS,
     *CHECKPOINT_KEYS,
     *OWNER_KEYS,
+    *CALLER_KEYS,
     *RUN_KEYS,
     *DELIVERY_KEYS,
 )

@@ -119,6 +119,9 @@ class ThreadLog:
 
     def add(self, start: int, elements: Sequence[bytes]) -> None:
         """Take in the marked elements that stand in the log from `start` on."""
+        if not elements:
+            # A log that was damaged has less than was asked for; whoever needs the rest will say so.
+            return
         for position, element in enumerate(elements, start):
             data = unmarked(element)
             self._data.setdefault(position, data)

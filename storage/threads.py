@@ -4,19 +4,25 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from state.errors import Conflict, Missing
-from storage import keys
+from storage import indexes, keys
 from storage.connection import Storage
 from storage.scripts import Script
 
+# A thread that was made without saying what for becomes what its first run is about.
 _BIND: Final = Script("""
+local t = redis.call('TIME')
+local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
 local theirs = redis.call('HMGET', KEYS[1], 'owner', 'graph', 'artefact')
 if not theirs[1] then
-  local t = redis.call('TIME')
-  redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'graph', ARGV[2], 'artefact', ARGV[3],
-    'createdMs', t[1] .. string.format('%03d', math.floor(t[2] / 1000)))
-  return {ARGV[1], ARGV[2], ARGV[3]}
+  redis.call('HSET', KEYS[1], 'createdMs', now, 'updatedMs', now, 'stateUpdatedMs', now)
 end
-return theirs
+for i, name in ipairs({'owner', 'graph', 'artefact'}) do
+  if (not theirs[i] or theirs[i] == '') and (not theirs[1] or theirs[1] == ARGV[1]) then
+    redis.call('HSET', KEYS[1], name, ARGV[i])
+    theirs[i] = ARGV[i]
+  end
+end
+return {theirs[1], theirs[2] or '', theirs[3] or ''}
 """)
 
 
@@ -28,7 +34,7 @@ class Thread:
     owner: str
     graph: str
     artefact: str
-    """`kind:id` of what it is about."""
+    """`kind:id` of what it is about; empty while that is open."""
 
 
 async def bind(storage: Storage, thread: Thread) -> None:
@@ -48,6 +54,7 @@ async def bind(storage: Storage, thread: Thread) -> None:
             f"thread {thread.id!r} runs {found.graph!r}, not {thread.graph!r}",
             remedy="use another conversation id",
         )
+    await indexes.touch_thread(storage, thread.owner, thread.id)
 
 
 async def get(storage: Storage, thread_id: str, owner: str) -> Thread:
@@ -55,7 +62,7 @@ async def get(storage: Storage, thread_id: str, owner: str) -> Thread:
     answer: list[Any] = await storage.redis.hmget(keys.thread_meta(thread_id), ["owner", "graph", "artefact"])
     if answer[0] is None or answer[0].decode() != owner:
         raise unknown(thread_id)
-    return Thread(thread_id, *(part.decode() for part in answer))
+    return Thread(thread_id, *(part.decode() if part else "" for part in answer))
 
 
 def unknown(thread_id: str) -> Missing:

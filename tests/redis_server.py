@@ -54,6 +54,18 @@ class Server:
             self._process.wait()
             self._process = None
 
+    def hang(self) -> None:
+        """Stop it where it stands: connections open, nothing answered."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it go on after `hang`; twice is safe."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        if self._process:
+            os.kill(self._process.pid, number)
+
     def _answers(self) -> bool:
         try:
             with socket.create_connection(("127.0.0.1", self.port)) as link:

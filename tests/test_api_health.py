@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 from pydantic import TypeAdapter
+from redis import Redis
 
 from server.api.replies import Health
 from storage import watchdog
@@ -77,6 +78,31 @@ async def test_storage_that_goes_away_is_503_and_comes_back_by_itself(server: Se
         server.start()
         assert (await client.get("/health")).status_code == 200
         await generated(client)
+
+
+async def test_a_full_memory_is_a_warning_before_it_is_a_failure(server: Server) -> None:
+    """X13: what is in danger is named while everything still works."""
+    async with served(server.url) as client:
+        with Redis.from_url(server.url) as redis:
+            redis.config_set("maxmemory", redis.info("memory")["used_memory"] + 40_000)
+            reply = await client.get("/health")
+    found = reply.json()
+    TypeAdapter(Health).validate_python(found)
+    assert (reply.status_code, found["status"], found["degraded"]) == (200, "degraded", ["memory"])
+    assert found["storage"]["ok"]
+    assert "maxmemory" in found["remedy"]
+
+
+async def test_a_replica_is_of_no_use(server: Server, tmp_path: Path) -> None:
+    async with served(server.url) as client:
+        with Redis.from_url(server.url) as redis:
+            redis.replicaof("127.0.0.1", "1")
+            reply = await client.get("/health")
+            refused = await client.post("/api/ai/generate", json=GENERATE)
+    assert (reply.status_code, reply.json()["degraded"]) == (503, ["storage"])
+    assert "replica" in reply.json()["error"]
+    assert reply.headers["retry-after"] == "1"
+    assert refused.status_code == 503
 
 
 async def test_the_password_of_redis_is_shown_nowhere(tmp_path: Path) -> None:

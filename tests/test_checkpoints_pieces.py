@@ -240,11 +240,14 @@ async def test_a_put_that_counts_on_lost_elements_is_stored_whole(saver, valkey_
     assert len((await newest(saver, "t")).checkpoint["channel_values"]["messages"]) == 3
 
 
-async def test_a_thread_without_its_log_is_broken_and_says_so(saver, valkey_url):
-    await put(saver, [HumanMessage("a")])
+@pytest.mark.parametrize("left", [0, 1, 2])
+async def test_a_thread_without_all_of_its_log_is_broken_and_says_so(saver, valkey_url, left):
+    first, *others = (HumanMessage(text, id=text) for text in "abc")
+    await put(saver, [first, others[0]])
+    await put_on(saver, await newest(saver, "t"), [first, others[1]])
     async with RedisSaver.from_url(valkey_url) as other:
         with Redis.from_url(valkey_url) as server:
-            server.delete("checkpoint:{t}:log")
+            server.rpop("checkpoint:{t}:log", 3 - left)
 
         with pytest.raises(Broken, match="there is none"):
             await newest(other, "t")

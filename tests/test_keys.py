@@ -92,6 +92,20 @@ def test_the_owner_index_is_declared(owner: str) -> None:
     assert (declaration.type, declaration.lifetime) == ("zset", "forever")
 
 
+@given(owner=IDS)
+def test_what_callers_leave_is_declared(owner: str) -> None:
+    made = {
+        keys.API_KEYS: ("zset", "forever"),
+        keys.api_key(owner): ("hash", "forever"),
+        keys.requests(owner): ("zset", 60),
+        keys.open_streams(owner): ("zset", 30),
+    }
+    for key, known in made.items():
+        declaration = keys.declared(key)
+        assert declaration is not None, key
+        assert (declaration.type, declaration.lifetime) == known
+
+
 @given(name=IDS)
 def test_all_keys_of_an_artefact_and_all_of_a_thread_share_a_cluster_slot(name: str) -> None:
     assert len({key_slot(key.encode("utf-8", "surrogatepass")) for key in artefact_keys("ad", name)}) == 1

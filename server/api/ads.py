@@ -78,7 +78,7 @@ async def conversation(ad_id: str, request: Request) -> dict[str, Any]:
 async def clear_conversation(ad_id: str, request: Request) -> dict[str, Any]:
     """Forget the conversation; the versions stay (A36). The next request about the ad is a brief."""
     found, here = await _found(ad_id, request), parts(request)
-    await edits.forget(found, here.saver, here.worker)
+    await edits.forget(found, here.saver)
     return views.talked(found, {})
 
 

@@ -12,11 +12,10 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from pydantic import BaseModel, ConfigDict, Field
 
 from server import jobs
-from server.worker import Worker
 from state import ad
 from state.errors import Invalid, Missing
 from state.versions import Version
-from storage import indexes, mixers, threads
+from storage import indexes, mixers, thread_records, threads
 from storage.artefacts import Artefact, Done, NewVersion, step_name
 from storage.connection import Storage
 from storage.threads import Thread
@@ -245,7 +244,7 @@ async def mix(found: Ad, wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, A
     return ad.mixer(data, kept)
 
 
-async def forget(found: Ad, saver: BaseCheckpointSaver[int], worker: Worker) -> None:
+async def forget(found: Ad, saver: BaseCheckpointSaver[int]) -> None:
     """Take the ad's conversation away; its versions stay. Raises `Busy` while a run is at it."""
-    async with worker.alone(found.thread):
+    async with thread_records.held(found.storage, found.thread.id, found.thread.owner):
         await saver.adelete_thread(found.thread.id)

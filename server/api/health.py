@@ -1,7 +1,8 @@
-"""How the server is: whether its parts answer, and which model would."""
+"""How the server is: whether its parts answer, what of it is in danger, and which model would write."""
 
 import asyncio
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -13,39 +14,58 @@ from server.api.replies import Health
 from server.parts import Parts, parts
 from server.problems import Reply
 from state.errors import CallsheetError
+from storage import vitals
+from storage.vitals import Trouble, Vitals
 
 router = APIRouter(tags=["health"])
-_PATIENCE_S: Final = 2.0
 _TOLD: Final[dict[int | str, dict[str, Any]]] = {
     200: {"model": Health},
-    503: {"model": Health, "description": "Storage does not answer"},
+    503: {"model": Health, "description": "Nothing can be kept: storage does not answer or takes no writes"},
 }
 
 
 @router.get("/health", responses=_TOLD, response_model=None)
 async def health(request: Request) -> Reply:
-    """Say whether storage answers, where the data lies, and who would answer a brief without a choice."""
+    """Say whether storage answers, where the data lies, and who would answer a brief without a choice.
+
+    `degraded` names what is wrong or in danger; 503 only where requests fail already.
+    """
     here = parts(request)
-    down = await _down(here)
+    seen, troubles = await _seen(here)
+    fatal = any(trouble.fatal for trouble in troubles)
     chosen = route(Asked(), providers.available(os.environ))
-    storage: dict[str, Any] = {"ok": down is None, "place": here.storage.origin}
     told = {
-        "status": "ok" if down is None else "degraded",
+        "status": "degraded" if troubles else "ok",
         "version": request.app.version,
-        "storage": storage,
+        "storage": {"ok": not fatal, "place": here.storage.origin, **_facts(seen)},
         "provider": {"name": chosen.provider, "reason": chosen.reason},
+        **_wrong(troubles),
     }
-    if down is None:
-        return Reply(told)
-    return Reply(told | {"error": down, "degraded": ["storage"]}, 503, {"Retry-After": "1"})
+    return Reply(told, 503 if fatal else 200, {"Retry-After": "1"} if fatal else None)
 
 
-async def _down(here: Parts) -> str | None:
+async def _seen(here: Parts) -> tuple[Vitals | None, Sequence[Trouble]]:
+    patience_s = here.settings.storage_patience_s
     try:
-        async with asyncio.timeout(_PATIENCE_S):
-            await here.storage.redis.ping()
+        async with asyncio.timeout(patience_s):
+            seen = await vitals.vitals(here.storage)
     except CallsheetError as error:
-        return error.message
+        return None, [Trouble("storage", fatal=True, told=error.message, remedy=error.remedy)]
     except TimeoutError:
-        return f"{here.storage.origin} gave no answer within {_PATIENCE_S:g} s"
-    return None
+        told = f"{here.storage.origin} gave no answer within {patience_s:g} s"
+        return None, [Trouble("storage", fatal=True, told=told, remedy="See whether it is running.")]
+    return seen, vitals.troubles(seen)
+
+
+def _facts(seen: Vitals | None) -> Mapping[str, Any]:
+    return {"server": seen.name, "latencyMs": round(seen.answered_s * 1000, 1)} if seen else {}
+
+
+def _wrong(troubles: Sequence[Trouble]) -> Mapping[str, Any]:
+    if not troubles:
+        return {}
+    return {
+        "error": "; ".join(trouble.told for trouble in troubles),
+        "remedy": " ".join(trouble.remedy for trouble in troubles),
+        "degraded": list(dict.fromkeys(trouble.part for trouble in troubles)),
+    }

@@ -6,11 +6,11 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-_API: Final = b"/api/"
+_SPLIT: Final = (b"/api/", b"/assistants/", b"/threads/", b"/runs/")
 
 
 class Segments:
-    """Gives the routes under `/api/` a path in which a slash inside an id stays `%2F`."""
+    """Gives routes that have ids in them a path in which a slash inside an id stays `%2F`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -18,7 +18,7 @@ class Segments:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
         raw = scope.get("raw_path") or b""
-        if scope["type"] == "http" and raw.startswith(_API):
+        if scope["type"] == "http" and raw.startswith(_SPLIT):
             scope = {**scope, "path": "/".join(_segment(part) for part in raw.split(b"/"))}
         await self._app(scope, receive, send)
 

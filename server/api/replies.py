@@ -213,4 +213,6 @@ class Health(TypedDict):
     storage: dict[str, Any]
     provider: dict[str, str]
     error: NotRequired[str]
+    remedy: NotRequired[str]
     degraded: NotRequired[list[str]]
+    """`storage`, `memory`, `persistence`."""

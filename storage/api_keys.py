@@ -1,0 +1,120 @@
+"""API keys as they are kept: whose they are, what they allow, and the hash of their text, never the text."""
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from state.errors import Missing
+from storage import keys
+from storage.connection import Storage
+from storage.scripts import Script
+
+_KEEP: Final = Script("""
+if redis.call('HEXISTS', KEYS[1], 'hash') == 1 then return redis.call('HGET', KEYS[1], 'createdMs') end
+local t = redis.call('TIME')
+local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+redis.call('HSET', KEYS[1], 'hash', ARGV[1], 'owner', ARGV[2], 'permissions', ARGV[3], 'name', ARGV[4],
+  'createdMs', ms)
+if tonumber(ARGV[5]) > 0 then
+  redis.call('HSET', KEYS[1], 'expiresMs', string.format('%.0f', tonumber(ms) + tonumber(ARGV[5])))
+end
+return ms
+""")
+
+_FIND: Final = Script("""
+local t = redis.call('TIME')
+return {t[1] .. string.format('%03d', math.floor(t[2] / 1000)), redis.call('HGETALL', KEYS[1])}
+""")
+
+_REVOKE: Final = Script("""
+if redis.call('HEXISTS', KEYS[1], 'hash') == 0 then return 0 end
+local t = redis.call('TIME')
+redis.call('HSETNX', KEYS[1], 'revokedMs', t[1] .. string.format('%03d', math.floor(t[2] / 1000)))
+return 1
+""")
+
+
+@dataclass(frozen=True)
+class NewKey:
+    """A key that is to be kept."""
+
+    id: str
+    hash: str
+    """SHA-256 of its text, in hex."""
+    owner: str
+    permissions: tuple[str, ...]
+    name: str = ""
+    """What people call it."""
+    lifetime_s: float = 0
+    """Seconds until it expires; 0 for never."""
+
+
+@dataclass(frozen=True)
+class KeptKey:
+    """A key as it stands, by the clock of Redis."""
+
+    id: str
+    hash: str
+    owner: str
+    permissions: tuple[str, ...]
+    name: str
+    created_ms: int
+    expires_ms: int | None
+    revoked_ms: int | None
+    now_ms: int
+    """When it was read."""
+
+    @property
+    def status(self) -> str:
+        """Return `active`, `expired` or `revoked`."""
+        if self.revoked_ms is not None:
+            return "revoked"
+        return "expired" if self.expires_ms is not None and self.expires_ms <= self.now_ms else "active"
+
+
+async def keep(storage: Storage, new: NewKey) -> None:
+    """Keep a key. Twice is safe."""
+    created_ms = await _KEEP(
+        storage.redis,
+        [keys.api_key(new.id)],
+        [new.hash, new.owner, " ".join(new.permissions), new.name, math.ceil(new.lifetime_s * 1000)],
+    )
+    await storage.redis.zadd(keys.API_KEYS, {new.id: int(created_ms)})
+
+
+async def find(storage: Storage, key_id: str) -> KeptKey | None:
+    """Return the key of this id as it stands now, whatever its status; None when there is none."""
+    now_ms, found = await _FIND(storage.redis, [keys.api_key(key_id)])
+    return _kept(key_id, int(now_ms), found) if found else None
+
+
+async def listed(storage: Storage, owner: str | None = None) -> list[KeptKey]:
+    """Return all keys, or one owner's, oldest first."""
+    ids: list[bytes] = await storage.redis.zrange(keys.API_KEYS, 0, -1)
+    found = await asyncio.gather(*(find(storage, key_id.decode()) for key_id in ids))
+    return [key for key in found if key and owner in {None, key.owner}]
+
+
+async def revoke(storage: Storage, key_id: str) -> None:
+    """Make a key worthless at once, everywhere; raises `Missing` when there is none. Twice is safe."""
+    if not await _REVOKE(storage.redis, [keys.api_key(key_id)]):
+        raise Missing(f"there is no key {key_id!r}", remedy="see which there are: callsheet keys list")
+
+
+def _kept(key_id: str, now_ms: int, found: Sequence[Any]) -> KeptKey:
+    texts = [part.decode() for part in found]
+    fields = dict(zip(texts[::2], texts[1::2], strict=True))
+    expires, revoked = fields.get("expiresMs"), fields.get("revokedMs")
+    return KeptKey(
+        id=key_id,
+        hash=fields["hash"],
+        owner=fields["owner"],
+        permissions=tuple(fields["permissions"].split()),
+        name=fields["name"],
+        created_ms=int(fields["createdMs"]),
+        expires_ms=int(expires) if expires else None,
+        revoked_ms=int(revoked) if revoked else None,
+        now_ms=now_ms,
+    )

@@ -1,0 +1,151 @@
+"""Small graphs that tests and benches serve; no network, no key."""
+
+import asyncio
+import operator
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, AnyMessage
+from langgraph.config import get_stream_writer
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import interrupt
+from typing_extensions import TypedDict
+
+PACE_S: Final = 0.05
+"""Seconds between two ticks of `slow`."""
+QUESTION: Final[Mapping[str, Any]] = {
+    "action_requests": [
+        {"name": "send_email", "args": {"to": "a@b.c", "body": "hi"}, "description": "Please review"}
+    ],
+    "review_configs": [{"action_name": "send_email", "allowed_decisions": ["approve", "edit", "reject"]}],
+}
+"""What `agent` asks a person, as Agent Chat UI draws it."""
+
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+
+
+class Talk(TypedDict):
+    """A conversation that waits for a decision."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    steps: Annotated[list[str], operator.add]
+    decision: dict[str, Any]
+
+
+class Count(TypedDict):
+    """A number, and the nodes that changed it."""
+
+    x: int
+    log: Annotated[list[str], operator.add]
+
+
+class Style(TypedDict, total=False):
+    """What a caller of `agent` may choose."""
+
+    tone: str
+
+
+async def plan(state: Talk) -> dict[str, Any]:
+    get_stream_writer()({"progress": "planning", "pct": 10})
+    return {"messages": [await _says("I plan to do X")], "steps": ["plan"]}
+
+
+async def review(state: Talk) -> dict[str, Any]:
+    return {"decision": interrupt(dict(QUESTION)), "steps": ["review"]}
+
+
+async def finish(state: Talk) -> dict[str, Any]:
+    get_stream_writer()({"progress": "finishing", "pct": 100})
+    return {"messages": [await _says("Done deal")], "steps": ["finish"]}
+
+
+async def tick(state: Count) -> dict[str, Any]:
+    write = get_stream_writer()
+    for number in range(state["x"]):
+        write({"tick": number})
+        await asyncio.sleep(PACE_S)
+    return {"log": ["slow"]}
+
+
+async def fails(state: Count) -> dict[str, Any]:
+    raise ValueError("boom from node")
+
+
+async def remember(state: Count, *, runtime: Runtime[None]) -> dict[str, Any]:
+    """Counts in the store how often it ran."""
+    assert runtime.store is not None
+    before = await runtime.store.aget(("counts",), "runs")
+    runs = (before.value["runs"] if before else 0) + 1
+    await runtime.store.aput(("counts",), "runs", {"runs": runs})
+    return {"x": runs, "log": ["remember"]}
+
+
+def remember_in_a_thread(state: Count, *, runtime: Runtime[None]) -> dict[str, Any]:
+    """As `remember`, by the blocking methods."""
+    assert runtime.store is not None
+    before = runtime.store.get(("counts",), "runs")
+    runs = (before.value["runs"] if before else 0) + 1
+    runtime.store.put(("counts",), "runs", {"runs": runs})
+    return {"x": runs, "log": ["remember_in_a_thread"]}
+
+
+def talking(name: str) -> Graph:
+    builder: StateGraph[Talk, Style, Talk, Talk] = StateGraph(Talk, context_schema=Style)
+    builder.add_node("plan", plan)
+    builder.add_node("review", review)
+    builder.add_node("finish", finish)
+    builder.add_edge(START, "plan")
+    builder.add_edge("plan", "review")
+    builder.add_edge("review", "finish")
+    builder.add_edge("finish", END)
+    return builder.compile(name=name)
+
+
+def chain(name: str, **nodes: Any) -> Graph:
+    """The nodes, one after the other."""
+    builder: StateGraph[Count, None, Count, Count] = StateGraph(Count)
+    before = START
+    for node, step in nodes.items():
+        builder.add_node(node, step)
+        builder.add_edge(before, node)
+        before = node
+    builder.add_edge(before, END)
+    return builder.compile(name=name)
+
+
+def nesting() -> Graph:
+    builder: StateGraph[Talk, Style, Talk, Talk] = StateGraph(Talk, context_schema=Style)
+    builder.add_node("child", talking("child"))
+    builder.add_edge(START, "child")
+    builder.add_edge("child", END)
+    return builder.compile(name="parent")
+
+
+def _adds(node: str) -> Any:
+    async def add(state: Count) -> dict[str, Any]:
+        return {"x": state["x"] + 1, "log": [node]}
+
+    return add
+
+
+async def _says(text: str) -> AIMessage:
+    """The text, word by word to whoever streams messages."""
+    return await GenericFakeChatModel(messages=iter([AIMessage(text)])).ainvoke("")
+
+
+agent = talking("agent")
+parent = nesting()
+slow = chain("slow", slow=tick)
+counter = chain("counter", a=_adds("a"), b=_adds("b"), c=_adds("c"))
+bench = chain("bench", a=_adds("a"), b=_adds("b"), c=_adds("c"))
+boom = chain("boom", ok=_adds("ok"), boom=fails)
+memory = chain("memory", remember=remember, remember_in_a_thread=remember_in_a_thread)
+
+GRAPHS: Final[Mapping[str, Graph]] = {
+    one.name: one for one in (agent, parent, slow, counter, bench, boom, memory)
+}
+"""By the names they are served under."""

@@ -1,5 +1,6 @@
 """What graphs stream, as events of LangGraph's wire: names and JSON."""
 
+import hashlib
 import json
 from collections import abc
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -28,6 +29,11 @@ def dumps(value: object) -> bytes:
         return orjson.dumps(value, default=plain, option=_OPTIONS)
     except orjson.JSONEncodeError:
         return json.dumps(value, default=plain, skipkeys=True).encode()
+
+
+def digest(value: object) -> str:
+    """Return what tells a value from others: the SHA-256 of its JSON, in hex."""
+    return hashlib.sha256(dumps(value)).hexdigest()
 
 
 @singledispatch

@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-import orjson
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained
 from langgraph.pregel import Pregel
@@ -19,7 +18,7 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command, Send, StateSnapshot
 
 from nodes.node import EPOCH, OWNER, RUN
-from server.encoding import Event, Translator, dumps
+from server.encoding import Event, Translator, digest, dumps
 from server.failures import recorded
 from state.errors import CallsheetError, Conflict, Fenced, StorageDown, Unavailable
 from storage.announcements import Announcements
@@ -122,6 +121,8 @@ class Execution:
         await self._tell([("metadata", dumps({"run_id": self.run.id, "attempt": self.attempt.number}))])
         config = self._config()
         before = await self._before(config)
+        if late := self._late(before):
+            return await self._refused(late, before)
         if not self._is_mine(before):
             # Where this run has made no checkpoint yet; later, it would be gone back to once more.
             config["configurable"] |= request.get("checkpoint") or {}
@@ -134,7 +135,7 @@ class Execution:
                 "durability": "sync",
                 "control": self.control,
             }
-            given = await self._given(before)
+            given = self._given(before)
             async for events in translator.all(self.graph, given, config, **options):
                 if events:
                     await self._tell(events)
@@ -142,28 +143,37 @@ class Execution:
 
     async def _before(self, config: RunnableConfig) -> StateSnapshot | None:
         """Return the thread's state where it matters for what the graph is given; else None."""
-        if self.attempt.number > 1 or self.run.request.get("answers"):
+        if self.attempt.number > 1:
             return await self.graph.aget_state(_newest(config))
+        if self.run.request.get("answers"):
+            place = _newest(config)
+            place["configurable"] |= self.run.request.get("checkpoint") or {}
+            return await self.graph.aget_state(place)
         return None
 
     def _is_mine(self, newest: StateSnapshot | None) -> bool:
         """Return whether an earlier attempt at this run has come as far as a checkpoint."""
         return newest is not None and (newest.metadata or {}).get(RUN) == self.run.id
 
-    async def _given(self, before: StateSnapshot | None) -> Any:
+    def _late(self, before: StateSnapshot | None) -> Conflict | None:
+        """Return what is wrong with a run whose questions wait for its answers no more."""
+        if before is None or self.attempt.number > 1:
+            return None
+        asked = {each.id: digest(each.value) for task in before.tasks for each in task.interrupts}
+        expected = self.run.request.get("questions") or {}
+        gone = [name for name in expected if asked.get(name) != expected[name]]
+        return (
+            Conflict(f"question {gone[0]!r} has been answered already", remedy="read the thread's state")
+            if gone
+            else None
+        )
+
+    def _given(self, before: StateSnapshot | None) -> Any:
         """Return what the graph is given; None has it go on from where it stands."""
         request = self.run.request
         if self._is_mine(before):
             return None
-        answers = request.get("answers")
-        if before is not None and answers and self.attempt.number == 1:
-            waiting = {each.id for task in before.tasks for each in task.interrupts}
-            if gone := set(answers) - waiting:
-                raise Conflict(
-                    f"question {min(gone)!r} has been answered already",
-                    remedy="read the thread's state",
-                )
-        return command(request["command"], answers) if request["command"] else request["input"]
+        return command(request["command"], request["answers"]) if request["command"] else request["input"]
 
     def _config(self) -> RunnableConfig:
         """Return the run's config, at the thread's newest checkpoint."""
@@ -191,9 +201,15 @@ class Execution:
     async def _succeeded(self, state: StateSnapshot) -> Outcome:
         interrupts = waiting(state)
         answer = await self.reply(self.run, state.values) if self.reply else None
-        if self.run.request["temporary"]:
-            answer = cast("dict[str, Any]", orjson.loads(dumps(result(state))))
         return Outcome("success", "interrupted" if state.next else "idle", interrupts, answer=answer)
+
+    async def _refused(self, error: Conflict, state: StateSnapshot | None) -> Outcome:
+        """End the run before it began; the thread stays as it is."""
+        told = await self._failed(error)
+        if state is None:
+            return told
+        standing: Any = "interrupted" if state.next else "idle"
+        return Outcome(told.ending, standing, waiting(state), error=told.error)
 
     async def _failed(self, error: Exception, ending: Any = "error") -> Outcome:
         if not isinstance(error, CallsheetError):

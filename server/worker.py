@@ -6,9 +6,10 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
@@ -16,12 +17,13 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
 
+from server.aftermath import Aftermath, Tell
 from server.engine import Engine
 from server.execution import Execution, Reply, Stopped
 from server.failures import raised
 from server.hub import Hub
 from state.context import Context
-from state.errors import Broken, CallsheetError, Missing
+from state.errors import Broken, CallsheetError, Conflict, Missing
 from state.plan import dumped
 from storage import events, threads
 from storage.announcements import Announcements
@@ -30,6 +32,8 @@ from storage.connection import Storage
 from storage.runs import Action, Attempt, Held, Outcome, Run, Runs, Verdict, Wanted
 from storage.threads import Thread
 
+Told = Callable[[], Awaitable[None]]
+"""To be called once a reply has arrived."""
 Report = Callable[[dict[str, Any]], None]
 """Is told of every step as it happens."""
 _POLL_S: Final = 0.2
@@ -72,6 +76,7 @@ def request(**chosen: Any) -> dict[str, Any]:
         "input": None,
         "command": None,
         "answers": None,
+        "questions": None,
         "config": {},
         "context": None,
         "checkpoint": None,
@@ -97,6 +102,8 @@ class Terms:
     """The longest an attempt may take."""
     replies: Mapping[str, Reply] = field(default_factory=dict)
     """By graph, what the callers of its jobs are told."""
+    tell: Tell | None = None
+    """How webhooks are told; None where nobody may be."""
 
 
 class Worker:
@@ -117,6 +124,7 @@ class Worker:
         self._terms = terms
         self._under_way: set[Execution] = set()
         self.runs = Runs(storage, terms.lease_s)
+        self.aftermath = Aftermath(self.runs, saver, terms.tell)
         self.hub = Hub(storage, self._announcements)
         self.graphs = {name: _remembering(graph, saver) for name, graph in graphs.items()}
 
@@ -126,10 +134,17 @@ class Worker:
         return len(self._under_way)
 
     async def do(self, job: Job, report: Report = lambda _: None) -> dict[str, Any]:
-        """Carry the job out, here or in another process, and return its reply.
+        """Carry the job out, here or in another process, and return its reply."""
+        reply, told = await self.answer(job, report)
+        await told()
+        return reply
 
-        A request that is the same as the thread's unfinished run takes that run up, or waits for it. Raises
-        `Busy` while another request runs on the thread, and what the run failed with.
+    async def answer(self, job: Job, report: Report = lambda _: None) -> tuple[dict[str, Any], Told]:
+        """Carry the job out and return its reply, and what is to be called once its caller has it.
+
+        A request that is the same as the thread's unfinished run takes that run up, or waits for it; and
+        until a reply is told to have arrived, the same request is given it again. Raises `Busy` while another
+        request runs on the thread, and what the run failed with.
         """
         thread = job.thread
         await threads.bind(self._storage, thread)
@@ -139,12 +154,15 @@ class Worker:
             async for event in self.hub.of_run(thread.id, run, since):
                 if event and event.name == "custom":
                     report(json.loads(event.data))
+        return await self._reply(thread, run), partial(self.runs.told, thread.id, run)
+
+    async def _reply(self, thread: Thread, run: str) -> dict[str, Any]:
         try:
             ended = await self.runs.get(thread.id, run)
         except Missing:
             ended = None
         if ended is None or ended.status == "interrupted":
-            raise Broken(f"run {run!r} was cancelled", remedy="send the request again")
+            raise Conflict(f"run {run!r} was cancelled", remedy="send the request again")
         if ended.answer is None:
             raise raised(ended.error or {})
         return dict(ended.answer)
@@ -161,6 +179,8 @@ class Worker:
         ended, following = await self.runs.cancel(thread, run, action)
         if ended and action == "rollback":
             await self._saver.adelete_for_runs([run])
+        if ended:
+            self.aftermath.begin(thread, run)
         if following:
             await self._engine.submit(thread, following)
         return ended
@@ -198,7 +218,9 @@ class Worker:
         if graph is None:
             missing = Broken(f"there is no graph {record.graph!r} here", remedy="start a worker that has it")
             await self._finish(
-                attempt, Outcome("error", "error", error={"error": "Broken", "message": str(missing)})
+                attempt,
+                Outcome("error", "error", error={"error": "Broken", "message": str(missing)}),
+                self.aftermath.after_s(record),
             )
             return
         reply = self._terms.replies.get(record.graph) if record.request["reply"] else None
@@ -210,7 +232,7 @@ class Worker:
             outcome = await execution.outcome()
             if outcome.ending == "rolled-back":
                 await self._saver.adelete_for_runs([run])
-            await self._finish(attempt, outcome)
+            await self._finish(attempt, outcome, self.aftermath.after_s(record))
         except (Stopped, asyncio.CancelledError):
             await self.runs.release(attempt)
             raise
@@ -232,8 +254,11 @@ class Worker:
             await asyncio.sleep(min(found.left_s, _POLL_S))
         return found
 
-    async def _finish(self, attempt: Attempt, outcome: Outcome) -> None:
-        if following := await self.runs.finish(attempt, outcome):
+    async def _finish(self, attempt: Attempt, outcome: Outcome, look_s: float) -> None:
+        following = await self.runs.finish(attempt, outcome, look_s)
+        if look_s:
+            self.aftermath.begin(attempt.thread, attempt.run)
+        if following:
             await self._engine.submit(attempt.thread, following)
 
     async def _look(self) -> None:
@@ -247,8 +272,11 @@ class Worker:
 
     async def _submit_the_forgotten(self) -> None:
         for thread, run in await self.runs.open_before(int(time.time() * 1000)):
-            if await self.runs.standing(thread, run) in {"free", "due"}:
-                await self._engine.submit(thread, run)
+            match await self.runs.standing(thread, run):
+                case "free" | "due":
+                    await self._engine.submit(thread, run)
+                case "over":
+                    self.aftermath.begin(thread, run)
 
     async def _drain(self) -> None:
         for execution in self._under_way:
@@ -281,6 +309,7 @@ async def working(
             for task in reversed(tasks):
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
+            await worker.aftermath.stop()
 
 
 def _remembering(graph: Pregel[Any, Any], saver: BaseCheckpointSaver[Any]) -> Pregel[Any, Any]:

@@ -72,12 +72,12 @@ CREATE: Final = Script(
     + r"""
 local memo = KEYS[6]
 local id, print, strategy, keyed = unpack(ARGV, 1, 4)
-local due_ms, verdict = tonumber(ARGV[5]), 'start'
+local due_ms, verdict, questions = tonumber(ARGV[5]), 'start', ARGV[7]
 local active = redis.call('HGET', meta, 'active') or ''
 
-local function known(run)
-  local status = redis.call('HGET', key_of(run), 'status')
-  if status == 'success' then return {'replay', run} end
+local function known(run, until_told)
+  local status, told = unpack(redis.call('HMGET', key_of(run), 'status', 'told'))
+  if status == 'success' and not (until_told and told) then return {'replay', run} end
   if status == 'pending' or status == 'running' then return {'attached', run} end
 end
 
@@ -94,7 +94,9 @@ if print ~= '' then
   local newest = redis.call('ZREVRANGE', runs, 0, 0)[1]
   if newest and redis.call('HGET', key_of(newest), 'print') == print then
     local status = redis.call('HGET', key_of(newest), 'status')
-    if status == 'pending' or status == 'running' then return {'attached', newest} end
+    -- One that ended and whose caller may never have heard of it is answered; after that, it is asked anew.
+    local found = known(newest, true)
+    if found then return found end
     -- A run that failed is gone on with, where it stopped.
     if status ~= 'success' and active == '' then
       put(newest, 'status', 'pending', 'error', '')
@@ -106,6 +108,17 @@ if print ~= '' then
   end
 end
 
+-- Whoever is about to be ended answers nothing any more.
+if active ~= '' and (strategy == 'enqueue' or strategy == 'reject') then
+  local before = redis.call('LRANGE', queue, 0, -1)
+  before[#before + 1] = active
+  for _, run in ipairs(before) do
+    local theirs = redis.call('HGET', key_of(run), 'answering') or ''
+    for question in string.gmatch(questions, '%S+') do
+      if string.find(theirs, question, 1, true) then return {'answered', run} end
+    end
+  end
+end
 if active ~= '' and strategy == 'reject' then return {'busy', active} end
 if active ~= '' and (strategy == 'interrupt' or strategy == 'rollback') then
   local status = strategy == 'rollback' and 'rolled-back' or 'interrupted'
@@ -117,7 +130,7 @@ end
 
 local fields = {'id', id, 'print', print, 'strategy', strategy, 'status', 'pending'}
 for _, part in ipairs({'createdMs', now_ms(), 'dueMs', due_ms}) do fields[#fields + 1] = part end
-for i = 7, #ARGV do fields[#fields + 1] = ARGV[i] end
+for i = 8, #ARGV do fields[#fields + 1] = ARGV[i] end
 put(id, unpack(fields))
 redis.call('ZADD', runs, redis.call('HINCRBY', meta, 'runs', 1), id)
 if keyed == '1' then redis.call('SET', memo, print .. id, 'EX', ARGV[6]) end
@@ -235,6 +248,22 @@ local left = action == 'rollback' and 'idle' or 'interrupted'
 mark(next ~= '' and 'busy' or left, nil, '')
 announce()
 return {'ended', next}
+"""
+)
+
+TOLD: Final = Script(
+    _COMMON
+    + r"""
+if redis.call('EXISTS', key_of(ARGV[1])) == 0 then return 0 end
+return redis.call('HSET', key_of(ARGV[1]), 'told', 1)
+"""
+)
+
+TOLD: Final = Script(
+    _COMMON
+    + r"""
+if redis.call('EXISTS', key_of(ARGV[1])) == 1 then redis.call('HSET', key_of(ARGV[1]), 'told', 1) end
+return 1
 """
 )
 

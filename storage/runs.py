@@ -5,6 +5,7 @@ that it renews; its epoch fences it: whoever has an older one may neither emit e
 lease expired is claimed again, by any process.
 """
 
+import asyncio
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -54,6 +55,8 @@ class Wanted:
     """Needs a fingerprint."""
     due_ms: int = 0
     """Milliseconds of the epoch before which it does not start; 0 is at once."""
+    questions: Sequence[str] = ()
+    """What it answers, without spaces: a question that an open run answers is taken."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,13 @@ class Run:
     """What its caller is told; kept for who asks again."""
     cancel: Action | None
     """How it is to be cancelled, once somebody asked for it."""
+    told: bool
+    """Whether its webhook was told, or given up."""
+
+    @property
+    def temporary(self) -> bool:
+        """Whether its thread goes with it."""
+        return self.thread == self.id
 
 
 @dataclass(frozen=True)
@@ -121,23 +131,28 @@ class Runs:
         """Record a run, or find the one that the same request made; return what became of it, and its id.
 
         Raises `Busy` where another run has the thread and the strategy is to be refused, and `Conflict` for
-        an idempotency key that came before with another request.
+        an idempotency key that came before with another request, or a question that is being answered.
         """
         await self._note(thread, wanted.id, wanted.due_ms)
         memo = keys.idempotency(thread, wanted.idempotency_key or "-")
         fields: list[Word] = [
             *("graph", wanted.graph, "owner", wanted.owner, "assistant", wanted.assistant),
+            *("answering", " ".join(wanted.questions)),
             *("request", _json(wanted.request), "metadata", _json(wanted.metadata)),
         ]
         args: list[Word] = [
             *(wanted.id, wanted.fingerprint, wanted.strategy, int(wanted.idempotency_key is not None)),
-            *(wanted.due_ms, int(keys.DAY_S), *fields),
+            *(wanted.due_ms, int(keys.DAY_S), " ".join(wanted.questions), *fields),
         ]
         verdict, found = _texts(await scripts.CREATE(self._redis, [*keys.run_keys(thread), memo], args))
         if verdict == "mismatch":
             raise Conflict(
                 f"idempotency key {wanted.idempotency_key!r} came before with another request",
                 remedy="use a new key for a new request",
+            )
+        if verdict == "answered":
+            raise Conflict(
+                f"run {found!r} brings the answer already", remedy="wait for it, and read the thread's state"
             )
         if verdict == "busy":
             raise Busy(
@@ -146,7 +161,7 @@ class Runs:
                 details={"run": found},
             )
         if found != wanted.id:
-            await self._forget(thread, wanted.id)
+            await self.forget(thread, wanted.id)
         return verdict, found  # type: ignore[return-value]  # the script's verdicts
 
     async def admit(self, thread: str, run: str) -> bool:
@@ -182,9 +197,10 @@ class Runs:
         if not await self._do(scripts.EMIT, attempt.thread, attempt.run, attempt.epoch, *flat):
             raise _fenced(attempt)
 
-    async def finish(self, attempt: Attempt, outcome: Outcome) -> str:
+    async def finish(self, attempt: Attempt, outcome: Outcome, look_s: float = 0) -> str:
         """End the run and return the one whose turn it is now, or an empty text.
 
+        Where something is left to do for it, it is looked after once more, `look_s` from now.
         Raises `Fenced` when a later attempt has the thread.
         """
         done, following = await self._do(
@@ -195,7 +211,7 @@ class Runs:
         )
         if not done:
             raise _fenced(attempt)
-        await self._forget(attempt.thread, attempt.run)
+        await self._ended(attempt.thread, attempt.run, look_s)
         return bytes(following).decode()
 
     async def release(self, attempt: Attempt) -> None:
@@ -211,18 +227,27 @@ class Runs:
         if verdict == "missing":
             raise _unknown(run)
         if verdict == "ended":
-            await self._forget(thread, run)
+            await self.look_later(thread, run, 0)
         return verdict != "asked", following
 
     async def get(self, thread: str, run: str) -> Run:
         """Return the record of a run; raises `Missing` when there is none."""
         return _run(thread, run, await self._redis.hgetall(keys.run(thread, run)))
 
-    async def listed(self, thread: str, *, newest_first: bool = True) -> list[Run]:
-        """Return the thread's runs."""
-        ids: list[bytes] = await self._redis.zrange(keys.run_keys(thread).runs, 0, -1, desc=newest_first)
-        found = [(run.decode(), await self._redis.hgetall(keys.run(thread, run.decode()))) for run in ids]
-        return [_run(thread, run, record) for run, record in found if record]
+    async def listed(
+        self, thread: str, start: int = 0, count: int = 0, *, newest_first: bool = True
+    ) -> list[Run]:
+        """Return `count` of the thread's runs from number `start` on; 0 for all that follow."""
+        names: list[bytes] = await self._redis.zrange(
+            keys.run_keys(thread).runs, start, start + count - 1 if count else -1, desc=newest_first
+        )
+        ids = [name.decode() for name in names]
+        found = await asyncio.gather(*(self._redis.hgetall(keys.run(thread, run)) for run in ids))
+        return [_run(thread, run, record) for run, record in zip(ids, found, strict=True) if record]
+
+    async def told(self, thread: str, run: str) -> None:
+        """Note that the run's caller has its answer, so that the same request is another run from now on."""
+        await self._do(scripts.TOLD, thread, run)
 
     async def active(self, thread: str) -> str | None:
         """Return the run that has the thread; None where nothing runs."""
@@ -240,9 +265,25 @@ class Runs:
     async def standing(self, thread: str, run: str) -> str:
         """Return how an open run stands: over, due, later, queued, held, or free to be taken up."""
         verdict: bytes = await self._do(scripts.STANDING, thread, run)
-        if verdict == b"over":
-            await self._forget(thread, run)
         return verdict.decode()
+
+    async def note_told(self, thread: str, run: str) -> None:
+        """Note that the run's webhook was told, or given up."""
+        await self._do(scripts.TOLD, thread, run)
+
+    async def remove(self, thread: str) -> None:
+        """Take away all that is known of a thread's runs, and the thread; twice is safe."""
+        names: list[bytes] = await self._redis.zrange(keys.run_keys(thread).runs, 0, -1)
+        await self._redis.delete(*keys.of_thread(thread, (name.decode() for name in names)))
+
+    async def forget(self, thread: str, run: str) -> None:
+        """Look after a run no more."""
+        await self._redis.zrem(keys.open_runs(), _member(thread, run))
+
+    async def look_later(self, thread: str, run: str, after_s: float) -> None:
+        """Look after a run in so many seconds."""
+        look_ms = int((time.time() + after_s) * 1000)
+        await self._redis.zadd(keys.open_runs(), {_member(thread, run): look_ms})
 
     async def open_before(self, ms: int, limit: int = 1000) -> list[tuple[str, str]]:
         """Return (thread, run) of what was to be looked after by then and may not have ended."""
@@ -256,8 +297,11 @@ class Runs:
         look_ms = max(due_ms, int(time.time() * 1000)) + _LOOK_AFTER_MS
         await self._redis.zadd(keys.open_runs(), {_member(thread, run): look_ms})
 
-    async def _forget(self, thread: str, run: str) -> None:
-        await self._redis.zrem(keys.open_runs(), _member(thread, run))
+    async def _ended(self, thread: str, run: str, look_s: float) -> None:
+        if look_s:
+            await self.look_later(thread, run, look_s)
+        else:
+            await self.forget(thread, run)
 
     async def _do(self, script: Script, thread: str, *args: Word) -> Any:
         return await script(self._redis, keys.run_keys(thread), args)
@@ -283,6 +327,7 @@ def _run(thread: str, run: str, record: Mapping[bytes, bytes]) -> Run:
         error=json.loads(text.get("error") or "null"),
         answer=json.loads(text.get("answer") or "null"),
         cancel=text.get("cancel") or None,  # type: ignore[arg-type]  # an action
+        told="told" in text,
     )
 
 

@@ -1,0 +1,123 @@
+"""From a request to a run: whose thread, which graph, what it answers."""
+
+import asyncio
+import uuid
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, get_type_hints
+
+from langgraph.pregel import Pregel
+
+from server.parts import Parts
+from server.wire.resumes import bound
+from server.wire.run_bodies import Answers, Chosen, RunBody, Start, place_of, wanted
+from state.errors import Conflict, Invalid, Refused
+from storage import events, thread_records
+from storage.thread_records import New, Record
+
+_MAX_ID: Final = 255
+_NAMESPACE: Final = uuid.UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run that was recorded."""
+
+    thread: str
+    run: str
+    since: str
+    """The event before its first."""
+    resumable: bool
+    """Whether its events are told with their ids."""
+    temporary: bool = False
+
+    @property
+    def place(self) -> str:
+        """The path under which the run is found."""
+        return f"/runs/{self.run}" if self.temporary else f"/threads/{self.thread}/runs/{self.run}"
+
+
+async def on_thread(here: Parts, owner: str, thread: str, body: RunBody) -> Started:
+    """Record a run on a thread and have it carried out.
+
+    Raises `Missing` for a thread or an assistant there is none of, `Conflict` for a thread of another graph
+    and for an answer to nothing, and `Busy` where the thread is to be left alone.
+    """
+    chosen, record, since = await asyncio.gather(
+        assistant(here, owner, body.assistant_id),
+        thread_records.find(here.storage, thread, owner),
+        events.newest(here.storage, thread),
+    )
+    new = New(thread, owner, chosen.graph_id, _shown(chosen))
+    await _claim(here, new, record, create=body.if_not_exists == "create")
+    start = Start(
+        str(uuid.uuid4()),
+        owner,
+        context_names(here.worker.graphs[chosen.graph_id]),
+        await _answers(here, thread, chosen.graph_id, body),
+    )
+    _, run = await here.worker.start(thread, wanted(body, chosen, start))
+    return Started(thread, run, since, bool(body.stream_resumable))
+
+
+async def alone(here: Parts, owner: str, body: RunBody) -> Started:
+    """Record a run on a thread of its own and have it carried out; the thread goes with it unless kept."""
+    chosen = await assistant(here, owner, body.assistant_id)
+    if body.command and body.command.resume is not None:
+        raise Refused("an answer needs the thread that asked", remedy="send it to /threads/{thread_id}/runs")
+    run, keep = str(uuid.uuid4()), body.on_completion == "keep"
+    # A thread that goes with its run is in no list, and found under the run's id.
+    thread = str(uuid.uuid4()) if keep else run
+    if keep:
+        await thread_records.create(here.storage, New(thread, owner, chosen.graph_id, _shown(chosen)))
+    start = Start(run, owner, context_names(here.worker.graphs[chosen.graph_id]), temporary=not keep)
+    await here.worker.start(thread, wanted(body, chosen, start))
+    return Started(thread, run, events.BEGINNING, bool(body.stream_resumable), temporary=not keep)
+
+
+async def assistant(here: Parts, owner: str, named: str) -> Chosen:
+    """Return the owner's assistant of this id, or the one of this graph; raises `Invalid`."""
+    del owner
+    for graph in here.worker.graphs:
+        default = str(uuid.uuid5(_NAMESPACE, graph))
+        if named in {graph, default}:
+            return Chosen(default, graph, metadata={"created_by": "system"})
+    raise Invalid(
+        f"there is no assistant {named!r}", remedy=f"use one of {', '.join(sorted(here.worker.graphs))}"
+    )
+
+
+@cache
+def context_names(graph: Pregel[Any, Any]) -> frozenset[str]:
+    """Return the names of what the graph takes as context."""
+    schema = getattr(graph, "context_schema", None)
+    return frozenset(get_type_hints(schema)) if schema else frozenset()
+
+
+async def _claim(here: Parts, new: New, record: Record | None, *, create: bool) -> None:
+    """Make the thread one of this graph, or check that it is."""
+    if record is None:
+        if not create:
+            raise thread_records.unknown(new.id)
+        if not 0 < len(new.id) <= _MAX_ID or not new.id.isprintable():
+            raise Invalid(
+                f"thread id {new.id[:40]!r} must have 1 to {_MAX_ID} printable characters",
+                remedy="choose another",
+            )
+        record = await thread_records.create(here.storage, new, or_get=True)
+    if not record.graph or not record.metadata.get("graph_id"):
+        record = await thread_records.change(here.storage, record, new.metadata, None)
+    if record.graph != new.graph:
+        raise Conflict(
+            f"thread {new.id!r} runs {record.graph!r}, not {new.graph!r}", remedy="use another thread"
+        )
+
+
+async def _answers(here: Parts, thread: str, graph: str, body: RunBody) -> Answers:
+    if body.command is None or body.command.resume is None:
+        return Answers()
+    return await bound(here.worker, thread, graph, place_of(body), body.command.resume)
+
+
+def _shown(chosen: Chosen) -> dict[str, Any]:
+    return {"graph_id": chosen.graph_id, "assistant_id": chosen.assistant_id}

@@ -54,9 +54,9 @@ class Aftermath:
             record = await self._runs.get(thread, run)
         except Missing:
             record = None
-        if record and record.request["webhook"] and not record.told and self._tell:
+        if record and record.request["webhook"] and not record.webhook_told and self._tell:
             await self._tell(record)
-            await self._runs.note_told(thread, run)
+            await self._runs.webhook_told(thread, run)
         # Only a thread that goes with its run has the run's own id.
         if thread != run:
             await self._runs.forget(thread, run)

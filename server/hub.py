@@ -1,7 +1,7 @@
 """Following what runs tell, from any process, without a gap and without a repetition."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Final
 
@@ -23,7 +23,7 @@ class Hub:
 
     async def follow(
         self, thread: str, after: str, *, heartbeat_s: float | None = None
-    ) -> AsyncIterator[Event | None]:
+    ) -> AsyncGenerator[Event | None, None]:
         """Yield the thread's events that follow the id `after`, for ever; None after a silence."""
         loop = asyncio.get_running_loop()
         async with self._announcements.listening(thread) as bell:
@@ -45,7 +45,7 @@ class Hub:
 
     async def of_run(
         self, thread: str, run: str, after: str, *, heartbeat_s: float | None = None
-    ) -> AsyncIterator[Event | None]:
+    ) -> AsyncGenerator[Event | None, None]:
         """Yield one run's events that follow `after`, its end among them, and stop there."""
         async for event in self.follow(thread, after, heartbeat_s=heartbeat_s):
             if event is None:

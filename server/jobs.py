@@ -16,7 +16,7 @@ from graphs import ad_creation
 from providers import available
 from providers.routing import Request, route
 from server.execution import Reply
-from server.worker import Job, Report, Terms, Worker
+from server.worker import Job, Report, Terms, Told, Worker
 from state import ad, brief, conversation
 from state.ad import AdState
 from state.context import Context
@@ -133,7 +133,16 @@ async def chat_job(worker: Worker, storage: Storage, asked: Chat) -> Job:
 async def carried_out(
     worker: Worker, storage: Storage, job: Job, report: Report | None = None
 ) -> dict[str, Any]:
-    """Carry a job of this module out and return the reply: its `answer`, with `timeline` and `mixer`.
+    """Carry a job of this module out and return the reply, as `answered` does, which has arrived by that."""
+    reply, told = await answered(worker, storage, job, report)
+    await told()
+    return reply
+
+
+async def answered(
+    worker: Worker, storage: Storage, job: Job, report: Report | None = None
+) -> tuple[dict[str, Any], Told]:
+    """Carry a job of this module out and return its `answer`, with `timeline` and `mixer`, and `Told`.
 
     The ad is its owner's, and on the owner's list, before anything is made of it: a first turn that fails
     leaves an ad whose conversation can go on. Raises `Missing` where another conversation is about the ad.
@@ -142,7 +151,7 @@ async def carried_out(
     artefact = artefact_of(storage, job.thread)
     await artefact.open(owner=job.thread.owner, thread=job.thread.id, facts=facts)
     await indexes.touch_ad(storage, job.thread.owner, artefact.id)
-    return await (worker.do(job, report) if report else worker.do(job))
+    return await (worker.answer(job, report) if report else worker.answer(job))
 
 
 def terms(storage: Storage, lease_s: float, timeout_s: float = 3600.0) -> Terms:

@@ -7,7 +7,7 @@ import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -184,6 +184,14 @@ class Worker:
         if following:
             await self._engine.submit(thread, following)
         return ended
+
+    def cancel_later(self, thread: str, run: str) -> None:
+        """Cancel a run that may have ended, without waiting for it."""
+        self.aftermath.beside(self._cancel_if_there(thread, run))
+
+    async def _cancel_if_there(self, thread: str, run: str) -> None:
+        with suppress(Missing):
+            await self.cancel(thread, run)
 
     async def state(self, thread: Thread) -> StateSnapshot:
         """Return the newest state of a thread."""

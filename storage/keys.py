@@ -171,7 +171,7 @@ def thread_meta(thread: str) -> str:
 
 
 def of_thread(thread: str, runs: Iterable[str]) -> tuple[str, ...]:
-    """The keys that go with the thread and its runs; neither the saver's nor those that expire by themselves."""
+    """The keys that go with the thread and its runs, but the saver's and those that expire by themselves."""
     return (*run_keys(thread), *(run(thread, each) for each in runs))
 
 

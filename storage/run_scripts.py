@@ -254,16 +254,16 @@ return {'ended', next}
 TOLD: Final = Script(
     _COMMON
     + r"""
-if redis.call('EXISTS', key_of(ARGV[1])) == 0 then return 0 end
-return redis.call('HSET', key_of(ARGV[1]), 'told', 1)
+if redis.call('EXISTS', key_of(ARGV[1])) == 1 then redis.call('HSET', key_of(ARGV[1]), 'told', 1) end
+return 1
 """
 )
 
-TOLD: Final = Script(
+WEBHOOK_TOLD: Final = Script(
     _COMMON
     + r"""
-if redis.call('EXISTS', key_of(ARGV[1])) == 1 then redis.call('HSET', key_of(ARGV[1]), 'told', 1) end
-return 1
+if redis.call('EXISTS', key_of(ARGV[1])) == 0 then return 0 end
+return redis.call('HSET', key_of(ARGV[1]), 'webhookTold', 1)
 """
 )
 

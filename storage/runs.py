@@ -81,7 +81,7 @@ class Run:
     """What its caller is told; kept for who asks again."""
     cancel: Action | None
     """How it is to be cancelled, once somebody asked for it."""
-    told: bool
+    webhook_told: bool
     """Whether its webhook was told, or given up."""
 
     @property
@@ -267,9 +267,19 @@ class Runs:
         verdict: bytes = await self._do(scripts.STANDING, thread, run)
         return verdict.decode()
 
-    async def note_told(self, thread: str, run: str) -> None:
+    async def open_of(self, owner: str, thread: str | None = None) -> list[Run]:
+        """Return the owner's runs that have not ended, of one thread or of all."""
+        found = [one for one in await self._all_open() if thread in {None, one[0]}]
+        records = await asyncio.gather(*(self._redis.hgetall(keys.run(*one)) for one in found))
+        runs = [_run(*one, record) for one, record in zip(found, records, strict=True) if record]
+        return [run for run in runs if run.owner == owner and run.status in {"pending", "running"}]
+
+    async def _all_open(self) -> list[tuple[str, str]]:
+        return [_parted(member) for member in await self._redis.zrange(keys.open_runs(), 0, -1)]
+
+    async def webhook_told(self, thread: str, run: str) -> None:
         """Note that the run's webhook was told, or given up."""
-        await self._do(scripts.TOLD, thread, run)
+        await self._do(scripts.WEBHOOK_TOLD, thread, run)
 
     async def remove(self, thread: str) -> None:
         """Take away all that is known of a thread's runs, and the thread; twice is safe."""
@@ -327,7 +337,7 @@ def _run(thread: str, run: str, record: Mapping[bytes, bytes]) -> Run:
         error=json.loads(text.get("error") or "null"),
         answer=json.loads(text.get("answer") or "null"),
         cancel=text.get("cancel") or None,  # type: ignore[arg-type]  # an action
-        told="told" in text,
+        webhook_told="webhookTold" in text,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 from starlette.responses import StreamingResponse
 
 from server.api.events import Running, streamed
-from server.worker import Report
+from server.worker import Report, Told
 from state.errors import Busy
 from tests.waiting import eventually
 
@@ -23,14 +23,18 @@ def lines(reply: object) -> AsyncIterator[bytes]:
     return cast("AsyncIterator[bytes]", cast("StreamingResponse", reply).body_iterator)
 
 
+async def arrived() -> None:
+    """What is called once the result was sent; nothing depends on it here."""
+
+
 async def test_an_event_leaves_when_it_happens_not_when_the_run_ends() -> None:
     """A82: the draft is told while the run still waits for something else."""
     go_on = asyncio.Event()
 
-    async def carry(report: Report) -> dict[str, Any]:
+    async def carry(report: Report) -> tuple[dict[str, Any], Told]:
         report({**STEP, "preview": {"versionId": "v3"}})
         await go_on.wait()
-        return {"message": "Zażółć"}
+        return {"message": "Zażółć"}, arrived
 
     told = lines(streamed(Running(), carry))
     assert (await anext(told)).startswith(b"event: step\ndata: ")
@@ -41,21 +45,38 @@ async def test_an_event_leaves_when_it_happens_not_when_the_run_ends() -> None:
 
 
 async def test_a_step_that_made_nothing_announces_no_draft() -> None:
-    async def carry(report: Report) -> dict[str, Any]:
+    async def carry(report: Report) -> tuple[dict[str, Any], Told]:
         report({**STEP, "status": "error", "preview": {"error": "no"}})
         report({**STEP, "status": "in-progress"})
-        return {}
+        return {}, arrived
 
     told = [line async for line in lines(streamed(Running(), carry))]
     assert [line.split(b"\n")[0] for line in told] == [b"event: step", b"event: step", b"event: result"]
 
 
+async def test_a_result_is_known_to_have_arrived_once_its_reader_asks_for_more() -> None:
+    """The same request is a new one from then on, and not before."""
+    calls = []
+
+    async def noted() -> None:
+        calls.append("arrived")
+
+    async def carry(report: Report) -> tuple[dict[str, Any], Told]:
+        return {}, noted
+
+    told = lines(streamed(Running(), carry))
+    await anext(told)
+    assert calls == []
+    assert [line async for line in told] == []
+    assert calls == ["arrived"]
+
+
 async def test_silence_is_filled_with_comments() -> None:
     go_on = asyncio.Event()
 
-    async def carry(report: Report) -> dict[str, Any]:
+    async def carry(report: Report) -> tuple[dict[str, Any], Told]:
         await go_on.wait()
-        return {}
+        return {}, arrived
 
     told = lines(streamed(Running(), carry, heartbeat_s=0.001))
     assert {await anext(told) for _ in range(3)} == {b": still at it\n\n"}
@@ -65,7 +86,7 @@ async def test_silence_is_filled_with_comments() -> None:
 
 
 async def test_a_refusal_ends_the_stream_with_its_body_and_status() -> None:
-    async def carry(report: Report) -> dict[str, Any]:
+    async def carry(report: Report) -> tuple[dict[str, Any], Told]:
         raise Busy("thread 'ad-1' is busy", remedy="wait")
 
     (line,) = [one async for one in lines(streamed(Running(), carry))]
@@ -82,15 +103,15 @@ async def test_a_run_goes_on_when_its_reader_is_gone_and_ends_with_the_server() 
     running, finished = Running(), []
     go_on = asyncio.Event()
 
-    async def carry(report: Report) -> dict[str, Any]:
+    async def carry(report: Report) -> tuple[dict[str, Any], Told]:
         report(STEP)
         await go_on.wait()
         finished.append("yes")
-        return {}
+        return {}, arrived
 
-    async def endless(report: Report) -> dict[str, Any]:
+    async def endless(report: Report) -> tuple[dict[str, Any], Told]:
         await asyncio.Event().wait()
-        return {}
+        return {}, arrived
 
     told = lines(streamed(running, carry))
     await anext(told)

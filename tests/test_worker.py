@@ -184,6 +184,16 @@ async def test_a_run_goes_on_when_its_caller_goes_away(worker, stage):
     assert stage.firsts == 1
 
 
+async def test_a_reply_that_may_not_have_arrived_is_given_to_the_same_request(worker, stage):
+    """The process that had it to send may have died; once it has arrived, asking is asking anew."""
+    reply, told = await worker.answer(job())
+    assert await worker.do(job()) == reply == DONE
+    assert stage.firsts == 1
+    await told()
+    await worker.do(job())
+    assert stage.firsts == 2
+
+
 async def test_a_run_that_had_ended_but_was_not_recorded_is_answered_without_running_again(
     worker, stage, storage
 ):

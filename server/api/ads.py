@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
+from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from server import jobs
@@ -12,7 +13,7 @@ from server.api.replies import AdPage, AdView, Conversation, Mixer, Turn
 from server.origins import owner
 from server.parts import parts
 from server.problems import Reply, documented
-from server.worker import Job, Report
+from server.worker import Job, Report, Told
 from state.timeline import Timeline
 
 router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["ads"], default_response_class=Reply)
@@ -114,7 +115,10 @@ async def _found(ad_id: str, request: Request) -> edits.Ad:
 async def _carried_out(request: Request, job: Job) -> Response:
     here = parts(request)
 
-    async def carry(report: Report | None = None) -> dict[str, Any]:
-        return await jobs.carried_out(here.worker, here.storage, job, report)
+    async def carry(report: Report | None = None) -> tuple[dict[str, Any], Told]:
+        return await jobs.answered(here.worker, here.storage, job, report)
 
-    return events.streamed(here.running, carry) if events.wanted(request) else Reply(await carry())
+    if events.wanted(request):
+        return events.streamed(here.running, carry)
+    reply, told = await carry()
+    return Reply(reply, background=BackgroundTask(told))

@@ -9,7 +9,7 @@ from fastapi import Request
 from starlette.responses import Response, StreamingResponse
 
 from server import problems
-from server.worker import Report
+from server.worker import Report, Told
 from tools import REGISTRY
 
 HEARTBEAT_S: Final = 10.0
@@ -17,8 +17,8 @@ HEARTBEAT_S: Final = 10.0
 _MEDIA: Final = "text/event-stream"
 _HEADERS: Final = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 
-Carry = Callable[[Report], Awaitable[dict[str, Any]]]
-"""Carries a request out, tells of its steps, and returns the reply."""
+Carry = Callable[[Report], Awaitable[tuple[dict[str, Any], Told]]]
+"""Carries a request out, tells of its steps, and returns the reply and what to call once it has arrived."""
 
 
 class Running:
@@ -27,9 +27,9 @@ class Running:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, carry: Carry) -> "asyncio.Queue[bytes | None]":
+    def start(self, carry: Carry) -> "asyncio.Queue[bytes | Told | None]":
         """Begin and return the queue of its events, which None ends."""
-        told: asyncio.Queue[bytes | None] = asyncio.Queue()
+        told: asyncio.Queue[bytes | Told | None] = asyncio.Queue()
         task = asyncio.create_task(_told(carry, told))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -53,7 +53,7 @@ def streamed(running: Running, carry: Carry, heartbeat_s: float = HEARTBEAT_S) -
     return StreamingResponse(lines, media_type=_MEDIA, headers=_HEADERS)
 
 
-async def _lines(told: "asyncio.Queue[bytes | None]", heartbeat_s: float) -> AsyncIterator[bytes]:
+async def _lines(told: "asyncio.Queue[bytes | Told | None]", heartbeat_s: float) -> AsyncIterator[bytes]:
     while True:
         try:
             line = await asyncio.wait_for(told.get(), heartbeat_s)
@@ -62,17 +62,22 @@ async def _lines(told: "asyncio.Queue[bytes | None]", heartbeat_s: float) -> Asy
             continue
         if line is None:
             return
-        yield line
+        if isinstance(line, bytes):
+            yield line
+        else:
+            await line()
 
 
-async def _told(carry: Carry, told: "asyncio.Queue[bytes | None]") -> None:
+async def _told(carry: Carry, told: "asyncio.Queue[bytes | Told | None]") -> None:
     def report(event: Mapping[str, Any]) -> None:
         told.put_nowait(_event("step", event))
         if drafts := _drafts(event):
             told.put_nowait(_event("drafts", drafts))
 
     try:
-        told.put_nowait(_event("result", await carry(report)))
+        reply, arrived = await carry(report)
+        told.put_nowait(_event("result", reply))
+        told.put_nowait(arrived)
     except Exception as error:  # noqa: BLE001 -- one of the three places that may: the stream must say how it ended
         status, body = problems.body(error)
         told.put_nowait(_event("error", body | {"status": status}))

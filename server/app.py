@@ -6,7 +6,7 @@ meanwhile, in a thread, and a request for one of those waits until they are ther
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import storage
-from server import docs, origins, problems
+from server import docs, graphs_file, origins, problems
 from server.api.paths import Segments
 from server.auth import Door, Keeper
 from server.description import guarded
@@ -32,11 +32,23 @@ _LOOPBACK_PAGES: Final = (
     r"https?://([\w-]+\.)*localhost(:\d+)?|https?://127(\.\d+){3}(:\d+)?|https?://\[::1\](:\d+)?"
 )
 _READY: Final = "/ok"
+_EXPOSED: Final = (
+    "Retry-After",
+    "Location",
+    "Content-Location",
+    "WWW-Authenticate",
+    "X-Pagination-Total",
+    "X-Pagination-Next",
+)
+"""Headers that pages may read."""
 _log = logging.getLogger(__name__)
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """Return the application; raises `Invalid` where others could reach it without saying who they are."""
+def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | None = None) -> FastAPI:
+    """Return the application, which serves `graphs`, else those the settings name, else our own.
+
+    Raises `Invalid` where others could reach it without saying who they are, and for a wrong file of graphs.
+    """
     chosen = settings or read()
     origins.require_safe(chosen)
     app = Application(
@@ -48,6 +60,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redoc_url=None,
     )
     app.asks = bool(chosen.auth)
+    app.state.graphs = graphs or (graphs_file.read(chosen.config) if chosen.config else None)
     problems.install(app)
     app.add_middleware(Segments)
     app.add_middleware(BodyLimit, most=chosen.max_body_bytes)
@@ -64,7 +77,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         allow_methods=["*"],
         allow_headers=["*"],
         allow_private_network=True,
-        expose_headers=["Retry-After", "Location", "WWW-Authenticate", *RATE_HEADERS],
+        expose_headers=[*_EXPOSED, *RATE_HEADERS],
     )
     app.add_middleware(Gate, settings=chosen)
     app.add_api_route(_READY, ok, methods=["GET"], tags=["health"])
@@ -122,6 +135,9 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
             loading = app.state.loading = asyncio.create_task(_loaded(app, settings, opened, stack))
             loading.add_done_callback(_complain)
             stack.callback(loading.cancel)
+            if app.state.graphs is not None:
+                # Somebody else's graphs may be broken, and a server that has none should say so and end.
+                await loading
             yield
 
     return lifespan
@@ -146,11 +162,14 @@ async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: Asyn
     from server.worker import working  # noqa: PLC0415
     from storage.checkpoints import RedisSaver  # noqa: PLC0415
 
-    worker = await stack.enter_async_context(working(opened, surface.GRAPHS, lease_s=settings.lease_s))
+    memory = surface.Memory(RedisSaver(opened.redis), surface.store(opened, app.state.graphs))
+    graphs = await surface.served(app.state.graphs, memory, stack)
+    worker = await stack.enter_async_context(working(opened, graphs, lease_s=settings.lease_s))
     running = Running()
     stack.push_async_callback(running.stop)
-    app.state.parts = Parts(settings, opened, RedisSaver(opened.redis), worker, running)
-    for router in surface.ROUTERS:
+    app.state.parts = Parts(settings, opened, memory.saver, worker, running, graphs, memory.store)
+    stack.push_async_callback(surface.sweeping(app.state.parts))
+    for router in surface.routers(graphs):
         app.include_router(router)
 
 

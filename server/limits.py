@@ -22,7 +22,6 @@ from storage.counters import Count
 
 RATE_HEADERS: Final = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 """How a caller's requests stand: most in a minute, left now, seconds until all are left again."""
-_BEAT_S: Final = keys.STREAM_LEASE_S / 3
 _log = logging.getLogger(__name__)
 
 
@@ -113,8 +112,9 @@ class OpenStreams:
     count by themselves.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, lease_s: float = keys.STREAM_LEASE_S) -> None:
         self.most: Final = most
+        self._lease_s = lease_s
         self._open: dict[str, tuple[Storage, str]] = {}
         self._beating: asyncio.Task[None] | None = None
         self._renewing = asyncio.Lock()
@@ -123,7 +123,7 @@ class OpenStreams:
     async def held(self, storage: Storage, owner: str) -> AsyncIterator[None]:
         """Count a stream of the owner's while the `async with` lasts; raises `Limited` if it is too many."""
         stream = uuid.uuid4().hex
-        if not await counters.open_stream(storage, owner, stream, self.most):
+        if not await counters.open_stream(storage, owner, stream, self.most, self._lease_s):
             raise Limited(
                 f"{self.most} streams are open already",
                 remedy="close one; the limit is CALLSHEET_STREAMS_PER_OWNER",
@@ -150,11 +150,10 @@ class OpenStreams:
 
     async def _beat(self) -> None:
         while True:
-            await asyncio.sleep(_BEAT_S)
-            await self.renew()
+            await asyncio.sleep(self._lease_s / 3)
+            await self._renew()
 
-    async def renew(self) -> None:
-        """Renew the leases of all streams that are open here."""
+    async def _renew(self) -> None:
         async with self._renewing:
             owned: dict[str, list[str]] = {}
             for stream, (_, owner) in self._open.items():
@@ -162,7 +161,7 @@ class OpenStreams:
             for owner, streams in owned.items():
                 storage = self._open[streams[0]][0]
                 try:
-                    await counters.renew_streams(storage, owner, streams)
+                    await counters.renew_streams(storage, owner, streams, self._lease_s)
                 except Unavailable as error:
                     _log.warning("open streams may stop being counted: %s", error.message)
 

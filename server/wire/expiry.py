@@ -6,8 +6,8 @@ import logging
 import time
 from typing import Final
 
-from server.parts import Parts
-from server.wire import threads
+from server.wire import removal
+from server.wire.removal import Home
 from state.errors import Busy, CallsheetError
 from storage import thread_records
 
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 class Sweep:
     """Looks again and again until it is stopped; to be made in an event loop."""
 
-    def __init__(self, here: Parts, every_s: float = EVERY_S) -> None:
+    def __init__(self, here: Home, every_s: float = EVERY_S) -> None:
         self._here = here
         self._every_s = every_s
         self._task = asyncio.create_task(self._look())
@@ -40,7 +40,7 @@ class Sweep:
                 _log.warning("threads whose time is over stay for now: %s", error)
 
 
-async def swept(here: Parts, now_ms: int) -> int:
+async def swept(here: Home, now_ms: int) -> int:
     """Deal with every thread whose time is over at `now_ms`, and return how many there were.
 
     One that a run is at is left for the next look.
@@ -52,6 +52,6 @@ async def swept(here: Parts, now_ms: int) -> int:
             again_ms = now_ms + int(record.ttl["ttl"] * 60_000) if keeps and record.ttl else now_ms + 60_000
             await thread_records.postpone(here.storage, record, again_ms)
             with contextlib.suppress(Busy):
-                await (threads.forget if keeps else threads.drop)(here, record)
+                await (removal.forget if keeps else removal.drop)(here, record)
                 done += 1
     return done

@@ -124,10 +124,9 @@ async def _shown(
         nothing = StateSnapshot({}, (), {"configurable": {}}, None, None, None, (), ())
         return Wire(shapes.selected(shapes.state(nothing), select))
     found = await _snapshot(here, record, _at(thread_id, chosen), subgraphs=subgraphs)
-    if chosen.get("checkpoint_id") and not found.created_at:
-        raise Missing(
-            f"thread {thread_id!r} has no checkpoint {chosen['checkpoint_id']!r}", remedy="see its history"
-        )
+    named = chosen.get("checkpoint_id") or chosen.get("checkpoint_ns")
+    if named and not found.created_at:
+        raise Missing(f"thread {thread_id!r} has no checkpoint {named!r}", remedy="see its history")
     return Wire(shapes.selected(shapes.state(found), select))
 
 

@@ -14,6 +14,7 @@ from server.parts import Parts, parts
 from server.problems import documented_wire
 from server.wire import shapes, thread_search, updates
 from server.wire.paging import paged
+from server.wire.removal import drop, forget
 from server.wire.shapes import Wire
 from server.wire.thread_search import CountBody, SearchBody
 from server.wire.updates import Superstep
@@ -148,26 +149,12 @@ async def copy(thread_id: str, request: Request) -> Response:
     return await _shown(here, new_id, record.owner)
 
 
-async def drop(here: Parts, record: Record) -> None:
-    """Take a thread away with all it has; raises `Busy` while a run is at it."""
-    async with thread_records.held(here.storage, record.id, record.owner):
-        # The record last: while it is there, a deletion that was cut off can be asked for again.
-        await here.saver.adelete_thread(record.id)
-        await thread_records.remove(here.storage, record)
-
-
 async def drop_all(here: Parts, of_owner: str, metadata: _Object) -> None:
     """Take away all threads of an owner whose metadata has `metadata` in it."""
     wanted = SearchBody(metadata=metadata, limit=1_000)
     while found := await thread_search.found(here, of_owner, wanted):
         for record in found:
             await drop(here, record)
-
-
-async def forget(here: Parts, record: Record) -> None:
-    """Take away a thread's past; its newest state stays."""
-    async with thread_records.held(here.storage, record.id, record.owner):
-        await here.saver.aprune([record.id], strategy="keep_latest")
 
 
 async def _shown(here: Parts, thread_id: str, of_owner: str, *, with_ttl: bool = False) -> Wire:

@@ -18,11 +18,12 @@ from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import storage
-from server import docs, graphs_file, origins, problems
+from server import docs, graphs_file, origins, problems, telemetry
 from server.api.paths import Segments
 from server.auth import Door, Keeper
 from server.description import guarded
 from server.limits import RATE_HEADERS, Allowance, BodyLimit
+from server.observing import Observed, Observer, Placed
 from server.origins import Gate
 from server.outage import FrontDoor, Watch
 from server.settings import Settings, read
@@ -62,6 +63,16 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
     app.asks = bool(chosen.auth)
     app.state.graphs = graphs or (graphs_file.read(chosen.config) if chosen.config else None)
     problems.install(app)
+    app.state.observer = Observer(telemetry.from_environment(app.version))
+    _wrap(app, chosen)
+    app.add_api_route(_READY, ok, methods=["GET"], tags=["health"])
+    app.add_api_route("/docs", documentation, methods=["GET"], include_in_schema=False)
+    return app
+
+
+def _wrap(app: "Application", chosen: Settings) -> None:
+    """Put everything around the routes that a request passes; the last added is the outermost."""
+    app.add_middleware(Placed)
     app.add_middleware(Segments)
     app.add_middleware(BodyLimit, most=chosen.max_body_bytes)
     app.add_middleware(Allowance, settings=chosen)
@@ -80,9 +91,7 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
         expose_headers=[*_EXPOSED, *RATE_HEADERS],
     )
     app.add_middleware(Gate, settings=chosen)
-    app.add_api_route(_READY, ok, methods=["GET"], tags=["health"])
-    app.add_api_route("/docs", documentation, methods=["GET"], include_in_schema=False)
-    return app
+    app.add_middleware(Observed, observer=app.state.observer)
 
 
 class Application(FastAPI):
@@ -158,6 +167,7 @@ async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: Asyn
     # Imported by now; at the top of the file they would hold the start up for a second.
     from server import surface  # noqa: PLC0415
     from server.api.events import Running  # noqa: PLC0415
+    from server.metrics import watching  # noqa: PLC0415
     from server.parts import Parts  # noqa: PLC0415
     from server.worker import working  # noqa: PLC0415
     from storage.checkpoints import RedisSaver  # noqa: PLC0415
@@ -165,6 +175,7 @@ async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: Asyn
     memory = surface.Memory(RedisSaver(opened.redis), surface.store(opened, app.state.graphs))
     graphs = await surface.served(app.state.graphs, memory, stack)
     worker = await stack.enter_async_context(working(opened, graphs, lease_s=settings.lease_s))
+    await stack.enter_async_context(watching(app.state.observer, installed()))
     running = Running()
     stack.push_async_callback(running.stop)
     app.state.parts = Parts(settings, opened, memory.saver, worker, running, graphs, memory.store)

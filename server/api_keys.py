@@ -11,6 +11,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Final
 
+from server.callers import PERMISSIONS, including
 from state.errors import Invalid, Unauthenticated
 from state.owners import MAX_OWNER, is_owner
 from storage import api_keys
@@ -19,8 +20,6 @@ from storage.connection import Storage
 
 PREFIX: Final = "cs_"
 """What every key begins with, so that scanners for leaked secrets find it."""
-PERMISSIONS: Final = ("read", "write", "admin")
-"""What a caller may be allowed; each includes those before it."""
 _SECRET_BYTES: Final = 32
 _SHAPE: Final = re.compile(r"cs_([0-9a-f]{12})_[\w-]{43}", re.ASCII)
 _REMEDY: Final = "send a key made with: callsheet keys create"
@@ -58,12 +57,6 @@ async def make(
     new = NewKey(key_id, _hashed(made.text), owner, including(permission), name, lifetime_s)
     await api_keys.keep(storage, new)
     return made
-
-
-def including(*permissions: str) -> tuple[str, ...]:
-    """Return the permissions that these amount to; words that are none are left out."""
-    known = [PERMISSIONS.index(word) for word in permissions if word in PERMISSIONS]
-    return PERMISSIONS[: max(known) + 1] if known else ()
 
 
 async def check(storage: Storage, text: str) -> KeptKey:

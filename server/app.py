@@ -6,7 +6,7 @@ meanwhile, in a thread, and a request for one of those waits until they are ther
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -18,9 +18,12 @@ from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import storage
-from server import docs, origins, problems
+from server import docs, graphs_file, origins, problems, telemetry
 from server.api.paths import Segments
-from server.limits import BodyLimit
+from server.auth import Door, Keeper
+from server.description import guarded
+from server.limits import RATE_HEADERS, Allowance, BodyLimit
+from server.observing import Observed, Observer, Placed
 from server.origins import Gate
 from server.outage import FrontDoor, Watch
 from server.settings import Settings, read
@@ -30,13 +33,25 @@ _LOOPBACK_PAGES: Final = (
     r"https?://([\w-]+\.)*localhost(:\d+)?|https?://127(\.\d+){3}(:\d+)?|https?://\[::1\](:\d+)?"
 )
 _READY: Final = "/ok"
+_EXPOSED: Final = (
+    "Retry-After",
+    "Location",
+    "Content-Location",
+    "WWW-Authenticate",
+    "X-Pagination-Total",
+    "X-Pagination-Next",
+)
+"""Headers that pages may read."""
 _log = logging.getLogger(__name__)
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """Return the application; raises `Invalid` where others could reach it without saying who they are."""
+def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | None = None) -> FastAPI:
+    """Return the application, which serves `graphs`, else those the settings name, else our own.
+
+    Raises `Invalid` where others could reach it without saying who they are, and for a wrong file of graphs.
+    """
     chosen = settings or read()
-    origins.require_loopback(chosen.host)
+    origins.require_safe(chosen)
     app = Application(
         title="Callsheet",
         version=installed(),
@@ -45,9 +60,23 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
+    app.asks = bool(chosen.auth)
+    app.state.graphs = graphs or (graphs_file.read(chosen.config) if chosen.config else None)
     problems.install(app)
+    app.state.observer = Observer(telemetry.from_environment(app.version))
+    _wrap(app, chosen)
+    app.add_api_route(_READY, ok, methods=["GET"], tags=["health"])
+    app.add_api_route("/docs", documentation, methods=["GET"], include_in_schema=False)
+    return app
+
+
+def _wrap(app: "Application", chosen: Settings) -> None:
+    """Put everything around the routes that a request passes; the last added is the outermost."""
+    app.add_middleware(Placed)
     app.add_middleware(Segments)
     app.add_middleware(BodyLimit, most=chosen.max_body_bytes)
+    app.add_middleware(Allowance, settings=chosen)
+    app.add_middleware(Door, keeper=Keeper(chosen))
     app.add_middleware(Patience, app=app)
     app.add_middleware(
         FrontDoor, watch=lambda: getattr(app.state, "watch", None), patience_s=chosen.storage_patience_s
@@ -59,21 +88,22 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         allow_methods=["*"],
         allow_headers=["*"],
         allow_private_network=True,
-        expose_headers=["Retry-After", "Location"],
+        expose_headers=[*_EXPOSED, *RATE_HEADERS],
     )
     app.add_middleware(Gate, settings=chosen)
-    app.add_api_route(_READY, ok, methods=["GET"], tags=["health"])
-    app.add_api_route("/docs", documentation, methods=["GET"], include_in_schema=False)
-    return app
+    app.add_middleware(Observed, observer=app.state.observer)
 
 
 class Application(FastAPI):
-    """FastAPI, but documenting only the replies that the routes declare."""
+    """FastAPI, but documenting only the replies that the routes and the door declare."""
+
+    asks = False
+    """Whether callers must say who they are."""
 
     def openapi(self) -> dict[str, Any]:
         """Return the description, without the 422 that FastAPI adds to every route with a parameter."""
         if self.openapi_schema is None:
-            self.openapi_schema = _declared(super().openapi())
+            self.openapi_schema = guarded(_declared(super().openapi()), asks=self.asks)
         return self.openapi_schema
 
 
@@ -114,6 +144,9 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
             loading = app.state.loading = asyncio.create_task(_loaded(app, settings, opened, stack))
             loading.add_done_callback(_complain)
             stack.callback(loading.cancel)
+            if app.state.graphs is not None:
+                # Somebody else's graphs may be broken, and a server that has none should say so and end.
+                await loading
             yield
 
     return lifespan
@@ -134,16 +167,21 @@ async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: Asyn
     # Imported by now; at the top of the file they would hold the start up for a second.
     from server import jobs, surface  # noqa: PLC0415
     from server.api.events import Running  # noqa: PLC0415
+    from server.metrics import watching  # noqa: PLC0415
     from server.parts import Parts  # noqa: PLC0415
     from server.worker import working  # noqa: PLC0415
     from storage.checkpoints import RedisSaver  # noqa: PLC0415
 
+    memory = surface.Memory(RedisSaver(opened.redis), surface.store(opened, app.state.graphs))
+    graphs = await surface.served(app.state.graphs, memory, stack)
     terms = jobs.terms(opened, settings.lease_s, settings.run_timeout_s)
-    worker = await stack.enter_async_context(working(opened, surface.GRAPHS, terms))
+    worker = await stack.enter_async_context(working(opened, graphs, terms, saver=memory.saver))
+    await stack.enter_async_context(watching(app.state.observer, installed()))
     running = Running()
     stack.push_async_callback(running.stop)
-    app.state.parts = Parts(settings, opened, RedisSaver(opened.redis), worker, running)
-    for router in surface.ROUTERS:
+    app.state.parts = Parts(settings, opened, memory.saver, worker, running, graphs, memory.store)
+    stack.push_async_callback(surface.sweeping(app.state.parts))
+    for router in surface.routers(graphs):
         app.include_router(router)
 
 

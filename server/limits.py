@@ -1,11 +1,28 @@
-"""How much a caller may send."""
+"""How much a caller may send, and how often."""
 
-from starlette.datastructures import Headers
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from typing import Final
+
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server import problems
-from state.errors import TooLarge
+from server.auth import OPEN
+from server.callers import called
+from server.refusal import refuse
+from server.settings import Settings
+from state.errors import CallsheetError, Limited, TooLarge, Unavailable
+from storage import Storage, counters, keys
+from storage.counters import Count
+
+RATE_HEADERS: Final = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
+"""How a caller's requests stand: most in a minute, left now, seconds until all are left again."""
+_log = logging.getLogger(__name__)
 
 
 class BodyLimit:
@@ -45,3 +62,143 @@ class BodyLimit:
             f"the body has more than {self._most} bytes, which is the limit",
             remedy="send less, or raise CALLSHEET_MAX_BODY_BYTES",
         )
+
+
+class Allowance:
+    """Holds every owner to so many requests a minute and so many open streams, over all processes."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._most = settings.requests_per_minute
+        self._streams = OpenStreams(settings.streams_per_owner)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it."""
+        if scope["type"] == "lifespan" or scope["path"] in OPEN:
+            await self._app(scope, receive, send)
+            return
+        try:
+            count = await self._count(scope)
+        except CallsheetError as error:
+            await refuse(error, scope, receive, send)
+            return
+        told = _headers(self._most, count) if count else {}
+        if count and not count.fits:
+            await refuse(_too_many(self._most, count), scope, receive, send, told)
+            return
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self._stream(scope))
+            except CallsheetError as error:
+                await refuse(error, scope, receive, send, told)
+                return
+            await self._app(scope, receive, _telling(told, send))
+
+    async def _count(self, scope: Scope) -> Count | None:
+        if not self._most:
+            return None
+        return await counters.count(_storage(scope), called(scope).owner, uuid.uuid4().hex, self._most)
+
+    def _stream(self, scope: Scope) -> AbstractAsyncContextManager[None]:
+        if self._streams.most and opens_stream(scope):
+            return self._streams.held(_storage(scope), called(scope).owner)
+        return nullcontext()
+
+
+class OpenStreams:
+    """The streams that this process holds open, counted with those of all others.
+
+    Each is counted by a lease that is renewed while it is open, so those of a killed process fall out of the
+    count by themselves.
+    """
+
+    def __init__(self, most: int, lease_s: float = keys.STREAM_LEASE_S) -> None:
+        self.most: Final = most
+        self._lease_s = lease_s
+        self._open: dict[str, tuple[Storage, str]] = {}
+        self._beating: asyncio.Task[None] | None = None
+        self._renewing = asyncio.Lock()
+
+    @asynccontextmanager
+    async def held(self, storage: Storage, owner: str) -> AsyncIterator[None]:
+        """Count a stream of the owner's while the `async with` lasts; raises `Limited` if it is too many."""
+        stream = uuid.uuid4().hex
+        if not await counters.open_stream(storage, owner, stream, self.most, self._lease_s):
+            raise Limited(
+                f"{self.most} streams are open already",
+                remedy="close one; the limit is CALLSHEET_STREAMS_PER_OWNER",
+            )
+        self._open[stream] = (storage, owner)
+        if self._beating is None:
+            self._beating = asyncio.create_task(self._beat())
+        try:
+            yield
+        finally:
+            await asyncio.shield(self._close(stream))
+
+    async def _close(self, stream: str) -> None:
+        storage, owner = self._open.pop(stream)
+        if not self._open and self._beating:
+            self._beating.cancel()
+            self._beating = None
+        try:
+            # A renewal under way would count it once more.
+            async with self._renewing:
+                await counters.close_stream(storage, owner, stream)
+        except Unavailable as error:
+            _log.warning("a closed stream counts as open until its lease ends: %s", error.message)
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease_s / 3)
+            await self._renew()
+
+    async def _renew(self) -> None:
+        async with self._renewing:
+            owned: dict[str, list[str]] = {}
+            for stream, (_, owner) in self._open.items():
+                owned.setdefault(owner, []).append(stream)
+            for owner, streams in owned.items():
+                storage = self._open[streams[0]][0]
+                try:
+                    await counters.renew_streams(storage, owner, streams, self._lease_s)
+                except Unavailable as error:
+                    _log.warning("open streams may stop being counted: %s", error.message)
+
+
+def opens_stream(scope: Scope) -> bool:
+    """Return whether a request asks for events that go on: a path of streams, or by what it accepts."""
+    if scope["type"] == "websocket":
+        return True
+    path = scope["path"].rstrip("/")
+    wire = problems.on_wire(path) and path.endswith(("/stream", "/stream/events"))
+    return wire or "text/event-stream" in Headers(scope=scope).get("accept", "")
+
+
+def _headers(most: int, count: Count) -> dict[str, str]:
+    return dict(zip(RATE_HEADERS, (str(most), str(count.left), str(count.all_s)), strict=True))
+
+
+def _too_many(most: int, count: Count) -> Limited:
+    refusal = Limited(
+        f"more than {most} requests in a minute",
+        remedy=f"wait {count.next_s} s; the limit is CALLSHEET_REQUESTS_PER_MINUTE",
+    )
+    refusal.retry_after_s = count.next_s
+    return refusal
+
+
+def _telling(told: Mapping[str, str], send: Send) -> Send:
+    async def telling(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in told.items():
+                headers[name] = value
+        await send(message)
+
+    return telling if told else send
+
+
+def _storage(scope: Scope) -> Storage:
+    found: Storage = scope["app"].state.parts.storage
+    return found

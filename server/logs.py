@@ -146,8 +146,8 @@ class Lines(logging.Formatter):
                 stdlib.add_log_level,
                 stdlib.add_logger_name,
                 stdlib.ExtraAdder(),
-                _with_context,
                 processors.TimeStamper(fmt="iso" if as_json else "%H:%M:%S", utc=as_json),
+                _with_context,
             ],
             processors=[
                 stdlib.ProcessorFormatter.remove_processors_meta,
@@ -164,7 +164,8 @@ class Lines(logging.Formatter):
 
 def _with_context(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     event.pop("color_message", None)
-    return {**fields(), **event}
+    first = {name: event[name] for name in ("timestamp", "level", "logger", "event") if name in event}
+    return {**first, **fields(), **event}
 
 
 def _on_one_line(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -1,8 +1,10 @@
-"""Who may call while nobody has to say who they are: this machine, and no website but those allowed.
+"""Where calls may come from: this machine unless keys are asked for, and no website but those allowed.
 
 A page on the web can make a browser send requests to this machine, under this machine's name (DNS rebinding)
 or its own. So a request must be addressed to a loopback name, arrive at a loopback address, and, where a page
-sent it, come from a loopback page, from the Studio site, or from one the settings allow.
+sent it, come from a loopback page, from the Studio site, or from one the settings allow. With authentication
+the address does not matter, since no page can send a key it does not have; pages must still be our own, a
+loopback page, or allowed.
 """
 
 from collections.abc import Collection
@@ -11,30 +13,25 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
-from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from server import problems
+from server.callers import owner
+from server.refusal import refuse
 from server.settings import Settings
 from state.errors import Forbidden, Invalid
-from state.owners import LOCAL
+
+__all__ = ["STUDIO", "Gate", "is_loopback", "known_host", "known_origin", "owner", "require_safe"]
 
 STUDIO: Final = "https://smith.langchain.com"
 """The page of LangGraph Studio, which calls the server on the user's own machine."""
 
 
-def owner(connection: HTTPConnection) -> str:
-    """Return who is asking."""
-    del connection
-    return LOCAL
-
-
-def require_loopback(host: str) -> None:
-    """Raise `Invalid` for an address others can reach, since nobody would be asked who they are."""
-    if not is_loopback(host):
+def require_safe(settings: Settings) -> None:
+    """Raise `Invalid` for an address others can reach where nobody would be asked who they are."""
+    if not settings.auth and not is_loopback(settings.host):
         raise Invalid(
-            f"host {host!r} can be reached from outside, and there is no authentication",
-            remedy="listen on 127.0.0.1, and let a proxy that authenticates stand in front",
+            f"host {settings.host!r} can be reached from outside, and there is no authentication",
+            remedy="set CALLSHEET_AUTH=keys and make a key (callsheet keys create), or listen on 127.0.0.1",
         )
 
 
@@ -70,6 +67,7 @@ class Gate:
         self._app = app
         self._origins = settings.allow_origins
         self._hosts = settings.allow_hosts
+        self._asks = bool(settings.auth)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
@@ -79,15 +77,22 @@ class Gate:
         refusal = self._refusal(scope)
         if refusal is None:
             await self._app(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await receive()
-            await send({"type": "websocket.close", "code": 1008})
         else:
-            await problems.response(refusal)(scope, receive, send)
+            await refuse(refusal, scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Forbidden | None:
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
+        if not self._asks and (elsewhere := self._elsewhere(host, scope)):
+            return elsewhere
+        if origin is None or known_origin(origin, self._origins) or (self._asks and _own(origin, host)):
+            return None
+        return Forbidden(
+            f"pages of {origin[:80]!r} may not call this server",
+            remedy="add the origin to CALLSHEET_ALLOW_ORIGINS if you trust it",
+        )
+
+    def _elsewhere(self, host: str, scope: Scope) -> Forbidden | None:
         arrived = (scope.get("server") or ("localhost",))[0]
         if not known_host(host, self._hosts):
             return Forbidden(
@@ -95,13 +100,16 @@ class Gate:
                 remedy="call it as 127.0.0.1 or localhost, or add the name to CALLSHEET_ALLOW_HOSTS",
             )
         if not (is_loopback(arrived) or arrived.startswith("/")):
-            return Forbidden("calls from other machines need authentication", remedy="listen on 127.0.0.1")
-        if origin is not None and not known_origin(origin, self._origins):
             return Forbidden(
-                f"pages of {origin[:80]!r} may not call this server",
-                remedy="add the origin to CALLSHEET_ALLOW_ORIGINS if you trust it",
+                "calls from other machines need authentication",
+                remedy="listen on 127.0.0.1, or set CALLSHEET_AUTH",
             )
         return None
+
+
+def _own(origin: str, host: str) -> bool:
+    """Whether a page is this server's own, by the name it was called by."""
+    return bool(host) and origin.casefold() in {f"http://{host}".casefold(), f"https://{host}".casefold()}
 
 
 def _hostname(url: str) -> str | None:

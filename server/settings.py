@@ -32,6 +32,8 @@ class Settings(BaseSettings):
     """Folder of the embedded Valkey; the user's data folder when not set. Unused where `redis_url` is set."""
     redis_url: str | None = Field(None, validation_alias="REDIS_URL", repr=False)
     """The Redis or Valkey to use instead of the embedded one; may hold a password."""
+    config: Path | None = None
+    """A langgraph.json that names the graphs to serve; our own workflows when not set."""
     lease_s: float = Field(10.0, gt=0, le=15)
     """Seconds a worker that has fallen silent still holds its thread."""
     max_body_bytes: int = Field(1_000_000, ge=1_000)

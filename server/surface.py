@@ -1,14 +1,65 @@
 """All of the server that is slow to import: the workflows, and the routes that need them."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any, Final, NamedTuple, cast
 
 from fastapi import APIRouter
 from langgraph.pregel import Pregel
+from langgraph.store.base import TTLConfig
 
 from graphs import ad_creation
+from nodes.node import OWNER
+from server import loading
 from server.api import ads, health, versions
+from server.graphs_file import GraphsFile
+from server.parts import Parts
+from server.wire import assistants, expiry, info, states, threads
+from server.wire import store as memories
+from state.owners import LOCAL
+from storage.checkpoints import RedisSaver
+from storage.connection import Storage
+from storage.store import RedisStore, running_owner
 
-GRAPHS: Final[Mapping[str, Pregel[Any, Any]]] = {"ad_creation": ad_creation.graph}
-ROUTERS: Final[tuple[APIRouter, ...]] = (health.router, ads.router, versions.router)
-"""In this order: what one ad has beside its streams comes before the streams."""
+Graphs = Mapping[str, Pregel[Any, Any]]
+GRAPHS: Final[Graphs] = {"ad_creation": ad_creation.graph}
+_OURS: Final[Mapping[str, tuple[APIRouter, ...]]] = {"ad_creation": (ads.router, versions.router)}
+"""What a workflow has beside the wire; in this order, since what an ad has comes before its streams."""
+_WIRE: Final[tuple[APIRouter, ...]] = (
+    info.router,
+    assistants.router,
+    threads.router,
+    states.router,
+    memories.router,
+)
+ROUTERS: Final[tuple[APIRouter, ...]] = (health.router, *_OURS["ad_creation"], *_WIRE)
+
+
+class Memory(NamedTuple):
+    """What every graph remembers in."""
+
+    saver: RedisSaver
+    store: RedisStore
+
+
+def store(storage: Storage, wanted: GraphsFile | Graphs | None) -> RedisStore:
+    """Return the store, in which a run finds what its owner put there."""
+    ttl = cast("TTLConfig", dict(wanted.store_ttl)) if isinstance(wanted, GraphsFile) else None
+    return RedisStore(storage, running_owner(OWNER, LOCAL), ttl or None)
+
+
+async def served(wanted: GraphsFile | Graphs | None, memory: Memory, stack: AsyncExitStack) -> Graphs:
+    """Return the graphs that are served, with storage attached: ours unless others are wanted."""
+    found = await loading.loaded(wanted, stack) if isinstance(wanted, GraphsFile) else wanted or GRAPHS
+    return loading.attached(found, memory.saver, memory.store)
+
+
+def routers(graphs: Graphs) -> tuple[APIRouter, ...]:
+    """Return the routes for these graphs: those of a workflow only where it is served."""
+    ours = [router for name, routes in _OURS.items() if name in graphs for router in routes]
+    return (health.router, *ours, *_WIRE)
+
+
+def sweeping(here: Parts) -> Callable[[], Awaitable[None]]:
+    """Begin to take threads away whose time is over, and return what ends it."""
+    return expiry.Sweep(here).stop

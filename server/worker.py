@@ -300,12 +300,14 @@ async def working(
     graphs: Mapping[str, Pregel[Any, Any]],
     terms: Terms,
     *,
+    saver: RedisSaver | None = None,
     carrying: bool = True,
 ) -> AsyncIterator[Worker]:
-    """A worker on `storage`, with the Redis saver attached to every graph; `carrying` runs out, or not."""
+    """A worker on `storage`, with a Redis saver attached to every graph; `carrying` runs out, or not."""
     async with AsyncExitStack() as stack:
-        saver = RedisSaver(storage.redis)
-        stack.push_async_callback(saver.aclose)
+        if saver is None:
+            saver = RedisSaver(storage.redis)
+            stack.push_async_callback(saver.aclose)
         engine = await stack.enter_async_context(Engine(storage, lease_s=terms.lease_s))
         worker = Worker(storage, saver, graphs, engine, terms)
         tasks = [asyncio.create_task(worker.listen())]

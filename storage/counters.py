@@ -50,7 +50,6 @@ return 1
 """)
 
 _WINDOW_MS: Final = int(keys.RATE_WINDOW_S * 1000)
-_LEASE_MS: Final = int(keys.STREAM_LEASE_S * 1000)
 
 
 @dataclass(frozen=True)
@@ -78,17 +77,21 @@ async def count(storage: Storage, owner: str, request: str, most: int) -> Count:
     return Count(fits == 1, max(0, most - counted), math.ceil(next_ms / 1000), math.ceil(all_ms / 1000))
 
 
-async def open_stream(storage: Storage, owner: str, stream: str, most: int) -> bool:
-    """Count a stream as open for `STREAM_LEASE_S` s, unless the owner has `most`; return whether it is."""
-    opened = await _OPEN(storage.redis, [keys.open_streams(owner)], [most, stream, _LEASE_MS])
+async def open_stream(storage: Storage, owner: str, stream: str, most: int, lease_s: float) -> bool:
+    """Count a stream as open for `lease_s` s, unless the owner has `most`; return whether it is."""
+    opened = await _OPEN(storage.redis, [keys.open_streams(owner)], [most, stream, _ms(lease_s)])
     return bool(opened)
 
 
-async def renew_streams(storage: Storage, owner: str, streams: Collection[str]) -> None:
-    """Count these streams as open for another `STREAM_LEASE_S` seconds."""
-    await _RENEW(storage.redis, [keys.open_streams(owner)], [_LEASE_MS, *streams])
+async def renew_streams(storage: Storage, owner: str, streams: Collection[str], lease_s: float) -> None:
+    """Count these streams as open for another `lease_s` seconds, at most `STREAM_LEASE_S`."""
+    await _RENEW(storage.redis, [keys.open_streams(owner)], [_ms(lease_s), *streams])
 
 
 async def close_stream(storage: Storage, owner: str, stream: str) -> None:
     """Count a stream no more. Twice is safe."""
     await storage.redis.zrem(keys.open_streams(owner), stream)
+
+
+def _ms(lease_s: float) -> int:
+    return int(min(lease_s, keys.STREAM_LEASE_S) * 1000)

@@ -121,15 +121,21 @@ async def test_the_password_of_redis_is_shown_nowhere(tmp_path: Path) -> None:
 async def test_every_operation_is_described_with_its_reply_and_its_errors(client: httpx.AsyncClient) -> None:
     spec = (await client.get("/openapi.json")).json()
     assert "HTTPValidationError" not in str(spec)
-    for path, methods in spec["paths"].items():
-        for method, operation in methods.items():
-            assert operation["description"], (method, path)
-            for status, reply in operation["responses"].items():
-                content = reply["content"]["application/json"]["schema"]
-                assert content, (method, path, status)
-            if path.startswith("/api/"):
-                assert {"403", "500", "503"} <= operation["responses"].keys()
-                assert ("{ad_id}" in path) == ("404" in operation["responses"]) or path == "/api/ai/generate"
+    operations = [
+        (path, method, operation)
+        for path, methods in spec["paths"].items()
+        for method, operation in methods.items()
+    ]
+    for path, method, operation in operations:
+        assert operation["description"], (method, path)
+        for status, reply in operation["responses"].items():
+            media = {} if status == "204" else reply["content"]
+            assert all(one["schema"] for one in media.values()), (method, path, status)
+            assert set(media) <= {"application/json", "text/event-stream", "text/plain"}, (method, path)
+            assert bool(media) == (status != "204")
+        if path.startswith("/api/"):
+            assert {"403", "500", "503"} <= operation["responses"].keys()
+            assert ("{ad_id}" in path) == ("404" in operation["responses"]) or path == "/api/ai/generate"
 
 
 async def test_the_documentation_needs_no_other_site(client: httpx.AsyncClient) -> None:

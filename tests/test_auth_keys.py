@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from server import api_keys
+from server.callers import including
 from state.errors import Invalid, Missing, Unauthenticated
 from storage import Storage
 from storage import api_keys as kept
@@ -148,4 +149,4 @@ async def test_a_key_that_cannot_be_is_refused(
     ],
 )
 def test_a_permission_includes_those_before_it(given: tuple[str, ...], found: tuple[str, ...]) -> None:
-    assert api_keys.including(*given) == found
+    assert including(*given) == found

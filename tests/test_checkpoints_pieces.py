@@ -12,10 +12,9 @@ from langgraph.checkpoint.base import empty_checkpoint
 from redis import Redis
 
 from state.errors import Broken
-from storage import piece_table
-from storage.checkpoints import RedisSaver
-from storage.message_log import LogCache, ThreadLog
-from storage.shadows import shadow
+from storage.checkpoints import RedisSaver, piece_table
+from storage.checkpoints.message_log import LogCache, ThreadLog
+from storage.checkpoints.shadows import shadow
 from tests.saver_graphs import newest, thread
 from tests.saver_values import new_id
 

@@ -1,6 +1,7 @@
 """The one way a tool is called: its order, its six errors, its fences."""
 
 import asyncio
+from contextlib import contextmanager
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
@@ -249,3 +250,39 @@ def test_the_five_tools_are_described_as_models_expect_them():
     assert "Use this instead of asking the user" in described["search_voices"]["description"]
     assert "$ref" not in str(described)
     assert "anyOf" not in str(described)
+
+
+class Seen:
+    """Counters that only remember."""
+
+    def __init__(self):
+        self.told = []
+
+    @contextmanager
+    def call(self, tool, scope):
+        outcome = ["aborted"]
+        try:
+            yield outcome.append
+        finally:
+            self.told.append((tool, outcome[-1]))
+
+
+async def test_every_call_is_counted_by_how_it_ended(opened, monkeypatch):
+    """C39, C54: refused and aborted ones too; a name that a model made up is no name of its own."""
+
+    async def lost(args, call):
+        raise Fenced("lost")
+
+    seen = Seen()
+    monkeypatch.setattr(guard, "counters", seen)
+    await guard.call(made(write, writes=("music",)), step(), SCOPE)
+    await guard.call(made(write, writes=("music",)), step({"n": -1}), SCOPE)
+    await guard.call(made(write), step(tool="made_up_4711"), SCOPE)
+    with pytest.raises(Fenced):
+        await guard.call(made(lost), step(), SCOPE)
+    assert seen.told == [
+        ("probe", "ok"),
+        ("probe", "validation_error"),
+        ("unknown", "unknown_tool"),
+        ("probe", "aborted"),
+    ]

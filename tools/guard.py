@@ -9,9 +9,10 @@ unknown_tool (C33-C38). Two things are no answer but end the attempt: storage th
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from langchain_core.messages import ToolMessage
 from pydantic import BaseModel, ValidationError
@@ -34,7 +35,27 @@ ErrorType = Literal[
 ]
 SUGGESTION: Final = "Retry with different parameters or check argument format"
 """What the model is told when the error has no remedy of its own (A26)."""
+Tell = Callable[[str], None]
+"""Is told how a call ended: `ok`, or the type of its error."""
 _log = logging.getLogger(__name__)
+
+
+class Counters(Protocol):
+    """Looks on while tools are called."""
+
+    def call(self, tool: str, scope: Scope) -> AbstractContextManager[Tell]:
+        """Watch one call and be told its outcome, unless it raises; `tool` is `unknown` for none of ours."""
+        ...
+
+
+class _NoCounters:
+    def call(self, tool: str, scope: Scope) -> AbstractContextManager[Tell]:
+        del tool, scope
+        return nullcontext(lambda _: None)
+
+
+counters: Counters = _NoCounters()
+"""Set once, by the server."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +86,14 @@ async def call(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
     Raises `StorageDown` when storage is away and `Fenced` when this attempt has lost the step: both end the
     attempt, and a later one finds what was done by its receipts.
     """
+    # A model may make names up without end, and a counter keeps every one it is given.
+    with counters.call(step["tool"] if step["tool"] in tools else "unknown", scope) as tell:
+        outcome = await _answered(tools, step, scope)
+        tell("ok" if outcome.ok else str(outcome.output["type"]))
+    return outcome
+
+
+async def _answered(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
     tool = tools.get(step["tool"])
     if tool is None:
         return failure(

@@ -1,4 +1,4 @@
-"""How the server is: whether its parts answer, what of it is in danger, and which model would write."""
+"""How the server is: whether its parts answer, what of it is in danger, which model would write; figures."""
 
 import asyncio
 import os
@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
+from starlette.responses import Response
 
 import providers
 from providers.routing import Request as Asked
 from providers.routing import route
+from server import metrics
 from server.api.replies import Health
+from server.observing import Observer
 from server.parts import Parts, parts
 from server.problems import Reply
 from state.errors import CallsheetError
@@ -22,6 +25,12 @@ _TOLD: Final[dict[int | str, dict[str, Any]]] = {
     200: {"model": Health},
     503: {"model": Health, "description": "Nothing can be kept: storage does not answer or takes no writes"},
 }
+_FIGURES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "Prometheus text format",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    },
+}
 
 
 @router.get("/health", responses=_TOLD, response_model=None)
@@ -31,30 +40,39 @@ async def health(request: Request) -> Reply:
     `degraded` names what is wrong or in danger; 503 only where requests fail already.
     """
     here = parts(request)
-    seen, troubles = await _seen(here)
+    found, troubles = await _seen(here)
     fatal = any(trouble.fatal for trouble in troubles)
     chosen = route(Asked(), providers.available(os.environ))
     told = {
         "status": "degraded" if troubles else "ok",
         "version": request.app.version,
-        "storage": {"ok": not fatal, "place": here.storage.origin, **_facts(seen)},
+        "storage": {"ok": not fatal, "place": here.storage.origin, **_facts(found)},
         "provider": {"name": chosen.provider, "reason": chosen.reason},
         **_wrong(troubles),
     }
     return Reply(told, 503 if fatal else 200, {"Retry-After": "1"} if fatal else None)
 
 
+@router.get("/metrics", responses=_FIGURES, response_class=Response)
+async def figures(request: Request) -> Response:
+    """Tell the figures of this process, and how storage is, in the text format of Prometheus."""
+    observer: Observer = request.app.state.observer
+    found, troubles = await _seen(parts(request))
+    up = not any(trouble.fatal for trouble in troubles)
+    return Response(observer.counted().exposition(found, up=up), media_type=metrics.MEDIA)
+
+
 async def _seen(here: Parts) -> tuple[Vitals | None, Sequence[Trouble]]:
     patience_s = here.settings.storage_patience_s
     try:
         async with asyncio.timeout(patience_s):
-            seen = await vitals.vitals(here.storage)
+            now = await vitals.vitals(here.storage)
     except CallsheetError as error:
         return None, [Trouble("storage", fatal=True, told=error.message, remedy=error.remedy)]
     except TimeoutError:
         told = f"{here.storage.origin} gave no answer within {patience_s:g} s"
         return None, [Trouble("storage", fatal=True, told=told, remedy="See whether it is running.")]
-    return seen, vitals.troubles(seen)
+    return now, vitals.troubles(now)
 
 
 def _facts(seen: Vitals | None) -> Mapping[str, Any]:

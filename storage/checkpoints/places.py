@@ -5,7 +5,7 @@ from typing import NamedTuple
 from langchain_core.runnables import RunnableConfig
 
 from state.errors import Invalid
-from storage.checkpoint_records import joined
+from storage.checkpoints.records import joined
 
 
 class Place(NamedTuple):

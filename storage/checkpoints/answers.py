@@ -5,10 +5,10 @@ from typing import Any, cast
 
 from langgraph.checkpoint.base import Checkpoint, CheckpointTuple
 
-from storage.checkpoint_places import Place
-from storage.checkpoint_records import LIST, NUL, Codec, Record, text, value_field
-from storage.message_log import ThreadLog
-from storage.piece_table import positions
+from storage.checkpoints.message_log import ThreadLog
+from storage.checkpoints.piece_table import positions
+from storage.checkpoints.places import Place
+from storage.checkpoints.records import LIST, NUL, Codec, Record, text, value_field
 
 Row = tuple[bytes, bytes, Sequence[bytes]]
 """A checkpoint's field, record and pending writes."""

@@ -1,4 +1,4 @@
-"""LangGraph's checkpoints on any Redis from 6.2 on, or Valkey: no modules, one server or a cluster."""
+"""The saver itself: what LangGraph calls, in its blocking and its asynchronous form."""
 
 import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -20,17 +20,15 @@ from redis.asyncio import Redis, RedisCluster
 
 import storage
 from state.errors import Invalid
-from storage import checkpoint_reading as reading
-from storage import checkpoint_upkeep as upkeep
-from storage import checkpoint_writing as writing
-from storage.checkpoint_books import Books, Rules
-from storage.checkpoint_listing import Listing, wanted
-from storage.checkpoint_places import place
-from storage.checkpoint_records import Codec
+from storage.checkpoints import reading, upkeep, writing
+from storage.checkpoints.books import Books, Rules
+from storage.checkpoints.listing import Listing, wanted
+from storage.checkpoints.message_log import CACHED_BYTES, LogCache
+from storage.checkpoints.places import place
+from storage.checkpoints.records import Codec
+from storage.checkpoints.round_trips import Exchange
+from storage.checkpoints.wires import Wires
 from storage.keys import CHECKPOINT_PREFIX
-from storage.message_log import CACHED_BYTES, LogCache
-from storage.round_trips import Exchange
-from storage.wires import Wires
 
 T = TypeVar("T")
 

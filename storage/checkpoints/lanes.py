@@ -17,8 +17,8 @@ from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from storage.checkpoints.round_trips import Argument, Call
 from storage.client import PATIENCE_S, Bounds
-from storage.round_trips import Argument, Call
 
 LANES: Final = 2
 """Connections per event loop: one may be busy with a long history while the other serves the rest."""

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from storage.checkpoint_lua import HEADERS, THREAD
+from storage.checkpoints.lua import HEADERS, THREAD
+from storage.checkpoints.message_log import Known
+from storage.checkpoints.piece_table import Piece, written
+from storage.checkpoints.round_trips import Call
 from storage.keys import CheckpointKeys
-from storage.message_log import Known
-from storage.piece_table import Piece, written
-from storage.round_trips import Call
 from storage.scripts import Script
 
 _PIECES: Final = r"""

@@ -7,8 +7,8 @@ register does not exist; what is in it may be gone.
 from collections.abc import Sequence
 from typing import Final
 
+from storage.checkpoints.round_trips import Call
 from storage.keys import CheckpointRegister
-from storage.round_trips import Call
 from storage.scripts import Script
 
 _REGISTER: Final = r"""

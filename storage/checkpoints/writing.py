@@ -6,13 +6,13 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 
-from storage import checkpoint_write_scripts as scripts
-from storage.checkpoint_books import Books
-from storage.checkpoint_places import Place
-from storage.checkpoint_records import value_field
-from storage.list_drafts import Drafts, goes_to_log
-from storage.message_log import UNKNOWN, ThreadLog, fresh_mark
-from storage.round_trips import Exchange
+from storage.checkpoints import write_scripts as scripts
+from storage.checkpoints.books import Books
+from storage.checkpoints.list_drafts import Drafts, goes_to_log
+from storage.checkpoints.message_log import UNKNOWN, ThreadLog, fresh_mark
+from storage.checkpoints.places import Place
+from storage.checkpoints.records import value_field
+from storage.checkpoints.round_trips import Exchange
 
 
 def put(

@@ -4,11 +4,11 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from storage import checkpoint_register as register
-from storage.checkpoint_records import Codec, name
+from storage.checkpoints import register
+from storage.checkpoints.message_log import Entry, LogCache, ThreadLog
+from storage.checkpoints.records import Codec, name
+from storage.checkpoints.round_trips import Call
 from storage.keys import CheckpointKeys, CheckpointRegister, checkpoint_register, checkpoints
-from storage.message_log import Entry, LogCache, ThreadLog
-from storage.round_trips import Call
 
 _REGISTER_MARGIN: Final = 1.25
 """How much longer than a thread its entry in the register lives; it is renewed at half the surplus."""

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from storage.checkpoint_lua import HEADERS, THREAD
+from storage.checkpoints.lua import HEADERS, THREAD
+from storage.checkpoints.round_trips import Call
 from storage.keys import CheckpointKeys
-from storage.round_trips import Call
 from storage.scripts import Script
 
 NOTHING: Final = -1

@@ -37,7 +37,7 @@ end
 """
 
 HEADERS: Final = r"""
--- A record's header, see storage.checkpoint_records.
+-- A record's header, see storage.checkpoints.records.
 local function header(record)
   local colon = string.find(record, ':', 1, true)
   return string.sub(record, colon + 1, colon + tonumber(string.sub(record, 1, colon - 1)))

@@ -14,8 +14,8 @@ from threading import Lock
 from typing import Any, Final, NamedTuple
 
 from state.errors import Broken
-from storage.piece_table import Piece, covering
-from storage.shadows import Shadow, shadow
+from storage.checkpoints.piece_table import Piece, covering
+from storage.checkpoints.shadows import Shadow, shadow
 
 Load = Callable[[bytes], Any]
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 from langchain_core.messages import BaseMessage
 
-from storage.checkpoint_records import LIST
-from storage.message_log import Remembered, ThreadLog, digest
-from storage.piece_table import MOST_PIECES, NEW, landed, pieces, written
-from storage.shadows import Shadow, shadow
+from storage.checkpoints.message_log import Remembered, ThreadLog, digest
+from storage.checkpoints.piece_table import MOST_PIECES, NEW, landed, pieces, written
+from storage.checkpoints.records import LIST
+from storage.checkpoints.shadows import Shadow, shadow
 
 Dump = Callable[[object], bytes]
 

@@ -7,12 +7,11 @@ from typing import Any, Final, NamedTuple
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointMetadata, CheckpointTuple
 
-from storage import checkpoint_reading as reading
-from storage import checkpoint_register as register
-from storage.checkpoint_books import Books
-from storage.checkpoint_places import Place
-from storage.checkpoint_records import NUL, joined, text
-from storage.round_trips import Exchange
+from storage.checkpoints import reading, register
+from storage.checkpoints.books import Books
+from storage.checkpoints.places import Place
+from storage.checkpoints.records import NUL, joined, text
+from storage.checkpoints.round_trips import Exchange
 
 PAGE: Final = 200
 """Checkpoints fetched at once: enough to make the trips cheap, few enough not to hold up the server."""

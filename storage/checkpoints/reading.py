@@ -5,13 +5,13 @@ from typing import Any
 
 from langgraph.checkpoint.base import CheckpointTuple, DeltaChannelHistory, PendingWrite
 
-from storage import checkpoint_read_scripts as scripts
-from storage.checkpoint_answers import Answer
-from storage.checkpoint_books import Books
-from storage.checkpoint_places import Place
-from storage.checkpoint_records import LIST, name, text
-from storage.message_log import ThreadLog, unmarked
-from storage.round_trips import Call, Exchange
+from storage.checkpoints import read_scripts as scripts
+from storage.checkpoints.answers import Answer
+from storage.checkpoints.books import Books
+from storage.checkpoints.message_log import ThreadLog, unmarked
+from storage.checkpoints.places import Place
+from storage.checkpoints.records import LIST, name, text
+from storage.checkpoints.round_trips import Call, Exchange
 
 Shared = dict[int, Any]
 """Elements given out already in one listing, by position."""

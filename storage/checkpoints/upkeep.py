@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from state.errors import Invalid
-from storage import checkpoint_register as register
-from storage import checkpoint_upkeep_scripts as scripts
-from storage.checkpoint_books import Books
-from storage.checkpoint_records import name, text
-from storage.message_log import fresh_mark
-from storage.round_trips import Exchange
+from storage.checkpoints import register
+from storage.checkpoints import upkeep_scripts as scripts
+from storage.checkpoints.books import Books
+from storage.checkpoints.message_log import fresh_mark
+from storage.checkpoints.records import name, text
+from storage.checkpoints.round_trips import Exchange
 
 
 def prune(books: Books, thread: str, strategy: str) -> Exchange[None]:

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from storage.checkpoint_lua import THREAD
+from storage.checkpoints.lua import THREAD
+from storage.checkpoints.message_log import Known
+from storage.checkpoints.round_trips import Argument, Call
 from storage.keys import CheckpointKeys
-from storage.message_log import Known
-from storage.round_trips import Argument, Call
 from storage.scripts import Script
 
 STALE: Final = -1

@@ -16,9 +16,9 @@ from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
 from state.errors import Invalid, StorageDown
+from storage.checkpoints.lanes import FSYNC_MS, Lanes
+from storage.checkpoints.round_trips import Argument, Call
 from storage.client import PATIENCE_S, Bounds
-from storage.lanes import FSYNC_MS, Lanes
-from storage.round_trips import Argument, Call
 
 _ANY_NUMBER: Final = 1 << 30
 _CLUSTER_CALLS: Final = 16

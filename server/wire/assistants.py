@@ -1,0 +1,247 @@
+"""Assistants: looked up, made, changed in versions; and what their graphs look like."""
+
+import uuid
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from server.api.bodies import StrictRoute
+from server.jobs import identifier
+from server.origins import owner
+from server.parts import parts
+from server.problems import documented_wire
+from server.wire import graph_views, shapes
+from server.wire.matching import contains
+from server.wire.paging import Page, paged
+from server.wire.shapes import Wire
+from server.wire.threads import drop_all
+from state.errors import Missing, Refused
+from storage.assistants import Assistant, Assistants
+
+router = APIRouter(prefix="/assistants", route_class=StrictRoute, tags=["assistants"])
+_READ: Final = (403, 404, 422, 500, 503, 504)
+_WRITE: Final = (400, 403, 404, 409, 413, 422, 500, 503, 504)
+_Object = dict[str, Any]
+
+
+class Choices(BaseModel):
+    """What an assistant may be given."""
+
+    graph_id: str | None = Field(None, max_length=255)
+    config: _Object | None = None
+    context: _Object | None = None
+    metadata: _Object | None = None
+    name: str | None = Field(None, max_length=1_000)
+    description: str | None = Field(None, max_length=10_000)
+
+
+class CreateBody(Choices):
+    """A new assistant."""
+
+    graph_id: str = Field(max_length=255)
+    assistant_id: str | None = None
+    if_exists: Literal["raise", "do_nothing"] | None = None
+
+
+class CountBody(BaseModel):
+    """Which assistants are meant."""
+
+    metadata: _Object | None = None
+    graph_id: str | None = None
+    name: str | None = Field(None, description="Part of the name, in any case")
+
+
+class SearchBody(CountBody, Page):
+    """Which assistants, in which order, and what of them."""
+
+    sort_by: Literal["assistant_id", "graph_id", "name", "created_at", "updated_at"] = "created_at"
+    sort_order: Literal["asc", "desc"] = "desc"
+    select: list[str] | None = None
+
+
+class VersionsBody(Page):
+    """Which versions."""
+
+    metadata: _Object | None = None
+
+
+class LatestBody(BaseModel):
+    """The version that is to be in force."""
+
+    version: int
+
+
+@router.post("", responses=documented_wire(*_WRITE, reply=_Object), response_model=None)
+async def create(body: CreateBody, request: Request) -> Response:
+    """Make an assistant."""
+    theirs = _theirs(request)
+    if body.graph_id not in theirs.graphs:
+        raise Missing(
+            f"there is no graph {body.graph_id!r}", remedy=f"use one of {', '.join(sorted(theirs.graphs))}"
+        )
+    given = _given(body)
+    new = Assistant(
+        identifier(body.assistant_id or str(uuid.uuid4()), "assistant_id"),
+        body.graph_id,
+        config=given.get("config", {}),
+        context=given.get("context", {}),
+        metadata=body.metadata or {},
+        name=body.name or "Untitled",
+        description=body.description,
+    )
+    return Wire(shapes.assistant(await theirs.create(new, body.if_exists or "raise")))
+
+
+@router.post("/search", responses=documented_wire(*_WRITE, reply=list[_Object]), response_model=None)
+async def search(body: SearchBody, request: Request) -> Response:
+    """List assistants, newest first unless told otherwise."""
+    found = await _found(request, body)
+    found.sort(key=lambda one: (getattr(one, body.sort_by), one.name), reverse=body.sort_order == "desc")
+    shown = found[body.offset : body.offset + body.limit + 1]
+    return paged([shapes.selected(shapes.assistant(one), body.select) for one in shown], body)
+
+
+@router.post("/count", responses=documented_wire(*_WRITE, reply=int), response_model=None)
+async def count(body: CountBody, request: Request) -> Response:
+    """Count assistants."""
+    return Wire(len(await _found(request, body)))
+
+
+@router.get("/{assistant_id}", responses=documented_wire(*_READ, reply=_Object), response_model=None)
+async def get(assistant_id: str, request: Request) -> Response:
+    """Show an assistant, by its id or its graph's name."""
+    return Wire(shapes.assistant(await _theirs(request).get(assistant_id)))
+
+
+@router.patch("/{assistant_id}", responses=documented_wire(*_WRITE, reply=_Object), response_model=None)
+async def update(assistant_id: str, body: Choices, request: Request) -> Response:
+    """Make a new version of an assistant; `metadata` is added to what there is."""
+    theirs = _theirs(request)
+    changes = _given(body)
+    if changes.get("graph_id", next(iter(theirs.graphs))) not in theirs.graphs:
+        raise Missing(f"there is no graph {body.graph_id!r}", remedy=f"use one of {sorted(theirs.graphs)}")
+    return Wire(shapes.assistant(await theirs.update(assistant_id, changes)))
+
+
+@router.delete("/{assistant_id}", status_code=204, responses=documented_wire(*_WRITE, reply=None, status=204))
+async def delete(
+    assistant_id: str,
+    request: Request,
+    delete_threads: Annotated[bool, Query()] = False,  # noqa: FBT002
+) -> Response:
+    """Take an assistant away, and with `delete_threads` all that it talked on."""
+    gone = await _theirs(request).delete(assistant_id)
+    if delete_threads:
+        await drop_all(parts(request), owner(request), {"assistant_id": gone.assistant_id})
+    return Response(status_code=204)
+
+
+@router.post(
+    "/{assistant_id}/versions", responses=documented_wire(*_WRITE, reply=list[_Object]), response_model=None
+)
+async def versions(assistant_id: str, body: VersionsBody, request: Request) -> Response:
+    """List the versions of an assistant, newest first."""
+    found = await _theirs(request).versions(assistant_id)
+    fitting = [one for one in found if contains(one.metadata, body.metadata)]
+    shown = fitting[body.offset : body.offset + body.limit + 1]
+    return paged([_version(one) for one in shown], body)
+
+
+@router.post("/{assistant_id}/latest", responses=documented_wire(*_WRITE, reply=_Object), response_model=None)
+async def latest(assistant_id: str, body: LatestBody, request: Request) -> Response:
+    """Make an earlier version the one in force."""
+    return Wire(shapes.assistant(await _theirs(request).set_latest(assistant_id, body.version)))
+
+
+@router.get("/{assistant_id}/graph", responses=documented_wire(*_READ, reply=_Object), response_model=None)
+async def graph(
+    assistant_id: str,
+    request: Request,
+    xray: Annotated[
+        str, Query(pattern=r"^(?i:true|false|\d{1,2})$", description="Levels of subgraphs that are drawn out")
+    ] = "false",
+) -> Response:
+    """Show the nodes and edges of the assistant's graph."""
+    found = await _theirs(request).get(assistant_id)
+    levels = int(xray) if xray.isdecimal() else xray.casefold() == "true"
+    return Wire(await graph_views.drawn(parts(request).graphs[found.graph_id], levels))
+
+
+@router.get("/{assistant_id}/schemas", responses=documented_wire(*_READ, reply=_Object), response_model=None)
+async def schemas(assistant_id: str, request: Request) -> Response:
+    """Show the JSON Schemas of what the assistant's graph takes, remembers and returns."""
+    found = await _theirs(request).get(assistant_id)
+    told = graph_views.schemas(parts(request).graphs[found.graph_id])
+    return Wire({"graph_id": found.graph_id} | told)
+
+
+@router.get(
+    "/{assistant_id}/subgraphs", responses=documented_wire(*_READ, reply=_Object), response_model=None
+)
+async def subgraphs(
+    assistant_id: str,
+    request: Request,
+    recurse: Annotated[bool, Query()] = False,  # noqa: FBT002
+) -> Response:
+    """Show the schemas of the subgraphs, by where they are."""
+    return Wire(await _subgraphs(request, assistant_id, None, recurse=recurse))
+
+
+@router.get(
+    "/{assistant_id}/subgraphs/{namespace}",
+    responses=documented_wire(*_READ, reply=_Object),
+    response_model=None,
+)
+async def subgraph(
+    assistant_id: str,
+    namespace: str,
+    request: Request,
+    recurse: Annotated[bool, Query()] = False,  # noqa: FBT002
+) -> Response:
+    """Show the schemas of one subgraph, and with `recurse` of those in it."""
+    return Wire(await _subgraphs(request, assistant_id, namespace, recurse=recurse))
+
+
+async def _found(request: Request, wanted: CountBody) -> list[Assistant]:
+    name = (wanted.name or "").casefold()
+    return [
+        one
+        for one in await _theirs(request).all()
+        if wanted.graph_id in {None, one.graph_id}
+        and name in one.name.casefold()
+        and contains(one.metadata, wanted.metadata)
+    ]
+
+
+async def _subgraphs(request: Request, named: str, namespace: str | None, *, recurse: bool) -> _Object:
+    found = await _theirs(request).get(named)
+    return await graph_views.subgraphs(parts(request).graphs[found.graph_id], namespace, recurse=recurse)
+
+
+def _given(body: Choices) -> _Object:
+    """What was chosen; the context and what `config` calls `configurable` are two names of one thing."""
+    given = body.model_dump(exclude_none=True, exclude={"assistant_id", "if_exists"})
+    configurable = (body.config or {}).get("configurable")
+    if configurable and body.context and configurable != body.context:
+        raise Refused(
+            "'context' and 'config.configurable' differ, and are two names of one thing",
+            remedy="send one of them",
+        )
+    if body.context is not None:
+        given["config"] = {**(body.config or {}), **({"configurable": body.context} if body.context else {})}
+    elif configurable:
+        given["context"] = configurable
+    return given
+
+
+def _version(one: Assistant) -> _Object:
+    told = shapes.assistant(one)
+    del told["updated_at"]
+    return told | {"created_at": one.updated_at}
+
+
+def _theirs(request: Request) -> Assistants:
+    here = parts(request)
+    return Assistants(here.storage, owner(request), here.graphs, here.since)

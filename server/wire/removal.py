@@ -1,0 +1,37 @@
+"""How a thread goes, or loses its past."""
+
+from typing import Protocol
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from storage import thread_records
+from storage.connection import Storage
+from storage.thread_records import Record
+
+
+class Home(Protocol):
+    """Where threads are kept; `Parts` is one."""
+
+    @property
+    def storage(self) -> Storage:
+        """All but the checkpoints."""
+        ...
+
+    @property
+    def saver(self) -> BaseCheckpointSaver[int]:
+        """The checkpoints."""
+        ...
+
+
+async def drop(here: Home, record: Record) -> None:
+    """Take a thread away with all it has; raises `Busy` while a run is at it."""
+    async with thread_records.held(here.storage, record.id, record.owner):
+        # The record last: while it is there, a deletion that was cut off can be asked for again.
+        await here.saver.adelete_thread(record.id)
+        await thread_records.remove(here.storage, record)
+
+
+async def forget(here: Home, record: Record) -> None:
+    """Take away a thread's past; its newest state stays. Raises `Busy` while a run is at it."""
+    async with thread_records.held(here.storage, record.id, record.owner):
+        await here.saver.aprune([record.id], strategy="keep_latest")

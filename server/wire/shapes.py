@@ -1,0 +1,179 @@
+"""LangGraph's objects as JSON: messages, states, threads, assistants, exactly as its clients expect them."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+from langchain_core.messages import BaseMessage
+from langgraph.types import Interrupt, PregelTask, StateSnapshot
+from starlette.responses import Response
+
+from nodes.node import EPOCH, OWNER
+from storage.assistants import Assistant
+from storage.thread_records import Record
+
+_OPTIONS: Final = orjson.OPT_NON_STR_KEYS
+_POINTER: Final = ("checkpoint_id", "thread_id", "checkpoint_ns", "checkpoint_map")
+_INTERNAL: Final = frozenset({OWNER, EPOCH})
+
+
+class Wire(Response):
+    """JSON; whatever a state may hold has a form."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """Return `content` as JSON text; a number JSON has no word for becomes null."""
+        return encoded(content)
+
+
+def encoded(value: Any) -> bytes:
+    """Return any value as JSON; what several places of it share is spelt once.
+
+    In a thread's history every state has the messages of all before it.
+    """
+    spelt: dict[int, tuple[Any, orjson.Fragment]] = {}
+
+    def shared(one: Any) -> Any:
+        if not isinstance(one, BaseMessage):
+            return _plain(one)
+        if id(one) not in spelt:
+            text = orjson.dumps(one.model_dump(), _plain, _OPTIONS)
+            # The message is kept with its text, so that no other gets its identity meanwhile.
+            spelt[id(one)] = (one, orjson.Fragment(text))
+        return spelt[id(one)][1]
+
+    return orjson.dumps(value, shared, _OPTIONS)
+
+
+def as_json(value: Any) -> Any:
+    """Return a value as a reader of its JSON has it."""
+    return orjson.loads(encoded(value))
+
+
+def _plain(value: Any) -> Any:
+    """What orjson does not know by itself, in terms of what it does."""
+    for attribute in ("model_dump", "to_dict"):
+        if callable(method := getattr(value, attribute, None)) and not isinstance(value, type):
+            return method()
+    if isinstance(value, BaseException):
+        return {"error": type(value).__name__, "message": str(value)}
+    if isinstance(value, tuple | set | frozenset):
+        return list(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return str(value)
+
+
+def when(ms: int) -> str:
+    """Return milliseconds of the epoch as the wire writes times."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="microseconds")
+
+
+def selected(told: Mapping[str, Any], names: Sequence[str] | None) -> Mapping[str, Any]:
+    """Return what a caller selected of an object; `values.messages` is one value; nothing chosen is all."""
+    if not names:
+        return told
+    found: dict[str, Any] = {}
+    for name in names:
+        whole, _, part = name.partition(".")
+        if whole not in told:
+            continue
+        if not part:
+            found[whole] = told[whole]
+        elif isinstance(told[whole], Mapping) and part in told[whole]:
+            found.setdefault(whole, {})[part] = told[whole][part]
+    return found
+
+
+def assistant(one: Assistant) -> dict[str, Any]:
+    """Return an assistant."""
+    names = ("assistant_id", "graph_id", "config", "context", "metadata", "name")
+    told = {name: getattr(one, name) for name in names}
+    return told | {
+        "created_at": one.created_at,
+        "updated_at": one.updated_at,
+        "version": one.version,
+        "description": one.description,
+    }
+
+
+def thread(record: Record, values: Any) -> dict[str, Any]:
+    """Return a thread with the values of its newest state."""
+    return {
+        "thread_id": record.id,
+        "created_at": when(record.created_ms),
+        "updated_at": when(record.updated_ms),
+        "state_updated_at": when(record.state_updated_ms),
+        "metadata": record.metadata,
+        "status": record.status,
+        "config": record.config,
+        "values": values,
+        "error": record.error,
+        "interrupts": record.interrupts,
+    }
+
+
+def lifetime(record: Record) -> dict[str, Any] | None:
+    """Return how long a thread has, or None for one that stays."""
+    if not record.ttl or record.expires_ms is None:
+        return None
+    return {
+        "strategy": record.ttl["strategy"],
+        "ttl_minutes": record.ttl["ttl"],
+        "expires_at": when(record.expires_ms),
+    }
+
+
+def state(snapshot: StateSnapshot) -> dict[str, Any]:
+    """Return a state; what a thread without one has is nulls and empty lists."""
+    here = _pointer(snapshot.config) if snapshot.created_at else None
+    parent = _pointer(snapshot.parent_config)
+    metadata = snapshot.metadata and {k: v for k, v in snapshot.metadata.items() if k not in _INTERNAL}
+    return {
+        "values": snapshot.values,
+        "next": snapshot.next,
+        "tasks": [_task(one) for one in snapshot.tasks],
+        "metadata": metadata,
+        "created_at": snapshot.created_at,
+        "checkpoint": here,
+        "parent_checkpoint": parent,
+        "interrupts": [interrupt(one) for one in snapshot.interrupts],
+        "checkpoint_id": here and here.get("checkpoint_id"),
+        "parent_checkpoint_id": parent and parent.get("checkpoint_id"),
+    }
+
+
+def interrupt(one: Interrupt[Any]) -> dict[str, Any]:
+    """Return a question to a person."""
+    told = {"id": one.id, "value": one.value}
+    return told if one.response_schema is None else told | {"response_schema": one.response_schema}
+
+
+def interrupts(snapshot: StateSnapshot) -> dict[str, Any]:
+    """Return the questions of a state by task id, as a thread shows them."""
+    asked = {task.id: [interrupt(one) for one in task.interrupts] for task in snapshot.tasks}
+    return {name: found for name, found in asked.items() if found}
+
+
+def _task(task: PregelTask) -> dict[str, Any]:
+    nested = isinstance(task.state, StateSnapshot)
+    return {
+        "id": task.id,
+        "name": task.name,
+        "path": task.path,
+        "error": None if task.error is None else str(task.error),
+        "interrupts": [interrupt(one) for one in task.interrupts],
+        "checkpoint": None if nested else _pointer(task.state),
+        "state": state(task.state) if isinstance(task.state, StateSnapshot) else None,
+        "result": task.result,
+    }
+
+
+def _pointer(config: Any) -> dict[str, Any] | None:
+    """The checkpoint a config names."""
+    chosen = config.get("configurable", {}) if config else None
+    return chosen and {name: chosen[name] for name in _POINTER if name in chosen}

@@ -1,0 +1,106 @@
+"""A thread's state, changed by hand: by values as a node would have written them, or a past told at once."""
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import InvalidUpdateError
+from langgraph.pregel import Pregel
+from langgraph.types import Command, StateUpdate
+from pydantic import BaseModel
+
+from server.parts import Parts
+from server.wire import shapes
+from state.errors import Missing, Refused
+from storage import thread_records
+from storage.thread_records import Record
+
+_Object = dict[str, Any]
+_NAMES: Final = ("resume", "update", "goto", "graph")
+
+
+class Update(BaseModel):
+    """What a node is to have written."""
+
+    values: Any = None
+    command: _Object | None = None
+    as_node: str | None = None
+
+
+class Superstep(BaseModel):
+    """What nodes are to have written in one step."""
+
+    updates: list[Update]
+
+
+def graph_of(here: Parts, record: Record) -> Pregel[Any, Any]:
+    """Return the graph that runs on a thread; raises `Refused` where that is open, or it is not served."""
+    if not record.graph:
+        raise Refused(
+            f"thread {record.id!r} has no graph yet",
+            remedy="run an assistant on it first, or set 'graph_id' in its metadata",
+        )
+    if record.graph not in here.graphs:
+        raise Refused(
+            f"thread {record.id!r} is of graph {record.graph!r}, which this server does not have",
+            remedy=f"serve it again beside {', '.join(sorted(here.graphs))}",
+        )
+    return here.graphs[record.graph]
+
+
+async def updated(
+    here: Parts, record: Record, at: RunnableConfig, values: Any, as_node: str | None
+) -> RunnableConfig:
+    """Write `values` at a checkpoint as `as_node` would, and return where that led.
+
+    Raises `Busy` while a run is at the thread, and `Refused` for what the graph does not take.
+    """
+    graph = graph_of(here, record)
+    if isinstance(values, list) and not values:
+        values = None
+    async with thread_records.held(here.storage, record.id, record.owner):
+        try:
+            there = await graph.aupdate_state(_tagged(at, record), values, as_node)
+        except (InvalidUpdateError, ValueError) as error:
+            raise _refused(error) from error
+        await _noted(here, record, graph)
+    return there
+
+
+async def replayed(here: Parts, record: Record, supersteps: Sequence[Superstep]) -> None:
+    """Write a past; raises as `updated`."""
+    graph = graph_of(here, record)
+    steps = [[_step(one) for one in step.updates] for step in supersteps]
+    at: RunnableConfig = {"configurable": {"thread_id": record.id}}
+    async with thread_records.held(here.storage, record.id, record.owner):
+        try:
+            await graph.abulk_update_state(_tagged(at, record), steps)
+        except (InvalidUpdateError, ValueError) as error:
+            raise _refused(error) from error
+        await _noted(here, record, graph)
+
+
+async def _noted(here: Parts, record: Record, graph: Pregel[Any, Any]) -> None:
+    snapshot = await graph.aget_state({"configurable": {"thread_id": record.id}})
+    status = "interrupted" if snapshot.next else "idle"
+    asked = shapes.as_json(shapes.interrupts(snapshot))
+    await thread_records.edited(here.storage, record, status, asked)
+
+
+def _step(one: Update) -> StateUpdate:
+    if one.command is None:
+        return StateUpdate(one.values, one.as_node)
+    if unknown := sorted(one.command.keys() - set(_NAMES)):
+        raise Refused(f"a command has no {unknown[0]!r}", remedy=f"use {', '.join(_NAMES)}")
+    # LangGraph takes a command here too; its annotation does not say so.
+    return StateUpdate(cast("Any", Command(**one.command)), one.as_node)
+
+
+def _tagged(at: RunnableConfig, record: Record) -> RunnableConfig:
+    known = {"graph_id": record.graph, "assistant_id": record.metadata.get("assistant_id")}
+    return {**at, "metadata": {name: value for name, value in known.items() if value}}
+
+
+def _refused(error: Exception) -> Refused:
+    kind = Missing if "not found" in str(error) else Refused
+    return kind(str(error), remedy="see the graph's nodes and its state's schema")

@@ -1,0 +1,38 @@
+"""Keys for tests of authentication, each remembered as a secret that no log may show."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from server import api_keys
+from storage import Storage
+
+SECRETS: set[str] = set()
+"""Every key and token that was made in this process."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_told(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Fail any test whose log, at the finest level of every library, shows a key or a token."""
+    caplog.set_level(logging.DEBUG)
+    yield
+    for when in ("setup", "call"):
+        said = "".join(
+            f"{record.getMessage()} {record.exc_text or ''}" for record in caplog.get_records(when)
+        )
+        assert not [secret for secret in SECRETS if secret in said]
+
+
+async def key(storage: Storage, owner: str, permission: str = "write", *, lifetime_s: float = 0) -> str:
+    """A new key of the owner's."""
+    made = await api_keys.make(storage, owner, permission, lifetime_s=lifetime_s)
+    SECRETS.add(made.text)
+    return made.text
+
+
+def bearer(text: str) -> dict[str, str]:
+    """The header that carries a key or a token."""
+    if len(text) > len("cs_nonsense"):
+        SECRETS.add(text)
+    return {"Authorization": f"Bearer {text}"}

@@ -1,0 +1,264 @@
+"""How often a caller may ask, and how many streams it may have open, over all processes."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from server.callers import ANYONE, Caller, call
+from server.limits import Allowance, OpenStreams, opens_stream
+from server.settings import Settings
+from state.errors import Limited
+from storage import Storage, counters, keys
+from tests.auth_cases import key
+from tests.served import served
+from tests.waiting import eventually
+
+ROOT = Path(__file__).parent.parent
+
+
+async def age(storage: Storage, name: str, by_s: float, unit: float) -> None:
+    """Make the entries of a counter older, as if they had been written `by_s` seconds before."""
+    for entry, score in await storage.redis.zrange(name, 0, -1, withscores=True):
+        await storage.redis.zadd(name, {entry: score - by_s * unit})
+
+
+async def test_requests_over_the_limit_are_told_when_to_come_again(valkey_url: str) -> None:
+    async with served(valkey_url, requests_per_minute=3) as client:
+        replies = [await client.get("/api/ads") for _ in range(4)]
+    assert [reply.status_code for reply in replies] == [200, 200, 200, 429]
+    assert [reply.headers["x-ratelimit-remaining"] for reply in replies] == ["2", "1", "0", "0"]
+    assert {reply.headers["x-ratelimit-limit"] for reply in replies} == {"3"}
+    assert all(0 < int(reply.headers["x-ratelimit-reset"]) <= 60 for reply in replies)
+    refused = replies[-1]
+    assert 0 < int(refused.headers["retry-after"]) <= 60
+    assert refused.json()["type"] == "limited"
+    assert "CALLSHEET_REQUESTS_PER_MINUTE" in refused.json()["remedy"]
+
+
+async def test_the_count_is_one_for_all_processes(valkey_url: str) -> None:
+    async with AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(served(valkey_url, requests_per_minute=5)) for _ in range(2)
+        ]
+        asked = [client.get("/api/ads") for client in clients for _ in range(5)]
+        replies = await asyncio.gather(*asked)
+    assert sorted(reply.status_code for reply in replies) == [200] * 5 + [429] * 5
+
+
+async def test_each_owner_is_counted_alone_and_strangers_are_not_counted(
+    valkey_url: str, storage: Storage
+) -> None:
+    async with served(valkey_url, auth=("keys",), requests_per_minute=1) as client:
+        for owner in ("alice", "bob"):
+            headers = {"X-Api-Key": await key(storage, owner)}
+            assert (await client.get("/api/ads", headers=headers)).status_code == 200
+            assert (await client.get("/api/ads", headers=headers)).status_code == 429
+        assert (await client.get("/api/ads")).status_code == 401
+        assert (await client.get("/ok")).status_code == 200
+    assert sorted(await storage.redis.keys("owner:*")) == [b"owner:{alice}:requests", b"owner:{bob}:requests"]
+
+
+async def test_a_browser_that_only_asks_what_is_allowed_is_not_counted(valkey_url: str) -> None:
+    asked = {"Origin": "http://localhost:3000", "Access-Control-Request-Method": "GET"}
+    async with served(valkey_url, requests_per_minute=1) as client:
+        for _ in range(3):
+            assert (await client.options("/api/ads", headers=asked)).status_code == 200
+        reply = await client.get("/api/ads", headers={"Origin": "http://localhost:3000"})
+    assert reply.status_code == 200
+    assert "X-RateLimit-Remaining" in reply.headers["access-control-expose-headers"]
+
+
+async def test_on_the_wire_too_many_requests_are_a_detail(valkey_url: str) -> None:
+    async with served(valkey_url, requests_per_minute=1) as client:
+        await client.get("/api/ads")
+        reply = await client.get("/threads/nothing")
+    assert (reply.status_code, list(reply.json())) == (429, ["detail"])
+    assert reply.headers["x-ratelimit-remaining"] == "0"
+
+
+async def test_the_window_slides_so_no_60_seconds_have_more(storage: Storage) -> None:
+    counts = [await counters.count(storage, "alice", f"r{i}", 2) for i in range(3)]
+    assert [(one.fits, one.left) for one in counts] == [(True, 1), (True, 0), (False, 0)]
+    await age(storage, keys.requests("alice"), 59.5, 1e6)
+    late = await counters.count(storage, "alice", "r3", 2)
+    assert (late.fits, late.next_s) == (False, 1)
+    await age(storage, keys.requests("alice"), 0.6, 1e6)
+    assert (await counters.count(storage, "alice", "r4", 2)).left == 1
+
+
+async def test_a_refused_request_does_not_make_the_wait_longer(storage: Storage) -> None:
+    await counters.count(storage, "alice", "r0", 1)
+    await age(storage, keys.requests("alice"), 30, 1e6)
+    waits = {(await counters.count(storage, "alice", f"more{i}", 1)).next_s for i in range(20)}
+    assert waits <= {29, 30}
+
+
+async def test_a_request_that_arrives_twice_is_counted_once(storage: Storage) -> None:
+    """A command whose answer was lost is sent again."""
+    first = await counters.count(storage, "alice", "same", 1)
+    again = await counters.count(storage, "alice", "same", 1)
+    assert (first.fits, again.fits, again.left) == (True, True, 0)
+
+
+def parts(storage: Storage) -> Any:
+    """As much of a started application as the limits look at."""
+    state = type("State", (), {"parts": type("Parts", (), {"storage": storage})})
+    return type("App", (), {"state": state})
+
+
+class Held:
+    """An application whose streams stay open until they are let go."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.let_go = asyncio.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        self.open += 1
+        await self.let_go.wait()
+        await send({"type": "http.response.body", "body": b""})
+
+
+def asking(app: Allowance, storage: Storage, owner: str = "alice") -> httpx.AsyncClient:
+    """A client whose requests come from this owner."""
+
+    async def as_owner(scope: Any, receive: Any, send: Any) -> None:
+        call(scope, Caller(owner, ANYONE.permissions, owner))
+        await app({**scope, "app": parts(storage)}, receive, send)
+
+    return httpx.AsyncClient(transport=httpx.ASGITransport(as_owner), base_url="http://127.0.0.1")
+
+
+async def test_streams_over_the_limit_are_refused_before_anything_is_begun(storage: Storage) -> None:
+    held = Held()
+    first, second = (Allowance(held, Settings(streams_per_owner=2)) for _ in range(2))
+    async with asking(first, storage) as one, asking(second, storage) as other:
+        streams = [asyncio.create_task(client.get("/threads/t/stream")) for client in (one, other)]
+
+        async def both() -> bool:
+            return held.open == 2
+
+        await eventually(both, "two open streams")
+        reply = await one.post("/threads/t/runs/stream")
+        assert (reply.status_code, held.open) == (429, 2)
+        assert "2 streams are open already" in reply.json()["detail"]
+        async with asking(first, storage, "bob") as bobs:
+            theirs = asyncio.create_task(bobs.get("/threads/t/stream"))
+            held.let_go.set()
+            assert (await theirs).status_code == 200
+        assert [(await stream).status_code for stream in streams] == [200, 200]
+        assert (await one.get("/threads/t/stream")).status_code == 200, "the slots are free again"
+    assert await storage.redis.keys("owner:*") == []
+
+
+async def test_what_is_no_stream_takes_no_slot(storage: Storage) -> None:
+    held = Held()
+    held.let_go.set()
+    limited = Allowance(held, Settings(streams_per_owner=1))
+    async with asking(limited, storage) as client, OpenStreams(1).held(storage, "alice"):
+        assert (await client.get("/threads/t/runs/r/join")).status_code == 200
+        assert (await client.get("/threads/t/stream")).status_code == 429
+
+
+@pytest.mark.parametrize(
+    ("path", "accept", "stream"),
+    [
+        ("/threads/t/stream", "*/*", True),
+        ("/threads/t/runs/stream", "*/*", True),
+        ("/runs/stream", "*/*", True),
+        ("/threads/t/runs/r/stream", "*/*", True),
+        ("/threads/t/stream/events", "*/*", True),
+        ("/api/ai/generate", "text/event-stream", True),
+        ("/api/ai/generate", "application/json", False),
+        ("/threads/t/runs/wait", "*/*", False),
+        ("/api/ads/stream", "*/*", False),
+    ],
+)
+def test_streams_are_known_before_they_begin(path: str, accept: str, stream: bool) -> None:  # noqa: FBT001 -- a table
+    scope = {"type": "http", "path": path, "headers": [(b"accept", accept.encode())]}
+    assert opens_stream(scope) is stream
+
+
+def test_a_web_socket_is_a_stream() -> None:
+    assert opens_stream({"type": "websocket", "path": "/anything"})
+
+
+async def test_an_open_stream_is_renewed_for_as_long_as_it_lasts(storage: Storage) -> None:
+    """Longer than its lease by far, and then it is gone at once."""
+    streams, name = OpenStreams(1, lease_s=0.15), keys.open_streams("alice")
+    async with streams.held(storage, "alice"):
+        ends = {(await storage.redis.zrange(name, 0, 0, withscores=True))[0][1]}
+
+        async def renewed() -> bool:
+            ends.add((await storage.redis.zrange(name, 0, 0, withscores=True))[0][1])
+            return len(ends) > 4
+
+        await eventually(renewed, "four renewals")
+        with pytest.raises(Limited, match="1 streams"):
+            async with OpenStreams(1).held(storage, "alice"):
+                pass
+    assert not await storage.redis.exists(name)
+
+
+@pytest.fixture
+def elsewhere(valkey_url: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds a stream open."""
+    code = f"""
+import asyncio
+from server.limits import OpenStreams
+from storage import connect
+
+async def main():
+    async with connect({valkey_url!r}) as storage, OpenStreams(1, lease_s=0.5).held(storage, "alice"):
+        print("open", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.fault
+async def test_the_streams_of_a_killed_process_are_soon_counted_no_more(
+    storage: Storage, elsewhere: subprocess.Popen[str]
+) -> None:
+    """kill -9, on a real process."""
+    assert elsewhere.stdout is not None
+    assert await asyncio.to_thread(elsewhere.stdout.readline) == "open\n"
+    assert not await counters.open_stream(storage, "alice", "mine", 1, 30)
+    elsewhere.send_signal(signal.SIGKILL)
+
+    async def free() -> bool:
+        return await counters.open_stream(storage, "alice", "mine", 1, 30)
+
+    await eventually(free, "a free slot")
+
+
+async def test_opening_or_closing_twice_is_safe(storage: Storage) -> None:
+    assert await counters.open_stream(storage, "alice", "s", 1, 30)
+    assert await counters.open_stream(storage, "alice", "s", 1, 30)
+    for _ in range(2):
+        await counters.close_stream(storage, "alice", "s")
+    assert await counters.open_stream(storage, "alice", "other", 1, 30)
+
+
+async def test_without_limits_nothing_is_counted(valkey_url: str, storage: Storage) -> None:
+    async with served(valkey_url) as client:
+        reply = await client.get("/api/ads")
+    assert "x-ratelimit-limit" not in reply.headers
+    assert await storage.redis.keys("owner:*") == []

@@ -1,0 +1,168 @@
+"""What Prometheus is told: requests, runs, tool calls, streams, storage (C54, X14)."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.types import Message, Receive, Scope, Send
+
+from server.observing import Observed, Observer
+from state.errors import Fenced
+from storage import watchdog
+from tests.redis_server import running as redis_running
+from tests.served import calling, generated, running, served
+
+
+@pytest.fixture
+async def app(valkey_url: str) -> AsyncIterator[FastAPI]:
+    async with running(valkey_url) as one:
+        await one.state.loading
+        yield one
+
+
+@pytest.fixture
+async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    async with calling(app) as one:
+        yield one
+
+
+Figures = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def parsed(text: str) -> Figures:
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def figures(client: httpx.AsyncClient) -> Figures:
+    reply = await client.get("/metrics")
+    assert reply.status_code == 200, reply.text
+    assert reply.headers["content-type"].startswith("text/plain")
+    return parsed(reply.text)
+
+
+def value(found: Figures, name: str, **labels: str) -> float:
+    return found.get((f"callsheet_{name}", frozenset(labels.items())), 0.0)
+
+
+async def test_requests_are_counted_by_route_and_status_with_their_time(client: httpx.AsyncClient) -> None:
+    for path in ("/api/ads/a%2Fb", "/api/ads/none", "/api/ads", "/nowhere/1", "/nowhere/2"):
+        await client.get(path)
+    await client.post("/api/ai/generate", content=b"{")
+    found = await figures(client)
+    total = "http_requests_total"
+    assert value(found, total, method="GET", route="/api/ads/{ad_id}", status="404") == 2
+    assert value(found, total, method="GET", route="/api/ads", status="200") == 1
+    assert value(found, total, method="GET", route="unmatched", status="404") == 2
+    assert value(found, total, method="POST", route="/api/ai/generate", status="400") == 1
+    assert value(found, "http_request_seconds_count", method="GET", route="/api/ads/{ad_id}") == 2
+    assert 0 < value(found, "http_request_seconds_sum", method="GET", route="/api/ads/{ad_id}") < 30
+    assert not any("nowhere" in str(key) for key in found)
+
+
+async def test_what_is_refused_at_the_door_is_counted_too(client: httpx.AsyncClient) -> None:
+    await client.get("/api/ads", headers={"Origin": "https://evil.example"})
+    await client.request("BREW", "/api/ads")
+    found = await figures(client)
+    assert value(found, "http_requests_total", method="GET", route="unmatched", status="403") == 1
+    assert value(found, "http_requests_total", method="other", route="/api/ads", status="405") == 1
+
+
+async def test_a_stream_is_open_until_it_ends_and_timed_until_it_begins(
+    app: FastAPI, client: httpx.AsyncClient
+) -> None:
+    began, end, before = asyncio.Event(), asyncio.Event(), time.monotonic()
+
+    async def streaming(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        began.set()
+        await end.wait()
+        await send({"type": "http.response.body"})
+
+    async def send(_message: Message) -> None: ...
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    scope = {"type": "http", "method": "GET", "path": "/s", "headers": []}
+    request = asyncio.create_task(Observed(streaming, app.state.observer)(scope, receive, send))
+    await began.wait()
+    assert value(await figures(client), "http_streams_open") == 1
+    end.set()
+    await request
+    found = await figures(client)
+    assert value(found, "http_streams_open") == 0
+    assert value(found, "http_requests_total", method="GET", route="unmatched", status="200") == 1
+    whole_s = time.monotonic() - before
+    assert value(found, "http_request_seconds_sum", method="GET", route="unmatched") < whole_s / 2
+
+
+async def test_tool_calls_are_counted_by_outcome(client: httpx.AsyncClient) -> None:
+    await generated(client)
+    found = await figures(client)
+    assert value(found, "tool_calls_total", tool="search_voices", outcome="ok") == 1
+    assert value(found, "tool_call_seconds_count", tool="create_voice_draft") == 1
+
+
+async def test_storage_is_told_with_its_memory(client: httpx.AsyncClient) -> None:
+    found = await figures(client)
+    assert value(found, "storage_up") == 1
+    assert value(found, "storage_memory_bytes") > 100_000
+    assert 0 < value(found, "storage_answer_seconds") < 5
+    assert ("process_resident_memory_bytes", frozenset()) in found
+
+
+async def test_figures_are_there_while_storage_is_not(tmp_path: Path) -> None:
+    with redis_running(watchdog.binary(), tmp_path) as server:
+        async with served(server.url) as client:
+            assert value(await figures(client), "storage_up") == 1
+            server.kill()
+            assert value(await figures(client), "storage_up") == 0
+            server.start()
+            assert value(await figures(client), "storage_up") == 1
+
+
+async def test_a_run_is_counted_by_how_it_ended(app: FastAPI, client: httpx.AsyncClient) -> None:
+    observer: Observer = app.state.observer
+    about = {"run_id": "r", "thread_id": "t", "owner": "local"}
+    with observer.run("counter", **about):
+        assert value(await figures(client), "runs_here") == 1
+    with observer.run("counter", **about) as tell:
+        tell("interrupted")
+    with pytest.raises(Fenced), observer.run("counter", **about):
+        raise Fenced("taken over")
+    found = await figures(client)
+    assert value(found, "runs_here") == 0
+    for status in ("success", "interrupted", "error"):
+        assert value(found, "runs_ended_total", graph="counter", status=status) == 1
+    assert value(found, "run_seconds_count", graph="counter") == 3
+
+
+async def test_two_applications_of_one_process_count_apart(valkey_url: str) -> None:
+    async with served(valkey_url) as one:
+        await one.get("/api/ads")
+        async with served(valkey_url) as other:
+            found = await figures(other)
+        assert value(found, "http_requests_total", method="GET", route="/api/ads", status="200") == 0
+        await generated(one)
+        found = await figures(one)
+        assert value(found, "tool_calls_total", tool="search_voices", outcome="ok") == 1
+
+
+async def test_every_reply_says_by_which_id_the_log_knows_it(client: httpx.AsyncClient) -> None:
+    given = await client.get("/api/ads", headers={"X-Request-Id": "abc-1"})
+    assert given.headers["x-request-id"] == "abc-1"
+    forged, none = await asyncio.gather(
+        client.get("/api/ads", headers={"X-Request-Id": "a b\tc"}), client.get("/nowhere")
+    )
+    assert forged.headers["x-request-id"] != none.headers["x-request-id"]
+    assert {len(reply.headers["x-request-id"]) for reply in (forged, none)} == {16}

@@ -1,0 +1,59 @@
+"""The server on a port of its own, in this process, for LangGraph's own clients."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from langgraph_sdk.client import LangGraphClient
+
+from server.app import create_app
+from server.serving import listening
+from server.settings import Settings
+from storage import Storage, thread_records
+from storage.checkpoints import RedisSaver
+from tests.waiting import until
+from tests.wire_graphs import GRAPHS
+
+
+@contextmanager
+def serving(redis_url: str, graphs: Mapping[str, Any] | None = GRAPHS, **chosen: Any) -> Iterator[str]:
+    """A server in a thread; its URL."""
+    app = create_app(Settings(redis_url=redis_url, **chosen), graphs)
+    sockets = listening("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(app, lifespan="on", log_config=None, timeout_graceful_shutdown=2))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
+    thread.start()
+    try:
+        until(lambda: server.started or not thread.is_alive(), "the server has started")
+        assert server.started
+        yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+async def ran(client: LangGraphClient, storage: Storage, graph: str, said: Any, **more: Any) -> str:
+    """A thread on which a graph ran until its end or its first question; its id."""
+    thread: Any = await client.threads.create(metadata={"graph_id": graph, **more})
+    await run(storage, thread["thread_id"], graph, said)
+    return str(thread["thread_id"])
+
+
+async def run(storage: Storage, thread_id: str, graph: str, said: Any) -> None:
+    """Let a graph run on a thread, beside the server, and note how the thread stands then."""
+    saver = RedisSaver(storage.redis)
+    copied = GRAPHS[graph].copy(update={"checkpointer": saver})
+    config: Any = {"configurable": {"thread_id": thread_id}, "metadata": {"graph_id": graph}}
+    await copied.ainvoke(said, config, durability="sync")
+    state = await copied.aget_state(config)
+    record = await thread_records.get(storage, thread_id, "local")
+    asked = {
+        task.id: [{"id": one.id, "value": one.value} for one in task.interrupts]
+        for task in state.tasks
+        if task.interrupts
+    }
+    await thread_records.edited(storage, record, "interrupted" if state.next else "idle", asked)
+    await saver.aclose()

@@ -12,6 +12,7 @@ from graphs import ad_creation
 from nodes.node import OWNER
 from server import loading
 from server.api import ads, health, versions
+from server.wire import runs
 from server.graphs_file import GraphsFile
 from server.parts import Parts
 from server.wire import assistants, expiry, info, states, threads

@@ -1,0 +1,151 @@
+"""Events of runs as LangGraph's clients read them: server-sent, named by stream mode, numbered if wanted."""
+
+import re
+from collections.abc import AsyncGenerator, Callable, Collection
+from contextlib import aclosing
+from typing import Final
+
+from starlette.responses import StreamingResponse
+
+from server.encoding import dumps
+from server.parts import Parts
+from server.wire.starting import Started
+from state.errors import Invalid, Missing
+from storage import events
+from storage.events import END, Event
+from storage.runs import Run
+
+HEARTBEAT_S: Final = 5.0
+"""Silence after which something meaningless is sent, so that nothing in between gives the connection up."""
+BEGINNING: Final = "-1"
+"""What clients send as Last-Event-ID for all there is."""
+OVER: Final = frozenset({"success", "error", "interrupted", "timeout"})
+"""Statuses of a run that has ended."""
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_ID: Final = re.compile(r"\d{1,20}-\d{1,20}", re.ASCII)
+_ALWAYS: Final = frozenset({"metadata", "error"})
+_LAST: Final = "18446744073709551615"
+
+Source = AsyncGenerator[Event | None, None]
+
+
+def streamed(lines: AsyncGenerator[bytes, None], place: str = "") -> StreamingResponse:
+    """Return the reply that streams events; `place` is the path of the run they are of."""
+    where = {"Location": f"{place}/stream", "Content-Location": place} if place else {}
+    return StreamingResponse(lines, media_type="text/event-stream", headers=_HEADERS | where)
+
+
+async def of_run(
+    here: Parts,
+    started: Started,
+    *,
+    modes: Collection[str] = (),
+    leave: Callable[[], None] | None = None,
+) -> AsyncGenerator[bytes, None]:
+    """Yield a run's events after `started.since`, until it ends; `leave` is called if the reader goes."""
+    over = False
+    try:
+        async with aclosing(followed(here, started)) as source:
+            async for event in source:
+                if event is None:
+                    yield b": heartbeat\r\n\r\n"
+                elif event.name != END and fits(event.name, modes):
+                    yield line(event.name, event.data, event.id if started.resumable else None)
+        over = True
+    finally:
+        if not over and leave:
+            leave()
+
+
+async def of_thread(here: Parts, thread: str, after: str, *, runs_only: bool) -> AsyncGenerator[bytes, None]:
+    """Yield the events of all runs of a thread after `after`, for ever; `runs_only` their begin and end."""
+    async with aclosing(here.worker.hub.follow(thread, after, heartbeat_s=HEARTBEAT_S)) as source:
+        async for event in source:
+            if event is None:
+                yield b": heartbeat\r\n\r\n"
+            elif event.name == END:
+                yield line("metadata", dumps({"status": "run_done", "run_id": event.run}), event.id)
+            elif not runs_only or event.name == "metadata":
+                yield line(event.name, event.data, event.id)
+
+
+async def followed(here: Parts, started: Started) -> Source:
+    """Yield a run's events that follow `started.since`, its end too, and None after a silence."""
+    source = here.worker.hub.of_run(started.thread, started.run, started.since, heartbeat_s=HEARTBEAT_S)
+    async with aclosing(source):
+        async for event in source:
+            yield event
+            # Its end may have been trimmed from the log, or the thread may be gone.
+            if event is None and await _is_over(here, started):
+                return
+
+
+async def kept(here: Parts, started: Started) -> Source:
+    """Yield what is still kept of an ended run's events after `started.since`."""
+    after = started.since
+    while found := await events.after(here.storage, started.thread, after):
+        for event in found:
+            after = event.id
+            if event.run == started.run:
+                yield event
+                if event.name == END:
+                    return
+
+
+async def replayed(here: Parts, started: Started, modes: Collection[str]) -> AsyncGenerator[bytes, None]:
+    """Yield what is still kept of an ended run's events, as `of_run` does."""
+    async for event in kept(here, started):
+        if event is not None and event.name != END and fits(event.name, modes):
+            yield line(event.name, event.data, event.id if started.resumable else None)
+
+
+async def nothing() -> AsyncGenerator[bytes, None]:
+    """Yield nothing."""
+    empty: tuple[bytes, ...] = ()
+    for each in empty:
+        yield each
+
+
+def after_id(header: str | None, record: Run) -> str | None:
+    """Return the event id a client's Last-Event-ID stands for; None without one. Raises `Invalid`."""
+    if not header:
+        return None
+    if header == BEGINNING:
+        return before(record)
+    return checked(header)
+
+
+def checked(header: str) -> str:
+    """Return a Last-Event-ID that can be one; raises `Invalid`."""
+    if not _ID.fullmatch(header):
+        raise Invalid(
+            f"Last-Event-ID {header[:40]!r} is the id of no event",
+            remedy=f"send the id of the last event you got, or {BEGINNING} for all",
+        )
+    return header
+
+
+def before(record: Run) -> str:
+    """Return an event id before the run's first; ids are times, by the clock that its creation is told by."""
+    return f"{record.created_ms - 1}-{_LAST}"
+
+
+def fits(name: str, modes: Collection[str]) -> bool:
+    """Return whether an event belongs to one of the stream modes, in whichever subgraph it happened."""
+    kind = name.partition("|")[0].partition("/")[0]
+    if not modes or kind in _ALWAYS:
+        return True
+    return kind in modes or (kind == "messages" and "messages-tuple" in modes)
+
+
+def line(name: str, data: bytes, event_id: str | None) -> bytes:
+    """Return one event as it is sent."""
+    told = b"event: %s\r\ndata: %s\r\n" % (name.encode(), data)
+    return told + (b"id: %s\r\n\r\n" % event_id.encode() if event_id else b"\r\n")
+
+
+async def _is_over(here: Parts, started: Started) -> bool:
+    try:
+        return (await here.worker.runs.get(started.thread, started.run)).status in OVER
+    except Missing:
+        return True

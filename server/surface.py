@@ -12,10 +12,9 @@ from graphs import ad_creation
 from nodes.node import OWNER
 from server import loading
 from server.api import ads, health, versions
-from server.wire import runs
 from server.graphs_file import GraphsFile
 from server.parts import Parts
-from server.wire import assistants, expiry, info, states, threads
+from server.wire import assistants, expiry, info, runs, states, threads
 from server.wire import store as memories
 from state.owners import LOCAL
 from storage.checkpoints import RedisSaver
@@ -31,6 +30,7 @@ _WIRE: Final[tuple[APIRouter, ...]] = (
     assistants.router,
     threads.router,
     states.router,
+    runs.router,
     memories.router,
 )
 ROUTERS: Final[tuple[APIRouter, ...]] = (health.router, *_OURS["ad_creation"], *_WIRE)

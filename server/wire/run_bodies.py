@@ -7,8 +7,10 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from server.auth import public_config
 from server.worker import request
 from state.errors import Invalid, Refused
+from storage.assistants import Assistant
 from storage.runs import Strategy, Wanted
 
 Mode = Literal[
@@ -70,17 +72,6 @@ class BatchBody(RunBody):
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """The assistant a run is of."""
-
-    assistant_id: str
-    graph_id: str
-    config: Mapping[str, Any] = field(default_factory=dict)
-    context: Mapping[str, Any] = field(default_factory=dict)
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Answers:
     """What a resume says, bound to the questions that are answered."""
 
@@ -103,10 +94,10 @@ class Start:
     """Whether the thread goes with the run."""
 
 
-def wanted(body: RunBody, chosen: Chosen, start: Start) -> Wanted:
+def wanted(body: RunBody, chosen: Assistant, start: Start) -> Wanted:
     """Return the run that the caller wants; raises `Invalid` and `Refused`."""
     configurable, place = _configurable(body, chosen)
-    config = {**chosen.config, **(body.config or {})}
+    config = {**chosen.config, **public_config(body.config or {})}
     said = config.get("metadata") or {}
     metadata = {**chosen.metadata, **said, **(body.metadata or {})}
     asked = request(
@@ -157,7 +148,7 @@ def place_of(body: RunBody) -> dict[str, Any]:
     return place
 
 
-def _configurable(body: RunBody, chosen: Chosen) -> tuple[dict[str, Any], dict[str, Any]]:
+def _configurable(body: RunBody, chosen: Assistant) -> tuple[dict[str, Any], dict[str, Any]]:
     """What nodes find in `configurable`, and the checkpoint to go on from."""
     own = _public(body.config)
     if own and body.context:
@@ -171,10 +162,8 @@ def _configurable(body: RunBody, chosen: Chosen) -> tuple[dict[str, Any], dict[s
 
 def _public(config: Mapping[str, Any] | None) -> dict[str, Any]:
     """What a caller may say in `configurable`: nothing that the server says to its nodes."""
-    given = (config or {}).get("configurable") or {}
-    if not isinstance(given, Mapping):
-        raise Invalid("'config.configurable' is not an object", remedy="send an object")
-    return {name: value for name, value in given.items() if not name.startswith(("__", "langgraph_auth"))}
+    found: dict[str, Any] = public_config(config or {}).get("configurable", {})
+    return found
 
 
 def _command(body: RunBody) -> dict[str, Any] | None:

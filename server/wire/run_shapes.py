@@ -1,8 +1,8 @@
 """A run as LangGraph's clients know it."""
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
+from server.wire.shapes import when
 from storage.runs import Run
 
 _SAME: Final = (
@@ -25,11 +25,6 @@ def shown(run: Run) -> dict[str, Any]:
         "updated_at": when(run.updated_ms),
         "langsmith_session_name": None,
     }
-
-
-def when(ms: int) -> str:
-    """Return milliseconds of the epoch as the wire writes times."""
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="microseconds")
 
 
 def _asked(run: Run) -> dict[str, Any]:

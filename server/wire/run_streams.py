@@ -1,13 +1,13 @@
 """Events of runs as LangGraph's clients read them: server-sent, named by stream mode, numbered if wanted."""
 
 import re
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
 from typing import Final
 
 from starlette.responses import StreamingResponse
 
-from server.encoding import dumps
+from server.encoding import MODES, dumps
 from server.parts import Parts
 from server.wire.starting import Started
 from state.errors import Invalid, Missing
@@ -136,6 +136,15 @@ def fits(name: str, modes: Collection[str]) -> bool:
     if not modes or kind in _ALWAYS:
         return True
     return kind in modes or (kind == "messages" and "messages-tuple" in modes)
+
+
+def modes_of(asked: Sequence[str] | None) -> list[str]:
+    """Return the stream modes of a query, in which an empty one is none; raises `Invalid`."""
+    named = [mode for mode in asked or () if mode]
+    for mode in named:
+        if mode not in MODES:
+            raise Invalid(f"there is no stream mode {mode[:40]!r}", remedy=f"use one of {', '.join(MODES)}")
+    return named
 
 
 def line(name: str, data: bytes, event_id: str | None) -> bytes:

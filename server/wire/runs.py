@@ -14,7 +14,7 @@ from server.origins import owner
 from server.parts import Parts, parts
 from server.problems import documented_wire
 from server.wire import run_streams, waiting
-from server.wire.run_bodies import BatchBody, Mode, RunBody
+from server.wire.run_bodies import BatchBody, RunBody
 from server.wire.run_shapes import shown
 from server.wire.run_streams import OVER, streamed
 from server.wire.starting import Started, alone, on_thread
@@ -32,7 +32,7 @@ _STREAM = documented_wire(*_WRITE, reply=_Object) | {200: _EVENTS}
 _JOIN = documented_wire(*_READ, reply=_Object)
 _FOLLOW = documented_wire(*_READ, reply=_Object) | {200: _EVENTS}
 _LastId = Annotated[str | None, Header(alias="Last-Event-ID", description="-1 for all there is")]
-_Modes = Annotated[list[Mode] | None, Query(description="Only events of these modes")]
+_Modes = Annotated[list[str] | None, Query(description="Only events of these modes")]
 _Leave = Annotated[bool, Query(description="Whether the run ends with this connection")]
 
 
@@ -184,7 +184,9 @@ async def follow(
 ) -> Response:
     """Stream a run's events: from now on, or those after an event."""
     found = await _found(request, run_id, thread_id)
-    return await _followed(request, found, last_event_id, stream_mode or [], leaving=cancel_on_disconnect)
+    return await _followed(
+        request, found, last_event_id, run_streams.modes_of(stream_mode), leaving=cancel_on_disconnect
+    )
 
 
 @router.get("/runs/{run_id}/stream", responses=_FOLLOW, response_model=None)
@@ -193,7 +195,7 @@ async def follow_alone(
 ) -> Response:
     """Stream the events of a run that has a thread of its own."""
     found = await _found(request, run_id)
-    return await _followed(request, found, last_event_id, stream_mode or [], leaving=False)
+    return await _followed(request, found, last_event_id, run_streams.modes_of(stream_mode), leaving=False)
 
 
 @router.post(
@@ -289,7 +291,7 @@ def _joined(request: Request, found: Run, *, leaving: bool) -> Response:
 
 
 async def _followed(
-    request: Request, found: Run, last_id: str | None, modes: list[Mode], *, leaving: bool
+    request: Request, found: Run, last_id: str | None, modes: list[str], *, leaving: bool
 ) -> Response:
     here = parts(request)
     since = run_streams.after_id(last_id, found)

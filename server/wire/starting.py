@@ -10,13 +10,13 @@ from langgraph.pregel import Pregel
 
 from server.parts import Parts
 from server.wire.resumes import bound
-from server.wire.run_bodies import Answers, Chosen, RunBody, Start, place_of, wanted
-from state.errors import Conflict, Invalid, Refused
+from server.wire.run_bodies import Answers, RunBody, Start, place_of, wanted
+from state.errors import Conflict, Invalid, Missing, Refused
 from storage import events, thread_records
+from storage.assistants import Assistant, Assistants
 from storage.thread_records import New, Record
 
 _MAX_ID: Final = 255
-_NAMESPACE: Final = uuid.UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ async def on_thread(here: Parts, owner: str, thread: str, body: RunBody) -> Star
     start = Start(
         str(uuid.uuid4()),
         owner,
-        context_names(here.worker.graphs[chosen.graph_id]),
+        context_names(here.graphs[chosen.graph_id]),
         await _answers(here, thread, chosen.graph_id, body),
     )
     _, run = await here.worker.start(thread, wanted(body, chosen, start))
@@ -70,21 +70,17 @@ async def alone(here: Parts, owner: str, body: RunBody) -> Started:
     thread = str(uuid.uuid4()) if keep else run
     if keep:
         await thread_records.create(here.storage, New(thread, owner, chosen.graph_id, _shown(chosen)))
-    start = Start(run, owner, context_names(here.worker.graphs[chosen.graph_id]), temporary=not keep)
+    start = Start(run, owner, context_names(here.graphs[chosen.graph_id]), temporary=not keep)
     await here.worker.start(thread, wanted(body, chosen, start))
     return Started(thread, run, events.BEGINNING, bool(body.stream_resumable), temporary=not keep)
 
 
-async def assistant(here: Parts, owner: str, named: str) -> Chosen:
+async def assistant(here: Parts, owner: str, named: str) -> Assistant:
     """Return the owner's assistant of this id, or the one of this graph; raises `Invalid`."""
-    del owner
-    for graph in here.worker.graphs:
-        default = str(uuid.uuid5(_NAMESPACE, graph))
-        if named in {graph, default}:
-            return Chosen(default, graph, metadata={"created_by": "system"})
-    raise Invalid(
-        f"there is no assistant {named!r}", remedy=f"use one of {', '.join(sorted(here.worker.graphs))}"
-    )
+    try:
+        return await Assistants(here.storage, owner, here.graphs, here.since).get(named)
+    except Missing as error:
+        raise Invalid(error.message, remedy=error.remedy) from None
 
 
 @cache
@@ -119,5 +115,5 @@ async def _answers(here: Parts, thread: str, graph: str, body: RunBody) -> Answe
     return await bound(here.worker, thread, graph, place_of(body), body.command.resume)
 
 
-def _shown(chosen: Chosen) -> dict[str, Any]:
+def _shown(chosen: Assistant) -> dict[str, Any]:
     return {"graph_id": chosen.graph_id, "assistant_id": chosen.assistant_id}

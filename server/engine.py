@@ -14,7 +14,7 @@ from docket.dependencies import AdmissionBlocked
 
 from server.execution import Stopped
 from state.errors import Fenced
-from storage.connection import Storage
+from storage.connection import Storage, reached
 
 _NAME: Final = "callsheet"
 _KEPT: Final = timedelta(seconds=60)
@@ -32,6 +32,7 @@ class Engine:
     """Deliveries by Docket, on the same Redis as everything else."""
 
     def __init__(self, storage: Storage, *, lease_s: float, concurrency: int = CONCURRENCY) -> None:
+        self._storage = storage
         self._lease = timedelta(seconds=lease_s)
         self._concurrency = concurrency
         mark = "&" if "?" in storage.url else "?"
@@ -53,7 +54,8 @@ class Engine:
     async def submit(self, thread: str, run: str, due_ms: int = 0) -> None:
         """Have the run carried out, now or when it is due; one that is delivered already is left alone."""
         when = datetime.fromtimestamp(due_ms / 1000, UTC) if due_ms else None
-        await self._docket.add(self.carry_out, when=when, key=run)(thread, run)
+        with reached(self._storage):
+            await self._docket.add(self.carry_out, when=when, key=run)(thread, run)
 
     async def work(self, carry: Carry) -> None:
         """Carry out what is delivered, until cancelled; what is under way then is waited for."""

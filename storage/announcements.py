@@ -6,15 +6,15 @@ now and then; it only spares them the waiting.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, Literal
 
 from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import RedisError
 
-from state.errors import CallsheetError
+from state.errors import CallsheetError, StorageDown
 from storage import keys
-from storage.connection import Storage
+from storage.connection import Storage, reached
 
 _AGAIN_S: Final = 0.5
 """How long after a lost connection another is tried."""
@@ -30,7 +30,7 @@ class Announcements:
     """The threads this process listens to."""
 
     def __init__(self, storage: Storage) -> None:
-        self._shared = storage.redis
+        self._storage = storage
         self._client = _single(storage.redis)
         self._listener: Any = self._client.pubsub()
         self._heard: dict[str, dict[asyncio.Event, bytes]] = {}
@@ -43,13 +43,15 @@ class Announcements:
         bells[bell] = what.encode()
         try:
             if len(bells) == 1:
-                await self._listener.subscribe(channel)
+                with reached(self._storage):
+                    await self._listener.subscribe(channel)
             yield bell
         finally:
             del bells[bell]
             if not bells and self._heard.get(channel) is bells:
                 del self._heard[channel]
-                await self._listener.unsubscribe(channel)
+                with suppress(StorageDown), reached(self._storage):
+                    await self._listener.unsubscribe(channel)
 
     async def listen(self) -> None:
         """Listen until cancelled, through lost connections."""
@@ -68,7 +70,7 @@ class Announcements:
     async def aclose(self) -> None:
         """Give the connection back."""
         await self._listener.aclose()
-        if self._client is not self._shared:
+        if self._client is not self._storage.redis:
             await self._client.aclose()
 
     def _ring(self, *channels: str, what: bytes | None = None) -> None:

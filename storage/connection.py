@@ -2,13 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from redis.exceptions import ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from state.errors import Invalid, StorageDown, TimedOut
 from storage import address, client, embedded, folders, watchdog
@@ -47,6 +47,16 @@ class Storage:
         finally:
             if self.lease:
                 self.lease.close()
+
+
+@contextmanager
+def reached(storage: Storage) -> Iterator[None]:
+    """Raise `StorageDown` for what goes wrong with a connection that is not one of `storage.redis`."""
+    try:
+        yield
+    except (RedisError, OSError) as error:
+        rule = f"{storage.origin} cannot be used: {error}"
+        raise StorageDown(rule, remedy=_REMEDY) from error
 
 
 @asynccontextmanager

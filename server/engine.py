@@ -4,6 +4,7 @@ Delivery is all it is used for: the truth about a run is its record (`storage/ru
 again is harmless. Docket imports slowly, so this module is imported while the server already answers.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -13,7 +14,7 @@ from docket import CurrentExecution, Docket, Execution, Worker
 from docket.dependencies import AdmissionBlocked
 
 from server.execution import Stopped
-from state.errors import Fenced
+from state.errors import Fenced, StorageDown
 from storage.connection import Storage, reached
 
 _NAME: Final = "callsheet"
@@ -21,6 +22,8 @@ _KEPT: Final = timedelta(seconds=60)
 """How long the engine remembers what it delivered."""
 _CHECK: Final = timedelta(milliseconds=250)
 _EXTRA_CONNECTIONS: Final = 50
+_PAUSES_S: Final = (0.02, 0.2)
+"""Before a submission is tried again: Docket keeps connections that a restarted server has forgotten."""
 CONCURRENCY: Final = 64
 """Runs that one process carries out at once."""
 
@@ -54,8 +57,16 @@ class Engine:
     async def submit(self, thread: str, run: str, due_ms: int = 0) -> None:
         """Have the run carried out, now or when it is due; one that is delivered already is left alone."""
         when = datetime.fromtimestamp(due_ms / 1000, UTC) if due_ms else None
-        with reached(self._storage):
-            await self._docket.add(self.carry_out, when=when, key=run)(thread, run)
+        for pause_s in (*_PAUSES_S, None):
+            try:
+                with reached(self._storage):
+                    await self._docket.add(self.carry_out, when=when, key=run)(thread, run)
+            except StorageDown:
+                if pause_s is None:
+                    raise
+                await asyncio.sleep(pause_s)
+            else:
+                return
 
     async def work(self, carry: Carry) -> None:
         """Carry out what is delivered, until cancelled; what is under way then is waited for."""

@@ -1,4 +1,4 @@
-"""The `callsheet` command: `serve` starts the server, `ad` makes and refines an ad in the terminal.
+"""The `callsheet` command: `serve` starts the server, `ad` makes ads in the terminal, `keys` lets people in.
 
 What a command needs is imported when it runs, so that help and mistakes are answered at once.
 """
@@ -7,21 +7,15 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from typer.exceptions import TyperException
 
-from server import words
+from server import cli_keys, commands, words
 from server.options import AdOptions, DataDir, Debug, taking
-from state.errors import CallsheetError
-
-_INTERRUPTED: Final = 130
-"""What a shell expects of a command ended by Ctrl-C."""
 
 app = typer.Typer(
     name="callsheet",
@@ -31,6 +25,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+app.add_typer(cli_keys.app, name="keys")
 
 
 class _Misused(TyperException):
@@ -51,7 +48,7 @@ def main(args: Sequence[str] | None = None) -> None:
         code = typer.main.get_command(app).main(args, "callsheet", standalone_mode=False)
         sys.stdout.flush()
     except TyperException as wrong:
-        _fail(wrong.format_message(), _usage(wrong))
+        commands.fail(wrong.format_message(), _usage(wrong))
         code = wrong.exit_code
     except BrokenPipeError:
         # Whoever read our output has gone; Python would complain when it flushes the rest.
@@ -83,8 +80,8 @@ def serve(
     debug: Debug = False,
 ) -> None:
     """Start the server: REST under /api, documentation under /docs."""
-    with _reported(debug=debug):
-        settings = _settings(data_dir, host=host, port=port)
+    with commands.reported(debug=debug):
+        settings = commands.settings(data_dir, host=host, port=port)
         from server import serving  # noqa: PLC0415 -- see above
 
         serving.serve(settings, _installed())
@@ -103,14 +100,14 @@ def ad(options: AdOptions) -> None:
         raise _Misused("--thread names an ad that is there, --ad-id a new one; give one of them")
     if (options.said is None) == (options.file is None):
         raise _Misused('give the brief in quotes, or --file with a path, or "-" for stdin')
-    with _reported(debug=options.debug):
+    with commands.reported(debug=options.debug):
         asked = _asked(options)
         try:
             _carry_out(asked, options)
         except KeyboardInterrupt as stop:
             again = f'callsheet ad --thread {asked["thread"] or asked["ad_id"]} "…"'
-            _fail("stopped; what was made so far is kept", f"go on with: {again}")
-            raise typer.Exit(_INTERRUPTED) from stop
+            commands.fail("stopped; what was made so far is kept", f"go on with: {again}")
+            raise typer.Exit(commands.INTERRUPTED) from stop
 
 
 def _asked(options: AdOptions) -> dict[str, Any]:
@@ -137,7 +134,7 @@ def _carry_out(asked: Mapping[str, Any], options: AdOptions) -> None:
 
         from server import inprocess  # noqa: PLC0415
 
-        wish, settings = inprocess.Wish(**asked), _settings(options.data_dir)
+        wish, settings = inprocess.Wish(**asked), commands.settings(options.data_dir)
         turn = asyncio.run(inprocess.carried_out(wish, settings, report))
     if options.as_json:
         typer.echo(json.dumps(turn.reply, ensure_ascii=False, indent=2))
@@ -145,34 +142,6 @@ def _carry_out(asked: Mapping[str, Any], options: AdOptions) -> None:
     from server import sheet  # noqa: PLC0415
 
     sheet.show(terminal.console(), turn)
-
-
-def _settings(data_dir: Path | None, **chosen: Any) -> Any:
-    from server import settings  # noqa: PLC0415 -- see above
-
-    found = settings.read(data_dir=data_dir, **chosen)
-    # A folder named on the command line beats a server named in the environment.
-    return found.model_copy(update={"redis_url": None}) if data_dir else found
-
-
-@contextmanager
-def _reported(*, debug: bool) -> Iterator[None]:
-    """Turn errors into two lines and an exit code."""
-    try:
-        yield
-    except CallsheetError as error:
-        if debug:
-            raise
-        _fail(error.message, error.remedy)
-        raise typer.Exit(1) from error
-    except KeyboardInterrupt as stop:
-        raise typer.Exit(_INTERRUPTED) from stop
-
-
-def _fail(message: str, remedy: str) -> None:
-    from server import terminal  # noqa: PLC0415 -- see above
-
-    terminal.failed(terminal.console(stderr=True), message, remedy)
 
 
 def _installed() -> str:
@@ -192,7 +161,7 @@ def _usage(wrong: TyperException) -> str:
 def unforeseen(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Say in two lines what no code foresaw; in place of `sys.excepthook`."""
     del trace
-    _fail(
+    commands.fail(
         f"this should not have happened: {kind.__name__}: {error}", "run it again with --debug and report it"
     )
 

@@ -91,7 +91,7 @@ def _compiled(place: Place, value: Any) -> Pregel[Any, Any]:
     if isinstance(value, StateGraph):
         return value.compile(name=place.name)
     raise Invalid(
-        f"{place.variable!r}, which is to be graph {place.name!r}, is a {type(value).__name__}",
+        f"{place.variable!r}, which is to be graph {place.name!r}, is of type {type(value).__name__}",
         remedy="name a StateGraph, a compiled graph, an entrypoint, or a function that returns one",
     )
 

@@ -249,6 +249,15 @@ async def test_the_streams_of_a_killed_process_are_soon_counted_no_more(
     await eventually(free, "a free slot")
 
 
+async def test_a_stream_whose_lease_ended_makes_room_though_others_are_renewed(storage: Storage) -> None:
+    assert await counters.open_stream(storage, "alice", "of a killed process", 2, 30)
+    await age(storage, keys.open_streams("alice"), 31, 1e3)
+    assert await counters.open_stream(storage, "alice", "alive", 2, 30)
+    await counters.renew_streams(storage, "alice", ["alive"], 30)
+    assert await counters.open_stream(storage, "alice", "new", 2, 30)
+    assert not await counters.open_stream(storage, "alice", "one more", 2, 30)
+
+
 async def test_opening_or_closing_twice_is_safe(storage: Storage) -> None:
     assert await counters.open_stream(storage, "alice", "s", 1, 30)
     assert await counters.open_stream(storage, "alice", "s", 1, 30)

@@ -1,0 +1,47 @@
+"""What every command does: settings read, and errors told in two lines with an exit code."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from state.errors import CallsheetError
+
+if TYPE_CHECKING:
+    from server.settings import Settings
+
+INTERRUPTED: Final = 130
+"""What a shell expects of a command ended by Ctrl-C."""
+
+
+@contextmanager
+def reported(*, debug: bool) -> Iterator[None]:
+    """Turn errors into two lines and an exit code."""
+    try:
+        yield
+    except CallsheetError as error:
+        if debug:
+            raise
+        fail(error.message, error.remedy)
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt as stop:
+        raise typer.Exit(INTERRUPTED) from stop
+
+
+def fail(message: str, remedy: str) -> None:
+    """Write an error to stderr: what is wrong, and what to do."""
+    # Rich takes its time, and most commands do not fail.
+    from server import terminal  # noqa: PLC0415
+
+    terminal.failed(terminal.console(stderr=True), message, remedy)
+
+
+def settings(data_dir: Path | None, **chosen: Any) -> "Settings":
+    """Return the settings in force; a folder named on the command line beats a server in the environment."""
+    # Pydantic takes its time, and help needs none of it.
+    from server.settings import read  # noqa: PLC0415
+
+    found = read(data_dir=data_dir, **chosen)
+    return found.model_copy(update={"redis_url": None}) if data_dir else found

@@ -1,0 +1,246 @@
+"""Every route there is, asked by whoever must not have what is behind it (X16).
+
+The routes are those of the application's own OpenAPI description, so a new one is in here by itself.
+"""
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from server.auth import OPEN
+from server.callers import needed
+from storage import Storage
+from storage import api_keys as kept
+from tests.auth_cases import key, nothing_told  # noqa: F401 -- used by every test
+from tests.served import VOICE, calling, generated, running
+from tests.waiting import eventually
+
+SECRET_WORD = "zyxomma"
+"""What alice's things say and nobody else's reply may."""
+UNKNOWN = "0b7e8a54-7b0c-4d39-9d53-0d6fbb5f2a11"
+NOT_404 = {("POST", "/api/ads/{ad_id}/chat"): 400}
+"""A57: an ad without a conversation is told so, whether there is an ad or not."""
+
+
+@dataclass
+class House:
+    """A server on which alice has one of everything."""
+
+    client: httpx.AsyncClient
+    spec: Mapping[str, Any]
+    keys: dict[str, str]
+    ids: dict[str, str] = field(default_factory=dict)
+    """Alice's ids by the name of the path parameter they fill."""
+
+    def routes(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+        """Method, path and description of every operation that is not open to all."""
+        for path, methods in self.spec["paths"].items():
+            if path not in OPEN:
+                for method, operation in methods.items():
+                    yield method.upper(), path, operation
+
+    async def ask(
+        self, who: str, method: str, path: str, ids: dict[str, str] | None = None
+    ) -> httpx.Response:
+        """Ask as the holder of a key, with every id in the path, the query and the body filled in."""
+        found = self.ids | (ids or {})
+        operation = self.spec["paths"][path][method.lower()]
+        names = [one["name"] for one in operation.get("parameters", ()) if one.get("required")]
+        query = {name: found[name] for name in names if f"{{{name}}}" not in path}
+        content = self._body(method, path, operation, found)
+        filled = re.sub(r"{(\w+)}", lambda name: quote(found[name[1]], safe=""), path)
+        headers = {"X-Api-Key": self.keys[who]} if self.keys[who] else {}
+        return await self.client.request(method, filled, headers=headers, params=query, content=content)
+
+    def _body(self, method: str, path: str, operation: Any, ids: Mapping[str, str]) -> str | None:
+        if "requestBody" not in operation:
+            return None
+        (content,) = operation["requestBody"]["content"].values()
+        told = bodies(ids).get((method, path))
+        return json.dumps(self._least(content["schema"]) if told is None else told)
+
+    def _least(self, schema: Mapping[str, Any]) -> Any:
+        """The least that fits a schema."""
+        if "$ref" in schema:
+            return self._least(self.spec["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+        if "anyOf" in schema:
+            return self._least(schema["anyOf"][0])
+        if "enum" in schema:
+            return schema["enum"][0]
+        simple = {"string": "x", "integer": 1, "number": 1, "boolean": True, "array": [], "null": None}
+        if schema.get("type") in simple:
+            return simple[schema["type"]]
+        wanted = schema.get("required", ())
+        return {name: self._least(schema["properties"][name]) for name in wanted}
+
+
+def bodies(ids: Mapping[str, str]) -> dict[tuple[str, str], Any]:
+    """Bodies that reach for alice's things, where the least that fits the schema would not."""
+    namespace = {"namespace": ["notes"], "key": ids["key"]}
+    return {
+        ("POST", "/api/ai/generate"): {"adId": "mine", "brief": "A spot for a bakery", "provider": "offline"},
+        ("POST", "/api/ads/{ad_id}/chat"): {"message": "make the music louder", "provider": "offline"},
+        ("PATCH", "/api/ads/{ad_id}/mixer"): {"sfx": {"volumeDb": -9}},
+        ("POST", "/api/ads/{ad_id}/{stream}"): {"musicPrompt": "mine now"},
+        ("PATCH", "/api/ads/{ad_id}/{stream}/{version_id}"): {"musicPrompt": "mine now"},
+        ("POST", "/assistants"): {"graph_id": "ad_creation"},
+        ("PATCH", "/assistants/{assistant_id}"): {"name": "mine now"},
+        ("POST", "/threads"): {"thread_id": ids["thread_id"], "if_exists": "do_nothing"},
+        ("POST", "/threads/search"): {"ids": [ids["thread_id"]]},
+        ("POST", "/threads/count"): {"metadata": {"note": SECRET_WORD}},
+        ("POST", "/threads/prune"): {"thread_ids": [ids["thread_id"]]},
+        ("PATCH", "/threads/{thread_id}"): {"metadata": {"note": "mine now"}},
+        ("POST", "/threads/{thread_id}/state"): {"values": {"market": "mine now"}},
+        ("POST", "/threads/{thread_id}/state/checkpoint"): {
+            "checkpoint": {"thread_id": ids["thread_id"], "checkpoint_id": ids["checkpoint_id"]}
+        },
+        ("PUT", "/store/items"): {**namespace, "value": {"text": "mine"}},
+        ("DELETE", "/store/items"): namespace,
+        ("POST", "/store/items/search"): {"namespace_prefix": []},
+    }
+
+
+async def furnished(client: httpx.AsyncClient, headers: Mapping[str, str]) -> dict[str, str]:
+    """Make one of everything, and return the ids by the name of the path parameter."""
+    client.headers.update(headers)
+    made = await generated(client, brief=f"A spot for the bakery {SECRET_WORD}")
+    thread_id = made["conversationId"]
+    assistant = {"graph_id": "ad_creation", "name": SECRET_WORD, "assistant_id": UNKNOWN[:-1] + "9"}
+    created = await client.post("/assistants", json=assistant)
+    assert created.status_code == 200, created.text
+    state = (await client.get(f"/threads/{thread_id}/state")).json()
+    item = {"namespace": ["notes"], "key": "note", "value": {"text": SECRET_WORD}}
+    assert (await client.put("/store/items", json=item)).status_code == 204
+    client.headers.pop("X-Api-Key")
+    return {
+        "ad_id": "ad-1",
+        "stream": "music",
+        "version_id": "v1",
+        "thread_id": thread_id,
+        "assistant_id": created.json()["assistant_id"],
+        "checkpoint_id": state["checkpoint"]["checkpoint_id"],
+        "namespace": "child",
+        "key": "note",
+        "run_id": UNKNOWN,
+        "cron_id": UNKNOWN,
+    }
+
+
+@pytest.fixture
+async def house(valkey_url: str, storage: Storage) -> AsyncIterator[House]:
+    async with AsyncExitStack() as stack:
+        app = await stack.enter_async_context(running(valkey_url, auth=("keys",)))
+        client = await stack.enter_async_context(calling(app))
+        keys = {
+            "nobody": "",
+            "alice": await key(storage, "alice"),
+            "alice, reading": await key(storage, "alice", "read"),
+            "bob": await key(storage, "bob", "admin"),
+            "expired": await key(storage, "alice", lifetime_s=0.001),
+            "revoked": await key(storage, "alice"),
+        }
+        keys["misspelt"] = keys["alice"][:-1] + ("A" if keys["alice"][-1] != "A" else "B")
+        await kept.revoke(storage, keys["revoked"].split("_")[1])
+
+        async def expired() -> bool:
+            found = await kept.find(storage, keys["expired"].split("_")[1])
+            return found is not None and found.status == "expired"
+
+        await eventually(expired, "the key to expire")
+        ids = await furnished(client, {"X-Api-Key": keys["alice"]})
+        yield House(client, app.openapi(), keys, ids)
+
+
+@pytest.mark.parametrize("who", ["nobody", "expired", "revoked", "misspelt"])
+async def test_without_a_key_in_force_every_route_is_closed(house: House, who: str) -> None:
+    for method, path, _ in house.routes():
+        reply = await house.ask(who, method, path)
+        assert reply.status_code == 401, (method, path, reply.text)
+        assert reply.headers["www-authenticate"].startswith("Bearer")
+        assert SECRET_WORD not in reply.text
+
+
+async def test_a_key_for_reading_writes_nowhere(house: House) -> None:
+    allowed = set()
+    for method, path, _ in house.routes():
+        permission = needed({"type": "http", "method": method, "path": path, "query_string": b""})
+        if permission == "read":
+            allowed.add((method, path))
+            continue
+        reply = await house.ask("alice, reading", method, path)
+        assert reply.status_code == 403, (method, path, reply.text)
+    changing = {one for one in allowed if one[0] not in {"GET", "POST"}}
+    assert not changing
+    for method, path in allowed:
+        if not path.endswith(("stream", "stream/events", "join")):
+            reply = await house.ask("alice, reading", method, path)
+            assert reply.status_code not in {401, 403}, (method, path, reply.text)
+
+
+async def test_what_is_anothers_looks_like_nothing_at_all(house: House) -> None:
+    """404 for every id of alice's, in the words for an id that nobody has; nothing of hers in any list."""
+    before = await seen_by_alice(house)
+    named = 0
+    for method, path, _ in house.routes():
+        reply = await house.ask("bob", method, path)
+        assert SECRET_WORD not in reply.text, (method, path)
+        assert reply.status_code < 500, (method, path, reply.text)
+        mine = [name for name in ("ad_id", "thread_id", "assistant_id") if f"{{{name}}}" in path]
+        if not mine:
+            continue
+        named += 1
+        assert reply.status_code == NOT_404.get((method, path), 404), (method, path, reply.text)
+        unknown = await house.ask("bob", method, path, dict.fromkeys(mine, UNKNOWN))
+        if unknown.status_code == reply.status_code:
+            told = reply.text
+            for name in mine:
+                told = told.replace(house.ids[name], UNKNOWN)
+            assert told == unknown.text, (method, path)
+    assert named > 20
+    assert await seen_by_alice(house) == before
+
+
+async def seen_by_alice(house: House) -> dict[str, Any]:
+    """What every route that only reads tells alice."""
+    seen = {}
+    for method, path, _ in house.routes():
+        asks = needed({"type": "http", "method": method, "path": path, "query_string": b""}) == "read"
+        if asks and not path.endswith(("stream", "stream/events", "join")) and path != "/health":
+            reply = await house.ask("alice", method, path)
+            seen[f"{method} {path}"] = (reply.status_code, reply.text)
+    assert sum(SECRET_WORD in text for _, text in seen.values()) > 5
+    return seen
+
+
+async def test_the_id_an_ad_is_stored_under_opens_nothing(house: House) -> None:
+    theirs = house.ids["thread_id"]
+    for who in ("alice", "bob"):
+        reply = await house.ask(who, "GET", "/api/ads/{ad_id}/{stream}", {"ad_id": theirs})
+        assert (reply.status_code == 200) is (who == "alice"), "her conversation's id finds her ad"
+    body = {"voiceTracks": [{"voiceId": VOICE, "text": "Mine now."}]}
+    headers = {"X-Api-Key": house.keys["bob"]}
+    reply = await house.client.post(f"/api/ads/{theirs}/voices", json=body, headers=headers)
+    assert reply.status_code == 404
+
+
+@pytest.mark.parametrize("if_exists", ["raise", "do_nothing"])
+async def test_making_what_another_has_gives_nothing_of_it(house: House, if_exists: str) -> None:
+    """Whether the server refuses it or makes a second one, alice's stays hers."""
+    before = await seen_by_alice(house)
+    headers = {"X-Api-Key": house.keys["bob"]}
+    for path, name in (("/threads", "thread_id"), ("/assistants", "assistant_id")):
+        body = {name: house.ids[name], "graph_id": "ad_creation", "if_exists": if_exists}
+        reply = await house.client.post(path, json=body, headers=headers)
+        assert reply.status_code in {200, 404, 409}, reply.text
+        assert SECRET_WORD not in reply.text
+        shown = await house.client.get(f"{path}/{house.ids[name]}", headers=headers)
+        assert (shown.status_code == 200) is (reply.status_code == 200)
+        assert SECRET_WORD not in shown.text
+    assert await seen_by_alice(house) == before

@@ -13,9 +13,10 @@ from typing import Any, Final, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained
+from langgraph.graph import END
 from langgraph.pregel import Pregel
 from langgraph.runtime import RunControl
-from langgraph.types import Command, Send, StateSnapshot
+from langgraph.types import Command, Interrupt, Send, StateSnapshot
 
 from nodes.node import EPOCH, OWNER, RUN
 from server.encoding import Event, Translator, digest, dumps
@@ -136,6 +137,10 @@ class Execution:
                 "control": self.control,
             }
             given = self._given(before)
+            if isinstance(given, Command) and _ends(given):
+                # LangGraph has no edge to go there by, and would ask the thread's question once more.
+                await self.graph.aupdate_state(config, None, as_node=END)
+                return await self._succeeded(await self.graph.aget_state(_newest(config)))
             async for events in translator.all(self.graph, given, config, **options):
                 if events:
                     await self._tell(events)
@@ -159,7 +164,7 @@ class Execution:
         """Return what is wrong with a run whose questions wait for its answers no more."""
         if before is None or self.attempt.number > 1:
             return None
-        asked = {each.id: digest(each.value) for task in before.tasks for each in task.interrupts}
+        asked = {each.id: digest(each.value) for each in questions(before)}
         expected = self.run.request.get("questions") or {}
         gone = [name for name in expected if asked.get(name) != expected[name]]
         return (
@@ -238,19 +243,29 @@ def command(asked: Mapping[str, Any], answers: Mapping[str, Any] | None) -> Comm
     return Command(update=update, resume=dict(answers) if answers else asked.get("resume"), goto=steps)
 
 
+def _ends(given: Command[Any]) -> bool:
+    """Whether a command does nothing but end what the thread waits with."""
+    return given.goto == [END] and given.update is None and given.resume is None
+
+
+def questions(state: StateSnapshot) -> list[Interrupt]:
+    """Return the questions that wait for an answer; a task may have its answer, and not be merged yet."""
+    return [each for task in state.tasks if task.result is None for each in task.interrupts]
+
+
 def waiting(state: StateSnapshot) -> dict[str, list[dict[str, Any]]]:
     """Return the questions a thread waits with, by task, as LangGraph's clients know them."""
     return {
         task.id: [{"id": each.id, "value": each.value} for each in task.interrupts]
         for task in state.tasks
-        if task.interrupts
+        if task.interrupts and task.result is None
     }
 
 
 def result(state: StateSnapshot) -> dict[str, Any]:
     """Return what a run that is waited for answers: the values, and the questions if there are any."""
     values = dict(state.values) if isinstance(state.values, Mapping) else {"values": state.values}
-    asked = [each for task in state.tasks for each in task.interrupts]
+    asked = questions(state)
     return values | ({"__interrupt__": asked} if asked else {})
 
 

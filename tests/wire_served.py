@@ -1,4 +1,4 @@
-"""A Redis and a server for a whole file of tests: nothing is emptied meanwhile, so every test uses new threads."""
+"""A Redis and a server for a whole file of tests: nothing is emptied, so every test uses new threads."""
 
 import asyncio
 import shutil
@@ -17,8 +17,8 @@ from tests.waiting import until
 from tests.wire_graphs import GRAPHS
 from tests.wire_server import serving
 
-HELLO = {"messages": [{"role": "user", "content": "hello"}]}
-APPROVED = {"decisions": [{"type": "approve"}]}
+HELLO: Any = {"messages": [{"role": "user", "content": "hello"}]}
+APPROVED: Any = {"decisions": [{"type": "approve"}]}
 
 
 @contextmanager
@@ -40,6 +40,11 @@ def home(graphs: Any = GRAPHS, **chosen: Any) -> Iterator[str]:
 async def threaded(client: LangGraphClient) -> str:
     """A new thread's id."""
     return str((await client.threads.create())["thread_id"])
+
+
+def said(**values: Any) -> Any:
+    """A graph's input."""
+    return values
 
 
 def anew() -> str:

@@ -13,6 +13,7 @@ from langgraph.pregel import Pregel
 from langgraph.types import Interrupt
 
 from server.encoding import digest
+from server.execution import questions
 from server.wire.run_bodies import Answers
 from server.worker import Worker
 from state.errors import Conflict, Refused
@@ -58,7 +59,7 @@ def _named(resume: Any, asked: Mapping[str, Any]) -> Mapping[str, Any]:
 
 async def _asked(graph: Pregel[Any, Any], thread: str, place: Mapping[str, Any]) -> dict[str, Interrupt]:
     state = await graph.aget_state({"configurable": {"thread_id": thread, **place}})
-    return {each.id: each for task in state.tasks for each in task.interrupts}
+    return {each.id: each for each in questions(state)}
 
 
 def _listed(asked: Mapping[str, Any]) -> str:

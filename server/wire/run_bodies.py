@@ -78,7 +78,7 @@ class Answers:
     values: Mapping[str, Any] = field(default_factory=dict)
     """By question id."""
     questions: Mapping[str, str] = field(default_factory=dict)
-    """Question id to the digest of what was asked: one node's questions all have the same id."""
+    """Question id to the digest of what was asked: a node that runs again may ask something else."""
 
 
 @dataclass(frozen=True)

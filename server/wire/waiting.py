@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Final
 
+import orjson
+from langgraph.types import StateSnapshot
 from starlette.responses import StreamingResponse
 
 from server.encoding import dumps
@@ -64,15 +66,23 @@ async def _settled(here: Parts, started: Started, values: bytes | None) -> bytes
     except Missing:
         return dumps({"__error__": _GONE})
     if record.status == "success":
-        return values or await _final(here, started, record.graph)
+        return await _complete(here, started, record.graph, values)
     error = record.error or _CANCELLED
     return dumps({"__error__": {"error": error["error"], "message": error["message"]}})
 
 
-async def _final(here: Parts, started: Started, graph: str) -> bytes:
-    """The run's last state, from its checkpoints: it told no values."""
+async def _complete(here: Parts, started: Started, graph: str, values: bytes | None) -> bytes:
+    """The values that were told last, with all the questions there are: each is told with one alone."""
+    if values is not None and b'"__interrupt__"' not in values:
+        return values
+    final = await _final(here, started, graph)
+    return dumps((orjson.loads(values) if values else {}) | result(final))
+
+
+async def _final(here: Parts, started: Started, graph: str) -> StateSnapshot:
+    """The run's last state, from its checkpoints."""
     place: Any = {"configurable": {"thread_id": started.thread}}
     found = here.worker.graphs[graph].aget_state_history(place, filter={"run_id": started.run}, limit=1)
     async for state in found:
-        return dumps(result(state))
-    return dumps(result(await here.worker.graphs[graph].aget_state(place)))
+        return state
+    return await here.worker.graphs[graph].aget_state(place)

@@ -1,0 +1,165 @@
+"""Streams that break and go on, through LangGraph's own client (X10)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+
+from tests.wire_served import HELLO, collected, home, threaded
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with home() as found:
+        yield found
+
+
+@pytest.fixture
+async def client(url: str) -> AsyncIterator[LangGraphClient]:
+    async with get_client(url=url) as found:
+        yield found
+
+
+@pytest.fixture
+async def http(url: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=url, timeout=20) as found:
+        yield found
+
+
+async def ticking(client: LangGraphClient, ticks: int, **more: Any) -> tuple[str, str]:
+    """A run under way that tells so many ticks."""
+    thread = await threaded(client)
+    asked: Any = {"stream_mode": ["values", "custom"], "stream_resumable": True, **more}
+    run = await client.runs.create(thread, "slow", input={"x": ticks}, **asked)
+    return thread, run["run_id"]
+
+
+def ticks(told: list[Any]) -> list[int]:
+    return [event.data["tick"] for event in told if event.event == "custom"]
+
+
+async def test_a_stream_goes_on_after_the_last_event_without_gap_or_repetition(
+    client: LangGraphClient,
+) -> None:
+    thread, run = await ticking(client, 12)
+    told: list[Any] = []
+    for most in (3, 2, 4, 0):
+        last = told[-1].id if told else "-1"
+        told += await collected(client.runs.join_stream(thread, run, last_event_id=last), most)
+    assert ticks(told) == list(range(12))
+    assert [event.event for event in told[:2]] == ["metadata", "values"]
+    assert told[-1].data["log"] == ["slow"]
+    ids = [tuple(map(int, event.id.split("-"))) for event in told]
+    assert ids == sorted(set(ids))
+
+
+async def test_an_ended_run_is_told_again_from_the_beginning_or_the_middle(client: LangGraphClient) -> None:
+    thread, run = await ticking(client, 3)
+    await client.runs.join(thread, run)
+    whole = await collected(client.runs.join_stream(thread, run, last_event_id="-1"))
+    assert [event.event for event in whole] == ["metadata", "values", *["custom"] * 3, "values"]
+    rest = await collected(client.runs.join_stream(thread, run, last_event_id=whole[2].id))
+    assert rest == whole[3:]
+
+
+async def test_an_ended_run_without_a_last_event_tells_nothing(
+    client: LangGraphClient, http: httpx.AsyncClient
+) -> None:
+    thread, run = await ticking(client, 1)
+    await client.runs.join(thread, run)
+    reply = await http.get(f"/threads/{thread}/runs/{run}/stream")
+    assert (reply.status_code, reply.content) == (200, b"")
+    assert reply.headers["content-type"].startswith("text/event-stream")
+
+
+async def test_a_run_under_way_is_told_from_now_on(client: LangGraphClient) -> None:
+    thread, run = await ticking(client, 10)
+    seen = await collected(client.runs.join_stream(thread, run, last_event_id="-1"), 5)
+    rest = await collected(client.runs.join_stream(thread, run))
+    assert rest[-1].event == "values"
+    assert ticks(rest) == list(range(ticks(rest)[0], 10))
+    assert ticks(rest)[0] > ticks(seen)[0]
+
+
+async def test_a_filter_keeps_what_subgraphs_told_in_its_modes(client: LangGraphClient) -> None:
+    thread = await threaded(client)
+    asked: Any = ["values", "updates", "custom"]
+    run = await client.runs.create(
+        thread, "parent", input=HELLO, stream_mode=asked, stream_subgraphs=True, stream_resumable=True
+    )
+    await client.runs.join(thread, run["run_id"])
+    told = await collected(
+        client.runs.join_stream(thread, run["run_id"], stream_mode="custom", last_event_id="-1")
+    )
+    kinds = [event.event.partition(":")[0] for event in told]
+    assert kinds == ["metadata", "custom|child"]
+
+
+async def test_an_id_that_can_be_none_is_refused(client: LangGraphClient, http: httpx.AsyncClient) -> None:
+    thread, run = await ticking(client, 1)
+    for place in (f"/threads/{thread}/runs/{run}/stream", f"/threads/{thread}/stream"):
+        reply = await http.get(place, headers={"Last-Event-ID": "yesterday"})
+        assert reply.status_code == 422, place
+        assert "'yesterday'" in reply.json()["detail"]
+    reply = await http.get(f"/threads/{thread}/runs/{run}/stream?stream_mode=smoke")
+    assert reply.status_code == 422
+    await client.runs.join(thread, run)
+
+
+async def test_the_lines_are_as_langgraphs_server_sends_them(
+    client: LangGraphClient, http: httpx.AsyncClient
+) -> None:
+    thread = await threaded(client)
+    asked = {"assistant_id": "counter", "input": {"x": 1}, "stream_resumable": True}
+    reply = await http.post(f"/threads/{thread}/runs/stream", json=asked)
+    blocks = reply.text.split("\r\n\r\n")
+    assert blocks.pop() == ""
+    assert len(blocks) == 5
+    for block in blocks:
+        assert [line.partition(": ")[0] for line in block.split("\r\n")] == ["event", "data", "id"]
+    assert reply.headers["cache-control"] == "no-store"
+    assert reply.headers["x-accel-buffering"] == "no"
+    assert reply.headers["content-type"] == "text/event-stream; charset=utf-8"
+
+
+async def test_silence_is_filled_so_that_nobody_gives_the_connection_up(
+    client: LangGraphClient, http: httpx.AsyncClient
+) -> None:
+    """Every 5 s: a comment in a stream, white space before JSON."""
+    thread = await threaded(client)
+    run = await client.runs.create(thread, "counter", input={"x": 1}, after_seconds=6)
+    place = f"/threads/{thread}/runs/{run['run_id']}"
+    streamed, joined = await asyncio.gather(http.get(f"{place}/stream"), http.get(f"{place}/join"))
+    assert streamed.text.startswith(": heartbeat\r\n\r\nevent: metadata\r\n")
+    assert joined.text.startswith("\n{")
+    assert joined.json() == {"x": 4, "log": ["a", "b", "c"]}
+
+
+async def test_a_threads_stream_tells_all_its_runs_and_stays_open(client: LangGraphClient) -> None:
+    thread = await threaded(client)
+    seen = asyncio.create_task(collected(await client.threads.join_stream(thread, last_event_id="-1"), 12))
+    runs = []
+    for _ in range(2):
+        run = await client.runs.create(thread, "counter", input={"x": 1})
+        await client.runs.join(thread, run["run_id"])
+        runs.append(run["run_id"])
+    told = await seen
+    assert [event.event for event in told] == ["metadata", *["values"] * 4, "metadata"] * 2
+    done = [event.data for event in told if event.data.get("status")]
+    assert done == [{"status": "run_done", "run_id": run} for run in runs]
+    lifecycle = await collected(
+        await client.threads.join_stream(thread, last_event_id="-1", stream_mode="lifecycle"), 4
+    )
+    assert [event.data.get("status") for event in lifecycle] == [None, "run_done"] * 2
+
+
+async def test_any_number_of_readers_get_everything(client: LangGraphClient) -> None:
+    thread, run = await ticking(client, 10)
+    readers = [collected(client.runs.join_stream(thread, run, last_event_id="-1")) for _ in range(20)]
+    found = await asyncio.gather(*readers)
+    assert [ticks(told) for told in found] == [list(range(10))] * 20
+    assert all(told == found[0] for told in found)

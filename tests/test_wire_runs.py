@@ -250,19 +250,19 @@ async def test_an_unknown_run_is_missing_everywhere(client: LangGraphClient, htt
     assert (await http.post(f"/threads/{thread}/runs/{anew()}/cancel")).status_code == 404
 
 
+@pytest.mark.parametrize(("chosen", "expected"), [("cancel", "interrupted"), ("continue", "success")])
 async def test_a_reader_that_goes_ends_the_run_only_where_wanted(
-    client: LangGraphClient, http: httpx.AsyncClient
+    client: LangGraphClient, http: httpx.AsyncClient, chosen: str, expected: str
 ) -> None:
-    for chosen, expected in (("cancel", "interrupted"), ("continue", "success")):
-        thread = await threaded(client)
-        asked = {"assistant_id": "slow", "input": {"x": 20}, "stream_mode": "custom", "on_disconnect": chosen}
-        async with http.stream("POST", f"/threads/{thread}/runs/stream", json=asked) as reply:
-            place = reply.headers["content-location"]
-            async for line in reply.aiter_lines():
-                if "tick" in line:
-                    break
+    thread = await threaded(client)
+    asked = {"assistant_id": "slow", "input": {"x": 20}, "stream_mode": "custom", "on_disconnect": chosen}
+    async with http.stream("POST", f"/threads/{thread}/runs/stream", json=asked) as reply:
+        place = reply.headers["content-location"]
+        lines = reply.aiter_lines()
+        while "tick" not in await anext(lines):
+            pass
 
-        async def ended(place: str = place, expected: str = expected) -> bool:
-            return bool((await http.get(place)).json()["status"] == expected)
+    async def ended() -> bool:
+        return bool((await http.get(place)).json()["status"] == expected)
 
-        await eventually(ended, f"the run is {expected}")
+    await eventually(ended, f"the run is {expected}")

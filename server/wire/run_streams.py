@@ -45,16 +45,22 @@ async def of_run(
     """Yield a run's events after `started.since`, until it ends; `leave` is called if the reader goes."""
     over = False
     try:
-        async with aclosing(followed(here, started)) as source:
-            async for event in source:
-                if event is None:
-                    yield b": heartbeat\r\n\r\n"
-                elif event.name != END and fits(event.name, modes):
-                    yield line(event.name, event.data, event.id if started.resumable else None)
+        async with aclosing(_lines(followed(here, started), started, modes)) as lines:
+            async for each in lines:
+                yield each
         over = True
     finally:
         if not over and leave:
             leave()
+
+
+async def _lines(source: Source, started: Started, modes: Collection[str]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(source):
+        async for event in source:
+            if event is None:
+                yield b": heartbeat\r\n\r\n"
+            elif event.name != END and fits(event.name, modes):
+                yield line(event.name, event.data, event.id if started.resumable else None)
 
 
 async def of_thread(here: Parts, thread: str, after: str, *, runs_only: bool) -> AsyncGenerator[bytes, None]:
@@ -84,19 +90,15 @@ async def kept(here: Parts, started: Started) -> Source:
     """Yield what is still kept of an ended run's events after `started.since`."""
     after = started.since
     while found := await events.after(here.storage, started.thread, after):
-        for event in found:
-            after = event.id
-            if event.run == started.run:
-                yield event
-                if event.name == END:
-                    return
+        after = found[-1].id
+        for event in (one for one in found if one.run == started.run):
+            yield event
 
 
 async def replayed(here: Parts, started: Started, modes: Collection[str]) -> AsyncGenerator[bytes, None]:
     """Yield what is still kept of an ended run's events, as `of_run` does."""
-    async for event in kept(here, started):
-        if event is not None and event.name != END and fits(event.name, modes):
-            yield line(event.name, event.data, event.id if started.resumable else None)
+    async for each in _lines(kept(here, started), started, modes):
+        yield each
 
 
 async def nothing() -> AsyncGenerator[bytes, None]:

@@ -118,7 +118,8 @@ class _Server(uvicorn.Server):
 
 
 def _bound(family: int, where: tuple[str, int]) -> socket.socket:
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # Named, for asyncio sends small parts at once (TCP_NODELAY) only where it sees that it is TCP.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:

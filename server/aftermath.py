@@ -54,7 +54,10 @@ class Aftermath:
             record = await self._runs.get(thread, run)
         except Missing:
             record = None
-        if record and record.request["webhook"] and not record.webhook_told and self._tell:
+        if record and record.request["webhook"] and not record.webhook_told:
+            if self._tell is None:
+                # Left to a process that may.
+                return
             await self._tell(record)
             await self._runs.webhook_told(thread, run)
         # Only a thread that goes with its run has the run's own id.

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
@@ -175,6 +176,7 @@ async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: Asyn
     memory = surface.Memory(RedisSaver(opened.redis), surface.store(opened, app.state.graphs))
     graphs = await surface.served(app.state.graphs, memory, stack)
     terms = jobs.terms(opened, settings.lease_s, settings.run_timeout_s)
+    terms = replace(terms, tell=surface.telling(settings))
     worker = await stack.enter_async_context(working(opened, graphs, terms, saver=memory.saver))
     await stack.enter_async_context(watching(app.state.observer, installed()))
     running = Running()

@@ -56,6 +56,10 @@ class Settings(BaseSettings):
     """Most streams one owner may have open, over all processes; 0 for no limit."""
     run_timeout_s: float = Field(3600.0, gt=0)
     """Seconds after which a run that has not ended is ended with an error."""
+    webhook_private: bool = False
+    """True lets webhooks call this machine and its network, not the public internet alone."""
+    webhook_secret: SecretStr | None = Field(None, repr=False)
+    """What calls of webhooks are signed with (HMAC-SHA-256); not signed when not set."""
     allow_origins: _Listed = ()
     """Further web pages that may call, such as `https://studio.example`; comma-separated."""
     allow_hosts: _Listed = ()

@@ -11,10 +11,12 @@ from langgraph.store.base import TTLConfig
 from graphs import ad_creation
 from nodes.node import OWNER
 from server import loading
+from server.aftermath import Tell
 from server.api import ads, health, versions
 from server.graphs_file import GraphsFile
 from server.parts import Parts
-from server.wire import assistants, expiry, info, runs, states, threads
+from server.settings import Settings
+from server.wire import assistants, expiry, info, runs, states, threads, webhooks
 from server.wire import store as memories
 from state.owners import LOCAL
 from storage.checkpoints import RedisSaver
@@ -59,6 +61,12 @@ def routers(graphs: Graphs) -> tuple[APIRouter, ...]:
     """Return the routes for these graphs: those of a workflow only where it is served."""
     ours = [router for name, routes in _OURS.items() if name in graphs for router in routes]
     return (health.router, *ours, *_WIRE)
+
+
+def telling(settings: Settings) -> Tell:
+    """Return how webhooks are told."""
+    secret = settings.webhook_secret.get_secret_value() if settings.webhook_secret else ""
+    return webhooks.Webhooks(secret, private=settings.webhook_private).tell
 
 
 def sweeping(here: Parts) -> Callable[[], Awaitable[None]]:

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from server.auth import public_config
+from server.wire.webhooks import checked
 from server.worker import request
 from state.errors import Invalid, Refused
 from storage.assistants import Assistant
@@ -114,7 +115,7 @@ def wanted(body: RunBody, chosen: Assistant, start: Start) -> Wanted:
         interrupt_before=body.interrupt_before,
         interrupt_after=body.interrupt_after,
         temporary=start.temporary,
-        webhook=body.webhook,
+        webhook=checked(body.webhook) if body.webhook else None,
         feedback_keys=body.feedback_keys,
         resumable=bool(body.stream_resumable),
     )

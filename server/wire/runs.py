@@ -1,6 +1,5 @@
 """Runs: started on a thread or on one of their own, waited for, followed, listed, cancelled."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Literal
 
@@ -246,10 +245,9 @@ async def _found(request: Request, run_id: str, thread_id: str | None = None) ->
     """The run, if it is the caller's; one with a thread of its own is found without it."""
     here, who = parts(request), owner(request)
     if thread_id is not None:
-        _, found = await asyncio.gather(
-            thread_records.get(here.storage, thread_id, who), here.worker.runs.get(thread_id, run_id)
-        )
-        return found
+        # One after the other: what is missing of another's thread is not to be told.
+        await thread_records.get(here.storage, thread_id, who)
+        return await here.worker.runs.get(thread_id, run_id)
     found = await here.worker.runs.get(run_id, run_id)
     if found.owner != who:
         raise Missing(f"there is no run {run_id!r}", remedy="check the id")

@@ -43,13 +43,15 @@ async def on_thread(here: Parts, owner: str, thread: str, body: RunBody) -> Star
     Raises `Missing` for a thread or an assistant there is none of, `Conflict` for a thread of another graph
     and for an answer to nothing, and `Busy` where the thread is to be left alone.
     """
-    chosen, record, since = await asyncio.gather(
-        assistant(here, owner, body.assistant_id),
-        thread_records.find(here.storage, thread, owner),
-        events.newest(here.storage, thread),
+    record, since = await asyncio.gather(
+        thread_records.find(here.storage, thread, owner), events.newest(here.storage, thread)
     )
+    if record is None and body.if_not_exists != "create":
+        # Before all else: what is wrong with the rest is for the thread's owner to know.
+        raise thread_records.unknown(thread)
+    chosen = await assistant(here, owner, body.assistant_id)
     new = New(thread, owner, chosen.graph_id, _shown(chosen))
-    await _claim(here, new, record, create=body.if_not_exists == "create")
+    await _claim(here, new, record)
     start = Start(
         str(uuid.uuid4()),
         owner,
@@ -90,11 +92,9 @@ def context_names(graph: Pregel[Any, Any]) -> frozenset[str]:
     return frozenset(get_type_hints(schema)) if schema else frozenset()
 
 
-async def _claim(here: Parts, new: New, record: Record | None, *, create: bool) -> None:
+async def _claim(here: Parts, new: New, record: Record | None) -> None:
     """Make the thread one of this graph, or check that it is."""
     if record is None:
-        if not create:
-            raise thread_records.unknown(new.id)
         if not 0 < len(new.id) <= _MAX_ID or not new.id.isprintable():
             raise Invalid(
                 f"thread id {new.id[:40]!r} must have 1 to {_MAX_ID} printable characters",

@@ -172,6 +172,11 @@ async def newest(
             return [record for record in found if record is not None]
 
 
+async def count(storage: Storage, owner: str) -> int:
+    """Return how many threads the owner's list has."""
+    return int(await storage.redis.zcard(keys.owned_threads(owner)))
+
+
 async def change(
     storage: Storage, record: Record, metadata: Mapping[str, Any], ttl: Mapping[str, Any] | None
 ) -> Record:

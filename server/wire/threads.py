@@ -1,5 +1,6 @@
 """Threads: made, shown, searched, changed, copied, pruned and taken away."""
 
+import asyncio
 import uuid
 from typing import Annotated, Any, Final, Literal
 
@@ -86,7 +87,8 @@ async def search(request: Request, body: SearchBody | None = None) -> Response:
     """List threads with their values, newest change first unless told otherwise."""
     here, wanted = parts(request), body or SearchBody()
     found = await thread_search.found(here, owner(request), wanted)
-    return paged([await _listed(here, one, wanted) for one in found], wanted)
+    # At once, so that their states are read together.
+    return paged(await asyncio.gather(*(_listed(here, one, wanted) for one in found)), wanted)
 
 
 @router.post("/count", responses=documented_wire(*_WRITE, reply=int), response_model=None)
@@ -151,7 +153,7 @@ async def copy(thread_id: str, request: Request) -> Response:
 
 async def drop_all(here: Parts, of_owner: str, metadata: _Object) -> None:
     """Take away all threads of an owner whose metadata has `metadata` in it."""
-    wanted = SearchBody(metadata=metadata, limit=1_000)
+    wanted = SearchBody(metadata=metadata, limit=100)
     while found := await thread_search.found(here, of_owner, wanted):
         for record in found:
             await drop(here, record)
@@ -159,8 +161,7 @@ async def drop_all(here: Parts, of_owner: str, metadata: _Object) -> None:
 
 async def _shown(here: Parts, thread_id: str, of_owner: str, *, with_ttl: bool = False) -> Wire:
     record = await thread_records.get(here.storage, thread_id, of_owner)
-    snapshot = await thread_search.newest(here, record)
-    told = shapes.thread(record, snapshot.values if snapshot and snapshot.created_at else None)
+    told = shapes.thread(record, await thread_search.values(here, record))
     return Wire(told | {"ttl": shapes.lifetime(record)} if with_ttl else told)
 
 
@@ -170,7 +171,7 @@ async def _listed(here: Parts, record: Record, wanted: SearchBody) -> _Object:
     told = shapes.thread(record, await thread_search.values(here, record) if needed else None)
     shown = dict(shapes.selected(told, wanted.select))
     if wanted.extract:
-        shown["extracted"] = thread_search.extracted(told, wanted.extract)
+        shown["extracted"] = thread_search.extracted(shapes.as_json(told), wanted.extract)
     return shown
 
 

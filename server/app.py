@@ -74,7 +74,8 @@ def _wrap(app: "Application", chosen: Settings) -> None:
     """Put everything around the routes that a request passes; the last added is the outermost."""
     app.add_middleware(Placed)
     app.add_middleware(Segments)
-    app.add_middleware(BodyLimit, most=chosen.max_body_bytes)
+    larger = {"/api/threads/import": chosen.max_import_bytes}
+    app.add_middleware(BodyLimit, most=chosen.max_body_bytes, larger=larger)
     app.add_middleware(Allowance, settings=chosen)
     app.add_middleware(Door, keeper=Keeper(chosen))
     app.add_middleware(Patience, app=app)

@@ -11,7 +11,7 @@ from langgraph.store.base import TTLConfig
 from graphs import ad_creation
 from nodes.node import OWNER
 from server import loading
-from server.api import ads, health, versions
+from server.api import ads, archives, health, versions
 from server.graphs_file import GraphsFile
 from server.parts import Parts
 from server.wire import assistants, expiry, info, states, threads
@@ -32,7 +32,7 @@ _WIRE: Final[tuple[APIRouter, ...]] = (
     states.router,
     memories.router,
 )
-ROUTERS: Final[tuple[APIRouter, ...]] = (health.router, *_OURS["ad_creation"], *_WIRE)
+ROUTERS: Final[tuple[APIRouter, ...]] = (health.router, archives.router, *_OURS["ad_creation"], *_WIRE)
 
 
 class Memory(NamedTuple):
@@ -57,7 +57,7 @@ async def served(wanted: GraphsFile | Graphs | None, memory: Memory, stack: Asyn
 def routers(graphs: Graphs) -> tuple[APIRouter, ...]:
     """Return the routes for these graphs: those of a workflow only where it is served."""
     ours = [router for name, routes in _OURS.items() if name in graphs for router in routes]
-    return (health.router, *ours, *_WIRE)
+    return (health.router, archives.router, *ours, *_WIRE)
 
 
 def sweeping(here: Parts) -> Callable[[], Awaitable[None]]:

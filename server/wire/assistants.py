@@ -4,7 +4,7 @@ import uuid
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from server.api.bodies import StrictRoute
@@ -13,8 +13,9 @@ from server.origins import owner
 from server.parts import parts
 from server.problems import documented_wire
 from server.wire import graph_views, shapes
+from server.wire.bodies import Body, Page
 from server.wire.matching import contains
-from server.wire.paging import Page, paged
+from server.wire.paging import paged
 from server.wire.shapes import Wire
 from server.wire.threads import drop_all
 from state.errors import Missing, Refused
@@ -26,7 +27,7 @@ _WRITE: Final = (400, 403, 404, 409, 413, 422, 500, 503, 504)
 _Object = dict[str, Any]
 
 
-class Choices(BaseModel):
+class Choices(Body):
     """What an assistant may be given."""
 
     graph_id: str | None = Field(None, max_length=255)
@@ -45,7 +46,7 @@ class CreateBody(Choices):
     if_exists: Literal["raise", "do_nothing"] | None = None
 
 
-class CountBody(BaseModel):
+class CountBody(Body):
     """Which assistants are meant."""
 
     metadata: _Object | None = None
@@ -67,7 +68,7 @@ class VersionsBody(Page):
     metadata: _Object | None = None
 
 
-class LatestBody(BaseModel):
+class LatestBody(Body):
     """The version that is to be in force."""
 
     version: int
@@ -95,18 +96,19 @@ async def create(body: CreateBody, request: Request) -> Response:
 
 
 @router.post("/search", responses=documented_wire(*_WRITE, reply=list[_Object]), response_model=None)
-async def search(body: SearchBody, request: Request) -> Response:
+async def search(request: Request, body: SearchBody | None = None) -> Response:
     """List assistants, newest first unless told otherwise."""
-    found = await _found(request, body)
-    found.sort(key=lambda one: (getattr(one, body.sort_by), one.name), reverse=body.sort_order == "desc")
-    shown = found[body.offset : body.offset + body.limit + 1]
-    return paged([shapes.selected(shapes.assistant(one), body.select) for one in shown], body)
+    wanted = body or SearchBody()
+    found = await _found(request, wanted)
+    found.sort(key=lambda one: (getattr(one, wanted.sort_by), one.name), reverse=wanted.sort_order == "desc")
+    shown = found[wanted.offset : wanted.offset + wanted.limit + 1]
+    return paged([shapes.selected(shapes.assistant(one), wanted.select) for one in shown], wanted)
 
 
 @router.post("/count", responses=documented_wire(*_WRITE, reply=int), response_model=None)
-async def count(body: CountBody, request: Request) -> Response:
+async def count(request: Request, body: CountBody | None = None) -> Response:
     """Count assistants."""
-    return Wire(len(await _found(request, body)))
+    return Wire(len(await _found(request, body or CountBody())))
 
 
 @router.get("/{assistant_id}", responses=documented_wire(*_READ, reply=_Object), response_model=None)
@@ -141,12 +143,13 @@ async def delete(
 @router.post(
     "/{assistant_id}/versions", responses=documented_wire(*_WRITE, reply=list[_Object]), response_model=None
 )
-async def versions(assistant_id: str, body: VersionsBody, request: Request) -> Response:
+async def versions(assistant_id: str, request: Request, body: VersionsBody | None = None) -> Response:
     """List the versions of an assistant, newest first."""
+    wanted = body or VersionsBody()
     found = await _theirs(request).versions(assistant_id)
-    fitting = [one for one in found if contains(one.metadata, body.metadata)]
-    shown = fitting[body.offset : body.offset + body.limit + 1]
-    return paged([_version(one) for one in shown], body)
+    fitting = [one for one in found if contains(one.metadata, wanted.metadata)]
+    shown = fitting[wanted.offset : wanted.offset + wanted.limit + 1]
+    return paged([_version(one) for one in shown], wanted)
 
 
 @router.post("/{assistant_id}/latest", responses=documented_wire(*_WRITE, reply=_Object), response_model=None)
@@ -231,8 +234,8 @@ def _given(body: Choices) -> _Object:
         )
     if body.context is not None:
         given["config"] = {**(body.config or {}), **({"configurable": body.context} if body.context else {})}
-    elif configurable:
-        given["context"] = configurable
+    elif body.config is not None:
+        given["context"] = configurable or {}
     return given
 
 

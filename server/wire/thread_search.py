@@ -4,12 +4,12 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from server.parts import Parts
 from server.wire import shapes
+from server.wire.bodies import Body, Page
 from server.wire.matching import contains
-from server.wire.paging import Page
 from storage import thread_records
 from storage.thread_records import Record
 
@@ -19,7 +19,7 @@ _STEP: Final = re.compile(r"([^.\[\]]+)|\[(-?\d+)\]")
 _Object = dict[str, Any]
 
 
-class CountBody(BaseModel):
+class CountBody(Body):
     """Which threads are meant."""
 
     metadata: _Object | None = None

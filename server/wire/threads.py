@@ -5,7 +5,7 @@ import uuid
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from server.api.bodies import StrictRoute
@@ -14,6 +14,7 @@ from server.origins import owner
 from server.parts import Parts, parts
 from server.problems import documented_wire
 from server.wire import shapes, thread_search, updates
+from server.wire.bodies import Body
 from server.wire.paging import paged
 from server.wire.removal import drop, forget
 from server.wire.shapes import Wire
@@ -29,14 +30,14 @@ _WRITE: Final = (400, 403, 404, 409, 413, 422, 500, 503, 504)
 _Object = dict[str, Any]
 
 
-class Lifetime(BaseModel):
+class Lifetime(Body):
     """How long a thread stays after its last change."""
 
     ttl: float = Field(gt=0, le=10_000_000, description="Minutes")
     strategy: Literal["delete", "keep_latest"] = "delete"
 
 
-class CreateBody(BaseModel):
+class CreateBody(Body):
     """A new thread."""
 
     thread_id: str | None = Field(None, description="1 to 255 printable characters; made up when left out")
@@ -46,14 +47,14 @@ class CreateBody(BaseModel):
     supersteps: list[Superstep] | None = None
 
 
-class PatchBody(BaseModel):
+class PatchBody(Body):
     """What changes of a thread."""
 
     metadata: _Object | None = None
     ttl: Lifetime | float | None = None
 
 
-class PruneBody(BaseModel):
+class PruneBody(Body):
     """Threads that are to go, or to lose their past."""
 
     thread_ids: list[str] = Field(max_length=1_000)

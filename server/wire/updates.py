@@ -6,10 +6,10 @@ from typing import Any, Final, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.pregel import Pregel
 from langgraph.types import Command, StateUpdate
-from pydantic import BaseModel
 
 from server.parts import Parts
 from server.wire import shapes
+from server.wire.bodies import Body
 from state.errors import CallsheetError, Refused
 from storage import thread_records
 from storage.thread_records import Record
@@ -18,7 +18,7 @@ _Object = dict[str, Any]
 _NAMES: Final = ("resume", "update", "goto", "graph")
 
 
-class Update(BaseModel):
+class Update(Body):
     """What a node is to have written."""
 
     values: Any = None
@@ -26,7 +26,7 @@ class Update(BaseModel):
     as_node: str | None = None
 
 
-class Superstep(BaseModel):
+class Superstep(Body):
     """What nodes are to have written in one step."""
 
     updates: list[Update]

@@ -80,7 +80,8 @@ async def create(request: Request, body: CreateBody | None = None) -> Response:
         except CallsheetError:
             await drop(here, made)
             raise
-    return await _shown(here, made.id, made.owner)
+        made = await thread_records.get(here.storage, made.id, made.owner)
+    return Wire(shapes.thread(made, await thread_search.values(here, made)))
 
 
 @router.post("/search", responses=documented_wire(*_WRITE, reply=list[_Object]), response_model=None)

@@ -115,7 +115,9 @@ class Door:
         try:
             found = await self._keeper.caller(scope)
         except CallsheetError as error:
-            _log.info("turned away: %s", error.message)
+            # Whoever sends nothing may be a browser that asks for an icon; a wrong key is worth a look.
+            level = logging.INFO if _credential(Headers(scope=scope)) else logging.DEBUG
+            _log.log(level, "turned away: %s", error.message)
             await refuse(error, scope, receive, send, _challenge(error, scope))
             return
         call(scope, found)

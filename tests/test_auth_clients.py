@@ -1,4 +1,4 @@
-"""LangGraph's own client on a server that asks (X16, X7)."""
+"""LangGraph's own client on a server that asks (X16)."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack

@@ -282,19 +282,19 @@ async def test_what_cannot_be_counted_is_refused_and_open_streams_stay_open(
     """A limit that lets all in while storage is away would be none."""
     held = Held()
     held.let_go.set()
-    settings = Settings(requests_per_minute=9), Settings(streams_per_owner=9)
-    async with connect(server.url, patience_s=0.2) as storage:
-        async with OpenStreams(1, lease_s=0.15).held(storage, "alice"):
-            server.kill()
-            for chosen in settings:
-                async with asking(Allowance(held, chosen), storage) as client:
-                    assert (await client.get("/threads/t/stream")).status_code == 503
+    async with AsyncExitStack() as stack:
+        storage = await stack.enter_async_context(connect(server.url, patience_s=0.2))
+        await stack.enter_async_context(OpenStreams(1, lease_s=0.15).held(storage, "alice"))
+        server.kill()
+        for chosen in (Settings(requests_per_minute=9), Settings(streams_per_owner=9)):
+            client = await stack.enter_async_context(asking(Allowance(held, chosen), storage))
+            assert (await client.get("/threads/t/stream")).status_code == 503
 
-            async def told() -> bool:
-                return "may stop being counted" in caplog.text
+        async def told() -> bool:
+            return "may stop being counted" in caplog.text
 
-            await eventually(told, "a warning")
-        assert held.open == 0
+        await eventually(told, "a warning")
+    assert held.open == 0
     assert "until its lease ends" in caplog.text
 
 

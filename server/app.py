@@ -75,7 +75,8 @@ def _wrap(app: "Application", chosen: Settings) -> None:
     """Put everything around the routes that a request passes; the last added is the outermost."""
     app.add_middleware(Placed)
     app.add_middleware(Segments)
-    app.add_middleware(BodyLimit, most=chosen.max_body_bytes)
+    larger = {"/api/threads/import": chosen.max_import_bytes}
+    app.add_middleware(BodyLimit, most=chosen.max_body_bytes, larger=larger)
     app.add_middleware(Allowance, settings=chosen)
     app.add_middleware(Door, keeper=Keeper(chosen))
     app.add_middleware(Patience, app=app)
@@ -183,6 +184,7 @@ async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: Asyn
     stack.push_async_callback(running.stop)
     app.state.parts = Parts(settings, opened, memory.saver, worker, running, graphs, memory.store)
     stack.push_async_callback(surface.sweeping(app.state.parts))
+    stack.push_async_callback(surface.ticking(app.state.parts))
     for router in surface.routers(graphs):
         app.include_router(router)
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from server import api_keys, outage
+from server import api_keys, logs, outage
 from server.callers import ANYONE, Caller, call, including, needed
 from server.refusal import refuse
 from server.settings import Settings
@@ -113,12 +113,16 @@ class Door:
             await self._app(scope, receive, send)
             return
         try:
-            call(scope, await self._keeper.caller(scope))
+            found = await self._keeper.caller(scope)
         except CallsheetError as error:
-            _log.info("turned away: %s", error.message)
+            # Whoever sends nothing may be a browser that asks for an icon; a wrong key is worth a look.
+            level = logging.INFO if _credential(Headers(scope=scope)) else logging.DEBUG
+            _log.log(level, "turned away: %s", error.message)
             await refuse(error, scope, receive, send, _challenge(error, scope))
             return
-        await self._app(scope, receive, send)
+        call(scope, found)
+        with logs.bound(owner=found.owner if self._keeper.asks else ""):
+            await self._app(scope, receive, send)
 
 
 def public_config(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,14 +3,14 @@
 import hashlib
 import json
 from collections import abc
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from enum import Enum
 from functools import singledispatch
 from typing import Any, Final, cast
 
 import orjson
 from langchain_core.messages import BaseMessage, BaseMessageChunk, message_chunk_to_message
-from langgraph.types import Interrupt, Send
+from langgraph.types import Interrupt, Send, StateSnapshot
 from pydantic import BaseModel
 
 MODES: Final = (
@@ -23,12 +23,15 @@ Event = tuple[str, bytes]
 """Name and JSON."""
 
 
-def dumps(value: object) -> bytes:
-    """Return `value` as JSON; what JSON has no word for as text, and broken characters as escapes."""
+def dumps(value: object, unknown: Callable[[Any], Any] | None = None) -> bytes:
+    """Return `value` as JSON; what JSON has no word for as `unknown` has it, and broken characters as escapes.
+
+    Unless told otherwise, what is unknown becomes what stands for it, else text.
+    """
     try:
-        return orjson.dumps(value, default=plain, option=_OPTIONS)
+        return orjson.dumps(value, default=unknown or plain, option=_OPTIONS)
     except orjson.JSONEncodeError:
-        return json.dumps(value, default=plain, skipkeys=True).encode()
+        return json.dumps(value, default=unknown or plain, skipkeys=True).encode()
 
 
 def digest(value: object) -> str:
@@ -123,7 +126,7 @@ class Translator:
         place = "|".join(("", *namespace))
         return [(name + place, dumps(value)) for name, value in named]
 
-    async def all(self, graph: Any, given: Any, config: Any, **options: Any) -> AsyncIterator[list[Event]]:
+    async def all(self, graph: Any, given: Any, config: Any, **options: Any) -> AsyncGenerator[list[Event], None]:
         """Run the graph and yield its events as they come."""
         options |= {"stream_mode": self.modes, "subgraphs": self._subgraphs}
         if "events" not in self._asked:
@@ -137,6 +140,11 @@ class Translator:
                 yield self.events(item["data"]["chunk"])
             else:
                 yield [("events", dumps(item))]
+
+    def closing(self, state: StateSnapshot) -> list[Event]:
+        """Return what is told once the graph has stopped: nothing more."""
+        del self, state
+        return []
 
     def _message(self, data: tuple[BaseMessage, dict[str, Any]]) -> list[tuple[str, Any]]:
         message, metadata = data

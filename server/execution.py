@@ -7,7 +7,7 @@ a checkpoint of this very run is the thread's newest; else the input never arriv
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -21,6 +21,7 @@ from langgraph.types import Command, Interrupt, Send, StateSnapshot
 from nodes.node import EPOCH, OWNER, RUN
 from server.encoding import Event, Translator, digest, dumps
 from server.failures import recorded
+from server.protocol_encoding import ProtocolTranslator, named
 from state.errors import CallsheetError, Conflict, Fenced, StorageDown, Unavailable
 from storage.announcements import Announcements
 from storage.runs import Action, Attempt, Outcome, Run, Runs
@@ -118,7 +119,6 @@ class Execution:
                 f"run {self.run.id!r} ended {MAX_ATTEMPTS} processes that were at it",
                 remedy="look at its logs",
             )
-        request = self.run.request
         await self._tell([("metadata", dumps({"run_id": self.run.id, "attempt": self.attempt.number}))])
         config = self._config()
         before = await self._before(config)
@@ -126,25 +126,46 @@ class Execution:
             return await self._refused(late, before)
         if not self._is_mine(before):
             # Where this run has made no checkpoint yet; later, it would be gone back to once more.
-            config["configurable"] |= request.get("checkpoint") or {}
+            config["configurable"] |= self.run.request.get("checkpoint") or {}
+        translator = self._translator()
         if before is None or before.tasks or not self._is_mine(before):
-            translator = Translator(request["stream_mode"], subgraphs=request["subgraphs"])
-            options = {
-                "context": request["context"],
-                "interrupt_before": request["interrupt_before"],
-                "interrupt_after": request["interrupt_after"],
-                "durability": "sync",
-                "control": self.control,
-            }
+            await self._answered()
             given = self._given(before)
             if isinstance(given, Command) and _ends(given):
                 # LangGraph has no edge to go there by, and would ask the thread's question once more.
                 await self.graph.aupdate_state(config, None, as_node=END)
-                return await self._succeeded(await self.graph.aget_state(_newest(config)))
-            async for events in translator.all(self.graph, given, config, **options):
-                if events:
-                    await self._tell(events)
-        return await self._succeeded(await self.graph.aget_state(_newest(config)))
+            else:
+                await self._stream(translator, given, config)
+        state = await self.graph.aget_state(_newest(config))
+        await self._tell(translator.closing(state))
+        return await self._succeeded(state)
+
+    def _translator(self) -> Translator | ProtocolTranslator:
+        request = self.run.request
+        if request.get("protocol"):
+            return ProtocolTranslator()
+        return Translator(request["stream_mode"], subgraphs=request["subgraphs"])
+
+    async def _stream(
+        self, translator: Translator | ProtocolTranslator, given: Any, config: RunnableConfig
+    ) -> None:
+        """Run the graph, and tell what it does as it happens."""
+        request = self.run.request
+        options = {
+            "context": request["context"],
+            "interrupt_before": request["interrupt_before"],
+            "interrupt_after": request["interrupt_after"],
+            "durability": "sync",
+            "control": self.control,
+        }
+        async with aclosing(translator.all(self.graph, given, config, **options)) as told:
+            async for events in told:
+                await self._tell(events)
+
+    async def _answered(self) -> None:
+        """Tell which questions are answered by this run."""
+        if answers := self.run.request.get("answers"):
+            await self._tell([named("input.answered", (), {"interrupt_ids": sorted(answers)})])
 
     async def _before(self, config: RunnableConfig) -> StateSnapshot | None:
         """Return the thread's state where it matters for what the graph is given; else None."""
@@ -201,7 +222,8 @@ class Execution:
         return cast("RunnableConfig", {**rest, "configurable": chosen, "metadata": metadata})
 
     async def _tell(self, events: list[Event]) -> None:
-        await self.runs.emit(self.attempt, events)
+        if events:
+            await self.runs.emit(self.attempt, events)
 
     async def _succeeded(self, state: StateSnapshot) -> Outcome:
         interrupts = waiting(state)

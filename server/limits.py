@@ -11,7 +11,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server import problems
+from server import outage, problems
 from server.auth import OPEN
 from server.callers import called
 from server.refusal import refuse
@@ -28,40 +28,45 @@ _log = logging.getLogger(__name__)
 class BodyLimit:
     """Refuses bodies over a number of bytes: by their declared length, else as soon as they pass it."""
 
-    def __init__(self, app: ASGIApp, most: int) -> None:
+    def __init__(self, app: ASGIApp, most: int, larger: Mapping[str, int] | None = None) -> None:
+        """`larger` has the paths whose bodies may have another number."""
         self._app = app
         self._most = most
+        self._larger = larger or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        most = self._larger.get(scope["path"], self._most)
         declared = Headers(scope=scope).get("content-length", "")
-        if declared.isdecimal() and int(declared) > self._most:
-            await problems.response(self._refusal())(scope, receive, send)
+        if declared.isdecimal() and int(declared) > most:
+            await problems.response(_too_large(most))(scope, receive, send)
             return
-        await self._app(scope, self._counted(receive), send)
+        await self._app(scope, self._counted(receive, most), send)
 
-    def _counted(self, receive: Receive) -> Receive:
+    @staticmethod
+    def _counted(receive: Receive, most: int) -> Receive:
         received = 0
 
         async def counted() -> Message:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            if received > self._most:
+            if received > most:
                 # FastAPI turns every other exception that reading a body raises into its own 400.
-                raise HTTPException(413, self._refusal().message)
+                raise HTTPException(413, _too_large(most).message)
             return message
 
         return counted
 
-    def _refusal(self) -> TooLarge:
-        return TooLarge(
-            f"the body has more than {self._most} bytes, which is the limit",
-            remedy="send less, or raise CALLSHEET_MAX_BODY_BYTES",
-        )
+
+def _too_large(most: int) -> TooLarge:
+    return TooLarge(
+        f"the body has more than {most} bytes, which is the limit",
+        remedy="send less, or raise CALLSHEET_MAX_BODY_BYTES or CALLSHEET_MAX_IMPORT_BYTES",
+    )
 
 
 class Allowance:
@@ -74,7 +79,8 @@ class Allowance:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
-        if scope["type"] == "lifespan" or scope["path"] in OPEN:
+        # What watches the server is never too much, and never waits for storage to count it.
+        if scope["type"] == "lifespan" or scope["path"] in OPEN | outage.OPEN:
             await self._app(scope, receive, send)
             return
         try:

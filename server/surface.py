@@ -12,11 +12,11 @@ from graphs import ad_creation
 from nodes.node import OWNER
 from server import loading
 from server.aftermath import Tell
-from server.api import ads, health, versions
+from server.api import ads, archives, health, versions
 from server.graphs_file import GraphsFile
 from server.parts import Parts
 from server.settings import Settings
-from server.wire import assistants, expiry, info, runs, states, threads, webhooks
+from server.wire import assistants, crons, expiry, info, runs, states, threads, webhooks
 from server.wire import store as memories
 from state.owners import LOCAL
 from storage.checkpoints import RedisSaver
@@ -32,10 +32,11 @@ _WIRE: Final[tuple[APIRouter, ...]] = (
     assistants.router,
     threads.router,
     states.router,
+    crons.router,
     runs.router,
     memories.router,
 )
-ROUTERS: Final[tuple[APIRouter, ...]] = (health.router, *_OURS["ad_creation"], *_WIRE)
+ROUTERS: Final[tuple[APIRouter, ...]] = (health.router, archives.router, *_OURS["ad_creation"], *_WIRE)
 
 
 class Memory(NamedTuple):
@@ -60,7 +61,7 @@ async def served(wanted: GraphsFile | Graphs | None, memory: Memory, stack: Asyn
 def routers(graphs: Graphs) -> tuple[APIRouter, ...]:
     """Return the routes for these graphs: those of a workflow only where it is served."""
     ours = [router for name, routes in _OURS.items() if name in graphs for router in routes]
-    return (health.router, *ours, *_WIRE)
+    return (health.router, archives.router, *ours, *_WIRE)
 
 
 def telling(settings: Settings) -> Tell:
@@ -72,3 +73,8 @@ def telling(settings: Settings) -> Tell:
 def sweeping(here: Parts) -> Callable[[], Awaitable[None]]:
     """Begin to take threads away whose time is over, and return what ends it."""
     return expiry.Sweep(here).stop
+
+
+def ticking(here: Parts) -> Callable[[], Awaitable[None]]:
+    """Begin to start runs by schedule, and return what ends it."""
+    return crons.Clock(here).stop

@@ -82,6 +82,7 @@ def request(**chosen: Any) -> dict[str, Any]:
         "checkpoint": None,
         "stream_mode": ["values"],
         "subgraphs": False,
+        "protocol": False,
         "interrupt_before": None,
         "interrupt_after": None,
         "temporary": False,

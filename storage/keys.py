@@ -261,6 +261,11 @@ def assistant_versions(owner: str, assistant: str) -> str:
     return f"owner:{tagged(owner)}:assistant:{assistant}:versions"
 
 
+def owned_crons(owner: str) -> str:
+    """The owner's schedules as JSON, by id."""
+    return f"owner:{tagged(owner)}:crons"
+
+
 def store_item(owner: str, member: str) -> str:
     """An item of the owner's store: times, lifetime, value as JSON; expires if it was given a lifetime."""
     return f"owner:{tagged(owner)}:store:item:{member}"
@@ -270,6 +275,9 @@ def store_index(owner: str) -> str:
     """The items of the owner's store by namespace and key; entries of expired items go when they are seen."""
     return f"owner:{tagged(owner)}:store:index"
 
+
+CRONS_DUE: Final = "crons:due"
+"""The schedules that will start a run, by when."""
 
 THREADS_EXPIRING: Final = "threads:expiring"
 """The threads that are to go, or to lose their past, by when."""
@@ -281,6 +289,8 @@ OWNER_KEYS: Final = (
     Key("owner:{<id>}:assistant:<assistant*>:versions", "list", "forever", "versions of an assistant"),
     Key("owner:{<id>}:store:item:<item*>", "string", "chosen", "an item of the owner's store"),
     Key("owner:{<id>}:store:index", "zset", "forever", "items of the store by namespace and key"),
+    Key("owner:{<id>}:crons", "hash", "forever", "the owner's schedules, JSON by id"),
+    Key(CRONS_DUE, "zset", "forever", "schedules that will start a run, by when"),
     Key(THREADS_EXPIRING, "zset", "forever", "threads whose time is limited, by its end"),
 )
 

@@ -52,9 +52,10 @@ local function remove(run)
 end
 
 -- Ends a run that is not the active one any more; `status` is rolled-back where no trace shall stay.
-local function close(run, status)
+-- `told` is what its viewers are told of that, where it is not the status.
+local function close(run, status, told)
   if status == 'rolled-back' then remove(run) else put(run, 'status', status) end
-  tell(run, 'end', status)
+  tell(run, 'end', told or status)
 end
 
 -- Gives the thread to the next run in the queue, or to nobody; returns whom.
@@ -204,7 +205,7 @@ local id, epoch, status, thread_status, interrupts, error, answer = unpack(ARGV)
 local held = redis.call('HGET', meta, 'epoch') == epoch and redis.call('HGET', meta, 'active') == id
 if not held then return {0, ''} end
 put(id, 'error', error, 'answer', answer)
-close(id, status)
+close(id, status, status == 'success' and thread_status == 'interrupted' and 'paused' or status)
 local next = hand_on()
 mark(next == '' and thread_status or 'busy', interrupts, thread_status == 'error' and error or '')
 announce()

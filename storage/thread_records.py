@@ -21,12 +21,11 @@ local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
 _CREATE: Final = Script(
     _NOW
     + """
-if redis.call('EXISTS', KEYS[1]) == 1 then
-  return redis.call('HGET', KEYS[1], 'token') == ARGV[1] and 1 or 0
-end
+local before = redis.call('HMGET', KEYS[1], 'owner', 'token', 'createdMs')
+if before[1] then return before[2] == ARGV[1] and before[3] or '' end
 redis.call('HSET', KEYS[1], 'token', ARGV[1], 'owner', ARGV[2], 'graph', ARGV[3], 'metadata', ARGV[4],
   'ttl', ARGV[5], 'createdMs', now, 'updatedMs', now, 'stateUpdatedMs', now)
-return 1
+return now
 """
 )
 
@@ -117,13 +116,15 @@ async def create(storage: Storage, new: New, *, or_get: bool = False) -> Record:
     made = await _CREATE(
         storage.redis, [keys.thread_meta(new.id)], [str(uuid.uuid4()), new.owner, new.graph, *said]
     )
-    found = await find(storage, new.id, new.owner) if made or or_get else None
+    if made:
+        record = _new(new, int(made))
+        await _listed(storage, record)
+        return record
+    found = await find(storage, new.id, new.owner) if or_get else None
     if found is None:
         raise Conflict(
             f"thread {new.id!r} is there already", remedy="use another id, or if_exists=do_nothing"
         )
-    if made:
-        await _listed(storage, found)
     return found
 
 
@@ -171,6 +172,11 @@ async def newest(
             await storage.redis.zrem(keys.owned_threads(owner), *gone)
         if not gone or len(gone) < len(ids):
             return [record for record in found if record is not None]
+
+
+async def count(storage: Storage, owner: str) -> int:
+    """Return how many threads the owner's list has."""
+    return int(await storage.redis.zcard(keys.owned_threads(owner)))
 
 
 async def change(
@@ -262,6 +268,19 @@ async def _listed(storage: Storage, record: Record) -> None:
     await indexes.touch_thread(storage, record.owner, record.id)
     if record.expires_ms is not None:
         await storage.redis.zadd(keys.THREADS_EXPIRING, {_entry(record): record.expires_ms})
+
+
+def _new(new: New, now_ms: int) -> Record:
+    return Record(
+        new.id,
+        new.owner,
+        new.graph,
+        metadata=new.metadata,
+        created_ms=now_ms,
+        updated_ms=now_ms,
+        state_updated_ms=now_ms,
+        ttl=new.ttl,
+    )
 
 
 def _entry(record: Record) -> str:

@@ -1,10 +1,12 @@
 """Threads: whose they are, which graph runs on them, and which artefact they are about."""
 
+import json
 from dataclasses import dataclass
 from typing import Any, Final
 
 from state.errors import Conflict, Missing
 from storage import indexes, keys
+from storage.assistants import default_id
 from storage.connection import Storage
 from storage.scripts import Script
 
@@ -14,7 +16,7 @@ local t = redis.call('TIME')
 local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
 local theirs = redis.call('HMGET', KEYS[1], 'owner', 'graph', 'artefact')
 if not theirs[1] then
-  redis.call('HSET', KEYS[1], 'createdMs', now, 'updatedMs', now, 'stateUpdatedMs', now)
+  redis.call('HSET', KEYS[1], 'createdMs', now, 'updatedMs', now, 'stateUpdatedMs', now, 'metadata', ARGV[4])
 end
 for i, name in ipairs({'owner', 'graph', 'artefact'}) do
   if (not theirs[i] or theirs[i] == '') and (not theirs[1] or theirs[1] == ARGV[1]) then
@@ -43,8 +45,9 @@ async def bind(storage: Storage, thread: Thread) -> None:
     Raises `Missing` for a thread of another owner or another artefact, which must look like none at all
     (A-R14), and `Conflict` for one that runs another graph.
     """
+    known = json.dumps({"graph_id": thread.graph, "assistant_id": default_id(thread.graph)})
     answer: list[bytes] = await _BIND(
-        storage.redis, [keys.thread_meta(thread.id)], [thread.owner, thread.graph, thread.artefact]
+        storage.redis, [keys.thread_meta(thread.id)], [thread.owner, thread.graph, thread.artefact, known]
     )
     found = Thread(thread.id, *(part.decode() for part in answer))
     if found.owner != thread.owner or (found.artefact != thread.artefact and found.graph == thread.graph):

@@ -42,7 +42,9 @@ def test_the_checkpointer_of_langgraph_json_is_ours():
     assert callable(getattr(importlib.import_module(module), variable))
 
 
-@pytest.mark.parametrize("document", ["README.md", "DESIGN.md", "CHANGELOG.md", "docs/checkpointer.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "DESIGN.md", "CHANGELOG.md", "docs/checkpointer.md", "docs/security.md"]
+)
 def test_every_link_of_a_document_leads_somewhere(document):
     file = ROOT / document
     for target in re.findall(r"\]\(([^)#]+)", file.read_text()):

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -16,8 +17,9 @@ from server.callers import ANYONE, Caller, call
 from server.limits import Allowance, OpenStreams, opens_stream
 from server.settings import Settings
 from state.errors import Limited
-from storage import Storage, counters, keys
+from storage import Storage, connect, counters, keys, watchdog
 from tests.auth_cases import key
+from tests.redis_server import Server, running
 from tests.served import served
 from tests.waiting import eventually
 
@@ -264,6 +266,54 @@ async def test_opening_or_closing_twice_is_safe(storage: Storage) -> None:
     for _ in range(2):
         await counters.close_stream(storage, "alice", "s")
     assert await counters.open_stream(storage, "alice", "other", 1, 30)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A Valkey of the test's own."""
+    with running(watchdog.binary(), tmp_path) as one:
+        yield one
+        one.go_on()
+
+
+async def test_what_cannot_be_counted_is_refused_and_open_streams_stay_open(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A limit that lets all in while storage is away would be none."""
+    held = Held()
+    held.let_go.set()
+    async with AsyncExitStack() as stack:
+        storage = await stack.enter_async_context(connect(server.url, patience_s=0.2))
+        await stack.enter_async_context(OpenStreams(1, lease_s=0.15).held(storage, "alice"))
+        server.kill()
+        for chosen in (Settings(requests_per_minute=9), Settings(streams_per_owner=9)):
+            client = await stack.enter_async_context(asking(Allowance(held, chosen), storage))
+            assert (await client.get("/threads/t/stream")).status_code == 503
+
+        async def told() -> bool:
+            return "may stop being counted" in caplog.text
+
+        await eventually(told, "a warning")
+    assert held.open == 0
+    assert "until its lease ends" in caplog.text
+
+
+async def test_the_health_is_told_in_time_though_storage_hangs_and_keys_cannot_be_checked(
+    server: Server,
+) -> None:
+    async with connect(server.url) as storage:
+        made = {"X-Api-Key": await key(storage, "alice")}
+    chosen = {"auth": ("keys",), "requests_per_minute": 1, "storage_patience_s": 0.5}
+    async with served(server.url, **chosen) as client:
+        for _ in range(3):
+            assert (await client.get("/health", headers=made)).status_code == 200, "and is not counted"
+        server.hang()
+        began = time.monotonic()
+        reply = await client.get("/health", headers=made)
+        assert (reply.status_code, time.monotonic() - began < 3) == (503, True)
+        assert reply.headers["retry-after"] == "1"
+        server.go_on()
+        assert (await client.get("/health", headers=made)).status_code == 200
 
 
 async def test_without_limits_nothing_is_counted(valkey_url: str, storage: Storage) -> None:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
-from langgraph_sdk.errors import ConflictError, NotFoundError, UnprocessableEntityError
+from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError, UnprocessableEntityError
 
 from storage import Storage
 from tests.wire_graphs import GRAPHS
@@ -212,6 +212,15 @@ async def test_subgraphs_are_found_by_where_they_are(client: LangGraphClient) ->
     assert one == every
     assert await client.assistants.get_subgraphs("parent", namespace="nope") == {}
     assert await client.assistants.get_subgraphs("agent") == {}
+
+
+async def test_what_an_assistant_was_told_may_be_taken_back(client: LangGraphClient) -> None:
+    made: Any = await client.assistants.create("agent", context={"tone": "dry"})
+    other: Any = await client.assistants.update(made["assistant_id"], config={"recursion_limit": 5})
+    assert (other["config"], other["context"]) == ({"recursion_limit": 5}, {})
+    both: Any = {"config": {"configurable": {"tone": "a"}}, "context": {"tone": "b"}}
+    with pytest.raises(BadRequestError, match="two names of one thing"):
+        await client.assistants.update(made["assistant_id"], **both)
 
 
 async def test_wrong_requests_are_named(client: LangGraphClient) -> None:

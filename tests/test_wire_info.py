@@ -80,3 +80,22 @@ async def test_the_studio_may_ask_from_the_network_whether_it_may_call(http: htt
     reply = await http.options("/threads/search", headers=asked)
     assert reply.status_code == 200
     assert reply.headers["access-control-allow-private-network"] == "true"
+
+
+async def test_null_says_no_more_than_nothing(http: httpx.AsyncClient) -> None:
+    """JavaScript sends it for what was not chosen."""
+    for path, names in (
+        (
+            "/assistants/search",
+            ("metadata", "graph_id", "limit", "offset", "sort_by", "sort_order", "select"),
+        ),
+        ("/threads/search", ("metadata", "values", "status", "limit", "sort_by", "sort_order", "extract")),
+        ("/threads", ("thread_id", "metadata", "if_exists", "ttl", "supersteps")),
+        ("/threads/count", ("metadata", "status")),
+        ("/store/items/search", ("namespace_prefix", "filter", "limit", "query", "refresh_ttl")),
+        ("/store/namespaces", ("prefix", "suffix", "max_depth", "limit")),
+    ):
+        reply = await http.post(path, json=dict.fromkeys(names))
+        assert reply.status_code == 200, (path, reply.text)
+        assert (await http.post(path, json={"no_such_field": 1})).status_code == 200
+        assert (await http.post(path)).status_code == 200, path

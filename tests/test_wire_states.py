@@ -2,16 +2,23 @@
 
 import asyncio
 import json
+import math
+import uuid
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from langchain_core.messages import HumanMessage
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError
 
+from server.wire import shapes
 from storage import Storage, thread_records
 from tests.wire_graphs import QUESTION
 from tests.wire_server import ran, run, serving
@@ -30,6 +37,16 @@ NOTHING: dict[str, Any] = {
     "checkpoint_id": None,
     "parent_checkpoint_id": None,
 }
+
+
+class Kind(Enum):
+    A = "a"
+
+
+@dataclass
+class Spot:
+    x: int
+    rest: tuple[float, ...]
 
 
 @pytest.fixture(scope="module")
@@ -245,6 +262,8 @@ async def test_a_change_the_graph_does_not_take_is_refused(client: LangGraphClie
         await client.threads.update_state(thread_id, {"x": 1}, as_node="nobody")
     with pytest.raises(BadRequestError):
         await client.threads.update_state(thread_id, "no object", as_node="a")  # type: ignore[arg-type]
+    with pytest.raises(BadRequestError, match="TypeError: "):
+        await client.threads.update_state(thread_id, {"log": 5}, as_node="a")
     assert await client.threads.get(thread_id) == before
     bare = (await client.threads.create())["thread_id"]
     with pytest.raises(BadRequestError, match="no graph yet"):
@@ -288,3 +307,51 @@ async def test_a_long_thread_is_listed_with_its_messages_spelt_once_each_time(
     for one in history:
         messages = one["values"].get("messages", [])
         assert messages == newest[: len(messages)]
+
+
+async def test_a_number_no_checkpoint_can_hold_is_refused_and_one_in_metadata_kept(url: str) -> None:
+    big = 10**40
+    async with httpx.AsyncClient(base_url=url) as http:
+        made = await http.post("/threads", json={"metadata": {"graph_id": "counter", "n": big}})
+        assert made.json()["metadata"]["n"] == big
+        at = f"/threads/{made.json()['thread_id']}/state"
+        refused = await http.post(at, json={"values": {"x": big}, "as_node": "c"})
+        assert (refused.status_code, "64-bit" in refused.text) == (400, True)
+        assert (await http.get(at)).json() == NOTHING
+
+
+async def test_whatever_a_state_holds_has_a_form() -> None:
+    held = {
+        "at": datetime(2026, 11, 21, 20, 40, tzinfo=UTC),
+        "id": uuid.UUID(int=1),
+        "set": {1},
+        "kind": Kind.A,
+        "spot": Spot(1, (2.5, math.inf)),
+        "error": ValueError("no"),
+        "bytes": b"ab\xff",
+        "said": HumanMessage("hi", id="m"),
+        "class": int,
+        3: "three",
+    }
+    known: Any = json.loads(shapes.encoded(held))
+    assert known == {
+        "at": "2026-11-21T20:40:00+00:00",
+        "id": "00000000-0000-0000-0000-000000000001",
+        "set": [1],
+        "kind": "a",
+        "spot": {"x": 1, "rest": [2.5, None]},
+        "error": {"error": "ValueError", "message": "no"},
+        "bytes": "ab\\xff",
+        "said": {
+            "content": "hi",
+            "additional_kwargs": {},
+            "response_metadata": {},
+            "type": "human",
+            "name": None,
+            "id": "m",
+        },
+        "class": "<class 'int'>",
+        "3": "three",
+    }
+    half = json.loads(shapes.encoded(held | {"big": 2**70, "half": "\ud800"}))
+    assert half == known | {"big": 2**70, "half": "\ud800"}, "what orjson does not take changes nothing else"

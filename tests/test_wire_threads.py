@@ -315,3 +315,18 @@ async def test_a_lifetime_is_shown_and_counted_from_the_last_change(
     kept: Any = await client.threads.get(stays)
     assert kept["values"]["x"] == 4
     assert await client.threads.get(forever)
+
+
+async def test_the_conversation_of_an_ad_is_a_thread_too(valkey_url: str) -> None:
+    """X5."""
+    with serving(valkey_url, None) as ours:
+        async with get_client(url=ours) as client, httpx.AsyncClient(base_url=ours) as http:
+            brief = {"adId": "ad-1", "brief": "A bakery in Lyon, 20 seconds", "provider": "offline"}
+            made = await http.post("/api/ai/generate", json=brief)
+            assert made.status_code == 200, made.text
+            found: Any = await client.threads.search(metadata={"graph_id": "ad_creation"})
+            [thread] = found
+            assert thread["values"]["drafts"] == {"voices": "v1", "music": "v1", "sfx": "v1"}
+            state: Any = await client.threads.get_state(thread["thread_id"])
+            assert (state["next"], state["values"]) == ([], thread["values"])
+            assert len(await client.threads.get_history(thread["thread_id"])) > 3

@@ -216,3 +216,12 @@ class Health(TypedDict):
     remedy: NotRequired[str]
     degraded: NotRequired[list[str]]
     """`storage`, `memory`, `persistence`."""
+
+
+class Imported(TypedDict):
+    """A thread that was made from a file."""
+
+    threadId: str
+    graph: str
+    artefact: str | None
+    """`kind:id` of what it is about."""

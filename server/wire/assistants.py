@@ -4,7 +4,8 @@ import uuid
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from server.api.bodies import StrictRoute
@@ -13,8 +14,9 @@ from server.origins import owner
 from server.parts import parts
 from server.problems import documented_wire
 from server.wire import graph_views, shapes
+from server.wire.bodies import Body, Page
 from server.wire.matching import contains
-from server.wire.paging import Page, paged
+from server.wire.paging import paged
 from server.wire.shapes import Wire
 from server.wire.threads import drop_all
 from state.errors import Missing, Refused
@@ -26,7 +28,7 @@ _WRITE: Final = (400, 403, 404, 409, 413, 422, 500, 503, 504)
 _Object = dict[str, Any]
 
 
-class Choices(BaseModel):
+class Choices(Body):
     """What an assistant may be given."""
 
     graph_id: str | None = Field(None, max_length=255)
@@ -45,7 +47,7 @@ class CreateBody(Choices):
     if_exists: Literal["raise", "do_nothing"] | None = None
 
 
-class CountBody(BaseModel):
+class CountBody(Body):
     """Which assistants are meant."""
 
     metadata: _Object | None = None
@@ -67,7 +69,7 @@ class VersionsBody(Page):
     metadata: _Object | None = None
 
 
-class LatestBody(BaseModel):
+class LatestBody(Body):
     """The version that is to be in force."""
 
     version: int
@@ -76,10 +78,10 @@ class LatestBody(BaseModel):
 @router.post("", responses=documented_wire(*_WRITE, reply=_Object), response_model=None)
 async def create(body: CreateBody, request: Request) -> Response:
     """Make an assistant."""
-    theirs = _theirs(request)
-    if body.graph_id not in theirs.graphs:
+    known = theirs(request)
+    if body.graph_id not in known.graphs:
         raise Missing(
-            f"there is no graph {body.graph_id!r}", remedy=f"use one of {', '.join(sorted(theirs.graphs))}"
+            f"there is no graph {body.graph_id!r}", remedy=f"use one of {', '.join(sorted(known.graphs))}"
         )
     given = _given(body)
     new = Assistant(
@@ -91,38 +93,39 @@ async def create(body: CreateBody, request: Request) -> Response:
         name=body.name or "Untitled",
         description=body.description,
     )
-    return Wire(shapes.assistant(await theirs.create(new, body.if_exists or "raise")))
+    return Wire(shapes.assistant(await known.create(new, body.if_exists or "raise")))
 
 
 @router.post("/search", responses=documented_wire(*_WRITE, reply=list[_Object]), response_model=None)
-async def search(body: SearchBody, request: Request) -> Response:
+async def search(request: Request, body: SearchBody | None = None) -> Response:
     """List assistants, newest first unless told otherwise."""
-    found = await _found(request, body)
-    found.sort(key=lambda one: (getattr(one, body.sort_by), one.name), reverse=body.sort_order == "desc")
-    shown = found[body.offset : body.offset + body.limit + 1]
-    return paged([shapes.selected(shapes.assistant(one), body.select) for one in shown], body)
+    wanted = body or SearchBody()
+    found = await _found(request, wanted)
+    found.sort(key=lambda one: (getattr(one, wanted.sort_by), one.name), reverse=wanted.sort_order == "desc")
+    shown = found[wanted.offset : wanted.offset + wanted.limit + 1]
+    return paged([shapes.selected(shapes.assistant(one), wanted.select) for one in shown], wanted)
 
 
 @router.post("/count", responses=documented_wire(*_WRITE, reply=int), response_model=None)
-async def count(body: CountBody, request: Request) -> Response:
+async def count(request: Request, body: CountBody | None = None) -> Response:
     """Count assistants."""
-    return Wire(len(await _found(request, body)))
+    return Wire(len(await _found(request, body or CountBody())))
 
 
 @router.get("/{assistant_id}", responses=documented_wire(*_READ, reply=_Object), response_model=None)
 async def get(assistant_id: str, request: Request) -> Response:
     """Show an assistant, by its id or its graph's name."""
-    return Wire(shapes.assistant(await _theirs(request).get(assistant_id)))
+    return Wire(shapes.assistant(await theirs(request).get(assistant_id)))
 
 
 @router.patch("/{assistant_id}", responses=documented_wire(*_WRITE, reply=_Object), response_model=None)
 async def update(assistant_id: str, body: Choices, request: Request) -> Response:
     """Make a new version of an assistant; `metadata` is added to what there is."""
-    theirs = _theirs(request)
+    known = theirs(request)
     changes = _given(body)
-    if changes.get("graph_id", next(iter(theirs.graphs))) not in theirs.graphs:
-        raise Missing(f"there is no graph {body.graph_id!r}", remedy=f"use one of {sorted(theirs.graphs)}")
-    return Wire(shapes.assistant(await theirs.update(assistant_id, changes)))
+    if changes.get("graph_id", next(iter(known.graphs))) not in known.graphs:
+        raise Missing(f"there is no graph {body.graph_id!r}", remedy=f"use one of {sorted(known.graphs)}")
+    return Wire(shapes.assistant(await known.update(assistant_id, changes)))
 
 
 @router.delete("/{assistant_id}", status_code=204, responses=documented_wire(*_WRITE, reply=None, status=204))
@@ -132,7 +135,7 @@ async def delete(
     delete_threads: Annotated[bool, Query()] = False,  # noqa: FBT002
 ) -> Response:
     """Take an assistant away, and with `delete_threads` all that it talked on."""
-    gone = await _theirs(request).delete(assistant_id)
+    gone = await theirs(request).delete(assistant_id)
     if delete_threads:
         await drop_all(parts(request), owner(request), {"assistant_id": gone.assistant_id})
     return Response(status_code=204)
@@ -141,18 +144,19 @@ async def delete(
 @router.post(
     "/{assistant_id}/versions", responses=documented_wire(*_WRITE, reply=list[_Object]), response_model=None
 )
-async def versions(assistant_id: str, body: VersionsBody, request: Request) -> Response:
+async def versions(assistant_id: str, request: Request, body: VersionsBody | None = None) -> Response:
     """List the versions of an assistant, newest first."""
-    found = await _theirs(request).versions(assistant_id)
-    fitting = [one for one in found if contains(one.metadata, body.metadata)]
-    shown = fitting[body.offset : body.offset + body.limit + 1]
-    return paged([_version(one) for one in shown], body)
+    wanted = body or VersionsBody()
+    found = await theirs(request).versions(assistant_id)
+    fitting = [one for one in found if contains(one.metadata, wanted.metadata)]
+    shown = fitting[wanted.offset : wanted.offset + wanted.limit + 1]
+    return paged([_version(one) for one in shown], wanted)
 
 
 @router.post("/{assistant_id}/latest", responses=documented_wire(*_WRITE, reply=_Object), response_model=None)
 async def latest(assistant_id: str, body: LatestBody, request: Request) -> Response:
     """Make an earlier version the one in force."""
-    return Wire(shapes.assistant(await _theirs(request).set_latest(assistant_id, body.version)))
+    return Wire(shapes.assistant(await theirs(request).set_latest(assistant_id, body.version)))
 
 
 @router.get("/{assistant_id}/graph", responses=documented_wire(*_READ, reply=_Object), response_model=None)
@@ -164,7 +168,7 @@ async def graph(
     ] = "false",
 ) -> Response:
     """Show the nodes and edges of the assistant's graph."""
-    found = await _theirs(request).get(assistant_id)
+    found = await theirs(request).get(assistant_id)
     levels = int(xray) if xray.isdecimal() else xray.casefold() == "true"
     return Wire(await graph_views.drawn(parts(request).graphs[found.graph_id], levels))
 
@@ -172,7 +176,7 @@ async def graph(
 @router.get("/{assistant_id}/schemas", responses=documented_wire(*_READ, reply=_Object), response_model=None)
 async def schemas(assistant_id: str, request: Request) -> Response:
     """Show the JSON Schemas of what the assistant's graph takes, remembers and returns."""
-    found = await _theirs(request).get(assistant_id)
+    found = await theirs(request).get(assistant_id)
     told = graph_views.schemas(parts(request).graphs[found.graph_id])
     return Wire({"graph_id": found.graph_id} | told)
 
@@ -208,7 +212,7 @@ async def _found(request: Request, wanted: CountBody) -> list[Assistant]:
     name = (wanted.name or "").casefold()
     return [
         one
-        for one in await _theirs(request).all()
+        for one in await theirs(request).all()
         if wanted.graph_id in {None, one.graph_id}
         and name in one.name.casefold()
         and contains(one.metadata, wanted.metadata)
@@ -216,7 +220,7 @@ async def _found(request: Request, wanted: CountBody) -> list[Assistant]:
 
 
 async def _subgraphs(request: Request, named: str, namespace: str | None, *, recurse: bool) -> _Object:
-    found = await _theirs(request).get(named)
+    found = await theirs(request).get(named)
     return await graph_views.subgraphs(parts(request).graphs[found.graph_id], namespace, recurse=recurse)
 
 
@@ -231,8 +235,8 @@ def _given(body: Choices) -> _Object:
         )
     if body.context is not None:
         given["config"] = {**(body.config or {}), **({"configurable": body.context} if body.context else {})}
-    elif configurable:
-        given["context"] = configurable
+    elif body.config is not None:
+        given["context"] = configurable or {}
     return given
 
 
@@ -242,6 +246,7 @@ def _version(one: Assistant) -> _Object:
     return told | {"created_at": one.updated_at}
 
 
-def _theirs(request: Request) -> Assistants:
+def theirs(request: HTTPConnection) -> Assistants:
+    """Return the assistants of whoever asks."""
     here = parts(request)
     return Assistants(here.storage, owner(request), here.graphs, here.since)

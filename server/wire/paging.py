@@ -3,16 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel, Field
-
+from server.wire.bodies import Page
 from server.wire.shapes import Wire
-
-
-class Page(BaseModel):
-    """Which part of a list."""
-
-    limit: int = Field(10, ge=1, le=1_000)
-    offset: int = Field(0, ge=0, le=10_000_000)
 
 
 def paged(found: Sequence[Any], page: Page) -> Wire:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -38,6 +38,8 @@ class RunBody(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
+    protocol: ClassVar[bool] = False
+    """Whether the run's events are the second wire's."""
     assistant_id: str = Field(min_length=1, max_length=255, description="An assistant's id, or a graph")
     input: Any = None
     command: CommandBody | None = Field(None, description="Wins over `input`")
@@ -112,6 +114,7 @@ def wanted(body: RunBody, chosen: Assistant, start: Start) -> Wanted:
         checkpoint=place or None,
         stream_mode=modes(body),
         subgraphs=bool(body.stream_subgraphs),
+        protocol=body.protocol,
         interrupt_before=body.interrupt_before,
         interrupt_after=body.interrupt_after,
         temporary=start.temporary,

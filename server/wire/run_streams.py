@@ -12,7 +12,7 @@ from server.parts import Parts
 from server.wire.starting import Started
 from state.errors import Invalid, Missing
 from storage import events
-from storage.events import END, Event
+from storage.events import END, PROTOCOL, Event
 from storage.runs import Run
 
 HEARTBEAT_S: Final = 5.0
@@ -133,7 +133,9 @@ def before(record: Run) -> str:
 
 
 def fits(name: str, modes: Collection[str]) -> bool:
-    """Return whether an event belongs to one of the stream modes, in whichever subgraph it happened."""
+    """Return whether an event is this wire's, and of one of the modes, in whichever subgraph it happened."""
+    if name.startswith(PROTOCOL):
+        return False
     kind = name.partition("|")[0].partition("/")[0]
     if not modes or kind in _ALWAYS:
         return True

@@ -1,5 +1,7 @@
 """LangGraph's objects as JSON: messages, states, threads, assistants, exactly as its clients expect them."""
 
+import json
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -44,12 +46,16 @@ def encoded(value: Any) -> bytes:
             spelt[id(one)] = (one, orjson.Fragment(text))
         return spelt[id(one)][1]
 
-    return orjson.dumps(value, shared, _OPTIONS)
+    try:
+        return orjson.dumps(value, shared, _OPTIONS)
+    except TypeError:
+        # Integers beyond 64 bits, half a surrogate pair, or hundreds of levels.
+        return json.dumps(_tree(value)).encode()
 
 
 def as_json(value: Any) -> Any:
     """Return a value as a reader of its JSON has it."""
-    return orjson.loads(encoded(value))
+    return json.loads(encoded(value))
 
 
 def _plain(value: Any) -> Any:
@@ -66,6 +72,23 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     return str(value)
+
+
+def _tree(value: Any) -> Any:
+    """The same in objects, lists, texts, numbers and nothing else."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): _tree(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_tree(one) for one in value]
+    try:
+        # What orjson has a word of its own for: times, identities, data classes.
+        return orjson.loads(orjson.dumps(value, option=_OPTIONS))
+    except TypeError:
+        return _tree(_plain(value))
 
 
 def when(ms: int) -> str:

@@ -17,6 +17,8 @@ from storage.assistants import Assistant, Assistants
 from storage.thread_records import New, Record
 
 _MAX_ID: Final = 255
+_KEPT: Final = uuid.UUID("0b1f0b5e-2f5a-4c57-8a44-1f3a5b8f3c9d")
+"""What the id of a thread that outlives its only run is derived from the run's in."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,8 @@ class Started:
         return f"/runs/{self.run}" if self.temporary else f"/threads/{self.thread}/runs/{self.run}"
 
 
-async def on_thread(here: Parts, owner: str, thread: str, body: RunBody) -> Started:
-    """Record a run on a thread and have it carried out.
+async def on_thread(here: Parts, owner: str, thread: str, body: RunBody, run: str = "") -> Started:
+    """Record a run on a thread and have it carried out; with an id that is known already, it is that run.
 
     Raises `Missing` for a thread or an assistant there is none of, `Conflict` for a thread of another graph
     and for an answer to nothing, and `Busy` where the thread is to be left alone.
@@ -53,7 +55,7 @@ async def on_thread(here: Parts, owner: str, thread: str, body: RunBody) -> Star
     new = New(thread, owner, chosen.graph_id, _shown(chosen))
     await _claim(here, new, record)
     start = Start(
-        str(uuid.uuid4()),
+        run or str(uuid.uuid4()),
         owner,
         context_names(here.graphs[chosen.graph_id]),
         await _answers(here, thread, chosen.graph_id, body),
@@ -62,16 +64,17 @@ async def on_thread(here: Parts, owner: str, thread: str, body: RunBody) -> Star
     return Started(thread, run, since, bool(body.stream_resumable))
 
 
-async def alone(here: Parts, owner: str, body: RunBody) -> Started:
-    """Record a run on a thread of its own and have it carried out; the thread goes with it unless kept."""
+async def alone(here: Parts, owner: str, body: RunBody, run: str = "") -> Started:
+    """As `on_thread`, on a thread of the run's own, which goes with it unless it is to be kept."""
     chosen = await assistant(here, owner, body.assistant_id)
     if body.command and body.command.resume is not None:
         raise Refused("an answer needs the thread that asked", remedy="send it to /threads/{thread_id}/runs")
-    run, keep = str(uuid.uuid4()), body.on_completion == "keep"
+    run, keep = run or str(uuid.uuid4()), body.on_completion == "keep"
     # A thread that goes with its run is in no list, and found under the run's id.
-    thread = str(uuid.uuid4()) if keep else run
+    thread = str(uuid.uuid5(_KEPT, run)) if keep else run
     if keep:
-        await thread_records.create(here.storage, New(thread, owner, chosen.graph_id, _shown(chosen)))
+        new = New(thread, owner, chosen.graph_id, _shown(chosen))
+        await thread_records.create(here.storage, new, or_get=True)
     start = Start(run, owner, context_names(here.graphs[chosen.graph_id]), temporary=not keep)
     await here.worker.start(thread, wanted(body, chosen, start))
     return Started(thread, run, events.BEGINNING, bool(body.stream_resumable), temporary=not keep)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from server.api.bodies import StrictRoute
@@ -13,6 +13,7 @@ from server.origins import owner
 from server.parts import Parts, parts
 from server.problems import documented_wire
 from server.wire import shapes, updates
+from server.wire.bodies import Body
 from server.wire.shapes import Wire
 from state.errors import Missing
 from storage import thread_records
@@ -29,7 +30,7 @@ _Selected = Annotated[
 _Subgraphs = Annotated[bool, Query(description="Whether the states of subgraphs are in it")]
 
 
-class CheckpointBody(BaseModel):
+class CheckpointBody(Body):
     """Which state, and what of it."""
 
     checkpoint: _Object
@@ -37,7 +38,7 @@ class CheckpointBody(BaseModel):
     select: list[str] | None = None
 
 
-class UpdateBody(BaseModel):
+class UpdateBody(Body):
     """What the state is to have."""
 
     values: Any = None
@@ -46,7 +47,7 @@ class UpdateBody(BaseModel):
     checkpoint_id: str | None = None
 
 
-class HistoryBody(BaseModel):
+class HistoryBody(Body):
     """Which states, newest first."""
 
     limit: int = Field(10, ge=1, le=1_000)

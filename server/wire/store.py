@@ -13,14 +13,14 @@ from langgraph.store.base import (
     NamespaceMatchType,
     SearchItem,
 )
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from server.api.bodies import StrictRoute
 from server.origins import owner
 from server.parts import parts
 from server.problems import documented_wire
-from server.wire.paging import Page
+from server.wire.bodies import Body, Page
 from server.wire.shapes import Wire
 from state.errors import Invalid
 from storage.store import RedisStore
@@ -32,7 +32,7 @@ _Object = dict[str, Any]
 _Key = Field(min_length=1, max_length=1_000)
 
 
-class PutBody(BaseModel):
+class PutBody(Body):
     """An item."""
 
     namespace: list[str]
@@ -42,7 +42,7 @@ class PutBody(BaseModel):
     ttl: float | None = Field(None, gt=0, le=100_000_000, description="Minutes it stays")
 
 
-class DeleteBody(BaseModel):
+class DeleteBody(Body):
     """Which item."""
 
     namespace: list[str]

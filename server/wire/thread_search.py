@@ -4,12 +4,12 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from server.parts import Parts
 from server.wire import shapes
+from server.wire.bodies import Body, Page
 from server.wire.matching import contains
-from server.wire.paging import Page
 from storage import thread_records
 from storage.thread_records import Record
 
@@ -19,7 +19,7 @@ _STEP: Final = re.compile(r"([^.\[\]]+)|\[(-?\d+)\]")
 _Object = dict[str, Any]
 
 
-class CountBody(BaseModel):
+class CountBody(Body):
     """Which threads are meant."""
 
     metadata: _Object | None = None
@@ -53,6 +53,8 @@ async def found(here: Parts, owner: str, wanted: SearchBody) -> list[Record]:
 
 async def count(here: Parts, owner: str, wanted: CountBody) -> int:
     """Return how many threads there are."""
+    if wanted == CountBody():
+        return await thread_records.count(here.storage, owner)
     return sum([await fits(here, one, wanted) async for one in _each(here, owner)])
 
 
@@ -60,19 +62,21 @@ async def fits(here: Parts, record: Record, wanted: CountBody) -> bool:
     """Return whether a thread is one that is wanted."""
     if wanted.status not in {None, record.status} or not contains(record.metadata, wanted.metadata):
         return False
-    return wanted.values is None or contains(await values(here, record), shapes.as_json(wanted.values))
+    if wanted.values is None:
+        return True
+    return contains(shapes.as_json(await values(here, record)), wanted.values)
 
 
 async def values(here: Parts, record: Record) -> Any:
-    """Return the values of a thread's newest state as JSON has them; None for a thread without one."""
-    snapshot = await newest(here, record)
-    return shapes.as_json(snapshot.values) if snapshot and snapshot.created_at else None
+    """Return the values of a thread's newest state; None for a thread without one.
 
-
-async def newest(here: Parts, record: Record) -> Any:
-    """Return a thread's newest state; None where its graph is open, or is not served."""
+    So it is too where the thread's graph is open, or is not served.
+    """
     graph = here.graphs.get(record.graph)
-    return await graph.aget_state({"configurable": {"thread_id": record.id}}) if graph else None
+    if graph is None:
+        return None
+    snapshot = await graph.aget_state({"configurable": {"thread_id": record.id}})
+    return snapshot.values if snapshot.created_at else None
 
 
 def extracted(told: Mapping[str, Any], paths: Mapping[str, str]) -> _Object:

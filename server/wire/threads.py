@@ -1,10 +1,11 @@
 """Threads: made, shown, searched, changed, copied, pruned and taken away."""
 
+import asyncio
 import uuid
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from server.api.bodies import StrictRoute
@@ -13,6 +14,7 @@ from server.origins import owner
 from server.parts import Parts, parts
 from server.problems import documented_wire
 from server.wire import shapes, thread_search, updates
+from server.wire.bodies import Body
 from server.wire.paging import paged
 from server.wire.removal import drop, forget
 from server.wire.shapes import Wire
@@ -28,14 +30,14 @@ _WRITE: Final = (400, 403, 404, 409, 413, 422, 500, 503, 504)
 _Object = dict[str, Any]
 
 
-class Lifetime(BaseModel):
+class Lifetime(Body):
     """How long a thread stays after its last change."""
 
     ttl: float = Field(gt=0, le=10_000_000, description="Minutes")
     strategy: Literal["delete", "keep_latest"] = "delete"
 
 
-class CreateBody(BaseModel):
+class CreateBody(Body):
     """A new thread."""
 
     thread_id: str | None = Field(None, description="1 to 255 printable characters; made up when left out")
@@ -45,14 +47,14 @@ class CreateBody(BaseModel):
     supersteps: list[Superstep] | None = None
 
 
-class PatchBody(BaseModel):
+class PatchBody(Body):
     """What changes of a thread."""
 
     metadata: _Object | None = None
     ttl: Lifetime | float | None = None
 
 
-class PruneBody(BaseModel):
+class PruneBody(Body):
     """Threads that are to go, or to lose their past."""
 
     thread_ids: list[str] = Field(max_length=1_000)
@@ -78,7 +80,8 @@ async def create(request: Request, body: CreateBody | None = None) -> Response:
         except CallsheetError:
             await drop(here, made)
             raise
-    return await _shown(here, made.id, made.owner)
+        made = await thread_records.get(here.storage, made.id, made.owner)
+    return Wire(shapes.thread(made, await thread_search.values(here, made)))
 
 
 @router.post("/search", responses=documented_wire(*_WRITE, reply=list[_Object]), response_model=None)
@@ -86,7 +89,8 @@ async def search(request: Request, body: SearchBody | None = None) -> Response:
     """List threads with their values, newest change first unless told otherwise."""
     here, wanted = parts(request), body or SearchBody()
     found = await thread_search.found(here, owner(request), wanted)
-    return paged([await _listed(here, one, wanted) for one in found], wanted)
+    # At once, so that their states are read together.
+    return paged(await asyncio.gather(*(_listed(here, one, wanted) for one in found)), wanted)
 
 
 @router.post("/count", responses=documented_wire(*_WRITE, reply=int), response_model=None)
@@ -151,7 +155,7 @@ async def copy(thread_id: str, request: Request) -> Response:
 
 async def drop_all(here: Parts, of_owner: str, metadata: _Object) -> None:
     """Take away all threads of an owner whose metadata has `metadata` in it."""
-    wanted = SearchBody(metadata=metadata, limit=1_000)
+    wanted = SearchBody(metadata=metadata, limit=100)
     while found := await thread_search.found(here, of_owner, wanted):
         for record in found:
             await drop(here, record)
@@ -159,8 +163,7 @@ async def drop_all(here: Parts, of_owner: str, metadata: _Object) -> None:
 
 async def _shown(here: Parts, thread_id: str, of_owner: str, *, with_ttl: bool = False) -> Wire:
     record = await thread_records.get(here.storage, thread_id, of_owner)
-    snapshot = await thread_search.newest(here, record)
-    told = shapes.thread(record, snapshot.values if snapshot and snapshot.created_at else None)
+    told = shapes.thread(record, await thread_search.values(here, record))
     return Wire(told | {"ttl": shapes.lifetime(record)} if with_ttl else told)
 
 
@@ -170,7 +173,7 @@ async def _listed(here: Parts, record: Record, wanted: SearchBody) -> _Object:
     told = shapes.thread(record, await thread_search.values(here, record) if needed else None)
     shown = dict(shapes.selected(told, wanted.select))
     if wanted.extract:
-        shown["extracted"] = thread_search.extracted(told, wanted.extract)
+        shown["extracted"] = thread_search.extracted(shapes.as_json(told), wanted.extract)
     return shown
 
 

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.errors import InvalidUpdateError
 from langgraph.pregel import Pregel
 from langgraph.types import Command, StateUpdate
-from pydantic import BaseModel
 
 from server.parts import Parts
 from server.wire import shapes
-from state.errors import Missing, Refused
+from server.wire.bodies import Body
+from state.errors import CallsheetError, Refused
 from storage import thread_records
 from storage.thread_records import Record
 
@@ -19,7 +18,7 @@ _Object = dict[str, Any]
 _NAMES: Final = ("resume", "update", "goto", "graph")
 
 
-class Update(BaseModel):
+class Update(Body):
     """What a node is to have written."""
 
     values: Any = None
@@ -27,7 +26,7 @@ class Update(BaseModel):
     as_node: str | None = None
 
 
-class Superstep(BaseModel):
+class Superstep(Body):
     """What nodes are to have written in one step."""
 
     updates: list[Update]
@@ -61,7 +60,9 @@ async def updated(
     async with thread_records.held(here.storage, record.id, record.owner):
         try:
             there = await graph.aupdate_state(_tagged(at, record), values, as_node)
-        except (InvalidUpdateError, ValueError) as error:
+        except CallsheetError:
+            raise
+        except Exception as error:
             raise _refused(error) from error
         await _noted(here, record, graph)
     return there
@@ -75,7 +76,9 @@ async def replayed(here: Parts, record: Record, supersteps: Sequence[Superstep])
     async with thread_records.held(here.storage, record.id, record.owner):
         try:
             await graph.abulk_update_state(_tagged(at, record), steps)
-        except (InvalidUpdateError, ValueError) as error:
+        except CallsheetError:
+            raise
+        except Exception as error:
             raise _refused(error) from error
         await _noted(here, record, graph)
 
@@ -102,5 +105,6 @@ def _tagged(at: RunnableConfig, record: Record) -> RunnableConfig:
 
 
 def _refused(error: Exception) -> Refused:
-    kind = Missing if "not found" in str(error) else Refused
-    return kind(str(error), remedy="see the graph's nodes and its state's schema")
+    """What the graph's own channels and edges raise is about what they were given."""
+    told = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    return Refused(told, remedy="see the graph's nodes, and the schema of its state")

@@ -1,0 +1,140 @@
+"""A thread as a file: its record, every checkpoint, and the artefact it is about with all versions."""
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+
+from storage import keys, thread_records
+from storage.artefacts import Artefact
+from storage.connection import Storage
+from storage.thread_lines import Codec, Lines
+from storage.thread_records import Record
+
+Streams = Mapping[str, Sequence[str]]
+"""The streams of each kind of artefact."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where threads are read from."""
+
+    storage: Storage
+    saver: BaseCheckpointSaver[int]
+    streams: Streams
+
+
+async def exported(source: Source, record: Record, about: Mapping[str, Any]) -> AsyncIterator[bytes]:
+    """Yield the lines of the file, the same ones for the same thread; `about` is said in the first of them.
+
+    No run is let on the thread until its checkpoints were read; raises `Busy` where one is at it.
+    """
+    async with thread_records.held(source.storage, record.id, record.owner):
+        found = [one async for one in source.saver.alist({"configurable": {"thread_id": record.id}})]
+    lines = Lines()
+    yield lines.header(about)
+    yield lines.line("thread", _thread(record))
+    for kind, data in _Past().told(reversed(found)):
+        yield lines.line(kind, data)
+    kind, _, name = record.artefact.partition(":")
+    if name:
+        async for what, data in _artefact(source, Artefact(source.storage, kind, name, record.owner)):
+            yield lines.line(what, data)
+    yield lines.end()
+
+
+def _thread(record: Record) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "graph": record.graph,
+        "artefact": record.artefact,
+        "metadata": record.metadata,
+        "config": record.config,
+        "status": record.status,
+        "error": record.error,
+        "interrupts": record.interrupts,
+        "ttl": record.ttl,
+        "createdMs": record.created_ms,
+    }
+
+
+class _Past:
+    """Checkpoints as lines; a value that many of them have, and an element that many lists have, once."""
+
+    def __init__(self) -> None:
+        self._codec = Codec()
+        self._told: set[tuple[str, str, str]] = set()
+        self._elements: dict[str, int] = {}
+        self._known: dict[int, int] = {}
+
+    def told(self, checkpoints: Iterator[CheckpointTuple]) -> Iterator[tuple[str, dict[str, Any]]]:
+        # Kept to the end, so that no two elements ever have one identity.
+        for one in checkpoints:
+            namespace = str(one.config["configurable"].get("checkpoint_ns", ""))
+            values = one.checkpoint["channel_values"]
+            for channel, value in values.items():
+                yield from self._value(namespace, channel, one.checkpoint["channel_versions"][channel], value)
+            yield "checkpoint", self._checkpoint(namespace, one)
+
+    def _value(
+        self, namespace: str, channel: str, version: Any, value: Any
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        if (namespace, channel, str(version)) in self._told:
+            return
+        self._told.add((namespace, channel, str(version)))
+        said: dict[str, Any] = {"ns": namespace, "channel": channel, "version": version}
+        if type(value) is not list:
+            yield "value", said | {"value": self._codec.encoded(value)}
+            return
+        for element in value:
+            yield from self._element(element)
+        yield "value", said | {"elements": [self._known[id(element)] for element in value]}
+
+    def _element(self, element: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+        if id(element) in self._known:
+            return
+        encoded = self._codec.encoded(element)
+        text = json.dumps(encoded, sort_keys=True)
+        fresh = text not in self._elements
+        number = self._known[id(element)] = self._elements.setdefault(text, len(self._elements))
+        if fresh:
+            yield "element", {"number": number, "value": encoded}
+
+    def _checkpoint(self, namespace: str, one: CheckpointTuple) -> dict[str, Any]:
+        parent = (one.parent_config or {}).get("configurable", {}).get("checkpoint_id")
+        bare = {name: part for name, part in one.checkpoint.items() if name != "channel_values"}
+        return {
+            "ns": namespace,
+            "parent": parent,
+            "checkpoint": self._codec.encoded(bare),
+            "values": sorted(one.checkpoint["channel_values"]),
+            "metadata": self._codec.encoded(dict(one.metadata)),
+            "writes": [
+                {"task": task, "channel": channel, "value": self._codec.encoded(value)}
+                for task, channel, value in one.pending_writes or ()
+            ],
+        }
+
+
+async def _artefact(source: Source, artefact: Artefact) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    meta = await artefact.meta()
+    if not meta:
+        return
+    redis, kind = source.storage.redis, artefact.kind
+    mixer = await redis.get(keys.mixer(artefact.stored_id)) if kind == "ad" else None
+    receipts = await redis.hgetall(keys.receipts(kind, artefact.stored_id))
+    known = {name: text for name, text in meta.items() if name not in {"owner", "thread"}}
+    yield (
+        "artefact",
+        {"kind": kind, "id": artefact.id, "facts": known, "mixer": json.loads(mixer) if mixer else None},
+    )
+    for name, stream in (await artefact.streams(source.streams.get(kind, ()))).items():
+        newest = await redis.get(keys.counter(kind, artefact.stored_id, name))
+        yield "stream", {"stream": name, "active": stream.active, "counter": int(newest or 0)}
+        for one in stream.versions:
+            known_of = {"id": one.id, "parent": one.parent, "createdMs": one.created_ms, "data": one.data}
+            yield "version", {"stream": name, "createdBy": one.created_by, "batch": one.batch} | known_of
+    for step, result in sorted(receipts.items()):
+        yield "receipt", {"step": step.decode(), "result": json.loads(result)}

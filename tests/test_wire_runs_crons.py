@@ -1,0 +1,227 @@
+"""Schedules through LangGraph's own client, and what they start: each due time once, whoever looks."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import NotFoundError, UnprocessableEntityError
+
+from server.app import create_app
+from server.parts import Parts
+from server.settings import Settings
+from server.wire.cron_times import following
+from server.wire.crons import fire
+from state.errors import Invalid
+from storage import crons, thread_records
+from storage.crons import Cron, Due
+from storage.thread_records import New
+from tests.waiting import eventually
+from tests.wire_graphs import GRAPHS
+from tests.wire_served import anew, home, threaded
+
+HOURLY = "0 * * * *"
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with home() as found:
+        yield found
+
+
+@pytest.fixture
+async def client(url: str) -> AsyncIterator[LangGraphClient]:
+    async with get_client(url=url) as found:
+        yield found
+
+
+@pytest.fixture
+async def here(valkey_url: str) -> AsyncIterator[Parts]:
+    app = create_app(Settings(redis_url=valkey_url), GRAPHS)
+    async with app.router.lifespan_context(app):
+        yield app.state.parts
+
+
+async def scheduled(here: Parts, thread: str | None = None, **chosen: Any) -> Cron:
+    """A schedule that is due on the hour, and was never fired."""
+    now_ms = int(time.time() * 1000)
+    said: dict[str, Any] = {"payload": {"input": {"x": 1}}, "schedule": HOURLY, **chosen}
+    cron = Cron(anew(), "local", "counter", created_ms=now_ms, updated_ms=now_ms, thread=thread, **said)
+    await crons.put(here.storage, cron, following(cron.schedule, None, now_ms))
+    return cron
+
+
+async def due_ms(here: Parts, cron: Cron) -> int:
+    found = await crons.next_ms(here.storage, cron)
+    assert found is not None
+    return found
+
+
+async def new_thread(here: Parts) -> str:
+    thread = anew()
+    await thread_records.create(here.storage, New(thread, "local"))
+    return thread
+
+
+async def test_a_schedule_is_made_shown_found_changed_and_taken_away(client: LangGraphClient) -> None:
+    made: Any = await client.crons.create(
+        "counter", schedule=HOURLY, input={"x": 1}, metadata={"team": "a"}, webhook="https://a.example/"
+    )
+    cron = made["cron_id"]
+    assert (made["schedule"], made["thread_id"], made["enabled"]) == (HOURLY, None, True)
+    assert made["payload"]["input"] == {"x": 1}
+    due = datetime.fromisoformat(made["next_run_date"])
+    assert (due.minute, due.second) == (0, 0)
+    assert timedelta() < due - datetime.now(UTC) <= timedelta(hours=1)
+    assert [one["cron_id"] for one in await client.crons.search(metadata={"team": "a"})] == [cron]
+    assert await client.crons.search(metadata={"team": "b"}) == []
+    assert await client.crons.count(assistant_id=made["assistant_id"], metadata={"team": "a"}) == 1
+    changed: Any = await client.crons.update(cron, schedule="*/5 * * * *", enabled=False, input={"x": 2})
+    assert (changed["schedule"], changed["next_run_date"]) == ("*/5 * * * *", None)
+    assert changed["payload"]["input"] == {"x": 2}
+    assert changed["payload"]["webhook"] == "https://a.example/"
+    again: Any = await client.crons.update(cron, enabled=True, end_time=datetime(2100, 1, 1, tzinfo=UTC))
+    assert again["next_run_date"] is not None
+    assert again["end_time"] == "2100-01-01T00:00:00.000000+00:00"
+    assert (await client.crons.update(cron, end_time=None))["end_time"] is None
+    await client.crons.delete(cron)
+    with pytest.raises(NotFoundError):
+        await client.crons.delete(cron)
+
+
+async def test_schedules_are_listed_in_pages(client: LangGraphClient) -> None:
+    mark = anew()
+    for _ in range(3):
+        await client.crons.create("counter", schedule=HOURLY, input={"x": 1}, metadata={"mark": mark})
+    first = await client.crons.search(metadata={"mark": mark}, limit=2, sort_by="cron_id", sort_order="asc")
+    rest = await client.crons.search(
+        metadata={"mark": mark}, limit=2, offset=2, sort_by="cron_id", sort_order="asc"
+    )
+    ids = [one["cron_id"] for one in (*first, *rest)]
+    assert ids == sorted(ids)
+    assert len(set(ids)) == 3
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"schedule": "often"},
+        {"schedule": "99 * * * *"},
+        {"schedule": HOURLY, "timezone": "Mars/Olympus"},
+        {"schedule": HOURLY, "webhook": "file:///etc/passwd"},
+    ],
+)
+async def test_what_is_no_schedule_is_refused(client: LangGraphClient, said: Any) -> None:
+    with pytest.raises(UnprocessableEntityError):
+        await client.crons.create("counter", input={"x": 1}, **said)
+    with pytest.raises(UnprocessableEntityError):
+        await client.crons.create("nobody", schedule=HOURLY)
+
+
+async def test_a_schedule_on_a_thread_needs_the_thread(client: LangGraphClient) -> None:
+    thread = await threaded(client)
+    made: Any = await client.crons.create_for_thread(thread, "counter", schedule=HOURLY, input={"x": 1})
+    assert made["thread_id"] == thread
+    assert await client.crons.count(thread_id=thread) == 1
+    with pytest.raises(NotFoundError):
+        await client.crons.create_for_thread(anew(), "counter", schedule=HOURLY)
+
+
+async def test_a_due_time_starts_one_run_whoever_looks(here: Parts) -> None:
+    thread = await new_thread(here)
+    cron = await scheduled(here, thread)
+    now_ms = await due_ms(here, cron)
+    assert await fire(here, now_ms - 1) == 0
+    assert sum(await asyncio.gather(*(fire(here, now_ms) for _ in range(5)))) == 1
+    assert len(await here.worker.runs.listed(thread)) == 1
+    assert await due_ms(here, cron) == now_ms + HOUR_MS
+    assert await fire(here, now_ms + HOUR_MS) == 1
+    assert len(await here.worker.runs.listed(thread)) == 2
+    await ended(here, thread)
+
+
+async def ended(here: Parts, thread: str) -> None:
+    async def over() -> bool:
+        runs = await here.worker.runs.listed(thread)
+        return bool(runs) and all(run.status == "success" for run in runs)
+
+    await eventually(over, "the runs have ended")
+
+
+async def test_a_process_that_dies_between_the_run_and_the_schedule_starts_no_second_run(
+    here: Parts,
+) -> None:
+    thread = await new_thread(here)
+    cron = await scheduled(here, thread)
+    now_ms = await due_ms(here, cron)
+    await fire(here, now_ms)
+    await ended(here, thread)
+    await crons.put(here.storage, cron, now_ms)
+    assert await fire(here, now_ms) == 1
+    assert len(await here.worker.runs.listed(thread)) == 1
+
+
+async def test_what_came_due_while_nobody_was_there_is_started_once(here: Parts) -> None:
+    thread = await new_thread(here)
+    cron = await scheduled(here, thread)
+    late_ms = await due_ms(here, cron) + 10 * HOUR_MS + 60_000
+    assert await fire(here, late_ms) == 1
+    assert await fire(here, late_ms) == 0
+    assert await due_ms(here, cron) == late_ms - 60_000 + HOUR_MS
+    await ended(here, thread)
+
+
+async def test_a_schedule_ends_when_it_is_to_end(here: Parts) -> None:
+    first_ms = following(HOURLY, None, int(time.time() * 1000))
+    assert first_ms is not None
+    thread = await new_thread(here)
+    cron = await scheduled(here, thread, end_ms=first_ms + 1)
+    assert await fire(here, first_ms) == 1
+    assert await crons.next_ms(here.storage, cron) is None
+    await ended(here, thread)
+
+
+async def test_a_schedule_without_a_thread_starts_a_run_with_one_of_its_own(here: Parts) -> None:
+    cron = await scheduled(here, on_run_completed="keep", metadata={"from": "cron"})
+    assert await fire(here, await due_ms(here, cron)) == 1
+    [record] = await thread_records.newest(here.storage, "local", 0, 10)
+    await ended(here, record.id)
+    [run] = await here.worker.runs.listed(record.id)
+    assert run.metadata["from"] == "cron"
+
+
+async def test_a_schedule_that_can_start_nothing_waits_for_its_next_time(
+    here: Parts, caplog: pytest.LogCaptureFixture
+) -> None:
+    cron = await scheduled(here, anew())
+    now_ms = await due_ms(here, cron)
+    assert await fire(here, now_ms) == 1
+    assert f"cron {cron.id} started nothing" in caplog.text
+    assert await due_ms(here, cron) == now_ms + HOUR_MS
+
+
+async def test_a_schedule_that_was_taken_away_starts_nothing(here: Parts) -> None:
+    cron = await scheduled(here)
+    now_ms = await due_ms(here, cron)
+    await crons.remove(here.storage, cron)
+    await crons.move(here.storage, Due("local", cron.id, now_ms), now_ms)
+    assert await fire(here, now_ms) == 0
+
+
+def test_hours_are_those_of_a_place() -> None:
+    noon_utc = int(datetime(2026, 7, 1, 12, tzinfo=UTC).timestamp() * 1000)
+    in_utc = following("0 15 * * *", None, noon_utc)
+    in_paris = following("0 15 * * *", "Europe/Paris", noon_utc)
+    assert in_utc is not None
+    assert in_paris is not None
+    assert (in_utc - noon_utc, in_paris - noon_utc) == (3 * HOUR_MS, HOUR_MS)
+
+
+def test_a_day_that_never_comes_is_no_time() -> None:
+    with pytest.raises(Invalid):
+        following("0 0 30 2 *", "UTC", 0)

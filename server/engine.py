@@ -13,7 +13,7 @@ from typing import Final, Self
 from docket import CurrentExecution, Docket, Execution, Worker
 from docket.dependencies import AdmissionBlocked
 
-from server.execution import Stopped
+from server.execution import Elsewhere, Stopped
 from state.errors import Fenced, StorageDown
 from storage.connection import Storage, reached
 
@@ -21,6 +21,8 @@ _NAME: Final = "callsheet"
 _KEPT: Final = timedelta(seconds=60)
 """How long the engine remembers what it delivered."""
 _CHECK: Final = timedelta(milliseconds=250)
+_ELSEWHERE: Final = timedelta(milliseconds=200)
+"""How long a run waits that was delivered to a process without its graph."""
 _EXTRA_CONNECTIONS: Final = 50
 _PAUSES_S: Final = (0.02, 0.2)
 """Before a submission is tried again: Docket keeps connections that a restarted server has forgotten."""
@@ -95,6 +97,8 @@ class Engine:
         except Stopped as error:
             # Back into the stream, for another process.
             raise AdmissionBlocked(execution) from error
+        except Elsewhere as error:
+            raise AdmissionBlocked(execution, retry_delay=_ELSEWHERE) from error
         except Fenced as error:
             # The message belongs to whoever took over; acknowledging it would lose that delivery.
             raise AdmissionBlocked(execution, handled=True) from error

@@ -41,6 +41,10 @@ class Stopped(Exception):
     """The process is to end: the run goes on elsewhere."""
 
 
+class Elsewhere(Exception):  # noqa: N818 -- it is no error
+    """The run is of a graph that this process does not serve, and another does."""
+
+
 @dataclass(eq=False)
 class Execution:
     """An attempt under way."""

@@ -19,7 +19,7 @@ from langgraph.types import StateSnapshot
 
 from server.aftermath import Aftermath, Tell
 from server.engine import Engine
-from server.execution import Execution, Reply, Stopped
+from server.execution import Elsewhere, Execution, Reply, Stopped
 from server.failures import raised
 from server.hub import Hub
 from state.context import Context
@@ -218,20 +218,18 @@ class Worker:
             await self._announcements.aclose()
 
     async def carry_out(self, thread: str, run: str) -> None:
-        """Make an attempt at a run, unless it is over or another's turn; raises `Fenced` when it is lost."""
+        """Make an attempt at a run, unless it is over or another's turn.
+
+        Raises `Fenced` when it is lost, `Stopped` when this process is to end, and `Elsewhere` for a graph
+        that others serve.
+        """
         record = await self._admitted(thread, run)
+        if record and record.graph not in self.graphs:
+            raise Elsewhere(f"no graph {record.graph!r} is served here")
         attempt = await self._claimed(thread, run) if record else None
         if record is None or attempt is None:
             return
-        graph = self.graphs.get(record.graph)
-        if graph is None:
-            missing = Broken(f"there is no graph {record.graph!r} here", remedy="start a worker that has it")
-            await self._finish(
-                attempt,
-                Outcome("error", "error", error={"error": "Broken", "message": str(missing)}),
-                self.aftermath.after_s(record),
-            )
-            return
+        graph = self.graphs[record.graph]
         reply = self._terms.replies.get(record.graph) if record.request["reply"] else None
         execution = Execution(
             self.runs, self._announcements, attempt, record, graph, self._terms.timeout_s, reply

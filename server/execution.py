@@ -41,7 +41,7 @@ class Stopped(Exception):
     """The process is to end: the run goes on elsewhere."""
 
 
-class Elsewhere(Exception):  # noqa: N818 -- it is no error
+class Elsewhere(Exception):
     """The run is of a graph that this process does not serve, and another does."""
 
 

@@ -1,4 +1,4 @@
-"""The `callsheet` command: `serve` starts the server, `ad` makes ads in the terminal, `keys` lets people in.
+"""The `callsheet` command: `serve` starts the server, `ad` makes ads here, the others look after both.
 
 What a command needs is imported when it runs, so that help and mistakes are answered at once.
 """
@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import TyperException
 
-from server import cli_keys, commands, words
+from server import cli_doctor, cli_keys, cli_threads, commands, words
 from server.options import AdOptions, DataDir, Debug, taking
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app = typer.Typer(
 )
 
 
+app.add_typer(cli_threads.app, name="threads")
 app.add_typer(cli_keys.app, name="keys")
 
 
@@ -108,6 +109,9 @@ def ad(options: AdOptions) -> None:
             again = f'callsheet ad --thread {asked["thread"] or asked["ad_id"]} "…"'
             commands.fail("stopped; what was made so far is kept", f"go on with: {again}")
             raise typer.Exit(commands.INTERRUPTED) from stop
+
+
+app.command()(cli_doctor.doctor)
 
 
 def _asked(options: AdOptions) -> dict[str, Any]:

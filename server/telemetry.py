@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from state.errors import Invalid
 
-_TURNED_ON: Final = (
+TURNED_ON: Final = (
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_TRACES_EXPORTER",
 )
+"""Any of these turns traces on."""
 _EXPORTERS: Final[Mapping[str, tuple[str, str]]] = {
     "otlp": ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "OTLPSpanExporter"),
     "console": ("opentelemetry.sdk.trace.export", "ConsoleSpanExporter"),
@@ -31,7 +32,7 @@ def wanted(environment: Mapping[str, str]) -> str | None:
     """
     if environment.get("OTEL_SDK_DISABLED", "").casefold() == "true":
         return None
-    if not any(environment.get(name) for name in _TURNED_ON):
+    if not any(environment.get(name) for name in TURNED_ON):
         return None
     chosen = environment.get("OTEL_TRACES_EXPORTER") or "otlp"
     if chosen == "none":
@@ -49,25 +50,38 @@ def from_environment(version: str) -> "Tracing | None":
 
     The same provider then serves libraries that trace by themselves.
     """
-    chosen = wanted(os.environ)
+    made = available(os.environ)
+    if made is None:
+        return None
+    sdk, export, exporter = made
+    resources = import_module("opentelemetry.sdk.resources")
+    about = {"service.name": os.environ.get("OTEL_SERVICE_NAME") or _SERVICE, "service.version": version}
+    provider = sdk.TracerProvider(resource=resources.Resource.create(about))
+    provider.add_span_processor(export.BatchSpanProcessor(exporter()))
+    import_module("opentelemetry.trace").set_tracer_provider(provider)
+    return Tracing(provider)
+
+
+def available(environment: Mapping[str, str]) -> tuple[Any, Any, Any] | None:
+    """Return OpenTelemetry's parts and the class of the exporter that is wanted; None where none is.
+
+    Raises `Invalid` for one that there is not or that is not installed.
+    """
+    chosen = wanted(environment)
     if chosen is None:
         return None
     module, name = _EXPORTERS[chosen]
     try:
-        sdk = import_module("opentelemetry.sdk.trace")
-        export = import_module("opentelemetry.sdk.trace.export")
-        resources = import_module("opentelemetry.sdk.resources")
-        exporter = getattr(import_module(module), name)()
+        return (
+            import_module("opentelemetry.sdk.trace"),
+            import_module("opentelemetry.sdk.trace.export"),
+            getattr(import_module(module), name),
+        )
     except ImportError as error:
         raise Invalid(
             f"tracing is asked for, and {error.name or str(error)!r} is not installed",
             remedy="pip install 'callsheet[telemetry]', or unset OTEL_EXPORTER_OTLP_ENDPOINT",
         ) from error
-    about = {"service.name": os.environ.get("OTEL_SERVICE_NAME") or _SERVICE, "service.version": version}
-    provider = sdk.TracerProvider(resource=resources.Resource.create(about))
-    provider.add_span_processor(export.BatchSpanProcessor(exporter))
-    import_module("opentelemetry.trace").set_tracer_provider(provider)
-    return Tracing(provider)
 
 
 class Tracing:

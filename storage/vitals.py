@@ -55,6 +55,12 @@ async def vitals(storage: Storage) -> Vitals:
     return _read(found, time.monotonic() - began)
 
 
+async def clock_s(storage: Storage) -> float:
+    """Return the server's time, in seconds since 1970."""
+    seconds, micros = await storage.redis.time()
+    return float(seconds) + float(micros) / 1e6
+
+
 def troubles(seen: Vitals) -> list[Trouble]:
     """Return what is wrong with the server, worst first."""
     found = []

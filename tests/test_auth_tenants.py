@@ -84,7 +84,8 @@ class House:
 def bodies(ids: Mapping[str, str]) -> dict[tuple[str, str], Any]:
     """Bodies that reach for alice's things, where the least that fits the schema would not."""
     namespace = {"namespace": ["notes"], "key": ids["key"]}
-    return {
+    run = {"assistant_id": ids["assistant_id"], "input": {}}
+    return runs(ids, run) | {
         ("POST", "/api/ai/generate"): {"adId": "mine", "brief": "A spot for a bakery", "provider": "offline"},
         ("POST", "/api/ads/{ad_id}/chat"): {"message": "make the music louder", "provider": "offline"},
         ("PATCH", "/api/ads/{ad_id}/mixer"): {"sfx": {"volumeDb": -9}},
@@ -107,6 +108,27 @@ def bodies(ids: Mapping[str, str]) -> dict[tuple[str, str], Any]:
     }
 
 
+def runs(ids: Mapping[str, str], run: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
+    """The bodies of runs: on alice's thread with a graph that all have, elsewhere with her assistant."""
+    ours = {"assistant_id": "ad_creation", "input": {}}
+    start = {"id": 1, "method": "run.start", "params": ours}
+    told: dict[str, Any] = {
+        "/threads/{thread_id}/runs": ours,
+        "/threads/{thread_id}/runs/stream": ours,
+        "/threads/{thread_id}/runs/wait": ours,
+        "/threads/{thread_id}/runs/crons": {**ours, "schedule": "0 0 1 1 *"},
+        "/threads/{thread_id}/commands": start,
+        "/threads/{thread_id}/stream/events": {"channels": ["values"]},
+        "/runs": run,
+        "/runs/stream": run,
+        "/runs/wait": run,
+        "/runs/batch": [run],
+        "/runs/cancel": {"thread_id": ids["thread_id"], "run_ids": [ids["run_id"]]},
+        "/runs/crons": {**run, "schedule": "0 0 1 1 *"},
+    }
+    return {("POST", path): body for path, body in told.items()}
+
+
 async def furnished(client: httpx.AsyncClient, headers: Mapping[str, str]) -> dict[str, str]:
     """Make one of everything, and return the ids by the name of the path parameter."""
     client.headers.update(headers)
@@ -118,6 +140,7 @@ async def furnished(client: httpx.AsyncClient, headers: Mapping[str, str]) -> di
     state = (await client.get(f"/threads/{thread_id}/state")).json()
     item = {"namespace": ["notes"], "key": "note", "value": {"text": SECRET_WORD}}
     assert (await client.put("/store/items", json=item)).status_code == 204
+    listed = await client.get(f"/threads/{thread_id}/runs")
     client.headers.pop("X-Api-Key")
     return {
         "ad_id": "ad-1",
@@ -128,7 +151,7 @@ async def furnished(client: httpx.AsyncClient, headers: Mapping[str, str]) -> di
         "checkpoint_id": state["checkpoint"]["checkpoint_id"],
         "namespace": "child",
         "key": "note",
-        "run_id": UNKNOWN,
+        "run_id": listed.json()[0]["run_id"] if listed.status_code == 200 else UNKNOWN,
         "cron_id": UNKNOWN,
     }
 

@@ -43,7 +43,15 @@ def test_the_checkpointer_of_langgraph_json_is_ours():
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", "DESIGN.md", "CHANGELOG.md", "docs/checkpointer.md", "docs/security.md"]
+    "document",
+    [
+        "README.md",
+        "DESIGN.md",
+        "CHANGELOG.md",
+        "docs/checkpointer.md",
+        "docs/operations.md",
+        "docs/security.md",
+    ],
 )
 def test_every_link_of_a_document_leads_somewhere(document):
     file = ROOT / document

@@ -89,10 +89,10 @@ async def test_on_the_wire_too_many_requests_are_a_detail(valkey_url: str) -> No
 async def test_the_window_slides_so_no_60_seconds_have_more(storage: Storage) -> None:
     counts = [await counters.count(storage, "alice", f"r{i}", 2) for i in range(3)]
     assert [(one.fits, one.left) for one in counts] == [(True, 1), (True, 0), (False, 0)]
-    await age(storage, keys.requests("alice"), 59.5, 1e6)
+    await age(storage, keys.requests("alice"), 50, 1e6)
     late = await counters.count(storage, "alice", "r3", 2)
-    assert (late.fits, late.next_s) == (False, 1)
-    await age(storage, keys.requests("alice"), 0.6, 1e6)
+    assert (late.fits, 0 < late.next_s <= 10) == (False, True)
+    await age(storage, keys.requests("alice"), 10, 1e6)
     assert (await counters.count(storage, "alice", "r4", 2)).left == 1
 
 
@@ -100,7 +100,7 @@ async def test_a_refused_request_does_not_make_the_wait_longer(storage: Storage)
     await counters.count(storage, "alice", "r0", 1)
     await age(storage, keys.requests("alice"), 30, 1e6)
     waits = {(await counters.count(storage, "alice", f"more{i}", 1)).next_s for i in range(20)}
-    assert waits <= {29, 30}
+    assert 0 < max(waits) <= 30
 
 
 async def test_a_request_that_arrives_twice_is_counted_once(storage: Storage) -> None:
@@ -196,15 +196,15 @@ def test_a_web_socket_is_a_stream() -> None:
 
 async def test_an_open_stream_is_renewed_for_as_long_as_it_lasts(storage: Storage) -> None:
     """Longer than its lease by far, and then it is gone at once."""
-    streams, name = OpenStreams(1, lease_s=0.15), keys.open_streams("alice")
+    streams, name = OpenStreams(1, lease_s=0.6), keys.open_streams("alice")
     async with streams.held(storage, "alice"):
         ends = {(await storage.redis.zrange(name, 0, 0, withscores=True))[0][1]}
 
         async def renewed() -> bool:
             ends.add((await storage.redis.zrange(name, 0, 0, withscores=True))[0][1])
-            return len(ends) > 4
+            return len(ends) > 3
 
-        await eventually(renewed, "four renewals")
+        await eventually(renewed, "three renewals")
         with pytest.raises(Limited, match="1 streams"):
             async with OpenStreams(1).held(storage, "alice"):
                 pass
@@ -220,7 +220,7 @@ from server.limits import OpenStreams
 from storage import connect
 
 async def main():
-    async with connect({valkey_url!r}) as storage, OpenStreams(1, lease_s=0.5).held(storage, "alice"):
+    async with connect({valkey_url!r}) as storage, OpenStreams(1, lease_s=1.2).held(storage, "alice"):
         print("open", flush=True)
         await asyncio.Event().wait()
 

@@ -1,12 +1,14 @@
 """What Prometheus is told: requests, runs, tool calls, streams, storage (C54, X14)."""
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
 import pytest
+import yaml  # type: ignore[import-untyped]  # LangChain brings it
 from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.types import Message, Receive, Scope, Send
@@ -16,6 +18,8 @@ from state.errors import Fenced
 from storage import watchdog
 from tests.redis_server import running as redis_running
 from tests.served import calling, generated, running, served
+
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture
@@ -166,3 +170,29 @@ async def test_every_reply_says_by_which_id_the_log_knows_it(client: httpx.Async
     )
     assert forged.headers["x-request-id"] != none.headers["x-request-id"]
     assert {len(reply.headers["x-request-id"]) for reply in (forged, none)} == {16}
+
+
+DOCUMENTS = ("docs/operations.md", "deploy/alerts.yml")
+
+
+async def test_the_documents_name_the_figures_there_are_and_no_others(client: httpx.AsyncClient) -> None:
+    await generated(client)
+    text = (await client.get("/metrics")).text
+    there = set(re.findall(r"^# TYPE (callsheet_\w+) (?!counter)", text, re.MULTILINE))
+    there |= {
+        f"{name}_total"
+        for name in re.findall(r"^# TYPE (callsheet_\w+?)(?:_total)? counter", text, re.MULTILINE)
+    }
+    there = {name for name in there if not name.endswith("_created")}
+    named = {name: set(re.findall(r"callsheet_\w+", (ROOT / name).read_text())) for name in DOCUMENTS}
+    assert named["docs/operations.md"] == there
+    assert named["deploy/alerts.yml"] <= there
+
+
+def test_every_alert_is_one_that_prometheus_could_read() -> None:
+    """C57."""
+    (group,) = yaml.safe_load((ROOT / "deploy/alerts.yml").read_text())["groups"]
+    for rule in group["rules"]:
+        assert rule.keys() == {"alert", "expr", "for", "labels", "annotations"}, rule
+        assert rule["expr"].count("(") == rule["expr"].count(")"), rule
+        assert rule["labels"]["severity"] in {"critical", "warning"}

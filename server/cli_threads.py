@@ -1,0 +1,251 @@
+"""`callsheet threads`: the threads in storage, looked at, carried away, brought back and taken away."""
+
+import json
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+
+from server import commands
+from server.options import DataDir, Debug
+
+if TYPE_CHECKING:
+    from server.archive import Shelf
+    from storage.thread_records import Record
+
+Found = TypeVar("Found")
+Owner = Annotated[str, typer.Option(help="Whose; `local` where nobody is asked who they are.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_Id = Annotated[str, typer.Argument(metavar="ID", help="As the list shows it.")]
+_STDIO: Final = "-"
+_SHORT: Final = 60
+
+app = typer.Typer(
+    help="Threads: list, show, export to a file, import, delete.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command("list")
+def list_(
+    *,
+    owner: Owner = "local",
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Most to show.")] = 20,
+    as_json: Json = False,
+    data_dir: DataDir = None,
+    debug: Debug = False,
+) -> None:
+    """List threads, newest change first."""
+    with commands.reported(debug=debug):
+        from storage import thread_records  # noqa: PLC0415 -- help needs no storage
+
+        found = on_shelf(data_dir, lambda shelf: thread_records.newest(shelf.storage, owner, 0, limit))
+    if as_json:
+        echo([told(record) for record in found])
+        return
+    rows = [
+        (one.id, one.graph, one.status, _time(one.updated_ms)[:16].replace("T", " "), _about(one))
+        for one in found
+    ]
+    table(("Id", "Graph", "Status", "Changed (UTC)", "About"), rows, "There are no threads.")
+
+
+@app.command()
+def show(
+    thread_id: _Id,
+    *,
+    owner: Owner = "local",
+    data_dir: DataDir = None,
+    debug: Debug = False,
+) -> None:
+    """Show a thread's record, and how many states and messages it has, as JSON."""
+    with commands.reported(debug=debug):
+        echo(on_shelf(data_dir, lambda shelf: _shown(shelf, thread_id, owner)))
+
+
+@app.command()
+def export(
+    thread_id: _Id,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - for stdout.")] = _STDIO,
+    *,
+    owner: Owner = "local",
+    data_dir: DataDir = None,
+    debug: Debug = False,
+) -> None:
+    """Write a thread, with what it is about and all its versions, to one file.
+
+    callsheet threads export harbour harbour.jsonl
+    """
+    with commands.reported(debug=debug):
+        content = on_shelf(data_dir, lambda shelf: _exported(shelf, thread_id, owner))
+        if file == _STDIO:
+            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
+        else:
+            _write(Path(file).expanduser(), content)
+            typer.echo(f"Wrote {len(content)} bytes to {file}.", err=True)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="An exported thread; - for stdin.")],
+    *,
+    new_id: Annotated[
+        str | None,
+        typer.Option("--as", metavar="ID", help="Id of the thread and of what it is about [theirs]."),
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Read types of any library; only for files of your own.")
+    ] = False,
+    owner: Owner = "local",
+    data_dir: DataDir = None,
+    debug: Debug = False,
+) -> None:
+    """Make a thread from a file: all of it or nothing, and never over what is there."""
+    with commands.reported(debug=debug):
+        from server import archive  # noqa: PLC0415 -- help needs no storage
+
+        content = _read(file)
+        made = on_shelf(
+            data_dir, lambda shelf: archive.bring(shelf, content, owner, new_id=new_id, trusted=trust)
+        )
+    typer.echo(made.id)
+
+
+@app.command()
+def delete(
+    thread_id: _Id,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    owner: Owner = "local",
+    data_dir: DataDir = None,
+    debug: Debug = False,
+) -> None:
+    """Take a thread away with all its states; what it was about, and its versions, stay."""
+    with commands.reported(debug=debug):
+        from server.wire.removal import drop  # noqa: PLC0415 -- help needs no storage
+        from storage import thread_records  # noqa: PLC0415
+
+        async def taken(shelf: "Shelf") -> None:
+            await drop(shelf, await thread_records.get(shelf.storage, thread_id, owner))
+
+        if not (yes or typer.confirm(f"Take thread {thread_id!r} away for good?", err=True)):
+            raise typer.Exit(1)
+        on_shelf(data_dir, taken)
+    typer.echo(f"Deleted {thread_id}.", err=True)
+
+
+def on_shelf(data_dir: Path | None, work: "Callable[[Shelf], Awaitable[Found]]") -> Found:
+    """Return what `work` does with the threads in storage."""
+    import asyncio  # noqa: PLC0415 -- help needs no storage
+
+    from server import surface  # noqa: PLC0415
+    from server.app import installed  # noqa: PLC0415
+    from server.archive import Shelf  # noqa: PLC0415
+    from storage import connect  # noqa: PLC0415
+    from storage.checkpoints import RedisSaver  # noqa: PLC0415
+
+    chosen = commands.settings(data_dir)
+
+    async def connected() -> Found:
+        async with connect(chosen.redis_url, chosen.data_dir) as storage:
+            saver = RedisSaver(storage.redis)
+            try:
+                return await work(Shelf(storage, saver, frozenset(surface.GRAPHS), installed()))
+            finally:
+                await saver.aclose()
+
+    return asyncio.run(connected())
+
+
+def echo(value: Any) -> None:
+    """Print JSON."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]], none: str) -> None:
+    """Print rows under their titles, or `none` where there are none."""
+    from rich.table import Table  # noqa: PLC0415 -- help needs no table
+
+    from server import terminal  # noqa: PLC0415
+
+    where = terminal.console()
+    if not rows:
+        where.print(none)
+        return
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for title in titles:
+        drawn.add_column(title, overflow="fold")
+    for row in rows:
+        drawn.add_row(*(terminal.harmless(cell) for cell in row))
+    where.print(drawn)
+
+
+def told(record: "Record") -> Mapping[str, Any]:
+    """Return a thread's record as JSON."""
+    return {
+        "id": record.id,
+        "owner": record.owner,
+        "graph": record.graph,
+        "artefact": record.artefact or None,
+        "status": record.status,
+        "metadata": record.metadata,
+        "interrupts": record.interrupts,
+        "error": record.error,
+        "createdAt": _time(record.created_ms),
+        "updatedAt": _time(record.updated_ms),
+    }
+
+
+async def _shown(shelf: "Shelf", thread_id: str, owner: str) -> dict[str, Any]:
+    from storage import thread_records  # noqa: PLC0415 -- help needs no storage
+
+    record = await thread_records.get(shelf.storage, thread_id, owner)
+    states = [one async for one in shelf.saver.alist({"configurable": {"thread_id": thread_id}})]
+    messages = states[0].checkpoint["channel_values"].get("messages", ()) if states else ()
+    return {**told(record), "states": len(states), "messages": len(messages)}
+
+
+async def _exported(shelf: "Shelf", thread_id: str, owner: str) -> bytes:
+    from server import archive  # noqa: PLC0415 -- help needs no storage
+
+    return b"".join([line async for line in await archive.export(shelf, thread_id, owner)])
+
+
+def _write(path: Path, content: bytes) -> None:
+    from state.errors import Invalid  # noqa: PLC0415 -- with the rest
+
+    # Beside it first, so that a full disk leaves no half of a file under the name.
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        rule = f"file {str(path)!r} cannot be written: {(error.strerror or str(error)).lower()}"
+        raise Invalid(rule, remedy="check the path and the disk") from error
+
+
+def _read(file: str) -> bytes:
+    from state.errors import Invalid  # noqa: PLC0415 -- with the rest
+
+    try:
+        return sys.stdin.buffer.read() if file == _STDIO else Path(file).expanduser().read_bytes()
+    except OSError as error:
+        rule = f"file {file!r} cannot be read: {(error.strerror or str(error)).lower()}"
+        raise Invalid(rule, remedy="check the path") from error
+
+
+def _about(record: "Record") -> str:
+    metadata = json.dumps(record.metadata, ensure_ascii=False) if record.metadata else ""
+    text = record.artefact or metadata
+    return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")

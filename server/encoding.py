@@ -24,9 +24,9 @@ Event = tuple[str, bytes]
 
 
 def dumps(value: object, unknown: Callable[[Any], Any] | None = None) -> bytes:
-    """Return `value` as JSON; what JSON has no word for as `unknown` has it, and broken characters as escapes.
+    """Return `value` as JSON, broken characters as escapes.
 
-    Unless told otherwise, what is unknown becomes what stands for it, else text.
+    What JSON has no word for is what `unknown` makes of it; unless given, what stands for it, else text.
     """
     try:
         return orjson.dumps(value, default=unknown or plain, option=_OPTIONS)
@@ -126,7 +126,9 @@ class Translator:
         place = "|".join(("", *namespace))
         return [(name + place, dumps(value)) for name, value in named]
 
-    async def all(self, graph: Any, given: Any, config: Any, **options: Any) -> AsyncGenerator[list[Event], None]:
+    async def all(
+        self, graph: Any, given: Any, config: Any, **options: Any
+    ) -> AsyncGenerator[list[Event], None]:
         """Run the graph and yield its events as they come."""
         options |= {"stream_mode": self.modes, "subgraphs": self._subgraphs}
         if "events" not in self._asked:

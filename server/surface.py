@@ -16,7 +16,19 @@ from server.api import ads, archives, health, versions
 from server.graphs_file import GraphsFile
 from server.parts import Parts
 from server.settings import Settings
-from server.wire import assistants, crons, expiry, info, runs, states, threads, webhooks
+from server.wire import (
+    assistants,
+    commands,
+    crons,
+    expiry,
+    info,
+    protocol_events,
+    protocol_socket,
+    runs,
+    states,
+    threads,
+    webhooks,
+)
 from server.wire import store as memories
 from state.owners import LOCAL
 from storage.checkpoints import RedisSaver
@@ -34,6 +46,9 @@ _WIRE: Final[tuple[APIRouter, ...]] = (
     states.router,
     crons.router,
     runs.router,
+    commands.router,
+    protocol_events.router,
+    protocol_socket.router,
     memories.router,
 )
 ROUTERS: Final[tuple[APIRouter, ...]] = (health.router, archives.router, *_OURS["ad_creation"], *_WIRE)

@@ -71,7 +71,7 @@ async def of_thread(here: Parts, thread: str, after: str, *, runs_only: bool) ->
                 yield b": heartbeat\r\n\r\n"
             elif event.name == END:
                 yield line("metadata", dumps({"status": "run_done", "run_id": event.run}), event.id)
-            elif not runs_only or event.name == "metadata":
+            elif event.name == "metadata" or (not runs_only and fits(event.name, ())):
                 yield line(event.name, event.data, event.id)
 
 

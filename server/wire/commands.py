@@ -1,0 +1,204 @@
+"""Commands of the Agent Streaming Protocol: start a run, answer a question, see what runs."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ClassVar, Final, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import AliasChoices, BaseModel, Field, ValidationError
+
+from server import problems
+from server.api.bodies import StrictRoute
+from server.origins import owner
+from server.parts import Parts, parts
+from server.problems import documented_wire
+from server.wire import agent_tree
+from server.wire.protocol import seq_of
+from server.wire.run_bodies import CommandBody, RunBody, place_of
+from server.wire.runs import Json
+from server.wire.starting import Started, on_thread
+from state.errors import Busy, Conflict, Forbidden, Missing, Refused
+from storage import events, thread_records
+from storage.runs import Strategy
+from storage.thread_records import Record
+
+router = APIRouter(route_class=StrictRoute, tags=["protocol"])
+_ID: Final = re.compile(r"[0-9a-f]{32}")
+_ELSEWHERE: Final = frozenset({"subscription.subscribe", "subscription.unsubscribe"})
+"""Commands that only a web socket can carry."""
+_Object = dict[str, Any]
+
+
+class Command(BaseModel):
+    """What a client wants done."""
+
+    id: int = Field(ge=0, description="Comes back with the answer")
+    method: str = Field(max_length=255)
+    params: _Object = Field(default_factory=dict)
+
+
+class Answered(BaseModel):
+    """How a command went."""
+
+    type: Literal["success", "error"]
+    id: int | None
+    result: _Object | None = None
+    error: str | None = None
+    message: str | None = None
+    meta: _Object | None = None
+
+
+class ProtocolBody(RunBody):
+    """A run whose events are this protocol's."""
+
+    protocol: ClassVar[bool] = True
+
+
+class _Start(BaseModel):
+    assistant_id: str = Field(min_length=1, max_length=255)
+    input: Any = None
+    config: _Object | None = None
+    context: _Object | None = None
+    metadata: _Object | None = None
+    multitask_strategy: Strategy | None = Field(
+        None, validation_alias=AliasChoices("multitask_strategy", "multitaskStrategy")
+    )
+
+    def body(self, command: CommandBody | None = None) -> ProtocolBody:
+        """Return the run; where a command is given, it stands for the input."""
+        return ProtocolBody(
+            assistant_id=self.assistant_id,
+            input=None if command else self.input,
+            command=command,
+            config=self.config,
+            context=self.context,
+            metadata=self.metadata,
+            multitask_strategy=self.multitask_strategy,
+            if_not_exists="create",
+        )
+
+
+class _Answer(BaseModel):
+    interrupt_id: str
+    response: Any = None
+
+
+class _Respond(BaseModel):
+    responses: list[_Answer] | None = Field(None, min_length=1, max_length=1_000)
+    interrupt_id: str | None = None
+    response: Any = None
+    update: Any = None
+    goto: Any = None
+    config: _Object | None = None
+    metadata: _Object | None = None
+
+    def answers(self) -> dict[str, Any]:
+        """Return the answers by question.
+
+        Raises `Refused` where none is given, and `Conflict` for a question that cannot be one.
+        """
+        given = {one.interrupt_id: one.response for one in self.responses or ()}
+        if self.interrupt_id is not None:
+            given[self.interrupt_id] = self.response
+        if not given:
+            raise Refused("an answer says what it answers", remedy="send interrupt_id, or responses")
+        for name in given:
+            if not _ID.fullmatch(name):
+                raise Conflict(f"there is no question {name[:80]!r}", remedy="read the thread's state")
+        return given
+
+
+@router.post(
+    "/threads/{thread_id}/commands",
+    responses=documented_wire(403, 413, 422, 500, 503, 504, reply=Answered),
+    response_model=None,
+)
+async def command(thread_id: str, body: Command, request: Request) -> Json:
+    """Carry out a command; a run is started on a thread that is made if it is not there."""
+    return Json(await answered(parts(request), owner(request), thread_id, body))
+
+
+async def answered(here: Parts, who: str, thread: str, asked: Command) -> _Object:
+    """Return the answer to a command. What is worth sending again is raised."""
+    do = _METHODS.get(asked.method)
+    if do is None:
+        if asked.method in _ELSEWHERE:
+            return failed(asked.id, "not_supported", f"{asked.method} needs a web socket")
+        return failed(asked.id, "unknown_command", f"there is no command {asked.method[:80]!r}")
+    try:
+        result, since = await do(here, who, thread, asked.params)
+    except (Refused, Busy, ValidationError) as error:
+        return refused(asked.id, asked.method, error)
+    meta = {"applied_through_seq": seq_of(since)}
+    return {"type": "success", "id": asked.id, "result": result, "meta": meta}
+
+
+def refused(command_id: int | None, method: str, error: Refused | Busy | ValidationError) -> _Object:
+    """Return the answer to a command that cannot be carried out."""
+    _, told = problems.body(error)
+    message = " ".join(str(told[name]) for name in ("error", "remedy") if told.get(name))
+    return failed(command_id, _code(method, error), message)
+
+
+def failed(command_id: int | None, code: str, message: str) -> _Object:
+    """Return the answer to a command that went wrong."""
+    return {"type": "error", "id": command_id, "error": code, "message": message}
+
+
+def _code(method: str, error: Exception) -> str:
+    if isinstance(error, Forbidden):
+        return "permission_denied"
+    if isinstance(error, Missing):
+        return "no_such_run"
+    if isinstance(error, Conflict) and method == "input.respond":
+        return "no_such_interrupt"
+    return "invalid_argument"
+
+
+async def _start(here: Parts, who: str, thread: str, params: _Object) -> tuple[_Object, str]:
+    wanted = _Start.model_validate(params)
+    record = await thread_records.find(here.storage, thread, who)
+    # As LangGraph's server has it: a thread that waits for an answer takes its next input for that.
+    answers = record is not None and bool(record.interrupts) and wanted.input is not None
+    body = wanted.body()
+    if answers and not place_of(body):
+        body = wanted.body(CommandBody(resume=wanted.input))
+    return _told(await on_thread(here, who, thread, body))
+
+
+async def _respond(here: Parts, who: str, thread: str, params: _Object) -> tuple[_Object, str]:
+    wanted = _Respond.model_validate(params)
+    record = await thread_records.get(here.storage, thread, who)
+    chosen = {name: value for name in ("update", "goto") if (value := getattr(wanted, name)) is not None}
+    body = ProtocolBody(
+        assistant_id=_assistant(record),
+        command=CommandBody(resume=wanted.answers(), **chosen),
+        config=wanted.config,
+        metadata=wanted.metadata,
+    )
+    return _told(await on_thread(here, who, thread, body))
+
+
+async def _tree(here: Parts, who: str, thread: str, params: _Object) -> tuple[_Object, str]:
+    await thread_records.get(here.storage, thread, who)
+    run = params.get("run_id")
+    since = await events.newest(here.storage, thread)
+    return {"tree": await agent_tree.of_run(here, thread, str(run) if run else None)}, since
+
+
+_METHODS: Final[Mapping[str, Callable[[Parts, str, str, _Object], Awaitable[tuple[_Object, str]]]]] = {
+    "run.start": _start,
+    "input.respond": _respond,
+    "agent.getTree": _tree,
+}
+
+
+def _told(started: Started) -> tuple[_Object, str]:
+    return {"run_id": started.run}, started.since
+
+
+def _assistant(record: Record) -> str:
+    found = str(record.metadata.get("assistant_id") or record.graph)
+    if not found:
+        raise Missing(f"thread {record.id!r} has had no run", remedy="start one")
+    return found

@@ -1,0 +1,137 @@
+"""A thread's events in the Agent Streaming Protocol: all that is kept of what is asked for, and onwards."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import APIRouter, Request
+from langgraph.types import StateSnapshot
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from server.api.bodies import StrictRoute
+from server.encoding import dumps
+from server.execution import questions
+from server.origins import owner
+from server.parts import Parts, parts
+from server.problems import documented_wire
+from server.wire import protocol
+from server.wire.protocol import MAX_SEQ, Frame, View, id_of, seq_of
+from server.wire.run_streams import HEARTBEAT_S, line, streamed
+from storage import events, thread_records
+from storage.events import Event
+
+router = APIRouter(route_class=StrictRoute, tags=["protocol"])
+_EVENTS: Final[dict[str, Any]] = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+_FOLLOW: Final = documented_wire(403, 404, 413, 422, 500, 503, 504, reply=dict[str, Any]) | {200: _EVENTS}
+_CHANNELS: Final = {"input.requested": "input", "input.answered": "input"}
+"""Channels of the methods that are not named as theirs."""
+_Name = Annotated[str, Field(max_length=255)]
+
+
+class Subscription(BaseModel):
+    """Which events a reader wants."""
+
+    channels: list[_Name] = Field(max_length=100, description="One that is not known has no events")
+    namespaces: list[list[_Name]] | None = Field(
+        None, max_length=1_000, description="Only events below one of these places; all, unless chosen"
+    )
+    depth: int | None = Field(None, ge=0, description="Levels below those places; all, unless chosen")
+    since: int | None = Field(None, ge=0, le=MAX_SEQ, description="Only events numbered higher")
+
+    def fits(self, event: Frame) -> bool:
+        """Return whether the reader wants an event."""
+        channel = _CHANNELS.get(event.method, event.method)
+        if channel not in self.channels and not (channel == "custom" and self._named(event)):
+            return False
+        return not self.namespaces or any(self._below(event.place, one) for one in self.namespaces)
+
+    def _named(self, event: Frame) -> bool:
+        wanted = [one.partition(":")[2] for one in self.channels if one.startswith("custom:")]
+        if not wanted:
+            return False
+        data = orjson.loads(event.params)["data"]
+        return isinstance(data, dict) and data.get("name") in wanted
+
+    def _below(self, place: Sequence[str], prefix: Sequence[str]) -> bool:
+        if not len(prefix) <= len(place) <= len(prefix) + (MAX_SEQ if self.depth is None else self.depth):
+            return False
+        # A place is a node and which run of it, `child:2470…`; a prefix may leave the latter open.
+        return all(want in {part, part.partition(":")[0]} for want, part in zip(prefix, place, strict=False))
+
+
+@router.post("/threads/{thread_id}/stream/events", responses=_FOLLOW, response_model=None)
+async def follow(thread_id: str, body: Subscription, request: Request) -> Response:
+    """Stream a thread's events: all that is kept of them, then those to come, of whichever run."""
+    here, who = parts(request), owner(request)
+    await thread_records.get(here.storage, thread_id, who)
+    return streamed(_lines(here, View(here, thread_id, who), thread_id, body))
+
+
+async def _lines(here: Parts, view: View, thread: str, wanted: Subscription) -> AsyncGenerator[bytes, None]:
+    async with aclosing(seen(here, view, thread, wanted)) as source:
+        async for event in source:
+            yield line(event.method, event.encoded(), str(event.seq)) if event else b": heartbeat\r\n\r\n"
+
+
+async def seen(
+    here: Parts, view: View, thread: str, wanted: Subscription, *, patient: bool = False
+) -> AsyncGenerator[Frame | None, None]:
+    """Yield a thread's events that are wanted, and None after a silence, until the thread is gone.
+
+    One who is `patient` waits for a thread that is not there yet.
+    """
+    lost = await _lost(here, view, thread, wanted.since or 0) if await view.known() else []
+    for event in lost:
+        if wanted.fits(event):
+            yield event
+    async with aclosing(_stored(here, view, (thread, id_of(wanted.since or 0)), patient=patient)) as source:
+        async for stored in source:
+            if stored is None:
+                yield None
+                continue
+            for event in await view.frames(stored):
+                if wanted.fits(event):
+                    yield event
+
+
+async def _stored(
+    here: Parts, view: View, start: tuple[str, str], *, patient: bool
+) -> AsyncGenerator[Event | None, None]:
+    """Yield the events that follow (thread, event id), as long as the thread is the reader's."""
+    known = False
+    async with aclosing(here.worker.hub.follow(*start, heartbeat_s=HEARTBEAT_S)) as source:
+        async for stored in source:
+            # A thread that was deleted may have been made again, by somebody else.
+            if stored is None or stored.name == "metadata" or not known:
+                known = await view.known()
+            if not (known or patient):
+                return
+            if stored is None or known:
+                yield stored
+
+
+async def _lost(here: Parts, view: View, thread: str, since: int) -> list[Frame]:
+    """What stands for the history that is not kept any more: the thread's newest state."""
+    kept = await events.after(here.storage, thread, events.BEGINNING, limit=1)
+    if kept and (kept[0].name == "metadata" or seq_of(kept[0].id) <= since):
+        return []
+    graph = here.worker.graphs.get(view.graph)
+    if graph is None:
+        return []
+    state = await graph.aget_state({"configurable": {"thread_id": thread}})
+    return _standing(view, state, over=not kept) if state.created_at else []
+
+
+def _standing(view: View, state: StateSnapshot, *, over: bool) -> list[Frame]:
+    run = str((state.metadata or {}).get("run_id", ""))
+    checkpoint = state.config["configurable"]["checkpoint_id"]
+    values = protocol.spared(orjson.loads(dumps(state.values)))
+    told = [protocol.frame(f"synth:{run}:values|{checkpoint}", 0, "values", (), (0, values))]
+    if not over or not state.next:
+        return told
+    asked = [(one.id, one.value) for one in questions(state)]
+    said = {"event": "interrupted", "graph_name": view.graph}
+    waits = protocol.frame(f"synth:{run}:lc||interrupted", 0, "lifecycle", (), (0, said))
+    return [*told, *protocol.questions(run, 0, 0, asked), waits]

@@ -43,6 +43,20 @@ class Hub:
                     said = loop.time()
                     yield None
 
+    async def ends(self, thread: str, heartbeat_s: float) -> AsyncGenerator[bool, None]:
+        """Yield True whenever a run of the thread may have ended, for ever; False after a silence."""
+        loop = asyncio.get_running_loop()
+        async with self._announcements.listening(thread, "end") as bell:
+            said = loop.time()
+            while True:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(bell.wait(), min(_LOOK_S, heartbeat_s))
+                bell.clear()
+                yield True
+                if loop.time() - said >= heartbeat_s:
+                    said = loop.time()
+                    yield False
+
     async def of_run(
         self, thread: str, run: str, after: str, *, heartbeat_s: float | None = None
     ) -> AsyncGenerator[Event | None, None]:

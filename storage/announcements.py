@@ -22,8 +22,8 @@ _OWN: Final = "callsheet"
 """A channel on which nothing is said: the connection is there before the first thread is listened to."""
 
 
-What = Literal["events", "cancel"]
-"""What is announced on a thread: that it has new events, or that its active run is to be cancelled."""
+What = Literal["events", "cancel", "end"]
+"""What is announced on a thread: new events; that its active run is to be cancelled; that a run has ended."""
 
 
 class Announcements:

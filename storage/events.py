@@ -37,5 +37,12 @@ async def newest(storage: Storage, thread: str) -> str:
     return found[0][0].decode() if found else BEGINNING
 
 
+async def newest_of(storage: Storage, thread: str, run: str, among: int) -> dict[str, Event]:
+    """Return by name the newest of a run's events that are among so many of the thread's newest."""
+    found = await storage.redis.xrevrange(keys.run_keys(thread).events, count=among)
+    told = [_event(entry, fields) for entry, fields in reversed(found)]
+    return {event.name: event for event in told if event.run == run}
+
+
 def _event(entry: bytes, fields: dict[bytes, bytes]) -> Event:
     return Event(entry.decode(), fields[b"run"].decode(), fields[b"event"].decode(), fields[b"data"])

@@ -56,6 +56,7 @@ end
 local function close(run, status, told)
   if status == 'rolled-back' then remove(run) else put(run, 'status', status) end
   tell(run, 'end', told or status)
+  redis.call('PUBLISH', events, 'end')
 end
 
 -- Gives the thread to the next run in the queue, or to nobody; returns whom.

@@ -82,7 +82,7 @@ async def followed(here: Parts, started: Started) -> Source:
         async for event in source:
             yield event
             # Its end may have been trimmed from the log, or the thread may be gone.
-            if event is None and await _is_over(here, started):
+            if event is None and await is_over(here, started):
                 return
 
 
@@ -157,7 +157,8 @@ def line(name: str, data: bytes, event_id: str | None) -> bytes:
     return told + (b"id: %s\r\n\r\n" % event_id.encode() if event_id else b"\r\n")
 
 
-async def _is_over(here: Parts, started: Started) -> bool:
+async def is_over(here: Parts, started: Started) -> bool:
+    """Return whether a run has ended, or is gone."""
     try:
         return (await here.worker.runs.get(started.thread, started.run)).status in OVER
     except Missing:

@@ -1,6 +1,6 @@
 """What a run comes to, for callers who wait for it without reading its events."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -11,11 +11,15 @@ from starlette.responses import StreamingResponse
 from server.encoding import dumps
 from server.execution import result
 from server.parts import Parts
-from server.wire.run_streams import Source, followed, kept
+from server.wire.run_streams import HEARTBEAT_S, is_over, kept
 from server.wire.starting import Started
 from state.errors import Missing
+from storage import events
+from storage.events import END, Event
 
 _CANCELLED: Final = {"error": "UserInterrupt", "message": "the run was cancelled"}
+_TAIL: Final = 16
+"""Events of a thread among which a run's last ones are looked for first."""
 _GONE: Final = {"error": "UserRollback", "message": "the run was cancelled, and what it did was taken back"}
 
 
@@ -31,8 +35,8 @@ async def answer(
     """Yield what the run comes to, after white space while it takes; `leave` is called if the reader goes."""
     over = False
     try:
-        async with aclosing(_outcome(here, started, followed(here, started))) as told:
-            async for part in told:
+        async with aclosing(_waited(here, started)) as parts:
+            async for part in parts:
                 yield part
         over = True
     finally:
@@ -40,24 +44,39 @@ async def answer(
             leave()
 
 
+async def _waited(here: Parts, started: Started) -> AsyncGenerator[bytes, None]:
+    async with aclosing(here.worker.hub.ends(started.thread, HEARTBEAT_S)) as ends:
+        async for maybe in ends:
+            told = await _told(here, started) if maybe else None
+            if told is not None:
+                yield await _answer(here, started, told)
+                return
+            if not maybe:
+                yield b"\n"
+
+
 async def ended(here: Parts, started: Started) -> AsyncGenerator[bytes, None]:
     """As `answer`, of a run that has ended."""
-    async for part in _outcome(here, started, kept(here, started)):
-        yield part
+    yield await _answer(here, started, await _told(here, started) or {})
 
 
-async def _outcome(here: Parts, started: Started, source: Source) -> AsyncGenerator[bytes, None]:
-    values: bytes | None = None
-    async with aclosing(source):
-        async for event in source:
-            if event is None:
-                yield b"\n"
-            elif event.name == "values":
-                values = event.data
-            elif event.name == "error":
-                yield b'{"__error__":%s}' % event.data
-                return
-    yield await _settled(here, started, values)
+async def _told(here: Parts, started: Started) -> Mapping[str, Event] | None:
+    """By name, what a run that has ended told last; None for one that has not."""
+    found = await events.newest_of(here.storage, started.thread, started.run, _TAIL)
+    if END in found and ("values" in found or "error" in found):
+        return found
+    if not await is_over(here, started):
+        return None
+    return {event.name: event async for event in kept(here, started) if event}
+
+
+async def _answer(here: Parts, started: Started, told: Mapping[str, Event]) -> bytes:
+    if "error" in told:
+        return b'{"__error__":%s}' % told["error"].data
+    values = told["values"].data if "values" in told else None
+    if values is not None and told[END].data == b"success":
+        return values
+    return await _settled(here, started, values)
 
 
 async def _settled(here: Parts, started: Started, values: bytes | None) -> bytes:

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
@@ -167,25 +166,21 @@ async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: Asyn
     """Import the workflows and their routes, and make what the routes work with."""
     await asyncio.to_thread(import_module, "server.surface")
     # Imported by now; at the top of the file they would hold the start up for a second.
-    from server import jobs, surface  # noqa: PLC0415
+    from server import surface  # noqa: PLC0415
     from server.api.events import Running  # noqa: PLC0415
+    from server.assembly import assembled  # noqa: PLC0415
     from server.metrics import watching  # noqa: PLC0415
     from server.parts import Parts  # noqa: PLC0415
-    from server.worker import working  # noqa: PLC0415
-    from storage.checkpoints import RedisSaver  # noqa: PLC0415
 
-    memory = surface.Memory(RedisSaver(opened.redis), surface.store(opened, app.state.graphs))
-    graphs = await surface.served(app.state.graphs, memory, stack)
-    terms = jobs.terms(opened, settings.lease_s, settings.run_timeout_s)
-    terms = replace(terms, tell=surface.telling(settings))
-    worker = await stack.enter_async_context(working(opened, graphs, terms, saver=memory.saver))
+    found = await assembled(opened, settings, app.state.graphs, stack, carrying=settings.carry_runs)
     await stack.enter_async_context(watching(app.state.observer, installed()))
     running = Running()
     stack.push_async_callback(running.stop)
-    app.state.parts = Parts(settings, opened, memory.saver, worker, running, graphs, memory.store)
+    memory = found.memory
+    app.state.parts = Parts(settings, opened, memory.saver, found.worker, running, found.graphs, memory.store)
     stack.push_async_callback(surface.sweeping(app.state.parts))
     stack.push_async_callback(surface.ticking(app.state.parts))
-    for router in surface.routers(graphs):
+    for router in surface.routers(found.graphs):
         app.include_router(router)
 
 

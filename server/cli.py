@@ -89,6 +89,16 @@ def serve(
 
 
 @app.command()
+def worker(*, data_dir: DataDir = None, debug: Debug = False) -> None:
+    """Carry out runs that a server on the same data was asked for, beside it or on another machine."""
+    with commands.reported(debug=debug):
+        settings = commands.settings(data_dir)
+        from server import standalone  # noqa: PLC0415 -- see above
+
+        standalone.work(settings)
+
+
+@app.command()
 @taking(AdOptions)
 def ad(options: AdOptions) -> None:
     """Make an ad from a brief, or refine one.

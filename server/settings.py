@@ -54,6 +54,8 @@ class Settings(BaseSettings):
     """Most requests of one owner in any 60 seconds, over all processes; 0 for no limit."""
     streams_per_owner: int = Field(0, ge=0, le=100_000)
     """Most streams one owner may have open, over all processes; 0 for no limit."""
+    carry_runs: bool = True
+    """False leaves runs to `callsheet worker` processes on the same Redis."""
     run_timeout_s: float = Field(3600.0, gt=0)
     """Seconds after which a run that has not ended is ended with an error."""
     webhook_private: bool = False

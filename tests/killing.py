@@ -124,9 +124,18 @@ class Warm:
         self._process.wait(10)
         self._out.close()
 
-    def start(self, redis_url: str, lease_s: float) -> tuple[int, str]:
-        """Fork a server; its process id and its URL."""
+    def start(self, redis_url: str, lease_s: float, **chosen: object) -> tuple[int, str]:
+        """Fork a server; its process id and its URL. `config` and `carry` are as the settings call them."""
         port = free_port()
-        self._in.write(json.dumps({"port": port, "redis_url": redis_url, "lease_s": lease_s}) + "\n")
+        return self._forked(port=port, redis_url=redis_url, lease_s=lease_s, **chosen), (
+            f"http://127.0.0.1:{port}"
+        )
+
+    def work(self, redis_url: str, lease_s: float, config: str) -> int:
+        """Fork a worker without a server; its process id."""
+        return self._forked(port=0, redis_url=redis_url, lease_s=lease_s, config=config)
+
+    def _forked(self, **chosen: object) -> int:
+        self._in.write(json.dumps(chosen) + "\n")
         self._in.flush()
-        return int(self._out.readline()), f"http://127.0.0.1:{port}"
+        return int(self._out.readline())

@@ -9,16 +9,23 @@ from contextlib import suppress
 
 import uvicorn
 
+from server import standalone
 from server.app import create_app
 from server.settings import read
 
-for name in ("server.surface", "server.worker", "providers.offline.model", "storage.checkpoints"):
+for name in ("server.surface", "server.assembly", "providers.offline.model", "storage.checkpoints"):
     importlib.import_module(name)
 
 
-def serve(port: int, redis_url: str, lease_s: float) -> None:
-    settings = read(port=port, redis_url=redis_url, lease_s=lease_s, log_level="error")
-    uvicorn.run(create_app(settings), host="127.0.0.1", port=port, log_level="error")
+def serve(
+    *, port: int, redis_url: str, lease_s: float, config: str | None = None, carry: bool = True
+) -> None:
+    chosen = {"redis_url": redis_url, "lease_s": lease_s, "config": config, "log_level": "error"}
+    if port:
+        settings = read(port=port, carry_runs=carry, **chosen)
+        uvicorn.run(create_app(settings), host="127.0.0.1", port=port, log_level="error")
+    else:
+        standalone.work(read(**chosen))
 
 
 def main() -> None:
@@ -29,6 +36,8 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             sys.stdin.close()
+            # Standard output is the parent's, for process ids.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             serve(**json.loads(line))
             os._exit(0)
         children.append(child)

@@ -1,0 +1,39 @@
+"""The graphs that are served, with everything they remember, and the worker that carries their runs out."""
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+
+from server import jobs, surface
+from server.graphs_file import GraphsFile
+from server.settings import Settings
+from server.surface import Graphs, Memory
+from server.worker import Worker, working
+from storage.checkpoints import RedisSaver
+from storage.connection import Storage
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """What a server and a worker process have in common."""
+
+    memory: Memory
+    graphs: Graphs
+    worker: Worker
+
+
+async def assembled(
+    opened: Storage,
+    settings: Settings,
+    wanted: GraphsFile | Graphs | None,
+    stack: AsyncExitStack,
+    *,
+    carrying: bool,
+) -> Assembled:
+    """Return the parts, which end with `stack`; `carrying` runs out, or leaving that to other processes."""
+    memory = Memory(RedisSaver(opened.redis), surface.store(opened, wanted))
+    graphs = await surface.served(wanted, memory, stack)
+    terms = replace(
+        jobs.terms(opened, settings.lease_s, settings.run_timeout_s), tell=surface.telling(settings)
+    )
+    entering = working(opened, graphs, terms, saver=memory.saver, carrying=carrying)
+    return Assembled(memory, graphs, await stack.enter_async_context(entering))

@@ -1,0 +1,35 @@
+"""A worker without a server: carries runs out that any server on the same Redis was asked for."""
+
+import asyncio
+import signal
+from contextlib import AsyncExitStack
+
+import storage
+from server import graphs_file, logs, terminal
+from server.serving import data_place
+from server.settings import Settings
+
+
+def work(settings: Settings) -> None:
+    """Carry runs out until Ctrl-C or SIGTERM; what is under way then is handed over between two steps."""
+    logs.configure(settings.log_level, settings.log_format)
+    asyncio.run(_work(settings, data_place(settings)))
+
+
+async def _work(settings: Settings, where: str) -> None:
+    # The workflows take longer to import than all the rest of the start.
+    from server.assembly import assembled  # noqa: PLC0415
+
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, stopped.set)
+    async with storage.connect(settings.redis_url, settings.data_dir) as opened, AsyncExitStack() as stack:
+        storage.use(opened)
+        stack.callback(storage.use, None)
+        wanted = graphs_file.read(settings.config) if settings.config else None
+        found = await assembled(opened, settings, wanted, stack, carrying=True)
+        console = terminal.console()
+        console.print(f"Carrying out runs of {', '.join(sorted(found.graphs))} on {terminal.harmless(where)}")
+        await stopped.wait()
+        console.print("Stopping: what is under way is handed over.")

@@ -17,6 +17,7 @@ from server.protocol_encoding import spare
 from state.errors import Missing
 from storage import thread_records
 from storage.events import BEGINNING, PROTOCOL, Event
+from storage.runs import Run
 
 _EPOCH_MS: Final = 1_767_225_600_000
 """The beginning of 2026. Numbers count from there, and stay below 2 ** 53 until 2095."""
@@ -114,11 +115,14 @@ class View:
             case "metadata":
                 return self._lifecycle(event, "running")
             case "values":
-                return self._values(event, place)
+                return await self._values(event, place)
+            case "end" if event.data == b"paused" and await self._speaks(event.run):
+                # The run has told it by itself.
+                return []
             case "end":
                 # Whoever cancels a run interrupts it, in this protocol's words.
                 what = _ENDINGS.get(event.data, "interrupted")
-                return self._lifecycle(event, what, await self._error(event) if what == "failed" else "")
+                return self._lifecycle(event, what, await self._error(event.run) if what == "failed" else "")
             case _ if kind in _SAME and b'"__interrupt__"' not in event.data:
                 said = (_ms(event), spared(orjson.loads(event.data)))
                 return [frame(event.id, seq_of(event.id), kind, place, said)]
@@ -129,7 +133,6 @@ class View:
         event_id, params = event.id, event.data
         if method == "input.requested":
             name = orjson.loads(params)["data"]["interrupt_id"]
-            self._told.add((event.run, name))
             event_id = f"synth:{event.run}:input|{'|'.join(place)}|{name}"
         if method == "lifecycle":
             told = orjson.loads(params)
@@ -138,14 +141,14 @@ class View:
             event_id = f"synth:{event.run}:lc|{'|'.join(place)}|{told['data']['event']}"
         return [Frame(event_id, seq_of(event.id), method, place, params)]
 
-    def _values(self, event: Event, place: Sequence[str]) -> list[Frame]:
+    async def _values(self, event: Event, place: Sequence[str]) -> list[Frame]:
         values = orjson.loads(event.data)
         asked: list[_Object] = values.pop("__interrupt__", []) if isinstance(values, dict) else []
+        if asked and await self._speaks(event.run):
+            asked = []
         seq, ms = seq_of(event.id), _ms(event)
-        new = [(one["id"], one["value"]) for one in asked if (event.run, one["id"]) not in self._told]
-        self._told.update((event.run, name) for name, _ in new)
         return [
-            *questions(event.run, seq, ms, new),
+            *questions(event.run, seq, ms, ((one["id"], one["value"]) for one in asked)),
             frame(event.id, seq, "values", place, (ms, spared(values))),
         ]
 
@@ -158,12 +161,20 @@ class View:
         event_id = f"synth:{event.run}:lc||{what}"
         return [frame(event_id, seq_of(event.id), "lifecycle", (), (_ms(event), said))]
 
-    async def _error(self, event: Event) -> str:
+    async def _error(self, run: str) -> str:
+        record = await self._record(run)
+        return str((record.error or {}).get("message", "")) if record else ""
+
+    async def _speaks(self, run: str) -> bool:
+        """Whether a run tells by itself what it asks, and that it waits."""
+        record = await self._record(run)
+        return bool(record and record.request.get("protocol"))
+
+    async def _record(self, run: str) -> Run | None:
         try:
-            record = await self._here.worker.runs.get(self._thread, event.run)
+            return await self._here.worker.runs.get(self._thread, run)
         except Missing:
-            return ""
-        return str((record.error or {}).get("message", ""))
+            return None
 
 
 def _ms(event: Event) -> int:

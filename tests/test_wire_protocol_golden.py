@@ -1,0 +1,71 @@
+"""The second wire beside a recorded stream of LangGraph's own server: the same events in the same order."""
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from tests.wire_protocol import SEEN, Event, Wire
+from tests.wire_served import HELLO, home
+
+SAMPLES: Final = Path(__file__).parent / "wire_samples"
+CHANGING: Final = re.compile(r"(lc_run--)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}")
+STORED: Final = re.compile(r"\d{13}-\d+(\.\d+)?")
+"""The id of an event that is stored; theirs have parts, where several came at once."""
+OURS: Final = frozenset({"node", "run_id"})
+"""Whose a part of a message is, which theirs does not say."""
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with home() as found:
+        yield found
+
+
+@pytest.fixture
+async def http(url: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=url, timeout=20) as found:
+        yield found
+
+
+def plain(value: Any) -> Any:
+    """What is to be the same of a recorded value and of ours."""
+    if isinstance(value, str):
+        return STORED.sub("<stored>", CHANGING.sub("<some>", value))
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items() if name not in OURS}
+    return value
+
+
+def alike(event: Event) -> Any:
+    params = {name: one for name, one in event["params"].items() if name != "timestamp"}
+    return plain({**event, "params": params, "seq": None})
+
+
+def recorded() -> list[Event]:
+    text = (SAMPLES / "sse_11_v2_events.txt").read_text()
+    return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
+
+
+async def test_a_run_up_to_its_question_is_told_as_recorded(http: httpx.AsyncClient) -> None:
+    theirs, wire = recorded(), Wire(http)
+    await wire.start(given=HELLO)
+    ours = await wire.seen(lambda told: len(told) == len(theirs), SEEN)
+    assert [alike(event) for event in ours] == [alike(event) for event in theirs]
+    numbers = [event["seq"] for event in ours]
+    assert numbers == sorted(set(numbers)), "numbers grow"
+    assert all(isinstance(event["params"]["timestamp"], int) for event in ours)
+
+
+async def test_a_command_is_answered_as_recorded(http: httpx.AsyncClient) -> None:
+    text = (SAMPLES / "json_v2_run_start_response.txt").read_text()
+    theirs = json.loads(text.rsplit("\n", 1)[-1])
+    asked = {"assistant_id": "agent", "input": HELLO}
+    ours = await Wire(http).command("run.start", **asked)
+    assert plain(ours) == plain(theirs)

@@ -1,0 +1,118 @@
+"""Runs over LangGraph's own client: ours on the embedded Valkey beside `langgraph dev`, on one small graph.
+
+Each round starts one server after the other on the same machine and asks both for the same: *wait* is
+`runs.wait` on a new thread, *first event* the first thing a `runs.stream` tells, *at once* 200 runs with 16
+under way. Nothing is left out of the time but the making of the thread.
+"""
+
+import asyncio
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+
+from bench._servers import ROOT, Question, free_port, running, serve_command
+
+ROUNDS: Final = 5
+ONE_BY_ONE: Final = 20
+AT_ONCE: Final = 200
+UNDER_WAY: Final = 16
+_GRAPH: Final = "bench"
+_CONFIG: Final = {
+    "dependencies": [str(ROOT)],
+    "graphs": {_GRAPH: f"{ROOT / 'tests' / 'wire_graphs.py'}:bench"},
+}
+_READY: Final = Question("/assistants/search", "POST")
+_QUIET: Final = {
+    "LANGGRAPH_CLI_NO_ANALYTICS": "1",
+    "LANGSMITH_TRACING": "false",
+    "CALLSHEET_LOG_LEVEL": "error",
+}
+_ROWS: Final = {"wait": "ms", "first event": "ms", "at once": "runs/s"}
+
+
+def main() -> int:
+    """Print the table."""
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
+        names = ("callsheet", "langgraph dev")
+        rounds = [{name: _measured(name, Path(folder)) for name in names} for _ in range(ROUNDS)]
+    print(f"{'':<16}{'callsheet':>16}{'langgraph dev':>18}{'ratio':>9}   worst … best round")
+    for row, unit in _ROWS.items():
+        ours, theirs = ([one[name][row] for one in rounds] for name in names)
+        _print(row, unit, ours, theirs)
+    print(f"{ROUNDS} rounds, in turn; medians (of a round, then of the rounds); a ratio below 1 is a loss")
+    return 0
+
+
+def _print(row: str, unit: str, ours: Sequence[float], theirs: Sequence[float]) -> None:
+    pairs = zip(ours, theirs, strict=True)
+    ratios = sorted(one / other if unit == "runs/s" else other / one for one, other in pairs)
+    told = f"{statistics.median(ours):>9.1f} {unit:<6}{statistics.median(theirs):>11.1f} {unit:<6}"
+    print(f"{row:<16}{told}{statistics.median(ratios):>8.1f}x   {ratios[0]:.1f} … {ratios[-1]:.1f}")
+
+
+def _measured(name: str, folder: Path) -> dict[str, float]:
+    place = folder / name.replace(" ", "-")
+    place.mkdir(exist_ok=True)
+    (place / "langgraph.json").write_text(json.dumps(_CONFIG))
+    port = free_port()
+    dev = [str(Path(sys.executable).parent / "langgraph"), "dev", "--no-browser", "--no-reload"]
+    command = serve_command(port) if name == "callsheet" else [*dev, "--port", str(port)]
+    chosen = {
+        "CALLSHEET_CONFIG": "langgraph.json",
+        "CALLSHEET_DATA_DIR": str(place / "data"),
+        "REDIS_URL": "",
+    }
+    with running(command, port, place, _QUIET | chosen) as server:
+        server.answers_s(_READY)
+        return asyncio.run(_asked(server.url))
+
+
+async def _asked(url: str) -> dict[str, float]:
+    async with get_client(url=url) as client:
+        for _ in range(3):
+            await _waited_ms(client)
+        return {
+            "wait": statistics.median([await _waited_ms(client) for _ in range(ONE_BY_ONE)]),
+            "first event": statistics.median([await _first_ms(client) for _ in range(ONE_BY_ONE)]),
+            "at once": await _per_s(client),
+        }
+
+
+async def _waited_ms(client: LangGraphClient) -> float:
+    thread = (await client.threads.create())["thread_id"]
+    began = time.perf_counter()
+    found: Any = await client.runs.wait(thread, _GRAPH, input={"x": 1})
+    assert found["x"] == 4, found
+    return (time.perf_counter() - began) * 1000
+
+
+async def _first_ms(client: LangGraphClient) -> float:
+    thread = (await client.threads.create())["thread_id"]
+    began, first = time.perf_counter(), 0.0
+    async for _ in client.runs.stream(thread, _GRAPH, input={"x": 1}, stream_mode=["values", "updates"]):
+        first = first or (time.perf_counter() - began) * 1000
+    return first
+
+
+async def _per_s(client: LangGraphClient) -> float:
+    turns = asyncio.Semaphore(UNDER_WAY)
+
+    async def one() -> None:
+        async with turns:
+            await _waited_ms(client)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(one() for _ in range(AT_ONCE)))
+    return AT_ONCE / (time.perf_counter() - began)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -4,7 +4,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from state.errors import Busy, Conflict, Missing
@@ -38,6 +38,18 @@ if (before[2] or '') ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], 'metadata', ARGV[3], 'updatedMs', now)
 if ARGV[4] ~= '' then redis.call('HSET', KEYS[1], 'graph', ARGV[4]) end
 if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], 'ttl', ARGV[5]) end
+return 1
+"""
+)
+
+_ADOPT: Final = Script(
+    _NOW
+    + """
+local before = redis.call('HMGET', KEYS[1], 'owner', 'metadata', 'graph')
+local told, graph = before[2] or '', before[3] or ''
+if before[1] ~= ARGV[1] or (told == '' and '{}' or told) ~= ARGV[2] then return 0 end
+if graph ~= '' and graph ~= ARGV[4] then return 0 end
+redis.call('HSET', KEYS[1], 'metadata', ARGV[3], 'graph', ARGV[4], 'updatedMs', now)
 return 1
 """
 )
@@ -195,6 +207,15 @@ async def change(
             found = await get(storage, record.id, record.owner)
             await _listed(storage, found)
             return found
+
+
+async def adopt(storage: Storage, record: Record, new: New) -> Record:
+    """Make a thread one of `new.graph`, unless it has a graph, and add its metadata; raises as `change`."""
+    merged = {**record.metadata, **new.metadata}
+    said = [record.owner, json.dumps(record.metadata), json.dumps(merged), new.graph]
+    if await _ADOPT(storage.redis, [keys.thread_meta(record.id)], said):
+        return replace(record, graph=new.graph, metadata=merged)
+    return await change(storage, record, new.metadata, None)
 
 
 async def edited(storage: Storage, record: Record, status: str, interrupts: Mapping[str, Any]) -> None:

@@ -129,6 +129,14 @@ async def test_a_thread_is_made_where_wanted_and_missing_otherwise(client: LangG
     assert await status(client, thread) == "idle"
 
 
+async def test_the_thread_that_ran_last_is_the_first_of_the_list(client: LangGraphClient) -> None:
+    first, second = await threaded(client), await threaded(client)
+    for thread in (first, second, first):
+        await client.runs.wait(thread, "counter", input={"x": 1})
+    found = await client.threads.search(limit=2)
+    assert [thread["thread_id"] for thread in found] == [first, second]
+
+
 async def test_a_thread_stays_with_its_graph(client: LangGraphClient) -> None:
     thread = await threaded(client)
     await client.runs.wait(thread, "counter", input={"x": 1})

@@ -12,7 +12,7 @@ from server.parts import Parts
 from server.wire.resumes import bound
 from server.wire.run_bodies import Answers, RunBody, Start, place_of, wanted
 from state.errors import Conflict, Invalid, Missing, Refused
-from storage import events, thread_records
+from storage import events, indexes, thread_records
 from storage.assistants import Assistant, Assistants
 from storage.thread_records import New, Record
 
@@ -60,7 +60,10 @@ async def on_thread(here: Parts, owner: str, thread: str, body: RunBody, run: st
         context_names(here.graphs[chosen.graph_id]),
         await _answers(here, thread, chosen.graph_id, body),
     )
-    _, run = await here.worker.start(thread, wanted(body, chosen, start))
+    (_, run), _ = await asyncio.gather(
+        here.worker.start(thread, wanted(body, chosen, start)),
+        indexes.touch_thread(here.storage, owner, thread),
+    )
     return Started(thread, run, since, bool(body.stream_resumable))
 
 
@@ -105,7 +108,7 @@ async def _claim(here: Parts, new: New, record: Record | None) -> None:
             )
         record = await thread_records.create(here.storage, new, or_get=True)
     if not record.graph or not record.metadata.get("graph_id"):
-        record = await thread_records.change(here.storage, record, new.metadata, None)
+        record = await thread_records.adopt(here.storage, record, new)
     if record.graph != new.graph:
         raise Conflict(
             f"thread {new.id!r} runs {record.graph!r}, not {new.graph!r}", remedy="use another thread"

@@ -10,6 +10,7 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from tests.wire_served import HELLO, collected, home, threaded
+from tests.wire_server import serving
 
 
 @pytest.fixture(scope="module")
@@ -163,3 +164,16 @@ async def test_any_number_of_readers_get_everything(client: LangGraphClient) -> 
     found = await asyncio.gather(*readers)
     assert [ticks(told) for told in found] == [list(range(10))] * 20
     assert all(told == found[0] for told in found)
+
+
+async def test_any_server_tells_the_run_of_any_other(valkey_url: str) -> None:
+    with serving(valkey_url) as one, serving(valkey_url) as other:
+        async with get_client(url=one) as here, get_client(url=other) as there:
+            thread, run = await ticking(here, 8)
+            told = await collected(there.runs.join_stream(thread, run, last_event_id="-1"), 4)
+            told += await collected(here.runs.join_stream(thread, run, last_event_id=told[-1].id))
+            assert ticks(told) == list(range(8))
+            assert await there.runs.join(thread, run) == {"x": 8, "log": ["slow"]}
+            later = await here.runs.create(thread, "slow", input={"x": 400})
+            await there.runs.cancel(thread, later["run_id"], wait=True)
+            assert (await here.runs.get(thread, later["run_id"]))["status"] == "interrupted"

@@ -141,8 +141,7 @@ class Execution:
             else:
                 await self._stream(translator, given, config)
         state = await self.graph.aget_state(_newest(config))
-        await self._tell(translator.closing(state))
-        return await self._succeeded(state)
+        return await self._succeeded(state, translator.closing(state))
 
     def _translator(self) -> Translator | ProtocolTranslator:
         request = self.run.request
@@ -229,10 +228,11 @@ class Execution:
         if events:
             await self.runs.emit(self.attempt, events)
 
-    async def _succeeded(self, state: StateSnapshot) -> Outcome:
+    async def _succeeded(self, state: StateSnapshot, told: list[Event]) -> Outcome:
         interrupts = waiting(state)
         answer = await self.reply(self.run, state.values) if self.reply else None
-        return Outcome("success", "interrupted" if state.next else "idle", interrupts, answer=answer)
+        standing: Any = "interrupted" if state.next else "idle"
+        return Outcome("success", standing, interrupts, answer=answer, told=told)
 
     async def _refused(self, error: Conflict, state: StateSnapshot | None) -> Outcome:
         """End the run before it began; the thread stays as it is."""

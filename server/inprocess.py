@@ -1,7 +1,7 @@
 """An ad made or refined in this process, on the storage that the server uses: what `callsheet ad` does."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import storage
@@ -70,6 +70,8 @@ async def carried_out(wish: Wish, settings: Settings, report: Report) -> Turn:
         storage.use(opened)
         try:
             terms = jobs.terms(opened, settings.lease_s, settings.run_timeout_s)
+            # Who presses Ctrl-C wants the prompt back; the run goes on in another process, or the next time.
+            terms = replace(terms, grace_s=0.2)
             async with working(opened, {jobs.GRAPH: ad_creation.graph}, terms) as worker:
                 job = await _job(worker, opened, wish)
                 reply = await jobs.carried_out(worker, opened, job, report)

@@ -156,7 +156,7 @@ async def answered(
 
 def terms(storage: Storage, lease_s: float, timeout_s: float = 3600.0) -> Terms:
     """Return what runs are held to where jobs of this module are carried out."""
-    return Terms(lease_s, timeout_s, {GRAPH: replying(storage)})
+    return Terms(lease_s, timeout_s, replies={GRAPH: replying(storage)})
 
 
 def replying(storage: Storage) -> Reply:

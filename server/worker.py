@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -39,8 +39,6 @@ Report = Callable[[dict[str, Any]], None]
 _POLL_S: Final = 0.2
 _LOOK_S: Final = 5.0
 """How often one looks for runs that nobody is at."""
-_GRACE_S: Final = 10.0
-"""How long a step that runs may take to end once the process is told to stop."""
 _log = logging.getLogger(__name__)
 
 
@@ -101,6 +99,8 @@ class Terms:
     """How long an attempt that has fallen silent still holds its thread."""
     timeout_s: float = 3600.0
     """The longest an attempt may take."""
+    grace_s: float = 5.0
+    """How long a step may take to end once the process is told to stop."""
     replies: Mapping[str, Reply] = field(default_factory=dict)
     """By graph, what the callers of its jobs are told."""
     tell: Tell | None = None
@@ -123,7 +123,7 @@ class Worker:
         self._engine = engine
         self._announcements = Announcements(storage)
         self._terms = terms
-        self._under_way: set[Execution] = set()
+        self._under_way: dict[Execution, asyncio.Task[None]] = {}
         self.runs = Runs(storage, terms.lease_s)
         self.aftermath = Aftermath(self.runs, saver, terms.tell)
         self.hub = Hub(storage, self._announcements)
@@ -210,6 +210,10 @@ class Worker:
                 task.cancel()
             await asyncio.gather(looking, engine, return_exceptions=True)
 
+    async def open(self) -> None:
+        """Connect to what tells of other processes."""
+        await self._announcements.open()
+
     async def listen(self) -> None:
         """Hear what happens in other processes, until cancelled."""
         try:
@@ -234,17 +238,17 @@ class Worker:
         execution = Execution(
             self.runs, self._announcements, attempt, record, graph, self._terms.timeout_s, reply
         )
-        self._under_way.add(execution)
+        self._under_way[execution] = cast("asyncio.Task[None]", asyncio.current_task())
         try:
             outcome = await execution.outcome()
             if outcome.ending == "rolled-back":
                 await self._saver.adelete_for_runs([run])
             await self._finish(attempt, outcome, self.aftermath.after_s(record))
-        except (Stopped, asyncio.CancelledError):
+        except (Stopped, asyncio.CancelledError) as error:
             await self.runs.release(attempt)
-            raise
+            raise Stopped from error
         finally:
-            self._under_way.discard(execution)
+            del self._under_way[execution]
 
     async def _admitted(self, thread: str, run: str) -> Run | None:
         try:
@@ -286,11 +290,14 @@ class Worker:
                     self.aftermath.begin(thread, run)
 
     async def _drain(self) -> None:
+        """Let what is under way end its step, and cut short what does not in time."""
         for execution in self._under_way:
             execution.control.request_drain()
-        deadline = time.monotonic() + _GRACE_S
-        while self._under_way and time.monotonic() < deadline:  # noqa: ASYNC110 -- they end by themselves
-            await asyncio.sleep(0.02)
+        if tasks := set(self._under_way.values()):
+            _, late = await asyncio.wait(tasks, timeout=self._terms.grace_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -309,6 +316,7 @@ async def working(
             stack.push_async_callback(saver.aclose)
         engine = await stack.enter_async_context(Engine(storage, lease_s=terms.lease_s))
         worker = Worker(storage, saver, graphs, engine, terms)
+        await worker.open()
         tasks = [asyncio.create_task(worker.listen())]
         if carrying:
             tasks.append(asyncio.create_task(worker.work()))

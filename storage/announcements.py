@@ -53,9 +53,13 @@ class Announcements:
                 with suppress(StorageDown), reached(self._storage):
                     await self._listener.unsubscribe(channel)
 
+    async def open(self) -> None:
+        """Connect; before the first thread is listened to, since redis-py would connect twice."""
+        with reached(self._storage):
+            await self._listener.subscribe(_OWN)
+
     async def listen(self) -> None:
         """Listen until cancelled, through lost connections."""
-        await self._listener.subscribe(_OWN)
         while True:
             try:
                 message = await self._listener.get_message(timeout=None)

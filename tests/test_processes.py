@@ -6,13 +6,13 @@ import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from langgraph_sdk import get_client
-from langgraph_sdk.client import LangGraphClient
 
 from tests.killing import Warm
 from tests.waiting import eventually
@@ -28,8 +28,8 @@ pytestmark = [pytest.mark.fault, pytest.mark.timeout(120)]
 class House:
     """Two servers that carry nothing out, and two workers."""
 
-    first: LangGraphClient
-    second: LangGraphClient
+    first: Any
+    second: Any
     workers: list[int]
     warm: Warm
     url: str
@@ -56,7 +56,7 @@ async def house(warm: Warm, valkey_url: str) -> AsyncIterator[House]:
         get_client(url=servers[1][1]) as second,
     ):
         for _, url in servers:
-            await eventually(lambda url=url: answers(http, url), f"{url} answers", patience_s=30)
+            await eventually(partial(answers, http, url), f"{url} answers", patience_s=30)
         yield House(first, second, workers, warm, valkey_url)
     for process in (*(pid for pid, _ in servers), *workers):
         with contextlib.suppress(ProcessLookupError):
@@ -70,7 +70,7 @@ async def answers(client: httpx.AsyncClient, url: str) -> bool:
         return False
 
 
-async def ended(client: LangGraphClient, thread: str, run: str) -> dict[str, Any]:
+async def ended(client: Any, thread: str, run: str) -> dict[str, Any]:
     async def over() -> bool:
         return (await client.runs.get(thread, run))["status"] not in {"pending", "running"}
 
@@ -111,7 +111,7 @@ async def test_a_question_asked_through_one_server_is_answered_through_another(h
 
 async def test_workers_that_are_killed_lose_no_run_and_repeat_no_event(house: House) -> None:
     """SIGKILL of one worker after another; every stream read by id is whole."""
-    made = []
+    made: list[tuple[str, str]] = []
     for number in range(12):
         client = (house.first, house.second)[number % 2]
         thread = (await client.threads.create())["thread_id"]
@@ -122,9 +122,9 @@ async def test_workers_that_are_killed_lose_no_run_and_repeat_no_event(house: Ho
     for _ in range(2):
         await asyncio.sleep(0.4)
         house.kill_a_worker()
-    for thread, run in made:
-        assert (await ended(house.second, thread, run))["status"] == "success"
-        ids = [part.id async for part in house.first.runs.join_stream(thread, run, last_event_id="-1")]
+    for place, name in made:
+        assert (await ended(house.second, place, name))["status"] == "success"
+        ids = [part.id async for part in house.first.runs.join_stream(place, name, last_event_id="-1")]
         assert len(ids) == len(set(ids))
-        state = await house.first.threads.get_state(thread)
+        state = await house.first.threads.get_state(place)
         assert state["values"]["log"] == ["slow"], "the step's result is there, once"

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from typing import Any
 
 import uvicorn
 
@@ -20,7 +21,8 @@ for name in ("server.surface", "server.assembly", "providers.offline.model", "st
 def serve(
     *, port: int, redis_url: str, lease_s: float, config: str | None = None, carry: bool = True
 ) -> None:
-    chosen = {"redis_url": redis_url, "lease_s": lease_s, "config": config, "log_level": "error"}
+    chosen: dict[str, Any] = {"redis_url": redis_url, "lease_s": lease_s, "config": config}
+    chosen["log_level"] = "error"
     if port:
         settings = read(port=port, carry_runs=carry, **chosen)
         uvicorn.run(create_app(settings), host="127.0.0.1", port=port, log_level="error")

@@ -202,10 +202,11 @@ return 1
 FINISH: Final = Script(
     _COMMON
     + r"""
-local id, epoch, status, thread_status, interrupts, error, answer = unpack(ARGV)
+local id, epoch, status, thread_status, interrupts, error, answer = unpack(ARGV, 1, 7)
 local held = redis.call('HGET', meta, 'epoch') == epoch and redis.call('HGET', meta, 'active') == id
 if not held then return {0, ''} end
 put(id, 'error', error, 'answer', answer)
+for i = 8, #ARGV, 2 do tell(id, ARGV[i], ARGV[i + 1]) end
 close(id, status, status == 'success' and thread_status == 'interrupted' and 'paused' or status)
 local next = hand_on()
 mark(next == '' and thread_status or 'busy', interrupts, thread_status == 'error' and error or '')

@@ -118,6 +118,8 @@ class Outcome:
     """Task id to its interrupts, as LangGraph's clients know them."""
     error: Mapping[str, Any] | None = None
     answer: Mapping[str, Any] | None = None
+    told: Sequence[tuple[str, bytes]] = ()
+    """Last events (name, JSON): whoever has read them finds the thread as they say."""
 
 
 class Runs:
@@ -208,6 +210,7 @@ class Runs:
             attempt.thread,
             *(attempt.run, attempt.epoch, outcome.ending, outcome.thread),
             *(_json(outcome.interrupts), _json(outcome.error), _json(outcome.answer)),
+            *(part for event in outcome.told for part in event),
         )
         if not done:
             raise _fenced(attempt)

@@ -25,9 +25,8 @@ from tests.waiting import eventually
 SECRET_WORD = "zyxomma"
 """What alice's things say and nobody else's reply may."""
 UNKNOWN = "0b7e8a54-7b0c-4d39-9d53-0d6fbb5f2a11"
-NOT_404 = {("POST", "/api/ads/{ad_id}/chat"): 400, ("POST", "/threads/{thread_id}/commands"): 200}
-"""A57: an ad without a conversation is told so, whether there is an ad or not; a command that goes wrong is
-answered like any other."""
+NOT_404 = {("POST", "/api/ads/{ad_id}/chat"): 400}
+"""A57: an ad without a conversation is told so, whether there is an ad or not."""
 
 
 @dataclass

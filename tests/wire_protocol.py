@@ -34,7 +34,7 @@ class Wire:
         reply = await self.http.post(f"/threads/{self.thread}/commands", json=asked)
         assert reply.status_code == 200, reply.text
         told: Event = reply.json()
-        assert told["id"] == self._sent
+        assert told["id"] == asked["id"]
         return told
 
     async def start(self, graph: str = "agent", given: Any = HELLO, **more: Any) -> str:

@@ -110,7 +110,7 @@ class _Respond(BaseModel):
 
 @router.post(
     "/threads/{thread_id}/commands",
-    responses=documented_wire(403, 413, 422, 500, 503, 504, reply=Answered),
+    responses=documented_wire(403, 404, 413, 422, 500, 503, 504, reply=Answered),
     response_model=None,
 )
 async def command(thread_id: str, body: Command, request: Request) -> Json:
@@ -119,7 +119,10 @@ async def command(thread_id: str, body: Command, request: Request) -> Json:
 
 
 async def answered(here: Parts, who: str, thread: str, asked: Command) -> _Object:
-    """Return the answer to a command. What is worth sending again is raised."""
+    """Return the answer to a command.
+
+    What is worth sending again is raised, and `Missing` where a run is wanted on another's thread.
+    """
     do = _METHODS.get(asked.method)
     if do is None:
         if asked.method in _ELSEWHERE:
@@ -128,6 +131,8 @@ async def answered(here: Parts, who: str, thread: str, asked: Command) -> _Objec
     try:
         result, since = await do(here, who, thread, asked.params)
     except (Refused, Busy, ValidationError) as error:
+        if isinstance(error, Missing) and do is _start:
+            raise
         return refused(asked.id, asked.method, error)
     meta = {"applied_through_seq": seq_of(since)}
     return {"type": "success", "id": asked.id, "result": result, "meta": meta}
@@ -163,7 +168,13 @@ async def _start(here: Parts, who: str, thread: str, params: _Object) -> tuple[_
     body = wanted.body()
     if answers and not place_of(body):
         body = wanted.body(CommandBody(resume=wanted.input))
-    return _told(await on_thread(here, who, thread, body))
+    try:
+        return _told(await on_thread(here, who, thread, body))
+    except Conflict:
+        if await thread_records.find(here.storage, thread, who) is None:
+            # The id is taken, by somebody else.
+            raise thread_records.unknown(thread) from None
+        raise
 
 
 async def _respond(here: Parts, who: str, thread: str, params: _Object) -> tuple[_Object, str]:

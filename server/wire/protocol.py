@@ -116,17 +116,19 @@ class View:
                 return self._lifecycle(event, "running")
             case "values":
                 return await self._values(event, place)
-            case "end" if event.data == b"paused" and await self._speaks(event.run):
-                # The run has told it by itself.
-                return []
             case "end":
-                # Whoever cancels a run interrupts it, in this protocol's words.
-                what = _ENDINGS.get(event.data, "interrupted")
-                return self._lifecycle(event, what, await self._error(event.run) if what == "failed" else "")
+                return await self._ended(event)
             case _ if kind in _SAME and b'"__interrupt__"' not in event.data:
                 said = (_ms(event), spared(orjson.loads(event.data)))
                 return [frame(event.id, seq_of(event.id), kind, place, said)]
         return []
+
+    async def _ended(self, event: Event) -> list[Frame]:
+        if event.data == b"paused" and await self._speaks(event.run):
+            return []
+        # Whoever cancels a run interrupts it, in this protocol's words.
+        what = _ENDINGS.get(event.data, "interrupted")
+        return self._lifecycle(event, what, await self._error(event.run) if what == "failed" else "")
 
     def _native(self, event: Event) -> list[Frame]:
         method, *place = event.name.removeprefix(PROTOCOL).split("|")

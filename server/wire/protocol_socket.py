@@ -20,7 +20,7 @@ from server.wire import commands
 from server.wire.commands import Command, failed
 from server.wire.protocol import View
 from server.wire.protocol_events import Subscription, seen
-from state.errors import Unavailable
+from state.errors import Missing, Unavailable
 
 router = APIRouter()
 _MOST: Final = 32
@@ -86,7 +86,13 @@ class _Session:
             case "subscription.unsubscribe":
                 await self._unsubscribe(asked)
             case _:
-                await self._send(await commands.answered(self._here, self._owner, self._thread, asked))
+                await self._send(await self._done(asked))
+
+    async def _done(self, asked: Command) -> Mapping[str, Any]:
+        try:
+            return await commands.answered(self._here, self._owner, self._thread, asked)
+        except Missing as error:
+            return commands.refused(asked.id, asked.method, error)
 
     async def _subscribe(self, asked: Command) -> None:
         try:

@@ -182,6 +182,7 @@ async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: Asyn
     stack.push_async_callback(surface.ticking(app.state.parts))
     for router in surface.routers(found.graphs):
         app.include_router(router)
+    app.state.parts.worker.observer = app.state.observer
 
 
 def _complain(loading: asyncio.Task[None]) -> None:

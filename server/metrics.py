@@ -46,7 +46,7 @@ class Metrics:
             "route",
         )
         self.streams = self._gauge("http_streams_open", "Replies that are being streamed now")
-        self._runs = self._counter("runs_ended", "Runs that ended here", "graph", "status")
+        self._runs = self._counter("runs_ended", "Attempts at runs that ended here", "graph", "status")
         self._run_s = self._seconds("run", "From a run's start here to its end", _RUN_S, "graph")
         self.running = self._gauge("runs_here", "Runs that are carried out here now")
         self._calls = self._counter("tool_calls", "Tool calls", "tool", "outcome")
@@ -63,7 +63,7 @@ class Metrics:
         self._request_s.labels(method, route).observe(took_s)
 
     def run(self, graph: str, status: str, took_s: float) -> None:
-        """Count a run that ended here."""
+        """Count an attempt that ended here: as its run did, or `handed_over` where that goes on elsewhere."""
         self._runs.labels(graph, status).inc()
         self._run_s.labels(graph).observe(took_s)
 

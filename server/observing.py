@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server import logs
+from server import logs, problems
+from server.callers import called
 from server.outage import OPEN
 from server.telemetry import Span, Tracing
-from state.errors import Unavailable
+from state.errors import Broken, Unavailable
 
 if TYPE_CHECKING:
     from server.metrics import Metrics
@@ -30,6 +31,8 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 _ID: Final = re.compile(r"[\w.-]{1,64}")
 _PLACE: Final = "callsheet.place"
 _SERVER_FAULT: Final = 500
+_CALLER_GONE: Final = 499
+"""Nobody gets this status; it is what is counted when the caller did not wait."""
 _log = logging.getLogger(logs.REQUESTS)
 
 
@@ -43,7 +46,7 @@ class Observer:
 
     @contextmanager
     def run(self, graph: str, *, run_id: str, thread_id: str, owner: str, parent: str = "") -> Iterator[Tell]:
-        """Watch an attempt at a run, and be told its status; `error` where it raises, else `success`.
+        """Watch an attempt at a run, and be told how it ended; one that raises goes on elsewhere.
 
         `parent` is the `traceparent` of who asked for the run, in whatever process.
         """
@@ -82,7 +85,7 @@ class Observer:
 
     def _run_ended(self, graph: str, status: str, took_s: float) -> None:
         if self.metrics:
-            self.metrics.run(graph, "error" if status == "aborted" else status, took_s)
+            self.metrics.run(graph, "handed_over" if status == "aborted" else status, took_s)
 
     def _called(self, tool: str, outcome: str, took_s: float) -> None:
         if self.metrics:
@@ -127,7 +130,8 @@ class Placed:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
         try:
-            await self._app(scope, receive, send)
+            with logs.bound(owner=_owner(scope)):
+                await self._app(scope, receive, send)
         finally:
             place = scope.get(_PLACE)
             if place is not None:
@@ -159,7 +163,12 @@ class Observed:
                 scope[_PLACE] = seen.place
                 await self._app(scope, receive, seen.send)
             except asyncio.CancelledError:
-                seen.status = seen.status or 499
+                seen.status = seen.status or _CALLER_GONE
+                raise
+            except Exception as error:
+                # Here rather than further out, so that the log has the error under the request's id.
+                if not seen.status:
+                    await problems.response(error)(scope, receive, seen.send)
                 raise
             finally:
                 seen.ended(span)
@@ -236,8 +245,17 @@ class _Seen:
             "run_id": self.place["params"].get("run_id"),
         }
         told = {name: str(value) for name, value in known.items() if value}
+        told["owner"] = _owner(self._scope)
         took = {"status": self.status, "took_ms": round(whole_s * 1000, 1)}
         _log.log(level, "%s %s %d", method, route, self.status, extra={**told, **took, "route": route})
+
+
+def _owner(scope: Scope) -> str:
+    """Return whose things the request is about; empty where nobody was asked yet."""
+    try:
+        return called(scope).owner
+    except Broken:
+        return ""
 
 
 def _method(scope: Scope) -> str:

@@ -7,8 +7,8 @@ import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -22,6 +22,7 @@ from server.engine import Engine
 from server.execution import Elsewhere, Execution, Reply, Stopped
 from server.failures import raised
 from server.hub import Hub
+from server.observing import Observer
 from state.context import Context
 from state.errors import Broken, CallsheetError, Conflict, Missing
 from state.plan import dumped
@@ -124,6 +125,8 @@ class Worker:
         self._announcements = Announcements(storage)
         self._terms = terms
         self._under_way: dict[Execution, asyncio.Task[None]] = {}
+        self.observer = Observer()
+        """Looks on while runs are carried out."""
         self.runs = Runs(storage, terms.lease_s)
         self.aftermath = Aftermath(self.runs, saver, terms.tell)
         self.hub = Hub(storage, self._announcements)
@@ -170,6 +173,8 @@ class Worker:
 
     async def start(self, thread: str, wanted: Wanted) -> tuple[Verdict, str]:
         """Record a run and have it carried out as soon as it may; return what became of it, and its id."""
+        if parent := self.observer.traceparent():
+            wanted = replace(wanted, request={**wanted.request, "traceparent": parent})
         verdict, run = await self.runs.create(thread, wanted)
         if verdict in {"start", "later", "attached"}:
             await self._engine.submit(thread, run, wanted.due_ms if verdict == "later" else 0)
@@ -240,15 +245,23 @@ class Worker:
         )
         self._under_way[execution] = cast("asyncio.Task[None]", asyncio.current_task())
         try:
-            outcome = await execution.outcome()
-            if outcome.ending == "rolled-back":
-                await self._saver.adelete_for_runs([run])
-            await self._finish(attempt, outcome, self.aftermath.after_s(record))
+            with self._watched(record) as tell:
+                outcome = await execution.outcome()
+                if outcome.ending == "rolled-back":
+                    await self._saver.adelete_for_runs([run])
+                await self._finish(attempt, outcome, self.aftermath.after_s(record))
+                tell(outcome.ending)
         except (Stopped, asyncio.CancelledError) as error:
             await self.runs.release(attempt)
             raise Stopped from error
         finally:
             del self._under_way[execution]
+
+    def _watched(self, run: Run) -> AbstractContextManager[Callable[[str], None]]:
+        parent = str(run.request.get("traceparent") or "")
+        return self.observer.run(
+            run.graph, run_id=run.id, thread_id=run.thread, owner=run.owner, parent=parent
+        )
 
     async def _admitted(self, thread: str, run: str) -> Run | None:
         try:

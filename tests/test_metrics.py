@@ -1,7 +1,12 @@
 """What Prometheus is told: requests, runs, tool calls, streams, storage (C54, X14)."""
 
 import asyncio
+import io
+import json
+import logging
 import re
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,11 +18,13 @@ from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.types import Message, Receive, Scope, Send
 
+from server import logs
 from server.observing import Observed, Observer
 from state.errors import Fenced
 from storage import watchdog
 from tests.redis_server import running as redis_running
 from tests.served import calling, generated, running, served
+from tests.waiting import eventually
 
 ROOT = Path(__file__).parent.parent
 
@@ -146,9 +153,21 @@ async def test_a_run_is_counted_by_how_it_ended(app: FastAPI, client: httpx.Asyn
         raise Fenced("taken over")
     found = await figures(client)
     assert value(found, "runs_here") == 0
-    for status in ("success", "interrupted", "error"):
+    for status in ("success", "interrupted", "handed_over"):
         assert value(found, "runs_ended_total", graph="counter", status=status) == 1
     assert value(found, "run_seconds_count", graph="counter") == 3
+
+
+async def test_runs_are_counted_where_they_are_carried_out(client: httpx.AsyncClient) -> None:
+    await generated(client)
+
+    async def counted() -> bool:
+        found = await figures(client)
+        return value(found, "runs_ended_total", graph="ad_creation", status="success") == 1
+
+    await eventually(counted, "a run that ended")
+    assert value(await figures(client), "run_seconds_count", graph="ad_creation") == 1
+    assert value(await figures(client), "runs_here") == 0
 
 
 async def test_two_applications_of_one_process_count_apart(valkey_url: str) -> None:
@@ -170,6 +189,39 @@ async def test_every_reply_says_by_which_id_the_log_knows_it(client: httpx.Async
     )
     assert forged.headers["x-request-id"] != none.headers["x-request-id"]
     assert {len(reply.headers["x-request-id"]) for reply in (forged, none)} == {16}
+
+
+async def test_a_bug_is_logged_under_the_requests_id_and_its_owner(
+    app: FastAPI, client: httpx.AsyncClient
+) -> None:
+    """X14: from the reply to the line in the log, and to the trace."""
+
+    @app.get("/api/broken")
+    async def broken() -> None:
+        raise ZeroDivisionError
+
+    stream, handlers = io.StringIO(), logging.getLogger().handlers[:]
+    logs.configure("info", "json", stream)
+    try:
+        reply = await client.get("/api/broken")
+    finally:
+        logging.getLogger().handlers[:] = handlers
+    assert (reply.status_code, reply.json()["error"]) == (500, "Internal error")
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    error, request = (next(one for one in lines if one["level"] == level) for level in ("error", "warning"))
+    assert reply.json()["id"] in error["event"]
+    assert "ZeroDivisionError" in error["exception"]
+    assert error["request_id"] == request["request_id"] == reply.headers["x-request-id"]
+    assert (request["status"], request["owner"], request["route"]) == (500, "local", "/api/broken")
+    found = await figures(client)
+    assert value(found, "http_requests_total", method="GET", route="/api/broken", status="500") == 1
+
+
+def test_the_start_waits_for_no_library_that_only_looks_on() -> None:
+    names = "{'structlog', 'prometheus_client'}"
+    code = f"import sys, server.serving; print(sorted({names} & {{*sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 DOCUMENTS = ("docs/operations.md", "deploy/alerts.yml")

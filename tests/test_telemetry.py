@@ -64,6 +64,12 @@ async def test_a_request_a_run_and_its_tool_calls_are_one_trace(
     assert about(request)["http.response.status_code"] == 200
     assert about(request)["http.route"] == "/api/ai/generate"
     assert request.kind.name == "SERVER"
+    run = named(exporter, "run ad_creation")
+    assert about(run)["callsheet.run_status"] == "success"
+    assert run.context is not None
+    assert request.context is not None
+    assert call.context is not None
+    assert {one.context.trace_id for one in (request, run, call)} == {request.context.trace_id}
     assert about(call)["gen_ai.tool.name"] == "search_voices"
     assert about(call)["callsheet.outcome"] == "ok"
     asked = named(exporter, "GET /api/ads/{ad_id}")

@@ -8,7 +8,7 @@ import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import httpx
@@ -16,6 +16,7 @@ import pytest
 
 from server.auth import OPEN
 from server.callers import needed
+from server.wire.protocol import View
 from storage import Storage
 from storage import api_keys as kept
 from tests.auth_cases import key, nothing_told  # noqa: F401 -- used by every test
@@ -220,6 +221,9 @@ async def test_what_is_anothers_looks_like_nothing_at_all(house: House) -> None:
             continue
         named += 1
         assert reply.status_code == NOT_404.get((method, path), 404), (method, path, reply.text)
+        if path.endswith("stream/events"):
+            # The thread nobody had is bob's since his command, and its stream would not end.
+            continue
         unknown = await house.ask("bob", method, path, dict.fromkeys(mine, UNKNOWN))
         if unknown.status_code == reply.status_code:
             told = reply.text
@@ -267,3 +271,11 @@ async def test_making_what_another_has_gives_nothing_of_it(house: House, if_exis
         assert (shown.status_code == 200) is (reply.status_code == 200)
         assert SECRET_WORD not in shown.text
     assert await seen_by_alice(house) == before
+
+
+async def test_the_second_wire_knows_a_thread_for_its_owner_only(house: House) -> None:
+    """Its stream, which never ends, tells others nothing: not even that there is something."""
+    app = cast("Any", house.client)._transport.app
+    for owner in ("alice", "bob"):
+        view = View(app.state.parts, house.ids["thread_id"], owner)
+        assert await view.known() is (owner == "alice")

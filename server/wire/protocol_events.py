@@ -83,17 +83,15 @@ async def seen(
     One who is `patient` waits for a thread that is not there yet.
     """
     lost = await _lost(here, view, thread, wanted.since or 0) if await view.known() else []
-    for event in lost:
-        if wanted.fits(event):
-            yield event
+    for event in filter(wanted.fits, lost):
+        yield event
     async with aclosing(_stored(here, view, (thread, id_of(wanted.since or 0)), patient=patient)) as source:
         async for stored in source:
             if stored is None:
                 yield None
                 continue
-            for event in await view.frames(stored):
-                if wanted.fits(event):
-                    yield event
+            for event in filter(wanted.fits, await view.frames(stored)):
+                yield event
 
 
 async def _stored(

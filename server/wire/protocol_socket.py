@@ -117,14 +117,17 @@ class _Session:
         await self._send({"type": "success", "id": asked.id, "result": {}})
 
     async def _follow(self, wanted: Subscription) -> None:
-        view = View(self._here, self._thread, self._owner)
         try:
-            async with aclosing(seen(self._here, view, self._thread, wanted, patient=True)) as source:
-                async for event in source:
-                    if event:
-                        await self._send_text(event.encoded())
+            await self._tell(wanted)
         except Unavailable as error:
             await self._socket.close(TRY_LATER, error.message[:100])
+
+    async def _tell(self, wanted: Subscription) -> None:
+        view = View(self._here, self._thread, self._owner)
+        async with aclosing(seen(self._here, view, self._thread, wanted, patient=True)) as source:
+            async for event in source:
+                if event:
+                    await self._send_text(event.encoded())
 
     async def _send(self, answer: Mapping[str, Any]) -> None:
         await self._send_text(dumps(answer))

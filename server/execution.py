@@ -7,7 +7,7 @@ a checkpoint of this very run is the thread's newest; else the input never arriv
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -23,7 +23,7 @@ from server.encoding import Event, Translator, digest, dumps
 from server.failures import recorded
 from server.protocol_encoding import ProtocolTranslator, named
 from state.errors import CallsheetError, Conflict, Fenced, StorageDown, Unavailable
-from storage.announcements import Announcements
+from storage.announcements import Announcements, rung
 from storage.runs import Action, Attempt, Outcome, Run, Runs
 
 Reply = Callable[[Run, Mapping[str, Any]], Awaitable[dict[str, Any]]]
@@ -103,8 +103,7 @@ class Execution:
         """Renew the lease, and cancel the work once the run is to be cancelled or the lease is lost."""
         async with self.announcements.listening(self.attempt.thread, "cancel") as bell:
             while self.cancelled is None:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(bell.wait(), self.runs.lease_s / _BEATS)
+                await rung(bell, self.runs.lease_s / _BEATS)
                 bell.clear()
                 self.cancelled = await self._renewed()
         work.cancel()

@@ -2,11 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import suppress
 from typing import Final
 
 from storage import events
-from storage.announcements import Announcements
+from storage.announcements import Announcements, rung
 from storage.connection import Storage
 from storage.events import END, Event
 
@@ -37,8 +36,7 @@ class Hub:
                     yield event
                 if found:
                     continue
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(bell.wait(), min(_LOOK_S, heartbeat_s or _LOOK_S))
+                await rung(bell, min(_LOOK_S, heartbeat_s or _LOOK_S))
                 if heartbeat_s and loop.time() - said >= heartbeat_s:
                     said = loop.time()
                     yield None
@@ -49,8 +47,7 @@ class Hub:
         async with self._announcements.listening(thread, "end") as bell:
             said = loop.time()
             while True:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(bell.wait(), min(_LOOK_S, heartbeat_s))
+                await rung(bell, min(_LOOK_S, heartbeat_s))
                 bell.clear()
                 yield True
                 if loop.time() - said >= heartbeat_s:

@@ -85,6 +85,14 @@ class Announcements:
                     bell.set()
 
 
+async def rung(bell: asyncio.Event, patience_s: float) -> None:
+    """Wait until the bell has rung, or for as long as that."""
+    # Not wait_for: in Python 3.11 it may swallow a cancellation that comes with the ringing.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(patience_s):
+            await bell.wait()
+
+
 def _single(redis: Redis | RedisCluster) -> Redis:
     """A client of one server: any node of a cluster hears what is published on another."""
     if isinstance(redis, RedisCluster):

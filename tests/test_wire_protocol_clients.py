@@ -74,7 +74,7 @@ async def test_messages_are_told_word_by_word(client: LangGraphClient, transport
 async def test_a_run_of_several_steps_tells_every_state(client: LangGraphClient) -> None:
     async with streamed(client, assistant_id="counter") as thread:
         await thread.run.start(input=said(x=0, log=[]))
-        seen = [value["x"] async for value in thread.values if value]
+        seen = [value["x"] async for value in thread.values if "x" in value]
         assert (await thread.output)["x"] == 3
     assert seen[-3:] == [1, 2, 3]
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from providers.offline import refinement
-from providers.offline.conversation import Calls, Request, read
+from providers.offline.ad_creation import refinement
+from providers.offline.ad_creation.conversation import read
+from providers.offline.answer import Calls, Request
 from state.ad import STREAMS, effect_list, music_bed, summary, timeline, track_list
 from state.errors import CallsheetError
 from state.tightening import tightened

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from providers.offline.brief import Brief, parse
-from providers.offline.facts import Offer
-from providers.offline.tongue import spoken
+from providers.offline.ad_creation.brief import Brief, parse
+from providers.offline.ad_creation.facts import Offer
+from providers.offline.ad_creation.tongue import spoken
 from tests.first_turn import template
 
 

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from providers.offline import copywriter
-from providers.offline.brief import parse
-from providers.offline.kinds import WRITTEN
-from providers.offline.phrasebook import TONES, book
+from providers.offline.ad_creation import copywriter
+from providers.offline.ad_creation.brief import parse
+from providers.offline.ad_creation.kinds import WRITTEN
+from providers.offline.ad_creation.phrasebook import TONES, book
 from tests.first_turn import draft, template
 
 # Measuring coverage doubles their time and would find nothing: other tests of the same code are measured.

@@ -2,9 +2,9 @@
 
 import pytest
 
-from providers.offline import copywriter
-from providers.offline.brief import parse
-from providers.offline.conversation import read
+from providers.offline.ad_creation import copywriter
+from providers.offline.ad_creation.brief import parse
+from providers.offline.ad_creation.conversation import read
 from tests.first_turn import Data, draft, system
 
 TIGHT = {

@@ -2,8 +2,9 @@
 
 import pytest
 
-from providers.offline.conversation import Calls, read
-from providers.offline.refinement import respond
+from providers.offline.ad_creation.conversation import read
+from providers.offline.ad_creation.refinement import respond
+from providers.offline.answer import Calls
 from tests.offline_chat import TOOLS, bakery
 
 WRITING = ("create_voice_draft", "create_music_draft", "create_sfx_draft")

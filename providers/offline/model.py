@@ -1,10 +1,11 @@
 """The offline chat model: LangChain's port around deterministic rules, chosen by the tools that are bound."""
 
 import hashlib
+import importlib
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
@@ -16,14 +17,19 @@ from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from providers.offline import ad_creation
-from providers.offline.conversation import Answer, Calls, Request, Say, read
+from providers.offline.answer import Answer, Calls, Request, Say
 
 NAME = "offline"
 _ABOUT = (
     "I am the offline model: rules, no language model and no network. I make audio ads when the tools of "
     "ad creation are bound; with {tools} I have nothing to work with."
 )
+WORKFLOWS: Final[Mapping[str, frozenset[str]]] = {
+    "ad_creation": frozenset(
+        {"search_voices", "create_voice_draft", "create_music_draft", "create_sfx_draft", "get_current_state"}
+    ),
+}
+"""Workflow to the tools it is known by: its rules are in `providers/offline/<workflow>/answers.py`."""
 _WORDS = re.compile(r"\S+\s*|\s+")
 
 
@@ -103,20 +109,13 @@ def _message(messages: Sequence[BaseMessage], stop: Sequence[str], kwargs: Mappi
 
 def _answer(messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]], choice: Any) -> Answer:
     names = frozenset(str(tool["function"]["name"]) for tool in tools)
-    chosen = _chosen(choice, names)
-    conversation = read(messages, chosen)
-    if conversation is None:
-        return Say(_ABOUT.format(tools="no message at all"))
-    known = names & ad_creation.TOOLS
-    if not known:
+    workflow = next((name for name, known in WORKFLOWS.items() if names & known), None)
+    if workflow is None:
         return Say(_ABOUT.format(tools=", ".join(sorted(names)) or "no tools"))
-    if not chosen:
-        return ad_creation.closing(conversation)
-    answer = ad_creation.respond(conversation)
-    if isinstance(answer, Say):
-        return answer
-    calls = tuple(request for request in answer.calls if request.name in chosen)
-    return Calls(calls, answer.text) if calls else ad_creation.closing(conversation)
+    # A workflow's rules and tables are read when it is first asked.
+    module = importlib.import_module(f"providers.offline.{workflow}.answers")
+    answer: Answer | None = module.answer(messages, _chosen(choice, names))
+    return answer or Say(_ABOUT.format(tools="no message at all"))
 
 
 def _chosen(choice: Any, names: frozenset[str]) -> frozenset[str]:

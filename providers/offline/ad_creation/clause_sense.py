@@ -1,0 +1,82 @@
+"""What a clause is before it is read: which meaning of a word is meant, whether it says anything."""
+
+from dataclasses import replace
+
+from providers.offline.ad_creation.clauses import TARGETS, Clause
+
+_VERBLIKE = frozenset({"sound", "sounds"})
+
+
+def settled(clause: Clause) -> Clause:
+    """Return the clause with "sound" as a verb where something else sounds: "make the music sound bigger"."""
+    clause = _told_apart(clause)
+    others = [mark for mark in clause.all(*TARGETS) if mark.concept != "noun.effect"]
+    verbs = [
+        mark
+        for mark in clause.all("noun.effect")
+        if clause.tokens[mark.first].word in _VERBLIKE
+        and (clause.has("quality") or any(one.last <= mark.first for one in others))
+        and not clause.has("verb.add", "verb.remove", "sound")
+    ]
+    dropped = {id(mark) for mark in verbs}
+    return replace(clause, marks=tuple(mark for mark in clause.marks if id(mark) not in dropped))
+
+
+def _told_apart(clause: Clause) -> Clause:
+    """Return the clause with a word for both voice and sound taken for the one that is meant."""
+    voices = {(mark.first, mark.last) for mark in clause.all("noun.voice")}
+    both = {(mark.first, mark.last) for mark in clause.all("noun.effect")} & voices
+    if not both:
+        return clause
+    spoken_of = clause.has(
+        "gender", "accent", "ordinal", "pronoun.both", "pronoun.same", "noun.announcer", "verb.say"
+    )
+    sounding = clause.has("sound") or (clause.has("verb.add") and not spoken_of)
+    wrong = "noun.voice" if sounding and not clause.has("gender") else "noun.effect"
+    marks = (mark for mark in clause.marks if not (mark.concept == wrong and (mark.first, mark.last) in both))
+    return replace(clause, marks=tuple(marks))
+
+
+def repeats(clause: Clause) -> bool:
+    """Whether a clause only says "a bit more", "again", "too much"."""
+    refused = clause.has("negation", "chat.no") and clause.has("pronoun.one")
+    if not (clause.has("degree", "particle.again") or refused) or clause.has("degree.enough"):
+        return False
+    allowed = {
+        "degree",
+        "skip",
+        "join",
+        "chat",
+        "particle",
+        "pronoun",
+        "verb",
+        "number",
+        "question",
+        "negation",
+    }
+    if any(mark.concept.split(".")[0] not in allowed for mark in clause.marks) or clause.has(
+        "verb.undo",
+        "verb.redo",
+        "verb.dislike",
+        "verb.back",
+        "pronoun.different",
+        "verb.say",
+        "verb.mention",
+        "question.able",
+    ):
+        return False
+    covered = {at for mark in clause.marks for at in range(mark.first, mark.last)}
+    return all(at in covered or not clause.words(at, at + 1) for at in range(clause.first, clause.last))
+
+
+def says_nothing(clause: Clause) -> bool:
+    """Whether a clause only gives a reason or is polite."""
+    if clause.has("skip.reason"):
+        return True
+    silent = {
+        at for mark in clause.all("skip", "join", "chat.greeting") for at in range(mark.first, mark.last)
+    }
+    return all(
+        at in silent or (not clause.tokens[at].word.isalnum() and not clause.tokens[at].quoted)
+        for at in range(clause.first, clause.last)
+    )

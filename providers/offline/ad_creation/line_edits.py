@@ -1,0 +1,192 @@
+"""Requests for sentences more or less: what shall be said, and what not."""
+
+import re
+from typing import Literal
+
+from providers.offline.ad_creation.clauses import Clause
+from providers.offline.ad_creation.copywriter import sentences
+from providers.offline.ad_creation.edits import (
+    AddLine,
+    Edit,
+    OpenWithQuestion,
+    RemoveLine,
+    RemoveTracks,
+    ReplaceWords,
+    Unclear,
+)
+from providers.offline.ad_creation.facts import Contact, contact
+from providers.offline.ad_creation.history import Ad
+from providers.offline.ad_creation.lexicon import Mark, fold
+from providers.offline.ad_creation.qualities import asked
+from providers.offline.ad_creation.script import TOPICS
+from providers.offline.ad_creation.script import found as value_of
+from providers.offline.ad_creation.tracks import named
+
+_THAT = re.compile(
+    r"^(?:that|the fact that|about|to|people|them|listeners|customers|everyone|how|says?|saying|also"
+    r"|please|że|ze|que|bahwa|rằng|že|ca|că)\s+",
+    re.IGNORECASE,
+)
+_TAIL = re.compile(
+    r"[\s,]*\b(?:somewhere|too|as well|please|in the (?:script|text|ad|copy|spot|commercial)"
+    r"|to the (?:script|text|ad|copy|spot)|if possible|pls|for me)\s*$",
+    re.IGNORECASE,
+)
+_VOICED = ("noun.voice", "noun.speed", "ordinal", "number")
+_LEAD = ("verb.mention", "verb.say", "particle.about")
+FACT_CHARS = 400
+"""Characters of a clause in which a phone number or an address is looked for."""
+_FEW_WORDS = 2
+
+
+def wording_of(part: Clause) -> str:
+    """Return the words of a part as they were written, without articles and commas at the edges."""
+    if part.quotes:
+        return part.quotes[0]
+    text = _TAIL.sub("", part.text).strip(" ,.:")
+    return re.sub(r"^(?:the (?:word|words|name|phrase) |the |word )", "", text, flags=re.IGNORECASE)
+
+
+def cleaned(text: str) -> str:
+    """Return a person's words without "that …" before and "please" after them."""
+    shortened = _TAIL.sub("", text.strip())
+    for _ in range(3):
+        shortened = _THAT.sub("", shortened)
+    return shortened.strip(" ,;:")
+
+
+def removed(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
+    """Return "drop the part about the price", "don't mention parking", "remove 'fresh'"."""
+    silencing = clause.has("negation") and clause.has("verb.say", "verb.mention")
+    if not (silencing or clause.has("verb.remove", "negation.no")):
+        return []
+    if clause.has("noun.exclamation"):
+        return [ReplaceWords("!", ".")]
+    if clause.quotes or clause.has("unit.word"):
+        return _words_removed(clause, ad, whole=silencing or not clause.has("verb.remove"))
+    if clause.has("noun.sentence") and clause.has("ordinal") and clause.has("verb.remove"):
+        return _sentence_removed(clause, ad)
+    return _topic_removed(clause, ad)
+
+
+def _words_removed(clause: Clause, ad: Ad, *, whole: bool) -> list[Edit]:
+    """Return words taken out, alone when they are few, else with the sentence they are in."""
+    units = clause.all("unit.word")
+    words = clause.quotes[0] if clause.quotes else wording_of(clause.part(units[-1].last, clause.last))
+    alone = not whole and len(words.split()) <= _FEW_WORDS and _in_script(words, ad)
+    return [ReplaceWords(words, "") if alone else RemoveLine(words)] if words else []
+
+
+def _sentence_removed(clause: Clause, ad: Ad) -> list[Edit]:
+    """Return "cut the last sentence": counted over the whole script."""
+    script = [one for track in ad.tracks for one in sentences(str(track.get("text")))]
+    value = int(clause.all("ordinal")[0].concept.partition(".")[2])
+    at = value - 1 if value > 0 else len(script) + value
+    return [RemoveLine(script[at])] if 0 <= at < len(script) else []
+
+
+def _topic_removed(clause: Clause, ad: Ad) -> list[Edit]:
+    topic = next((name for name in TOPICS if clause.has(f"topic.{name}")), "")
+    about = clause.get("particle.about", "verb.say", "verb.mention")
+    which = named(clause, ad, plural=False)
+    if which.tracks and not about and not topic:
+        return [RemoveTracks(which.tracks)]
+    if clause.has("noun.announcer", "noun.voice", "noun.effect", "noun.music", "sound") and not about:
+        return []
+    verb = clause.get("verb.remove", "negation.no")
+    start = about.last if about else (verb.last if verb else clause.first)
+    words = (
+        ""
+        if clause.has("pronoun.it") and not clause.rest(first=start)
+        else wording_of(clause.part(start, clause.last))
+    )
+    return [RemoveLine(words, topic)] if topic or about or _in_script(words, ad) else []
+
+
+def _in_script(words: str, ad: Ad) -> bool:
+    return bool(words) and any(fold(words) in fold(str(track.get("text"))) for track in ad.tracks)
+
+
+def added(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
+    """Return a sentence more: "mention free parking", "end with 'Come by today'"."""
+    if clause.has("noun.question") and clause.has("place.start", "verb.make") and not clause.quotes:
+        return [OpenWithQuestion()]
+    speaking = clause.has("verb.say", "verb.mention")
+    wording = bool(clause.quotes) or clause.has("pronoun.we", "topic") or reachable(clause.text)
+    adding = (
+        (bool(clause.quotes) and clause.has("place.start", "place.end"))
+        or _required(clause)
+        or (wording and clause.has("verb.put") and (clause.quotes or clause.has("place")))
+        or (clause.has("verb.add") and (wording or clause.has("noun.text", "noun.line")))
+    )
+    if clause.has("negation") or not (speaking or adding):
+        return []
+    which = named(clause, ad, plural=False)
+    content = clause.quotes[0] if clause.quotes else _content(clause, which.marks)
+    if not content and _required(clause):
+        content = next((value for name in TOPICS if (value := value_of(name, clause.text))), "")
+    if not clause.quotes and asked(clause) and _only_manner(clause, content):
+        return []
+    if not content:
+        return [Unclear(clause.text, "cannot.no_words")]
+    inside = bool(which.tracks) and clause.has("particle.in", "particle.to", "verb.mention")
+    return [AddLine(content, _where(clause), which.tracks[0] if inside else None)]
+
+
+def reachable(text: str) -> bool:
+    """Return whether `text` holds a phone number, an address or another way to get in touch."""
+    return len(text) <= FACT_CHARS and contact(text) != Contact()
+
+
+def _required(clause: Clause) -> bool:
+    """Whether a fact has to be in the ad: "our website x.com must be in there"."""
+    return (
+        reachable(clause.text)
+        and clause.has("verb.make", "skip.polite")
+        and clause.has("pronoun.we", "topic")
+        and clause.has("particle.in", "noun.ad", "noun.text", "particle.inside")
+    )
+
+
+def _only_manner(clause: Clause, content: str) -> bool:
+    """Whether what follows "say" only tells how: "speak more slowly"."""
+    manner = clause.all("quality", "degree", "skip", "particle", "pronoun", "verb", *_VOICED)
+    covered = {at for mark in manner for at in range(mark.first, mark.last)}
+    spoken = [
+        at
+        for at in range(clause.first, clause.last)
+        if clause.tokens[at].word.strip() and clause.words(at, at + 1) in content
+    ]
+    return all(at in covered or not clause.words(at, at + 1) for at in spoken)
+
+
+def _where(clause: Clause) -> Literal["start", "end", "body"]:
+    for mark in clause.all("place.start", "place.end", "place.before"):
+        return "end" if mark.concept == "place.end" else "start"
+    return "body"
+
+
+def _content(clause: Clause, tracks: tuple[Mark, ...]) -> str:
+    """Return what shall be said, without the words around it."""
+    about = clause.get("particle.about")
+    speaking = clause.get("verb.mention", "verb.say", "verb.add", "verb.put")
+    opening = about if about and (not speaking or about.first >= speaking.last) else speaking
+    if opening is None:
+        return ""
+    first, last = opening.last, clause.last
+    around = (
+        *clause.all("place", "noun.text", "noun.ad", "particle.in", "particle.to", "skip", "particle.again"),
+        *tracks,
+    )
+    while any(mark.last == last > mark.first >= first for mark in around):
+        last = min(mark.first for mark in around if mark.last == last and mark.first >= first)
+    while any(
+        mark.first == first < mark.last <= last
+        for mark in clause.all("place", "noun.line", "particle.with", *_LEAD)
+    ):
+        first = max(
+            mark.last
+            for mark in clause.all("place", "noun.line", "particle.with", *_LEAD)
+            if mark.first == first
+        )
+    return cleaned(clause.words(first, last))

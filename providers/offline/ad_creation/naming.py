@@ -1,0 +1,164 @@
+"""The name in a client description, and what the client says it is."""
+
+import re
+
+from providers.offline.ad_creation.wording import CAPITAL, mentions, small_words
+
+_THAI = re.compile(r"[\u0e00-\u0e7f]")
+_THAI_TRADE = 8
+"""A first word this short is the trade ("ร้านกาแฟ"), and the name comes after it."""
+_NAME_CHARS = 48
+_NAME_WORDS = 6
+_WHAT_WORDS = 16
+_QUOTED = re.compile(r"[\"“„«]([^\"”“»\n]{2,48})[\"”“»]")
+_BREAK = re.compile(
+    r"\s[-–—|]\s|[:：,，、;|()（）\n]|\s?[–—]\s?|(?<!\bDr)(?<!\bSt)(?<!\bMr)(?<!\bMrs)(?<!\bNo)[.!?。！？](?=\s|$)"
+)
+_IS = re.compile(
+    r"^(?P<name>[^\s,].{0,46}?)\s(?P<verb>is|are|to|jest|es|son|é|são|là|je|jsou|este|sunt|adalah)\s(?P<what>(?:an?|the|your|one|un|una|uma|um|o|một|nov\w+|sebuah)?\s?.{3,120})"
+)
+_WE = re.compile(
+    r"^(?:we are|we're|i run|i own|we run|this is|meet|introducing|jesteśmy|somos|kami|chúng tôi là|jsme"
+    r"|suntem|我们是|พวกเราคือ|เราคือ)\s?(?P<name>[^,，.:;–—\n]{2,48})",
+    re.IGNORECASE,
+)
+_FOR = re.compile(
+    r"(?:(?:\bad|\bads|\bspot|\bcommercial|\badvert|\bpromo|\bcampaign|\bscript)\b[^.\n]{0,30}?\bfor|\bpromot(?:e|ing)|\badvertis(?:e|ing)|\blaunching)\s(?:(?:my|our|the|a|an|new)\s){0,3}(?P<name>[^,.:;\n]{2,60})",
+    re.IGNORECASE,
+)
+_CAPITALS = re.compile(
+    r"(?<![.!?]\s)(?:["
+    + CAPITAL
+    + r"][\w'’&-]*|\d+[A-Z]\w*)(?:\s(?:&\s|and\s|of\s|the\s|de\s|la\s|del\s|y\s|e\s|i\s|a\s)?"
+    r"[" + CAPITAL + r"0-9][\w'’&.-]*){0,4}"
+)
+_BE = re.compile(r"(?:^|\s)(?:we are|we're|it is|it's|is|are|the|a|an|our|its)$", re.IGNORECASE)
+_LOWER = re.compile(r"\s*[a-ząćęłńóśźżáčďéěíňřšťúůýž]")
+_HEAD_WORDS = 4
+_QUOTED_WORDS = 4
+_WHAT_CHARS = 120
+_ARTICLE = re.compile(r"^(?:an?|the|our|your|my|new)\s", re.IGNORECASE)
+_LOCAL = re.compile(r"\s(?:in|at|near|from)\s.{2,40}$")
+"""Only English: elsewhere the place is a part of the name or inflected."""
+
+
+def name(client: str, *, is_kind: bool) -> tuple[str, str]:
+    """Return `(brand, rest)`: the name, empty if none is given, and the client's text without it.
+
+    `is_kind` says whether the first words are only the name of a trade ("Coffee shop, hipsters").
+    """
+    text = client.strip()
+    for finder in (_named, _quoted, _who, _equals, _asked, _head):
+        brand, rest = finder(text, is_kind)
+        if brand:
+            return brand, rest
+    return "", text
+
+
+def _fits(brand: str) -> str:
+    bare = brand.strip(" \"'“”„«».,:;!?-–—")
+    return bare if 0 < len(bare) <= _NAME_CHARS and len(bare.split()) <= _NAME_WORDS else ""
+
+
+def _named(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001 - one signature for all finders
+    hits = [hit for hit in mentions("cues/briefs", text) if hit.concept == "named"]
+    hit = next((hit for hit in hits if not _LOWER.match(text[hit.end :])), None)
+    if not hit:
+        return "", ""
+    rest = text[hit.end :].lstrip(" :：=\"'“„«")
+    capital = _CAPITALS.match(rest)
+    brand = (
+        capital.group()
+        if capital
+        else re.split(r"[\"”“»,，.。;:!?！？\n]|\s(?:is|are|that|which|and)\s", rest)[0]
+    )
+    tail = rest[len(brand) :].lstrip(" \"'”»")
+    before = _BE.sub("", text[: hit.start].strip(" ,:"))
+    return _fits(brand), f"{before}. {tail}" if before else tail
+
+
+def _quoted(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001
+    match = _QUOTED.search(text)
+    if not match or (match.start() > 0 and len(match.group(1).split()) > _QUOTED_WORDS):
+        return "", ""
+    return _fits(match.group(1)), (text[: match.start()] + " " + text[match.end() :]).strip(" ,:-–—")
+
+
+def _who(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001
+    match = _WE.match(text)
+    if not match or _ARTICLE.match(match.group("name")):
+        return "", ""
+    return _fits(match.group("name")), text[match.end() :].lstrip(" ,，:.–—-")
+
+
+def _equals(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001
+    sentence = re.split(r"[\n.!?。]", text)[0]
+    match = _IS.match(sentence)
+    if not match or _ARTICLE.match(match.group("name")) or "," in match.group("name"):
+        return "", ""
+    if match.group("verb") == "to" and text.isascii():  # Polish "to" is a verb, English "to" is not.
+        return "", ""
+    return _fits(match.group("name")), text[match.start("what") :]
+
+
+def _asked(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001
+    match = _FOR.search(text)
+    if not match:
+        return "", ""
+    words = match.group("name")
+    capital = _CAPITALS.search(words)
+    brand = capital.group() if capital else ""
+    lead = re.sub(r"^\w+'s\s", "", words.replace(brand, "").strip())
+    return _fits(brand), lead + text[match.end() :]
+
+
+def _head(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
+    if is_kind:
+        return "", text
+    if _THAI.match(text):
+        return _thai(text)
+    first = _BREAK.split(text, maxsplit=1)[0].strip()
+    rest = text[len(first) :].lstrip(" -–—|:：,，、;()（）\n.")
+    if _is_title(first):
+        bare = _LOCAL.sub("", first)
+        return _fits(bare), ". ".join(part for part in (first[len(bare) :].strip(), rest) if part)
+    runs = [run for run in _CAPITALS.finditer(first) if run.group().split()[0] not in small_words("orders")]
+    # A capital that only begins the sentence names nothing when another one stands further on.
+    capital = (
+        runs[1]
+        if len(runs) > 1 and runs[0].start() == 0 and " " not in runs[0].group()
+        else next(iter(runs), None)
+    )
+    if capital:
+        lead, tail = first[: capital.start()].strip(" ,"), first[capital.end() :].strip(" ,")
+        return _fits(capital.group()), ". ".join(part for part in (lead, tail, rest) if part)
+    return "", text
+
+
+def _is_title(first: str) -> bool:
+    """Whether the first words of a text are a name: few, or a few more with capitals among them."""
+    words = first.split()
+    if not words or words[0] in small_words("orders") or len(first) > _NAME_CHARS or _ARTICLE.match(first):
+        return False
+    capitals = [word for word in words if word[:1].isupper()]
+    return len(words) <= _HEAD_WORDS or (
+        len(words) <= _NAME_WORDS and len(capitals) > 1 and words[0] in capitals
+    )
+
+
+def _thai(text: str) -> tuple[str, str]:
+    """Thai sets a space between phrases: the name is the first, with the Latin letters that follow it."""
+    line = _BREAK.split(text, maxsplit=1)[0].strip()
+    words = line.split()
+    count = 1 + sum(1 for word in words[1:2] if len(words[0]) <= _THAI_TRADE or word[:1].isascii())
+    brand = _fits(" ".join(words[:count]))
+    return brand, text[len(" ".join(words[:count])) :].lstrip(" -–—|:,.\n") if brand else text
+
+
+def what(rest: str) -> str:
+    """Return the client's own words for what it is: the first clause of `rest`, if it is short and a noun."""
+    first = re.split(r"[\n.!?。！？;；]|(?<=\S)[,，:：|](?:\s|(?<=[，：]))|\s[–—-]\s", rest.strip())[0].strip(
+        " )(）"
+    )
+    first = re.sub(r"^(?:is|are|that is|which is|jest|es|é|là|je|este|adalah|是|คือ|เป็น)\s?", "", first)
+    return first if 0 < len(first.split()) <= _WHAT_WORDS and len(first) <= _WHAT_CHARS else ""

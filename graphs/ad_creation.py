@@ -19,7 +19,7 @@ from nodes.tool_executor import tool_executor
 from state import ad, brief
 from state.ad import AdState
 from state.context import Context
-from tools import REGISTRY, audio
+from tools import REGISTRY
 
 PROMPT: Final = """\
 You are the creative director of audio ads. You work with these tools:
@@ -68,7 +68,7 @@ def facts(state: AdState) -> dict[str, str]:
 SUBJECT: Final = Subject(
     kind="ad",
     streams=ad.STREAMS,
-    tools={tool.name: REGISTRY[tool.name] for tool in audio.TOOLS},
+    tools=REGISTRY.of("ad"),
     artefact=lambda state, thread: state.get("ad_id") or thread,
     facts=facts,
     prompt=system_prompt,

@@ -51,6 +51,8 @@ class Subject:
     """State to the first user message, where the input holds none."""
     summary: Callable[[str, Mapping[str, Any]], str]
     """(stream, data) to one line."""
+    selected: Callable[[Any], str] = lambda _: ""
+    """State to the part of the artefact that the person has selected (C26)."""
 
     def scope(self, state: Workflow, runtime: Runtime[Context]) -> Scope:
         """Return who asks, on which thread and about what, as far as the host tells.
@@ -76,6 +78,7 @@ class Subject:
             plan=plan["id"] if plan else "",
             epoch=int(chosen.get(EPOCH) or 0),
             facts=self.facts(state),
+            selected=self.selected(state),
         )
 
 

@@ -19,7 +19,7 @@ from state.workflow import Usage, Workflow
 from storage.artefacts import Artefact
 from tools import guard
 from tools.call import Scope
-from tools.registry import definition
+from tools.registry import definitions
 
 MAX_ROUNDS: Final = 10
 """Rounds of tool calls in one turn before a text answer is forced, unless chosen otherwise (A-R11)."""
@@ -27,7 +27,6 @@ MAX_ROUNDS: Final = 10
 
 def planner(subject: Subject) -> Node[Workflow]:
     """Return the node that asks the model and turns its tool calls into a plan."""
-    definitions = [definition(tool) for tool in subject.tools.values()]
 
     async def planner(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         scope = subject.scope(state, runtime)
@@ -45,7 +44,9 @@ def planner(subject: Subject) -> Node[Workflow]:
         model = providers.load(chosen.spec)
         limit = choices(runtime).get("max_rounds", MAX_ROUNDS)
         # Told which tools there are but not to call one: a bare model call would break the history's rules.
-        asked = model.bind_tools(definitions, tool_choice="none" if rounds >= limit else "auto")
+        asked = model.bind_tools(
+            definitions(subject.tools), tool_choice="none" if rounds >= limit else "auto"
+        )
         reply = await asked.ainvoke(sent)
         answer = _without_calls(reply) if rounds >= limit else reply
         plan = _plan(subject, answer)

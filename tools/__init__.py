@@ -5,5 +5,5 @@ from typing import Final
 from tools import audio
 from tools.registry import index
 
-REGISTRY: Final = index(audio.TOOLS)
-"""Every tool by name; a graph names the ones it allows."""
+REGISTRY: Final = index(ad=audio.TOOLS)
+"""Every tool by name, each of one domain; a graph names the domains it allows."""

@@ -27,6 +27,8 @@ class Scope:
     """Id of the plan in hand, which tells apart calls whose ids repeat."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """What the workflow knows of the artefact: for an ad `language`, `market`, `spotSeconds`."""
+    selected: str = ""
+    """The part of the artefact that the person has selected, which "this" means; empty for none (C2, C26)."""
 
 
 @dataclass(frozen=True)

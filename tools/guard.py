@@ -24,6 +24,8 @@ from storage.artefacts import Artefact, Done, Fence, step_name
 from tools.call import Call, Scope
 from tools.registry import Tool
 from tools.repair import arguments
+from tools.terms import House
+from tools.work import carried_out
 
 ErrorType = Literal[
     "validation_error",
@@ -56,6 +58,8 @@ class _NoCounters:
 
 counters: Counters = _NoCounters()
 """Set once, by the server."""
+house: House = House()
+"""The operator's word on terms and permissions; set once, by the server."""
 
 
 @dataclass(frozen=True)
@@ -148,11 +152,13 @@ async def _attempt(tool: Tool, args: BaseModel, step: Step, scope: Scope) -> Out
     claimed = await _claimed(tool, artefact, step, scope)
     if isinstance(claimed, Done):
         return Outcome(ok=True, output=claimed.result)
+    terms = house.settled(tool.name, tool.terms, calls=tool.calls)
+    call = Call(scope, artefact, step["id"], tool.writes, claimed)
     try:
-        async with asyncio.timeout(tool.timeout_s):
-            made = await tool.run(args, Call(scope, artefact, step["id"], tool.writes, claimed))
+        async with asyncio.timeout(terms.timeout_s):
+            made = await carried_out(tool, args, call)
     except TimeoutError:
-        return await _timed_out(tool, artefact, claimed)
+        return await _timed_out(tool, terms.timeout_s, artefact, claimed)
     return Outcome(ok=True, output=made)
 
 
@@ -168,14 +174,14 @@ async def _claimed(tool: Tool, artefact: Artefact, step: Step, scope: Scope) -> 
     )
 
 
-async def _timed_out(tool: Tool, artefact: Artefact, fence: Fence | None) -> Outcome:
+async def _timed_out(tool: Tool, timeout_s: float, artefact: Artefact, fence: Fence | None) -> Outcome:
     # The write may have come through just before the deadline: then it counts, else it is refused for good.
     done = await artefact.revoke(fence) if fence else None
     if done:
         return Outcome(ok=True, output=done.result)
     return failure(
         "timeout_error",
-        f"{tool.name} gave no answer within {tool.timeout_s:g} s; nothing was written",
+        f"{tool.name} gave no answer within {timeout_s:g} s; nothing was written",
         suggestion="Try again, or ask for less at once",
         retryable=True,
     )

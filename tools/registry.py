@@ -1,16 +1,29 @@
-"""What a tool is, and how tools are listed (A1, C1-C4)."""
+"""What a tool is, and how tools are listed (A1, C1-C5)."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain
+from typing import Any, Final, Literal, Protocol, TypedDict, TypeVar
 
 from langchain_core.utils.json_schema import dereference_refs
 from pydantic import BaseModel
+from typing_extensions import Unpack
 
 from state.errors import Broken
-from tools.call import Call
+from tools.call import Call, Scope
+from tools.terms import Terms
 
 Args = TypeVar("Args", bound=BaseModel, contravariant=True)
+Safety = Literal["safe", "potentially_destructive"]
+"""Whether a person is asked before it is carried out (C-R1)."""
+MAX_DESCRIPTION: Final = 1024
+"""Characters of a description that vendors accept."""
+OUTSIDE_CALLS: Final = 10
+CALLS: Final = 600
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
 class Run(Protocol[Args]):
@@ -21,6 +34,29 @@ class Run(Protocol[Args]):
         ...
 
 
+class Work(Protocol[Args]):
+    """The same without `async`: it runs in a thread, or in a process of its own, away from storage."""
+
+    def __call__(self, args: Args, scope: Scope) -> dict[str, Any]:
+        """Do it; raises `Refused` for arguments that cannot be carried out."""
+        ...
+
+
+class Options(TypedDict, total=False):
+    """What `tool` takes beside the rest, each as the field of `Tool` that has its name."""
+
+    reads: Iterable[str]
+    writes: Iterable[str]
+    subject: str | None
+    permissions: Iterable[str]
+    safety: Safety
+    outside: bool
+    idempotent: bool
+    isolated: bool
+    rate_key: str
+    terms: Terms
+
+
 @dataclass(frozen=True)
 class Tool:
     """A tool and everything the guard must know of it."""
@@ -29,61 +65,181 @@ class Tool:
     description: str
     """What the model reads when it chooses (A21)."""
     schema: type[BaseModel]
-    run: Run[Any]
-    timeout_s: float
-    reads: frozenset[str]
-    """Streams it looks at."""
-    writes: frozenset[str]
-    """Streams it makes versions of; empty for a tool without effect."""
-    subject: str | None
-    """Argument that names the artefact; the guard checks that it is the one the thread is about."""
+    run: Run[Any] | Work[Any]
     display: str
     """What a person reads while it runs."""
+    reads: frozenset[str] = frozenset()
+    """Streams it looks at."""
+    writes: frozenset[str] = frozenset()
+    """Streams it makes versions of; empty for a tool without effect on the artefact."""
+    subject: str | None = None
+    """Argument that names the artefact; the guard checks that it is the one the thread is about."""
+    permissions: frozenset[str] = frozenset()
+    """What its caller must have been granted, every one of them (C1); everything is, unless restricted."""
+    safety: Safety = "safe"
+    outside: bool = False
+    """Whether it has effects outside our storage, where no receipt can be written along with them."""
+    idempotent: bool = False
+    """Whether an effect outside may be tried again when nobody knows what became of it."""
+    isolated: bool = False
+    """Whether it gets a process of its own, with limits of memory and processor (C51-C53)."""
+    rate_key: str = ""
+    """What its calls are counted under together with those of other tools; empty is its own name."""
+    terms: Terms = field(default_factory=Terms)
+    """What it says of time, limits, tries and cache itself (C-R4)."""
+
+    @property
+    def pure(self) -> bool:
+        """Whether it neither changes anything nor looks at what may change by a version (C-R5)."""
+        return not (self.writes or self.reads or self.outside)
+
+    @property
+    def calls(self) -> int:
+        """How many calls an owner has in a window where nobody says otherwise (ARCHITECTURE 4)."""
+        return OUTSIDE_CALLS if self.outside else CALLS
+
+    @property
+    def effect(self) -> Literal["read", "write", "outside"]:
+        """What it does to the world."""
+        return "outside" if self.outside else "write" if self.writes else "read"
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is a coroutine; else it is work for a thread or a process."""
+        return inspect.iscoroutinefunction(self.run)
+
+    @property
+    def destructive(self) -> bool:
+        """Whether it may take away what a person cannot easily bring back."""
+        return self.safety == "potentially_destructive"
 
 
 def tool(
-    *,
-    schema: type[BaseModel],
-    display: str,
-    timeout_s: float = 30.0,
-    reads: Iterable[str] = (),
-    writes: Iterable[str] = (),
-    subject: str | None = None,
-) -> Callable[[Run[Any]], Tool]:
-    """Make a tool of an async function: its name and docstring are the tool's name and description."""
+    *, schema: type[BaseModel], display: str, **more: Unpack[Options]
+) -> Callable[[Run[Any] | Work[Any]], Tool]:
+    """Make a tool of a function: its name and docstring are the tool's name and description.
 
-    def made(run: Run[Any]) -> Tool:
-        name, description = getattr(run, "__name__", ""), run.__doc__
-        if not name or not description:
-            raise Broken(f"tool {name!r} has no docstring, and the model chooses by it", remedy="write one")
-        return Tool(
-            name,
-            " ".join(description.split()),
-            schema,
-            run,
-            timeout_s,
-            frozenset(reads),
-            frozenset(writes),
-            subject,
-            display,
-        )
+    Raises `Broken` for a definition that cannot be right (C4).
+    """
+
+    def made(run: Run[Any] | Work[Any]) -> Tool:
+        about = " ".join((run.__doc__ or "").split())
+        known: dict[str, Any] = {**more}
+        for several in ("reads", "writes", "permissions"):
+            known[several] = frozenset(known.get(several, ()))
+        return checked(Tool(getattr(run, "__name__", ""), about, schema, run, display, **known))
 
     return made
 
 
-def index(*groups: Iterable[Tool]) -> Mapping[str, Tool]:
+def checked(item: Tool) -> Tool:
+    """Return the tool; raises `Broken` for the first thing that is wrong with its definition."""
+    for wrong, rule, remedy in chain(_words(item), _effects(item)):
+        if wrong:
+            raise Broken(f"tool {item.name!r} {rule}", remedy=remedy)
+    return item
+
+
+def _words(item: Tool) -> Iterator[tuple[bool, str, str]]:
+    named = _NAME.fullmatch(item.name) is not None
+    yield not named, "must have a name of letters, digits, _ and -, at most 64", "rename it"
+    yield not item.description, "has no docstring, and the model chooses by it", "write one"
+    long = len(item.description) > MAX_DESCRIPTION
+    yield long, f"has a docstring over {MAX_DESCRIPTION} characters, which vendors refuse", "shorten it"
+    yield not _is_model(item.schema), "has no input schema", "give a pydantic model"
+    lost = item.subject is not None and item.subject not in item.schema.model_fields
+    yield lost, f"has no argument {item.subject!r} to name its artefact by", "name a field of the schema"
+
+
+def _effects(item: Tool) -> Iterator[tuple[bool, str, str]]:
+    both = bool(item.writes) and item.outside
+    yield both, "writes versions and has effects outside; a call can have one effect", "make two of it"
+    stale = bool(item.terms.cache_s) and not item.pure
+    yield stale, "wants results cached that may change or have an effect", "leave out cache_s"
+    cut_off = not item.waits and bool(item.reads or item.writes)
+    yield cut_off, "is no coroutine, and only those reach storage", "write async def"
+    odd = item.isolated and item.waits
+    yield odd, "is a coroutine, and a process of its own has no event loop", "write def"
+
+
+def _is_model(schema: object) -> bool:
+    return isinstance(schema, type) and issubclass(schema, BaseModel)
+
+
+class Registry(Mapping[str, Tool]):
+    """Tools by name, each of one domain; what is added can be called at once (C4)."""
+
+    def __init__(self, **domains: Iterable[Tool]) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._domains: dict[str, str] = {}
+        for domain, items in domains.items():
+            for item in items:
+                self.add(item, domain)
+
+    def add(self, item: Tool, domain: str, *, replace: bool = False) -> None:
+        """Add a tool to a domain; `replace` takes the place of one with its name.
+
+        Raises `Broken` for a second tool of a name and for a bad definition.
+        """
+        checked(item)
+        if item.name in self._tools and not replace:
+            raise Broken(f"two tools are named {item.name!r}", remedy="rename one of them")
+        self._tools[item.name] = item
+        self._domains[item.name] = domain
+
+    def of(self, *domains: str) -> Mapping[str, Tool]:
+        """Return the tools of these domains, those included that are added later."""
+        return _Some(self, frozenset(domains))
+
+    def domain(self, name: str) -> str:
+        """Return the domain of a tool; raises `KeyError` for none of ours."""
+        return self._domains[name]
+
+    def __getitem__(self, name: str) -> Tool:
+        return self._tools[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+
+class _Some(Mapping[str, Tool]):
+    """The tools of some domains, as they are now."""
+
+    def __init__(self, registry: Registry, domains: frozenset[str]) -> None:
+        self._registry = registry
+        self._domains = domains
+
+    def __getitem__(self, name: str) -> Tool:
+        if self._registry.domain(name) not in self._domains:
+            raise KeyError(name)
+        return self._registry[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._registry if self._registry.domain(name) in self._domains)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def index(**domains: Iterable[Tool]) -> Registry:
     """Return the tools by name; refuses two of one name (C4)."""
-    found: dict[str, Tool] = {}
-    for group in groups:
-        for item in group:
-            if item.name in found:
-                raise Broken(f"two tools are named {item.name!r}", remedy="rename one of them")
-            found[item.name] = item
-    return found
+    return Registry(**domains)
 
 
+def definitions(tools: Mapping[str, Tool]) -> list[dict[str, Any]]:
+    """Return the tools as models are given them (C3), in their order."""
+    return [definition(item) for item in tools.values()]
+
+
+@cache
 def definition(item: Tool) -> dict[str, Any]:
-    """Return the tool in OpenAI's function format (A1), `required` as an array (A-R2)."""
+    """Return the tool in OpenAI's function format (A1), `required` as an array (A-R2); do not change it.
+
+    Made when it is first asked for (C5).
+    """
     schema = dereference_refs(item.schema.model_json_schema())
     parameters = {
         "type": "object",

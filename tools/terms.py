@@ -1,0 +1,118 @@
+"""On what terms a tool is called: how long, how often, how it is retried and rested (C-R4).
+
+A tool says what is its own. An operator's word for that tool goes before it; behind it come the operator's
+word for all tools and the numbers here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, Final
+
+from pydantic import ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass as checked
+
+from state.errors import Invalid
+
+ANY: Final = "*"
+"""Stands for every tool, or every owner."""
+
+
+@checked(frozen=True, config=ConfigDict(extra="forbid"))
+class Terms:
+    """What may be chosen for a tool; None leaves it to whoever is asked next."""
+
+    timeout_s: Annotated[float | None, Field(gt=0, le=3600)] = None
+    """Seconds until a call is answered for and its late write refused; 30."""
+    calls: Annotated[int | None, Field(ge=0)] = None
+    """Calls of one owner in any `window_s`, 0 for no limit; 10 with effects outside, else 600."""
+    window_s: Annotated[float | None, Field(gt=0, le=3600)] = None
+    """Seconds in which calls are counted; 60."""
+    failures: Annotated[int | None, Field(ge=0)] = None
+    """Failures in a row that open the breaker, 0 for no breaker; 5."""
+    rest_s: Annotated[float | None, Field(gt=0, le=3600)] = None
+    """Seconds an open breaker refuses before it lets one call try; 30."""
+    tries: Annotated[int | None, Field(ge=1, le=10)] = None
+    """How often a call is tried where trying again is safe, the first included; 3."""
+    backoff_s: Annotated[float | None, Field(ge=0, le=60)] = None
+    """Longest wait before the second try, doubled for each further one; 0.5."""
+    cache_s: Annotated[float | None, Field(ge=0, le=86_400)] = None
+    """Seconds the result of a pure look-up answers the same question, 0 for never; 300."""
+    output_bytes: Annotated[int | None, Field(ge=1)] = None
+    """Largest result as JSON; 1 000 000."""
+    memory_bytes: Annotated[int | None, Field(ge=1)] = None
+    """Address space of a process of its own beyond what it starts with; 512 MiB."""
+    cpu_s: Annotated[float | None, Field(gt=0, le=3600)] = None
+    """Seconds of processor a process of its own may take; as long as `timeout_s`."""
+
+
+_LAST: Final = Terms(
+    timeout_s=30.0,
+    window_s=60.0,
+    failures=5,
+    rest_s=30.0,
+    tries=3,
+    backoff_s=0.5,
+    cache_s=300.0,
+    output_bytes=1_000_000,
+    memory_bytes=512 * 1024 * 1024,
+)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The terms of one tool with nothing left open; the fields are those of `Terms`."""
+
+    timeout_s: float
+    calls: int
+    window_s: float
+    failures: int
+    rest_s: float
+    tries: int
+    backoff_s: float
+    cache_s: float
+    output_bytes: int
+    memory_bytes: int
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class House:
+    """What the operator says of all tools and of single ones."""
+
+    terms: Mapping[str, Terms] = field(default_factory=dict)
+    """By tool; `*` is for all that say nothing themselves."""
+    grants: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {ANY: (ANY,)})
+    """Permissions by owner; `*` is for every owner not named, and as a permission it is all of them."""
+
+    def settled(self, name: str, own: Terms, *, calls: int) -> Settled:
+        """Return the terms of the tool `name`; `calls` is the limit where nobody says another."""
+        nobody = Terms()
+        asked = (self.terms.get(name, nobody), own, self.terms.get(ANY, nobody), replace(_LAST, calls=calls))
+        found = {one.name: _first(one.name, asked) for one in fields(Settled)}
+        return Settled(**{**found, "cpu_s": found["cpu_s"] or found["timeout_s"]})
+
+
+def house(terms: Mapping[str, Any], grants: Mapping[str, Any]) -> House:
+    """Return what an operator wrote as JSON; raises `Invalid` naming the tool and the field."""
+    read = {name: _terms(name, written) for name, written in terms.items()}
+    return House(read, {ANY: (ANY,), **{owner: tuple(listed) for owner, listed in grants.items()}})
+
+
+def _terms(name: str, written: Any) -> Terms:
+    if not isinstance(written, Mapping):
+        raise Invalid(
+            f"the terms of {name!r} are {written!r}, not an object", remedy='write {"timeout_s": 5}'
+        )
+    try:
+        return Terms(**written)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        told = ".".join(str(part) for part in first["loc"])
+        known = ", ".join(one.name for one in fields(Terms))
+        raise Invalid(
+            f"{told!r} of {name!r} is {first['input']!r}: {first['msg']}", remedy=f"choose from {known}"
+        ) from None
+
+
+def _first(name: str, asked: tuple[Terms, ...]) -> Any:
+    return next((found for one in asked if (found := getattr(one, name)) is not None), None)

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from providers.offline.ad_creation.lexicon import SPOKEN
 from providers.offline.ad_creation.replies import _sentences, phrase
 from providers.offline.ad_creation.speech import language_of
+from providers.offline.lexicon import SPOKEN
 from tests.offline_chat import bakery
 from tests.test_offline_refinement import gender
 

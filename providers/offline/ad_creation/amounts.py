@@ -1,7 +1,7 @@
 """Numbers in people's sentences: seconds, counts, figures."""
 
 from providers.offline.ad_creation.clauses import Clause
-from providers.offline.ad_creation.lexicon import Mark
+from providers.offline.lexicon import Mark
 
 MAX_FIGURE = 7
 """Digits of a number that can be meant as a length, a tempo or a count."""

@@ -12,9 +12,9 @@ from providers.offline.ad_creation.edits import (
     Wish,
 )
 from providers.offline.ad_creation.history import Ad
-from providers.offline.ad_creation.lexicon import Mark, fold
 from providers.offline.ad_creation.qualities import asked, qualities
 from providers.offline.ad_creation.tracks import gender_of, named
+from providers.offline.lexicon import Mark, fold
 
 TWO = 2
 TEMPO = {"fast", "slow"}

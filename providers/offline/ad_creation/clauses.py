@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from providers.offline.ad_creation.lexicon import Lexicon, Mark, Quote, Token, tokens
+from providers.offline.lexicon import Lexicon, Mark, Quote, Token, tokens
 
 LONGEST = 120
 """Tokens of one clause that are read."""

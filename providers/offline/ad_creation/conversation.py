@@ -5,12 +5,12 @@ Pure functions of the messages: the offline model keeps nothing between two call
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
+from providers.offline.exchange import Exchange, Step, results, step
 from state.languages import find
 
 DEFAULT_SPOT_S = 30.0
@@ -61,36 +61,6 @@ def _given(value: str) -> str:
 def _seconds(text: str) -> float:
     number = re.match(r"\d{1,4}(?:\.\d{1,3})?", text)
     return float(number.group()) if number and float(number.group()) > 0 else DEFAULT_SPOT_S
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """One tool call of the model and its result."""
-
-    id: str
-    name: str
-    args: Mapping[str, Any]
-    result: Mapping[str, Any] | None = None
-    """The parsed JSON object; `{"error": text}` when it was no JSON object; None when unanswered."""
-
-    @property
-    def failed(self) -> bool:
-        """Whether the tool answered with an error."""
-        return self.result is not None and "error" in self.result
-
-    @property
-    def version(self) -> str | None:
-        """The version a draft tool made ("v2"), or None."""
-        made = (self.result or {}).get("versionId")
-        return made if isinstance(made, str) and not self.failed else None
-
-
-@dataclass(frozen=True)
-class Step:
-    """One message of the model within a turn: what it said and what it called."""
-
-    text: str
-    exchanges: tuple[Exchange, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -176,13 +146,13 @@ def read(messages: Sequence[BaseMessage], tools: frozenset[str] = frozenset()) -
 
 
 def _turns(messages: Sequence[BaseMessage], spot_s: float) -> tuple[Turn, ...]:
-    results = {one.tool_call_id: _result(one) for one in messages if isinstance(one, ToolMessage)}
+    answered = results(messages)
     turns: list[Turn] = []
     for message in messages:
         if isinstance(message, HumanMessage):
             turns.append(_turn(str(message.text), turns[-1] if turns else None, spot_s))
         elif isinstance(message, AIMessage) and turns:
-            turns[-1] = replace(turns[-1], steps=(*turns[-1].steps, _step(message, results)))
+            turns[-1] = replace(turns[-1], steps=(*turns[-1].steps, step(message, answered)))
     return tuple(turns)
 
 
@@ -207,20 +177,3 @@ def _turn(text: str, previous: Turn | None, spot_s: float) -> Turn:
 def _language(text: str) -> str:
     known = find(text)
     return known.name if known else (text.strip().lower() or "english")
-
-
-def _step(message: AIMessage, results: Mapping[str, Mapping[str, Any]]) -> Step:
-    exchanges = tuple(
-        Exchange(str(call["id"]), call["name"], call["args"], results.get(str(call["id"])))
-        for call in message.tool_calls
-    )
-    return Step(str(message.text), exchanges)
-
-
-def _result(message: ToolMessage) -> Mapping[str, Any]:
-    text = str(message.text)
-    try:
-        parsed = json.loads(text)
-    except ValueError:
-        return {"error": text}
-    return parsed if isinstance(parsed, dict) else {"error": text}

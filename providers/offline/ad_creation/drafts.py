@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from providers.offline.ad_creation.conversation import Exchange
 from providers.offline.ad_creation.history import TOOL_OF, Ad
 from providers.offline.answer import Request
+from providers.offline.exchange import Exchange
 from state.ad import Stream
 
 ATTEMPTS = 3

@@ -6,8 +6,9 @@ from typing import Any
 from providers.offline.ad_creation.amounts import figure
 from providers.offline.ad_creation.clauses import Clause
 from providers.offline.ad_creation.history import Ad
-from providers.offline.ad_creation.lexicon import fold, lexicon, tokens
+from providers.offline.ad_creation.lexicon import lexicon
 from providers.offline.ad_creation.places import place
+from providers.offline.lexicon import fold, tokens
 
 EDGE = frozenset(
     [

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from providers.offline.ad_creation.amounts import figure
 from providers.offline.ad_creation.clauses import Clause
 from providers.offline.ad_creation.effect_names import EDGE
-from providers.offline.ad_creation.lexicon import Mark, fold, lexicon, tokens
+from providers.offline.ad_creation.lexicon import lexicon
 from providers.offline.ad_creation.places import Place
 from providers.offline.ad_creation.qualities import asked, qualities
+from providers.offline.lexicon import Mark, fold, tokens
 
 
 def described(part: Clause, where: Place | None) -> str:

@@ -6,10 +6,11 @@ from typing import Any
 
 from providers.offline.ad_creation import casting, copywriter, reports, sound
 from providers.offline.ad_creation.brief import Brief, parse
-from providers.offline.ad_creation.conversation import Conversation, Exchange
+from providers.offline.ad_creation.conversation import Conversation
 from providers.offline.ad_creation.phrasebook import TONES, written
 from providers.offline.ad_creation.pitch import mood, near
 from providers.offline.answer import Answer, Calls, Request, Say
+from providers.offline.exchange import Exchange
 
 STREAMS = {"create_voice_draft": "voices", "create_music_draft": "music", "create_sfx_draft": "sfx"}
 _TRIES = 3

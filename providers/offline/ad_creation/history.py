@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from providers.offline.ad_creation.conversation import Conversation, Exchange, Turn
+from providers.offline.ad_creation.conversation import Conversation, Turn
+from providers.offline.exchange import Exchange
 from state.ad import DEFAULT_SFX_S, STREAMS, Stream, track_list
 
 TOOL_OF: Mapping[Stream, str] = {

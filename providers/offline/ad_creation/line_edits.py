@@ -16,11 +16,11 @@ from providers.offline.ad_creation.edits import (
 )
 from providers.offline.ad_creation.facts import Contact, contact
 from providers.offline.ad_creation.history import Ad
-from providers.offline.ad_creation.lexicon import Mark, fold
 from providers.offline.ad_creation.qualities import asked
 from providers.offline.ad_creation.script import TOPICS
 from providers.offline.ad_creation.script import found as value_of
 from providers.offline.ad_creation.tracks import named
+from providers.offline.lexicon import Mark, fold
 
 _THAT = re.compile(
     r"^(?:that|the fact that|about|to|people|them|listeners|customers|everyone|how|says?|saying|also"

@@ -12,8 +12,9 @@ from providers.offline.ad_creation.edits import (
     SilenceMusic,
     Trait,
 )
-from providers.offline.ad_creation.lexicon import Mark, fold, lexicon, tokens
+from providers.offline.ad_creation.lexicon import lexicon
 from providers.offline.ad_creation.qualities import asked, qualities
+from providers.offline.lexicon import Mark, fold, tokens
 
 CHARACTER = ("quality", "genre", "instrument", "unit.bpm", "noun.vocals", "noun.instrumental")
 """What describes music."""

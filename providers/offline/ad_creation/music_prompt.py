@@ -18,8 +18,9 @@ from providers.offline.ad_creation.edits import (
     Trait,
 )
 from providers.offline.ad_creation.history import Ad
-from providers.offline.ad_creation.lexicon import lexicon, tokens
+from providers.offline.ad_creation.lexicon import lexicon
 from providers.offline.ad_creation.qualities import opposes, qualities
+from providers.offline.lexicon import tokens
 
 MAX_PROMPT = 400
 """Characters of a description; the oldest phrases go first when it would grow beyond."""

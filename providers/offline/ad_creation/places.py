@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from providers.offline.ad_creation.clauses import Clause
 from providers.offline.ad_creation.history import Ad
-from providers.offline.ad_creation.lexicon import Mark, fold
 from providers.offline.ad_creation.tracks import Named, named
+from providers.offline.lexicon import Mark, fold
 from state.ad import Placement
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 from providers.offline.ad_creation.clauses import Clause
-from providers.offline.ad_creation.lexicon import Mark
+from providers.offline.lexicon import Mark
 
 _REVERSING = {"degree.less", "degree.too", "negation.not", "negation.no", "verb.dislike"}
 _LEVELS = frozenset({"energy", "drama", "warmth", "urgency", "tension"})

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from providers.offline.ad_creation.conversation import Exchange
 from providers.offline.ad_creation.edits import Note, Outcome, Recast, Speakers, Wish
 from providers.offline.ad_creation.history import Ad, heard, offered
-from providers.offline.ad_creation.lexicon import fold
 from providers.offline.ad_creation.qualities import qualities
 from providers.offline.ad_creation.tracks import gender_of
 from providers.offline.ad_creation.tracks_after import edited, people, with_tracks
+from providers.offline.exchange import Exchange
+from providers.offline.lexicon import fold
 
 MANY = 50
 """Voices asked for where the choice has to be made here (A6's largest count)."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from providers.offline.ad_creation import brief, changes, questions, remembered
 from providers.offline.ad_creation.brief import Brief
-from providers.offline.ad_creation.conversation import Conversation, Exchange, Turn
+from providers.offline.ad_creation.conversation import Conversation, Turn
 from providers.offline.ad_creation.desk import Desk
 from providers.offline.ad_creation.drafts import ATTEMPTS, corrected, failures, request
 from providers.offline.ad_creation.edits import (
@@ -26,12 +26,13 @@ from providers.offline.ad_creation.edits import (
     Wish,
 )
 from providers.offline.ad_creation.history import STREAM_OF, Ad, current, stacks
-from providers.offline.ad_creation.lexicon import fold
 from providers.offline.ad_creation.recasting import Offers, rejected, searches
 from providers.offline.ad_creation.telling import Telling
 from providers.offline.ad_creation.understanding import Understood, steps, understood
 from providers.offline.ad_creation.variations import Variation, variations
 from providers.offline.answer import Answer, Calls, Request, Say
+from providers.offline.exchange import Exchange
+from providers.offline.lexicon import fold
 
 _LOOKING = questions.STATE_TOPICS | {"catalogue"}
 

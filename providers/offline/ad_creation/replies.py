@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 from providers.offline.ad_creation.edits import Note
-from providers.offline.ad_creation.lexicon import SPOKEN
+from providers.offline.lexicon import SPOKEN
 from state.languages import LANGUAGES
 
 _SLOT = re.compile(r"\{([a-z_.]+(?::\d+)?|afterVoice:\d+|beforeVoices|withFirstVoice)\}")

@@ -9,7 +9,7 @@ from providers.offline.ad_creation.clauses import Clause
 from providers.offline.ad_creation.copywriter import sentences
 from providers.offline.ad_creation.facts import contact
 from providers.offline.ad_creation.history import Ad
-from providers.offline.ad_creation.lexicon import fold, tokens
+from providers.offline.lexicon import fold, tokens
 from state.errors import Invalid
 from state.timeline import place
 

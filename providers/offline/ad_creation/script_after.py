@@ -19,7 +19,7 @@ from providers.offline.ad_creation.edits import (
 )
 from providers.offline.ad_creation.facts import contact
 from providers.offline.ad_creation.history import Ad
-from providers.offline.ad_creation.lexicon import fold, lexicon, tokens
+from providers.offline.ad_creation.lexicon import lexicon
 from providers.offline.ad_creation.phrasebook import TONES
 from providers.offline.ad_creation.replies import phrase
 from providers.offline.ad_creation.script import (
@@ -33,6 +33,7 @@ from providers.offline.ad_creation.script import (
     without,
 )
 from providers.offline.ad_creation.tracks_after import people, rearranged, with_tracks
+from providers.offline.lexicon import fold, tokens
 from state.timeline import spoken_s
 
 Track = Mapping[str, Any]

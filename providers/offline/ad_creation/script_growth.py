@@ -8,12 +8,12 @@ from providers.offline.ad_creation.copywriter import sentences
 from providers.offline.ad_creation.desk import Desk
 from providers.offline.ad_creation.edits import AddTrack, Note, Outcome, Translate, Wish
 from providers.offline.ad_creation.history import Ad
-from providers.offline.ad_creation.lexicon import SPOKEN, fold
 from providers.offline.ad_creation.recasting import Voice, choose, described, presented
 from providers.offline.ad_creation.script import joined, lead_s, roomy
 from providers.offline.ad_creation.script_after import evened
 from providers.offline.ad_creation.tracks import gender_of
 from providers.offline.ad_creation.tracks_after import people, rearranged, with_tracks
+from providers.offline.lexicon import SPOKEN, fold
 
 _SHORTEST_S = 3.0
 """Seconds of the shortest script that is written."""

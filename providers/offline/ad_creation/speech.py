@@ -4,8 +4,9 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from providers.offline.ad_creation.lexicon import SPOKEN, own_words, tokens
+from providers.offline.ad_creation.lexicon import own_words
 from providers.offline.ad_creation.tongue import spoken
+from providers.offline.lexicon import SPOKEN, tokens
 
 _SAMPLE_TOKENS = 80
 _SCRIPTS = (("thai", re.compile(r"[\u0e00-\u0e7f]")), ("chinese", re.compile(r"[\u3400-\u9fff]")))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from providers.offline.ad_creation import questions
-from providers.offline.ad_creation.conversation import Exchange, Turn
+from providers.offline.ad_creation.conversation import Turn
 from providers.offline.ad_creation.drafts import failures
 from providers.offline.ad_creation.edits import Ask, Beyond, Chat, Edit, Note, Outcome, Unclear
 from providers.offline.ad_creation.history import STREAM_OF, Ad
@@ -14,6 +14,7 @@ from providers.offline.ad_creation.replies import phrase, spoken, versions
 from providers.offline.ad_creation.suggestions import suggestion
 from providers.offline.ad_creation.understanding import Understood
 from providers.offline.ad_creation.variations import Variation
+from providers.offline.exchange import Exchange
 from state.ad import STREAMS, Stream
 
 _NAMES = 12

@@ -15,12 +15,12 @@ from providers.offline.ad_creation.edits import (
     Unclear,
 )
 from providers.offline.ad_creation.history import Ad
-from providers.offline.ad_creation.lexicon import Mark, fold
 from providers.offline.ad_creation.line_edits import FACT_CHARS, added, cleaned, removed, wording_of
 from providers.offline.ad_creation.qualities import asked, qualities
 from providers.offline.ad_creation.script import TOPICS, nearest, text_of, topic_of
 from providers.offline.ad_creation.script import found as value_of
 from providers.offline.ad_creation.tracks import named
+from providers.offline.lexicon import Mark, fold
 from state.languages import find
 from state.timeline import spoken_s
 

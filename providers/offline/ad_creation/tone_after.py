@@ -13,11 +13,11 @@ from providers.offline.ad_creation.edits import (
 )
 from providers.offline.ad_creation.effects_after import apply_add
 from providers.offline.ad_creation.history import Ad
-from providers.offline.ad_creation.lexicon import fold
 from providers.offline.ad_creation.music_prompt import shaped
 from providers.offline.ad_creation.qualities import qualities
 from providers.offline.ad_creation.script import joined
 from providers.offline.ad_creation.script_after import fitted, with_texts, written
+from providers.offline.lexicon import fold
 from state.ad import Placement
 
 

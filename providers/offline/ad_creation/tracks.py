@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from providers.offline.ad_creation.amounts import figure
 from providers.offline.ad_creation.clauses import Clause
 from providers.offline.ad_creation.history import Ad
-from providers.offline.ad_creation.lexicon import Mark, fold
+from providers.offline.lexicon import Mark, fold
 
 _NOUNS = ("noun.voice", "noun.track", "noun.line", "noun.text", "noun.announcer", "noun.speed")
 _SPOKEN = ("noun.voice", "noun.announcer")

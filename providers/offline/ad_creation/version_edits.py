@@ -4,8 +4,8 @@ from providers.offline.ad_creation.amounts import count, figure
 from providers.offline.ad_creation.clauses import Clause, clauses
 from providers.offline.ad_creation.edits import Edit, Keep, Restore, RestoreCast, Variations, Walk
 from providers.offline.ad_creation.history import Ad, Step
-from providers.offline.ad_creation.lexicon import Lexicon, Mark
 from providers.offline.ad_creation.tracks import named
+from providers.offline.lexicon import Lexicon, Mark
 from state.ad import STREAMS, Stream
 
 _TWO = 2

@@ -28,9 +28,9 @@ from providers.offline.ad_creation.edits import (
     Unclear,
 )
 from providers.offline.ad_creation.history import Ad
-from providers.offline.ad_creation.lexicon import Mark
 from providers.offline.ad_creation.qualities import Asked, asked
 from providers.offline.ad_creation.tracks import Named, named
+from providers.offline.lexicon import Mark
 
 _AT_ONCE = {
     "at the same time",

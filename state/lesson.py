@@ -1,0 +1,143 @@
+"""A lesson: its version streams, its session as callers see it, and how its status moves (B38-B47)."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, cast, get_args
+
+from pydantic import BaseModel
+
+from state.errors import Conflict
+from state.facts import Fact
+from state.narration import Narration
+from state.student import Student
+from state.versions import Version
+
+Stream = Literal["student", "source", "facts", "confirmed", "narration"]
+STREAMS: Final[tuple[Stream, ...]] = get_args(Stream)
+"""Proposed and confirmed facts are streams apart (B41), and so is the source (B42)."""
+
+Status = Literal[
+    "created",
+    "facts_extracted",
+    "facts_confirmed",
+    "script_generated",
+    "narration_verified",
+    "video_queued",
+    "completed",
+    "failed",
+]
+MADE_BY: Final[Mapping[str, Status]] = {
+    "facts": "facts_extracted",
+    "confirmed": "facts_confirmed",
+    "narration": "script_generated",
+}
+"""What a new version of a stream makes of its lesson."""
+_FOLLOWS: Final[Mapping[Status, frozenset[Status]]] = {
+    "created": frozenset({"facts_extracted", "facts_confirmed", "script_generated", "failed"}),
+    "facts_extracted": frozenset({"facts_extracted", "facts_confirmed", "script_generated", "failed"}),
+    "facts_confirmed": frozenset({"facts_extracted", "facts_confirmed", "script_generated", "failed"}),
+    "script_generated": frozenset(
+        {
+            "facts_extracted",
+            "facts_confirmed",
+            "script_generated",
+            "narration_verified",
+            "video_queued",
+            "completed",
+            "failed",
+        }
+    ),
+    "narration_verified": frozenset(
+        {"facts_extracted", "facts_confirmed", "script_generated", "video_queued", "completed", "failed"}
+    ),
+    "video_queued": frozenset({"completed", "failed"}),
+    "completed": frozenset(),
+    "failed": frozenset({"facts_extracted", "facts_confirmed", "script_generated", "video_queued"}),
+}
+Step = Literal["input", "selection", "review"]
+"""What a person has to do next (B46)."""
+
+
+class SourceMaterials(BaseModel):
+    """What the lesson is made from, kept apart from the conversation (B38, B42)."""
+
+    text: str | None = None
+    pdfUrl: str | None = None  # noqa: N815 -- the wire's name
+
+
+class Session(BaseModel):
+    """A lesson as callers see it (B38)."""
+
+    id: str
+    userId: str  # noqa: N815
+    status: Status = "created"
+    topic: str | None = None
+    childAge: str | None = None  # noqa: N815
+    childInterest: str | None = None  # noqa: N815
+    learningObjective: str | None = None  # noqa: N815
+    extractedFacts: list[Fact] = []  # noqa: N815
+    confirmedFacts: list[Fact] = []  # noqa: N815
+    generatedScript: Narration | None = None  # noqa: N815
+    sourceMaterials: SourceMaterials = SourceMaterials()  # noqa: N815
+    createdAt: str  # noqa: N815
+    updatedAt: str  # noqa: N815
+
+
+def moved(now: Status, to: Status) -> Status:
+    """Return `to` where a lesson that is `now` may go there; raises `Conflict` where it may not (B44)."""
+    if to not in _FOLLOWS[now]:
+        allowed = ", ".join(sorted(_FOLLOWS[now])) or "nothing"
+        raise Conflict(f"a lesson that is {now!r} cannot become {to!r}", remedy=f"it can become {allowed}")
+    return to
+
+
+def editable(status: Status) -> frozenset[str]:
+    """Return the streams a person may edit in place (B44)."""
+    if status in {"facts_extracted", "facts_confirmed"}:
+        return frozenset({"facts", "confirmed"})
+    return frozenset({"narration"}) if status in {"script_generated", "narration_verified"} else frozenset()
+
+
+def status(newest: Mapping[str, Version | None], said: Status | None = None) -> Status:
+    """Return the status that follows from the newest version of each stream (B8, B17).
+
+    `said` is one that no stream tells, such as `completed`; whoever writes a version takes it back.
+    """
+    made = [version for name in MADE_BY if (version := newest.get(name))]
+    if not made:
+        return said or "created"
+    # Two versions may be made in one millisecond, and then the later stream is the later one.
+    last = max(made, key=lambda version: (version.created_ms, list(MADE_BY).index(version.stream)))
+    return said or MADE_BY[last.stream]
+
+
+def step(now: Status) -> Step:
+    """Return what a person has to do next (B45-B49)."""
+    if now in {"created", "failed"}:
+        return "input"
+    return "selection" if now == "facts_extracted" else "review"
+
+
+def session(
+    lesson: str, owner: str, newest: Mapping[str, Version | None], meta: Mapping[str, Any]
+) -> Session:
+    """Return the session that the newest version of each stream and the lesson's own record make."""
+    data = {name: version.data for name, version in newest.items() if version}
+    facts, source = data.get("facts", {}), data.get("source", {})
+    student = Student.model_validate(data.get("student", {}))
+    narration = data.get("narration")
+    times = [version.created_at() for version in newest.values() if version]
+    return Session(
+        id=lesson,
+        userId=owner,
+        status=status(newest, cast("Status | None", meta.get("status"))),
+        topic=facts.get("topic"),
+        childAge=student.child_age,
+        childInterest=student.child_interest,
+        learningObjective=facts.get("learningObjective"),
+        extractedFacts=facts.get("facts", []),
+        confirmedFacts=data.get("confirmed", {}).get("facts", []),
+        generatedScript=Narration.model_validate(narration) if narration else None,
+        sourceMaterials=SourceMaterials(text=source.get("text"), pdfUrl=source.get("pdfUrl")),
+        createdAt=min(times, default=str(meta.get("createdAt", ""))),
+        updatedAt=max(times, default=str(meta.get("createdAt", ""))),
+    )

@@ -1,0 +1,113 @@
+"""The student a lesson is for: how old, what they like, and how hard the words may be (B2, B15, B-R7)."""
+
+import re
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+DEFAULT_LEVEL: Final = 6.5
+"""Reading level where the age is not known: grades 6 to 7."""
+_LEVELS: Final = ((6, 2.5), (9, 3.5), (12, 4.5), (15, 6.5))
+"""Below this age, this US school grade."""
+_OLDEST_LEVEL: Final = 8.5
+_OLDEST: Final = 120
+_TO_TWELVE: Final = (
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
+_TEENS: Final = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
+_SMALL: Final = ("zero", *_TO_TWELVE, *_TEENS)
+_TENS: Final = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_ORDINALS: Final = (
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+)
+_NUMBER: Final = re.compile(
+    rf"(?P<digits>\d+)|\b(?:(?P<tens>{'|'.join(_TENS)})(?:[\s-]+(?P<unit>{'|'.join(_SMALL[1:10])}))?"
+    rf"|(?P<small>{'|'.join(sorted(_SMALL, key=len, reverse=True))}))\b",
+    re.IGNORECASE,
+)
+_GRADE: Final = re.compile(
+    rf"\b(?:grade\s+(\d+)|(\d+)(?:st|nd|rd|th)[\s-]+grade|({'|'.join(_ORDINALS)})[\s-]+grade)", re.IGNORECASE
+)
+_GRADE_TO_AGE: Final = 5
+_BETWEEN: Final = re.compile(r"\s*(?:[,;/&+\n]|\b(?:and|und|et|y|e|i|oraz|en)\b|、|，|和)\s*", re.IGNORECASE)
+
+
+class Student(BaseModel):
+    """What is known of the student; all of it optional (B55)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    child_age: str | None = None
+    """As it was said: "7", "12 years old", "seven"."""
+    child_interest: str | None = None
+    """As it was said; may name several interests."""
+
+    def with_news(self, child_age: str | None, child_interest: str | None) -> "Student":
+        """Return the student with what is new; what was not said stays as it was (B-R11)."""
+        return Student(
+            child_age=child_age or self.child_age, child_interest=child_interest or self.child_interest
+        )
+
+
+def age(said: str | None) -> int | None:
+    """Return the age in years that `said` names, or None where it names none.
+
+    The first number counts, in figures or English words; a school grade is an age five years above it.
+    """
+    if not said:
+        return None
+    grade = _GRADE.search(said)
+    if grade:
+        figures, word = grade[1] or grade[2], grade[3]
+        years = int(figures) if figures else _ORDINALS.index(word.casefold()) + 1
+        return _plausible(years + _GRADE_TO_AGE)
+    found = _NUMBER.search(said)
+    if not found:
+        return None
+    if found["digits"]:
+        return _plausible(int(found["digits"]))
+    if found["small"]:
+        return _SMALL.index(found["small"].casefold())
+    unit = _SMALL.index(found["unit"].casefold()) if found["unit"] else 0
+    return (_TENS.index(found["tens"].casefold()) + 2) * 10 + unit
+
+
+def level(said: str | None) -> tuple[float, list[str]]:
+    """Return the reading level (US school grade) for an age as it was said; a warning if it is a guess."""
+    years = age(said)
+    if years is None:
+        unclear = [f"the age {said!r} is not clear, so the words are for grades 6 to 7"] if said else []
+        return DEFAULT_LEVEL, unclear
+    return next((grade for below, grade in _LEVELS if years < below), _OLDEST_LEVEL), []
+
+
+def interests(said: str | None) -> list[str]:
+    """Return the interests that `said` lists, in order, each once (B64)."""
+    named = (part.strip(" .!") for part in _BETWEEN.split(said or ""))
+    return list({part.casefold(): part for part in named if part}.values())
+
+
+def _plausible(years: int) -> int | None:
+    return years if years <= _OLDEST else None

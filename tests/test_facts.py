@@ -1,0 +1,68 @@
+"""Facts and the passages that say them (B6, B-R10)."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state.facts import Fact, added, distinct, fact_id, located, shortfall
+
+TEXT = "A candle\nhas a wick. “It burns — slowly,” he said.  STOMATA are holes."
+
+
+@pytest.mark.parametrize(
+    ("quote", "found"),
+    [
+        ("has a wick.", "has a wick."),
+        ("A candle has a wick.", "A candle\nhas a wick."),
+        ('"It burns - slowly," he said. stomata', "“It burns — slowly,” he said.  STOMATA"),
+    ],
+)
+def test_a_quote_is_found_as_the_source_spells_it(quote, found):
+    passage = located(quote, TEXT)
+    assert passage is not None
+    assert passage.quote == found == TEXT[passage.start : passage.end]
+
+
+@pytest.mark.parametrize("quote", ["has two wicks", "", "  ", "candle. has"])
+def test_what_the_source_does_not_say_is_not_found(quote):
+    assert located(quote, TEXT) is None
+
+
+@settings(max_examples=50)
+@given(st.text(min_size=1, max_size=60), st.data())
+def test_every_passage_of_any_text_is_found_with_its_own_characters(text, data):
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, len(text)))
+    passage = located(text[start:end], text)
+    if text[start:end].strip():
+        assert passage is not None
+        assert passage.quote == text[passage.start : passage.end] == text[start:end]
+    else:
+        assert passage is None
+
+
+def test_an_id_is_the_same_for_the_same_words():
+    """B51."""
+    assert fact_id("Wick", "A candle has a wick.") == fact_id("wick", "A  candle\nhas a wick.")
+    assert fact_id("Wick", "A candle has a wick.") != fact_id("Wax", "A candle has a wick.")
+    assert added("Wick", "It burns.").id == added("Wick", "It burns.").id
+
+
+def test_one_id_is_listed_once():
+    one, two = added("Wick", "It burns."), added("Wax", "It melts.")
+    assert distinct([one, two, one]) == [one, two]
+
+
+def test_few_facts_come_with_a_warning_and_none_are_made_up():
+    """B-R10."""
+    facts = [added(f"Thing {i}", "It is.") for i in range(5)]
+    assert shortfall(facts) == []
+    assert "4 facts, fewer than 5" in shortfall(facts[:4])[0]
+    assert "1 fact," in shortfall(facts[:1])[0]
+    assert "no fact," in shortfall([])[0]
+
+
+def test_a_confidence_is_between_nothing_and_one():
+    """B6."""
+    with pytest.raises(ValueError, match="less than or equal to 1"):
+        Fact(id="f", concept="c", details="d", confidence=1.1)

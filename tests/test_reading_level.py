@@ -1,0 +1,35 @@
+"""Syllables and the school grade of English prose."""
+
+import pytest
+
+from state.reading_level import grade, syllables
+
+COUNTED = {
+    1: "the cat holes makes pulled laughed called square plant through like cheese",
+    2: "water apple table hundred houses doubled people safest going mayor sometimes closely movement into",
+    3: "animal elephant energy nobody everyone created violin oxygen creating",
+    4: "experiment necessary vegetation biology",
+}
+WORDS = [(word, count) for count, words in COUNTED.items() for word in words.split()]
+
+
+@pytest.mark.parametrize(("word", "count"), WORDS)
+def test_syllables_are_counted_by_spelling(word, count):
+    assert syllables(word) == count
+
+
+def test_short_words_in_short_sentences_are_of_a_low_grade():
+    assert grade("The cat sat on the mat. It was a good cat.") < 1
+    assert grade("Photosynthesis necessarily requires considerable electromagnetic energy.") > 15
+
+
+def test_the_formula_is_the_published_one():
+    # 13 words, 2 sentences, 15 syllables.
+    text = "The sun is a very big star. Plants need sunlight to make food."
+    assert grade(text) == round(0.39 * 13 / 2 + 11.8 * 15 / 13 - 15.59, 1)
+
+
+def test_a_decimal_point_ends_no_sentence_and_no_text_has_no_grade():
+    assert grade("It is 3.5 km long") == grade("It is 3,5 km long")
+    assert grade("") == 0
+    assert grade("12 345") == 0

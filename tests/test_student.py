@@ -1,0 +1,76 @@
+"""The student of a lesson: age, reading level, interests (B2, B15, B-R7, B-R11, B64)."""
+
+import pytest
+
+from state.student import Student, age, interests, level
+
+
+@pytest.mark.parametrize(
+    ("said", "years"),
+    [
+        ("7", 7),
+        ("10", 10),
+        ("12 years old", 12),
+        ("seven", 7),
+        ("She is Twelve", 12),
+        ("twenty-one", 21),
+        ("thirty", 30),
+        ("about 8 or 9", 8),
+        ("grade 3", 8),
+        ("5th grade", 10),
+        ("a third-grade class", 8),
+        ("fifteen", 15),
+        ("ninety five", 95),
+        ("", None),
+        (None, None),
+        ("a little one's brother", 1),
+        ("teenager", None),
+        ("1994", None),
+        ("someone", None),
+    ],
+)
+def test_an_age_is_read_as_people_write_it(said, years):
+    assert age(said) == years
+
+
+@pytest.mark.parametrize(
+    ("said", "grade"),
+    [
+        ("4", 2.5), ("5", 2.5), ("6", 3.5), ("8", 3.5), ("9", 4.5), ("11", 4.5),
+        ("12", 6.5), ("14", 6.5), ("15", 8.5), ("40", 8.5), ("six", 3.5), (None, 6.5),
+    ],
+)  # fmt: skip
+def test_a_reading_level_follows_from_the_age(said, grade):
+    """B15, B-R7: six is 3.5 and twelve is 6.5."""
+    assert level(said) == (grade, [])
+
+
+def test_an_unclear_age_gives_the_middle_level_and_says_so():
+    grade, warnings = level("quite young")
+    assert grade == 6.5
+    assert "quite young" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("said", "several"),
+    [
+        ("soccer", ["soccer"]),
+        ("soccer and Minecraft", ["soccer", "Minecraft"]),
+        ("soccer, Minecraft & soccer.", ["Soccer".lower(), "Minecraft"]),
+        ("Fußball und Lego", ["Fußball", "Lego"]),
+        ("足球和恐龙", ["足球", "恐龙"]),
+        ("sandcastles", ["sandcastles"]),
+        (None, []),
+        (" , ", []),
+    ],
+)
+def test_interests_are_told_apart(said, several):
+    """B64."""
+    assert interests(said) == several
+
+
+def test_news_of_a_student_leave_the_rest_as_it_was():
+    """B-R11."""
+    known = Student(child_age="7", child_interest="soccer")
+    assert known.with_news(None, "Lego") == Student(child_age="7", child_interest="Lego")
+    assert known.with_news("8", None) == Student(child_age="8", child_interest="soccer")

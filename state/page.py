@@ -7,6 +7,7 @@ to what state/styles.py and state/elements.py list.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Self
 
@@ -17,17 +18,26 @@ from state.elements import KINDS
 from state.errors import Invalid, Missing, TooLarge
 
 STREAM: Final = "page"
-"""The one stream of versions a page has."""
+"""The stream of the page's versions."""
+UPLOADS: Final = "uploads"
+"""The stream of the tickets by which files come to the page."""
+STREAMS: Final = (STREAM, UPLOADS)
 ROOT: Final = "page"
 """Id of the element that holds all others; the same as the stream's, so a lock on it locks the whole."""
 MAX_ELEMENTS: Final = 500
 MAX_DEPTH: Final = 12
 """Elements from the root to the innermost, both counted."""
+MAX_LABEL: Final = 80
+"""Characters of what an element is called."""
 MAX_TEXT: Final = 10_000
 """Characters of one element's text."""
 MAX_BYTES: Final = 400_000
 """Bytes of the whole page as JSON."""
 
+# Controls, and marks that make text look like another; some steer terminals or HTML parsers.
+_UNSEEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufff9-\ufffb\ufeff\ud800-\udfff]"
+)
 _Id = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,79}$")]
 
 
@@ -39,9 +49,9 @@ class Element(BaseModel):
     id: _Id
     type: str
     """One of `state.elements.KINDS`."""
-    label: str = Field("", max_length=80)
+    label: str = ""
     """What people call it, such as Pricing."""
-    content: str = Field("", max_length=MAX_TEXT)
+    content: str = ""
     """Its own text, before whatever is inside; plain, with line ends."""
     style: Mapping[str, str] = {}
     attributes: Mapping[str, str] = {}
@@ -50,10 +60,7 @@ class Element(BaseModel):
     @field_validator("label", "content")
     @classmethod
     def _readable(cls, text: str) -> str:
-        # Controls cannot be seen, and some steer terminals or HTML parsers.
-        return "".join(
-            one for one in text if one.isprintable() or one in "\n\t\u200d\u200c\u200e\u200f\u00ad"
-        )
+        return _UNSEEN.sub("", re.sub(r"\r\n?", "\n", text))
 
     @field_validator("style")
     @classmethod
@@ -66,6 +73,11 @@ class Element(BaseModel):
             raise Invalid(
                 f"there is no element type {self.type[:80]!r}", remedy=f"use one of {', '.join(KINDS)}"
             )
+        for name, most in (("label", MAX_LABEL), ("content", MAX_TEXT)):
+            if len(getattr(self, name)) > most:
+                raise TooLarge(
+                    f"the {name} of {self.id!r} has more than {most} characters", remedy="shorten it"
+                )
         kind = KINDS[self.type]
         # Frozen for callers; here the value is still being made.
         object.__setattr__(self, "attributes", elements.checked(self.type, self.attributes))

@@ -9,113 +9,14 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from state import owners
 from state.errors import Conflict, Fenced, Forbidden, Missing
 from state.versions import Version, status
+from storage import artefact_scripts as scripts
 from storage import keys
 from storage.connection import Storage
-from storage.scripts import Script
-
-_CLAIM: Final = Script("""
-local receipts, fences, meta = KEYS[1], KEYS[2], KEYS[3]
-local step, epoch, owner, thread = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
-local theirs = redis.call('HGET', meta, 'owner')
-if theirs and theirs ~= owner then return {'forbidden'} end
-if not theirs then
-  local t = redis.call('TIME')
-  local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
-  redis.call('HSET', meta, 'owner', owner, 'thread', thread, 'createdMs', ms)
-end
-for i = 5, #ARGV, 2 do redis.call('HSETNX', meta, ARGV[i], ARGV[i + 1]) end
-local done = redis.call('HGET', receipts, step)
-if done then return {'done', done} end
-local attempt = 0
-local held = redis.call('HGET', fences, step)
-if held then
-  local e, n = string.match(held, '^(%d+):(%d+)$')
-  if epoch < tonumber(e) then return {'fenced'} end
-  attempt = tonumber(n)
-end
-local fence = string.format('%d:%d', epoch, attempt + 1)
-redis.call('HSET', fences, step, fence)
-return {'go', fence}
-""")
-
-_OPEN: Final = Script("""
-local theirs = redis.call('HMGET', KEYS[1], 'owner', 'thread')
-if not theirs[1] then
-  local t = redis.call('TIME')
-  local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
-  redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'thread', ARGV[2], 'createdMs', ms)
-  theirs = {ARGV[1], ARGV[2]}
-end
-if theirs[1] == ARGV[1] and theirs[2] == ARGV[2] then
-  for i = 3, #ARGV, 2 do redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1]) end
-end
-return theirs
-""")
-
-_REVOKE: Final = Script("""
-local receipts, fences = KEYS[1], KEYS[2]
-local done = redis.call('HGET', receipts, ARGV[1])
-if done then return {'done', done} end
-if redis.call('HGET', fences, ARGV[1]) == ARGV[2] then
-  local e, n = string.match(ARGV[2], '^(%d+):(%d+)$')
-  redis.call('HSET', fences, ARGV[1], string.format('%d:%d', tonumber(e), tonumber(n) + 1))
-end
-return {'revoked'}
-""")
-
-# The record and the result are put together from text, since cjson would change numbers on the way.
-_CREATE: Final = Script("""
-local versions, counter, receipts, fences, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local step, fence, prefix, parent = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local done = redis.call('HGET', receipts, step)
-if done then return {'done', done} end
-if fence ~= '' and redis.call('HGET', fences, step) ~= fence then return {'fenced'} end
-local newest = redis.call('LINDEX', versions, -1)
-if parent == '' then parent = newest or '' end
-local t = redis.call('TIME')
-local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
-local id = 'v' .. redis.call('INCR', counter)
-local quoted = parent == '' and 'null' or '"' .. parent .. '"'
-local head = '{"id":"' .. id .. '","parent":' .. quoted .. ',"created_ms":' .. ms
-redis.call('SET', prefix .. id, head .. ARGV[5])
-redis.call('RPUSH', versions, id)
-redis.call('HSET', meta, 'updatedMs', ms)
-local result = '{"versionId":"' .. id .. '"' .. ARGV[6]
-redis.call('HSET', receipts, step, result)
-redis.call('HDEL', fences, step)
-return {'made', result}
-""")
-
-_READ: Final = Script("""
-local out = {}
-for i = 1, #ARGV do
-  local ids = redis.call('LRANGE', KEYS[2 * i - 1], 0, -1)
-  local records = {}
-  for j, id in ipairs(ids) do records[j] = redis.call('GET', ARGV[i] .. id) end
-  out[i] = {redis.call('GET', KEYS[2 * i]), records}
-end
-return out
-""")
-
-_ACTIVATE: Final = Script("""
-for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
-  if id == ARGV[1] then redis.call('SET', KEYS[2], id); return 1 end
-end
-return 0
-""")
-
-_DELETE: Final = Script("""
-if redis.call('GET', KEYS[2]) == ARGV[1] then return 'active' end
-if redis.call('LINDEX', KEYS[1], -1) ~= ARGV[2] then return 'moved' end
-if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then return 'missing' end
-redis.call('DEL', KEYS[3])
-return 'deleted'
-""")
 
 
 @dataclass(frozen=True)
@@ -152,6 +53,18 @@ class Stream:
 
 
 @dataclass(frozen=True)
+class Tip:
+    """The newest of a stream, and what people have locked, as they were at one moment."""
+
+    newest: Version | None
+    active: str | None
+    locked: frozenset[str]
+    """Streams and parts of them, by their ids."""
+    locks: str
+    """Counts how often the locks changed."""
+
+
+@dataclass(frozen=True)
 class NewVersion:
     """What is to become a version."""
 
@@ -163,6 +76,8 @@ class NewVersion:
     """None means the newest at the time of writing."""
     result: Mapping[str, Any] = field(default_factory=dict)
     """What the receipt says beside `versionId`."""
+    onto: "Tip | None" = None
+    """What it was made of; None where it does not matter."""
 
 
 class Artefact:
@@ -176,6 +91,7 @@ class Artefact:
         self._receipts = keys.receipts(kind, self.stored_id)
         self._fences = keys.fences(kind, self.stored_id)
         self._meta = keys.meta(kind, self.stored_id)
+        self._locks = keys.locks(kind, self.stored_id)
 
     async def open(self, *, owner: str, thread: str, facts: Mapping[str, str]) -> None:
         """Make the artefact `owner`'s, about which `thread` is, and write the facts that are not there yet.
@@ -184,7 +100,7 @@ class Artefact:
         at all (A-R14). Twice is safe.
         """
         pairs = [text for pair in facts.items() for text in pair]
-        answer: list[bytes] = await _OPEN(self._redis, [self._meta], [owner, thread, *pairs])
+        answer: list[bytes] = await scripts.OPEN(self._redis, [self._meta], [owner, thread, *pairs])
         if [part.decode() for part in answer] != [owner, thread]:
             raise Missing(
                 f"there is no conversation {thread!r} about {self.kind} {self.id!r}", remedy="check the ids"
@@ -199,7 +115,7 @@ class Artefact:
         `Forbidden` for another's artefact and `Fenced` when a later epoch has claimed the step.
         """
         pairs = [text for pair in facts.items() for text in pair]
-        answer = await _CLAIM(
+        answer = await scripts.CLAIM(
             self._redis, [self._receipts, self._fences, self._meta], [step, epoch, owner, thread, *pairs]
         )
         verdict = answer[0].decode()
@@ -215,7 +131,7 @@ class Artefact:
 
     async def revoke(self, fence: Fence) -> Done | None:
         """Refuse whatever the holder of `fence` may still write; return its result if it already has."""
-        answer = await _REVOKE(self._redis, [self._receipts, self._fences], [fence.step, fence.value])
+        answer = await scripts.REVOKE(self._redis, [self._receipts, self._fences], [fence.step, fence.value])
         return Done(json.loads(answer[1])) if answer[0] == b"done" else None
 
     async def create_version(self, new: NewVersion, fence: Fence | None = None) -> dict[str, Any]:
@@ -223,15 +139,16 @@ class Artefact:
 
         With a fence that has a receipt already, nothing is written and that receipt is returned. Without a
         fence (an edit by a person) the receipt is this very call's, in case its answer is lost and it is sent
-        again. Raises `Fenced` when the fence has moved on.
+        again. Raises `Fenced` when the fence has moved on, `Forbidden` for a stream that a person has locked,
+        and `Conflict` when `new.onto` is not how things are any more.
         """
         stream_keys = [
             keys.versions(self.kind, self.stored_id, new.stream),
             keys.counter(self.kind, self.stored_id, new.stream),
         ]
-        answer = await _CREATE(
+        answer = await scripts.CREATE(
             self._redis,
-            [*stream_keys, self._receipts, self._fences, self._meta],
+            [*stream_keys, self._receipts, self._fences, self._meta, self._locks],
             [
                 fence.step if fence else f"by-hand|{uuid.uuid4().hex}",
                 fence.value if fence else "",
@@ -239,10 +156,22 @@ class Artefact:
                 new.parent or "",
                 _tail({"data": new.data, "created_by": new.created_by, "batch": new.batch}),
                 _tail(new.result),
+                new.stream,
+                *_onto(new.onto),
             ],
         )
         if answer[0] == b"fenced":
             raise Fenced(f"a late write to {new.stream!r} of {self.kind} {self.id!r} was refused")
+        if answer[0] == b"locked":
+            raise Forbidden(
+                f"{new.stream!r} of {self.kind} {self.id!r} is locked",
+                remedy="change something else; only a person can unlock it",
+            )
+        if answer[0] == b"moved":
+            raise Conflict(
+                f"{new.stream!r} of {self.kind} {self.id!r} changed meanwhile",
+                remedy="look at it again and repeat the edit",
+            )
         result: dict[str, Any] = json.loads(answer[1])
         return result
 
@@ -257,12 +186,52 @@ class Artefact:
             )
         ]
         prefixes = [keys.version(self.kind, self.stored_id, name, "") for name in names]
-        answer = await _READ(self._redis, read_keys, prefixes)
+        answer = await scripts.READ(self._redis, read_keys, prefixes)
         return {name: _stream(name, found) for name, found in zip(names, answer, strict=True)}
 
     async def stream(self, name: str) -> Stream:
         """Return one stream as it stands."""
         return (await self.streams([name]))[name]
+
+    async def tip(self, stream: str) -> Tip:
+        """Return the newest version of a stream with what is locked, read in one step."""
+        answer = await scripts.TIP(
+            self._redis,
+            [
+                keys.versions(self.kind, self.stored_id, stream),
+                keys.active(self.kind, self.stored_id, stream),
+                self._locks,
+                self._meta,
+            ],
+            [keys.version(self.kind, self.stored_id, stream, "")],
+        )
+        record, active, locked, locks = answer
+        return Tip(
+            _version(stream, json.loads(record)) if record else None,
+            active.decode() if active else None,
+            frozenset(name.decode() for name in locked),
+            locks.decode(),
+        )
+
+    async def version(self, stream: str, version_id: str) -> Version:
+        """Return one version; raises `Missing` when there is none of that id."""
+        record = await self._redis.get(keys.version(self.kind, self.stored_id, stream, version_id))
+        if record is None:
+            raise self.no_version(stream, version_id)
+        return _version(stream, json.loads(record))
+
+    async def lock(self, name: str, by: str) -> bool:
+        """Lock a stream, or a part of one, against every change; return whether it was not locked before."""
+        return bool(await scripts.LOCK(self._redis, [self._locks, self._meta], [name, json.dumps(by)]))
+
+    async def unlock(self, name: str) -> bool:
+        """Undo `lock`; return whether it was locked."""
+        return bool(await scripts.UNLOCK(self._redis, [self._locks, self._meta], [name]))
+
+    async def locks(self) -> dict[str, dict[str, Any]]:
+        """Return what is locked, each with who did it and when: `{name: {by, at_ms}}`."""
+        found: dict[Any, Any] = await self._redis.hgetall(self._locks)
+        return {name.decode(): json.loads(value) for name, value in sorted(found.items())}
 
     async def activate(self, stream: str, version_id: str) -> None:
         """Make a version the chosen one of its stream; raises `Missing` when there is none of that id."""
@@ -270,7 +239,7 @@ class Artefact:
             keys.versions(self.kind, self.stored_id, stream),
             keys.active(self.kind, self.stored_id, stream),
         ]
-        if not await _ACTIVATE(self._redis, stream_keys, [version_id]):
+        if not await scripts.ACTIVATE(self._redis, stream_keys, [version_id]):
             raise self.no_version(stream, version_id)
 
     async def delete_draft(self, stream: str, version_id: str) -> None:
@@ -287,7 +256,7 @@ class Artefact:
                 f"{stream} {version_id!r} is frozen, and only drafts may be deleted",
                 remedy="leave it; it is history",
             )
-        answer = await _DELETE(
+        answer = await scripts.DELETE(
             self._redis,
             [
                 keys.versions(self.kind, self.stored_id, stream),
@@ -345,6 +314,12 @@ def _tail(fields: Mapping[str, Any]) -> str:
     # Without the opening brace: the script puts the version's id in front.
     rest = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))[1:]
     return f",{rest}" if fields else rest
+
+
+def _onto(tip: Tip | None) -> tuple[str, str, str]:
+    if tip is None:
+        return "no", "", ""
+    return "yes", tip.newest.id if tip.newest else "", tip.locks
 
 
 def _stream(name: str, found: Sequence[Any]) -> Stream:

@@ -68,7 +68,7 @@ def _matcher(part: str) -> str:
 
 # Artefacts: version streams, receipts and fences.
 
-KINDS: Final = ("ad",)
+KINDS: Final = ("ad", "page")
 """The artefacts that have versions; a kind is the first part of its keys."""
 
 
@@ -112,12 +112,18 @@ def fences(kind: str, artefact: str) -> str:
     return f"{kind}:{tagged(artefact)}:fences"
 
 
+def locks(kind: str, artefact: str) -> str:
+    """What people have locked: streams and parts of them."""
+    return f"{kind}:{tagged(artefact)}:locks"
+
+
 def _artefact_keys(kind: str) -> tuple[Key, ...]:
     stream = f"{kind}:{{<id>}}:<stream>"
     return (
         Key(f"{kind}:{{<id>}}:meta", "hash", "forever", "the artefact as a whole"),
         Key(f"{kind}:{{<id>}}:receipts", "hash", "forever", "results of effects that happened, by step"),
         Key(f"{kind}:{{<id>}}:fences", "hash", "forever", "newest attempt at each step"),
+        Key(f"{kind}:{{<id>}}:locks", "hash", "forever", "what people have locked, by name"),
         Key(f"{stream}:versions", "list", "forever", "version ids, oldest first"),
         Key(f"{stream}:v:<version>", "string", "forever", "one version, JSON"),
         Key(f"{stream}:active", "string", "forever", "the version id a person activated"),

@@ -216,3 +216,55 @@ async def test_an_artefact_is_opened_once_for_one_owner_and_one_thread(ad):
         with pytest.raises(Missing, match="no conversation"):
             await ad.open(owner=owner, thread=thread, facts={"market": "XX"})
     assert (await ad.meta())["market"] == "PL"
+
+
+async def test_a_locked_stream_takes_no_version_from_anyone(ad):
+    """A user lock is looked at by the script that writes, so nothing comes between the two."""
+    await ad.create_version(music())
+    assert await ad.lock("music", "alice")
+    assert not await ad.lock("music", "bob")
+    fence = await claimed(ad)
+    for held in (fence, None):
+        with pytest.raises(Forbidden, match="locked"):
+            await ad.create_version(music("brighter"), held)
+    locks = await ad.locks()
+    assert locks["music"]["by"] == "alice"
+    assert locks["music"]["at_ms"] > 1_700_000_000_000
+    assert await ad.unlock("music")
+    assert not await ad.unlock("music")
+    assert (await ad.create_version(music("brighter"), fence))["versionId"] == "v2"
+
+
+async def test_a_version_made_of_an_old_one_or_under_other_locks_is_refused(ad):
+    empty = await ad.tip("music")
+    assert (empty.newest, empty.active, empty.locked) == (None, None, frozenset())
+    await ad.create_version(music(onto=empty))
+    with pytest.raises(Conflict, match="changed meanwhile"):
+        await ad.create_version(music("brighter", onto=empty))
+    tip = await ad.tip("music")
+    await ad.lock("track-0", "alice")
+    with pytest.raises(Conflict, match="changed meanwhile"):
+        await ad.create_version(music("brighter", onto=tip))
+    await ad.activate("music", "v1")
+    tip = await ad.tip("music")
+    assert (tip.newest, tip.active) == (await ad.version("music", "v1"), "v1")
+    assert tip.locked == {"track-0"}
+    assert (await ad.create_version(music("brighter", onto=tip)))["versionId"] == "v2"
+    with pytest.raises(Missing, match="'v9'"):
+        await ad.version("music", "v9")
+
+
+async def test_edits_of_one_moment_are_made_of_each_other_and_none_is_lost(ad):
+    async def add(word):
+        while True:
+            tip = await ad.tip("music")
+            words = tip.newest.data["musicPrompt"] if tip.newest else ""
+            try:
+                return await ad.create_version(music(f"{words} {word}", onto=tip))
+            except Conflict:
+                continue
+
+    await asyncio.gather(*(add(f"w{i}") for i in range(8)))
+    newest = (await ad.tip("music")).newest
+    assert newest.id == "v8"
+    assert sorted(newest.data["musicPrompt"].split()) == [f"w{i}" for i in range(8)]

@@ -155,8 +155,10 @@ def test_a_page_has_limits():
         deep = {"type": "container", "children": [deep]}
     with pytest.raises(TooLarge, match="deep"):
         page_edits.created(START, ROOT, deep)
-    with pytest.raises(ValidationError, match="10000"):
+    with pytest.raises(TooLarge, match="10000"):
         page_edits.modified(START, "heading-1", content="x" * 10_001)
+    with pytest.raises(TooLarge, match="label"):
+        page_edits.modified(START, "heading-1", label="x" * 81)
     big = [{"type": "text", "content": "x" * 10_000}] * 41
     with pytest.raises(TooLarge, match="bytes"):
         page_edits.created(START, ROOT, {"type": "container", "children": big})
@@ -368,8 +370,10 @@ def test_words_for_elements_are_understood():
 
 
 def test_controls_that_cannot_be_seen_do_not_stay_in_a_text():
-    element = Element(id="text-1", type="text", content="a\x00b\x1b[31m\u202ec\nd\u200de ไทย 中文")
-    assert element.content == "ab[31mc\nd\u200de ไทย 中文"
+    element = Element(
+        id="text-1", type="text", content="a\x00b\x1b[31m\u202ec\r\nd\u200de\u00a0ไทย\u3000中文"
+    )
+    assert element.content == "ab[31mc\nd\u200de\u00a0ไทย\u3000中文"
 
 
 def test_a_text_is_what_was_said_whatever_it_looks_like():

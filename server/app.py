@@ -172,17 +172,17 @@ async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: Asyn
     from server.metrics import watching  # noqa: PLC0415
     from server.parts import Parts  # noqa: PLC0415
 
-    found = await assembled(opened, settings, app.state.graphs, stack, carrying=settings.carry_runs)
-    await stack.enter_async_context(watching(app.state.observer, installed()))
+    observer = app.state.observer
+    await stack.enter_async_context(watching(observer, installed()))
+    found = await assembled(opened, settings, app.state.graphs, stack, observer)
     running = Running()
     stack.push_async_callback(running.stop)
     memory = found.memory
     app.state.parts = Parts(settings, opened, memory.saver, found.worker, running, found.graphs, memory.store)
-    stack.push_async_callback(surface.sweeping(app.state.parts))
-    stack.push_async_callback(surface.ticking(app.state.parts))
+    for end in surface.beside(app.state.parts):
+        stack.push_async_callback(end)
     for router in surface.routers(found.graphs):
         app.include_router(router)
-    app.state.parts.worker.observer = app.state.observer
 
 
 def _complain(loading: asyncio.Task[None]) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from server import jobs, surface
 from server.graphs_file import GraphsFile
+from server.observing import Observer
 from server.settings import Settings
 from server.surface import Graphs, Memory
 from server.worker import Worker, working
@@ -26,14 +27,14 @@ async def assembled(
     settings: Settings,
     wanted: GraphsFile | Graphs | None,
     stack: AsyncExitStack,
-    *,
-    carrying: bool,
+    observer: Observer,
 ) -> Assembled:
-    """Return the parts, which end with `stack`; `carrying` runs out, or leaving that to other processes."""
+    """Return the parts, which end with `stack`; `observer` looks on while runs are carried out."""
     memory = Memory(RedisSaver(opened.redis), surface.store(opened, wanted))
     graphs = await surface.served(wanted, memory, stack)
     terms = replace(
         jobs.terms(opened, settings.lease_s, settings.run_timeout_s), tell=surface.telling(settings)
     )
-    entering = working(opened, graphs, terms, saver=memory.saver, carrying=carrying)
+    carrying = settings.carry_runs
+    entering = working(opened, graphs, terms, saver=memory.saver, carrying=carrying, observer=observer)
     return Assembled(memory, graphs, await stack.enter_async_context(entering))

@@ -41,7 +41,10 @@ class Engine:
         self._lease = timedelta(seconds=lease_s)
         self._concurrency = concurrency
         mark = "&" if "?" in storage.url else "?"
-        url = f"{storage.url}{mark}max_connections={4 * concurrency + _EXTRA_CONNECTIONS}"
+        most = 4 * concurrency + _EXTRA_CONNECTIONS
+        # It has redis-py try a lost connection again, too: Docket keeps those that a restarted server has
+        # forgotten, and a delivery that meets one waits for a whole lease.
+        url = f"{storage.url}{mark}max_connections={most}&retry_on_timeout=true"
         self._docket = Docket(name=_NAME, url=url, execution_ttl=_KEPT)
         self._carry: Carry | None = None
         # Its parameters are read by Docket, and have to be annotated with what it knows.

@@ -5,7 +5,9 @@ import signal
 from contextlib import AsyncExitStack
 
 import storage
-from server import graphs_file, logs, terminal
+from server import graphs_file, logs, telemetry, terminal
+from server.app import installed
+from server.observing import Observer
 from server.serving import data_place
 from server.settings import Settings
 
@@ -19,6 +21,7 @@ def work(settings: Settings) -> None:
 async def _work(settings: Settings, where: str) -> None:
     # The workflows take longer to import than all the rest of the start.
     from server.assembly import assembled  # noqa: PLC0415
+    from server.metrics import watching  # noqa: PLC0415
 
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -28,7 +31,11 @@ async def _work(settings: Settings, where: str) -> None:
         storage.use(opened)
         stack.callback(storage.use, None)
         wanted = graphs_file.read(settings.config) if settings.config else None
-        found = await assembled(opened, settings, wanted, stack, carrying=True)
+        observer = Observer(telemetry.from_environment(installed()))
+        await stack.enter_async_context(watching(observer, installed()))
+        # It carries runs out whatever the servers do, which may read the same settings.
+        carrying = settings.model_copy(update={"carry_runs": True})
+        found = await assembled(opened, carrying, wanted, stack, observer)
         console = terminal.console()
         console.print(f"Carrying out runs of {', '.join(sorted(found.graphs))} on {terminal.harmless(where)}")
         await stopped.wait()

@@ -85,11 +85,9 @@ def telling(settings: Settings) -> Tell:
     return webhooks.Webhooks(secret, private=settings.webhook_private).tell
 
 
-def sweeping(here: Parts) -> Callable[[], Awaitable[None]]:
-    """Begin to take threads away whose time is over, and return what ends it."""
-    return expiry.Sweep(here).stop
+def beside(here: Parts) -> tuple[Callable[[], Awaitable[object]], ...]:
+    """Begin what a server does beside answering, and return what ends it.
 
-
-def ticking(here: Parts) -> Callable[[], Awaitable[None]]:
-    """Begin to start runs by schedule, and return what ends it."""
-    return crons.Clock(here).stop
+    Threads are taken away whose time is over, and runs start by schedule.
+    """
+    return expiry.begun(here), crons.begun(here)

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import json
 import logging
-import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -17,14 +16,16 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
 
-from server.aftermath import Aftermath, Tell
+from server.aftermath import AGAIN_S, Aftermath, Tell
+from server.ending import ended
 from server.engine import Engine
 from server.execution import Elsewhere, Execution, Reply, Stopped
 from server.failures import raised
 from server.hub import Hub
 from server.observing import Observer
+from server.repeating import repeated
 from state.context import Context
-from state.errors import Broken, CallsheetError, Conflict, Missing
+from state.errors import Broken, Conflict, Missing
 from state.plan import dumped
 from storage import events, threads
 from storage.announcements import Announcements
@@ -40,6 +41,9 @@ Report = Callable[[dict[str, Any]], None]
 _POLL_S: Final = 0.2
 _LOOK_S: Final = 5.0
 """How often one looks for runs that nobody is at."""
+_LET_GO_S: Final = 1.5
+"""How long what was cut short may take to let its thread go, and what brings runs here to end."""
+_AGAIN_S: Final = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -118,15 +122,17 @@ class Worker:
         graphs: Mapping[str, Pregel[Any, Any]],
         engine: Engine,
         terms: Terms,
+        observer: Observer | None = None,
     ) -> None:
+        """`observer` looks on while runs are carried out."""
         self._storage = storage
         self._saver = saver
         self._engine = engine
         self._announcements = Announcements(storage)
         self._terms = terms
         self._under_way: dict[Execution, asyncio.Task[None]] = {}
-        self.observer = Observer()
-        """Looks on while runs are carried out."""
+        self._stopping = False
+        self._observer = observer or Observer()
         self.runs = Runs(storage, terms.lease_s)
         self.aftermath = Aftermath(self.runs, saver, terms.tell)
         self.hub = Hub(storage, self._announcements)
@@ -173,7 +179,7 @@ class Worker:
 
     async def start(self, thread: str, wanted: Wanted) -> tuple[Verdict, str]:
         """Record a run and have it carried out as soon as it may; return what became of it, and its id."""
-        if parent := self.observer.traceparent():
+        if parent := self._observer.traceparent():
             wanted = replace(wanted, request={**wanted.request, "traceparent": parent})
         verdict, run = await self.runs.create(thread, wanted)
         if verdict in {"start", "later", "attached"}:
@@ -205,15 +211,28 @@ class Worker:
 
     async def work(self) -> None:
         """Carry out what is submitted, anywhere, until cancelled; what is under way then is handed over."""
-        looking = asyncio.create_task(self._look())
-        engine = asyncio.create_task(self._engine.work(self.carry_out))
+        look = repeated(self._submit_the_forgotten, _LOOK_S, "cannot look for unfinished runs")
+        looking = asyncio.create_task(look)
+        engine = asyncio.create_task(self._brought())
         try:
-            await asyncio.gather(looking, engine)
+            await asyncio.wait((looking, engine))
         finally:
-            await self._drain()
+            self._stopping = True
             for task in (looking, engine):
                 task.cancel()
-            await asyncio.gather(looking, engine, return_exceptions=True)
+            await self._drain()
+            # What brings runs here gives back those that are handed over, where it can reach storage.
+            _, late = await asyncio.wait((looking, engine), timeout=_LET_GO_S)
+            await ended(*late, within_s=_LET_GO_S)
+
+    async def _brought(self) -> None:
+        """Have runs brought here, whatever happens to what brings them."""
+        while not self._stopping:
+            try:
+                await self._engine.work(self.carry_out)
+            except Exception:  # noqa: BLE001 -- one of the places that may: a server whose worker is gone is none
+                _log.exception("no runs are brought here for %g s", _AGAIN_S)
+                await asyncio.sleep(_AGAIN_S)
 
     async def open(self) -> None:
         """Connect to what tells of other processes."""
@@ -259,7 +278,7 @@ class Worker:
 
     def _watched(self, run: Run) -> AbstractContextManager[Callable[[str], None]]:
         parent = str(run.request.get("traceparent") or "")
-        return self.observer.run(
+        return self._observer.run(
             run.graph, run_id=run.id, thread_id=run.thread, owner=run.owner, parent=parent
         )
 
@@ -274,9 +293,15 @@ class Worker:
 
     async def _claimed(self, thread: str, run: str) -> Attempt | None:
         """Claim a run, waiting for the lease of an attempt that may be dead."""
-        while isinstance(found := await self.runs.claim(thread, run), Held):  # noqa: ASYNC110 -- it is elsewhere
+        while True:
+            found = await self.runs.claim(thread, run)
+            if self._stopping:
+                if isinstance(found, Attempt):
+                    await self.runs.release(found)
+                raise Stopped
+            if not isinstance(found, Held):
+                return found
             await asyncio.sleep(min(found.left_s, _POLL_S))
-        return found
 
     async def _finish(self, attempt: Attempt, outcome: Outcome, look_s: float) -> None:
         following = await self.runs.finish(attempt, outcome, look_s)
@@ -285,22 +310,17 @@ class Worker:
         if following:
             await self._engine.submit(attempt.thread, following)
 
-    async def _look(self) -> None:
-        """Submit what nobody is at: its worker died, or the one that recorded it did."""
-        while True:
-            try:
-                await self._submit_the_forgotten()
-            except CallsheetError as error:
-                _log.warning("cannot look for unfinished runs: %s", error)
-            await asyncio.sleep(_LOOK_S)
-
     async def _submit_the_forgotten(self) -> None:
-        for thread, run in await self.runs.open_before(int(time.time() * 1000)):
-            match await self.runs.standing(thread, run):
-                case "free" | "due":
-                    await self._engine.submit(thread, run)
-                case "over":
-                    self.aftermath.begin(thread, run)
+        """Submit what nobody is at: its worker died, or the one that recorded it did."""
+        while found := await self.runs.to_look_after(_LOOK_S):
+            for thread, run in found:
+                match await self.runs.standing(thread, run):
+                    case "free" | "due":
+                        await self._engine.submit(thread, run)
+                    case "over":
+                        # Telling a webhook may take longer than the time to the next look.
+                        await self.runs.look_later(thread, run, AGAIN_S)
+                        self.aftermath.begin(thread, run)
 
     async def _drain(self) -> None:
         """Let what is under way end its step, and cut short what does not in time."""
@@ -308,9 +328,7 @@ class Worker:
             execution.control.request_drain()
         if tasks := set(self._under_way.values()):
             _, late = await asyncio.wait(tasks, timeout=self._terms.grace_s)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+            await ended(*late, within_s=_LET_GO_S)
 
 
 @asynccontextmanager
@@ -321,6 +339,7 @@ async def working(
     *,
     saver: RedisSaver | None = None,
     carrying: bool = True,
+    observer: Observer | None = None,
 ) -> AsyncIterator[Worker]:
     """A worker on `storage`, with a Redis saver attached to every graph; `carrying` runs out, or not."""
     async with AsyncExitStack() as stack:
@@ -328,7 +347,7 @@ async def working(
             saver = RedisSaver(storage.redis)
             stack.push_async_callback(saver.aclose)
         engine = await stack.enter_async_context(Engine(storage, lease_s=terms.lease_s))
-        worker = Worker(storage, saver, graphs, engine, terms)
+        worker = Worker(storage, saver, graphs, engine, terms, observer)
         await worker.open()
         tasks = [asyncio.create_task(worker.listen())]
         if carrying:

@@ -1,8 +1,8 @@
 """What happens to a thread's runs, one atomic step each.
 
-All scripts get the keys of `keys.RunKeys` in its order. A thread's *active* run is the one that may write to
-it; the others wait in the queue. The thread's *epoch* counts attempts and fences them: whoever holds an older
-one may neither emit events nor end the run.
+All scripts get the keys of `keys.RunKeys` in its order, but for NOTE and LOOK, which get the list of open
+runs. A thread's *active* run is the one that may write to it; the others wait in the queue. The thread's
+*epoch* counts attempts and fences them: whoever holds an older one may neither emit events nor end the run.
 """
 
 from typing import Final
@@ -291,3 +291,18 @@ if redis.call('HGET', meta, 'active') ~= ARGV[1] then return 'queued' end
 return redis.call('EXISTS', lease) == 1 and 'held' or 'free'
 """
 )
+
+NOTE: Final = Script(r"""
+local t = redis.call('TIME')
+local now_ms = t[1] * 1000 + math.floor(t[2] / 1000)
+return redis.call('ZADD', KEYS[1], math.max(tonumber(ARGV[2]), now_ms) + ARGV[3], ARGV[1])
+""")
+
+# What is returned is moved on, so that no two processes look after the same, and no run hides another.
+LOOK: Final = Script(r"""
+local t = redis.call('TIME')
+local now_ms = t[1] * 1000 + math.floor(t[2] / 1000)
+local found = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now_ms, 'LIMIT', 0, ARGV[2])
+for _, member in ipairs(found) do redis.call('ZADD', KEYS[1], now_ms + ARGV[1], member) end
+return found
+""")

@@ -7,7 +7,6 @@ lease expired is claimed again, by any process.
 
 import asyncio
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -295,20 +294,19 @@ class Runs:
 
     async def look_later(self, thread: str, run: str, after_s: float) -> None:
         """Look after a run in so many seconds."""
-        look_ms = int((time.time() + after_s) * 1000)
-        await self._redis.zadd(keys.open_runs(), {_member(thread, run): look_ms})
+        await scripts.NOTE(self._redis, [keys.open_runs()], [_member(thread, run), 0, int(after_s * 1000)])
 
-    async def open_before(self, ms: int, limit: int = 1000) -> list[tuple[str, str]]:
-        """Return (thread, run) of what was to be looked after by then and may not have ended."""
-        found: list[bytes] = await self._redis.zrange(
-            keys.open_runs(), "-inf", ms, byscore=True, offset=0, num=limit
-        )
+    async def to_look_after(self, again_s: float, limit: int = 500) -> list[tuple[str, str]]:
+        """Return (thread, run) of what is to be looked after now and may not have ended, oldest first.
+
+        It is the caller's for `again_s`; nobody is told of it until then.
+        """
+        found: list[bytes] = await scripts.LOOK(self._redis, [keys.open_runs()], [int(again_s * 1000), limit])
         return [_parted(member) for member in found]
 
     async def _note(self, thread: str, run: str, due_ms: int) -> None:
         # Before the record is written: what is not on the list would never be found after a crash.
-        look_ms = max(due_ms, int(time.time() * 1000)) + _LOOK_AFTER_MS
-        await self._redis.zadd(keys.open_runs(), {_member(thread, run): look_ms})
+        await scripts.NOTE(self._redis, [keys.open_runs()], [_member(thread, run), due_ms, _LOOK_AFTER_MS])
 
     async def _ended(self, thread: str, run: str, look_s: float) -> None:
         if look_s:

@@ -56,7 +56,9 @@ def streamed(running: Running, carry: Carry, heartbeat_s: float = HEARTBEAT_S) -
 async def _lines(told: "asyncio.Queue[bytes | Told | None]", heartbeat_s: float) -> AsyncIterator[bytes]:
     while True:
         try:
-            line = await asyncio.wait_for(told.get(), heartbeat_s)
+            # Not wait_for: in Python 3.11 it may swallow a cancellation that comes with the event.
+            async with asyncio.timeout(heartbeat_s):
+                line = await told.get()
         except TimeoutError:
             yield b": still at it\n\n"
             continue

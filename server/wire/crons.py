@@ -1,11 +1,9 @@
 """Schedules by which runs start: made, listed, changed, taken away, and fired."""
 
-import asyncio
-import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
@@ -14,6 +12,7 @@ from fastapi import APIRouter, Request
 from pydantic import AwareDatetime, BaseModel, Field
 from starlette.responses import Response
 
+from server import repeating
 from server.api.bodies import StrictRoute
 from server.origins import owner
 from server.parts import Parts, parts
@@ -138,27 +137,9 @@ async def delete(cron_id: str, request: Request) -> Response:
     return Response(status_code=204)
 
 
-class Clock:
-    """Fires what is due, again and again until it is stopped; to be made in an event loop."""
-
-    def __init__(self, here: Parts, every_s: float = EVERY_S) -> None:
-        self._here = here
-        self._every_s = every_s
-        self._task = asyncio.create_task(self._look())
-
-    async def stop(self) -> None:
-        """End it."""
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
-
-    async def _look(self) -> None:
-        while True:
-            await asyncio.sleep(self._every_s)
-            try:
-                await fire(self._here, _now_ms())
-            except CallsheetError as error:
-                _log.warning("schedules wait: %s", error)
+def begun(here: Parts) -> Callable[[], Awaitable[object]]:
+    """Begin to fire what is due, and return what ends that."""
+    return repeating.begun(lambda: fire(here, _now_ms()), EVERY_S, "schedules wait")
 
 
 async def fire(here: Parts, now_ms: int) -> int:

@@ -1,43 +1,26 @@
 """Threads whose time is over are taken away, or lose their past, by whichever process looks first."""
 
-import asyncio
 import contextlib
-import logging
 import time
+from collections.abc import Awaitable, Callable
 from typing import Final
 
+from server import repeating
 from server.wire import removal
 from server.wire.removal import Home
-from state.errors import Busy, CallsheetError
+from state.errors import Busy
 from storage import thread_records
 
 EVERY_S: Final = 30.0
 """Seconds between two looks; a lifetime is in minutes."""
 _MOST: Final = 100
-_log = logging.getLogger(__name__)
 
 
-class Sweep:
-    """Looks again and again until it is stopped; to be made in an event loop."""
-
-    def __init__(self, here: Home, every_s: float = EVERY_S) -> None:
-        self._here = here
-        self._every_s = every_s
-        self._task = asyncio.create_task(self._look())
-
-    async def stop(self) -> None:
-        """End it."""
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
-
-    async def _look(self) -> None:
-        while True:
-            await asyncio.sleep(self._every_s)
-            try:
-                await swept(self._here, int(time.time() * 1000))
-            except CallsheetError as error:
-                _log.warning("threads whose time is over stay for now: %s", error)
+def begun(here: Home) -> Callable[[], Awaitable[object]]:
+    """Begin to look again and again, and return what ends that."""
+    return repeating.begun(
+        lambda: swept(here, int(time.time() * 1000)), EVERY_S, "threads whose time is over stay for now"
+    )
 
 
 async def swept(here: Home, now_ms: int) -> int:

@@ -25,6 +25,8 @@ LANES: Final = 2
 
 _CROWD: Final = 8
 """How many callers need not wait for a lane to come back: server and callers then work at the same time."""
+_END_S: Final = 2.0
+"""How long what is under way may take once the connections are to be closed."""
 _LONG_S: Final = 0.005
 """How long calls wait for a lane to come back before another is opened."""
 
@@ -83,8 +85,12 @@ class Lanes:
             return await self._bounds.run(partial(_raise, error))
 
     async def aclose(self) -> None:
-        """Let what is under way end, and close the connections."""
-        await asyncio.gather(*self._busy)
+        """Let what is under way end, or break it off where the server is silent; close the connections."""
+        if self._busy:
+            _, late = await asyncio.wait(self._busy, timeout=_END_S)
+            for lane in late:
+                lane.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
         if self._relief:
             self._relief.cancel()
             self._relief = None

@@ -85,6 +85,9 @@ class Engine:
             scheduling_resolution=_CHECK,
         ) as worker:
             await worker.run_forever()
+        if (task := asyncio.current_task()) and task.cancelling():
+            # Docket ends as if nothing had happened, and whoever waits for a cancelled task would go on.
+            raise asyncio.CancelledError
 
     async def carry_out(
         self,

@@ -44,6 +44,7 @@ _LOOK_S: Final = 5.0
 _LET_GO_S: Final = 1.5
 """How long what was cut short may take to let its thread go, and what brings runs here to end."""
 _AGAIN_S: Final = 1.0
+"""How long no runs are brought here once what brings them has failed."""
 _log = logging.getLogger(__name__)
 
 
@@ -213,7 +214,8 @@ class Worker:
         """Carry out what is submitted, anywhere, until cancelled; what is under way then is handed over."""
         look = repeated(self._submit_the_forgotten, _LOOK_S, "cannot look for unfinished runs")
         looking = asyncio.create_task(look)
-        engine = asyncio.create_task(self._brought())
+        bring = repeated(partial(self._engine.work, self.carry_out), _AGAIN_S, "no runs are brought here")
+        engine = asyncio.create_task(bring)
         try:
             await asyncio.wait((looking, engine))
         finally:
@@ -224,15 +226,6 @@ class Worker:
             # What brings runs here gives back those that are handed over, where it can reach storage.
             _, late = await asyncio.wait((looking, engine), timeout=_LET_GO_S)
             await ended(*late, within_s=_LET_GO_S)
-
-    async def _brought(self) -> None:
-        """Have runs brought here, whatever happens to what brings them."""
-        while not self._stopping:
-            try:
-                await self._engine.work(self.carry_out)
-            except Exception:  # noqa: BLE001 -- one of the places that may: a server whose worker is gone is none
-                _log.exception("no runs are brought here for %g s", _AGAIN_S)
-                await asyncio.sleep(_AGAIN_S)
 
     async def open(self) -> None:
         """Connect to what tells of other processes."""

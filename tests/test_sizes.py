@@ -11,8 +11,8 @@ FUNCTION_LINES = 40
 PARAMETERS = 6
 NESTING = 3
 BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.With, ast.AsyncWith, ast.Match)
-BROAD = {"server/execution.py", "tools/guard.py", "server/api/events.py"}
-"""The places that may catch everything: the attempt at a run, the guard, the event stream."""
+BROAD = {"server/execution.py", "server/repeating.py", "tools/guard.py", "server/api/events.py"}
+"""The places that may catch everything: the worker (an attempt, its loops), the guard, the event stream."""
 
 
 @cache

@@ -12,6 +12,8 @@ CallsheetError
 │   ├── Busy             another run holds the thread (409, with Retry-After)
 │   ├── Limited          a rate limit (429)
 │   ├── TimedOut         no answer in time; the outcome may be unknown (504)
+│   │   └── Unsure         it may have had its effect, and must not be tried again unasked
+│   ├── Unreached        the other side was not reached, so nothing happened there
 │   └── StorageDown      Redis or Valkey cannot be reached (503)
 │       ├── StorageSilent  it gives no answer; also a TimedOut, for the outcome may be unknown
 │       └── StorageBarred  it lets us in no more; also an Invalid, for a setting may be wrong
@@ -74,6 +76,14 @@ class Limited(Unavailable):
 
 class TimedOut(Unavailable):
     """No answer in time; the outcome may be unknown."""
+
+
+class Unsure(TimedOut):
+    """It may have had its effect, and must not be tried again before a person was asked."""
+
+
+class Unreached(Unavailable):
+    """The other side was not reached, so nothing happened there and trying again is safe."""
 
 
 class StorageDown(Unavailable):

@@ -4,29 +4,53 @@ from typing import Final
 
 from storage.scripts import Script
 
+# A fence reads `epoch:attempt`; with an x behind it nothing is under way. A claim of an effect outside that
+# finds another's open fence cannot know whether that effect happened.
 CLAIM: Final = Script("""
-local receipts, fences, meta = KEYS[1], KEYS[2], KEYS[3]
+local receipts, fences, meta, locks = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local step, epoch, owner, thread = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local unsure, streams = ARGV[5] == '1', tonumber(ARGV[6])
 local theirs = redis.call('HGET', meta, 'owner')
 if theirs and theirs ~= owner then return {'forbidden'} end
+local done = redis.call('HGET', receipts, step)
+if done then return {'done', done} end
+for i = 7, 6 + streams do
+  if redis.call('HEXISTS', locks, ARGV[i]) == 1 then return {'locked', ARGV[i]} end
+end
+local attempt = 0
+local held = redis.call('HGET', fences, step)
+if held then
+  local e, n, idle = string.match(held, '^(%d+):(%d+)(x?)$')
+  if epoch < tonumber(e) then return {'fenced'} end
+  if unsure and idle == '' then return {'unknown'} end
+  attempt = tonumber(n)
+end
 if not theirs then
   local t = redis.call('TIME')
   local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
   redis.call('HSET', meta, 'owner', owner, 'thread', thread, 'createdMs', ms)
 end
-for i = 5, #ARGV, 2 do redis.call('HSETNX', meta, ARGV[i], ARGV[i + 1]) end
-local done = redis.call('HGET', receipts, step)
-if done then return {'done', done} end
-local attempt = 0
-local held = redis.call('HGET', fences, step)
-if held then
-  local e, n = string.match(held, '^(%d+):(%d+)$')
-  if epoch < tonumber(e) then return {'fenced'} end
-  attempt = tonumber(n)
-end
+for i = 7 + streams, #ARGV, 2 do redis.call('HSETNX', meta, ARGV[i], ARGV[i + 1]) end
 local fence = string.format('%d:%d', epoch, attempt + 1)
 redis.call('HSET', fences, step, fence)
 return {'go', fence}
+""")
+
+LOOK: Final = Script("""
+local theirs = redis.call('HGET', KEYS[1], 'owner')
+if theirs and theirs ~= ARGV[1] then return {'forbidden'} end
+if #KEYS == 1 then return {'go', false} end
+return {'go', redis.call('GET', KEYS[2])}
+""")
+
+SEAL: Final = Script("""
+local receipts, fences, step, fence = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local done = redis.call('HGET', receipts, step)
+if done then return {'done', done} end
+if redis.call('HGET', fences, step) ~= fence then return {'fenced'} end
+redis.call('HSET', receipts, step, ARGV[3])
+redis.call('HDEL', fences, step)
+return {'made', ARGV[3]}
 """)
 
 OPEN: Final = Script("""
@@ -47,11 +71,13 @@ REVOKE: Final = Script("""
 local receipts, fences = KEYS[1], KEYS[2]
 local done = redis.call('HGET', receipts, ARGV[1])
 if done then return {'done', done} end
-if redis.call('HGET', fences, ARGV[1]) == ARGV[2] then
-  local e, n = string.match(ARGV[2], '^(%d+):(%d+)$')
-  redis.call('HSET', fences, ARGV[1], string.format('%d:%d', tonumber(e), tonumber(n) + 1))
-end
-return {'revoked'}
+local e, n = string.match(ARGV[2], '^(%d+):(%d+)$')
+local moved = string.format('%d:%d', tonumber(e), tonumber(n) + 1)
+local held = redis.call('HGET', fences, ARGV[1])
+-- Sent once more, since its answer was lost, it finds its own work.
+if held ~= ARGV[2] and held ~= moved .. ARGV[3] then return {'fenced'} end
+redis.call('HSET', fences, ARGV[1], moved .. ARGV[3])
+return {'revoked', moved}
 """)
 
 # The record and the result are put together from text, since cjson would change numbers on the way.
@@ -127,5 +153,10 @@ return 1
 UNLOCK: Final = Script("""
 if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
 redis.call('HINCRBY', KEYS[2], 'locks', 1)
+return 1
+""")
+
+REMEMBER: Final = Script("""
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 """)

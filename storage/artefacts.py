@@ -1,8 +1,7 @@
 """Artefacts as version streams: created once, never overwritten, every effect with its receipt (A29–A35).
 
-A version and the receipt that proves it are written by one script, in the artefact's own slot. An attempt
-at a step first *claims* it and gets a fence; the effect is refused when a later claim or a revocation has
-moved the fence on. A step that has a receipt is never carried out again: its recorded result is returned.
+A version and the receipt that proves it are written by one script, in the artefact's own slot. The effect is
+refused when a later claim or a revocation has moved the fence of its step on.
 """
 
 import json
@@ -11,29 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from state import owners
 from state.errors import Conflict, Fenced, Forbidden, Missing
 from state.versions import Version, status
 from storage import artefact_scripts as scripts
 from storage import keys
-from storage.connection import Storage
-
-
-@dataclass(frozen=True)
-class Fence:
-    """Leave to carry out one step, until a later claim or a revocation takes it back."""
-
-    step: str
-    """What the receipt will be filed under: `thread|task|step|generation`."""
-    value: str
-    """`epoch:attempt`."""
-
-
-@dataclass(frozen=True)
-class Done:
-    """A step that has already happened, with its recorded result."""
-
-    result: dict[str, Any]
+from storage.steps import Done as Done  # noqa: PLC0414 -- an artefact and its steps are one thing to others
+from storage.steps import Fence as Fence  # noqa: PLC0414
+from storage.steps import Steps
+from storage.steps import step_name as step_name  # noqa: PLC0414
 
 
 @dataclass(frozen=True)
@@ -80,18 +64,8 @@ class NewVersion:
     """What it was made of; None where it does not matter."""
 
 
-class Artefact:
+class Artefact(Steps):
     """One artefact in storage, by the id that its owner calls it."""
-
-    def __init__(self, storage: Storage, kind: str, artefact_id: str, owner: str) -> None:
-        self._redis = storage.redis
-        self.kind = kind
-        self.id = artefact_id
-        self.stored_id = owners.stored(owner, kind, artefact_id)
-        self._receipts = keys.receipts(kind, self.stored_id)
-        self._fences = keys.fences(kind, self.stored_id)
-        self._meta = keys.meta(kind, self.stored_id)
-        self._locks = keys.locks(kind, self.stored_id)
 
     async def open(self, *, owner: str, thread: str, facts: Mapping[str, str]) -> None:
         """Make the artefact `owner`'s, about which `thread` is, and write the facts that are not there yet.
@@ -105,34 +79,6 @@ class Artefact:
             raise Missing(
                 f"there is no conversation {thread!r} about {self.kind} {self.id!r}", remedy="check the ids"
             )
-
-    async def claim(
-        self, step: str, *, epoch: int, owner: str, thread: str, facts: Mapping[str, str]
-    ) -> Fence | Done:
-        """Claim `step` for this attempt, or return what it did before.
-
-        The first claim makes the artefact `owner`'s and writes the `facts` that are not there yet. Raises
-        `Forbidden` for another's artefact and `Fenced` when a later epoch has claimed the step.
-        """
-        pairs = [text for pair in facts.items() for text in pair]
-        answer = await scripts.CLAIM(
-            self._redis, [self._receipts, self._fences, self._meta], [step, epoch, owner, thread, *pairs]
-        )
-        verdict = answer[0].decode()
-        if verdict == "done":
-            return Done(json.loads(answer[1]))
-        if verdict == "forbidden":
-            raise Forbidden(
-                f"{self.kind} {self.id!r} belongs to someone else", remedy=f"use one of your own {self.kind}s"
-            )
-        if verdict == "fenced":
-            raise Fenced(f"step {step!r} of {self.kind} {self.id!r} was taken over by a later attempt")
-        return Fence(step, answer[1].decode())
-
-    async def revoke(self, fence: Fence) -> Done | None:
-        """Refuse whatever the holder of `fence` may still write; return its result if it already has."""
-        answer = await scripts.REVOKE(self._redis, [self._receipts, self._fences], [fence.step, fence.value])
-        return Done(json.loads(answer[1])) if answer[0] == b"done" else None
 
     async def create_version(self, new: NewVersion, fence: Fence | None = None) -> dict[str, Any]:
         """Append a version and its receipt in one step and return `{"versionId", **new.result}`.
@@ -283,31 +229,12 @@ class Artefact:
         """Set facts about the artefact as a whole, over earlier ones."""
         await self._redis.hset(self._meta, mapping=dict[Any, Any](facts))
 
-    async def receipts_of(self, thread: str, step_id: str) -> list[dict[str, Any]]:
-        """Return the results this thread's step left, whichever attempt made them."""
-        results = []
-        async for name, value in self._redis.hscan_iter(self._receipts):
-            asked, *rest = name.decode().split("|")
-            if asked == thread_part(thread) and rest[1:2] == [thread_part(step_id)]:
-                results.append(json.loads(value))
-        return results
-
     def no_version(self, stream: str, version_id: str) -> Missing:
         """Return the error for a version that is not there."""
         return Missing(
             f"{self.kind} {self.id!r} has no {stream} version {version_id!r}",
             remedy=f"list the {stream} versions to see which there are",
         )
-
-
-def thread_part(text: str) -> str:
-    """Return `text` as one part of a receipt's name, where `|` separates."""
-    return text.replace("%", "%25").replace("|", "%7C")
-
-
-def step_name(thread: str, task: str, step: str, generation: int = 0) -> str:
-    """Return what the receipt of a step is filed under."""
-    return "|".join((thread_part(thread), thread_part(task), thread_part(step), str(generation)))
 
 
 def _tail(fields: Mapping[str, Any]) -> str:

@@ -2,68 +2,26 @@
 
 In a pattern `<name>` stands for text without `:`, `{` and `}` (inside braces: without braces), and `<name*>`
 for any text. All keys of one thread, and all of one artefact, carry its id as their hash tag, so that one
-script may touch them together on a cluster.
+script may touch them together on a cluster. Those behind the calls of tools are spelled in `call_keys.py`.
 """
 
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cache
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-from state.errors import Invalid
+from storage.call_keys import CALL_KEYS, guarded
+from storage.key_shapes import DAY_S as DAY_S  # noqa: PLC0414 -- mypy's way to say that it may be had from here
+from storage.key_shapes import Key as Key  # noqa: PLC0414
+from storage.key_shapes import Lifetime as Lifetime  # noqa: PLC0414
+from storage.key_shapes import found
+from storage.key_shapes import tagged as tagged  # noqa: PLC0414
 
-KeyType = Literal["string", "hash", "list", "set", "zset", "stream", "any"]
-"""What Redis answers to TYPE; any, where a library chooses."""
-
-Lifetime = float | Literal["forever", "chosen"]
-"""Seconds; or no expiry at all; or whichever of the two the caller of an option chose."""
-
-DAY_S: Final = 86_400.0
 LEASE_S: Final = 15.0
 """How long a worker that has fallen silent still holds its thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A family of keys that share type, lifetime and purpose."""
-
-    pattern: str
-    type: KeyType
-    lifetime: Lifetime
-    purpose: str
-
-
-def tagged(name: str) -> str:
-    """`name` as a hash tag, in braces; two names never give the same tag.
-
-    An empty tag would be no tag to Redis Cluster, which then hashes the whole key: `Invalid`.
-    """
-    if not name:
-        raise Invalid("an empty id cannot name a key", remedy="Give an id of 1 to 255 printable characters.")
-    escaped = name.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
-    return f"{{{escaped}}}"
-
-
 def declared(name: str) -> Key | None:
     """The declaration that the concrete key `name` falls under, or None."""
-    return next((key for key in KEYS if _regex(key.pattern).fullmatch(name)), None)
-
-
-_PLACEHOLDER: Final = re.compile(r"(\{<\w+>\}|<\w+\*>|<\w+>)")
-
-
-@cache
-def _regex(pattern: str) -> re.Pattern[str]:
-    return re.compile("".join(_matcher(part) for part in _PLACEHOLDER.split(pattern)), re.DOTALL)
-
-
-def _matcher(part: str) -> str:
-    if not _PLACEHOLDER.fullmatch(part):
-        return re.escape(part)
-    if part.startswith("{"):
-        return r"\{[^{}]+\}"
-    return ".+" if part.endswith("*>") else "[^:{}]+"
+    return found(name, KEYS)
 
 
 # Artefacts: version streams, receipts and fences.
@@ -124,6 +82,7 @@ def _artefact_keys(kind: str) -> tuple[Key, ...]:
         Key(f"{kind}:{{<id>}}:receipts", "hash", "forever", "results of effects that happened, by step"),
         Key(f"{kind}:{{<id>}}:fences", "hash", "forever", "newest attempt at each step"),
         Key(f"{kind}:{{<id>}}:locks", "hash", "forever", "what people have locked, by name"),
+        guarded(kind),
         Key(f"{stream}:versions", "list", "forever", "version ids, oldest first"),
         Key(f"{stream}:v:<version>", "string", "forever", "one version, JSON"),
         Key(f"{stream}:active", "string", "forever", "the version id a person activated"),
@@ -360,6 +319,7 @@ KEYS: Final[tuple[Key, ...]] = (
     *OWNER_KEYS,
     *CALLER_KEYS,
     *RUN_KEYS,
+    *CALL_KEYS,
     *DELIVERY_KEYS,
 )
 """Every key there is; a key that matches none of them fails the test that left it."""

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from redis.asyncio import Redis, RedisCluster
@@ -31,3 +32,31 @@ class Script:
             return await redis.execute_command("EVALSHA", self.sha, *words)
         except NoScriptError:
             return await redis.execute_command("EVAL", self.source, *words)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One call of a script that has not been made yet."""
+
+    script: Script
+    keys: Sequence[str]
+    args: Sequence[Word] = ()
+
+
+async def together(redis: Redis | RedisCluster, asked: Sequence[Asked]) -> list[Any]:
+    """Return what the scripts return, called in this order in one round trip; on a cluster, one to each node.
+
+    Each happens at once or not at all, but not all of them together. Raises the first error.
+    """
+    if len(asked) == 1:
+        return [await one.script(redis, one.keys, one.args) for one in asked]
+    pipeline = redis.pipeline(transaction=False)
+    for one in asked:
+        pipeline.execute_command("EVALSHA", one.script.sha, len(one.keys), *one.keys, *one.args)
+    answers = await pipeline.execute(raise_on_error=False)
+    for at, one in enumerate(asked):
+        if isinstance(answers[at], NoScriptError):
+            answers[at] = await one.script(redis, one.keys, one.args)
+        elif isinstance(answers[at], Exception):
+            raise answers[at]
+    return list(answers)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from state.errors import Invalid
-from storage.artefacts import thread_part
+from storage.steps import thread_part
 from storage.thread_lines import Codec, read
 
 _REMEDY: Final = "export the thread again"

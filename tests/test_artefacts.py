@@ -10,6 +10,8 @@ from state.owners import LOCAL
 from state.versions import described, latest, status
 from storage import keys
 from storage.artefacts import Artefact, Done, Fence, NewVersion, step_name
+from storage.scripts import together
+from storage.steps import Claim
 
 MUSIC = {"musicPrompt": "warm bossa nova", "duration": 30.0}
 
@@ -144,7 +146,7 @@ async def test_an_earlier_epoch_cannot_claim_what_a_later_one_holds(ad):
 
 async def test_a_revoked_fence_writes_nothing_any_more(ad):
     fence = await claimed(ad)
-    assert await ad.revoke(fence) is None
+    await ad.revoke(fence)
     with pytest.raises(Fenced):
         await ad.create_version(music(), fence)
     assert (await ad.stream("music")).newest() is None
@@ -158,8 +160,11 @@ async def test_revoking_after_the_effect_returns_its_result(ad):
 
 async def test_revoking_twice_or_an_old_fence_changes_nothing(ad):
     old = await claimed(ad)
+    await claimed(ad)
     new = await claimed(ad)
-    assert await ad.revoke(old) is None
+    for _ in range(2):
+        with pytest.raises(Fenced):
+            await ad.revoke(old)
     assert (await ad.create_version(music(), new))["versionId"] == "v1"
 
 
@@ -268,3 +273,25 @@ async def test_edits_of_one_moment_are_made_of_each_other_and_none_is_lost(ad):
     newest = (await ad.tip("music")).newest
     assert newest.id == "v8"
     assert sorted(newest.data["musicPrompt"].split()) == [f"w{i}" for i in range(8)]
+
+
+async def test_a_fence_given_back_for_another_try_refuses_the_first_one(ad):
+    first = await claimed(ad)
+    again = await ad.revoke(first, idle=False)
+    with pytest.raises(Fenced):
+        await ad.create_version(music("late"), first)
+    assert (await ad.create_version(music(), again))["versionId"] == "v1"
+
+
+async def test_a_revocation_that_is_sent_twice_is_one(ad):
+    fence = await claimed(ad)
+    assert await ad.revoke(fence) == await ad.revoke(fence)
+
+
+async def test_a_claim_for_a_locked_stream_is_refused(ad):
+    await claimed(ad, step="t|task|before|0")
+    await ad.lock("music", "alice")
+    claim = Claim("t|task|other|0", 1, "local", "t", writes=("voices", "music"))
+    (answer,) = await together(ad._redis, [ad.claiming(claim)])
+    with pytest.raises(Forbidden, match="'music' of ad 'kopi-1' is locked"):
+        ad.claimed(claim, answer)

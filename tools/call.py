@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from state.errors import Forbidden
-from storage.artefacts import Artefact, Fence, NewVersion
+from storage.artefacts import Artefact, Fence, NewVersion, Tip
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,21 @@ class Call:
     """Leave for the one effect; None for a tool without effect."""
 
     async def write(
-        self, stream: str, data: Mapping[str, Any], *, parent: str | None = None, result: Mapping[str, Any]
+        self,
+        stream: str,
+        data: Mapping[str, Any],
+        *,
+        parent: str | None = None,
+        result: Mapping[str, Any],
+        onto: Tip | None = None,
     ) -> dict[str, Any]:
         """Make a version of `stream` together with its receipt, and return the tool's result.
 
-        Twice is safe: the second finds the receipt. Raises `Forbidden` outside the step's write set.
+        `onto` is what it was made of, where it must still be so. Twice is safe: the second finds the receipt.
+        Raises `Forbidden` outside the step's write set and for what is locked, and `Conflict` when `onto` is
+        how things were.
         """
         if stream not in self.writes or self.fence is None:
             raise Forbidden(f"this step may not write {stream!r}", remedy="plan a step that declares it")
-        new = NewVersion(stream, data, "llm", self.scope.run, parent, result)
+        new = NewVersion(stream, data, "llm", self.scope.run, parent, result, onto)
         return await self.artefact.create_version(new, self.fence)

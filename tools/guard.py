@@ -177,7 +177,7 @@ async def _claimed(tool: Tool, artefact: Artefact, step: Step, scope: Scope) -> 
 async def _timed_out(tool: Tool, timeout_s: float, artefact: Artefact, fence: Fence | None) -> Outcome:
     # The write may have come through just before the deadline: then it counts, else it is refused for good.
     done = await artefact.revoke(fence) if fence else None
-    if done:
+    if isinstance(done, Done):
         return Outcome(ok=True, output=done.result)
     return failure(
         "timeout_error",

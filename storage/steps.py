@@ -1,0 +1,168 @@
+"""The steps that change an artefact: claimed by one attempt at a time, and proved by their receipts.
+
+An attempt *claims* its step first and gets a fence, which a later claim or a revocation takes back. A step
+that has a receipt is never carried out again: its recorded result is returned.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from state import owners
+from state.errors import Fenced, Forbidden, Unsure
+from storage import artefact_scripts as scripts
+from storage import call_keys, keys
+from storage.connection import Storage
+from storage.scripts import Asked, Word, together
+
+
+@dataclass(frozen=True)
+class Fence:
+    """Leave to carry out one step, until a later claim or a revocation takes it back."""
+
+    step: str
+    """What the receipt will be filed under: `thread|task|step|generation`."""
+    value: str
+    """`epoch:attempt`."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A step that has already happened, with its recorded result."""
+
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What an attempt says when it claims a step."""
+
+    step: str
+    """What the receipt will be filed under; see `step_name`."""
+    epoch: int
+    owner: str
+    thread: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+    writes: tuple[str, ...] = ()
+    """Streams it is about to write."""
+    unsure: bool = False
+    """Whether it must not be tried again after an attempt of which nobody knows what became."""
+
+
+class Steps:
+    """The steps of one artefact, by the id that its owner calls it."""
+
+    def __init__(self, storage: Storage, kind: str, artefact_id: str, owner: str) -> None:
+        self._redis = storage.redis
+        self.kind = kind
+        self.id = artefact_id
+        self.stored_id = owners.stored(owner, kind, artefact_id)
+        self._receipts = keys.receipts(kind, self.stored_id)
+        self._fences = keys.fences(kind, self.stored_id)
+        self._meta = keys.meta(kind, self.stored_id)
+        self._locks = keys.locks(kind, self.stored_id)
+
+    async def claim(
+        self, step: str, *, epoch: int, owner: str, thread: str, facts: Mapping[str, str]
+    ) -> Fence | Done:
+        """Claim `step` for this attempt, or return what it did before; raises what `claimed` does."""
+        claim = Claim(step, epoch, owner, thread, facts)
+        return self.claimed(claim, (await together(self._redis, [self.claiming(claim)]))[0])
+
+    def claiming(self, claim: Claim) -> Asked:
+        """Return the script that claims a step; `claimed` reads its answer."""
+        pairs = [text for pair in claim.facts.items() for text in pair]
+        given: list[Word] = [
+            claim.step,
+            claim.epoch,
+            claim.owner,
+            claim.thread,
+            int(claim.unsure),
+            len(claim.writes),
+        ]
+        touched = [self._receipts, self._fences, self._meta, self._locks]
+        return Asked(scripts.CLAIM, touched, [*given, *claim.writes, *pairs])
+
+    def claimed(self, claim: Claim, answer: Sequence[bytes]) -> Fence | Done:
+        """Return the fence that a claim got, or what its step did before.
+
+        The first claim makes the artefact its owner's and writes the facts that are not there yet. Raises
+        `Forbidden` for another's artefact and a locked stream, `Fenced` when a later epoch has claimed the
+        step, and `Unsure` when an effect outside may have happened in an earlier attempt.
+        """
+        verdict = answer[0].decode()
+        if verdict == "done":
+            return Done(json.loads(answer[1]))
+        if verdict == "fenced":
+            raise Fenced(f"step {claim.step!r} of {self.kind} {self.id!r} was taken over by a later attempt")
+        if verdict == "unknown":
+            raise Unsure(
+                "an earlier attempt at this call was interrupted, and it may have had its effect",
+                remedy="Ask the person whether it happened before you try it again",
+            )
+        self.allowed(answer)
+        return Fence(claim.step, answer[1].decode())
+
+    def allowed(self, answer: Sequence[bytes]) -> None:
+        """Raise `Forbidden` where a script found the artefact another's, or what it names locked."""
+        if answer[0] == b"forbidden":
+            raise Forbidden(
+                f"{self.kind} {self.id!r} belongs to someone else", remedy=f"use one of your own {self.kind}s"
+            )
+        if answer[0] == b"locked":
+            raise Forbidden(
+                f"{answer[1].decode()!r} of {self.kind} {self.id!r} is locked by its owner",
+                remedy="leave it as it is, or ask the person to unlock it",
+                details={"locked": answer[1].decode()},
+            )
+
+    async def revoke(self, fence: Fence, *, idle: bool = True) -> Fence | Done:
+        """Refuse whatever the holder of `fence` may still write; return what it has written, or a new fence.
+
+        `idle` says that nothing is under way any more. Raises `Fenced` when a later claim has the step.
+        """
+        answer = await scripts.REVOKE(
+            self._redis, [self._receipts, self._fences], [fence.step, fence.value, "x" if idle else ""]
+        )
+        if answer[0] == b"fenced":
+            raise Fenced(f"step {fence.step!r} of {self.kind} {self.id!r} was taken over by a later attempt")
+        return Done(json.loads(answer[1])) if answer[0] == b"done" else Fence(fence.step, answer[1].decode())
+
+    def sealing(self, fence: Fence, result: str) -> Asked:
+        """Return the script that writes the receipt of an effect outside; `result` is JSON."""
+        return Asked(scripts.SEAL, [self._receipts, self._fences], [fence.step, fence.value, result])
+
+    def looking(self, owner: str, digest: str | None) -> Asked:
+        """Return the script that finds what a look-up gave before; `allowed` reads whether it may.
+
+        Its answer ends with the JSON that is remembered under `digest`, or None.
+        """
+        found = [self._look_up(digest)] if digest else []
+        return Asked(scripts.LOOK, [self._meta, *found], [owner])
+
+    def remembering(self, digest: str, result: str, kept_s: float) -> Asked:
+        """Return the script that remembers what a look-up gave, JSON, for `kept_s` seconds."""
+        return Asked(scripts.REMEMBER, [self._look_up(digest)], [result, int(kept_s * 1000)])
+
+    def _look_up(self, digest: str) -> str:
+        return call_keys.look_up(self.kind, self.stored_id, digest)
+
+    async def receipts_of(self, thread: str, step_id: str) -> list[dict[str, Any]]:
+        """Return the results this thread's step left, whichever attempt made them."""
+        results = []
+        async for name, value in self._redis.hscan_iter(self._receipts):
+            asked, *rest = name.decode().split("|")
+            if asked == thread_part(thread) and rest[1:2] == [thread_part(step_id)]:
+                results.append(json.loads(value))
+        return results
+
+
+def thread_part(text: str) -> str:
+    """Return `text` as one part of a receipt's name, where `|` separates."""
+    return text.replace("%", "%25").replace("|", "%7C")
+
+
+def step_name(thread: str, task: str, step: str, generation: int = 0) -> str:
+    """Return what the receipt of a step is filed under."""
+    return "|".join((thread_part(thread), thread_part(task), thread_part(step), str(generation)))

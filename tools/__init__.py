@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from tools import audio
+from tools import audio, pages
 from tools.registry import index
 
-REGISTRY: Final = index(ad=audio.TOOLS)
+REGISTRY: Final = index(ad=audio.TOOLS, page=pages.TOOLS)
 """Every tool by name, each of one domain; a graph names the domains it allows."""

@@ -261,7 +261,9 @@ def _plain(schema: Any, *, names: bool = False) -> Any:
         schema = _without_null(schema)
     dropped = () if names else ("title", "default", "additionalProperties")
     return {
-        key: _plain(value, names=key == "properties") for key, value in schema.items() if key not in dropped
+        key: _plain(value, names=key == "properties" and not names)
+        for key, value in schema.items()
+        if key not in dropped
     }
 
 

@@ -1,0 +1,55 @@
+"""A page in storage, and its tools called as the guard calls them."""
+
+from typing import Any
+
+from state.owners import LOCAL
+from state.page import STREAM, Page
+from state.page_history import page_of
+from state.plan import Step
+from storage import Storage
+from storage.artefacts import Artefact
+from tools import REGISTRY, guard
+from tools.call import Scope
+
+
+class PageDouble:
+    """A conversation about the page `bakery`; every call is a step of its own."""
+
+    def __init__(self, storage: Storage, page_id: str = "bakery", owner: str = LOCAL) -> None:
+        self.artefact = Artefact(storage, "page", page_id, owner)
+        self.owner = owner
+        self.page_id = page_id
+        self.steps = 0
+        self.selected = ""
+
+    async def call(self, tool: str, /, **params: Any) -> guard.Outcome:
+        """Call a tool as a new step."""
+        self.steps += 1
+        return await self.again(tool, f"c{self.steps}", **params)
+
+    async def again(self, tool: str, step_id: str, /, **params: Any) -> guard.Outcome:
+        """Call a tool as the step of this id, which may have happened before."""
+        writes = sorted(REGISTRY[tool].writes) if tool in REGISTRY else []
+        step = Step(
+            id=step_id, tool=tool, display="", params=params, dependencies=[], reads=[], writes=writes
+        )
+        scope = Scope(
+            self.owner, "t", "page", self.page_id, run="r", task="task", epoch=1, selected=self.selected
+        )
+        return await guard.call(REGISTRY.of("page"), step, scope)
+
+    async def done(self, tool: str, /, **params: Any) -> dict[str, Any]:
+        """Call a tool, which must succeed, and return its result."""
+        outcome = await self.call(tool, **params)
+        assert outcome.ok, outcome.output
+        return outcome.output
+
+    async def refused(self, tool: str, /, **params: Any) -> dict[str, Any]:
+        """Call a tool, which must fail, and return the error."""
+        outcome = await self.call(tool, **params)
+        assert not outcome.ok, outcome.output
+        return outcome.output
+
+    async def page(self) -> Page:
+        """Return the page as it is now."""
+        return page_of((await self.artefact.tip(STREAM)).newest)

@@ -12,7 +12,8 @@ from typing import Any, Final
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from state.errors import CallsheetError, Missing
-from storage.runs import Run, Runs
+from storage.run_records import Run
+from storage.runs import Runs
 
 Tell = Callable[[Run], Awaitable[None]]
 """Tells a run's webhook how it ended; tries again by itself, and gives up without raising."""

@@ -1,7 +1,7 @@
 """The task engine: brings runs to a process that carries them out, again if that one dies.
 
 Delivery is all it is used for: the truth about a run is its record (`storage/runs.py`), and submitting one
-again is harmless. Docket imports slowly, so this module is imported while the server already answers.
+again is harmless. Docket imports slowly: `server/delivery.py` imports this module where it first needs it.
 """
 
 import asyncio

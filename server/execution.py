@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -22,9 +22,11 @@ from nodes.node import EPOCH, OWNER, RUN
 from server.encoding import Event, Translator, digest, dumps
 from server.failures import recorded
 from server.protocol_encoding import ProtocolTranslator, named
+from server.teller import Teller
 from state.errors import CallsheetError, Conflict, Fenced, StorageDown, Unavailable
 from storage.announcements import Announcements, rung
-from storage.runs import Action, Attempt, Outcome, Run, Runs
+from storage.run_records import Action, Attempt, Outcome, Run
+from storage.runs import Runs
 
 Reply = Callable[[Run, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """(run, final state) to what its caller is told; JSON. It may be asked twice."""
@@ -34,6 +36,8 @@ _BEATS: Final = 4
 """How often a lease is renewed while it lasts."""
 _FENCED_AT: Final = 0.5
 """Share of a lease without a word from Redis after which an attempt stops itself."""
+_SHORT_S: Final = 0.1
+"""How long a run may take before one listens for its cancellation."""
 _log = logging.getLogger(__name__)
 
 
@@ -51,6 +55,7 @@ class Execution:
 
     runs: Runs
     announcements: Announcements
+    teller: Teller
     attempt: Attempt
     run: Run
     graph: Pregel[Any, Any]
@@ -63,10 +68,20 @@ class Execution:
     cancelled: Action | None = None
 
     async def outcome(self) -> Outcome:
-        """Carry the run out and return how it ended.
+        """Carry the run out and return how it ended, with what is left to tell of it.
 
         Raises `Fenced` once a later attempt has the thread, and `Stopped` where the process is to end.
         """
+        try:
+            ended = await self._ended()
+            return replace(ended, told=[*await self.teller.rest(), *ended.told])
+        except Stopped:
+            await self.teller.flush()
+            raise
+        finally:
+            await self.teller.stop()
+
+    async def _ended(self) -> Outcome:
         try:
             async with asyncio.timeout(self.timeout_s) as limit:
                 return await self._working()
@@ -80,8 +95,8 @@ class Execution:
         except Exception as error:  # noqa: BLE001 -- one of the places that may: the run must end, and say how
             if limit.expired():
                 late = TimeoutError(f"took longer than {self.timeout_s:g} s")
-                return await self._failed(late, "timeout")
-            return await self._failed(error)
+                return self._failed(late, "timeout")
+            return self._failed(error)
 
     async def _working(self) -> Outcome:
         """Work while the lease is renewed."""
@@ -101,6 +116,8 @@ class Execution:
 
     async def _beat(self, work: "asyncio.Task[Outcome]") -> None:
         """Renew the lease, and cancel the work once the run is to be cancelled or the lease is lost."""
+        # Most runs are over before anybody can want them cancelled.
+        await asyncio.sleep(_SHORT_S)
         async with self.announcements.listening(self.attempt.thread, "cancel") as bell:
             while self.cancelled is None:
                 await rung(bell, self.runs.lease_s / _BEATS)
@@ -122,11 +139,11 @@ class Execution:
                 f"run {self.run.id!r} ended {MAX_ATTEMPTS} processes that were at it",
                 remedy="look at its logs",
             )
-        await self._tell([("metadata", dumps({"run_id": self.run.id, "attempt": self.attempt.number}))])
+        await self.teller.tell([("metadata", dumps({"run_id": self.run.id, "attempt": self.attempt.number}))])
         config = self._config()
         before = await self._before(config)
         if late := self._late(before):
-            return await self._refused(late, before)
+            return self._refused(late, before)
         if not self._is_mine(before):
             # Where this run has made no checkpoint yet; later, it would be gone back to once more.
             config["configurable"] |= self.run.request.get("checkpoint") or {}
@@ -162,12 +179,12 @@ class Execution:
         }
         async with aclosing(translator.all(self.graph, given, config, **options)) as told:
             async for events in told:
-                await self._tell(events)
+                await self.teller.tell(events)
 
     async def _answered(self) -> None:
         """Tell which questions are answered by this run."""
         if answers := self.run.request.get("answers"):
-            await self._tell([named("input.answered", (), {"interrupt_ids": sorted(answers)})])
+            await self.teller.tell([named("input.answered", (), {"interrupt_ids": sorted(answers)})])
 
     async def _before(self, config: RunnableConfig) -> StateSnapshot | None:
         """Return the thread's state where it matters for what the graph is given; else None."""
@@ -223,30 +240,26 @@ class Execution:
         }
         return cast("RunnableConfig", {**rest, "configurable": chosen, "metadata": metadata})
 
-    async def _tell(self, events: list[Event]) -> None:
-        if events:
-            await self.runs.emit(self.attempt, events)
-
     async def _succeeded(self, state: StateSnapshot, told: list[Event]) -> Outcome:
         interrupts = waiting(state)
         answer = await self.reply(self.run, state.values) if self.reply else None
         standing: Any = "interrupted" if state.next else "idle"
         return Outcome("success", standing, interrupts, answer=answer, told=told)
 
-    async def _refused(self, error: Conflict, state: StateSnapshot | None) -> Outcome:
+    def _refused(self, error: Conflict, state: StateSnapshot | None) -> Outcome:
         """End the run before it began; the thread stays as it is."""
-        told = await self._failed(error)
+        failed = self._failed(error)
         if state is None:
-            return told
+            return failed
         standing: Any = "interrupted" if state.next else "idle"
-        return Outcome(told.ending, standing, waiting(state), error=told.error)
+        return replace(failed, thread=standing, interrupts=waiting(state))
 
-    async def _failed(self, error: Exception, ending: Any = "error") -> Outcome:
+    def _failed(self, error: Exception, ending: Any = "error") -> Outcome:
         if not isinstance(error, CallsheetError):
             _log.warning("run %s failed", self.run.id, exc_info=error)
         told = recorded(error)
-        await self._tell([("error", dumps({"error": told["error"], "message": told["message"]}))])
-        return Outcome(ending, "error", error=told)
+        last = ("error", dumps({"error": told["error"], "message": told["message"]}))
+        return Outcome(ending, "error", error=told, told=[last])
 
     def _cut_short(self) -> Outcome:
         told = {"error": "UserInterrupt", "message": "the run was cancelled"}

@@ -1,9 +1,11 @@
 """Following what runs tell, from any process, without a gap and without a repetition."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Final
 
+from server.transcripts import Transcripts
 from storage import events
 from storage.announcements import Announcements, rung
 from storage.connection import Storage
@@ -19,6 +21,8 @@ class Hub:
     def __init__(self, storage: Storage, announcements: Announcements) -> None:
         self._storage = storage
         self._announcements = announcements
+        self.transcripts = Transcripts()
+        """Of the runs that this process carries out."""
 
     async def follow(
         self, thread: str, after: str, *, heartbeat_s: float | None = None
@@ -41,9 +45,18 @@ class Hub:
                     said = loop.time()
                     yield None
 
-    async def ends(self, thread: str, heartbeat_s: float) -> AsyncGenerator[bool, None]:
-        """Yield True whenever a run of the thread may have ended, for ever; False after a silence."""
+    async def last(self, thread: str, run: str, among: int) -> Mapping[str, Event]:
+        """Return by name the newest of a run's events that are among so many of the thread's newest."""
+        return self.transcripts.last(run) or await events.newest_of(self._storage, thread, run, among)
+
+    async def ends(self, thread: str, run: str, heartbeat_s: float) -> AsyncGenerator[bool, None]:
+        """Yield True whenever the run may have ended, for ever; False after a silence."""
         loop = asyncio.get_running_loop()
+        if here := self.transcripts.find(run):
+            while not here.closed:
+                if not await here.changed(heartbeat_s):
+                    yield False
+            yield True
         async with self._announcements.listening(thread, "end") as bell:
             said = loop.time()
             while True:
@@ -58,6 +71,13 @@ class Hub:
         self, thread: str, run: str, after: str, *, heartbeat_s: float | None = None
     ) -> AsyncGenerator[Event | None, None]:
         """Yield one run's events that follow `after`, its end among them, and stop there."""
+        if here := self.transcripts.find(run, after):
+            async with aclosing(here.follow(after, heartbeat_s)) as told:
+                async for event in told:
+                    yield event
+                    after = event.id if event else after
+            if here.over:
+                return
         async for event in self.follow(thread, after, heartbeat_s=heartbeat_s):
             if event is None:
                 yield None

@@ -8,8 +8,9 @@ import storage
 from graphs import ad_creation
 from server import jobs
 from server.jobs import Chat, Generate
+from server.requested import Job
 from server.settings import Settings
-from server.worker import Job, Report, Worker, working
+from server.worker import Report, Worker, working
 from state import ad
 from state.context import Context
 from state.errors import Conflict, Missing

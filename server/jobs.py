@@ -16,7 +16,8 @@ from graphs import ad_creation
 from providers import available
 from providers.routing import Request, route
 from server.execution import Reply
-from server.worker import Job, Report, Terms, Told, Worker
+from server.requested import Job
+from server.worker import Report, Terms, Told, Worker
 from state import ad, brief, conversation
 from state.ad import AdState
 from state.context import Context
@@ -26,7 +27,7 @@ from state.timeline import Timeline
 from storage import indexes, mixers, threads
 from storage.artefacts import Artefact
 from storage.connection import Storage
-from storage.runs import Run
+from storage.run_records import Run
 from storage.threads import Thread
 from tools.audio import spoken_language, spot_s
 from tools.call import Scope

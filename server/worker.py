@@ -1,11 +1,9 @@
 """Carries runs out, wherever they were created: one at a time on a thread, gone on with after a crash."""
 
 import asyncio
-import hashlib
 import json
 import logging
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,84 +15,39 @@ from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
 
 from server.aftermath import AGAIN_S, Aftermath, Tell
+from server.delivery import Delivery
 from server.ending import ended
-from server.engine import Engine
 from server.execution import Elsewhere, Execution, Reply, Stopped
 from server.failures import raised
 from server.hub import Hub
 from server.observing import Observer
 from server.repeating import repeated
-from state.context import Context
-from state.errors import Broken, Conflict, Missing
-from state.plan import dumped
-from storage import events, threads
+from server.requested import Job
+from server.teller import Teller
+from server.transcripts import Transcript
+from state.errors import Broken, CallsheetError, Conflict, Fenced, Missing
+from storage import threads
 from storage.announcements import Announcements
 from storage.checkpoints import RedisSaver
 from storage.connection import Storage
-from storage.runs import Action, Attempt, Held, Outcome, Run, Runs, Verdict, Wanted
+from storage.run_records import Action, Attempt, Created, Held, Outcome, Run, Wanted
+from storage.runs import Runs
 from storage.threads import Thread
 
 Told = Callable[[], Awaitable[None]]
 """To be called once a reply has arrived."""
 Report = Callable[[dict[str, Any]], None]
 """Is told of every step as it happens."""
+ROOM: Final = 32
+"""Runs that a process begins at once by itself; what comes beyond goes to whichever has the time."""
 _POLL_S: Final = 0.2
-_LOOK_S: Final = 5.0
+_LOOK_S: Final = 3.0
 """How often one looks for runs that nobody is at."""
 _LET_GO_S: Final = 1.5
 """How long what was cut short may take to let its thread go, and what brings runs here to end."""
 _AGAIN_S: Final = 1.0
 """How long no runs are brought here once what brings them has failed."""
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Job:
-    """What a caller of the domain's endpoints wants done on a thread."""
-
-    thread: Thread
-    input: Mapping[str, Any]
-    """What the graph is given; JSON."""
-    body: Mapping[str, Any]
-    """The request as it came: two with the same body are the same request."""
-    context: Context = field(default_factory=Context)
-    idempotency_key: str | None = None
-
-    def wanted(self) -> Wanted:
-        """Return the run that does the job, refused while another has the thread."""
-        parts = dumped([self.thread.graph, self.thread.owner, self.body])
-        return Wanted(
-            id=str(uuid.uuid4()),
-            graph=self.thread.graph,
-            owner=self.thread.owner,
-            request=request(input=self.input, context=self.context, stream_mode=["custom"], reply=True),
-            strategy="reject",
-            fingerprint=hashlib.sha256(parts.encode()).hexdigest(),
-            idempotency_key=self.idempotency_key,
-        )
-
-
-def request(**chosen: Any) -> dict[str, Any]:
-    """Return what a run is asked to do: `chosen`, and for the rest what LangGraph's clients expect."""
-    usual: dict[str, Any] = {
-        "input": None,
-        "command": None,
-        "answers": None,
-        "questions": None,
-        "config": {},
-        "context": None,
-        "checkpoint": None,
-        "stream_mode": ["values"],
-        "subgraphs": False,
-        "protocol": False,
-        "interrupt_before": None,
-        "interrupt_after": None,
-        "temporary": False,
-        "reply": False,
-        "webhook": None,
-        "resumable": False,
-    }
-    return usual | chosen
 
 
 @dataclass(frozen=True)
@@ -121,7 +74,7 @@ class Worker:
         storage: Storage,
         saver: BaseCheckpointSaver[Any],
         graphs: Mapping[str, Pregel[Any, Any]],
-        engine: Engine,
+        engine: Delivery,
         terms: Terms,
         observer: Observer | None = None,
     ) -> None:
@@ -132,6 +85,10 @@ class Worker:
         self._announcements = Announcements(storage)
         self._terms = terms
         self._under_way: dict[Execution, asyncio.Task[None]] = {}
+        self._here: set[asyncio.Task[None]] = set()
+        """Runs that nobody delivered: this process began them."""
+        self._open = False
+        """Whether this process takes runs."""
         self._stopping = False
         self._observer = observer or Observer()
         self.runs = Runs(storage, terms.lease_s)
@@ -159,13 +116,12 @@ class Worker:
         """
         thread = job.thread
         await threads.bind(self._storage, thread)
-        since = await events.newest(self._storage, thread.id)
-        verdict, run = await self.start(thread.id, job.wanted())
-        if verdict != "replay":
-            async for event in self.hub.of_run(thread.id, run, since):
+        made = await self.start(thread.id, job.wanted())
+        if made.verdict != "replay":
+            async for event in self.hub.of_run(thread.id, made.run, made.since):
                 if event and event.name == "custom":
                     report(json.loads(event.data))
-        return await self._reply(thread, run), partial(self.runs.told, thread.id, run)
+        return await self._reply(thread, made.run), partial(self.runs.told, thread.id, made.run)
 
     async def _reply(self, thread: Thread, run: str) -> dict[str, Any]:
         try:
@@ -178,14 +134,36 @@ class Worker:
             raise raised(ended.error or {})
         return dict(ended.answer)
 
-    async def start(self, thread: str, wanted: Wanted) -> tuple[Verdict, str]:
-        """Record a run and have it carried out as soon as it may; return what became of it, and its id."""
+    async def start(self, thread: str, wanted: Wanted) -> Created:
+        """Record a run and have it carried out as soon as it may, by this process if it has room."""
         if parent := self._observer.traceparent():
             wanted = replace(wanted, request={**wanted.request, "traceparent": parent})
-        verdict, run = await self.runs.create(thread, wanted)
-        if verdict in {"start", "later", "attached"}:
-            await self._engine.submit(thread, run, wanted.due_ms if verdict == "later" else 0)
-        return verdict, run
+        made = await self.runs.create(thread, wanted, claim=self._has_room(wanted.graph))
+        if made.attempt:
+            self._begin(thread, made.run, self._attempted(made.attempt, wanted.record(thread)))
+        elif made.verdict in {"start", "later", "attached"}:
+            await self._engine.submit(thread, made.run, wanted.due_ms if made.verdict == "later" else 0)
+        return made
+
+    def _has_room(self, graph: str) -> bool:
+        return self._open and graph in self.graphs and len(self._under_way) < ROOM
+
+    def _begin(self, thread: str, run: str, attempt: Coroutine[Any, Any, None]) -> None:
+        """Carry a run out beside everything else, or leave it to another process."""
+        task = asyncio.create_task(self._carried(thread, run, attempt))
+        self._here.add(task)
+        task.add_done_callback(self._here.discard)
+
+    async def _carried(self, thread: str, run: str, attempt: Coroutine[Any, Any, None]) -> None:
+        try:
+            await attempt
+        except (Stopped, Elsewhere):
+            await self._engine.submit(thread, run)
+        except Fenced:
+            _log.info("run %s goes on elsewhere", run)
+        except CallsheetError as error:
+            # Its lease runs out, and it is submitted again then.
+            _log.warning("run %s was lost: %s", run, error)
 
     async def cancel(self, thread: str, run: str, action: Action = "interrupt") -> bool:
         """Cancel a run; return whether it has ended already. Raises `Missing`."""
@@ -216,10 +194,11 @@ class Worker:
         looking = asyncio.create_task(look)
         bring = repeated(partial(self._engine.work, self.carry_out), _AGAIN_S, "no runs are brought here")
         engine = asyncio.create_task(bring)
+        self._open = True
         try:
             await asyncio.wait((looking, engine))
         finally:
-            self._stopping = True
+            self._open, self._stopping = False, True
             for task in (looking, engine):
                 task.cancel()
             await self._drain()
@@ -248,26 +227,44 @@ class Worker:
         if record and record.graph not in self.graphs:
             raise Elsewhere(f"no graph {record.graph!r} is served here")
         attempt = await self._claimed(thread, run) if record else None
-        if record is None or attempt is None:
-            return
-        graph = self.graphs[record.graph]
-        reply = self._terms.replies.get(record.graph) if record.request["reply"] else None
-        execution = Execution(
-            self.runs, self._announcements, attempt, record, graph, self._terms.timeout_s, reply
-        )
+        if record and attempt:
+            await self._attempted(attempt, record)
+
+    async def _attempted(self, attempt: Attempt, record: Run) -> None:
+        """Make an attempt, to the run's end; raises as `carry_out`."""
+        if self._stopping:
+            await self.runs.release(attempt)
+            raise Stopped
+        # What an earlier attempt told is in Redis alone.
+        transcript = self.hub.transcripts.begin(record.id) if attempt.number == 1 else None
+        execution = self._execution(attempt, record, transcript)
         self._under_way[execution] = cast("asyncio.Task[None]", asyncio.current_task())
         try:
             with self._watched(record) as tell:
                 outcome = await execution.outcome()
                 if outcome.ending == "rolled-back":
-                    await self._saver.adelete_for_runs([run])
-                await self._finish(attempt, outcome, self.aftermath.after_s(record))
+                    await self._saver.adelete_for_runs([record.id])
+                await self._finish(record, attempt, outcome, transcript)
                 tell(outcome.ending)
         except (Stopped, asyncio.CancelledError) as error:
             await self.runs.release(attempt)
             raise Stopped from error
         finally:
             del self._under_way[execution]
+            if transcript:
+                self.hub.transcripts.end(transcript)
+
+    def _execution(self, attempt: Attempt, record: Run, transcript: Transcript | None) -> Execution:
+        return Execution(
+            self.runs,
+            self._announcements,
+            Teller(self.runs, attempt, transcript),
+            attempt,
+            record,
+            self.graphs[record.graph],
+            self._terms.timeout_s,
+            self._terms.replies.get(record.graph) if record.request["reply"] else None,
+        )
 
     def _watched(self, run: Run) -> AbstractContextManager[Callable[[str], None]]:
         parent = str(run.request.get("traceparent") or "")
@@ -296,12 +293,23 @@ class Worker:
                 return found
             await asyncio.sleep(min(found.left_s, _POLL_S))
 
-    async def _finish(self, attempt: Attempt, outcome: Outcome, look_s: float) -> None:
-        following = await self.runs.finish(attempt, outcome, look_s)
-        if look_s:
-            self.aftermath.begin(attempt.thread, attempt.run)
+    async def _finish(
+        self, record: Run, attempt: Attempt, outcome: Outcome, transcript: Transcript | None
+    ) -> None:
+        following, ids = await self.runs.finish(attempt, outcome)
+        if transcript:
+            transcript.add(ids, outcome.events)
+        self.aftermath.beside(self._left(record))
         if following:
-            await self._engine.submit(attempt.thread, following)
+            self._begin(attempt.thread, following, self.carry_out(attempt.thread, following))
+
+    async def _left(self, record: Run) -> None:
+        """See to what is left to do for a run that has ended, and that others do where this process dies."""
+        if look_s := self.aftermath.after_s(record):
+            await self.runs.look_later(record.thread, record.id, look_s)
+            await self.aftermath.settle(record.thread, record.id)
+        else:
+            await self.runs.forget(record.thread, record.id)
 
     async def _submit_the_forgotten(self) -> None:
         """Submit what nobody is at: its worker died, or the one that recorded it did."""
@@ -322,6 +330,10 @@ class Worker:
         if tasks := set(self._under_way.values()):
             _, late = await asyncio.wait(tasks, timeout=self._terms.grace_s)
             await ended(*late, within_s=_LET_GO_S)
+        # They have let their threads go by now, and see to it that another process goes on.
+        if self._here:
+            await asyncio.wait(self._here, timeout=_LET_GO_S)
+            await ended(*self._here, within_s=_LET_GO_S)
 
 
 @asynccontextmanager
@@ -339,7 +351,7 @@ async def working(
         if saver is None:
             saver = RedisSaver(storage.redis)
             stack.push_async_callback(saver.aclose)
-        engine = await stack.enter_async_context(Engine(storage, lease_s=terms.lease_s))
+        engine = await stack.enter_async_context(Delivery(storage, terms.lease_s))
         worker = Worker(storage, saver, graphs, engine, terms, observer)
         await worker.open()
         tasks = [asyncio.create_task(worker.listen())]

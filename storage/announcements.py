@@ -85,12 +85,13 @@ class Announcements:
                     bell.set()
 
 
-async def rung(bell: asyncio.Event, patience_s: float) -> None:
-    """Wait until the bell has rung, or for as long as that."""
+async def rung(bell: asyncio.Event, patience_s: float | None) -> bool:
+    """Wait until the bell has rung, or for as long as that; return whether it did."""
     # Not wait_for: in Python 3.11 it may swallow a cancellation that comes with the ringing.
     with suppress(TimeoutError):
         async with asyncio.timeout(patience_s):
-            await bell.wait()
+            return await bell.wait()
+    return False
 
 
 def _single(redis: Redis | RedisCluster) -> Redis:

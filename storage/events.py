@@ -6,7 +6,9 @@ from storage import keys
 from storage.connection import Storage
 
 END = "end"
-"""Name of a run's last event; its data is how the run ended, `paused` where it asks something. Not JSON."""
+"""Name of a run's last event; its data is how the run ended, `PAUSED` where it asks something. Not JSON."""
+PAUSED = "paused"
+"""The end of a run that succeeded so far, and asks a person something."""
 PROTOCOL = "v2/"
 """How the names of events begin that are the second wire's alone."""
 BEGINNING = "0-0"

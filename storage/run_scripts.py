@@ -13,10 +13,13 @@ from storage.scripts import Script
 MAX_EVENTS: Final = 10_000
 """Events of a thread that are kept, about."""
 
+OTHERS: Final = 1_000
+"""The most ends of other runs that may be told between two events of one, about."""
+
 _COMMON: Final = (
     rf"""
 local meta, runs, queue, lease, events = unpack(KEYS, 1, 5)
-local MAX_EVENTS, DAY_MS = {MAX_EVENTS}, {int(DAY_S * 1000)}
+local MAX_EVENTS, OTHERS, DAY_MS = {MAX_EVENTS}, {OTHERS}, {int(DAY_S * 1000)}
 """
     r"""
 local function now_ms()
@@ -52,11 +55,23 @@ local function remove(run)
 end
 
 -- Ends a run that is not the active one any more; `status` is rolled-back where no trace shall stay.
--- `told` is what its viewers are told of that, where it is not the status.
+-- `told` is what its viewers are told of that, where it is not the status. Returns the id of that event.
 local function close(run, status, told)
   if status == 'rolled-back' then remove(run) else put(run, 'status', status) end
-  tell(run, 'end', told or status)
+  local last = tell(run, 'end', told or status)
   redis.call('PUBLISH', events, 'end')
+  return last
+end
+
+-- Gives the thread to an attempt at its active run; returns the attempt's epoch and number.
+local function take(run, lease_ms)
+  local epoch = redis.call('HINCRBY', meta, 'epoch', 1)
+  local attempt = redis.call('HINCRBY', key_of(run), 'attempt', 1)
+  redis.call('HDEL', meta, 'batch')
+  put(run, 'status', 'running')
+  mark('busy')
+  redis.call('SET', lease, epoch, 'PX', lease_ms)
+  return epoch, attempt
 end
 
 -- Gives the thread to the next run in the queue, or to nobody; returns whom.
@@ -74,38 +89,40 @@ CREATE: Final = Script(
     + r"""
 local memo = KEYS[6]
 local id, print, strategy, keyed = unpack(ARGV, 1, 4)
-local due_ms, verdict, questions = tonumber(ARGV[5]), 'start', ARGV[7]
+local due_ms, verdict, questions, lease_ms = tonumber(ARGV[5]), 'start', ARGV[7], ARGV[8]
 local active = redis.call('HGET', meta, 'active') or ''
+local newest = redis.call('XREVRANGE', events, '+', '-', 'COUNT', 1)[1]
+local since = newest and newest[1] or '0-0'
 
 local function known(run, until_told)
   local status, told = unpack(redis.call('HMGET', key_of(run), 'status', 'told'))
-  if status == 'success' and not (until_told and told) then return {'replay', run} end
-  if status == 'pending' or status == 'running' then return {'attached', run} end
+  if status == 'success' and not (until_told and told) then return {'replay', run, since} end
+  if status == 'pending' or status == 'running' then return {'attached', run, since} end
 end
 
 -- The same call once more, because its first answer was lost on the way.
-if redis.call('EXISTS', key_of(id)) == 1 then return {active == id and 'start' or 'queued', id} end
+if redis.call('EXISTS', key_of(id)) == 1 then return {active == id and 'start' or 'queued', id, since} end
 
 if keyed == '1' then
   local seen = redis.call('GET', memo)
-  if seen and string.sub(seen, 1, 64) ~= print then return {'mismatch', ''} end
+  if seen and string.sub(seen, 1, 64) ~= print then return {'mismatch', '', since} end
   local found = seen and known(string.sub(seen, 65))
   if found then return found end
 end
 if print ~= '' then
-  local newest = redis.call('ZREVRANGE', runs, 0, 0)[1]
-  if newest and redis.call('HGET', key_of(newest), 'print') == print then
-    local status = redis.call('HGET', key_of(newest), 'status')
+  local latest = redis.call('ZREVRANGE', runs, 0, 0)[1]
+  if latest and redis.call('HGET', key_of(latest), 'print') == print then
+    local status = redis.call('HGET', key_of(latest), 'status')
     -- One that ended and whose caller may never have heard of it is answered; after that, it is asked anew.
-    local found = known(newest, true)
+    local found = known(latest, true)
     if found then return found end
     -- A run that failed is gone on with, where it stopped.
     if status ~= 'success' and active == '' then
-      put(newest, 'status', 'pending', 'error', '')
-      redis.call('HDEL', key_of(newest), 'cancel')
-      redis.call('HSET', meta, 'active', newest)
+      put(latest, 'status', 'pending', 'error', '')
+      redis.call('HDEL', key_of(latest), 'cancel')
+      redis.call('HSET', meta, 'active', latest)
       mark('busy')
-      return {'start', newest}
+      return {'start', latest, since}
     end
   end
 end
@@ -117,11 +134,11 @@ if active ~= '' and (strategy == 'enqueue' or strategy == 'reject') then
   for _, run in ipairs(before) do
     local theirs = redis.call('HGET', key_of(run), 'answering') or ''
     for question in string.gmatch(questions, '%S+') do
-      if string.find(theirs, question, 1, true) then return {'answered', run} end
+      if string.find(theirs, question, 1, true) then return {'answered', run, since} end
     end
   end
 end
-if active ~= '' and strategy == 'reject' then return {'busy', active} end
+if active ~= '' and strategy == 'reject' then return {'busy', active, since} end
 if active ~= '' and (strategy == 'interrupt' or strategy == 'rollback') then
   local status = strategy == 'rollback' and 'rolled-back' or 'interrupted'
   for _, run in ipairs(redis.call('LRANGE', queue, 0, -1)) do close(run, status) end
@@ -132,15 +149,19 @@ end
 
 local fields = {'id', id, 'print', print, 'strategy', strategy, 'status', 'pending'}
 for _, part in ipairs({'createdMs', now_ms(), 'dueMs', due_ms}) do fields[#fields + 1] = part end
-for i = 8, #ARGV do fields[#fields + 1] = ARGV[i] end
+for i = 9, #ARGV do fields[#fields + 1] = ARGV[i] end
 put(id, unpack(fields))
 redis.call('ZADD', runs, redis.call('HINCRBY', meta, 'runs', 1), id)
 if keyed == '1' then redis.call('SET', memo, print .. id, 'EX', ARGV[6]) end
 if due_ms > 0 then verdict = 'later'
 elseif active ~= '' then redis.call('RPUSH', queue, id); verdict = 'queued'
-else redis.call('HSET', meta, 'active', id); mark('busy') end
+else
+  redis.call('HSET', meta, 'active', id)
+  if lease_ms ~= '0' then return {verdict, id, since, take(id, lease_ms)} end
+  mark('busy')
+end
 announce()
-return {verdict, id}
+return {verdict, id, since}
 """
 )
 
@@ -170,12 +191,7 @@ local id, lease_ms = ARGV[1], ARGV[2]
 if redis.call('HGET', meta, 'active') ~= id then return {'over'} end
 local left_ms = redis.call('PTTL', lease)
 if left_ms > 0 then return {'held', left_ms} end
-local epoch = redis.call('HINCRBY', meta, 'epoch', 1)
-local attempt = redis.call('HINCRBY', key_of(id), 'attempt', 1)
-put(id, 'status', 'running')
-mark('busy')
-redis.call('SET', lease, epoch, 'PX', lease_ms)
-return {'yours', epoch, attempt}
+return {'yours', take(id, lease_ms)}
 """
 )
 
@@ -192,26 +208,38 @@ return redis.call('HGET', key_of(ARGV[1]), 'cancel') or ''
 EMIT: Final = Script(
     _COMMON
     + r"""
-if redis.call('HGET', meta, 'epoch') ~= ARGV[2] then return 0 end
-for i = 3, #ARGV, 2 do tell(ARGV[1], ARGV[i], ARGV[i + 1]) end
+local run, epoch, batch = unpack(ARGV, 1, 3)
+local held, last = unpack(redis.call('HMGET', meta, 'epoch', 'batch'))
+if held ~= epoch then return {} end
+local ids, count = {}, (#ARGV - 3) / 2
+if last == batch then
+  -- The same call once more, because its answer was lost: these are the run's newest events.
+  for _, entry in ipairs(redis.call('XREVRANGE', events, '+', '-', 'COUNT', count + OTHERS)) do
+    if entry[2][2] == run and #ids < count then table.insert(ids, 1, entry[1]) end
+  end
+  return ids
+end
+for i = 4, #ARGV, 2 do ids[#ids + 1] = tell(run, ARGV[i], ARGV[i + 1]) end
+redis.call('HSET', meta, 'batch', batch)
 announce()
-return 1
+return ids
 """
 )
 
 FINISH: Final = Script(
     _COMMON
     + r"""
-local id, epoch, status, thread_status, interrupts, error, answer = unpack(ARGV, 1, 7)
+local id, epoch, status, last, thread_status, interrupts, error, answer = unpack(ARGV, 1, 8)
 local held = redis.call('HGET', meta, 'epoch') == epoch and redis.call('HGET', meta, 'active') == id
-if not held then return {0, ''} end
+if not held then return {} end
+local ids = {}
 put(id, 'error', error, 'answer', answer)
-for i = 8, #ARGV, 2 do tell(id, ARGV[i], ARGV[i + 1]) end
-close(id, status, status == 'success' and thread_status == 'interrupted' and 'paused' or status)
+for i = 9, #ARGV, 2 do ids[#ids + 1] = tell(id, ARGV[i], ARGV[i + 1]) end
+ids[#ids + 1] = close(id, status, last)
 local next = hand_on()
 mark(next == '' and thread_status or 'busy', interrupts, thread_status == 'error' and error or '')
 announce()
-return {1, next}
+return {next, unpack(ids)}
 """
 )
 

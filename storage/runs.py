@@ -8,13 +8,13 @@ lease expired is claimed again, by any process.
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from state.errors import Busy, Conflict, Fenced, Missing
 from storage import keys
 from storage import run_scripts as scripts
 from storage.connection import Storage
+from storage.run_records import Action, Attempt, Created, Held, Outcome, Run, Wanted
 from storage.scripts import Script, Word
 
 LEASE_S: Final = 10.0
@@ -22,103 +22,6 @@ LEASE_S: Final = 10.0
 
 _LOOK_AFTER_MS: Final = 5_000
 """A run is not looked after at once: its record is written after its entry, and it starts by itself."""
-
-Status = Literal["pending", "running", "success", "error", "interrupted", "timeout"]
-"""How a run stands, as LangGraph's clients know it; one that asks a person something has succeeded."""
-Strategy = Literal["reject", "enqueue", "interrupt", "rollback"]
-"""What a new run does where another has the thread: be refused, wait, or end the other (without a trace)."""
-Action = Literal["interrupt", "rollback"]
-"""How a run is cancelled: what it did stays, or goes."""
-Verdict = Literal["start", "queued", "later", "attached", "replay"]
-"""What became of a wanted run: it may start; it waits for another, or for its time; it exists; it is over."""
-Ending = Literal["success", "error", "interrupted", "timeout", "rolled-back"]
-"""How an attempt ends its run; one that is rolled back leaves no record."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A run that a caller wants on a thread."""
-
-    id: str
-    graph: str
-    owner: str
-    request: Mapping[str, Any]
-    """What the graph is to be given, and how it is to be run; JSON."""
-    assistant: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    strategy: Strategy = "enqueue"
-    fingerprint: str = ""
-    """SHA-256 in hex of what makes the request what it is. The same one takes the thread's unfinished run up
-    again instead of making another; empty: every request is a run of its own."""
-    idempotency_key: str | None = None
-    """Needs a fingerprint."""
-    due_ms: int = 0
-    """Milliseconds of the epoch before which it does not start; 0 is at once."""
-    questions: Sequence[str] = ()
-    """What it answers, without spaces: a question that an open run answers is taken."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run as it is recorded."""
-
-    thread: str
-    id: str
-    graph: str
-    owner: str
-    assistant: str
-    status: Status
-    request: Mapping[str, Any]
-    metadata: Mapping[str, Any]
-    strategy: Strategy
-    created_ms: int
-    updated_ms: int
-    due_ms: int
-    error: Mapping[str, Any] | None
-    """`{error, message}`: the kind of what went wrong, and a sentence."""
-    answer: Mapping[str, Any] | None
-    """What its caller is told; kept for who asks again."""
-    cancel: Action | None
-    """How it is to be cancelled, once somebody asked for it."""
-    webhook_told: bool
-    """Whether its webhook was told, or given up."""
-
-    @property
-    def temporary(self) -> bool:
-        """Whether its thread goes with it."""
-        return self.thread == self.id
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """A run that this process holds."""
-
-    thread: str
-    run: str
-    epoch: int
-    number: int
-    """Counted from 1."""
-
-
-@dataclass(frozen=True)
-class Held:
-    """Another process is at the run; its lease expires in `left_s`."""
-
-    left_s: float
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How an attempt ended, and what is left to know of the thread."""
-
-    ending: Ending
-    thread: Literal["idle", "interrupted", "error"] = "idle"
-    interrupts: Mapping[str, Any] = field(default_factory=dict)
-    """Task id to its interrupts, as LangGraph's clients know them."""
-    error: Mapping[str, Any] | None = None
-    answer: Mapping[str, Any] | None = None
-    told: Sequence[tuple[str, bytes]] = ()
-    """Last events (name, JSON): whoever has read them finds the thread as they say."""
 
 
 class Runs:
@@ -128,8 +31,8 @@ class Runs:
         self._redis = storage.redis
         self.lease_s = min(lease_s, keys.LEASE_S)
 
-    async def create(self, thread: str, wanted: Wanted) -> tuple[Verdict, str]:
-        """Record a run, or find the one that the same request made; return what became of it, and its id.
+    async def create(self, thread: str, wanted: Wanted, *, claim: bool = False) -> Created:
+        """Record a run, or find the one that the same request made; `claim` it at once if its turn is now.
 
         Raises `Busy` where another run has the thread and the strategy is to be refused, and `Conflict` for
         an idempotency key that came before with another request, or a question that is being answered.
@@ -143,9 +46,11 @@ class Runs:
         ]
         args: list[Word] = [
             *(wanted.id, wanted.fingerprint, wanted.strategy, int(wanted.idempotency_key is not None)),
-            *(wanted.due_ms, int(keys.DAY_S), " ".join(wanted.questions), *fields),
+            *(wanted.due_ms, int(keys.DAY_S), " ".join(wanted.questions)),
+            *(int(self.lease_s * 1000) if claim else 0, *fields),
         ]
-        verdict, found = _texts(await scripts.CREATE(self._redis, [*keys.run_keys(thread), memo], args))
+        answer = await scripts.CREATE(self._redis, [*keys.run_keys(thread), memo], args)
+        verdict, found, since = _texts(answer[:3])
         if verdict == "mismatch":
             raise Conflict(
                 f"idempotency key {wanted.idempotency_key!r} came before with another request",
@@ -163,7 +68,8 @@ class Runs:
             )
         if found != wanted.id:
             await self.forget(thread, wanted.id)
-        return verdict, found  # type: ignore[return-value]  # the script's verdicts
+        attempt = Attempt(thread, found, *answer[3:]) if answer[3:] else None
+        return Created(verdict, found, since, attempt)  # type: ignore[arg-type]  # the script's verdicts
 
     async def admit(self, thread: str, run: str) -> bool:
         """Let a run whose time has come take its turn; return whether it may start at once."""
@@ -192,29 +98,35 @@ class Runs:
             raise _fenced(attempt)
         return answer.decode() or None  # type: ignore[return-value]  # an action
 
-    async def emit(self, attempt: Attempt, events: Sequence[tuple[str, bytes]]) -> None:
-        """Add events (name, JSON) to the thread's; raises `Fenced` when a later attempt has the thread."""
-        flat = [part for event in events for part in event]
-        if not await self._do(scripts.EMIT, attempt.thread, attempt.run, attempt.epoch, *flat):
-            raise _fenced(attempt)
+    async def emit(self, attempt: Attempt, batch: int, events: Sequence[tuple[str, bytes]]) -> list[str]:
+        """Add events (name, JSON) to the thread's and return their ids.
 
-    async def finish(self, attempt: Attempt, outcome: Outcome, look_s: float = 0) -> str:
-        """End the run and return the one whose turn it is now, or an empty text.
-
-        Where something is left to do for it, it is looked after once more, `look_s` from now.
-        Raises `Fenced` when a later attempt has the thread.
+        The attempt counts its batches: one that arrives twice is added once. Raises `Fenced` when a later
+        attempt has the thread.
         """
-        done, following = await self._do(
+        flat = [part for event in events for part in event]
+        ids = await self._do(scripts.EMIT, attempt.thread, attempt.run, attempt.epoch, batch, *flat)
+        if not ids:
+            raise _fenced(attempt)
+        return _texts(ids)
+
+    async def finish(self, attempt: Attempt, outcome: Outcome) -> tuple[str, list[str]]:
+        """End the run; return whose turn it is now, or an empty text, and the ids of its last events.
+
+        The very last of them is its end, after those of the outcome. Whoever ends a run sees to it that it is
+        looked after no more. Raises `Fenced` when a later attempt has the thread.
+        """
+        answer = await self._do(
             scripts.FINISH,
             attempt.thread,
-            *(attempt.run, attempt.epoch, outcome.ending, outcome.thread),
+            *(attempt.run, attempt.epoch, outcome.ending, outcome.events[-1][1], outcome.thread),
             *(_json(outcome.interrupts), _json(outcome.error), _json(outcome.answer)),
             *(part for event in outcome.told for part in event),
         )
-        if not done:
+        if not answer:
             raise _fenced(attempt)
-        await self._ended(attempt.thread, attempt.run, look_s)
-        return bytes(following).decode()
+        following, *ids = _texts(answer)
+        return following, ids
 
     async def release(self, attempt: Attempt) -> None:
         """Let the thread go without ending the run; nothing happens where a later attempt has it."""
@@ -307,12 +219,6 @@ class Runs:
     async def _note(self, thread: str, run: str, due_ms: int) -> None:
         # Before the record is written: what is not on the list would never be found after a crash.
         await scripts.NOTE(self._redis, [keys.open_runs()], [_member(thread, run), due_ms, _LOOK_AFTER_MS])
-
-    async def _ended(self, thread: str, run: str, look_s: float) -> None:
-        if look_s:
-            await self.look_later(thread, run, look_s)
-        else:
-            await self.forget(thread, run)
 
     async def _do(self, script: Script, thread: str, *args: Word) -> Any:
         return await script(self._redis, keys.run_keys(thread), args)

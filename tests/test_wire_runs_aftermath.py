@@ -10,10 +10,12 @@ import pytest
 from server.aftermath import KEPT_S, Aftermath
 from server.app import create_app
 from server.parts import Parts
+from server.requested import request
 from server.settings import Settings
-from server.worker import Worker, request
+from server.worker import Worker
 from storage import keys
-from storage.runs import Outcome, Run, Runs, Wanted
+from storage.run_records import Outcome, Run, Wanted
+from storage.runs import Runs
 from tests.served import calling
 from tests.waiting import eventually
 from tests.wire_graphs import GRAPHS
@@ -95,7 +97,7 @@ async def test_a_webhook_is_told_by_another_process_where_the_first_died(here: P
     asked = request(webhook="https://a.example/", input={"x": 1})
     await runs.create("t", Wanted(run, "counter", "local", asked))
     attempt = await runs.claim("t", run)
-    await runs.finish(attempt, Outcome("success"), look_s=120)  # type: ignore[arg-type]  # nobody else claims it
+    await runs.finish(attempt, Outcome("success"))  # type: ignore[arg-type]  # nobody else claims it
     assert await listed(runs) == [("t", run)]
     silent, told = Aftermath(runs, here.saver, None), Told()
     await silent.settle("t", run)

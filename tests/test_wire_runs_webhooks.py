@@ -12,9 +12,9 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import UnprocessableEntityError
 
+from server.requested import request
 from server.wire.webhooks import SIGNATURE, Webhooks, is_public, signature
-from server.worker import request
-from storage.runs import Run
+from storage.run_records import Run
 from tests.waiting import eventually
 from tests.wire_served import home, threaded
 

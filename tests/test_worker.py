@@ -8,10 +8,12 @@ import pytest
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
-from server.worker import Job, Terms, working
+from server.requested import Job
+from server.worker import Terms, working
 from state.errors import Broken, Busy, Conflict, Invalid, Missing
 from storage import keys, threads
-from storage.runs import Attempt, Held, Outcome, Runs
+from storage.run_records import Attempt, Held, Outcome
+from storage.runs import Runs
 from storage.threads import Thread
 from tests.waiting import eventually
 
@@ -260,7 +262,9 @@ async def test_a_graph_that_does_not_take_the_saver_is_refused(storage):
 
 async def test_a_run_created_twice_because_the_answer_was_lost_is_one_run(storage):
     wanted, runs = job().wanted(), Runs(storage, LEASE_S)
-    assert await runs.create("t", wanted) == await runs.create("t", wanted) == ("start", wanted.id)
+    made = await runs.create("t", wanted)
+    assert made == await runs.create("t", wanted)
+    assert (made.verdict, made.run) == ("start", wanted.id)
     assert len(await runs.listed("t")) == 1
 
 

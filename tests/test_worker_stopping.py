@@ -15,7 +15,8 @@ from server.repeating import repeated
 from server.worker import Terms, Worker, working
 from state.errors import StorageDown
 from storage import Storage, connect, watchdog
-from storage.runs import Attempt, Runs
+from storage.run_records import Attempt
+from storage.runs import Runs
 from tests.redis_server import running as redis_running
 from tests.test_worker import Stage, job
 from tests.waiting import eventually
@@ -44,7 +45,7 @@ async def test_what_is_under_way_is_cut_short_and_can_be_taken_up_at_once(
 ) -> None:
     stage.go.clear()
     async with working(storage, {"stage": stage.graph()}, TERMS) as worker:
-        _, run = await worker.start("t", job().wanted())
+        run = (await worker.start("t", job().wanted())).run
         await stage.entered.wait()
     assert await status(worker.runs, run) == "pending"
     assert isinstance(await Runs(storage, LEASE_S).claim("t", run), Attempt), "nobody waits for its lease"

@@ -13,7 +13,8 @@ from server.api.replies import AdPage, AdView, Conversation, Mixer, Turn
 from server.origins import owner
 from server.parts import parts
 from server.problems import Reply, documented
-from server.worker import Job, Report, Told
+from server.requested import Job
+from server.worker import Report, Told
 from state.timeline import Timeline
 
 router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["ads"], default_response_class=Reply)

@@ -8,7 +8,7 @@ from server.parts import Parts
 from state.errors import Missing
 from storage import events
 from storage.events import PROTOCOL
-from storage.runs import Run
+from storage.run_records import Run
 
 _STATUSES: Final = {"pending": "started", "running": "running", "success": "completed", "timeout": "failed"}
 _LIFECYCLE: Final = f"{PROTOCOL}lifecycle|"

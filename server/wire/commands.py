@@ -19,7 +19,7 @@ from server.wire.runs import Json
 from server.wire.starting import Started, on_thread
 from state.errors import Busy, Conflict, Forbidden, Missing, Refused
 from storage import events, thread_records
-from storage.runs import Strategy
+from storage.run_records import Strategy
 from storage.thread_records import Record
 
 router = APIRouter(route_class=StrictRoute, tags=["protocol"])

@@ -17,7 +17,7 @@ from server.protocol_encoding import spare
 from state.errors import Missing
 from storage import thread_records
 from storage.events import BEGINNING, PROTOCOL, Event
-from storage.runs import Run
+from storage.run_records import Run
 
 _EPOCH_MS: Final = 1_767_225_600_000
 """The beginning of 2026. Numbers count from there, and stay below 2 ** 53 until 2095."""

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from server.auth import public_config
+from server.requested import request
 from server.wire.webhooks import checked
-from server.worker import request
 from state.errors import Invalid, Refused
 from storage.assistants import Assistant
-from storage.runs import Strategy, Wanted
+from storage.run_records import Strategy, Wanted
 
 Mode = Literal[
     "values", "updates", "custom", "messages", "messages-tuple", "events", "debug", "tasks", "checkpoints"

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from server.wire.shapes import when
-from storage.runs import Run
+from storage.run_records import Run
 
 _SAME: Final = (
     *("input", "command", "stream_mode", "interrupt_before", "interrupt_after"),

@@ -13,7 +13,7 @@ from server.wire.starting import Started
 from state.errors import Invalid, Missing
 from storage import events
 from storage.events import END, PROTOCOL, Event
-from storage.runs import Run
+from storage.run_records import Run
 
 HEARTBEAT_S: Final = 5.0
 """Silence after which something meaningless is sent, so that nothing in between gives the connection up."""

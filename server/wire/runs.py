@@ -1,6 +1,7 @@
 """Runs: started on a thread or on one of their own, waited for, followed, listed, cancelled."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Request
@@ -19,7 +20,7 @@ from server.wire.run_streams import OVER, streamed
 from server.wire.starting import Started, alone, on_thread
 from state.errors import Missing
 from storage import events, thread_records
-from storage.runs import Action, Run
+from storage.run_records import Action, Run
 
 router = APIRouter(route_class=StrictRoute, tags=["runs"])
 _READ: Final = (403, 404, 422, 500, 503, 504)
@@ -97,7 +98,7 @@ async def batch(body: list[BatchBody], request: Request) -> Response:
         await (on_thread(here, who, each.thread_id, each) if each.thread_id else alone(here, who, each))
         for each in body
     ]
-    return Json([shown(await here.worker.runs.get(one.thread, one.run)) for one in started])
+    return Json([await _recorded(here, one) for one in started])
 
 
 @router.post("/runs/cancel", status_code=204, responses=documented_wire(*_WRITE, reply=None, status=204))
@@ -276,8 +277,14 @@ def _awaited(request: Request, started: Started, body: RunBody) -> Response:
 
 
 async def _told(request: Request, started: Started) -> Response:
-    record = await parts(request).worker.runs.get(started.thread, started.run)
-    return Json(shown(record), headers={"Content-Location": started.place})
+    recorded = await _recorded(parts(request), started)
+    return Json(recorded, headers={"Content-Location": started.place})
+
+
+async def _recorded(here: Parts, started: Started) -> _Object:
+    """The run as it was recorded; LangGraph's clients know a new one as pending, however far it is by now."""
+    record = await here.worker.runs.get(started.thread, started.run)
+    return shown(replace(record, status="pending"))
 
 
 def _joined(request: Request, found: Run, *, leaving: bool) -> Response:

@@ -45,13 +45,18 @@ async def on_thread(here: Parts, owner: str, thread: str, body: RunBody, run: st
     Raises `Missing` for a thread or an assistant there is none of, `Conflict` for a thread of another graph
     and for an answer to nothing, and `Busy` where the thread is to be left alone.
     """
-    record, since = await asyncio.gather(
-        thread_records.find(here.storage, thread, owner), events.newest(here.storage, thread)
+    record, chosen = await asyncio.gather(
+        thread_records.find(here.storage, thread, owner),
+        assistant(here, owner, body.assistant_id),
+        return_exceptions=True,
     )
+    if isinstance(record, BaseException):
+        raise record
     if record is None and body.if_not_exists != "create":
         # Before all else: what is wrong with the rest is for the thread's owner to know.
         raise thread_records.unknown(thread)
-    chosen = await assistant(here, owner, body.assistant_id)
+    if isinstance(chosen, BaseException):
+        raise chosen
     new = New(thread, owner, chosen.graph_id, _shown(chosen))
     await _claim(here, new, record)
     start = Start(
@@ -60,11 +65,11 @@ async def on_thread(here: Parts, owner: str, thread: str, body: RunBody, run: st
         context_names(here.graphs[chosen.graph_id]),
         await _answers(here, thread, chosen.graph_id, body),
     )
-    (_, run), _ = await asyncio.gather(
+    made, _ = await asyncio.gather(
         here.worker.start(thread, wanted(body, chosen, start)),
         indexes.touch_thread(here.storage, owner, thread),
     )
-    return Started(thread, run, since, bool(body.stream_resumable))
+    return Started(thread, made.run, made.since, bool(body.stream_resumable))
 
 
 async def alone(here: Parts, owner: str, body: RunBody, run: str = "") -> Started:

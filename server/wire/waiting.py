@@ -14,7 +14,6 @@ from server.parts import Parts
 from server.wire.run_streams import HEARTBEAT_S, is_over, kept
 from server.wire.starting import Started
 from state.errors import Missing
-from storage import events
 from storage.events import END, Event
 
 _CANCELLED: Final = {"error": "UserInterrupt", "message": "the run was cancelled"}
@@ -45,7 +44,7 @@ async def answer(
 
 
 async def _waited(here: Parts, started: Started) -> AsyncGenerator[bytes, None]:
-    async with aclosing(here.worker.hub.ends(started.thread, HEARTBEAT_S)) as ends:
+    async with aclosing(here.worker.hub.ends(started.thread, started.run, HEARTBEAT_S)) as ends:
         async for maybe in ends:
             told = await _told(here, started) if maybe else None
             if told is not None:
@@ -62,7 +61,7 @@ async def ended(here: Parts, started: Started) -> AsyncGenerator[bytes, None]:
 
 async def _told(here: Parts, started: Started) -> Mapping[str, Event] | None:
     """By name, what a run that has ended told last; None for one that has not."""
-    found = await events.newest_of(here.storage, started.thread, started.run, _TAIL)
+    found = await here.worker.hub.last(started.thread, started.run, _TAIL)
     if END in found and ("values" in found or "error" in found):
         return found
     if not await is_over(here, started):

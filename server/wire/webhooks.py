@@ -23,7 +23,7 @@ import httpcore
 from server.encoding import dumps
 from server.wire.run_shapes import shown
 from state.errors import Forbidden, Invalid
-from storage.runs import Run
+from storage.run_records import Run
 
 SIGNATURE: Final = "X-Callsheet-Signature"
 """Header that shows who sent the call and when."""

@@ -1,0 +1,51 @@
+"""The task engine, made when it is first needed: its libraries take half a second to import."""
+
+import asyncio
+import importlib
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from storage.connection import Storage
+
+if TYPE_CHECKING:
+    from server.engine import Carry, Engine
+
+_SETTLING_S: Final = 1.5
+"""How long after its start a process leaves deliveries to others; its own first requests come first."""
+
+
+class Delivery:
+    """Brings runs to whichever process carries them out."""
+
+    def __init__(self, storage: Storage, lease_s: float) -> None:
+        self._storage = storage
+        self._lease_s = lease_s
+        self._made: Engine | None = None
+        self._making = asyncio.Lock()
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+    async def submit(self, thread: str, run: str, due_ms: int = 0) -> None:
+        """Have the run carried out, now or when it is due; one that is delivered already is left alone."""
+        await (await self._engine()).submit(thread, run, due_ms)
+
+    async def work(self, carry: "Carry") -> None:
+        """Carry out what is delivered, until cancelled; what is under way then is waited for."""
+        await asyncio.sleep(_SETTLING_S)
+        await (await self._engine()).work(carry)
+
+    async def _engine(self) -> "Engine":
+        async with self._making:
+            if self._made is None:
+                module = await asyncio.to_thread(importlib.import_module, "server.engine")
+                engine: Engine = module.Engine(self._storage, lease_s=self._lease_s)
+                self._made = await self._stack.enter_async_context(engine)
+            return self._made

@@ -1,0 +1,113 @@
+"""What runs told that this process carries out: who follows one here need not ask Redis."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from typing import Final
+
+from storage.announcements import rung
+from storage.events import BEGINNING, END, Event
+
+_MOST_BYTES: Final = 4 * 1024 * 1024
+"""How much of one run is kept; who follows a longer one reads on in Redis."""
+_KEPT_S: Final = 5.0
+"""How long a run that has ended is kept, for who asked for it and was slow to follow."""
+
+
+class Transcript:
+    """All that one run told, from its first event on, as long as this process is at it."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        self.last: dict[str, Event] = {}
+        """The newest event of each name."""
+        self.closed = False
+        """Whether nothing is added any more; what follows, if anything, is in Redis."""
+        self._events: list[Event] = []
+        self._bytes = 0
+        self._bell = asyncio.Event()
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has ended."""
+        return END in self.last
+
+    def add(self, ids: Iterable[str], told: Iterable[tuple[str, bytes]]) -> None:
+        """Add events with the ids they were given."""
+        if self.closed:
+            return
+        for event_id, (name, data) in zip(ids, told, strict=True):
+            event = Event(event_id, self.run, name, data)
+            self._events.append(event)
+            self._bytes += len(data)
+            self.last[name] = event
+        if self.over or self._bytes > _MOST_BYTES:
+            self.close()
+        self._ring()
+
+    def close(self) -> None:
+        """Add no more."""
+        self.closed = True
+        self._ring()
+
+    async def follow(self, after: str, heartbeat_s: float | None) -> AsyncGenerator[Event | None, None]:
+        """Yield the events that follow the id `after`, until no more are added; None after a silence."""
+        told = 0
+        while True:
+            for event in self._events[told:]:
+                told += 1
+                if _place(event.id) > _place(after):
+                    yield event
+            if told == len(self._events):
+                if self.closed:
+                    return
+                if not await self.changed(heartbeat_s):
+                    yield None
+
+    async def changed(self, patience_s: float | None) -> bool:
+        """Wait until something is added, or for as long as that; return whether it was."""
+        return await rung(self._bell, patience_s)
+
+    def _ring(self) -> None:
+        # Wakes all who wait now; whoever comes later looks first.
+        self._bell.set()
+        self._bell.clear()
+
+
+class Transcripts:
+    """The transcripts of this process."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Transcript] = {}
+
+    def begin(self, run: str) -> Transcript:
+        """Begin a run's transcript; it is dropped some time after it was closed."""
+        made = self._of[run] = Transcript(run)
+        return made
+
+    def end(self, transcript: Transcript) -> None:
+        """Close a transcript, and drop it when who asked for its run has had the time to follow it."""
+        transcript.close()
+        asyncio.get_running_loop().call_later(_KEPT_S, self._drop, transcript)
+
+    def find(self, run: str, after: str = BEGINNING) -> Transcript | None:
+        """Return a run's transcript; None where this process has none that goes beyond the event `after`.
+
+        It has none where it was not at the run from its beginning; and one that failed may go on elsewhere.
+        """
+        found = self._of.get(run)
+        end = found.last.get(END) if found else None
+        return None if end and _place(end.id) <= _place(after) else found
+
+    def last(self, run: str) -> Mapping[str, Event] | None:
+        """Return by name the newest events of a run that has ended; None where this process does not know."""
+        found = self._of.get(run)
+        return found.last if found and found.over else None
+
+    def _drop(self, transcript: Transcript) -> None:
+        if self._of.get(transcript.run) is transcript:
+            del self._of[transcript.run]
+
+
+def _place(event_id: str) -> tuple[int, int]:
+    ms, _, number = event_id.partition("-")
+    return int(ms), int(number)

@@ -1,0 +1,136 @@
+"""A run from being wanted to its end, as processes hand it to one another."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from storage.events import END, PAUSED
+
+Status = Literal["pending", "running", "success", "error", "interrupted", "timeout"]
+"""How a run stands, as LangGraph's clients know it; one that asks a person something has succeeded."""
+Strategy = Literal["reject", "enqueue", "interrupt", "rollback"]
+"""What a new run does where another has the thread: be refused, wait, or end the other (without a trace)."""
+Action = Literal["interrupt", "rollback"]
+"""How a run is cancelled: what it did stays, or goes."""
+Verdict = Literal["start", "queued", "later", "attached", "replay"]
+"""What became of a wanted run: it may start; it waits for another, or for its time; it exists; it is over."""
+Ending = Literal["success", "error", "interrupted", "timeout", "rolled-back"]
+"""How an attempt ends its run; one that is rolled back leaves no record."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A run that a caller wants on a thread."""
+
+    id: str
+    graph: str
+    owner: str
+    request: Mapping[str, Any]
+    """What the graph is to be given, and how it is to be run; JSON."""
+    assistant: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    strategy: Strategy = "enqueue"
+    fingerprint: str = ""
+    """SHA-256 in hex of what makes the request what it is. The same one takes the thread's unfinished run up
+    again instead of making another; empty: every request is a run of its own."""
+    idempotency_key: str | None = None
+    """Needs a fingerprint."""
+    due_ms: int = 0
+    """Milliseconds of the epoch before which it does not start; 0 is at once."""
+    questions: Sequence[str] = ()
+    """What it answers, without spaces: a question that an open run answers is taken."""
+
+    def record(self, thread: str) -> "Run":
+        """Return the run as it is recorded once an attempt at it has begun on `thread`."""
+        now_ms = int(time.time() * 1000)
+        # As JSON has it: an attempt elsewhere would be given the same.
+        request, metadata = json.loads(json.dumps([self.request, self.metadata]))
+        return Run(
+            *(thread, self.id, self.graph, self.owner, self.assistant, "running", request, metadata),
+            *(self.strategy, now_ms, now_ms, 0, None, None, None),
+            webhook_told=False,
+        )
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as it is recorded."""
+
+    thread: str
+    id: str
+    graph: str
+    owner: str
+    assistant: str
+    status: Status
+    request: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    strategy: Strategy
+    created_ms: int
+    updated_ms: int
+    due_ms: int
+    error: Mapping[str, Any] | None
+    """`{error, message}`: the kind of what went wrong, and a sentence."""
+    answer: Mapping[str, Any] | None
+    """What its caller is told; kept for who asks again."""
+    cancel: Action | None
+    """How it is to be cancelled, once somebody asked for it."""
+    webhook_told: bool
+    """Whether its webhook was told, or given up."""
+
+    @property
+    def temporary(self) -> bool:
+        """Whether its thread goes with it."""
+        return self.thread == self.id
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A run that this process holds."""
+
+    thread: str
+    run: str
+    epoch: int
+    number: int
+    """Counted from 1."""
+
+
+@dataclass(frozen=True)
+class Created:
+    """What became of a wanted run."""
+
+    verdict: Verdict
+    run: str
+    """Its id, or that of the run the same request made."""
+    since: str
+    """The thread's newest event before."""
+    attempt: Attempt | None = None
+    """The attempt at it that this process holds, where it asked for one and the thread was free."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Another process is at the run; its lease expires in `left_s`."""
+
+    left_s: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an attempt ended, and what is left to know of the thread."""
+
+    ending: Ending
+    thread: Literal["idle", "interrupted", "error"] = "idle"
+    interrupts: Mapping[str, Any] = field(default_factory=dict)
+    """Task id to its interrupts, as LangGraph's clients know them."""
+    error: Mapping[str, Any] | None = None
+    answer: Mapping[str, Any] | None = None
+    told: Sequence[tuple[str, bytes]] = ()
+    """Last events (name, JSON): whoever has read them finds the thread as they say."""
+
+    @property
+    def events(self) -> list[tuple[str, bytes]]:
+        """The last events and the run's end."""
+        asks = self.ending == "success" and self.thread == "interrupted"
+        return [*self.told, (END, (PAUSED if asks else self.ending).encode())]

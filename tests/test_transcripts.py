@@ -1,0 +1,139 @@
+"""Following a run in the process that carries it out, without asking Redis; and telling beside the work."""
+
+import asyncio
+
+import pytest
+
+from server.hub import Hub
+from server.requested import request
+from server.teller import Teller
+from server.transcripts import Transcript
+from state.errors import Fenced
+from storage import events
+from storage.announcements import Announcements
+from storage.connection import Storage
+from storage.events import END, Event
+from storage.run_records import Attempt, Outcome, Wanted
+from storage.runs import Runs
+
+
+def wanted(run: str = "r") -> Wanted:
+    return Wanted(run, "counter", "local", request(input={"x": 1}))
+
+
+async def claimed(runs: Runs) -> Attempt:
+    made = await runs.create("t", wanted(), claim=True)
+    assert made.attempt
+    return made.attempt
+
+
+async def followed(transcript: Transcript, after: str = events.BEGINNING) -> list[str]:
+    return [event.name async for event in transcript.follow(after, None) if event]
+
+
+async def test_a_follower_gets_what_was_told_before_and_what_is_told_then_in_order() -> None:
+    transcript = Transcript("r")
+    transcript.add(["1-0", "1-1"], [("a", b"1"), ("b", b"2")])
+    late, later = (asyncio.create_task(followed(transcript, after)) for after in ("0-0", "1-0"))
+    await asyncio.sleep(0)
+    transcript.add(["10-0", "10-1"], [("c", b"3"), (END, b"success")])
+    assert await late == ["a", "b", "c", END]
+    assert await later == ["b", "c", END]
+    assert transcript.over
+
+
+async def test_a_follower_is_told_of_a_silence() -> None:
+    transcript = Transcript("r")
+    assert await anext(transcript.follow("0-0", 0.01)) is None
+
+
+async def test_a_run_that_tells_too_much_for_memory_is_read_on_in_storage(storage: Storage) -> None:
+    runs = Runs(storage)
+    attempt = await claimed(runs)
+    hub = Hub(storage, Announcements(storage))
+    transcript = hub.transcripts.begin("r")
+    teller = Teller(runs, attempt, transcript)
+    for name in ("first", "huge", "left out"):
+        await teller.tell([(name, b"1" * (5_000_000 if name == "huge" else 1))])
+        await teller.flush()
+    _, ids = await runs.finish(attempt, Outcome("success"))
+    transcript.add(ids, Outcome("success").events)
+    assert transcript.closed
+    assert not transcript.over
+    names = [event.name async for event in hub.of_run("t", "r", events.BEGINNING) if event]
+    assert names == ["first", "huge", "left out", END]
+
+
+async def test_a_run_that_failed_and_goes_on_is_not_taken_for_ended(storage: Storage) -> None:
+    hub = Hub(storage, Announcements(storage))
+    hub.transcripts.begin("r").add(["5-1"], [(END, b"error")])
+    assert hub.transcripts.find("r")
+    assert hub.transcripts.find("r", "5-0")
+    assert hub.transcripts.find("r", "5-1") is None
+
+
+async def test_a_run_is_created_and_claimed_in_one_step(storage: Storage) -> None:
+    runs = Runs(storage)
+    attempt = await claimed(runs)
+    assert (attempt.run, attempt.number) == ("r", 1)
+    assert (await runs.get("t", "r")).status == "running"
+    assert await runs.standing("t", "r") == "held"
+    second = await runs.create("t", wanted("q"), claim=True)
+    assert (second.verdict, second.attempt) == ("queued", None)
+
+
+async def test_what_is_recorded_is_what_the_one_who_claimed_it_at_once_goes_by(storage: Storage) -> None:
+    runs, asked = (
+        Runs(storage),
+        Wanted("r", "counter", "ana", request(input={"x": (1, 2)}), metadata={"a": 1}),
+    )
+    await runs.create("t", asked, claim=True)
+    recorded, held = await runs.get("t", "r"), asked.record("t")
+    assert abs(held.created_ms - recorded.created_ms) < 5_000
+    times = {"created_ms": 0, "updated_ms": 0}
+    assert {**vars(held), **times} == {**vars(recorded), **times}
+
+
+async def test_events_that_are_sent_twice_because_the_answer_was_lost_are_told_once(storage: Storage) -> None:
+    """What a caller reads has no event twice, also where storage went away in between."""
+    runs = Runs(storage)
+    attempt = await claimed(runs)
+    await runs.emit(attempt, 1, [("a", b"1")])
+    ids = await runs.emit(attempt, 2, [("b", b"2"), ("c", b"3")])
+    assert await runs.emit(attempt, 2, [("b", b"2"), ("c", b"3")]) == ids
+    told = await events.after(storage, "t", events.BEGINNING)
+    assert [event.name for event in told] == ["a", "b", "c"]
+    assert [event.id for event in told[1:]] == ids
+
+
+async def test_who_lost_the_thread_is_told_so_at_the_next_word(storage: Storage) -> None:
+    runs = Runs(storage, 0.05)
+    attempt = await claimed(runs)
+    teller = Teller(runs, attempt, None)
+    await storage.redis.hincrby("thread:{t}:meta", "epoch", 1)
+    await teller.tell([("a", b"1")])
+    with pytest.raises(Fenced):
+        await teller.flush()
+    with pytest.raises(Fenced):
+        await teller.tell([("b", b"2")])
+    await teller.stop()
+    assert await events.after(storage, "t", events.BEGINNING) == []
+
+
+async def test_what_is_not_told_yet_when_a_run_ends_is_told_with_its_end(storage: Storage) -> None:
+    runs, transcript = Runs(storage), Transcript("r")
+    teller = Teller(runs, await claimed(runs), transcript)
+    await teller.tell([("a", b"1")])
+    assert await teller.rest() == [("a", b"1")]
+    await teller.tell([("b", b"2")])
+    await teller.flush()
+    assert transcript.last["b"] == Event(transcript.last["b"].id, "r", "b", b"2")
+
+
+async def test_who_tells_more_than_storage_takes_waits(storage: Storage) -> None:
+    runs = Runs(storage)
+    teller = Teller(runs, await claimed(runs), None)
+    for number in range(300):
+        await teller.tell([(f"e{number}", b"1")])
+    await teller.flush()
+    assert len(await events.after(storage, "t", events.BEGINNING)) == 300

@@ -2,17 +2,20 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # pip from outside the environment works where Python came without ensurepip.
-PIP := $(PYTHON) -m pip --python $(BIN)/python install --disable-pip-version-check --quiet
+PIP_INTO = $(PYTHON) -m pip --python $(1)/python install --disable-pip-version-check --quiet
+PIP := $(call PIP_INTO,$(BIN))
+FUZZ := .venv-fuzz/bin
 # Together the locks are complete, so nothing is resolved; bytecode is made for what is imported.
 LOCKED := --no-deps --no-compile --require-hashes
-LOCK := $(BIN)/python -m uv pip compile pyproject.toml --quiet --universal --generate-hashes --no-header --no-annotate --extra build
+COMPILE := $(BIN)/python -m uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
+LOCK := $(COMPILE) pyproject.toml --extra build
 # A lock lists what it adds to the ones before it; those are read when the line runs, not before.
 ADDED_TO = $(1:%=--constraint %) $$(sed -n 's/^\([^ =]*\)==.*/--no-emit-package \1/p' $(1) | sed 's/\[.*\]//')
 
 # Bytecode that is not kept is made again by every process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test tested covered check bench lock clean
+.PHONY: run test tested covered check fuzz fuzzer bench lock clean
 
 run: .venv/run  ## install what is needed and serve on 127.0.0.1:2024
 	@$(BIN)/callsheet serve
@@ -36,17 +39,23 @@ check: .venv/dev  ## formatting, lint, types, import arrows and size limits
 	@$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_layers.py tests/test_sizes.py
 
+fuzz: .venv/dev fuzzer  ## send the server what a fuzzer makes of its description, for ten minutes
+	@$(BIN)/python -m pytest -q -s tests/test_fuzz.py --long
+
+fuzzer: .venv-fuzz/done  ## install the fuzzer, which has an environment of its own
+
 bench: .venv/peers  ## print every figure, each beside its peer or floor in the same run
 	@$(BIN)/python -m bench
 
-lock: .venv/dev  ## write the three locks anew
+lock: .venv/dev  ## write the four locks anew
 	@$(PIP) uv
 	@$(LOCK) -o requirements.txt
 	@$(LOCK) --extra dev $(call ADDED_TO,requirements.txt) -o requirements-dev.txt
 	@$(LOCK) --extra dev --extra peers $(call ADDED_TO,requirements.txt requirements-dev.txt) -o requirements-peers.txt
+	@$(COMPILE) --group fuzz --python-version 3.11 -o requirements-fuzz.txt
 
 clean:  ## remove everything that was installed or made
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .langgraph_api
+	rm -rf .venv .venv-fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .langgraph_api
 
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -69,4 +78,9 @@ clean:  ## remove everything that was installed or made
 
 .venv/peers: .venv/dev requirements-peers.txt
 	@$(PIP) $(LOCKED) -r requirements-peers.txt
+	@touch $@
+
+.venv-fuzz/done: .venv/python requirements-fuzz.txt
+	@$(PYTHON) -m venv --without-pip .venv-fuzz
+	@$(call PIP_INTO,$(FUZZ)) $(LOCKED) -r requirements-fuzz.txt
 	@touch $@

@@ -24,14 +24,18 @@ from storage.connection import Storage, connect
 from tests.sentence_score import Case, load, score, summary
 from tools import voices
 
+_LIST: Final = "--list"
 _OFFLINE: Final = Context(provider="offline")
 
 
-def main() -> int:
-    """Print the table, and the failures that were asked for."""
-    words = [word for word in sys.argv[1:] if not word.startswith("-") and word != "sentences"]
-    results = asyncio.run(_scored([case for case in load() if not words or case.id in words]))
-    if words or "--list" in sys.argv:
+def main(*words: str) -> int:
+    """Print the table of all cases, or of those named, and the failures that were asked for."""
+    named = [word for word in words if word != _LIST]
+    if unknown := sorted(set(named) - {case.id for case in load()}):
+        print(f"no case {unknown[0]!r} in tests/sentences")
+        return 2
+    results = asyncio.run(_scored([case for case in load() if not named or case.id in named]))
+    if words:
         for case, failures in results:
             for failure in failures:
                 print(f"{case.id}: {failure}")
@@ -122,4 +126,4 @@ class _Sitting:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

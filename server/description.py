@@ -1,10 +1,27 @@
-"""What OpenAPI says of the server as a whole: how to say who is asking, and how that may go wrong."""
+"""What OpenAPI says of the server as a whole: who is asking, how that may go wrong, what a stream is."""
 
 from typing import Any, Final
 
 from server.auth import OPEN
 from server.problems import documented, documented_wire, on_wire
 
+EVENTS: Final[dict[str, Any]] = {
+    "description": "Server-sent events",
+    "content": {
+        "text/event-stream": {
+            "itemSchema": {
+                "type": "object",
+                "required": ["event", "data"],
+                "properties": {
+                    "event": {"type": "string"},
+                    "data": {"type": "string", "contentMediaType": "application/json"},
+                    "id": {"type": "string"},
+                },
+            }
+        }
+    },
+}
+"""The reply that is a stream, of whose events each fits this schema."""
 _STATUSES: Final = (401, 403, 429)
 _SCHEMES: Final = {
     "key": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},

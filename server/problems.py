@@ -22,7 +22,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from state import errors
@@ -71,7 +71,7 @@ _DETAIL: Final[dict[str, Any]] = {
 _log = logging.getLogger(__name__)
 
 
-class Reply(Response):
+class Reply(JSONResponse):
     """JSON as UTF-8, non-ASCII as it is."""
 
     media_type = "application/json"
@@ -174,7 +174,18 @@ async def _framework(request: Request, error: Exception) -> Response:
         413: ("too_large", str(error.detail), "send less"),
     }.get(error.status_code, ("invalid", f"{asked}: {error.detail}", "see /docs"))
     named = dict(zip(("type", "error", "remedy"), told, strict=True))
-    return Problem(named, error.status_code, dict(error.headers or {}))
+    return Problem(named, error.status_code, {**(error.headers or {}), **_allowed(request, error)})
+
+
+def _allowed(request: Request, error: HTTPException) -> dict[str, str]:
+    """The methods of a path that was asked for with none of them; its first route knows only its own."""
+    path = getattr(request.scope.get("route"), "path", "")
+    known = (
+        request.app.openapi()["paths"].get(path)
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED
+        else None
+    )
+    return {"Allow": ", ".join(sorted(method.upper() for method in known))} if known else {}
 
 
 def _told(error: CallsheetError, name: str) -> dict[str, Any]:

@@ -55,7 +55,9 @@ def test_the_wheel_carries_the_data_files_and_the_licence(wheel):
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
-@pytest.mark.parametrize("lock", ["requirements.txt", "requirements-dev.txt", "requirements-peers.txt"])
+@pytest.mark.parametrize(
+    "lock", ["requirements.txt", "requirements-dev.txt", "requirements-peers.txt", "requirements-fuzz.txt"]
+)
 def test_a_lock_pins_by_hash_and_names_no_host(lock):
     text = (ROOT / lock).read_text()
     assert "://" not in text

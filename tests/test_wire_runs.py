@@ -173,10 +173,13 @@ async def test_runs_without_a_thread_leave_none(client: LangGraphClient, http: h
     assert (await http.get(f"/threads/{run}")).status_code == 404
 
 
-async def test_a_thread_of_a_run_without_one_is_kept_where_wanted(client: LangGraphClient) -> None:
+async def test_a_thread_of_a_run_without_one_is_kept_where_wanted(
+    client: LangGraphClient, http: httpx.AsyncClient
+) -> None:
     made = await client.runs.create(None, "counter", input={"x": 1}, on_completion="keep")
     await client.runs.join(made["thread_id"], made["run_id"])
     assert (await client.threads.get_state(made["thread_id"]))["values"] == COUNTED
+    assert (await http.get(f"/runs/{made['run_id']}")).json()["thread_id"] == made["thread_id"]
 
 
 async def test_a_batch_starts_every_run(client: LangGraphClient, http: httpx.AsyncClient) -> None:

@@ -317,6 +317,18 @@ async def test_a_lifetime_is_shown_and_counted_from_the_last_change(
     assert await client.threads.get(forever)
 
 
+async def test_a_thread_that_keeps_its_newest_state_is_looked_at_once_in_a_minute_at_most(
+    client: LangGraphClient, storage: Storage
+) -> None:
+    thread = await ran(client, storage, "counter", {"x": 1})
+    await client.threads.update(thread, metadata={}, ttl={"ttl": 1e-9, "strategy": "keep_latest"})
+    here, now_ms = Home(storage, RedisSaver(storage.redis)), int(time.time() * 1000) + 1_000
+    async with asyncio.timeout(5):
+        assert await expiry.swept(here, now_ms) == 1
+        assert await expiry.swept(here, now_ms + 59_000) == 0
+        assert await expiry.swept(here, now_ms + 61_000) == 1
+
+
 async def test_the_conversation_of_an_ad_is_a_thread_too(valkey_url: str) -> None:
     """X5."""
     with serving(valkey_url, None) as ours:

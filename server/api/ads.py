@@ -10,6 +10,7 @@ from server import jobs
 from server.api import edits, events, views
 from server.api.bodies import ChatBody, GenerateBody, MixerBody, StrictRoute
 from server.api.replies import AdPage, AdView, Conversation, Mixer, Turn
+from server.description import EVENTS
 from server.origins import owner
 from server.parts import parts
 from server.problems import Reply, documented
@@ -25,11 +26,10 @@ _Key = Annotated[
         description="1 to 255 printable characters; the same again within a day gives the first reply again",
     ),
 ]
-_EVENTS = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 _READ = (400, 403, 404, 500, 503, 504)
 _WRITE = (400, 403, 404, 409, 413, 422, 500, 503, 504)
 _RUN = documented(*_WRITE, 429, reply=Turn)
-_RUN[200] |= _EVENTS
+_RUN[200] |= {"content": EVENTS["content"]}
 
 
 @router.post("/ai/generate", responses=_RUN, response_model=None)

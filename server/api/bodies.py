@@ -1,16 +1,20 @@
 """What callers send: the fields of every request, and how strictly a body is read.
 
 A body is JSON in UTF-8, whatever its Content-Type says. A key given twice, half a surrogate pair, a number
-JSON has no word for or a hundred levels of nesting are refused: readers would disagree on what they mean.
+JSON has no word or no room for, or a hundred levels of nesting are refused: readers would disagree on what
+they mean.
 """
 
 import json
+import math
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, Final, NoReturn, cast
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
+from pydantic_core import PydanticCustomError
 
 from server.api.paths import decoded
 from server.jobs import Chat, Generate
@@ -18,7 +22,23 @@ from state.context import Context
 
 MAX_DEPTH: Final = 100
 """Levels of nesting."""
-_Seconds = StrictInt | StrictFloat | None
+
+
+def _number(told: Any) -> Any:
+    # A text of digits is no number in JSON Schema, nor is true; 10.0 is a whole one.
+    if isinstance(told, str | bool):
+        raise PydanticCustomError("number_type", "Input should be a number")
+    return told
+
+
+Flag = Annotated[bool, Strict()]
+"""True or false, and nothing that may stand for one."""
+Whole = Annotated[int, BeforeValidator(_number)]
+"""A whole number, not a text of digits."""
+Number = Annotated[float, BeforeValidator(_number)]
+"""A number, not a text of digits."""
+
+
 _Db = Field(None, ge=-60, le=12)
 
 
@@ -69,7 +89,7 @@ class ChatBody(_Chosen):
     """What a person says about an ad (A55)."""
 
     message: str
-    duration: _Seconds = Field(None, description="The spot's length in seconds from now on")
+    duration: Number | None = Field(None, description="The spot's length in seconds from now on")
 
     def asked(self, ad_id: str, owner: str, idempotency_key: str | None) -> Chat:
         """Return the request as the job it asks for."""
@@ -93,22 +113,22 @@ class _Strict(BaseModel):
 class MusicMix(_Strict):
     """How the music sounds under the voices."""
 
-    volumeDb: float | None = _Db
-    duckingDb: float | None = Field(None, ge=-60, le=0, description="Change while a voice speaks")
-    fadeInSeconds: float | None = Field(None, ge=0, le=30)
-    fadeOutSeconds: float | None = Field(None, ge=0, le=30)
+    volumeDb: Number | None = _Db
+    duckingDb: Number | None = Field(None, ge=-60, le=0, description="Change while a voice speaks")
+    fadeInSeconds: Number | None = Field(None, ge=0, le=30)
+    fadeOutSeconds: Number | None = Field(None, ge=0, le=30)
 
 
 class SfxMix(_Strict):
     """How loud the effects are."""
 
-    volumeDb: float | None = _Db
+    volumeDb: Number | None = _Db
 
 
 class MixerBody(_Strict):
     """What to change at the mixer; all in decibels but the fades (A35)."""
 
-    voices: dict[str, Annotated[float, Field(ge=-60, le=12)]] = Field(
+    voices: dict[str, Annotated[Number, Field(ge=-60, le=12)]] = Field(
         default_factory=dict, description="Gain by track id, -60 to 12"
     )
     music: MusicMix = Field(default_factory=MusicMix)
@@ -140,7 +160,7 @@ def read(body: bytes) -> Any:
     except UnicodeDecodeError as error:
         _refuse("it is not UTF-8", error.start)
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number, parse_float=_finite)
     except json.JSONDecodeError:
         raise
     except RecursionError:
@@ -157,9 +177,16 @@ _TOO_DEEP: Final = f"it is nested more than {MAX_DEPTH} levels deep"
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        times = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in times.items() if count > 1)
         raise ValueError(f"it has the key {twice[:80]!r} twice")
+    return found
+
+
+def _finite(text: str) -> float:
+    found = float(text)
+    if math.isinf(found):
+        raise ValueError(f"{text[:40]} is too large a number")
     return found
 
 

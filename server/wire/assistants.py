@@ -8,7 +8,7 @@ from pydantic import Field
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from server.api.bodies import StrictRoute
+from server.api.bodies import StrictRoute, Whole
 from server.jobs import identifier
 from server.origins import owner
 from server.parts import parts
@@ -72,7 +72,7 @@ class VersionsBody(Page):
 class LatestBody(Body):
     """The version that is to be in force."""
 
-    version: int
+    version: Whole
 
 
 @router.post("", responses=documented_wire(*_WRITE, reply=_Object), response_model=None)

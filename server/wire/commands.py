@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 from server import problems
-from server.api.bodies import StrictRoute
+from server.api.bodies import StrictRoute, Whole
 from server.origins import owner
 from server.parts import Parts, parts
 from server.problems import documented_wire
@@ -32,7 +32,7 @@ _Object = dict[str, Any]
 class Command(BaseModel):
     """What a client wants done."""
 
-    id: int = Field(ge=0, description="Comes back with the answer")
+    id: Whole = Field(ge=0, description="Comes back with the answer")
     method: str = Field(max_length=255)
     params: _Object = Field(default_factory=dict)
 

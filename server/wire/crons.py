@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 from starlette.responses import Response
 
 from server import repeating
-from server.api.bodies import StrictRoute
+from server.api.bodies import Flag, StrictRoute
 from server.origins import owner
 from server.parts import Parts, parts
 from server.problems import documented_wire
@@ -52,7 +52,7 @@ class CronBody(RunBody, _When):
     """A schedule, and the run it starts."""
 
     schedule: str = Field(max_length=200, description="Five fields of a crontab")
-    enabled: bool = True
+    enabled: Flag = True
 
 
 class ChangeBody(CronBody):
@@ -67,7 +67,7 @@ class CountBody(BaseModel):
 
     assistant_id: str | None = None
     thread_id: str | None = None
-    enabled: bool | None = None
+    enabled: Flag | None = None
     metadata: _Object | None = None
 
 

@@ -14,6 +14,8 @@ from storage import thread_records
 EVERY_S: Final = 30.0
 """Seconds between two looks; a lifetime is in minutes."""
 _MOST: Final = 100
+_LEAST_MS: Final = 60_000
+"""Until a thread is looked at again."""
 
 
 def begun(here: Home) -> Callable[[], Awaitable[object]]:
@@ -31,9 +33,11 @@ async def swept(here: Home, now_ms: int) -> int:
     done = 0
     while found := await thread_records.expired(here.storage, now_ms, _MOST):
         for record in found:
-            keeps = record.ttl is not None and record.ttl.get("strategy") == "keep_latest"
-            again_ms = now_ms + int(record.ttl["ttl"] * 60_000) if keeps and record.ttl else now_ms + 60_000
-            await thread_records.postpone(here.storage, record, again_ms)
+            ttl = record.ttl or {}
+            keeps = ttl.get("strategy") == "keep_latest"
+            # However short its time is: a thread that was due again at once would keep this look from ending.
+            again_ms = max(_LEAST_MS, int(ttl["ttl"] * 60_000) if keeps else 0)
+            await thread_records.postpone(here.storage, record, now_ms + again_ms)
             with contextlib.suppress(Busy):
                 await (removal.forget if keeps else removal.drop)(here, record)
                 done += 1

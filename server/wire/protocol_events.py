@@ -10,7 +10,8 @@ from langgraph.types import StateSnapshot
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from server.api.bodies import StrictRoute
+from server.api.bodies import StrictRoute, Whole
+from server.description import EVENTS
 from server.encoding import dumps
 from server.execution import questions
 from server.origins import owner
@@ -23,8 +24,7 @@ from storage import events, thread_records
 from storage.events import Event
 
 router = APIRouter(route_class=StrictRoute, tags=["protocol"])
-_EVENTS: Final[dict[str, Any]] = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
-_FOLLOW: Final = documented_wire(403, 404, 413, 422, 500, 503, 504, reply=dict[str, Any]) | {200: _EVENTS}
+_FOLLOW: Final = documented_wire(403, 404, 413, 422, 500, 503, 504, reply=dict[str, Any]) | {200: EVENTS}
 _CHANNELS: Final = {"input.requested": "input", "input.answered": "input"}
 """Channels of the methods that are not named as theirs."""
 _Name = Annotated[str, Field(max_length=255)]
@@ -37,8 +37,8 @@ class Subscription(BaseModel):
     namespaces: list[list[_Name]] | None = Field(
         None, max_length=1_000, description="Only events below one of these places; all, unless chosen"
     )
-    depth: int | None = Field(None, ge=0, description="Levels below those places; all, unless chosen")
-    since: int | None = Field(None, ge=0, le=MAX_SEQ, description="Only events numbered higher")
+    depth: Whole | None = Field(None, ge=0, description="Levels below those places; all, unless chosen")
+    since: Whole | None = Field(None, ge=0, le=MAX_SEQ, description="Only events numbered higher")
 
     def fits(self, event: Frame) -> bool:
         """Return whether the reader wants an event."""

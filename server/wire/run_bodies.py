@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from server.api.bodies import Flag, Number
 from server.auth import public_config
 from server.requested import request
 from server.wire.webhooks import checked
@@ -47,15 +48,15 @@ class RunBody(BaseModel):
     context: _Object | None = None
     metadata: _Object | None = None
     stream_mode: Mode | list[Mode] | None = Field(None, description="values, unless chosen")
-    stream_subgraphs: bool | None = None
-    stream_resumable: bool | None = Field(None, description="Whether events have ids to go on after")
+    stream_subgraphs: Flag | None = None
+    stream_resumable: Flag | None = Field(None, description="Whether events have ids to go on after")
     interrupt_before: _Nodes | None = None
     interrupt_after: _Nodes | None = None
     webhook: str | None = Field(None, max_length=2_000, description="Is sent the run when it ends")
     feedback_keys: list[str] | None = None
     checkpoint: _Object | None = Field(None, description="Where to go on from instead of the newest state")
     checkpoint_id: str | None = None
-    checkpoint_during: bool | None = Field(None, description="Accepted; every step is kept")
+    checkpoint_during: Flag | None = Field(None, description="Accepted; every step is kept")
     durability: Literal["sync", "async", "exit"] | None = Field(
         None, description="Accepted; every step is kept before the next begins"
     )
@@ -63,9 +64,9 @@ class RunBody(BaseModel):
     if_not_exists: Literal["create", "reject"] | None = Field(None, description="reject, unless chosen")
     on_disconnect: Literal["cancel", "continue"] | None = Field(None, description="continue, unless chosen")
     on_completion: Literal["delete", "keep"] | None = Field(None, description="Of a run without a thread")
-    after_seconds: float | None = Field(None, ge=0, le=_LONGEST_WAIT_S)
+    after_seconds: Number | None = Field(None, ge=0, le=_LONGEST_WAIT_S)
     langsmith_tracer: Any = Field(None, description="Accepted and ignored")
-    strict_resume: bool | None = Field(None, description="Accepted; a resume is always strict")
+    strict_resume: Flag | None = Field(None, description="Accepted; a resume is always strict")
 
 
 class BatchBody(RunBody):

@@ -1,6 +1,7 @@
 """Runs: started on a thread or on one of their own, waited for, followed, listed, cancelled."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
@@ -9,6 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from server.api.bodies import StrictRoute
+from server.description import EVENTS
 from server.encoding import dumps
 from server.origins import owner
 from server.parts import Parts, parts
@@ -17,7 +19,7 @@ from server.wire import run_streams, waiting
 from server.wire.run_bodies import BatchBody, RunBody
 from server.wire.run_shapes import shown
 from server.wire.run_streams import OVER, streamed
-from server.wire.starting import Started, alone, on_thread
+from server.wire.starting import Started, alone, homes, on_thread
 from state.errors import Missing
 from storage import events, thread_records
 from storage.run_records import Action, Run
@@ -26,11 +28,10 @@ router = APIRouter(route_class=StrictRoute, tags=["runs"])
 _READ: Final = (403, 404, 422, 500, 503, 504)
 _WRITE: Final = (400, 403, 404, 409, 413, 422, 500, 503, 504)
 _Object = dict[str, Any]
-_EVENTS: Final[dict[str, Any]] = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 _RUN = documented_wire(*_WRITE, reply=_Object)
-_STREAM = documented_wire(*_WRITE, reply=_Object) | {200: _EVENTS}
+_STREAM = documented_wire(*_WRITE, reply=_Object) | {200: EVENTS}
 _JOIN = documented_wire(*_READ, reply=_Object)
-_FOLLOW = documented_wire(*_READ, reply=_Object) | {200: _EVENTS}
+_FOLLOW = documented_wire(*_READ, reply=_Object) | {200: EVENTS}
 _LastId = Annotated[str | None, Header(alias="Last-Event-ID", description="-1 for all there is")]
 _Modes = Annotated[list[str] | None, Query(description="Only events of these modes")]
 _Leave = Annotated[bool, Query(description="Whether the run ends with this connection")]
@@ -140,7 +141,7 @@ async def get(thread_id: str, run_id: str, request: Request) -> Response:
 
 @router.get("/runs/{run_id}", responses=_JOIN, response_model=None)
 async def get_alone(run_id: str, request: Request) -> Response:
-    """Show a run that has a thread of its own, until a minute after it ended."""
+    """Show a run that has a thread of its own; where that goes with it, until a minute after its end."""
     return Json(shown(await _found(request, run_id)))
 
 
@@ -249,10 +250,13 @@ async def _found(request: Request, run_id: str, thread_id: str | None = None) ->
         # One after the other: what is missing of another's thread is not to be told.
         await thread_records.get(here.storage, thread_id, who)
         return await here.worker.runs.get(thread_id, run_id)
-    found = await here.worker.runs.get(run_id, run_id)
-    if found.owner != who:
-        raise Missing(f"there is no run {run_id!r}", remedy="check the id")
-    return found
+    for home in homes(run_id):
+        with suppress(Missing):
+            if (found := await here.worker.runs.get(home, run_id)).owner == who:
+                return found
+    raise Missing(
+        f"there is no run {run_id[:255]!r}", remedy="check the id; one without a thread is not kept"
+    )
 
 
 async def _meant(here: Parts, who: str, body: CancelBody) -> list[Run]:

@@ -78,14 +78,19 @@ async def alone(here: Parts, owner: str, body: RunBody, run: str = "") -> Starte
     if body.command and body.command.resume is not None:
         raise Refused("an answer needs the thread that asked", remedy="send it to /threads/{thread_id}/runs")
     run, keep = run or str(uuid.uuid4()), body.on_completion == "keep"
-    # A thread that goes with its run is in no list, and found under the run's id.
-    thread = str(uuid.uuid5(_KEPT, run)) if keep else run
+    going, staying = homes(run)
+    thread = staying if keep else going
     if keep:
         new = New(thread, owner, chosen.graph_id, _shown(chosen))
         await thread_records.create(here.storage, new, or_get=True)
     start = Start(run, owner, context_names(here.graphs[chosen.graph_id]), temporary=not keep)
     await here.worker.start(thread, wanted(body, chosen, start))
     return Started(thread, run, events.BEGINNING, bool(body.stream_resumable), temporary=not keep)
+
+
+def homes(run: str) -> tuple[str, str]:
+    """Return the ids a run's own thread may have: one that goes with it, in no list, and one that stays."""
+    return run, str(uuid.uuid5(_KEPT, run))
 
 
 async def assistant(here: Parts, owner: str, named: str) -> Assistant:

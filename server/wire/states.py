@@ -8,7 +8,7 @@ from langgraph.types import StateSnapshot
 from pydantic import Field
 from starlette.responses import Response
 
-from server.api.bodies import StrictRoute
+from server.api.bodies import Flag, StrictRoute, Whole
 from server.origins import owner
 from server.parts import Parts, parts
 from server.problems import documented_wire
@@ -34,7 +34,7 @@ class CheckpointBody(Body):
     """Which state, and what of it."""
 
     checkpoint: _Object
-    subgraphs: bool = False
+    subgraphs: Flag = False
     select: list[str] | None = None
 
 
@@ -50,7 +50,7 @@ class UpdateBody(Body):
 class HistoryBody(Body):
     """Which states, newest first."""
 
-    limit: int = Field(10, ge=1, le=1_000)
+    limit: Whole = Field(10, ge=1, le=1_000)
     before: str | _Object | None = None
     metadata: _Object | None = None
     checkpoint: _Object | None = None
@@ -68,6 +68,12 @@ async def state(
     return await _shown(request, thread_id, {}, subgraphs=subgraphs, select=select)
 
 
+@router.post("/state/checkpoint", responses=documented_wire(*_WRITE, reply=_Object), response_model=None)
+async def state_at_checkpoint(thread_id: str, body: CheckpointBody, request: Request) -> Response:
+    """Show the state at a checkpoint, which may be a subgraph's."""
+    return await _shown(request, thread_id, body.checkpoint, subgraphs=body.subgraphs, select=body.select)
+
+
 @router.get("/state/{checkpoint_id}", responses=documented_wire(*_READ, reply=_Object), response_model=None)
 async def state_at(
     thread_id: str,
@@ -80,12 +86,6 @@ async def state_at(
     return await _shown(
         request, thread_id, {"checkpoint_id": checkpoint_id}, subgraphs=subgraphs, select=select
     )
-
-
-@router.post("/state/checkpoint", responses=documented_wire(*_WRITE, reply=_Object), response_model=None)
-async def state_at_checkpoint(thread_id: str, body: CheckpointBody, request: Request) -> Response:
-    """Show the state at a checkpoint, which may be a subgraph's."""
-    return await _shown(request, thread_id, body.checkpoint, subgraphs=body.subgraphs, select=body.select)
 
 
 @router.post("/state", responses=documented_wire(*_WRITE, reply=_Object), response_model=None)

@@ -16,7 +16,7 @@ from langgraph.store.base import (
 from pydantic import Field
 from starlette.responses import Response
 
-from server.api.bodies import StrictRoute
+from server.api.bodies import Flag, Number, StrictRoute, Whole
 from server.origins import owner
 from server.parts import parts
 from server.problems import documented_wire
@@ -39,7 +39,7 @@ class PutBody(Body):
     key: Annotated[str, _Key]
     value: _Object
     index: Literal[False] | list[str] | None = Field(None, description="Accepted; there are no embeddings")
-    ttl: float | None = Field(None, gt=0, le=100_000_000, description="Minutes it stays")
+    ttl: Number | None = Field(None, gt=0, le=100_000_000, description="Minutes it stays")
 
 
 class DeleteBody(Body):
@@ -55,16 +55,16 @@ class SearchBody(Page):
     namespace_prefix: list[str] = Field(default_factory=list)
     filter: _Object | None = None
     query: str | None = Field(None, max_length=10_000)
-    refresh_ttl: bool | None = None
+    refresh_ttl: Flag | None = None
 
 
 class NamespacesBody(Page):
     """Which namespaces."""
 
-    limit: int = Field(100, ge=1, le=1_000)
+    limit: Whole = Field(100, ge=1, le=1_000)
     prefix: list[str] | None = None
     suffix: list[str] | None = None
-    max_depth: int | None = Field(None, ge=1)
+    max_depth: Whole | None = Field(None, ge=1)
 
 
 @router.put("/items", status_code=204, responses=documented_wire(*_WRITE, reply=None, status=204))

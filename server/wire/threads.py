@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from server.api.bodies import StrictRoute
+from server.api.bodies import Number, StrictRoute
 from server.jobs import identifier
 from server.origins import owner
 from server.parts import Parts, parts
@@ -33,7 +33,7 @@ _Object = dict[str, Any]
 class Lifetime(Body):
     """How long a thread stays after its last change."""
 
-    ttl: float = Field(gt=0, le=10_000_000, description="Minutes")
+    ttl: Number = Field(gt=0, le=10_000_000, description="Minutes")
     strategy: Literal["delete", "keep_latest"] = "delete"
 
 
@@ -43,7 +43,7 @@ class CreateBody(Body):
     thread_id: str | None = Field(None, description="1 to 255 printable characters; made up when left out")
     metadata: _Object | None = None
     if_exists: Literal["raise", "do_nothing"] | None = None
-    ttl: Lifetime | float | None = None
+    ttl: Lifetime | Number | None = None
     supersteps: list[Superstep] | None = None
 
 
@@ -51,7 +51,7 @@ class PatchBody(Body):
     """What changes of a thread."""
 
     metadata: _Object | None = None
-    ttl: Lifetime | float | None = None
+    ttl: Lifetime | Number | None = None
 
 
 class PruneBody(Body):

@@ -1,0 +1,42 @@
+"""Read by the fuzzer, in its own environment: has some of what it makes up name things that are there.
+
+Without that nearly every request would end at an id nobody has.
+"""
+
+import json
+import os
+import random
+from typing import Any, Final
+
+import schemathesis
+from schemathesis import Case, HookContext
+
+KNOWN: Final[dict[str, list[str]]] = json.loads(os.environ["CALLSHEET_FUZZ_KNOWN"])
+"""By the name of a parameter or a field of a body, values that stand for something."""
+_WITHOUT_END: Final = ("/threads/{thread_id}/stream", "/threads/{thread_id}/stream/events")
+"""Of a thread that is there, they go on for ever."""
+_CHANCES: Final = random.Random(1)
+
+schemathesis.serializer.alias("application/x-ndjson", "text/plain")
+
+
+@schemathesis.hook  # type: ignore[untyped-decorator]  # typed where it is installed
+def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> None:
+    """Name what is there in most requests that are meant to fit; what is deleted is never one of those."""
+    if isinstance(case.body, dict):
+        # A run in the future keeps whoever waits for it.
+        case.body.pop("after_seconds", None)
+    fitting = case.meta is None or case.meta.generation.mode.is_positive
+    if fitting and case.method.upper() != "DELETE" and case.path not in _WITHOUT_END:
+        _name(case.path_parameters)
+        _name(case.body)
+
+
+def _name(holder: Any) -> None:
+    if isinstance(holder, list):
+        for one in holder:
+            _name(one)
+    elif isinstance(holder, dict):
+        for name in holder.keys() & KNOWN.keys():
+            if isinstance(holder[name], str) and _CHANCES.random() < 0.8:
+                holder[name] = _CHANCES.choice(KNOWN[name])

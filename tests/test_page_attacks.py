@@ -1,0 +1,147 @@
+"""Attacks on a page: what cheat sheets say to try, wherever something can be said (C28, C58)."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from state import elements, page_edits, styles, themes
+from state.elements import KINDS
+from state.errors import Invalid
+from state.page import ROOT, Page
+from state.starter_page import START
+from tests.page_watch import hostile, watched, wrongs
+from tools.page_html import cleaned, document
+
+PAYLOADS = [json.loads(line) for line in (Path(__file__).parent / "xss.jsonl").read_text().splitlines()]
+ACTIVE = re.compile(r"\s*(//|\\\\|/\\|java\s*script:|vbscript:|data:|blob:|view-source:|http)", re.IGNORECASE)
+ATTRIBUTES = [(kind, name) for kind, one in KINDS.items() for name in one.attributes if kind != "page"]
+
+
+def accepted(rule: Callable[..., object], *args: Any) -> bool:
+    """Whether a rule lets it pass; what it refuses can never be stored."""
+    try:
+        rule(*args)
+    except Invalid:
+        return False
+    return True
+
+
+def said(payload: str) -> list[dict[str, Any]]:
+    """Elements that say it as text or as a label, one of each kind."""
+    return [
+        {"type": kind, "label": payload[:80], "content": payload if rules.says else ""}
+        for kind, rules in KINDS.items()
+        if kind != "page"
+    ]
+
+
+def attributed(payload: str) -> list[dict[str, Any]]:
+    """Elements that have it as the value of an attribute, wherever it is let pass."""
+    return [
+        {"type": kind, "attributes": {name: payload}}
+        for kind, name in ATTRIBUTES
+        if accepted(elements.checked, kind, {name: payload})
+    ]
+
+
+def styled(payload: str) -> list[dict[str, Any]]:
+    """Elements that have it as the value of a style, wherever it is let pass."""
+    return [
+        {"type": "text", "style": {prop: payload}}
+        for prop in styles.PROPERTIES
+        if accepted(styles.value, prop, payload)
+    ]
+
+
+def attacked(payload: str) -> Page:
+    """A page on which it is wherever it may be."""
+    page = START
+    for each in (said, attributed, styled):
+        page, _ = page_edits.created(page, ROOT, {"type": "container", "children": each(payload)})
+    titles = {"title": payload, "description": payload}
+    if accepted(elements.checked, "page", titles):
+        page = page_edits.modified(page, ROOT, attributes=titles)
+    tokens = {token: payload for token in styles.TOKENS if accepted(themes.checked, {token: payload})}
+    return page_edits.themed(page, None, tokens)
+
+
+def test_there_are_enough_payloads_and_each_once():
+    assert len(PAYLOADS) >= 60
+    assert len(set(PAYLOADS)) == len(PAYLOADS)
+
+
+def test_nothing_that_is_said_anywhere_runs_loads_or_styles():
+    """C28: in texts, labels, attributes, addresses, styles, themes and titles; and it is shown as said."""
+    for payload in PAYLOADS:
+        html = document(attacked(payload)).html
+        assert not (wrong := wrongs(html)), (payload, wrong)
+        shown = page_edits.modified(START, "text-2", content=payload)
+        kept = shown.get("text-2").content
+        assert "".join(kept.split()) in "".join(watched(document(shown).html).text.split()), payload
+
+
+def test_it_is_the_name_of_nothing_and_no_style_or_address():
+    for payload in PAYLOADS:
+        for edit in (
+            lambda said=payload: page_edits.modified(START, "heading-1", attributes={said: "x"}),
+            lambda said=payload: page_edits.modified(START, "heading-1", style={said: "red"}),
+            lambda said=payload: page_edits.created(START, ROOT, {"type": said}),
+            lambda said=payload: page_edits.themed(START, said, {}),
+            lambda said=payload: page_edits.themed(START, None, {said: "red"}),
+        ):
+            with pytest.raises(Invalid):
+                edit()
+        assert not styled(payload) or "(" not in payload
+        assert not accepted(elements.checked, "link", {"href": payload}) or not ACTIVE.match(payload), payload
+
+
+def test_the_sanitiser_alone_lets_nothing_through_either():
+    """A second wall: markup that had come in by some other way."""
+    for payload in PAYLOADS:
+        for html in (
+            payload,
+            f"<p>{payload}</p>",
+            f'<a href="{payload}">x</a>',
+            f"<p title='{payload}'>x</p>",
+        ):
+            watch = watched(cleaned(html))
+            assert not watch.wrong, (payload, watch.wrong)
+            assert not watch.styles
+
+
+def test_the_watch_sees_what_it_watches_for():
+    """A check that finds nothing anywhere would show nothing."""
+    for html in (
+        "<script>x</script>",
+        "<p onclick=x>",
+        "<a href='java\tscript:x'>",
+        "<a href='//evil.example'>",
+        "<img src=data:text/html,x>",
+        "<p style='color:red'>",
+        "<iframe srcdoc=x>",
+        "<!-- x -->",
+        "<meta http-equiv=refresh content=0>",
+    ):
+        assert watched(html).wrong, html
+    for css in ("a{background:url(x)}", "@import x", "a{color:\\72 ed}", "a{position:fixed}"):
+        assert hostile(css), css
+    good = document(START).html
+    assert not wrongs(good)
+    assert wrongs(good.replace("<style>", "<style>a{color:red}")), "the policy names another stylesheet"
+
+
+def test_the_walls_hold_for_any_page_that_is_stored():
+    """Even a version that was put into storage by hand is held to the rules when it is read."""
+    hostile_root: dict[str, Any] = {"id": ROOT, "type": "page"}
+    for child in (
+        {"id": "x onload=alert(1)", "type": "text"},
+        {"id": "text-1", "type": "text", "style": {"color": "url(//evil.example)"}},
+        {"id": "text-1", "type": "text", "attributes": {"onclick": "alert(1)"}},
+        {"id": "link-1", "type": "link", "attributes": {"href": "javascript:alert(1)"}},
+    ):
+        with pytest.raises((Invalid, ValueError)):
+            Page.model_validate({"root": hostile_root | {"children": [child]}})

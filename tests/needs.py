@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 
-def need(program: str) -> Path:
-    """The path of `program`; without it the test is skipped, or fails where `CI` is set."""
-    if found := shutil.which(program):
-        return Path(found)
-    return unmet(f"{program!r} is not installed")
+def need(*programs: str) -> Path:
+    """The path of a program, by the first of its names that is there; without it, as `unmet`."""
+    for name in programs:
+        if found := shutil.which(name):
+            return Path(found)
+    return unmet(f"{programs[0]!r} is not installed")
 
 
 def unmet(reason: str) -> Path:

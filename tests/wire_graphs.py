@@ -2,21 +2,26 @@
 
 import asyncio
 import operator
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any, Final
 
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.tools import tool
 from langgraph.config import get_stream_writer
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.prebuilt import ToolNode
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 from typing_extensions import TypedDict
 
 PACE_S: Final = 0.05
 """Seconds between two ticks of `slow`."""
+PART_S: Final = 0.04
+"""Seconds for each word that `teller` says, and for each space."""
 QUESTION: Final[Mapping[str, Any]] = {
     "action_requests": [
         {"name": "send_email", "args": {"to": "a@b.c", "body": "hi"}, "description": "Please review"}
@@ -34,6 +39,13 @@ class Talk(TypedDict):
     messages: Annotated[list[AnyMessage], add_messages]
     steps: Annotated[list[str], operator.add]
     decision: dict[str, Any]
+
+
+class Tale(TypedDict):
+    """A conversation, and what was counted beside it."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    counted: int
 
 
 class Count(TypedDict):
@@ -69,6 +81,43 @@ async def tick(state: Count) -> dict[str, Any]:
         write({"tick": number})
         await asyncio.sleep(PACE_S)
     return {"log": ["slow"]}
+
+
+class Slowly(GenericFakeChatModel):
+    """Says what it is to say at a pace, words and what is between them one by one."""
+
+    async def _astream(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **more: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        for part in self._stream(messages, stop, **more):
+            yield part
+            await asyncio.sleep(PART_S)
+
+
+async def tell(state: Tale) -> dict[str, Any]:
+    """Says the last message once more, slowly."""
+    return {"messages": [await Slowly(messages=iter([AIMessage(state["messages"][-1].text)])).ainvoke("")]}
+
+
+async def count(state: Tale) -> dict[str, Any]:
+    """Counts the words of the last message, as fast as they are said."""
+    write, words = get_stream_writer(), state["messages"][-1].text.split()
+    for number, _ in enumerate(words):
+        write({"tick": number})
+        await asyncio.sleep(2 * PART_S)
+    return {"counted": len(words)}
+
+
+@tool
+async def double(number: int) -> int:
+    """Double a number."""
+    return number * 2
+
+
+async def call(state: MessagesState) -> dict[str, Any]:
+    """Calls a tool."""
+    wanted: Any = {"name": "double", "args": {"number": 4}, "id": "call-1", "type": "tool_call"}
+    return {"messages": [AIMessage("", tool_calls=[wanted])]}
 
 
 async def fails(state: Count) -> dict[str, Any]:
@@ -117,6 +166,25 @@ def chain(name: str, **nodes: Any) -> Graph:
     return builder.compile(name=name)
 
 
+def telling() -> Graph:
+    builder: StateGraph[Tale, None, Tale, Tale] = StateGraph(Tale)
+    for name, node in (("tell", tell), ("count", count)):
+        builder.add_node(name, node)
+        builder.add_edge(START, name)
+        builder.add_edge(name, END)
+    return builder.compile(name="teller")
+
+
+def calling() -> Graph:
+    builder = StateGraph(MessagesState)
+    builder.add_node("call", call)
+    builder.add_node("tools", ToolNode([double]))
+    builder.add_edge(START, "call")
+    builder.add_edge("call", "tools")
+    builder.add_edge("tools", END)
+    return builder.compile(name="tools")
+
+
 def nesting() -> Graph:
     builder: StateGraph[Talk, Style, Talk, Talk] = StateGraph(Talk, context_schema=Style)
     builder.add_node("child", talking("child"))
@@ -127,7 +195,7 @@ def nesting() -> Graph:
 
 def _adds(node: str) -> Any:
     async def add(state: Count) -> dict[str, Any]:
-        return {"x": state["x"] + 1, "log": [node]}
+        return {"x": state.get("x", 0) + 1, "log": [node]}
 
     return add
 
@@ -143,9 +211,11 @@ slow = chain("slow", slow=tick)
 counter = chain("counter", a=_adds("a"), b=_adds("b"), c=_adds("c"))
 bench = chain("bench", a=_adds("a"), b=_adds("b"), c=_adds("c"))
 boom = chain("boom", ok=_adds("ok"), boom=fails)
+teller = telling()
+tools = calling()
 memory = chain("memory", remember=remember, remember_in_a_thread=remember_in_a_thread)
 
 GRAPHS: Final[Mapping[str, Graph]] = {
-    one.name: one for one in (agent, parent, slow, counter, bench, boom, memory)
+    one.name: one for one in (agent, parent, slow, counter, bench, boom, teller, tools, memory)
 }
 """By the names they are served under."""

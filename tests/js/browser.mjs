@@ -84,7 +84,7 @@ async function opened(context, address, query) {
     /** What the server has kept. */
     state: () => page.evaluate(() => client.threads.getState(thread)),
     press: async (name, nth = 0) => {
-      await page.evaluate(() => (window.before = seen.lives.length));
+      await page.evaluate(() => (window.before = { lives: seen.lives.length, answers: seen.answers.length }));
       await page.getByRole("button", { name, exact: true }).nth(nth).click();
     },
     write: async (words, name, nth) => {
@@ -94,7 +94,14 @@ async function opened(context, address, query) {
     say: (words) => one.write(words, "Send"),
     idle: () => one.until(() => seen.lives.at(-1) === "idle"),
     /** Wait until what was last pressed has begun and ended a run. */
-    ended: () => one.until(() => seen.lives.slice(before).includes("running") && seen.lives.at(-1) === "idle"),
+    ended: () => one.until(() => seen.lives.slice(before.lives).includes("running") && seen.lives.at(-1) === "idle"),
+    /** Wait for this answer to what was last pressed, and the run's end, which may be seen first. */
+    answered: async (text) => {
+      await one.until((wanted) => seen.answers.slice(before.answers).at(-1)?.startsWith(wanted), text);
+      await one.ended();
+    },
+    /** Wait until so much was told beside the answers. */
+    ticked: (count) => one.until((wanted) => seen.ticks.length >= wanted, count),
     told: async () => ({
       ...(await one.seen()),
       messages: await one.messages(),

@@ -22,20 +22,26 @@ async function midway(open) {
   return one;
 }
 
-const wholly = (one) => one.until((tale) => seen.answers.at(-1) === tale, LONG);
+async function wholly(one) {
+  await one.until((tale) => seen.answers.at(-1) === tale, LONG);
+  await one.ticked(LONG.split(" ").length);
+  await one.idle();
+  return await one.told();
+}
 
 /** Every turn of a conversation: said, said again, said otherwise. */
 async function converses(open) {
   const one = await telling(open, TALE);
-  await one.ended();
+  await one.answered(TALE);
+  await one.ticked(TALE.split(" ").length);
   const first = await one.told();
   await one.press("Again");
-  await one.ended();
+  await one.answered(TALE);
   const again = await one.told();
   await one.say("green");
-  await one.ended();
+  await one.answered("green");
   await one.write("blue", "Edit", 1);
-  await one.ended();
+  await one.answered("blue");
   const edited = await one.told();
   const branches = [];
   for (const name of await one.page.getByRole("button", { name: "Branch" }).allTextContents()) {
@@ -49,7 +55,8 @@ async function answers(open) {
   const one = await asking(open, "parent");
   const asked = JSON.parse(await one.page.locator("form code").textContent());
   await one.press("Approve");
-  await one.ended();
+  await one.answered("Done deal");
+  await one.ticked(2);
   return { asked, left: await one.page.locator("form").count(), ...(await one.told()) };
 }
 
@@ -58,8 +65,7 @@ async function comesBack(open) {
   const one = await asking(open, "agent");
   await one.page.reload();
   await one.press("Approve");
-  await one.shown("Done deal");
-  await one.idle();
+  await one.answered("Done deal");
   const answered = await one.told();
   const [said] = answered.state.values.messages;
   const changed = one.page.waitForResponse((it) => it.url().endsWith("/state") && it.request().method() === "POST");
@@ -75,18 +81,14 @@ async function reloads(open) {
   await one.page.reload();
   await one.until(() => seen.answers.length > 0);
   const { answers } = await one.seen();
-  await wholly(one);
-  await one.idle();
-  return { early: answers.at(-1), ...(await one.told()) };
+  return { early: answers.at(-1), ...(await wholly(one)) };
 }
 
 async function isCutOff(open) {
   const one = await midway(open);
   const { answers } = await one.seen();
   const cut = one.cut();
-  await wholly(one);
-  await one.ended();
-  return { early: answers.at(-1), cut, ...(await one.told()) };
+  return { early: answers.at(-1), cut, ...(await wholly(one)) };
 }
 
 async function stops(open) {
@@ -103,6 +105,7 @@ async function stops(open) {
 async function usesTools(open) {
   const one = await open({ graph: "tools" });
   await one.say("double it");
+  await one.until(() => document.querySelector("ul.tools").textContent.endsWith("8"));
   await one.ended();
   return await one.told();
 }
@@ -118,7 +121,8 @@ async function fails(open) {
 async function makesAnAd(open) {
   const one = await open({ graph: "ad_creation" });
   await one.say("Make a 30 second ad for Miel, a bakery in Lyon, for families in the neighbourhood");
-  await one.ended();
+  await one.answered("Your draft is ready");
+  await one.ticked(12);
   return await one.told();
 }
 

@@ -27,10 +27,9 @@ from state import brief, conversation
 from state.ad import AdState
 from state.versions import Version
 from storage.artefacts import Artefact, Fence, NewVersion, Stream
-from tools import guard
+from tools import outcome
 from tools.call import Call, Scope
 from tools.registry import definition
-from tools.work import carried_out
 
 GENERATES: Final = 120
 _WARM: Final = 5
@@ -113,8 +112,9 @@ async def _alone(asked: Mapping[str, Any]) -> float:
         for call in answer.tool_calls:
             tool, call_id = tools[call["name"]], str(call["id"])
             given = Call(scope, artefact, call_id, tool.writes, Fence(call_id, "0:1"))
-            output = await carried_out(tool, tool.schema.model_validate(call["args"]), given)
-            messages.append(guard.answer(call_id, tool.name, output))
+            run: Any = tool.run
+            output = await run(tool.schema.model_validate(call["args"]), given)
+            messages.append(outcome.answer(call_id, tool.name, output))
     took_s = time.perf_counter() - began
     assert {name: found.versions[-1].id for name, found in artefact.held.items()} == _MADE
     return took_s

@@ -16,7 +16,7 @@ from state.context import Context
 from state.errors import Invalid
 from state.plan import Plan, Step, fingerprint
 from state.workflow import Workflow
-from tools import guard
+from tools.outcome import answer, failure
 
 RESPONSE_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
@@ -141,10 +141,10 @@ def _edited(step: Step, choice: Mapping[str, Any]) -> Step:
 def _rejections(plan: Plan, refused: Sequence[tuple[Step, Mapping[str, Any]]]) -> list[AnyMessage]:
     reasons = {step["id"]: str(choice.get("message") or "no reason given") for step, choice in refused}
     return [
-        guard.answer(
+        answer(
             step["id"],
             step["tool"],
-            guard.failure(
+            failure(
                 "permission_denied",
                 f"A person rejected this: {reasons[step['id']]}"
                 if step["id"] in reasons

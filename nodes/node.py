@@ -79,6 +79,7 @@ class Subject:
             epoch=int(chosen.get(EPOCH) or 0),
             facts=self.facts(state),
             selected=self.selected(state),
+            patient=bool(plan and len(plan["steps"]) > 1),
         )
 
 

@@ -17,8 +17,9 @@ from state.errors import Invalid
 from state.plan import Plan, Step, fingerprint, linked
 from state.workflow import Usage, Workflow
 from storage.artefacts import Artefact
-from tools import guard
+from tools.attempt import CANCELLED
 from tools.call import Scope
+from tools.outcome import answer
 from tools.registry import definitions
 
 MAX_ROUNDS: Final = 10
@@ -90,16 +91,8 @@ async def _history(
         whole.append(message)
         for call in dangling.get(index, ()):
             found = await artefact.receipts_of(scope.thread, f"{message.id}/{call['id']}")
-            whole.append(guard.answer(str(call["id"]), call["name"], found[-1] if found else _CANCELLED))
+            whole.append(answer(str(call["id"]), call["name"], found[-1] if found else CANCELLED.output))
     return whole, [RemoveMessage(id=REMOVE_ALL_MESSAGES), *whole]
-
-
-_CANCELLED: Final = guard.failure(
-    "execution_error",
-    "The run was cancelled before this call was carried out",
-    suggestion="Call it again if it is still wanted",
-    retryable=True,
-).output
 
 
 def _routed(chosen: Context, scope: Scope) -> Route:

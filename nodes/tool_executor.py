@@ -13,6 +13,7 @@ from state.context import Context
 from state.plan import Plan, Step, StepResult, StepStatus, blocked, ready
 from state.workflow import DraftMade, Workflow
 from tools import guard
+from tools.outcome import Outcome, answer, failure
 
 PARALLEL: Final = 3
 """Steps that run at once unless the caller chose otherwise (D26)."""
@@ -57,7 +58,7 @@ class Execution:
     def __init__(
         self,
         plan: Plan,
-        carry_out: Callable[[Step], Awaitable[guard.Outcome]],
+        carry_out: Callable[[Step], Awaitable[Outcome]],
         *,
         parallel: int,
         report: Report,
@@ -150,7 +151,7 @@ class Execution:
 
 
 def _blocked_output(step: Step) -> dict[str, Any]:
-    return guard.failure(
+    return failure(
         "execution_error",
         f"{step['tool']} was not carried out, because a step it waits for failed",
         suggestion="Correct the failed step and call this one again",
@@ -165,7 +166,7 @@ def _preview(result: StepResult) -> dict[str, Any]:
 
 
 def _answers(results: list[StepResult]) -> list[AnyMessage]:
-    return [guard.answer(result["id"], result["tool"], result["output"]) for result in results]
+    return [answer(result["id"], result["tool"], result["output"]) for result in results]
 
 
 def _made(subject: Subject, results: list[StepResult]) -> list[DraftMade]:

@@ -51,6 +51,7 @@ class Metrics:
         self.running = self._gauge("runs_here", "Runs that are carried out here now")
         self._calls = self._counter("tool_calls", "Tool calls", "tool", "outcome")
         self._call_s = self._seconds("tool_call", "A tool call, its waiting included", _RUN_S, "tool")
+        self._look_ups = self._counter("tool_look_ups", "Look-ups that may be remembered", "tool", "cache")
         self._storage_up = self._gauge("storage_up", "Whether Redis answers and takes writes")
         self._storage_s = self._gauge("storage_answer_seconds", "How long Redis took to answer just now")
         self._storage_bytes = self._gauge("storage_memory_bytes", "Memory Redis uses")
@@ -71,6 +72,10 @@ class Metrics:
         """Count a tool call; its outcome is `ok`, one of the six errors, or `aborted`."""
         self._calls.labels(tool, outcome).inc()
         self._call_s.labels(tool).observe(took_s)
+
+    def looked_up(self, tool: str, *, hit: bool) -> None:
+        """Count a look-up by whether it was remembered."""
+        self._look_ups.labels(tool, "hit" if hit else "miss").inc()
 
     def exposition(self, seen: Vitals | None, *, up: bool) -> bytes:
         """Return everything as text; `seen` is how storage is now, None where it does not answer."""

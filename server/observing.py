@@ -73,6 +73,11 @@ class Observer:
         ):
             yield _telling(tell, span, "callsheet__outcome")
 
+    def looked_up(self, tool: str, *, hit: bool) -> None:
+        """Count a look-up that was, or was not, answered from what is remembered."""
+        if self.metrics:
+            self.metrics.looked_up(tool, hit=hit)
+
     def counted(self) -> "Metrics":
         """Return the figures; raises `Unavailable` while nothing is counted yet."""
         if self.metrics is None:

@@ -17,6 +17,7 @@ CallsheetError
 │   └── StorageDown      Redis or Valkey cannot be reached (503)
 │       ├── StorageSilent  it gives no answer; also a TimedOut, for the outcome may be unknown
 │       └── StorageBarred  it lets us in no more; also an Invalid, for a setting may be wrong
+├── Oversized          a tool made more than it may
 ├── Fenced             this attempt lost its lease; its writes are refused and it must stop
 └── Broken             a bug or a broken installation (500)
 """
@@ -96,6 +97,10 @@ class StorageSilent(StorageDown, TimedOut):
 
 class StorageBarred(StorageDown, Invalid):
     """Redis or Valkey refuses the connection: at the start a wrong setting, later a changed one."""
+
+
+class Oversized(CallsheetError):
+    """A tool made more than it may; asking for less may help."""
 
 
 class Fenced(CallsheetError):

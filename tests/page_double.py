@@ -10,6 +10,7 @@ from storage import Storage
 from storage.artefacts import Artefact
 from tools import REGISTRY, guard
 from tools.call import Scope
+from tools.outcome import Outcome
 
 
 class PageDouble:
@@ -22,12 +23,12 @@ class PageDouble:
         self.steps = 0
         self.selected = ""
 
-    async def call(self, tool: str, /, **params: Any) -> guard.Outcome:
+    async def call(self, tool: str, /, **params: Any) -> Outcome:
         """Call a tool as a new step."""
         self.steps += 1
         return await self.again(tool, f"c{self.steps}", **params)
 
-    async def again(self, tool: str, step_id: str, /, **params: Any) -> guard.Outcome:
+    async def again(self, tool: str, step_id: str, /, **params: Any) -> Outcome:
         """Call a tool as the step of this id, which may have happened before."""
         writes = sorted(REGISTRY[tool].writes) if tool in REGISTRY else []
         step = Step(

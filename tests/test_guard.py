@@ -4,41 +4,14 @@ import asyncio
 from contextlib import contextmanager
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field
 
 from state.errors import Broken, Fenced, Forbidden, Invalid, Limited, StorageDown, TimedOut, Unavailable
 from state.owners import LOCAL
-from state.plan import Step
 from storage.artefacts import Artefact
+from tests.guarded import SCOPE, made, step, write
 from tools import guard
-from tools.call import Scope
-from tools.registry import index, tool
+from tools.outcome import SUGGESTION
 from tools.terms import Terms
-
-SCOPE = Scope("local", "t", "ad", "kopi", run="r", task="task", epoch=1)
-
-
-class Args(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    adId: str = "kopi"  # noqa: N815 -- the wire's spelling
-    n: int = Field(1, ge=0)
-
-
-def made(run, **more):
-    run.__name__ = "probe"
-    run.__doc__ = "Do it."
-    return index(probes=[tool(schema=Args, display="Probing", subject="adId", **more)(run)])
-
-
-def step(params=None, *, writes=("music",), raw=None, tool="probe"):
-    made = Step(
-        id="c1", tool=tool, display="", params=params or {}, dependencies=[], reads=[], writes=[*writes]
-    )
-    return made if raw is None else Step(**made, raw=raw)
-
-
-async def write(args, call):
-    return await call.write("music", {"n": args.n}, result={"status": "draft"})
 
 
 async def versions(opened):
@@ -66,7 +39,7 @@ async def test_arguments_that_break_the_schema_run_nothing(opened, params):
     outcome = await guard.call(made(never), step(params), SCOPE)
     assert outcome.output["type"] == "validation_error"
     assert next(iter(params)) in outcome.output["error"]
-    assert outcome.output["suggestion"] == guard.SUGGESTION
+    assert outcome.output["suggestion"] == SUGGESTION
 
 
 async def test_raw_arguments_are_repaired_once_and_then_checked(opened):
@@ -115,7 +88,7 @@ async def test_what_a_tool_raises_becomes_one_of_six_types(opened, error, kind, 
 
     output = (await guard.call(made(fails), step(), SCOPE)).output
     assert (output["type"], output["retryable"], output["error"]) == (kind, retryable, "no")
-    assert output["suggestion"] == (error.remedy or guard.SUGGESTION)
+    assert output["suggestion"] == (error.remedy or SUGGESTION)
 
 
 async def test_details_of_an_error_reach_the_model(opened):
@@ -218,6 +191,9 @@ class Seen:
             yield outcome.append
         finally:
             self.told.append((tool, outcome[-1]))
+
+    def looked_up(self, tool, *, hit):
+        self.told.append((tool, hit))
 
 
 async def test_every_call_is_counted_by_how_it_ended(opened, monkeypatch):

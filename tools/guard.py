@@ -1,44 +1,41 @@
 """The one way a tool is called.
 
-Always in this order: known tool, input schema (one repair), permission and ownership, write set, receipt
-lookup with a claim, timeout with fencing, receipt. A failure becomes an answer for the model with one of six
-types, exactly: validation_error, permission_denied, execution_error, timeout_error, rate_limit_error,
-unknown_tool (C33-C38). Two things are no answer but end the attempt: storage that is away, and a lost lease.
+Always in this order: known tool, input schema (one repair), permission and ownership, write set and locks,
+rate limit, circuit breaker, receipt lookup or read cache, timeout with fencing, another try where that is
+safe, receipt and record.
+
+What has a receipt has happened, so from then on only its owner is asked for. A failure
+becomes an answer for the model with one of six types, exactly: validation_error, permission_denied,
+execution_error, timeout_error, rate_limit_error, unknown_tool (C33-C38). Two things are no answer but end the
+attempt: storage that is away, and a lost lease.
 """
 
 import asyncio
-import json
 import logging
+import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Protocol
 
-from langchain_core.messages import ToolMessage
 from pydantic import BaseModel, ValidationError
 
 import storage
-from state.errors import CallsheetError, Fenced, Forbidden, Invalid, Limited, Refused, StorageDown, TimedOut
+from state.errors import CallsheetError, Fenced, Forbidden, Invalid, StorageDown
 from state.plan import Step
-from storage.artefacts import Artefact, Done, Fence, step_name
-from tools.call import Call, Scope
+from storage.connection import Storage
+from storage.scripts import together
+from tools.attempt import Attempt
+from tools.call import Scope
+from tools.outcome import UNEXPECTED, NoTool, Outcome, ToolExecutionError, failure, refusal
+from tools.record import Record
 from tools.registry import Tool
 from tools.repair import arguments
 from tools.terms import House
-from tools.work import carried_out
 
-ErrorType = Literal[
-    "validation_error",
-    "permission_denied",
-    "execution_error",
-    "timeout_error",
-    "rate_limit_error",
-    "unknown_tool",
-]
-SUGGESTION: Final = "Retry with different parameters or check argument format"
-"""What the model is told when the error has no remedy of its own (A26)."""
 Tell = Callable[[str], None]
 """Is told how a call ended: `ok`, or the type of its error."""
+_PROBLEMS = 5
+"""Wrong arguments that are named."""
 _log = logging.getLogger(__name__)
 
 
@@ -49,39 +46,24 @@ class Counters(Protocol):
         """Watch one call and be told its outcome, unless it raises; `tool` is `unknown` for none of ours."""
         ...
 
+    def looked_up(self, tool: str, *, hit: bool) -> None:
+        """Be told whether a look-up was answered from what is remembered."""
+        ...
+
 
 class _NoCounters:
     def call(self, tool: str, scope: Scope) -> AbstractContextManager[Tell]:
         del tool, scope
         return nullcontext(lambda _: None)
 
+    def looked_up(self, tool: str, *, hit: bool) -> None:
+        del tool, hit
+
 
 counters: Counters = _NoCounters()
 """Set once, by the server."""
 house: House = House()
 """The operator's word on terms and permissions; set once, by the server."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a call."""
-
-    ok: bool
-    output: dict[str, Any]
-    """The tool's result, or the error as the model reads it."""
-
-
-def failure(
-    kind: ErrorType, message: str, *, suggestion: str = "", retryable: bool = False, **details: object
-) -> Outcome:
-    """Return a failed outcome in the form models and callers read (A26, C39)."""
-    output: dict[str, Any] = {
-        "error": message,
-        "suggestion": suggestion or SUGGESTION,
-        "type": kind,
-        "retryable": retryable,
-    }
-    return Outcome(ok=False, output=output | ({"details": details} if details else {}))
 
 
 async def call(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
@@ -92,32 +74,71 @@ async def call(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
     """
     # A model may make names up without end, and a counter keeps every one it is given.
     with counters.call(step["tool"] if step["tool"] in tools else "unknown", scope) as tell:
-        outcome = await _answered(tools, step, scope)
-        tell("ok" if outcome.ok else str(outcome.output["type"]))
+        outcome = await _answered(tools, Record(step, scope))
+        tell(outcome.word)
     return outcome
 
 
-async def _answered(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
+async def execute(
+    tools: Mapping[str, Tool], name: str, params: Mapping[str, Any], scope: Scope
+) -> dict[str, Any]:
+    """Return what one call gives, for hosts that call tools themselves (C3); raises `ToolExecutionError`."""
+    tool = tools.get(name)
+    writes = sorted(tool.writes) if tool else []
+    call_id = f"call_{uuid.uuid4().hex}"
+    step = Step(
+        id=call_id, tool=name, display=name, params={**params}, dependencies=[], reads=[], writes=writes
+    )
+    outcome = await call(tools, step, scope)
+    if not outcome.ok:
+        raise ToolExecutionError(name, call_id, outcome.output)
+    return outcome.output
+
+
+def permitted(tool: Tool, owner: str) -> bool:
+    """Return whether the owner has been granted everything the tool asks for (C3, C-R1)."""
+    return house.grants_all(owner, tool.permissions)
+
+
+async def _answered(tools: Mapping[str, Tool], record: Record) -> Outcome:
+    opened = await storage.current()
+    try:
+        attempt = _attempt(tools, record, opened)
+    except CallsheetError as error:
+        outcome = refusal(error)
+        await together(opened.redis, [record.ended(outcome)])
+        return outcome
+    outcome = await attempt.told(await _outcome(attempt))
+    if attempt.cached is not None:
+        counters.looked_up(attempt.tool.name, hit=attempt.cached)
+    return outcome
+
+
+def _attempt(tools: Mapping[str, Tool], record: Record, opened: Storage) -> Attempt:
+    """Return what may be tried, once everything is right that can be told without storage."""
+    step, scope = record.step, record.scope
     tool = tools.get(step["tool"])
     if tool is None:
-        return failure(
-            "unknown_tool",
-            f"Unknown tool: {step['tool']}",
-            suggestion=f"Use one of: {', '.join(sorted(tools))}",
-        )
+        raise NoTool(f"Unknown tool: {step['tool']}", remedy=f"Use one of: {', '.join(sorted(tools))}")
+    args = _validated(tool, step)
+    _permitted(tool, args, step, scope)
+    return Attempt(opened, tool, house.settled(tool.name, tool.terms, calls=tool.calls), args, record)
+
+
+async def _outcome(attempt: Attempt) -> Outcome:
     try:
-        args = _validated(tool, step)
-        _permitted(tool, args, step, scope)
-        return await _attempt(tool, args, step, scope)
+        return Outcome(ok=True, output=await attempt.result())
     except (StorageDown, Fenced):
         raise
+    except asyncio.CancelledError:
+        await asyncio.shield(attempt.cancelled())
+        raise
     except CallsheetError as error:
-        return _refusal(error)
+        return refusal(error)
     except Exception:  # noqa: BLE001 -- one of the three places that may: every call must get an answer
-        _log.exception("tool %s failed on thread %s, call %s", tool.name, scope.thread, step["id"])
-        return failure(
-            "execution_error", "An unexpected error occurred during tool execution", retryable=True
-        )
+        where = (attempt.tool.name, attempt.scope.thread, attempt.step["id"])
+        _log.exception("tool %s failed on thread %s, call %s", *where)
+        return failure("execution_error", UNEXPECTED, retryable=True)
 
 
 def _validated(tool: Tool, step: Step) -> BaseModel:
@@ -127,12 +148,17 @@ def _validated(tool: Tool, step: Step) -> BaseModel:
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(str(part) for part in item['loc']) or tool.name}: {item['msg']}"
-            for item in error.errors(include_url=False, include_input=False)[:5]
+            for item in error.errors(include_url=False, include_input=False)[:_PROBLEMS]
         )
         raise Invalid(f"{tool.name} was called with wrong arguments: {problems}") from error
 
 
 def _permitted(tool: Tool, args: BaseModel, step: Step, scope: Scope) -> None:
+    if not permitted(tool, scope.owner):
+        raise Forbidden(
+            f"{tool.name} needs {', '.join(sorted(tool.permissions))}, which you have not been granted",
+            remedy="Do without it, or ask the operator for leave",
+        )
     subject = getattr(args, tool.subject) if tool.subject else scope.artefact
     if subject != scope.artefact:
         raise Forbidden(
@@ -145,60 +171,3 @@ def _permitted(tool: Tool, args: BaseModel, step: Step, scope: Scope) -> None:
             f"step {step['id']!r} may not write {', '.join(sorted(outside))}",
             remedy="plan a step that declares it",
         )
-
-
-async def _attempt(tool: Tool, args: BaseModel, step: Step, scope: Scope) -> Outcome:
-    artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-    claimed = await _claimed(tool, artefact, step, scope)
-    if isinstance(claimed, Done):
-        return Outcome(ok=True, output=claimed.result)
-    terms = house.settled(tool.name, tool.terms, calls=tool.calls)
-    call = Call(scope, artefact, step["id"], tool.writes, claimed)
-    try:
-        async with asyncio.timeout(terms.timeout_s):
-            made = await carried_out(tool, args, call)
-    except TimeoutError:
-        return await _timed_out(tool, terms.timeout_s, artefact, claimed)
-    return Outcome(ok=True, output=made)
-
-
-async def _claimed(tool: Tool, artefact: Artefact, step: Step, scope: Scope) -> Fence | Done | None:
-    if not tool.writes:
-        return None
-    return await artefact.claim(
-        step_name(scope.thread, scope.task, f"{scope.plan}/{step['id']}"),
-        epoch=scope.epoch,
-        owner=scope.owner,
-        thread=scope.thread,
-        facts=scope.facts,
-    )
-
-
-async def _timed_out(tool: Tool, timeout_s: float, artefact: Artefact, fence: Fence | None) -> Outcome:
-    # The write may have come through just before the deadline: then it counts, else it is refused for good.
-    done = await artefact.revoke(fence) if fence else None
-    if isinstance(done, Done):
-        return Outcome(ok=True, output=done.result)
-    return failure(
-        "timeout_error",
-        f"{tool.name} gave no answer within {timeout_s:g} s; nothing was written",
-        suggestion="Try again, or ask for less at once",
-        retryable=True,
-    )
-
-
-def _refusal(error: CallsheetError) -> Outcome:
-    kinds: tuple[tuple[type[CallsheetError], ErrorType, bool], ...] = (
-        (Forbidden, "permission_denied", False),
-        (Refused, "validation_error", False),
-        (Limited, "rate_limit_error", True),
-        (TimedOut, "timeout_error", True),
-        (CallsheetError, "execution_error", True),
-    )
-    kind, retryable = next((name, again) for cls, name, again in kinds if isinstance(error, cls))
-    return failure(kind, error.message, suggestion=error.remedy, retryable=retryable, **error.details)
-
-
-def answer(call_id: str, name: str, output: Mapping[str, Any]) -> ToolMessage:
-    """Return the message that answers a tool call: JSON text under the call's own id (A24)."""
-    return ToolMessage(json.dumps(output, ensure_ascii=False), tool_call_id=call_id, name=name)

@@ -4,8 +4,9 @@ A tool says what is its own. An operator's word for that tool goes before it; be
 word for all tools and the numbers here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Final
 
 from pydantic import ConfigDict, Field, ValidationError
@@ -83,6 +84,11 @@ class House:
     """By tool; `*` is for all that say nothing themselves."""
     grants: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {ANY: (ANY,)})
     """Permissions by owner; `*` is for every owner not named, and as a permission it is all of them."""
+
+    def grants_all(self, owner: str, permissions: Collection[str]) -> bool:
+        """Return whether the owner has all of the permissions; a grant such as `page:*` is many."""
+        granted = self.grants.get(owner, self.grants.get(ANY, ()))
+        return all(any(fnmatchcase(one, grant) for grant in granted) for one in permissions)
 
     def settled(self, name: str, own: Terms, *, calls: int) -> Settled:
         """Return the terms of the tool `name`; `calls` is the limit where nobody says another."""

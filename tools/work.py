@@ -1,20 +1,54 @@
-"""Where a tool is carried out: in the event loop, or in a thread where it would block it."""
+"""Where a tool is carried out: in the event loop, in a thread where it would block it, or in a process."""
 
 import asyncio
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
+from tools.apart import apart
 from tools.call import Call
 from tools.registry import Tool
+from tools.terms import Settled
+
+T = TypeVar("T")
+_GRACE_S: Final = 1.0
+"""How long work that was told to stop may take to do so; then it is left to itself, and its fence is gone."""
 
 
-async def carried_out(tool: Tool, args: BaseModel, call: Call) -> dict[str, Any]:
-    """Return what the tool returns.
+class Late(Exception):
+    """The time is over."""
+
+
+async def carried_out(tool: Tool, args: BaseModel, call: Call, terms: Settled) -> dict[str, Any]:
+    """Return what the tool returns; `terms` limit a process of its own.
 
     A thread cannot be stopped: cancelled, it goes on, and what it returns is dropped.
     """
     run: Any = tool.run
+    if tool.isolated:
+        return await apart(tool, args, call.scope, terms)
     if tool.waits:
         return dict(await run(args, call))
     return dict(await asyncio.to_thread(run, args, call.scope))
+
+
+async def in_time(work: Coroutine[Any, Any, T], timeout_s: float) -> T:
+    """Return what `work` returns; raises `Late` when the time is over, even if it will not be stopped."""
+    task = asyncio.create_task(work)
+    try:
+        done, _ = await asyncio.wait((task,), timeout=timeout_s)
+    except asyncio.CancelledError:
+        await _stopped(task)
+        raise
+    if not done:
+        await _stopped(task)
+        raise Late
+    return task.result()
+
+
+async def _stopped(task: "asyncio.Task[Any]") -> None:
+    task.cancel()
+    await asyncio.wait((task,), timeout=_GRACE_S)
+    # Else what it still raises would be reported as an error that nobody saw.
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())

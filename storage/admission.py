@@ -1,0 +1,158 @@
+"""Whether a tool may be called now: sliding windows and breakers, shared by all processes (C46, C48, C-R4).
+
+Both live in the slot of the name that calls are counted under, so one script decides about a call. Time is
+that of Redis. A call whose answer was lost comes again under its own name and is counted once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from storage import call_keys
+from storage.connection import Storage
+from storage.scripts import Asked, Script, together
+
+State = Literal["closed", "open", "half-open"]
+Verdict = Literal["ok", "failed", "neutral"]
+"""What a call tells of its tool; neutral is one that did not get to show."""
+
+# A refused call is not counted, or whoever keeps asking would wait for ever. The one call that tries a rested
+# tool holds that right for as long as it may take, since its process may die.
+_ADMIT: Final = Script("""
+local calls, breaker = KEYS[1], KEYS[2]
+local name, most, window = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local failures, rest, lease = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local t = redis.call('TIME')
+local us = t[1] * 1000000 + t[2]
+local ms = math.floor(us / 1000)
+local counted = most == 0
+if not counted then
+  redis.call('ZREMRANGEBYSCORE', calls, '-inf', string.format('%.0f', us - window * 1000))
+  counted = redis.call('ZSCORE', calls, name)
+  if not counted and redis.call('ZCARD', calls) >= most then
+    local oldest = redis.call('ZRANGE', calls, 0, 0, 'WITHSCORES')[2]
+    return {'limited', math.max(1, math.ceil((oldest + window * 1000 - us) / 1000))}
+  end
+end
+if failures > 0 then
+  local b = redis.call('HMGET', breaker, 'failed', 'openedMs', 'trying', 'untilMs')
+  if tonumber(b[1] or 0) >= failures then
+    local closed_for = (b[2] or ms) + rest - ms
+    if closed_for > 0 then return {'open', closed_for} end
+    if b[3] and b[3] ~= name and tonumber(b[4]) > ms then return {'open', b[4] - ms} end
+    redis.call('HSET', breaker, 'trying', name, 'untilMs', string.format('%.0f', ms + lease))
+  end
+end
+if not counted then
+  redis.call('ZADD', calls, string.format('%.0f', us), name)
+  redis.call('PEXPIRE', calls, window)
+end
+return {'go', 0}
+""")
+
+_TELL: Final = Script("""
+local breaker, name, verdict, failures = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
+local b = redis.call('HMGET', breaker, 'trying', 'last')
+if verdict == 'ok' then return redis.call('DEL', breaker) end
+if verdict == 'neutral' then
+  if b[1] == name then redis.call('HDEL', breaker, 'trying', 'untilMs') end
+  return 0
+end
+if b[2] == ARGV[4] then return 0 end
+local failed = redis.call('HINCRBY', breaker, 'failed', 1)
+redis.call('HSET', breaker, 'last', ARGV[4])
+if failed >= failures then
+  local t = redis.call('TIME')
+  local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+  redis.call('HSET', breaker, 'openedMs', ms)
+  redis.call('HDEL', breaker, 'trying', 'untilMs')
+end
+redis.call('PEXPIRE', breaker, ARGV[5])
+return failed
+""")
+
+_STATE: Final = Script("""
+local b = redis.call('HMGET', KEYS[1], 'failed', 'openedMs')
+local t = redis.call('TIME')
+local ms = t[1] * 1000 + math.floor(t[2] / 1000)
+local failed = tonumber(b[1] or 0)
+if not b[2] or failed < tonumber(ARGV[1]) then return {'closed', failed, 0} end
+local left = b[2] + ARGV[2] - ms
+if left > 0 then return {'open', failed, left} end
+return {'half-open', failed, 0}
+""")
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a tool is held to, and under which names it is counted."""
+
+    tool: str
+    rate_key: str
+    """What its calls are counted under together with those of other tools."""
+    calls: int
+    """Most calls of an owner in `window_s`; 0 for no limit."""
+    window_s: float
+    failures: int
+    """Failures in a row that open the breaker; 0 for no breaker."""
+    rest_s: float
+    timeout_s: float
+    """The longest a call takes."""
+
+
+@dataclass(frozen=True)
+class Turned:
+    """Why a call may not be made now."""
+
+    why: Literal["limited", "open"]
+    wait_s: float
+    """Seconds until it may be asked again."""
+
+
+@dataclass(frozen=True)
+class Breaker:
+    """How a tool's breaker stands."""
+
+    state: State
+    failed: int
+    """Failures in a row."""
+    rests_s: float
+    """Seconds it will still refuse."""
+
+
+def admitting(gate: Gate, owner: str, call: str) -> Asked:
+    """Return the script that lets a call in or turns it away; `admitted` reads its answer."""
+    numbers = [gate.calls, _ms(gate.window_s), gate.failures, _ms(gate.rest_s), _ms(gate.timeout_s)]
+    touched = [call_keys.window(gate.rate_key, owner), call_keys.breaker(gate.rate_key, gate.tool)]
+    return Asked(_ADMIT, touched, [call, *numbers])
+
+
+def admitted(answer: Sequence[Any]) -> Turned | None:
+    """Return why a call was turned away, or None for one that was let in."""
+    if answer[0] == b"go":
+        return None
+    return Turned("limited" if answer[0] == b"limited" else "open", int(answer[1]) / 1000)
+
+
+def telling(gate: Gate, call: str, verdict: Verdict, token: str) -> Asked:
+    """Return the script that tells the breaker how a call went; with the same `token`, twice is once."""
+    kept_ms = _ms(call_keys.COUNTED_S)
+    touched = [call_keys.breaker(gate.rate_key, gate.tool)]
+    return Asked(_TELL, touched, [call, verdict, gate.failures, token, kept_ms])
+
+
+async def breakers(storage: Storage, gates: Sequence[Gate]) -> Mapping[str, Breaker]:
+    """Return how the breakers stand, by tool."""
+    asked = [
+        Asked(_STATE, [call_keys.breaker(gate.rate_key, gate.tool)], [gate.failures or 1, _ms(gate.rest_s)])
+        for gate in gates
+    ]
+    answers = await together(storage.redis, asked) if asked else []
+    return {
+        gate.tool: Breaker(answer[0].decode(), int(answer[1]), int(answer[2]) / 1000)
+        for gate, answer in zip(gates, answers, strict=True)
+    }
+
+
+def _ms(seconds: float) -> int:
+    return int(seconds * 1000)

@@ -1,0 +1,35 @@
+"""Tools to call through the guard, and what the tests of it share."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from state.plan import Step
+from tools.call import Scope
+from tools.registry import index, tool
+
+SCOPE = Scope("local", "t", "ad", "kopi", run="r", task="task", epoch=1)
+
+
+class Args(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    adId: str = "kopi"  # noqa: N815 -- the wire's spelling
+    n: int = Field(1, ge=0)
+
+
+def made(run, name="probe", **more):
+    """A registry with one tool."""
+    run.__name__ = name
+    run.__doc__ = "Do it."
+    return index(probes=[tool(schema=Args, display="Probing", subject="adId", **more)(run)])
+
+
+def step(params=None, *, writes=("music",), raw=None, tool="probe", call="c1"):
+    """A step that calls it."""
+    asked = Step(
+        id=call, tool=tool, display="", params=params or {}, dependencies=[], reads=[], writes=[*writes]
+    )
+    return asked if raw is None else Step(**asked, raw=raw)
+
+
+async def write(args, call):
+    """What a tool with an effect does."""
+    return await call.write("music", {"n": args.n}, result={"status": "draft"})

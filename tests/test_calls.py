@@ -1,0 +1,180 @@
+"""Every attempt at a call is on record, refused ones too (C29-C32, C50)."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from state.errors import Fenced
+from storage import call_keys, calls
+from storage.calls import Wanted
+from storage.scripts import together
+from tests.guarded import SCOPE, made, step, write
+from tests.waiting import eventually
+from tools import guard
+from tools.record import MAX_CHARS
+from tools.terms import Terms
+
+
+async def records(opened, owner="local", limit=50, **wanted):
+    return await calls.listed(opened, owner, Wanted(**wanted), limit)
+
+
+async def only(opened):
+    (record,) = await records(opened)
+    return record
+
+
+async def test_a_call_is_recorded_with_all_there_is_to_know_of_it(opened):
+    """C29, C32."""
+    await guard.call(made(write, writes=("music",)), step({"n": 3}), replace(SCOPE, plan="message-1"))
+    record = await only(opened)
+    started, ended = record.pop("startMs"), record.pop("endMs")
+    assert 0 <= ended - started < 60_000
+    assert len(record.pop("id")) == 32
+    assert record == {
+        "conversationId": "t",
+        "messageId": "message-1",
+        "toolCallId": "c1",
+        "toolName": "probe",
+        "input": {"n": 3},
+        "output": {"versionId": "v1", "status": "draft"},
+        "status": "completed",
+        "userId": "local",
+        "runId": "r",
+        "kind": "ad",
+        "artefactId": "kopi",
+        "tries": 1,
+        "cached": False,
+    }
+
+
+async def fails(args, call):
+    raise RuntimeError("hunter2")
+
+
+async def hangs(args, call):
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("run", "asked", "more", "kind", "status"),
+    [
+        (write, step(tool="nope"), {}, "unknown_tool", "failed"),
+        (write, step({"n": -1}), {}, "validation_error", "failed"),
+        (write, step(raw="{n:"), {}, "validation_error", "failed"),
+        (write, step(writes=()), {"writes": ("music",)}, "permission_denied", "failed"),
+        (fails, step(), {}, "execution_error", "failed"),
+        (hangs, step(), {"terms": Terms(timeout_s=0.01)}, "timeout_error", "timeout"),
+        (write, step(), {"terms": Terms(calls=1)}, "rate_limit_error", "failed"),
+    ],
+)
+async def test_each_of_the_six_errors_is_recorded_with_status_and_end(opened, run, asked, more, kind, status):
+    """C31, C32, C33-C38, C41."""
+    tools = made(run, **more)
+    if kind == "rate_limit_error":
+        await guard.call(tools, step(call="c0"), SCOPE)
+    outcome = await guard.call(tools, asked, SCOPE)
+    (record, *_) = await records(opened, status=status)
+    assert (outcome.word, record["errorType"], record["status"]) == (kind, kind, status)
+    assert record["error"] == outcome.output["error"]
+    assert record["retryable"] == outcome.output["retryable"]
+    assert record["endMs"] >= record["startMs"]
+    assert "hunter2" not in str(record)
+
+
+async def test_a_call_that_is_under_way_says_so_and_goes_on_with_its_record_after_a_crash(opened):
+    """C-R7: one record for one call of one message, whichever attempt is at it."""
+    lost = [Fenced("lost")]
+
+    async def probe(args, call):
+        if lost:
+            raise lost.pop()
+        return await write(args, call)
+
+    tools = made(probe, writes=("music",))
+    with pytest.raises(Fenced):
+        await guard.call(tools, step(), SCOPE)
+    left = await only(opened)
+    assert (left["status"], "endMs" in left) == ("executing", False)
+    await guard.call(tools, step(), replace(SCOPE, epoch=2))
+    record = await only(opened)
+    assert (record["status"], record["startMs"]) == ("completed", left["startMs"])
+    await guard.call(tools, step(), replace(SCOPE, plan="another-message"))
+    assert len(await records(opened)) == 2
+
+
+async def test_a_cancelled_call_is_recorded_as_such(opened):
+    began = asyncio.Event()
+
+    async def probe(args, call):
+        began.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(guard.call(made(probe), step(), SCOPE))
+    await began.wait()
+    task.cancel()
+    await asyncio.wait((task,))
+    record = await only(opened)
+    assert (record["status"], record["errorType"]) == ("failed", "execution_error")
+    assert "cancelled" in record["error"]
+
+
+async def test_a_call_that_waits_for_its_turn_is_pending(opened):
+    tools = made(write, writes=("music",), terms=Terms(calls=1, window_s=60))
+    await guard.call(tools, step(call="c0"), SCOPE)
+    task = asyncio.create_task(guard.call(tools, step(), replace(SCOPE, patient=True)))
+
+    async def pending():
+        return await records(opened, status="pending")
+
+    await eventually(pending, "the call waits")
+    task.cancel()
+    await asyncio.wait((task,))
+    assert not await pending()
+
+
+async def test_calls_are_listed_newest_first_by_thread_tool_status_and_page(opened):
+    tools = {**made(write, "one", writes=("music",)), **made(write, "two", writes=("music",))}
+    for i in range(6):
+        name, thread = ("one", "two")[i % 2], ("t", "u")[i % 3 == 0]
+        await guard.call(tools, step({"n": i}, tool=name, call=f"c{i}"), replace(SCOPE, thread=thread))
+    everything = await records(opened)
+    # Calls of the same millisecond are in no order of their own.
+    assert sorted(record["input"]["n"] for record in everything) == list(range(6))
+    starts = [record["startMs"] for record in everything]
+    assert starts == sorted(starts, reverse=True)
+    assert {record["input"]["n"] for record in await records(opened, thread="u")} == {0, 3}
+    assert {record["input"]["n"] for record in await records(opened, tool="two")} == {1, 3, 5}
+    assert {record["input"]["n"] for record in await records(opened, thread="t", tool="two")} == {1, 5}
+    assert await records(opened, status="failed") == []
+    first = await records(opened, limit=4)
+    rest = await records(opened, before=first[-1]["id"])
+    assert [*first, *rest] == everything
+    assert await records(opened, before="unknown") == []
+    assert await records(opened, owner="ana") == []
+    assert await calls.find(opened, "local", first[0]["id"]) == first[0]
+    assert await calls.find(opened, "ana", first[0]["id"]) is None
+
+
+async def test_long_inputs_and_outputs_are_kept_by_their_beginning(opened):
+    async def probe(args, call):
+        return {"text": "น" * 20_000}
+
+    await guard.call(made(probe), step({"n": 10**9}), SCOPE)
+    output = (await only(opened))["output"]
+    assert output["truncated"]
+    assert output["characters"] > 20_000
+    assert len(output["beginning"]) == MAX_CHARS
+
+
+async def test_only_the_newest_calls_of_an_owner_are_kept_and_the_lists_forget_the_rest(opened):
+    for i in range(5):
+        fields = {"toolName": "probe", "conversationId": "t"}
+        await together(opened.redis, [calls.writing("local", "t", f"{i:032}", fields, over=True, most=3)])
+    kept = await records(opened)
+    assert len(kept) == 3
+    assert {record["id"] for record in await records(opened, thread="t")} == {one["id"] for one in kept}
+    for record in kept:
+        await opened.redis.delete(call_keys.records("local", "t", record["id"]).record)
+    assert await records(opened) == []

@@ -1,0 +1,279 @@
+"""How often a tool may be called, when it rests, what is remembered, and what is tried again."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from state.errors import Invalid, Limited, Unavailable, Unreached
+from state.owners import LOCAL
+from storage.admission import breakers
+from storage.artefacts import Artefact
+from tests.guarded import SCOPE, made, step, write
+from tests.waiting import eventually
+from tools import guard
+from tools.attempt import gate
+from tools.terms import House, Terms, house
+
+
+class Told:
+    """A tool that counts its runs, and fails while it is told to."""
+
+    def __init__(self, *errors):
+        self.runs = 0
+        self.errors = list(errors)
+
+    def tool(self, **more):
+        async def probe(args, call):
+            self.runs += 1
+            if self.errors and (error := self.errors.pop(0)):
+                raise error
+            return {"n": args.n}
+
+        return made(probe, **more)
+
+
+async def kind(tools, call="c1", scope=SCOPE, **params):
+    return (await guard.call(tools, step(params, call=call), scope)).word
+
+
+FEW = Terms(calls=2, window_s=30)
+
+
+async def test_a_call_over_the_limit_is_refused_and_told_when_to_come_again(opened):
+    """C37, C48: per person and per tool; what was refused is not counted."""
+    told = Told()
+    tools = told.tool(terms=replace(FEW, cache_s=0))
+    assert [await kind(tools, f"c{i}") for i in range(4)] == [
+        "ok",
+        "ok",
+        "rate_limit_error",
+        "rate_limit_error",
+    ]
+    outcome = await guard.call(tools, step(call="c9"), SCOPE)
+    assert outcome.output["retryable"]
+    assert 0 < outcome.output["details"]["retryAfterSeconds"] <= 30
+    assert "may be called 2 times in 30 s" in outcome.output["error"]
+    assert await kind(tools, scope=replace(SCOPE, owner="ana", artefact="anas")) == "permission_denied"
+    theirs = replace(SCOPE, owner="ana")
+    assert await kind(tools, scope=theirs) == "ok"
+    assert told.runs == 3
+
+
+async def test_tools_with_one_rate_key_share_a_limit(opened):
+    """C1: rateLimitKey."""
+    one, two = Told(), Told()
+    first = one.tool(rate_key="vendor", terms=FEW, name="one")
+    second = two.tool(rate_key="vendor", terms=FEW, name="two")
+    results = [
+        (await guard.call(tools, step({"n": i}, tool=name, call=f"{name}{i}"), SCOPE)).word
+        for i in range(2)
+        for name, tools in (("one", first), ("two", second))
+    ]
+    assert results == ["ok", "ok", "rate_limit_error", "rate_limit_error"]
+
+
+async def test_a_call_that_was_counted_and_comes_again_is_not_counted_twice(opened):
+    """After a crash the same step must not wait for itself."""
+    tools = Told().tool(terms=Terms(calls=1, window_s=30, cache_s=0))
+    assert [await kind(tools, "c1") for _ in range(3)] == ["ok", "ok", "ok"]
+    assert await kind(tools, "c2") == "rate_limit_error"
+
+
+async def test_a_limited_step_of_a_plan_waits_for_its_turn(opened):
+    tools = Told().tool(terms=Terms(calls=1, window_s=0.2, cache_s=0))
+    patient = replace(SCOPE, patient=True)
+    outcomes = await asyncio.gather(*(guard.call(tools, step(call=f"c{i}"), patient) for i in range(3)))
+    assert [outcome.word for outcome in outcomes] == ["ok", "ok", "ok"]
+
+
+async def test_five_failures_in_a_row_let_a_tool_rest_and_one_good_call_wakes_it(opened):
+    """C46, C-R4: refused while it rests without being run; then one call tries, and closes it."""
+    told = Told(*[RuntimeError("down")] * 6)
+    tools = told.tool(terms=Terms(rest_s=0.3, cache_s=0))
+    assert [await kind(tools, f"c{i}") for i in range(5)] == ["execution_error"] * 5
+    refused = await guard.call(tools, step(call="c5"), SCOPE)
+    assert (refused.word, refused.output["retryable"], told.runs) == ("execution_error", True, 5)
+    assert "rests" in refused.output["error"]
+    item = tools["probe"]
+    gates = [gate(item, guard.house.settled("probe", item.terms, calls=item.calls))]
+
+    async def state():
+        return (await breakers(opened, gates))["probe"].state
+
+    async def rested():
+        return await state() == "half-open"
+
+    assert await state() == "open"
+    await eventually(rested, "the end of the rest")
+    assert await kind(tools, "c6") == "execution_error"
+    assert (await state(), told.runs) == ("open", 6), "the one that tried has failed"
+    await eventually(rested, "the end of the second rest")
+    assert await kind(tools, "c7") == "ok"
+    assert (await breakers(opened, gates))["probe"].failed == 0
+
+
+async def test_while_one_call_tries_a_rested_tool_others_are_refused(opened):
+    errors = [RuntimeError("down")]
+    began, go = asyncio.Event(), asyncio.Event()
+
+    async def probe(args, call):
+        if errors:
+            raise errors.pop()
+        began.set()
+        await go.wait()
+        return {}
+
+    tools = made(probe, terms=Terms(failures=1, rest_s=0.05, cache_s=0))
+    assert await kind(tools, "c0") == "execution_error"
+
+    async def trying():
+        task = asyncio.create_task(kind(tools, "c1"))
+        done, _ = await asyncio.wait((task, asyncio.create_task(began.wait())), return_when="FIRST_COMPLETED")
+        return None if task in done else task
+
+    async with asyncio.timeout(5):
+        while (task := await trying()) is None:
+            pass
+    assert await kind(tools, "c2") == "execution_error"
+    go.set()
+    assert await task == "ok"
+    assert await kind(tools, "c3") == "ok"
+
+
+@pytest.mark.parametrize("error", [Invalid("no"), Limited("later")])
+async def test_what_the_question_is_to_blame_for_is_no_failure_of_the_tool(opened, error):
+    tools = Told(error, error).tool(terms=Terms(failures=1, cache_s=0))
+    await kind(tools, "c1")
+    await kind(tools, "c2")
+    assert await kind(tools, "c3") == "ok"
+
+
+async def test_a_breaker_or_limit_of_nought_is_none(opened):
+    tools = Told(*[RuntimeError()] * 7).tool(terms=Terms(failures=0, calls=0, cache_s=0))
+    assert [await kind(tools, f"c{i}") for i in range(8)] == ["execution_error"] * 7 + ["ok"]
+
+
+async def test_the_same_look_up_is_answered_from_what_is_remembered(opened):
+    """C47: for the same question about the same thing by the same person, and for its time only."""
+    told = Told()
+    tools = told.tool(terms=Terms(cache_s=0.2))
+    first = await guard.call(tools, step(call="c1"), SCOPE)
+    again = await guard.call(tools, step(call="c2"), SCOPE)
+    assert (first, told.runs) == (again, 1)
+    for scope in (replace(SCOPE, owner="ana"), replace(SCOPE, artefact="tea"), replace(SCOPE, selected="e1")):
+        assert await kind(tools, "c1", scope, adId=scope.artefact) == "ok"
+    assert await kind(tools, "c3", n=2) == "ok"
+    assert told.runs == 5
+
+    async def asked_anew():
+        await kind(tools, "c4")
+        return told.runs == 6
+
+    await eventually(asked_anew, "the end of the remembered time")
+
+
+async def test_what_writes_or_reads_versions_or_acts_outside_is_never_remembered(opened):
+    """C-R5, whatever an operator says of all tools."""
+    for more in ({"writes": ("music",)}, {"reads": ("music",)}, {"outside": True}):
+        runs: list[int] = []
+
+        async def probe(args, call, runs=runs):
+            runs.append(1)
+            return {}
+
+        tools = made(probe, name=f"probe_{next(iter(more))}", **more)
+        name = next(iter(tools))
+        for call in ("c1", "c2"):
+            assert (await guard.call(tools, step(tool=name, call=f"{call}{name}"), SCOPE)).ok
+        assert len(runs) == 2
+
+
+async def test_what_is_worth_another_try_is_tried_three_times_with_pauses(opened):
+    """C45, C-R4."""
+    told = Told(Unavailable("away"), Unavailable("away"))
+    tools = told.tool(terms=Terms(backoff_s=0.01))
+    assert await kind(tools) == "ok"
+    assert told.runs == 3
+    told.errors = [Unavailable("away")] * 3
+    assert await kind(tools, "c2", n=2) == "execution_error"
+    assert told.runs == 6
+
+
+async def test_a_bug_is_not_tried_again(opened):
+    told = Told(RuntimeError())
+    assert await kind(told.tool()) == "execution_error"
+    assert told.runs == 1
+
+
+async def test_a_write_is_tried_again_under_a_new_fence_and_happens_once(opened):
+    """C-R6: the receipt says whether the first try had its effect."""
+    runs = []
+
+    async def probe(args, call):
+        runs.append(call.fence)
+        if len(runs) == 2:
+            await write(args, call)
+        raise Unavailable("away")
+
+    tools = made(probe, writes=("music",), terms=Terms(backoff_s=0))
+    outcome = await guard.call(tools, step(), SCOPE)
+    assert outcome.output == {"versionId": "v1", "status": "draft"}
+    assert len(runs) == 2
+    assert runs[0] != runs[1]
+    assert len((await Artefact(opened, "ad", "kopi", LOCAL).stream("music")).versions) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "runs"),
+    [
+        ({}, Unavailable("away"), 1),
+        ({}, Unreached("no route"), 3),
+        ({"idempotent": True}, Unavailable("away"), 3),
+    ],
+)
+async def test_an_effect_outside_is_tried_again_only_where_it_cannot_happen_twice(opened, more, error, runs):
+    """C-R6."""
+    told = Told(*[error] * 3)
+    outcome = await guard.call(told.tool(outside=True, terms=Terms(backoff_s=0), **more), step(), SCOPE)
+    assert (outcome.word, told.runs) == ("execution_error", runs)
+    assert outcome.output["retryable"] == (runs == 3)
+
+
+async def test_a_result_over_its_limit_is_refused(opened):
+    """C53."""
+
+    async def probe(args, call):
+        return {"text": "x" * args.n}
+
+    tools = made(probe, terms=Terms(output_bytes=100, failures=1))
+    outcome = await guard.call(tools, step({"n": 200}), SCOPE)
+    assert (outcome.word, outcome.output["retryable"]) == ("execution_error", False)
+    assert "over its limit of 100" in outcome.output["error"]
+    assert await kind(tools, "c2", n=3) == "ok"
+
+
+async def test_a_result_that_is_no_json_is_an_unexpected_error(opened):
+    async def probe(args, call):
+        return {"x": float("nan")}
+
+    assert await kind(made(probe)) == "execution_error"
+
+
+async def test_who_lacks_a_permission_is_refused_and_who_has_a_pattern_of_it_is_not(opened, monkeypatch):
+    """C1, C3, C34, C-R1: everything is granted unless the operator says otherwise."""
+    tools = Told().tool(permissions=("page:write", "net"), terms=Terms(cache_s=0))
+    assert guard.permitted(tools["probe"], "local")
+    monkeypatch.setattr(guard, "house", house({}, {"local": ["page:*"], "ana": ["page:*", "net"], "*": []}))
+    assert not guard.permitted(tools["probe"], "bob")
+    assert guard.permitted(tools["probe"], "ana")
+    refused = await guard.call(tools, step(), SCOPE)
+    assert refused.word == "permission_denied"
+    assert "net, page:write" in refused.output["error"]
+    assert await kind(tools, scope=replace(SCOPE, owner="ana")) == "ok"
+
+
+async def test_an_operators_terms_hold_for_a_tool(opened, monkeypatch):
+    monkeypatch.setattr(guard, "house", House({"probe": Terms(calls=1)}))
+    tools = Told().tool(terms=FEW)
+    assert [await kind(tools, f"c{i}", n=i) for i in range(2)] == ["ok", "rate_limit_error"]

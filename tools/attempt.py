@@ -1,0 +1,280 @@
+"""One attempt at a call: claimed, let in, carried out in time, tried again where that is safe, and told.
+
+Three round trips to storage and the tool's own: the claim with the beginning of the record; whether it may be
+called now; and how it went, to the breaker, the cache and the record.
+"""
+
+import asyncio
+import hashlib
+import json
+import random
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from state.errors import (
+    Fenced,
+    Limited,
+    Oversized,
+    Refused,
+    StorageDown,
+    TimedOut,
+    Unavailable,
+    Unreached,
+    Unsure,
+)
+from state.plan import Step, dumped
+from storage import admission
+from storage.admission import Gate, Verdict
+from storage.artefacts import Artefact, Done, Fence
+from storage.connection import Storage
+from storage.scripts import Asked, together
+from storage.steps import Claim
+from tools.call import Call, Scope
+from tools.outcome import Outcome, failure, refusal
+from tools.record import Record
+from tools.registry import Tool
+from tools.terms import Settled
+from tools.work import Late, carried_out, in_time
+
+CANCELLED: Final = failure(
+    "execution_error",
+    "The run was cancelled before this call was carried out",
+    suggestion="Call it again if it is still wanted",
+    retryable=True,
+)
+"""What is told of a call that was cancelled."""
+_ASK: Final = "Ask the person whether it happened before you try it again"
+_JITTER: Final = random.SystemRandom()
+
+
+def gate(tool: Tool, terms: Settled) -> Gate:
+    """Return what the tool is held to."""
+    most, rest = (terms.calls, terms.window_s), (terms.failures, terms.rest_s)
+    return Gate(tool.name, tool.rate_key or tool.name, *most, *rest, terms.timeout_s)
+
+
+@dataclass
+class Attempt:
+    """An attempt at one call of a known tool with valid arguments, by someone who may."""
+
+    storage: Storage
+    tool: Tool
+    terms: Settled
+    args: BaseModel
+    record: Record
+    fence: Fence | None = None
+    """Leave for the effect, for a tool that has one."""
+    let_in: bool = False
+    ran: bool = False
+    cached: bool | None = None
+    """Whether the result was remembered; None where nothing is."""
+    tries: int = 0
+    failed: Exception | None = None
+    """What the tool itself raised."""
+    known: str | None = None
+    """The result that is remembered of the same question, JSON."""
+    text: str = "null"
+    """The result as JSON."""
+
+    @cached_property
+    def scope(self) -> Scope:
+        """Who asks, and about what."""
+        return self.record.scope
+
+    @cached_property
+    def step(self) -> Step:
+        """What is to be done."""
+        return self.record.step
+
+    @cached_property
+    def artefact(self) -> Artefact:
+        """What the conversation is about."""
+        return Artefact(self.storage, self.scope.kind, self.scope.artefact, self.scope.owner)
+
+    @cached_property
+    def gate(self) -> Gate:
+        """What the tool is held to."""
+        return gate(self.tool, self.terms)
+
+    async def result(self) -> dict[str, Any]:
+        """Carry it out, or find what it did before; raises what is wrong with it."""
+        done = await self._begun()
+        if done:
+            return done.result
+        await self._admitted()
+        if self.known is not None:
+            found: dict[str, Any] = json.loads(self.known)
+            return found
+        return await self._tried()
+
+    async def told(self, outcome: Outcome) -> Outcome:
+        """Tell storage how it went; return the outcome, which an effect that did happen makes a good one."""
+        if not outcome.ok and self.fence:
+            outcome = await self._taken_back(self.fence, outcome)
+        asked = [self.record.ended(outcome, tries=self.tries, cached=bool(self.cached))]
+        if self.let_in and self.gate.failures:
+            verdict = self._verdict(outcome)
+            asked.append(admission.telling(self.gate, self.record.call, verdict, uuid.uuid4().hex))
+        kept = self._kept() if outcome.ok and self.ran else []
+        answers = await together(self.storage.redis, [*asked, *kept])
+        if kept and self.tool.outside and answers[-1][0] == b"fenced":
+            raise Fenced(f"call {self.step['id']!r} was taken over by a later attempt")
+        return outcome
+
+    def _kept(self) -> list[Asked]:
+        """Return what writes the receipt of an effect outside, or remembers the result of a look-up."""
+        if self.tool.outside and self.fence:
+            return [self.artefact.sealing(self.fence, self.text)]
+        if self._question:
+            return [self.artefact.remembering(self._question, self.text, self.terms.cache_s)]
+        return []
+
+    async def _taken_back(self, fence: Fence, outcome: Outcome) -> Outcome:
+        """Refuse a late write, and say what is known of the effect."""
+        if self.tool.outside and not self._harmless:
+            return outcome if self.tool.idempotent else self._unsure(outcome)
+        done = await self.artefact.revoke(fence)
+        return Outcome(ok=True, output=done.result) if isinstance(done, Done) else outcome
+
+    @property
+    def _harmless(self) -> bool:
+        """Whether nothing can have happened outside."""
+        return not self.ran or isinstance(self.failed, Refused | Unreached)
+
+    @staticmethod
+    def _unsure(outcome: Outcome) -> Outcome:
+        return Outcome(ok=False, output={**outcome.output, "retryable": False, "suggestion": _ASK})
+
+    def _verdict(self, outcome: Outcome) -> Verdict:
+        if not self.ran or isinstance(self.failed, Refused | Limited | Oversized):
+            return "neutral"
+        if self.failed:
+            return "failed"
+        return "ok" if outcome.ok else "neutral"
+
+    async def cancelled(self) -> None:
+        """Refuse what it may still write, and record that it was cancelled, as far as storage lets us."""
+        under_way = Unsure("The run was cancelled while this call was under way", remedy=_ASK)
+        with suppress(StorageDown, Fenced):
+            await self.told(refusal(under_way) if self.tool.outside and self.ran else CANCELLED)
+
+    async def _begun(self) -> Done | None:
+        """Claim the step, or look what is remembered; return what it did in an earlier attempt."""
+        if self.tool.effect == "read":
+            await self._looked()
+            return None
+        scope, unsure = self.scope, self.tool.outside and not self.tool.idempotent
+        writes = tuple(sorted(self.tool.writes))
+        claim = Claim(self.record.name, scope.epoch, scope.owner, scope.thread, scope.facts, writes, unsure)
+        asked = [self.artefact.claiming(claim), self.record.begun()]
+        answer, _ = await together(self.storage.redis, asked)
+        found = self.artefact.claimed(claim, answer)
+        if isinstance(found, Done):
+            return found
+        self.fence = found
+        return None
+
+    async def _looked(self) -> None:
+        asked = [self.artefact.looking(self.scope.owner, self._question), self.record.begun()]
+        answer, _ = await together(self.storage.redis, asked)
+        self.artefact.allowed(answer)
+        if self._question:
+            self.known = answer[1].decode() if answer[1] else None
+            self.cached = self.known is not None
+
+    async def _admitted(self) -> None:
+        """Return once the call may be made; a step of a plan waits for it, another is refused."""
+        while turned := await self._turned():
+            if turned.why == "open":
+                raise Unavailable(
+                    f"{self.tool.name} has failed {self.gate.failures} times in a row and rests",
+                    remedy="Do without it, or try again later",
+                    details={"retryAfterSeconds": turned.wait_s},
+                )
+            if not self.scope.patient:
+                raise Limited(
+                    f"{self.tool.name} may be called {self.gate.calls} times in {self.gate.window_s:g} s",
+                    remedy=f"Wait {turned.wait_s:.0f} s, or do without it",
+                    details={"retryAfterSeconds": turned.wait_s},
+                )
+            await together(self.storage.redis, [self.record.waits()])
+            await asyncio.sleep(turned.wait_s)
+            await together(self.storage.redis, [self.record.begun()])
+        self.let_in = True
+
+    async def _turned(self) -> admission.Turned | None:
+        asked = admission.admitting(self.gate, self.scope.owner, self.record.call)
+        return admission.admitted((await together(self.storage.redis, [asked]))[0])
+
+    async def _tried(self) -> dict[str, Any]:
+        self.ran = True
+        try:
+            return await in_time(self._tries(), self.terms.timeout_s)
+        except Late:
+            self.failed = self._late()
+            raise self.failed from None
+        except Exception as error:
+            self.failed = error
+            raise
+
+    async def _tries(self) -> dict[str, Any]:
+        while True:
+            self.tries += 1
+            try:
+                return self._measured(await self._once())
+            except Unavailable as error:
+                if self.tries >= self.terms.tries or not self._again(error):
+                    raise
+            await asyncio.sleep(_JITTER.uniform(0, self.terms.backoff_s * 2 ** (self.tries - 1)))
+            if self.tool.writes and self.fence:
+                renewed = await self.artefact.revoke(self.fence, idle=False)
+                if isinstance(renewed, Done):
+                    return renewed.result
+                self.fence = renewed
+
+    async def _once(self) -> dict[str, Any]:
+        call = Call(self.scope, self.artefact, self.step["id"], self.tool.writes, self.fence)
+        return await carried_out(self.tool, self.args, call, self.terms)
+
+    def _again(self, error: Unavailable) -> bool:
+        """Return whether trying again cannot make an effect twice (C-R6)."""
+        if isinstance(error, StorageDown | Limited | Unsure):
+            return False
+        return not self.tool.outside or self.tool.idempotent or isinstance(error, Unreached)
+
+    def _measured(self, made: dict[str, Any]) -> dict[str, Any]:
+        self.text = json.dumps(made, ensure_ascii=False, allow_nan=False)
+        size = len(self.text.encode())
+        if size > self.terms.output_bytes:
+            raise Oversized(
+                f"{self.tool.name} gave {size} bytes, over its limit of {self.terms.output_bytes}",
+                remedy="Ask for less at once",
+            )
+        return made
+
+    def _late(self) -> Unavailable:
+        spent = f"{self.tool.name} gave no answer within {self.terms.timeout_s:g} s"
+        if self.tool.outside and not self.tool.idempotent:
+            return Unsure(f"{spent}, and nobody knows whether it had its effect", remedy=_ASK)
+        nothing = "; nothing was written" if self.tool.writes else ""
+        return TimedOut(f"{spent}{nothing}", remedy="Try again, or ask for less at once")
+
+    @cached_property
+    def _question(self) -> str | None:
+        """What a look-up asks, for whom, as a digest; None where results are not remembered."""
+        if not self.tool.pure or not self.terms.cache_s:
+            return None
+        scope = self.scope
+        asked = [
+            self.tool.name,
+            self.args.model_dump(mode="json"),
+            scope.owner,
+            {**scope.facts},
+            scope.selected,
+        ]
+        return hashlib.sha256(dumped(asked).encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,0 +1,86 @@
+"""What is written down of a call: by whom, of what, when, and what became of it (C29, C31, C32)."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from state.plan import Step
+from storage import calls
+from storage.scripts import Asked
+from storage.steps import step_name
+from tools.call import Scope
+from tools.outcome import Outcome
+
+MAX_CHARS: Final = 8_000
+"""Characters of a call's input, and of its output, that are kept; of a longer one its beginning."""
+_MAX_NAME: Final = 64
+
+
+@dataclass(frozen=True)
+class Record:
+    """The record of one call, whichever attempt is at it."""
+
+    step: Step
+    scope: Scope
+
+    @cached_property
+    def name(self) -> str:
+        """What its receipt is filed under."""
+        return step_name(self.scope.thread, self.scope.task, f"{self.scope.plan}/{self.step['id']}")
+
+    @cached_property
+    def call(self) -> str:
+        """Its id: another for another conversation, message, call or fork (C-R7)."""
+        return hashlib.sha256(self.name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    def waits(self) -> Asked:
+        """Return the script that records that it waits for its turn."""
+        return self._writing({"status": "pending"}, over=False)
+
+    def begun(self) -> Asked:
+        """Return the script that records that it is being carried out."""
+        return self._writing({"status": "executing", **self._about}, over=False)
+
+    def ended(self, outcome: Outcome, **more: object) -> Asked:
+        """Return the script that records how it ended, with `more` to know of it."""
+        told = {"status": _status(outcome), "output": cut(outcome.output if outcome.ok else None)}
+        if not outcome.ok:
+            told["error"] = outcome.output["error"]
+            told["errorType"] = outcome.output["type"]
+            told["retryable"] = json.dumps(outcome.output["retryable"])
+        more_told = {key: json.dumps(value) for key, value in more.items()}
+        return self._writing({**self._about, **told, **more_told}, over=True)
+
+    @cached_property
+    def _about(self) -> Mapping[str, str]:
+        return {
+            "conversationId": self.scope.thread,
+            "messageId": self.scope.plan,
+            "toolCallId": self.step["id"],
+            "toolName": self.step["tool"][:_MAX_NAME],
+            "input": cut({"raw": self.step["raw"]} if "raw" in self.step else self.step["params"]),
+            "userId": self.scope.owner,
+            "runId": self.scope.run,
+            "kind": self.scope.kind,
+            "artefactId": self.scope.artefact,
+        }
+
+    def _writing(self, fields: Mapping[str, str], *, over: bool) -> Asked:
+        return calls.writing(self.scope.owner, self.scope.thread, self.call, fields, over=over)
+
+
+def cut(value: Any) -> str:
+    """Return JSON that is not too long to keep: of more, the beginning and how long the whole was."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    if len(text) <= MAX_CHARS:
+        return text
+    return json.dumps({"truncated": True, "characters": len(text), "beginning": text[:MAX_CHARS]})
+
+
+def _status(outcome: Outcome) -> str:
+    if outcome.ok:
+        return "completed"
+    return "timeout" if outcome.output["type"] == "timeout_error" else "failed"

@@ -21,13 +21,14 @@ from providers.offline.answer import Answer, Calls, Request, Say
 
 NAME = "offline"
 _ABOUT = (
-    "I am the offline model: rules, no language model and no network. I make audio ads when the tools of "
-    "ad creation are bound; with {tools} I have nothing to work with."
+    "I am the offline model: rules, no language model and no network. I make audio ads and edit landing pages "
+    "when the tools for that are bound; with {tools} I have nothing to work with."
 )
 WORKFLOWS: Final[Mapping[str, frozenset[str]]] = {
     "ad_creation": frozenset(
         {"search_voices", "create_voice_draft", "create_music_draft", "create_sfx_draft", "get_current_state"}
     ),
+    "page_builder": frozenset({"modify_element", "create_element", "list_elements"}),
 }
 """Workflow to the tools it is known by: its rules are in `providers/offline/<workflow>/answers.py`."""
 _WORDS = re.compile(r"\S+\s*|\s+")

@@ -1,0 +1,230 @@
+"""What can be added to a page: single elements, and sections made of several."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from providers.offline.page_builder.clauses import Clause
+from providers.offline.page_builder.words import Piece, tidy
+
+Spec = dict[str, Any]
+_ROOM: Final = {"padding": "48px 24px"}
+_INPUTS: Final[Mapping[str, tuple[str, str]]] = {
+    "name": ("text", "Your name"),
+    "email": ("email", "Your email"),
+    "phone": ("tel", "Your phone number"),
+    "date": ("date", "Date"),
+    "company": ("text", "Company"),
+    "subject": ("text", "Subject"),
+}
+_LIST: Final = re.compile(r"\s*(?:,|;|&|\band\b|，|、)\s*", re.IGNORECASE)
+_OF: Final = re.compile(
+    r"\b(?:of|showing|with|to|called|titled|named|saying|labelled|labeled|that says|reading)\b\s*(?P<rest>.+)$",
+    re.IGNORECASE,
+)
+_END: Final = re.compile(
+    r"\s+(?:at|in|into|to|on|under|below|above|before|after|inside|beneath|next to)\s+(?:the|my|our|it|this)\b.*$",
+    re.IGNORECASE,
+)
+_MOST: Final = 8
+_KITS: Final[Mapping[str, str]] = {
+    "contact": "Contact us", "signup": "Stay in touch", "faq": "Frequently asked questions",
+    "quotes": "What people say", "pricing": "Prices", "features": "Why choose us", "team": "Our team",
+    "gallery": "Gallery",
+}  # fmt: skip
+
+
+def section(heading: str, *children: Spec, label: str = "") -> Spec:
+    """Return a section with a heading."""
+    head: Spec = {"type": "heading", "content": heading, "attributes": {"level": "2"}}
+    return {"type": "section", "label": label or heading, "style": dict(_ROOM), "children": [head, *children]}
+
+
+def wanted(clause: Clause) -> Spec | None:
+    """Return what a clause wants to be added; None where it names nothing that a page can have."""
+    kit = next(iter(clause.names("kit")), "")
+    kinds = clause.names("kind")
+    if kit and not ("input" in kinds and kit in {"contact", "signup"}):
+        return _kit(kit, clause)
+    kind = _new_kind(clause)
+    if kind in _MADE:
+        return _MADE[kind](clause)
+    return {"type": "item", "content": clause.quotes()[0]} if clause.quotes() and "item" in kinds else None
+
+
+def _new_kind(clause: Clause) -> str:
+    """What is new is named before where it comes: "a button under the text"."""
+    place = clause.place("where.", "link.of", "link.to")
+    before = clause.part(0, place).names("kind") if place is not None else clause.names("kind")
+    kinds = before or clause.names("kind")
+    return kinds[-1] if kinds else ""
+
+
+def _kit(kit: str, clause: Clause) -> Spec:
+    title = wording(clause) or _KITS[kit]
+    count = next((int(one) for one in clause.names("number")), 3)
+    count = max(1, min(count, _MOST))
+    made: Mapping[str, Callable[[], Sequence[Spec]]] = {
+        "contact": lambda: [_form(["name", "email"], "Send", message=True)],
+        "signup": lambda: [_form(["email"], "Subscribe")],
+        "faq": lambda: [
+            _card(f"Question {number}", "Write the answer here.") for number in range(1, count + 1)
+        ],
+        "quotes": lambda: [
+            {"type": "quote", "content": f"Write what customer {number} says."}
+            for number in range(1, count + 1)
+        ],
+        "pricing": lambda: [_columns([_card(name, "Write the price here.") for name in _plans(count)])],
+        "features": lambda: [
+            _columns([_card(f"Feature {n}", "Say what it does for people.") for n in range(1, count + 1)])
+        ],
+        "team": lambda: [_columns([_card(f"Person {n}", "Role") for n in range(1, count + 1)])],
+        "gallery": lambda: [_columns([_image(f"Picture {n}") for n in range(1, count + 1)])],
+    }
+    return section(title, *made[kit]())
+
+
+def _plans(count: int) -> list[str]:
+    named = ["Basic", "Plus", "Pro"]
+    return [*named, *(f"Plan {number}" for number in range(4, count + 1))][:count]
+
+
+def _columns(children: Sequence[Spec]) -> Spec:
+    return {"type": "columns", "children": list(children)}
+
+
+def _card(title: str, text: str) -> Spec:
+    head = {"type": "heading", "content": title, "attributes": {"level": "3"}}
+    return {"type": "card", "children": [head, {"type": "text", "content": text}] if text else [head]}
+
+
+def _image(alt: str) -> Spec:
+    return {"type": "image", "attributes": {"alt": alt}}
+
+
+def _input(field: str) -> Spec:
+    kind, shown = _INPUTS.get(field, ("text", field[:1].upper() + field[1:]))
+    name = re.sub(r"[^a-z0-9]+", "-", field.lower()).strip("-")
+    attributes = {"type": kind, "placeholder": shown, "label": shown}
+    return {"type": "input", "attributes": attributes | ({"name": name} if name[:1].isalpha() else {})}
+
+
+def _form(fields: Sequence[str], send: str, *, message: bool = False) -> Spec:
+    area = {
+        "type": "textarea",
+        "attributes": {"name": "message", "placeholder": "Your message", "label": "Your message"},
+    }
+    button = {"type": "button", "content": send, "attributes": {"type": "submit"}}
+    return {
+        "type": "form",
+        "children": [*(_input(one) for one in fields), *([area] if message else []), button],
+    }
+
+
+def _a_form(clause: Clause) -> Spec:
+    fields = list(dict.fromkeys(one for one in clause.names("field") if one != "message"))
+    message = "message" in clause.names("field") or not fields
+    title = wording(clause) or _KITS["contact"]
+    return section(title, _form(fields or ["name", "email"], "Send", message=message))
+
+
+def _an_input(clause: Clause) -> Spec:
+    known = next(iter(clause.names("field")), "")
+    return _input(known or (clause.quotes() or ["answer"])[0])
+
+
+def _a_card(clause: Clause) -> Spec:
+    said = wording(clause)
+    title, _, text = (part.strip() for part in (said or "New card").partition(","))
+    return _card(title, text)
+
+
+def _a_section(clause: Clause) -> Spec:
+    named = [
+        one.text for one in _before_the_kind(clause) if not one.means("small.", "verb.", "number.", "many.")
+    ]
+    title = wording(clause) or " ".join(named).capitalize() or "New section"
+    return section(title, {"type": "text", "content": "Write something here."})
+
+
+def _before_the_kind(clause: Clause) -> tuple[Piece, ...]:
+    return clause.pieces[: clause.place("kind.section") or 0]
+
+
+def _a_nav(clause: Clause) -> Spec:
+    links = [_link(one) for one in listed(clause)]
+    return {"type": "nav", "label": "Navigation", "children": links or [_link("Home"), _link("Contact")]}
+
+
+def _link(text: str) -> Spec:
+    place = re.sub(r"\W+", "-", text.lower()).strip("-")
+    return {"type": "link", "content": text, "attributes": {"href": f"#{place}"}}
+
+
+def _a_list(clause: Clause) -> Spec:
+    items = listed(clause) or ["First point", "Second point", "Third point"]
+    return {"type": "list", "children": [{"type": "item", "content": one} for one in items]}
+
+
+def _an_image(clause: Clause) -> Spec:
+    address = next((one for one in clause.quotes() if one.startswith("http")), "")
+    alt = next((one for one in clause.quotes() if not one.startswith("http")), "") or _rest(clause)
+    return {"type": "image", "attributes": {"alt": alt or "Picture"} | ({"src": address} if address else {})}
+
+
+def _saying(kind: str, usual: str) -> Callable[[Clause], Spec]:
+    return lambda clause: {"type": kind, "content": wording(clause) or usual}
+
+
+def _a_button(clause: Clause) -> Spec:
+    address = next((one for one in clause.quotes() if one.startswith("http")), "#")
+    return {"type": "button", "content": wording(clause) or "Learn more", "attributes": {"href": address}}
+
+
+def _a_heading(clause: Clause) -> Spec:
+    return {"type": "heading", "content": wording(clause) or "New heading", "attributes": {"level": "2"}}
+
+
+_MADE: Final[Mapping[str, Callable[[Clause], Spec]]] = {
+    "heading": _a_heading,
+    "title": _a_heading,
+    "text": _saying("text", "Write something here."),
+    "quote": _saying("quote", "Write what a customer says."),
+    "item": _saying("item", "New point"),
+    "button": _a_button,
+    "link": lambda clause: _link(wording(clause) or "Link"),
+    "image": _an_image,
+    "section": _a_section,
+    "hero": lambda clause: section(wording(clause) or "Say what you offer", {"type": "text", "content": "Say why."}, label="Hero"),
+    "header": lambda clause: {"type": "header", "children": [{"type": "text", "content": wording(clause) or "Your brand"}]},
+    "footer": lambda clause: {"type": "footer", "children": [{"type": "text", "content": wording(clause) or "© Your brand"}]},
+    "nav": _a_nav,
+    "form": _a_form,
+    "input": _an_input,
+    "list": _a_list,
+    "card": _a_card,
+    "video": lambda clause: {"type": "video", "attributes": {"controls": "true"} | {"src": one for one in clause.quotes()[:1]}},
+    "divider": lambda _: {"type": "divider"},
+}  # fmt: skip
+
+
+def wording(clause: Clause) -> str:
+    """Return the words that what is added is to have: quoted, after a colon, or after "saying"."""
+    quoted = [one for one in clause.quotes() if not one.startswith(("http", "#"))]
+    if quoted:
+        return quoted[0]
+    return _rest(clause) if clause.has("link.to", "verb.say") else ""
+
+
+def _rest(clause: Clause) -> str:
+    match = _OF.search(clause.text)
+    return tidy(_END.sub("", match["rest"])) if match else ""
+
+
+def listed(clause: Clause) -> list[str]:
+    """Return the things a clause lists: "links to Plants, Care and Contact"."""
+    quoted = clause.quotes()
+    said = quoted[0] if len(quoted) == 1 else "" if quoted else _rest(clause)
+    said = re.sub(r"^links?\s+(?:to|for)\s+", "", said, flags=re.IGNORECASE)
+    parts = [tidy(part) for part in _LIST.split(said)] if not quoted[1:] else quoted
+    return [part for part in parts if part][:_MOST]

@@ -1,0 +1,246 @@
+"""Where things are to be: what is added, moved, copied or swapped; and the theme, which is everywhere."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from providers.offline.answer import Request
+from providers.offline.page_builder import kits, looks
+from providers.offline.page_builder.clauses import Clause
+from providers.offline.page_builder.targets import phrase
+from providers.offline.page_builder.view import HOLDERS, ROOT, SECTIONS, Node
+from state.themes import THEMES
+
+if TYPE_CHECKING:
+    from providers.offline.page_builder.edits import Edit, Scene
+
+Place = tuple[str, str]
+"""Id of the element beside or inside which something goes, and `before`, `after` or `inside`."""
+_SIDES: Final = ("where.before", "where.after", "where.first", "where.last")
+_NAMED: Final = {"dark": "dark", "light": "light", "high-contrast": "high-contrast"}
+
+
+def _edit(name: str, args: dict[str, Any], said: str, about: str = "") -> "Edit":
+    # Edits are made of clauses there, and some of them here.
+    from providers.offline.page_builder.edits import Edit  # noqa: PLC0415
+
+    return Edit(Request(name, args), said, about)
+
+
+def added(rich: Clause, clause: Clause, scene: "Scene") -> "Edit":
+    """Return the edit that makes something new; `rich` is the clause with sections read by name."""
+    spec = kits.wanted(rich)
+    if spec is None:
+        raise _unclear(f"I do not know how to add that: “{clause.text}”.")
+    reference, position = _place_of_new(spec, rich, scene)
+    args = {"parentId": reference, **_made(spec), "position": position}
+    where = scene.view.get(reference)
+    return _edit(
+        "create_element",
+        args,
+        f"I added {_named(spec)} {_side(position)} {where.called() if where else reference}.",
+    )
+
+
+def _made(spec: kits.Spec) -> dict[str, Any]:
+    """Return what is new as `create_element` wants it."""
+    properties = {name: value for name, value in spec.items() if name not in {"type", "children"}}
+    if spec.get("children"):
+        properties["children"] = [_made(one) for one in spec["children"]]
+    return {"elementType": spec["type"], "properties": properties}
+
+
+def _named(spec: kits.Spec) -> str:
+    said = spec.get("label") or spec.get("content") or spec.get("attributes", {}).get("alt") or ""
+    inner = next((one["content"] for one in spec.get("children", ()) if one.get("content")), "")
+    said = said or inner
+    article = "an" if spec["type"][0] in "aeiou" else "a"
+    return f"{article} {spec['type']}" + (f" “{said}”" if said else "")
+
+
+def _side(position: str) -> str:
+    return {"inside": "in", "before": "before", "after": "after"}[position]
+
+
+def _place_of_new(spec: kits.Spec, clause: Clause, scene: "Scene") -> Place:
+    place = _where(clause, new=True)
+    if place is not None:
+        side, reference = _reference(clause, place)
+        return _beside(side, reference, scene, spec["type"])
+    if clause.has("pron.instead") and scene.gone:
+        return scene.gone[-1].id, "before"
+    return _usual_place(spec, scene)
+
+
+def _where(clause: Clause, *, new: bool) -> int | None:
+    """Return the place of the word that says where; for what is new, after what it is."""
+    start = (clause.place("kind.", "kit.") or 0) if new else 0
+    tail = clause.part(start)
+    found = tail.place(*_SIDES)
+    found = tail.place("where.in") if found is None else found
+    return None if found is None else start + found
+
+
+def _reference(clause: Clause, place: int) -> tuple[str, Clause]:
+    """Return the side, and what says of what; "with …" after it belongs to what is new."""
+    side = next(one for one in clause.pieces[place].names("where"))
+    sides = clause.pieces[place].names("where")
+    side = next((one for one in ("before", "after", "first", "last") if one in sides), side)
+    rest = clause.part(place + 1)
+    cut = rest.place("link.to") if not rest.has("link.of") else None
+    cut = next((at for at, one in enumerate(rest.pieces) if one.wording and rest.pieces[:at]), cut)
+    return side, rest.part(0, cut)
+
+
+def _beside(side: str, reference: Clause, scene: "Scene", kind: str, moving: str = "") -> Place:
+    if phrase(reference).empty:
+        return _edge(side, scene.view.root, moving)
+    around = [one.id for one in scene.view.around(node)] if (node := scene.view.get(moving)) else []
+    without = [moving, *(around if side in {"before", "after"} else ())]
+    whole = kind in SECTIONS or side in {"in", "first", "last"}
+    found = scene.found(reference, whole=whole, without=without)[0]
+    if side in {"before", "after"}:
+        return found.id, side
+    return _edge(side, found, moving)
+
+
+def _edge(side: str, holder: Node, moving: str = "") -> Place:
+    """Return the beginning or the end of an element; one that holds nothing has it beside."""
+    if holder.type not in HOLDERS:
+        return holder.id, "before" if side in {"first", "before"} else "after"
+    inner = [one for one in holder.children if one.id != moving]
+    return (inner[0].id, "before") if side in {"first", "before"} and inner else (holder.id, "inside")
+
+
+def _usual_place(spec: kits.Spec, scene: "Scene") -> Place:
+    """Where something goes that nobody says a place for: sections before the footer, the rest in a section."""
+    footer = next((one for one in scene.view.root.children if one.type == "footer"), None)
+    if spec["type"] in {"header", "nav"}:
+        return _edge("first", scene.view.root)
+    if spec["type"] in SECTIONS:
+        return (footer.id, "before") if footer and spec["type"] != "footer" else (ROOT, "inside")
+    if spec["type"] in {"input", "item", "card"}:
+        return _home(spec["type"], scene)
+    selected = scene.view.get(scene.pointed.selected[0]) if scene.pointed.selected else None
+    if selected:
+        return selected.id, "inside" if selected.type in HOLDERS else "after"
+    sections = [one for one in scene.view.root.children if one.type == "section"]
+    return (sections[0].id, "inside") if sections else _edge("last", scene.view.root)
+
+
+def _home(kind: str, scene: "Scene") -> Place:
+    """Where things of a kind are already."""
+    holder = {"input": "form", "item": "list"}.get(kind)
+    likes = [one for one in scene.view.nodes if one.type == kind]
+    if likes and kind != "input":
+        return likes[-1].id, "after"
+    holders = [one for one in scene.view.nodes if one.type == holder]
+    if holders:
+        return _before_the_button(holders[0])
+    return ROOT, "inside"
+
+
+def _before_the_button(form: Node) -> Place:
+    button = next((one for one in form.children if one.type == "button"), None)
+    return (button.id, "before") if button else (form.id, "inside")
+
+
+def moves(clause: Clause) -> bool:
+    """Return whether a clause says where something that is there is to go."""
+    if clause.verb == "move":
+        return True
+    return clause.verb == "put" and clause.has(*_SIDES, "where.in") and looks.look(clause).empty
+
+
+def moved(clause: Clause, scene: "Scene") -> list["Edit"]:
+    """Return the edits that move what a clause names."""
+    place = _where(clause, new=False)
+    if place is None:
+        raise _unclear(f"I am not sure where to move that: “{clause.text}”. Say before or after what.")
+    verb = clause.place("verb.move")
+    subject = clause.part(0, place if verb is None or verb < place else verb)
+    side, reference = _reference(clause, place)
+    if side == "first" and (inside := reference.place("link.of")) is not None:
+        reference = reference.part(inside + 1)
+    found = []
+    for node in scene.found(subject, whole=True):
+        where, position = _beside(side, reference, scene, node.type, node.id)
+        found.append(_move(node, where, position, scene))
+    return found
+
+
+def _move(node: Node, where: str, position: str, scene: "Scene") -> "Edit":
+    beside = scene.view.get(where)
+    args = {"elementId": node.id, "parentId": where, "position": position}
+    said = f"I moved {node.called()} {_side(position)} {beside.called() if beside else where}."
+    return _edit("move_element", args, said, node.id)
+
+
+def swapped(clause: Clause, scene: "Scene") -> list["Edit"]:
+    """Return the edits that exchange two elements."""
+    nodes = scene.found(clause, whole=True)
+    if len(nodes) != 2:  # noqa: PLR2004 -- a swap is of two
+        raise _unclear(f"I am not sure which two to swap: “{clause.text}”.")
+    order = [one.id for one in scene.view.nodes]
+    first, second = sorted(nodes, key=lambda node: order.index(node.id))
+    before = _neighbour(second, scene, -1)
+    after = _neighbour(second, scene, 1)
+    edits = [_move(second, first.id, "before", scene)]
+    if before == first.id:
+        return edits
+    if before:
+        return [*edits, _move(first, before, "after", scene)]
+    holder = scene.view.parents[second.id].id
+    return [*edits, _move(first, after, "before", scene) if after else _move(first, holder, "inside", scene)]
+
+
+def _neighbour(node: Node, scene: "Scene", step: int) -> str:
+    siblings = [one.id for one in scene.view.parents[node.id].children]
+    place = siblings.index(node.id) + step
+    return siblings[place] if 0 <= place < len(siblings) else ""
+
+
+def copied(clause: Clause, scene: "Scene") -> list["Edit"]:
+    """Return the edits that put the same once more after what a clause names."""
+    found = []
+    for node in scene.found(clause, whole=True):
+        scene.read(*node.walk())
+        args = {"parentId": node.id, **_made(node.spoken()), "position": "after"}
+        found.append(_edit("create_element", args, f"I copied {node.called()}."))
+    return found
+
+
+def is_theme(clause: Clause) -> bool:
+    """Return whether a clause is about how the whole page looks."""
+    named = clause.has("theme.theme", "theme.main")
+    whole = clause.has("kind.page") and clause.names("kind")[-1] == "page"
+    look = looks.look(clause)
+    return named or (whole and (bool(look.colour or look.family) or clause.has("theme.dark", "theme.light")))
+
+
+def themed(clause: Clause, scene: "Scene") -> list["Edit"]:
+    """Return the edit that gives the page another theme, or single colours and fonts of it."""
+    del scene
+    look = looks.look(clause)
+    name = next((_theme(one) for one in clause.names("theme") if _theme(one)), "")
+    tokens: dict[str, str] = {}
+    if look.colour:
+        main = clause.has("theme.main") or not clause.has("prop.background", "kind.page")
+        tokens["primary" if main else "background"] = look.colour
+    if look.family:
+        tokens |= {"font": look.family, "heading-font": look.family}
+    if not name and not tokens:
+        raise _unclear(f"I am not sure which theme you mean. There are {', '.join(THEMES)}.")
+    args: dict[str, Any] = ({"theme": name} if name else {}) | ({"tokens": tokens} if tokens else {})
+    told = ", ".join(
+        [*([f"the theme is {name} now"] if name else []), *(f"{key} {one}" for key, one in tokens.items())]
+    )
+    return [_edit("apply_theme", args, f"I changed the whole page: {told}.")]
+
+
+def _theme(word: str) -> str:
+    return word if word in THEMES else ""
+
+
+def _unclear(text: str) -> Exception:
+    from providers.offline.page_builder.edits import Unclear  # noqa: PLC0415 -- see above
+
+    return Unclear(text)

@@ -7,15 +7,12 @@ and ends with a few words. Every draft is a version that a person may activate; 
 """
 
 import json
-from typing import Final, Literal
+from typing import Final
 
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import StateGraph
 
-from nodes.approval import approval
+from graphs.loop import compiled, loop
 from nodes.node import Subject
-from nodes.planner import planner
-from nodes.summarizer import summarizer
-from nodes.tool_executor import tool_executor
 from state import ad, brief
 from state.ad import AdState
 from state.context import Context
@@ -77,38 +74,9 @@ SUBJECT: Final = Subject(
 )
 
 
-def after_planner(state: AdState) -> Literal["approval", "summarizer"]:
-    """Return where a plan goes: to be carried out, or, where there is none, to the last word."""
-    return "approval" if state.get("plan") else "summarizer"
-
-
-def after_approval(state: AdState) -> Literal["tool_executor", "planner"]:
-    """Return where an approved plan goes, and where a rejected one does."""
-    return "tool_executor" if state.get("plan") else "planner"
-
-
-def after_tools(state: AdState) -> Literal["approval", "planner"]:
-    """Return to the planner, or, where steps are still pending, to the question whether to go on."""
-    return "approval" if state.get("plan") else "planner"
-
-
 def build() -> StateGraph[AdState, Context]:
     """Return the graph's builder."""
-    builder = StateGraph(AdState, context_schema=Context)
-    # Without the schema LangGraph would hand a shared node only the keys that its own annotation names.
-    builder.add_node("planner", planner(SUBJECT), input_schema=AdState)
-    builder.add_node("approval", approval(SUBJECT), input_schema=AdState)
-    builder.add_node("tool_executor", tool_executor(SUBJECT), input_schema=AdState)
-    builder.add_node("summarizer", summarizer(SUBJECT), input_schema=AdState)
-    builder.add_edge(START, "planner")
-    builder.add_conditional_edges("planner", after_planner)
-    builder.add_conditional_edges("approval", after_approval)
-    builder.add_conditional_edges("tool_executor", after_tools)
-    builder.add_edge("summarizer", END)
-    return builder
+    return loop(AdState, SUBJECT)
 
 
-RECURSION_LIMIT: Final = 1_000
-"""LangGraph's own bound on steps; the real bound is the planner's (A72)."""
-
-graph = build().compile(name="ad_creation").with_config(recursion_limit=RECURSION_LIMIT)
+graph = compiled(build(), "ad_creation")

@@ -1,7 +1,7 @@
-"""Asks a person before steps with an effect, when the caller wants to be asked.
+"""Asks a person before steps that cannot simply be taken back, and before any where the caller wants that.
 
 The one node that asks such questions. Nothing with an effect happens before the question, and a rejection
-reaches the planner with its reason; a plan once rejected is not asked again in the same turn.
+reaches the planner with its reason; a step once rejected is not asked for again in the same turn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from state.context import Context
 from state.errors import Invalid
 from state.plan import Plan, Step, fingerprint
 from state.workflow import Workflow
-from tools.outcome import answer, failure
+from tools.outcome import Outcome, answer, failure
 
 RESPONSE_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
@@ -47,22 +47,18 @@ def approval(subject: Subject) -> Node[Workflow]:
 
     async def approval(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         plan = state.get("plan")
-        effects = _effects(subject, plan)
-        if plan is None or not effects or not choices(runtime).get("approve_plan"):
+        asked = _asked(subject, plan, every=bool(choices(runtime).get("approve_plan")))
+        if plan is None or not asked:
             return {}
-        decisions = _decisions(interrupt(question(effects)), len(effects))
-        refused = [
-            (step, choice)
-            for step, choice in zip(effects, decisions, strict=True)
-            if choice["type"] == "reject"
-        ]
+        decided = list(zip(asked, _decisions(interrupt(question(asked)), len(asked)), strict=True))
+        refused = [(step, choice) for step, choice in decided if choice["type"] == "reject"]
         if refused:
             return {
                 "messages": _rejections(plan, refused),
                 "plan": None,
-                "rejected": fingerprint(plan),
+                "rejected": [*state.get("rejected", []), *(fingerprint(step) for step, _ in refused)],
             }
-        edits = {step["id"]: _edited(step, choice) for step, choice in zip(effects, decisions, strict=True)}
+        edits = {step["id"]: _edited(step, choice) for step, choice in decided}
         return {"plan": Plan(id=plan["id"], steps=[edits.get(step["id"], step) for step in plan["steps"]])}
 
     return approval
@@ -81,15 +77,15 @@ def question(steps: Sequence[Step]) -> dict[str, Any]:
         "response_schema": RESPONSE_SCHEMA,
         "examples": [
             {"decisions": [{"type": "approve"} for _ in steps]},
-            {"decisions": [{"type": "reject", "message": "use a calmer voice"}]},
+            {"decisions": [{"type": "reject", "message": "leave it as it is"}]},
         ],
     }
 
 
-def _effects(subject: Subject, plan: Plan | None) -> list[Step]:
-    return [
-        step for step in (plan["steps"] if plan else ()) if subject.tools.get(step["tool"]) and step["writes"]
-    ]
+def _asked(subject: Subject, plan: Plan | None, *, every: bool) -> list[Step]:
+    """Return the steps a person is asked about: those that destroy, or every one with an effect."""
+    known = [(step, subject.tools.get(step["tool"])) for step in (plan["steps"] if plan else ())]
+    return [step for step, tool in known if tool and (tool.destructive or (every and step["writes"]))]
 
 
 def _decisions(answer: Any, count: int) -> list[Mapping[str, Any]]:
@@ -141,16 +137,22 @@ def _edited(step: Step, choice: Mapping[str, Any]) -> Step:
 def _rejections(plan: Plan, refused: Sequence[tuple[Step, Mapping[str, Any]]]) -> list[AnyMessage]:
     reasons = {step["id"]: str(choice.get("message") or "no reason given") for step, choice in refused}
     return [
-        answer(
-            step["id"],
-            step["tool"],
-            failure(
-                "permission_denied",
-                f"A person rejected this: {reasons[step['id']]}"
-                if step["id"] in reasons
-                else "Not carried out, because a person rejected another step of the plan",
-                suggestion="Do as they say, or ask what they want instead",
-            ).output,
-        )
-        for step in plan["steps"]
+        answer(step["id"], step["tool"], _rejection(reasons.get(step["id"])).output) for step in plan["steps"]
     ]
+
+
+def _rejection(reason: str | None) -> Outcome:
+    """Return what the model is told of a step that was rejected, or that was in a plan with one."""
+    if reason is None:
+        return failure(
+            "permission_denied",
+            "Not carried out, because a person rejected another step of the plan",
+            suggestion="Call it again if it is still wanted without the other",
+            retryable=True,
+        )
+    return failure(
+        "permission_denied",
+        f"A person rejected this: {reason}",
+        suggestion="Do as they say, or ask what they want instead",
+        rejected=True,
+    )

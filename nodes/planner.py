@@ -34,7 +34,7 @@ def planner(subject: Subject) -> Node[Workflow]:
         history, mended = await _history(subject, state, scope)
         fresh = isinstance(history[-1], HumanMessage)
         rounds = 0 if fresh else state.get("rounds", 0)
-        rejected = "" if fresh else state.get("rejected", "")
+        rejected = [] if fresh else state.get("rejected", [])
         chosen = _routed(choices(runtime), scope)
         sent = conversation.sent(
             subject.prompt(state, scope.artefact),
@@ -51,7 +51,7 @@ def planner(subject: Subject) -> Node[Workflow]:
         reply = await asked.ainvoke(sent)
         answer = _without_calls(reply) if rounds >= limit else reply
         plan = _plan(subject, answer)
-        if plan and rejected and fingerprint(plan) == rejected:
+        if plan and any(fingerprint(step) in rejected for step in plan["steps"]):
             answer, plan = _without_calls(answer), None
         return {
             "messages": [*mended, answer],

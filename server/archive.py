@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from graphs import ad_creation
+from graphs import ad_creation, page_builder
 from server.api import edits
 from server.api.bodies import MixerBody
 from server.auth import public_config
@@ -22,7 +22,7 @@ from storage.thread_lines import Codec
 from storage.thread_records import Record
 
 MEDIA: Final = "application/x-ndjson"
-_SUBJECTS: Final = (ad_creation.SUBJECT,)
+_SUBJECTS: Final = (ad_creation.SUBJECT, page_builder.SUBJECT)
 """What threads may be about."""
 _STREAMS: Final = {subject.kind: subject.streams for subject in _SUBJECTS}
 

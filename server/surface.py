@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from langgraph.pregel import Pregel
 from langgraph.store.base import TTLConfig
 
-from graphs import ad_creation
+from graphs import ad_creation, page_builder
 from nodes.node import OWNER
 from server import loading
 from server.aftermath import Tell
@@ -36,7 +36,7 @@ from storage.connection import Storage
 from storage.store import RedisStore, running_owner
 
 Graphs = Mapping[str, Pregel[Any, Any]]
-GRAPHS: Final[Graphs] = {"ad_creation": ad_creation.graph}
+GRAPHS: Final[Graphs] = {"ad_creation": ad_creation.graph, "page_builder": page_builder.graph}
 _OURS: Final[Mapping[str, tuple[APIRouter, ...]]] = {"ad_creation": (ads.router, versions.router)}
 """What a workflow has beside the wire; in this order, since what an ad has comes before its streams."""
 _WIRE: Final[tuple[APIRouter, ...]] = (

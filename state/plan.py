@@ -83,9 +83,9 @@ def blocked(plan: Plan, done: Mapping[str, StepStatus]) -> list[Step]:
     ]
 
 
-def fingerprint(plan: Plan) -> str:
-    """Return what two plans share when they would do the same."""
-    return dumped([[step["tool"], step["params"]] for step in plan["steps"]])
+def fingerprint(step: Step) -> str:
+    """Return what two steps share when they would do the same."""
+    return dumped([step["tool"], step["params"]])
 
 
 def dumped(value: object) -> str:

@@ -57,8 +57,8 @@ class Workflow(TypedDict):
     """Last version of each stream this turn made, by stream; what was not touched is absent (A56)."""
     rounds: NotRequired[int]
     """Rounds of tool calls this turn."""
-    rejected: NotRequired[str]
-    """Fingerprint of the plan a person rejected this turn."""
+    rejected: NotRequired[list[str]]
+    """Fingerprints of the steps a person rejected this turn."""
     usage: NotRequired[Annotated[Usage, added]]
     """Tokens of the whole thread."""
     summary: NotRequired[str]

@@ -25,14 +25,16 @@ Data = dict[str, Any]
 class PageChat:
     """One page: its messages and its versions, and what the last turn called."""
 
-    def __init__(self, root: Mapping[str, Any], *, selected: str = "", locked: Sequence[str] = ()) -> None:
-        self.pages = [Page(root=Element.model_validate(root))]
+    def __init__(self, page: Page, *, selected: str = "", locked: Sequence[str] = ()) -> None:
+        self.pages = [page]
         self.selected, self.locked = selected, frozenset(locked)
         self.messages: list[BaseMessage] = [SystemMessage("You edit a landing page.")]
         self.calls: list[Data] = []
         self.asked = False
         """Whether a person was asked for leave in the last turn."""
         self.yes = True
+        self.made = 0
+        """Versions of the last turn."""
         self.tools = TOOLS
 
     @property
@@ -43,7 +45,7 @@ class PageChat:
     def say(self, text: str) -> str:
         """Let the person say something and return the model's last word."""
         self.messages.append(HumanMessage(text))
-        self.calls, self.asked = [], False
+        self.calls, self.asked, self.made = [], False, 0
         for _ in range(10):
             found = answer(self.messages, self.tools)
             assert found is not None
@@ -73,7 +75,12 @@ class PageChat:
     def _rejected(self, itself: bool) -> Data:  # noqa: FBT001 -- a double
         if itself:
             details = {"rejected": True}
-            return {"error": "A person rejected this", "type": "permission_denied", "retryable": False, "details": details}
+            return {
+                "error": "A person rejected this",
+                "type": "permission_denied",
+                "retryable": False,
+                "details": details,
+            }
         return {"error": "another step was rejected", "type": "permission_denied", "retryable": True}
 
     def _one(self, call: Data, broken: bool) -> Data:  # noqa: FBT001 -- a double
@@ -82,7 +89,12 @@ class PageChat:
         try:
             return self._looks(call) if call["name"] in _LOOKS else self._changes(call)
         except CallsheetError as error:
-            return {"error": error.message, "suggestion": error.remedy, "type": "validation_error", "retryable": False}
+            return {
+                "error": error.message,
+                "suggestion": error.remedy,
+                "type": "validation_error",
+                "retryable": False,
+            }
 
     def _looks(self, call: Data) -> Data:
         if call["name"] == "read_element":
@@ -102,6 +114,7 @@ class PageChat:
             raise Invalid("nothing on the page would be different", remedy="say what shall change")
         page_edits.respect(self.page, after, self.locked)
         self.pages.append(after)
+        self.made += 1
         return {"elementId": about, "versionId": f"v{len(self.pages)}", "changes": []}
 
     def undone(self, steps: int) -> Page:
@@ -133,8 +146,13 @@ def _modified(chat: PageChat, args: Data) -> tuple[Page, str]:
 
 _EDITS: dict[str, Callable[[PageChat, Data], tuple[Page, str]]] = {
     "modify_element": _modified,
-    "create_element": lambda chat, args: page_edits.created(chat.page, args["parentId"], spec(args), args["position"]),
-    "delete_element": lambda chat, args: (page_edits.deleted(chat.page, args["elementId"]), args["elementId"]),
+    "create_element": lambda chat, args: page_edits.created(
+        chat.page, args["parentId"], spec(args), args["position"]
+    ),
+    "delete_element": lambda chat, args: (
+        page_edits.deleted(chat.page, args["elementId"]),
+        args["elementId"],
+    ),
     "move_element": lambda chat, args: (
         page_edits.moved(chat.page, args["elementId"], args["parentId"], args["position"]),
         args["elementId"],

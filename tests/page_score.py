@@ -1,8 +1,8 @@
 """Failures of one answer to a sentence of `tests/sentences/page_builder.jsonl`: pure functions of two pages.
 
-A line of the file has `id`, `group`, `lang`, `page` (a name in `page_builder_pages.json`), `say`, `expect`, and
-sometimes `selected` (id), `locked` (ids), `said` (sentences before) and `answer` ("reject": the person says no
-when asked for leave).
+A line of the file has `id`, `group`, `lang`, `page` (a name in `page_builder_pages.json`), `say`, `expect`,
+and sometimes `selected` (id), `locked` (ids), `said` (sentences before) and `answer` ("reject": the person
+says no when asked for leave).
 
 What `expect` may say; ids are those of the page before the sentence.
   touches [ids]              exactly these have another text, style or attribute of their own
@@ -11,8 +11,8 @@ What `expect` may say; ids are those of the page before the sentence.
   style {id: {property: value or [values]}}     colours are compared by what is seen; a plain word by its hue
   larger, darker {id: property}                 by figure, by light, compared with before
   text, attribute            {id: text}, {id: {name: value}}
-  added [{type, parent, before, after, first, text, alt, has, quotes, inputs_min}]     one new element each
-  removed [ids]              exactly these are gone, with all inside; nothing is added, removed or moved unasked
+  added [{type, parent, before, after, first, text, alt, has, quotes, inputs_min}]   one new element each
+  removed [ids]              exactly these are gone, with all inside; nothing is added or moved unasked
   order [ids], parent {id: id}                  places in the order of reading; what something lies in
   theme dark | light | serif | #rrggbb          of the whole page
   equals n                   the page is what it was before sentence n of `said`, counted from 0
@@ -30,6 +30,7 @@ from typing import Any
 
 from state.colours import NAMES, rgb
 from state.page import Element, Page, walk
+from state.themes import THEMES
 from tests.sentence_turn import FOLDER, MARKERS, found
 
 PAGES: Mapping[str, Any] = json.loads((FOLDER / "page_builder_pages.json").read_text("utf-8"))
@@ -97,14 +98,19 @@ def _expects(expect: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def page_of(name: str) -> Page:
     """One of the pages of the sentences."""
-    return Page(root=Element.model_validate(PAGES[name]))
+    theme = THEMES[PAGES["themes"].get(name, "light")]
+    return Page(root=Element.model_validate(PAGES[name]), theme=theme)
 
 
 def score(turn: Turn) -> list[str]:
     """Return what was expected and did not happen, one line each; an empty reply is a failure."""
     expect = turn.case.expect
     wanted = {"asks_leave": False, **({} if _free(expect) else _DEFAULTS), **expect}
-    failures = [f"{key} {json.dumps(want, ensure_ascii=False)}: {seen}" for key, want in wanted.items() if (seen := _seen(key, turn, want))]
+    failures = [
+        f"{key} {json.dumps(want, ensure_ascii=False)}: {seen}"
+        for key, want in wanted.items()
+        if (seen := _seen(key, turn, want))
+    ]
     return failures if turn.reply.strip() else ["the reply is empty", *failures]
 
 
@@ -194,8 +200,13 @@ def figure(text: str) -> float:
 
 
 def _larger(turn: Turn, want: Any) -> str:
-    pairs = {name: (turn.before.get(name).style.get(prop, ""), turn.now(name).style.get(prop, "")) for name, prop in want.items()}
-    return ", ".join(f"{name}: {old!r} → {new!r}" for name, (old, new) in pairs.items() if figure(new) <= figure(old))
+    pairs = {
+        name: (turn.before.get(name).style.get(prop, ""), turn.now(name).style.get(prop, ""))
+        for name, prop in want.items()
+    }
+    return ", ".join(
+        f"{name}: {old!r} → {new!r}" for name, (old, new) in pairs.items() if figure(new) <= figure(old)
+    )
 
 
 def light(colour: str) -> float:
@@ -204,17 +215,27 @@ def light(colour: str) -> float:
 
 
 def _darker(turn: Turn, want: Any) -> str:
-    pairs = {name: (turn.before.get(name).style[prop], turn.now(name).style[prop]) for name, prop in want.items()}
-    return ", ".join(f"{name}: {old} → {new}" for name, (old, new) in pairs.items() if light(new) >= light(old))
+    pairs = {
+        name: (turn.before.get(name).style[prop], turn.now(name).style[prop]) for name, prop in want.items()
+    }
+    return ", ".join(
+        f"{name}: {old} → {new}" for name, (old, new) in pairs.items() if light(new) >= light(old)
+    )
 
 
 def _text(turn: Turn, want: Any) -> str:
-    return ", ".join(f"{name} says {turn.now(name).content!r}" for name, text in want.items() if turn.now(name).content != text)
+    return ", ".join(
+        f"{name} says {turn.now(name).content!r}"
+        for name, text in want.items()
+        if turn.now(name).content != text
+    )
 
 
 def _attribute(turn: Turn, want: Any) -> str:
     has = {name: turn.now(name).attributes for name in want}
-    return ", ".join(f"{name} has {has[name]}" for name, one in want.items() if one.items() - has[name].items())
+    return ", ".join(
+        f"{name} has {has[name]}" for name, one in want.items() if one.items() - has[name].items()
+    )
 
 
 def _new(turn: Turn) -> list[Element]:
@@ -228,7 +249,9 @@ def _added(turn: Turn, want: Any) -> str:
     new = _new(turn)
     if len(new) != len(want):
         return f"new are {[one.id for one in new]}"
-    return "; ".join(wrong for one, asked in zip(new, want, strict=True) if (wrong := _made(turn, one, asked)))
+    return "; ".join(
+        wrong for one, asked in zip(new, want, strict=True) if (wrong := _made(turn, one, asked))
+    )
 
 
 def _made(turn: Turn, one: Element, asked: Mapping[str, Any]) -> str:
@@ -279,7 +302,9 @@ def _unmoved(turn: Turn, but: set[str]) -> str:
 
 def _parent(turn: Turn, want: Any) -> str:
     parents = turn.after.parents()
-    return ", ".join(f"{name} is in {parents.get(name)}" for name, inside in want.items() if parents.get(name) != inside)
+    return ", ".join(
+        f"{name} is in {parents.get(name)}" for name, inside in want.items() if parents.get(name) != inside
+    )
 
 
 def _theme(turn: Turn, want: Any) -> str:

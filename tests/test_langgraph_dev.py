@@ -74,6 +74,14 @@ async def test_it_lists_the_workflow_with_its_nodes_and_schemas(client):
     assert "messages" in schemas["state_schema"]["properties"]
 
 
+async def test_it_edits_a_page(client):
+    thread = await client.threads.create()
+    state: Any = await client.runs.wait(
+        thread["thread_id"], "page_builder", input=says("make the headline purple")
+    )
+    assert (state["drafts"], state["provider"]) == ({"page": "v1"}, "offline")
+
+
 async def test_it_runs_a_brief_and_remembers_the_thread(client):
     """The thread is the ad's conversation (X5), kept by our saver."""
     thread = await client.threads.create()

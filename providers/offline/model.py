@@ -21,8 +21,8 @@ from providers.offline.answer import Answer, Calls, Request, Say
 
 NAME = "offline"
 _ABOUT = (
-    "I am the offline model: rules, no language model and no network. I make audio ads and edit landing pages "
-    "when the tools for that are bound; with {tools} I have nothing to work with."
+    "I am the offline model: rules, no language model and no network. I make audio ads and edit landing "
+    "pages when the tools for that are bound; with {tools} I have nothing to work with."
 )
 WORKFLOWS: Final[Mapping[str, frozenset[str]]] = {
     "ad_creation": frozenset(

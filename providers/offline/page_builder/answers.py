@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage
 from providers.offline.answer import Answer, Calls, Request, Say
 from providers.offline.exchange import Exchange
 from providers.offline.page_builder import plans, talk
-from providers.offline.page_builder.conversation import Conversation, Turn, read
+from providers.offline.page_builder.conversation import DESTRUCTIVE, Conversation, Turn, read
 from providers.offline.page_builder.edits import Edit, Scene, Unclear, Unread
 from providers.offline.page_builder.targets import Pointed
 from providers.offline.page_builder.view import View, view_of
@@ -36,9 +36,11 @@ def answer(messages: Sequence[BaseMessage], allowed: frozenset[str]) -> Answer |
     return _after_looking(conversation, view) if view else Say(_CANNOT_LOOK)
 
 
-def _calls(requests: Sequence[Request], allowed: frozenset[str], otherwise: str = _ONLY_TALK) -> Answer:
+def _calls(
+    requests: Sequence[Request], allowed: frozenset[str], otherwise: str = _ONLY_TALK, text: str = ""
+) -> Answer:
     calls = tuple(request for request in requests if request.name in allowed)
-    return Calls(calls) if calls else Say(otherwise)
+    return Calls(calls, text) if calls else Say(otherwise)
 
 
 def _view(turn: Turn, looked: Exchange) -> View | None:
@@ -75,7 +77,10 @@ def _carried_out(plan: plans.Plan, conversation: Conversation) -> Answer:
     pending = [edit.request for edit, tries in outcomes if _again(tries)]
     done = [(edit, tries[-1]) for edit, tries in outcomes if tries]
     word = talk.report(plan, done)
-    return _calls(pending, conversation.tools, word) if pending else Say(word)
+    if not pending:
+        return Say(word)
+    asking = [edit for edit in plan.edits if edit.request in pending and edit.request.name in DESTRUCTIVE]
+    return _calls(pending, conversation.tools, word, talk.announced(asking))
 
 
 def _tried(edit: Edit, turn: Turn) -> list[Exchange]:

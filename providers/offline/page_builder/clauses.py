@@ -79,12 +79,12 @@ def verb_of(pieces: Sequence[Piece]) -> str:
 
 def _sentences(message: str, pieces: Sequence[Piece]) -> list[tuple[list[Piece], bool]]:
     found: list[tuple[list[Piece], bool]] = [([], False)]
-    for place, one in enumerate(pieces):
+    for one in pieces:
         if one.text in _HARD and not one.quoted and not _inside_a_number(message, one):
             found[-1] = (found[-1][0], one.text in "?？")
             found.append(([], False))
         else:
-            found[-1][0].append(pieces[place])
+            found[-1][0].append(one)
     return [sentence for sentence in found if sentence[0]]
 
 
@@ -93,7 +93,7 @@ def _inside_a_number(message: str, one: Piece) -> bool:
 
 
 def _parts(sentence: Sequence[Piece]) -> list[list[Piece]]:
-    """Cut a sentence where another edit begins: at a comma or an "and" before a verb, or a thing and a value."""
+    """Cut a sentence where another edit begins: at a comma or an "and" before a verb, or thing and value."""
     parts: list[list[Piece]] = [[]]
     for place, one in enumerate(sentence):
         if one.means("except.except") or (_joins(one) and _begins(sentence[place + 1 :], parts[-1])):

@@ -13,6 +13,8 @@ EDITS: Final = frozenset(
 )
 """Tools that make a version, beside `undo`."""
 UNDO: Final = "undo"
+DESTRUCTIVE: Final = frozenset({"delete_element", "clear_page"})
+"""Tools before which a person is asked."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Conversation:
         return None
 
     def versions(self, steps: int) -> int:
-        """Return how many versions the last `steps` turns that changed the page made; one for each unknown."""
+        """Return how many versions the last `steps` turns that edited the page made; one for each unknown."""
         made = [len(turn.edits) for turn in reversed(self.turns[:-1]) if turn.edits][:steps]
         return sum(made) + (steps - len(made))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Final
 
 from providers.offline.answer import Request
@@ -80,7 +81,7 @@ class Scene:
         if not cuts:
             return []
         edges = [-1, *cuts, len(clause.pieces)]
-        parts = [clause.part(first + 1, last) for first, last in zip(edges, edges[1:], strict=False)]
+        parts = [clause.part(first + 1, last) for first, last in pairwise(edges)]
         phrases = [one for one in map(phrase, parts) if not one.empty]
         nodes = [found(self.view, one, self.pointed, whole=whole, without=without) for one in phrases]
         if len(phrases) < 2 or not all(nodes):  # noqa: PLR2004 -- one thing is not several
@@ -106,7 +107,7 @@ def edits_of(clause: Clause, scene: Scene) -> list[Edit]:
 
 
 def _is(*verbs: str) -> Callable[[Clause, Scene], bool]:
-    return lambda clause, _: clause.verb in verbs
+    return lambda clause, scene: clause.verb in verbs  # noqa: ARG005 -- the shape of all
 
 
 def _undo(clause: Clause, scene: Scene) -> list[Edit]:
@@ -138,6 +139,7 @@ def _add(clause: Clause, scene: Scene) -> list[Edit]:
 
 
 def _is_new(clause: Clause, scene: Scene) -> bool:
+    del scene
     if clause.verb == "add":
         return True
     articles = {one.text.lower() for one in clause.pieces[:3]} & {"a", "an", "another", "new"}
@@ -253,11 +255,11 @@ _WAYS: Final[Sequence[tuple[Callable[[Clause, Scene], bool], Callable[[Clause, S
     (lambda clause, _: clause.verb == "meant" or clause.has("pron.same"), _again),
     (_is("remove", "hide"), _remove),
     (_is_new, _add),
-    (_is("copy"), lambda clause, scene: places.copied(clause, scene)),
-    (_is("swap"), lambda clause, scene: places.swapped(clause, scene)),
-    (lambda clause, _: places.is_theme(clause), lambda clause, scene: places.themed(clause, scene)),
+    (_is("copy"), places.copied),
+    (_is("swap"), places.swapped),
+    (lambda clause, _: places.is_theme(clause), places.themed),
     (_says, _words),
-    (lambda clause, _: places.moves(clause), lambda clause, scene: places.moved(clause, scene)),
+    (lambda clause, _: places.moves(clause), places.moved),
     (_looks, _style),
     (lambda clause, _: wordings.loose(clause) != "", _words),
     (_echo, _nothing),

@@ -19,11 +19,11 @@ _INPUTS: Final[Mapping[str, tuple[str, str]]] = {
 }
 _LIST: Final = re.compile(r"\s*(?:,|;|&|\band\b|，|、)\s*", re.IGNORECASE)
 _OF: Final = re.compile(
-    r"\b(?:of|showing|with|to|called|titled|named|saying|labelled|labeled|that says|reading)\b\s*(?P<rest>.+)$",
+    r"\b(?:of|showing|with|to|called|titled|named|saying|labell?ed|that says|reading)\b\s*(?P<rest>.+)$",
     re.IGNORECASE,
 )
 _END: Final = re.compile(
-    r"\s+(?:at|in|into|to|on|under|below|above|before|after|inside|beneath|next to)\s+(?:the|my|our|it|this)\b.*$",
+    r"\s+(?:at|in|into|to|on|under|below|above|before|after|inside|beneath)\s+(?:the|my|our|it|this)\b.*$",
     re.IGNORECASE,
 )
 _MOST: Final = 8
@@ -172,6 +172,15 @@ def _an_image(clause: Clause) -> Spec:
     return {"type": "image", "attributes": {"alt": alt or "Picture"} | ({"src": address} if address else {})}
 
 
+def _a_video(clause: Clause) -> Spec:
+    address = next((one for one in clause.quotes() if one.startswith("http")), "")
+    return {"type": "video", "attributes": {"controls": "true"} | ({"src": address} if address else {})}
+
+
+def _with_text(kind: str, text: str) -> Spec:
+    return {"type": kind, "children": [{"type": "text", "content": text}]}
+
+
 def _saying(kind: str, usual: str) -> Callable[[Clause], Spec]:
     return lambda clause: {"type": kind, "content": wording(clause) or usual}
 
@@ -195,17 +204,19 @@ _MADE: Final[Mapping[str, Callable[[Clause], Spec]]] = {
     "link": lambda clause: _link(wording(clause) or "Link"),
     "image": _an_image,
     "section": _a_section,
-    "hero": lambda clause: section(wording(clause) or "Say what you offer", {"type": "text", "content": "Say why."}, label="Hero"),
-    "header": lambda clause: {"type": "header", "children": [{"type": "text", "content": wording(clause) or "Your brand"}]},
-    "footer": lambda clause: {"type": "footer", "children": [{"type": "text", "content": wording(clause) or "© Your brand"}]},
+    "hero": lambda clause: section(
+        wording(clause) or "Say what you offer", {"type": "text", "content": "Say why."}, label="Hero"
+    ),
+    "header": lambda clause: _with_text("header", wording(clause) or "Your brand"),
+    "footer": lambda clause: _with_text("footer", wording(clause) or "© Your brand"),
     "nav": _a_nav,
     "form": _a_form,
     "input": _an_input,
     "list": _a_list,
     "card": _a_card,
-    "video": lambda clause: {"type": "video", "attributes": {"controls": "true"} | {"src": one for one in clause.quotes()[:1]}},
+    "video": _a_video,
     "divider": lambda _: {"type": "divider"},
-}  # fmt: skip
+}
 
 
 def wording(clause: Clause) -> str:

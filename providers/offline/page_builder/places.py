@@ -111,7 +111,7 @@ def _edge(side: str, holder: Node, moving: str = "") -> Place:
 
 
 def _usual_place(spec: kits.Spec, scene: "Scene") -> Place:
-    """Where something goes that nobody says a place for: sections before the footer, the rest in a section."""
+    """Where something goes that nobody says a place for: a section before the footer, the rest in one."""
     footer = next((one for one in scene.view.root.children if one.type == "footer"), None)
     if spec["type"] in {"header", "nav"}:
         return _edge("first", scene.view.root)

@@ -108,7 +108,7 @@ def _after(made: Sequence[Edit], scene: Scene) -> Scene:
 
 
 def _sorted(edits: Sequence[Edit], problems: Sequence[str], unread: Sequence[str], scene: Scene) -> Plan:
-    """Put deletions last, so that what refers to their place finds it; leave out what is locked or said twice."""
+    """Put deletions last, so that their place can be referred to; leave out what is locked or said twice."""
     locked = [one for one in edits if one.about and _is_locked(one.about, scene.view)]
     once = {repr(one.request): one for one in edits if one not in locked}
     ordered = sorted(once.values(), key=lambda one: one.request.name == "delete_element")

@@ -12,19 +12,19 @@ from providers.offline.page_builder.view import SECTIONS, Node, View
 from providers.offline.page_builder.words import language_of, pieces
 
 _EXAMPLES: Final = (
-    "You can say, for example: “make the headline blue”, “change the button to “Order now””, “add a contact "
-    "form below the hero”, “move the footer up”, “use a dark theme” or “undo that”."
+    "You can say, for example: “make the headline blue”, “the button should say Order now”, “add a contact "
+    "form below the hero”, “move the reviews above the prices”, “use a dark theme” or “undo that”."
 )
 _ABLE: Final = (
-    "I edit this page: texts, colours, sizes, fonts and links; I add, move, copy and remove elements and whole "
-    "sections, change the theme, and undo. I ask before anything is deleted. " + _EXAMPLES
+    "I edit this page: texts, colours, sizes, fonts and links; I add, move, copy and remove elements and "
+    "whole sections, change the theme, and undo. I ask before anything is deleted. " + _EXAMPLES
 )
 _HELLO: Final = "Hello! What shall I change on the page? " + _EXAMPLES
 _UNKNOWN: Final = "I did not understand that, so nothing was changed. " + _EXAMPLES
 _NOTHING: Final = "There is nothing to change: it is like that already."
 _VERBS: Final = (
-    "verb.add", "verb.remove", "verb.move", "verb.swap", "verb.undo", "verb.clear", "verb.copy", "verb.change",
-    "verb.replace", "verb.put",
+    "verb.add", "verb.remove", "verb.move", "verb.swap", "verb.undo", "verb.clear", "verb.copy",
+    "verb.change", "verb.replace", "verb.put",
 )  # fmt: skip
 
 
@@ -97,12 +97,10 @@ def _where(node: Node, view: View) -> str:
 
 
 def _look(node: Node, view: View) -> str:
-    own = [f"{name} {value}" for name, value in node.style.items()]
-    told = f"{_first(node.called())} ({node.id}) has {', '.join(own)}." if own else ""
-    return (
-        told
-        or f"{_first(node.called())} ({node.id}) has no style of its own; text {view.theme.get('text', '')}, main colour {view.theme.get('primary', '')} come from the theme."
-    )
+    own = ", ".join(f"{name} {value}" for name, value in node.style.items())
+    theme = ", ".join(f"{name} {view.theme[name]}" for name in ("text", "primary") if name in view.theme)
+    told = f"has {own}" if own else f"has no style of its own; from the theme: {theme}"
+    return f"{_first(node.called())} ({node.id}) {told}."
 
 
 def _says(node: Node) -> str:
@@ -139,11 +137,17 @@ def _outcome(edit: Edit, exchange: Exchange) -> str:
         return edit.said
     result = exchange.result or {}
     if (result.get("details") or {}).get("rejected"):
-        return f"You said no, so I left this undone: {_plain(edit)}"
+        return f"You said no, so I did not do this: {_plain(edit)}"
     if "nothing on the page would be different" in str(result.get("error")):
         return _NOTHING
     hint = f" {_first(str(result['suggestion']))}." if result.get("suggestion") else ""
     return f"That could not be done: {result.get('error')}.{hint}"
+
+
+def announced(asking: Sequence[Edit]) -> str:
+    """Return what is said before a person is asked for leave; nothing where nobody is."""
+    what = ", ".join(_plain(edit).rstrip(".") for edit in asking)
+    return f"I ask before this is done: {what}." if what else ""
 
 
 def _plain(edit: Edit) -> str:

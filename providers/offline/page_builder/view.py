@@ -1,4 +1,4 @@
-"""A page as the model has seen it: read from what the tools answered, looked up by what people call things."""
+"""A page as the model has seen it: read from the tools' answers, looked up by what people call things."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -65,7 +65,7 @@ class Node:
 
     def spoken(self) -> dict[str, Any]:
         """Return what makes the same element anew."""
-        fields = {"label": self.label, "content": self.content, "style": dict(self.style)}
+        fields: dict[str, Any] = {"label": self.label, "content": self.content, "style": dict(self.style)}
         fields |= {"attributes": dict(self.attributes), "children": [one.spoken() for one in self.children]}
         return {"type": self.type, **{name: value for name, value in fields.items() if value}}
 
@@ -124,7 +124,7 @@ class View:
 
 
 def view_of(listed: Mapping[str, Any], read: Mapping[str, Mapping[str, Any]]) -> View | None:
-    """Return the page as `list_elements` listed it, with what `read_element` told of elements by their ids."""
+    """Return the page as `list_elements` listed it, with what `read_element` told, by the elements' ids."""
     lines = [one for one in listed.get("elements") or () if isinstance(one, Mapping)]
     if not lines:
         return None

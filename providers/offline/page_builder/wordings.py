@@ -89,7 +89,8 @@ def _without_the_value(clause: Clause, value: str) -> Clause:
     if len(kept) == len(clause.pieces):
         place = clause.place("link.to")
         kept = list(clause.pieces[:place])
-    return Clause(clause.message, tuple(one for one in kept if not one.means("prop.")), clause.verb)
+    kept = [one for one in kept if not one.means("prop.", "verb.link")]
+    return Clause(clause.message, tuple(kept), clause.verb)
 
 
 def _old(clause: Clause) -> bool:

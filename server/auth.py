@@ -1,7 +1,9 @@
 """The door: nobody comes in without saying who they are, where the settings ask for that (ARCHITECTURE 7).
 
-API keys come as `X-Api-Key` or `Authorization: Bearer`, tokens as the latter. `/ok` says that the server is
-up and nothing else, and is open to all. Where nothing is asked, everyone on this machine is the local owner.
+API keys come as `X-Api-Key` or `Authorization: Bearer`, tokens as the latter. A page cannot give a web socket
+headers; it offers the subprotocols `bearer` and the key or token, of which the server takes the former.
+`/ok` says that the server is up and nothing else, and is open to all. Where nothing is asked, everyone on
+this machine is the local owner.
 """
 
 import asyncio
@@ -10,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server import api_keys, logs, outage
 from server.callers import ANYONE, Caller, call, including, needed
@@ -24,6 +26,8 @@ OPEN: Final = frozenset({"/ok"})
 """Paths that are answered without asking."""
 NOBODY: Final = Caller("", frozenset(), "nobody")
 """The caller of such a path where others are asked."""
+_BEARER: Final = "bearer"
+"""The scheme, and the subprotocol after which a page offers what it would say in a header."""
 _CHALLENGE: Final = 'Bearer realm="callsheet"'
 _OURS: Final = ("__", "langgraph_auth_")
 """How the names begin that only the server gives to a graph."""
@@ -58,7 +62,7 @@ class Keeper:
             return ANYONE
         if scope["path"] in OPEN:
             return NOBODY
-        text = _credential(Headers(scope=scope))
+        text = _credential(scope)
         if not text:
             raise Unauthenticated("nobody has said who is asking", remedy=self._remedy())
         found = await self._named(text, scope)
@@ -116,13 +120,13 @@ class Door:
             found = await self._keeper.caller(scope)
         except CallsheetError as error:
             # Whoever sends nothing may be a browser that asks for an icon; a wrong key is worth a look.
-            level = logging.INFO if _credential(Headers(scope=scope)) else logging.DEBUG
+            level = logging.INFO if _credential(scope) else logging.DEBUG
             _log.log(level, "turned away: %s", error.message)
             await refuse(error, scope, receive, send, _challenge(error, scope))
             return
         call(scope, found)
         with logs.bound(owner=found.owner if self._keeper.asks else ""):
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, _taking(scope, send))
 
 
 def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,9 +152,30 @@ def _may_say(name: object) -> bool:
     return isinstance(name, str) and not name.startswith(_OURS) and name not in _NAMED
 
 
-def _credential(headers: Headers) -> str:
+def _credential(scope: Scope) -> str:
+    headers = Headers(scope=scope)
     scheme, _, text = headers.get("authorization", "").partition(" ")
-    return text.strip() if scheme.casefold() == "bearer" else headers.get("x-api-key", "").strip()
+    said = text if scheme.casefold() == _BEARER else headers.get("x-api-key", "")
+    return said.strip() or _offered(scope)
+
+
+def _offered(scope: Scope) -> str:
+    """What a page offers as the subprotocol that follows `bearer`; empty without one."""
+    offered = [*scope.get("subprotocols", ())]
+    return str(offered[1]) if len(offered) > 1 and offered[0] == _BEARER else ""
+
+
+def _taking(scope: Scope, send: Send) -> Send:
+    """Take the subprotocol that a page offered: a browser gives up a web socket that takes none of them."""
+    if not _offered(scope):
+        return send
+
+    async def taking(message: Message) -> None:
+        if message["type"] == "websocket.accept":
+            message = {**message, "subprotocol": message.get("subprotocol") or _BEARER}
+        await send(message)
+
+    return taking
 
 
 def _challenge(error: CallsheetError, scope: Scope) -> dict[str, str]:
@@ -159,7 +184,7 @@ def _challenge(error: CallsheetError, scope: Scope) -> dict[str, str]:
         return {"WWW-Authenticate": f'{_CHALLENGE}, error="insufficient_scope", scope="{needed(scope)}"'}
     if not isinstance(error, Unauthenticated):
         return {}
-    tried = ', error="invalid_token"' if _credential(Headers(scope=scope)) else ""
+    tried = ', error="invalid_token"' if _credential(scope) else ""
     return {"WWW-Authenticate": f"{_CHALLENGE}{tried}"}
 
 

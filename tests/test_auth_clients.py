@@ -1,5 +1,7 @@
 """LangGraph's own client on a server that asks (X16)."""
 
+import json
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -13,6 +15,9 @@ from langgraph_sdk.errors import (
     PermissionDeniedError,
     RateLimitError,
 )
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+from websockets.typing import Subprotocol
 
 from storage import Storage
 from tests.auth_cases import bearer, key, nothing_told  # noqa: F401 -- used by every test
@@ -26,6 +31,7 @@ CHOSEN: dict[str, Any] = {
     "jwt_audience": "callsheet",
     "requests_per_minute": MOST,
 }
+STARTED = {"id": 1, "method": "run.start", "params": {"assistant_id": "counter", "input": {"x": 1}}}
 Clients = Callable[..., LangGraphClient]
 
 
@@ -74,3 +80,27 @@ async def test_the_client_understands_every_refusal(client: Clients, storage: St
         await reading.threads.search()
     with pytest.raises(RateLimitError, match=f"more than {MOST} requests"):
         await reading.threads.search()
+
+
+async def test_a_page_says_who_asks_as_a_subprotocol_of_its_web_socket(
+    url: str, client: Clients, storage: Storage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """X16: browsers give web sockets no headers."""
+    for library in ("uvicorn.error", "websockets.client"):
+        # They log what is sent, as it is; our own lines are made without it (test_logs.py).
+        caplog.set_level(logging.INFO, library)
+    alice = await key(storage, "alice")
+    thread = (await client(api_key=alice).threads.create())["thread_id"]
+    place = f"{url.replace('http', 'ws', 1)}/threads/{thread}/stream/events"
+    tokens = [shared(sub=name) for name in ("alice", "bob")]
+    for offered, whose in ((alice, "alice"), (tokens[0], "alice"), (tokens[1], "bob")):
+        async with connect(place, subprotocols=[Subprotocol("bearer"), Subprotocol(offered)]) as socket:
+            assert socket.subprotocol == "bearer"
+            await socket.send(json.dumps(STARTED))
+            told = json.loads(await socket.recv())
+            assert (whose, told["type"]) in {("alice", "success"), ("bob", "error")}
+    refused = [["bearer", "cs_wrong"], ["bearer"], [alice], [alice, "bearer"], ["chat", alice]]
+    for wrong in refused:
+        with pytest.raises(InvalidStatus):
+            async with connect(place, subprotocols=[Subprotocol(one) for one in wrong]):
+                pass

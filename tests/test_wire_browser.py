@@ -12,10 +12,13 @@ from typing import Any, Final
 import pytest
 
 from graphs import ad_creation
+from server import api_keys
+from storage import connect
 from tests import javascript
 from tests.needs import need
 from tests.wire_graphs import GRAPHS, QUESTION
-from tests.wire_served import APPROVED, home
+from tests.wire_served import APPROVED, ground
+from tests.wire_server import serving
 
 TALE: Final = "Once upon a time a server was asked twice, and told it once."
 LONG: Final = " ".join([TALE] * 4)
@@ -34,8 +37,10 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     """What was seen in a scenario, which must have come to its end without a complaint of the page."""
     browser = need("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     beside = tmp_path_factory.mktemp("browser") / "js"
-    with home({**GRAPHS, "ad_creation": ad_creation.graph}) as url:
-        told = javascript.told("browser.mjs", str(browser), url, beside=beside, patience_s=200)
+    graphs = {**GRAPHS, "ad_creation": ad_creation.graph}
+    with ground() as redis, serving(redis, graphs) as url, serving(redis, graphs, auth=("keys",)) as guarded:
+        given = (str(browser), url, guarded, asyncio.run(_key(redis)))
+        told = javascript.told("browser.mjs", *given, beside=beside, patience_s=200)
         seen: dict[str, dict[str, Any]] = asyncio.run(told)
 
     def found(name: str, hook: str) -> dict[str, Any]:
@@ -45,6 +50,11 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
         return one
 
     return found
+
+
+async def _key(redis: str) -> str:
+    async with connect(redis) as storage:
+        return (await api_keys.make(storage, "alice", "write")).text
 
 
 @BOTH
@@ -144,6 +154,14 @@ def test_a_run_is_stopped(scene: Scene, hook: str) -> None:
 def test_calls_of_tools_are_seen(scene: Scene, hook: str) -> None:
     seen = scene("usesTools", hook)
     assert seen["tools"] == [f"double {'completed' if hook == 'legacy' else 'finished'} 8"]
+    assert not seen["errors"]
+
+
+@ALL
+def test_a_page_says_who_asks(scene: Scene, hook: str) -> None:
+    """X16: a key, in a header or offered to a web socket."""
+    seen = scene("saysWhoAsks", hook)
+    assert seen["messages"] == ["red", "red"] == kept(seen)
     assert not seen["errors"]
 
 

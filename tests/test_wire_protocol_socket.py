@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -12,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from tests.waiting import PATIENCE_S
-from tests.wire_protocol import ALL, Event, Wire, ended, lives, questions
+from tests.wire_protocol import ALL, Event, Wire, ended, lives, questions, values
 from tests.wire_served import APPROVED, HELLO, anew, home
 
 
@@ -144,3 +145,17 @@ async def test_a_message_over_the_limit_closes_the_socket(url: str) -> None:
             await socket.command("run.start", assistant_id="agent", input="x" * 10_001)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1009
+
+
+async def test_a_thread_of_any_name_is_followed_over_a_socket(url: str) -> None:
+    name = f"days/{anew()} 100%2F"
+    place = quote(name, safe="")
+    async with opened(url, place) as socket:
+        await socket.command("subscription.subscribe", channels=ALL)
+        run = (await socket.command("run.start", 2, assistant_id="counter", input={"x": 1}))["result"][
+            "run_id"
+        ]
+        await socket.seen(ended(run))
+    async with httpx.AsyncClient(base_url=url) as http:
+        assert (await http.get(f"/threads/{place}")).json()["thread_id"] == name
+        assert values(await Wire(http, place).seen(ended(run)))[-1]["x"] == 4

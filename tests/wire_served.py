@@ -23,13 +23,19 @@ APPROVED: Any = {"decisions": [{"type": "approve"}]}
 
 @contextmanager
 def home(graphs: Any = GRAPHS, **chosen: Any) -> Iterator[str]:
-    """The server's URL; in the end every key there is must be a declared one."""
+    """The URL of a server on a Redis of its own."""
+    with ground() as url, serving(url, graphs, **chosen) as found:
+        yield found
+
+
+@contextmanager
+def ground() -> Iterator[str]:
+    """The URL of a Redis; in the end every key there is must be a declared one."""
     folder = Path(tempfile.mkdtemp(prefix="callsheet-test-"))
     lease = embedded.ensure(folder)
     url = f"{lease.url}?db=0"
     try:
-        with serving(url, graphs, **chosen) as found:
-            yield found
+        yield url
         assert not (left := leaks(url)), "\n".join(left)
     finally:
         lease.close()

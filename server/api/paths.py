@@ -6,6 +6,7 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+_PLACED: Final = frozenset({"http", "websocket"})
 _SPLIT: Final = (b"/api/", b"/assistants/", b"/threads/", b"/runs/")
 
 
@@ -18,7 +19,7 @@ class Segments:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
         raw = scope.get("raw_path") or b""
-        if scope["type"] == "http" and raw.startswith(_SPLIT):
+        if scope["type"] in _PLACED and raw.startswith(_SPLIT):
             scope = {**scope, "path": "/".join(_segment(part) for part in raw.split(b"/"))}
         await self._app(scope, receive, send)
 

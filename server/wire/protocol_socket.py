@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from starlette.websockets import WebSocketDisconnect
 
 from server.api.bodies import read
+from server.api.paths import decoded
 from server.encoding import dumps
 from server.origins import owner
 from server.parts import parts
@@ -30,10 +31,10 @@ _TOO_BIG: Final = 1009
 
 
 @router.websocket("/threads/{thread_id}/stream/events")
-async def connect(socket: WebSocket, thread_id: str) -> None:
+async def connect(socket: WebSocket) -> None:
     """Answer a client's commands, and send it the events it subscribes to."""
     await socket.accept()
-    session = _Session(socket, thread_id)
+    session = _Session(socket, decoded(socket.path_params)["thread_id"])
     try:
         await session.serve()
     except WebSocketDisconnect:

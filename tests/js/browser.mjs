@@ -5,7 +5,7 @@ import { build } from "esbuild";
 import { chromium } from "playwright-core";
 import { scenarios } from "./scenarios.mjs";
 
-const [program, api, only = "", pictures] = process.argv.slice(2);
+const [program, api, guarded, key, only = "", pictures] = process.argv.slice(2);
 const FLAGS = [
   ...["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-sync"],
   ...["--disable-component-update", "--renderer-process-limit=1"],
@@ -43,9 +43,9 @@ async function site() {
   return await listening(server);
 }
 
-/** The server under another address, over connections that can be cut. */
-async function wire() {
-  const { hostname, port } = new URL(api);
+/** A server under another address, over connections that can be cut. */
+async function wire(to) {
+  const { hostname, port } = new URL(to);
   const open = new Set();
   const server = net.createServer((inward) => {
     const outward = net.connect(Number(port), hostname);
@@ -67,7 +67,7 @@ async function wire() {
 
 /** A page on a wire of its own, for browsers open no more than six connections to one address. */
 async function opened(context, address, query) {
-  const line = await wire();
+  const line = await wire(query.key ? guarded : api);
   const page = await context.newPage();
   const complaints = [];
   page.on("pageerror", (error) => complaints.push(String(error)));
@@ -122,7 +122,7 @@ async function played(context, address, { title, query, play }) {
   };
   const told = { failed: "" };
   try {
-    Object.assign(told, await play(open));
+    Object.assign(told, await play(open, key));
   } catch (error) {
     told.failed = `${error}\n${await Promise.all(pages.map(({ page }) => page.locator("main").innerText()))}`;
   }

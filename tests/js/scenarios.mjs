@@ -110,6 +110,13 @@ async function usesTools(open) {
   return await one.told();
 }
 
+async function saysWhoAsks(open, key) {
+  const one = await open({ graph: "teller", key });
+  await one.say("red");
+  await one.answered("red");
+  return await one.told();
+}
+
 async function fails(open) {
   const one = await open({ graph: "boom" });
   await one.say("hello");
@@ -126,7 +133,7 @@ async function makesAnAd(open) {
   return await one.told();
 }
 
-const OVER_A_SOCKET = { answers, reloads, isCutOff };
+const OVER_A_SOCKET = { answers, reloads, isCutOff, saysWhoAsks };
 const ALL = { ...OVER_A_SOCKET, converses, comesBack, stops, usesTools, fails, makesAnAd };
 const HOOKS = {
   legacy: { plays: ALL, query: { hook: "legacy" } },

@@ -2,13 +2,23 @@
 import { useChannelEffect, useMessageMetadata, useStream } from "@langchain/react";
 import { Button, chosen, remembered, said, seen, View } from "./view.jsx";
 
+const fetch = (url, init) => window.fetch(url, { ...init, headers: { ...init?.headers, "X-Api-Key": chosen.key } });
+/** Over a web socket, which a page cannot give headers. */
+const socket = {
+  transport: "websocket",
+  ...(chosen.key && {
+    callerOptions: { fetch },
+    webSocketFactory: (url) => new WebSocket(url, ["bearer", chosen.key]),
+  }),
+};
+
 export function Page() {
   const stream = useStream({
     apiUrl: chosen.api,
     assistantId: chosen.graph,
     threadId: chosen.thread ?? null,
     onThreadId: remembered,
-    transport: chosen.transport ?? "sse",
+    ...(chosen.transport ? socket : { apiKey: chosen.key }),
     reconnectDelayMs: () => 100,
   });
   useChannelEffect(stream, ["custom"], { replay: true, onEvent: (event) => seen.ticks.push(event.params.data) });

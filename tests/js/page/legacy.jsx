@@ -5,6 +5,7 @@ import { Button, chosen, remembered, said, seen, View } from "./view.jsx";
 export function Page() {
   const stream = useStream({
     apiUrl: chosen.api,
+    apiKey: chosen.key,
     assistantId: chosen.graph,
     threadId: window.thread ?? null,
     onThreadId: remembered,

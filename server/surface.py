@@ -12,7 +12,7 @@ from graphs import ad_creation, page_builder
 from nodes.node import OWNER
 from server import loading
 from server.aftermath import Tell
-from server.api import ads, archives, health, versions
+from server.api import ads, archives, health, pages, versions
 from server.graphs_file import GraphsFile
 from server.parts import Parts
 from server.settings import Settings
@@ -37,7 +37,10 @@ from storage.store import RedisStore, running_owner
 
 Graphs = Mapping[str, Pregel[Any, Any]]
 GRAPHS: Final[Graphs] = {"ad_creation": ad_creation.graph, "page_builder": page_builder.graph}
-_OURS: Final[Mapping[str, tuple[APIRouter, ...]]] = {"ad_creation": (ads.router, versions.router)}
+_OURS: Final[Mapping[str, tuple[APIRouter, ...]]] = {
+    "ad_creation": (ads.router, versions.router),
+    "page_builder": (pages.router,),
+}
 """What a workflow has beside the wire; in this order, since what an ad has comes before its streams."""
 _WIRE: Final[tuple[APIRouter, ...]] = (
     info.router,
@@ -51,7 +54,12 @@ _WIRE: Final[tuple[APIRouter, ...]] = (
     protocol_socket.router,
     memories.router,
 )
-ROUTERS: Final[tuple[APIRouter, ...]] = (health.router, archives.router, *_OURS["ad_creation"], *_WIRE)
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    health.router,
+    archives.router,
+    *(router for ours in _OURS.values() for router in ours),
+    *_WIRE,
+)
 
 
 class Memory(NamedTuple):

@@ -20,6 +20,7 @@ from server.wire.protocol import View
 from storage import Storage
 from storage import api_keys as kept
 from tests.auth_cases import key, nothing_told  # noqa: F401 -- used by every test
+from tests.page_double import PageDouble
 from tests.served import VOICE, calling, generated, running
 from tests.waiting import eventually
 
@@ -145,6 +146,10 @@ async def furnished(client: httpx.AsyncClient, headers: Mapping[str, str]) -> di
     client.headers.pop("X-Api-Key")
     return {
         "ad_id": "ad-1",
+        "page_id": "home",
+        "element_id": "heading-1",
+        "from": "start",
+        "to": "v1",
         "stream": "music",
         "version_id": "v1",
         "thread_id": thread_id,
@@ -179,6 +184,8 @@ async def house(valkey_url: str, storage: Storage) -> AsyncIterator[House]:
 
         await eventually(expired, "the key to expire")
         ids = await furnished(client, {"X-Api-Key": keys["alice"]})
+        page = PageDouble(storage, "home", "alice")
+        await page.done("modify_element", elementId="heading-1", modifications={"content": SECRET_WORD})
         yield House(client, app.openapi(), keys, ids)
 
 
@@ -216,7 +223,7 @@ async def test_what_is_anothers_looks_like_nothing_at_all(house: House) -> None:
         reply = await house.ask("bob", method, path)
         assert SECRET_WORD not in reply.text, (method, path)
         assert reply.status_code < 500, (method, path, reply.text)
-        mine = [name for name in ("ad_id", "thread_id", "assistant_id") if f"{{{name}}}" in path]
+        mine = [name for name in ("ad_id", "page_id", "thread_id", "assistant_id") if f"{{{name}}}" in path]
         if not mine:
             continue
         named += 1

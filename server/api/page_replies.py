@@ -1,0 +1,77 @@
+"""What callers get about pages: the shape of every reply, for the documentation."""
+
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from server.api.replies import VersionLine
+from state.page_changes import Change
+
+_From = TypedDict("_From", {"from": str})
+"""The older version; `start` for the starter page."""
+
+
+class Lock(TypedDict):
+    """What a person has locked."""
+
+    elementId: str
+    """`page` for the whole page."""
+    by: str
+    at: str | None
+
+
+class Locks(TypedDict):
+    """Everything that is locked."""
+
+    locks: list[Lock]
+
+
+class PageView(TypedDict):
+    """A page as it is now."""
+
+    pageId: str
+    conversationId: str
+    title: str
+    versionId: str | None
+    """Null for the starter page, before the first edit."""
+    activeVersionId: str | None
+    createdAt: str | None
+    updatedAt: str | None
+    page: dict[str, Any]
+    """`root`, the tree of elements, with `theme`."""
+    digests: dict[str, str]
+    """SHA-256 of each element with all inside it, by id."""
+    locks: list[Lock]
+
+
+class PageVersions(TypedDict):
+    """Versions of a page."""
+
+    versions: list[VersionLine]
+    """Newest last."""
+    active: str | None
+    before: str | None
+    """What to ask for next, to see older ones; null where there are none."""
+
+
+class PageVersion(VersionLine):
+    """A version of a page."""
+
+    page: dict[str, Any]
+    changes: list[Change]
+    digests: dict[str, str]
+
+
+class PageActivated(VersionLine):
+    """What is told of an activation."""
+
+    active: str
+
+
+class Diff(_From):
+    """What is different between two versions."""
+
+    to: str
+    changes: list[Change]
+    unchanged: list[str]
+    """Elements that are the same to the byte, with all inside them."""

@@ -1,0 +1,206 @@
+"""A page as people see and keep it: looked at, compared, brought back, locked."""
+
+import asyncio
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from server import jobs
+from state import page_edits, page_history
+from state.errors import Busy, Conflict, Missing
+from state.page import STREAM, Page, digests
+from state.page_changes import changes
+from state.page_history import PageData
+from state.starter_page import START
+from state.versions import Version, described
+from storage import threads
+from storage.artefacts import Artefact, Done, NewVersion, Tip, step_name
+from storage.connection import Storage
+
+KIND: Final = "page"
+LISTED: Final = 50
+"""Versions of a list, unless more are asked for."""
+_TRIES: Final = 20
+
+
+@dataclass(frozen=True)
+class Found:
+    """A page that is there, and who asks about it."""
+
+    storage: Storage
+    artefact: Artefact
+    owner: str
+    thread: str
+    """Id of the conversation about it."""
+    meta: Mapping[str, str]
+
+
+async def find(storage: Storage, name: str, owner: str) -> Found:
+    """Return the owner's page of this id, or whose conversation has it (X5).
+
+    Raises `Missing` when there is none, or it is another's.
+    """
+    artefact = Artefact(storage, KIND, jobs.identifier(name, "pageId"), owner)
+    meta = await artefact.meta()
+    if meta.get("owner") == owner:
+        return Found(storage, artefact, owner, meta.get("thread") or name, meta)
+    about = await _conversation(storage, name, owner)
+    if about is None:
+        raise Missing(f"there is no page {name!r}", remedy="begin a conversation with page_builder about it")
+    artefact = Artefact(storage, KIND, about, owner)
+    return Found(storage, artefact, owner, name, await artefact.meta())
+
+
+async def _conversation(storage: Storage, name: str, owner: str) -> str | None:
+    """The page that the owner's conversation of this id is about, though nothing may have been made yet."""
+    try:
+        known = await threads.get(storage, name, owner)
+    except Missing:
+        return None
+    kind, _, about = known.artefact.partition(":")
+    return about if kind == KIND else None
+
+
+async def whole(found: Found) -> dict[str, Any]:
+    """Return the page as it is now: its tree, theme, locks and versions in hand."""
+    tip = await found.artefact.tip(STREAM)
+    page = page_history.page_of(tip.newest)
+    return {
+        "pageId": found.artefact.id,
+        "conversationId": found.thread,
+        "title": page.title(),
+        "versionId": tip.newest.id if tip.newest else None,
+        "activeVersionId": tip.active,
+        "createdAt": _time(found.meta.get("createdMs")),
+        "updatedAt": _time(found.meta.get("updatedMs")),
+        "page": page.data(),
+        "digests": digests(page),
+        "locks": await _locks(found),
+    }
+
+
+async def versions(found: Found, before: str | None, limit: int) -> dict[str, Any]:
+    """Return the newest versions, or those older than `before`; newest last."""
+    kept = await found.artefact.stream(STREAM)
+    ids = [version.id for version in kept.versions]
+    if before is not None and before not in ids:
+        raise found.artefact.no_version(STREAM, before)
+    end = ids.index(before) if before is not None else len(ids)
+    shown = kept.versions[max(0, end - limit) : end]
+    return {
+        "versions": [_line(version, kept.versions[-1]) for version in shown],
+        "active": kept.active,
+        "before": shown[0].id if end > limit else None,
+    }
+
+
+async def version(found: Found, version_id: str) -> dict[str, Any]:
+    """Return one version: the page it holds, and what is different in it."""
+    one, newest = await _version(found, version_id)
+    page = page_history.page_of(one)
+    return _line(one, newest) | {
+        "page": page.data(),
+        "changes": one.data["changes"],
+        "digests": digests(page),
+    }
+
+
+async def diff(found: Found, old: str, new: str) -> dict[str, Any]:
+    """Return what is different between two versions, and which elements are the same to the byte."""
+    before, after = [await page_at(found, name) for name in (old, new)]
+    was, now = digests(before), digests(after)
+    return {
+        "from": old,
+        "to": new,
+        "changes": changes(before, after),
+        "unchanged": [name for name in now if was.get(name) == now[name]],
+    }
+
+
+async def activate(found: Found, version_id: str) -> dict[str, Any]:
+    """Make a version the one that counts."""
+    await found.artefact.activate(STREAM, version_id)
+    one, newest = await _version(found, version_id)
+    return _line(one, newest) | {"active": version_id}
+
+
+async def restore(found: Found, version_id: str) -> dict[str, Any]:
+    """Make a version that holds what an earlier one, or the starter page, holds.
+
+    Raises `Forbidden` where it would change what is locked.
+    """
+    await page_at(found, version_id)
+    step = step_name(found.thread, "by hand", str(uuid.uuid4()))
+    # With a fence, a write that is sent again after a lost connection is one version all the same.
+    fence = await found.artefact.claim(step, epoch=0, owner=found.owner, thread=found.thread, facts={})
+    made = fence.result if isinstance(fence, Done) else None
+    for _ in range(_TRIES):
+        if made is not None:
+            return await version(found, str(made["versionId"]))
+        tip = await found.artefact.tip(STREAM)
+        new = NewVersion(
+            STREAM,
+            await _restored(found, tip, version_id),
+            found.owner,
+            step,
+            None if version_id == page_history.BEGINNING else version_id,
+            {"status": "draft"},
+            tip,
+        )
+        try:
+            made = await found.artefact.create_version(new, None if isinstance(fence, Done) else fence)
+        except Conflict:
+            continue
+    raise Busy(f"the page {found.artefact.id!r} was changed by others each time", remedy="try again")
+
+
+async def _restored(found: Found, tip: Tip, version_id: str) -> PageData:
+    before = page_history.page_of(tip.newest)
+    after = page_history.again(before, await page_at(found, version_id))
+    page_edits.respect(before, after, tip.locked)
+    return page_history.edited(tip.newest, before, after)
+
+
+async def lock(found: Found, element_id: str) -> dict[str, Any]:
+    """Lock an element with all inside it, or with `page` everything; return all locks."""
+    page_history.page_of((await found.artefact.tip(STREAM)).newest).get(element_id)
+    await found.artefact.lock(element_id, found.owner)
+    return {"locks": await _locks(found)}
+
+
+async def unlock(found: Found, element_id: str) -> dict[str, Any]:
+    """Unlock what `lock` locked; return all locks. One that is not locked stays so."""
+    await found.artefact.unlock(element_id)
+    return {"locks": await _locks(found)}
+
+
+async def page_at(found: Found, version_id: str | None) -> Page:
+    """Return the page of a version, of `start` the starter page, of None the newest."""
+    if version_id == page_history.BEGINNING:
+        return START
+    if version_id is None:
+        return page_history.page_of((await found.artefact.tip(STREAM)).newest)
+    one = await found.artefact.version(STREAM, version_id)
+    return await asyncio.to_thread(page_history.page_of, one)
+
+
+async def _version(found: Found, version_id: str) -> tuple[Version, Version]:
+    one, tip = await asyncio.gather(found.artefact.version(STREAM, version_id), found.artefact.tip(STREAM))
+    return one, tip.newest or one
+
+
+async def _locks(found: Found) -> list[dict[str, Any]]:
+    locks = await found.artefact.locks()
+    return [{"elementId": name, "by": one["by"], "at": _time(one["at_ms"])} for name, one in locks.items()]
+
+
+def _line(version: Version, newest: Version) -> dict[str, Any]:
+    return described(version, newest) | {"summary": page_history.summary(version.data)}
+
+
+def _time(ms: str | int | None) -> str | None:
+    if ms is None:
+        return None
+    return datetime.fromtimestamp(int(ms) / 1000, UTC).isoformat(timespec="milliseconds")

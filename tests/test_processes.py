@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -14,10 +16,13 @@ import httpx
 import pytest
 from langgraph_sdk import get_client
 
+from tests.fault_house import Reader, spread
+from tests.fault_house import house as house_of
 from tests.killing import Warm
 from tests.waiting import eventually
 
 LEASE_S = 1.0
+LONG_LEASE_S = float(os.environ.get("FAULT_LEASE_S", "5"))
 CONFIG = str(Path(__file__).parent / "wire_graphs.json")
 ANSWER = {"resume": {"decisions": [{"type": "approve"}]}}
 
@@ -30,14 +35,6 @@ class House:
 
     first: Any
     second: Any
-    workers: list[int]
-    warm: Warm
-    url: str
-
-    def kill_a_worker(self) -> None:
-        """SIGKILL the older worker and start another."""
-        os.kill(self.workers.pop(0), signal.SIGKILL)
-        self.workers.append(self.warm.work(self.url, LEASE_S, CONFIG))
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +54,7 @@ async def house(warm: Warm, valkey_url: str) -> AsyncIterator[House]:
     ):
         for _, url in servers:
             await eventually(partial(answers, http, url), f"{url} answers", patience_s=30)
-        yield House(first, second, workers, warm, valkey_url)
+        yield House(first, second)
     for process in (*(pid for pid, _ in servers), *workers):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
@@ -109,22 +106,57 @@ async def test_a_question_asked_through_one_server_is_answered_through_another(h
     assert state["next"] == []
 
 
-async def test_workers_that_are_killed_lose_no_run_and_repeat_no_event(house: House) -> None:
-    """SIGKILL of one worker after another; every stream read by id is whole."""
-    made: list[tuple[str, str]] = []
-    for number in range(12):
-        client = (house.first, house.second)[number % 2]
-        thread = (await client.threads.create())["thread_id"]
-        run = await client.runs.create(
-            thread, "slow", input={"x": 20}, stream_mode=["custom", "values"], stream_resumable=True
-        )
-        made.append((thread, run["run_id"]))
-    for _ in range(2):
-        await asyncio.sleep(0.4)
-        house.kill_a_worker()
-    for place, name in made:
-        assert (await ended(house.second, place, name))["status"] == "success"
-        ids = [part.id async for part in house.first.runs.join_stream(place, name, last_event_id="-1")]
-        assert len(ids) == len(set(ids))
-        state = await house.first.threads.get_state(place)
-        assert state["values"]["log"] == ["slow"], "the step's result is there, once"
+async def test_processes_that_are_killed_lose_no_run_and_repeat_no_effect_or_event(
+    warm: Warm, valkey_url: str
+) -> None:
+    """X5, X8, X9: a worker and a server die; every reader goes on by event id at the server that is left."""
+    async with house_of(warm, valkey_url, LEASE_S) as house:
+        readers = [Reader(house, pages=3) for _ in range(12)]
+        reading = await begun(readers, pace_s=0.1)
+        await eventually(partial(stamped, readers, 4), "the first stamps")
+        await house.kill_worker(0, again=False)
+        await house.kill_server(0, again=False)
+        async with asyncio.timeout(30):
+            await reading
+        await asyncio.gather(*(one.check() for one in readers))
+        assert sum(one.breaks > 0 for one in readers) > 0, "somebody read at the server that died"
+        assert sum(one.attempts() > 1 for one in readers) > 0, "the worker that died was at work"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("carry", [False, True])
+async def test_every_process_is_killed_in_turn_during_many_runs(
+    warm: Warm, valkey_url: str, *, carry: bool
+) -> None:
+    """200 runs at once: two workers and two servers are killed one after the other, and started again."""
+    async with house_of(warm, valkey_url, LONG_LEASE_S, carry=carry) as house:
+        readers = [Reader(house, pages=8) for _ in range(200)]
+        reading = await begun(readers, pace_s=0.5)
+        for place, kill in enumerate((house.kill_worker, house.kill_server) * 2):
+            await asyncio.sleep(LONG_LEASE_S)
+            await kill(place // 2, again=True)
+        began = time.monotonic()
+        async with asyncio.timeout(400):
+            await reading
+        ended_s = time.monotonic() - began
+        for one in readers:
+            await one.check()
+        again = [one for one in readers if one.attempts() > 1]
+        figures = [
+            f"all ended {ended_s:.0f} s after the last kill",
+            f"{sum(one.breaks for one in readers)} streams resumed, {len(again)} runs taken up again",
+            f"taken up {spread([s for one in readers for s in one.recoveries_s()])} after the kill",
+        ]
+        sys.stdout.write("\n".join(["", *figures, ""]))
+        assert again
+
+
+async def begun(readers: list[Reader], pace_s: float) -> "asyncio.Future[Any]":
+    """All runs made, and their readers at work."""
+    await asyncio.gather(*(one.begin(pace_s) for one in readers))
+    return asyncio.gather(*(one.read() for one in readers))
+
+
+async def stamped(readers: list[Reader], many: int) -> bool:
+    return sum("stamp" in str(one.data) for each in readers for one in each.told) >= many

@@ -1,0 +1,102 @@
+"""Graphs for tests that kill: one whose every step has an effect, and one that kills who carries it out."""
+
+import asyncio
+import operator
+import os
+import signal
+from typing import Annotated, Any, Final
+
+from langgraph.config import get_config, get_stream_writer
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
+from nodes.node import EPOCH, RUN
+from state.owners import LOCAL
+from tools import guard
+from tools.call import Call, Scope
+from tools.registry import index, tool
+
+STREAM: Final = "music"
+TICKS: Final = 3
+"""What a step tells before its effect."""
+
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+
+
+class Stamp(BaseModel):
+    """Which page."""
+
+    number: int
+
+
+@tool(schema=Stamp, display="Stamping a page", writes=(STREAM,))
+async def stamp(args: Stamp, call: Call) -> dict[str, Any]:
+    """Stamp a page; twice is one stamp too many."""
+    return await call.write(STREAM, {"number": args.number}, result={"number": args.number})
+
+
+TOOLS: Final = index(desk=[stamp])
+
+
+class Pages(TypedDict):
+    """A pile of pages to be stamped one after the other."""
+
+    pages: int
+    pace_s: float
+    """Before every tick, and twice between a stamp and the end of its step."""
+    stamped: Annotated[list[str], operator.add]
+    """The version each stamp made."""
+
+
+async def page(state: Pages, *, runtime: Runtime[None]) -> dict[str, Any]:
+    tell, number = get_stream_writer(), len(state["stamped"])
+    for tick in range(TICKS):
+        await asyncio.sleep(state["pace_s"])
+        tell({"page": number, "tick": tick})
+    outcome = await guard.call(TOOLS, _step(number), _scope(runtime))
+    assert outcome.ok, outcome.output
+    tell({"page": number, "stamp": outcome.output["versionId"]})
+    # Whoever is killed here has had the effect, and no checkpoint says so.
+    await asyncio.sleep(2 * state["pace_s"])
+    return {"stamped": [outcome.output["versionId"]]}
+
+
+def _step(number: int) -> Any:
+    return {"id": "stamp", "tool": "stamp", "params": {"number": number}, "reads": [], "writes": [STREAM]}
+
+
+def _scope(runtime: Runtime[None]) -> Scope:
+    chosen, info = get_config()["configurable"], runtime.execution_info
+    assert info is not None
+    thread = chosen["thread_id"]
+    return Scope(LOCAL, thread, "ad", thread, run=chosen[RUN], task=info.task_id, epoch=chosen[EPOCH])
+
+
+async def kill(state: Pages) -> dict[str, Any]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+def stamping() -> Graph:
+    builder: StateGraph[Pages, None, Pages, Pages] = StateGraph(Pages)
+    builder.add_node("page", page)
+    builder.add_edge(START, "page")
+    builder.add_conditional_edges(
+        "page", lambda state: "page" if len(state["stamped"]) < state["pages"] else END
+    )
+    return builder.compile(name="clerk")
+
+
+def poisonous() -> Graph:
+    builder: StateGraph[Pages, None, Pages, Pages] = StateGraph(Pages)
+    builder.add_node("kill", kill)
+    builder.add_edge(START, "kill")
+    builder.add_edge("kill", END)
+    return builder.compile(name="poison")
+
+
+clerk = stamping()
+poison = poisonous()

@@ -30,8 +30,8 @@ from storage.runs import Runs
 
 Reply = Callable[[Run, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """(run, final state) to what its caller is told; JSON. It may be asked twice."""
-MAX_ATTEMPTS: Final = 4
-"""Attempts at a run that may die with their process before it is given up."""
+MAX_ATTEMPTS: Final = 3
+"""Attempts at a run that may die at the same place before it is given up."""
 _BEATS: Final = 4
 """How often a lease is renewed while it lasts."""
 _FENCED_AT: Final = 0.5
@@ -134,14 +134,10 @@ class Execution:
             raise Fenced(f"run {self.run.id!r} could not renew its lease") from error
 
     async def _work(self) -> Outcome:
-        if self.attempt.number > MAX_ATTEMPTS:
-            raise Conflict(
-                f"run {self.run.id!r} ended {MAX_ATTEMPTS} processes that were at it",
-                remedy="look at its logs",
-            )
         await self.teller.tell([("metadata", dumps({"run_id": self.run.id, "attempt": self.attempt.number}))])
         config = self._config()
         before = await self._before(config)
+        await self._spared(before)
         if late := self._late(before):
             return self._refused(late, before)
         if not self._is_mine(before):
@@ -195,6 +191,20 @@ class Execution:
             place["configurable"] |= self.run.request.get("checkpoint") or {}
             return await self.graph.aget_state(place)
         return None
+
+    async def _spared(self, before: StateSnapshot | None) -> None:
+        """Raise `Conflict` for a run that ends every process that comes as far as this.
+
+        One that got on since the last time is not to blame: it may share its processes with one that is.
+        """
+        if self.attempt.number == 1:
+            return
+        place = (before.config if before else {}).get("configurable", {}).get("checkpoint_id", "")
+        if await self.runs.died_at(self.attempt, place) >= MAX_ATTEMPTS:
+            raise Conflict(
+                f"run {self.run.id!r} ended {MAX_ATTEMPTS} processes that were at it",
+                remedy="look at its logs",
+            )
 
     def _is_mine(self, newest: StateSnapshot | None) -> bool:
         """Return whether an earlier attempt at this run has come as far as a checkpoint."""

@@ -30,7 +30,7 @@ from storage import threads
 from storage.announcements import Announcements
 from storage.checkpoints import RedisSaver
 from storage.connection import Storage
-from storage.run_records import Action, Attempt, Created, Held, Outcome, Run, Wanted
+from storage.run_records import Action, Attempt, Created, Held, Outcome, Run, Suspect, Wanted
 from storage.runs import Runs
 from storage.threads import Thread
 
@@ -41,7 +41,7 @@ Report = Callable[[dict[str, Any]], None]
 ROOM: Final = 32
 """Runs that a process begins at once by itself; what comes beyond goes to whichever has the time."""
 _POLL_S: Final = 0.2
-_LOOK_S: Final = 3.0
+_LOOK_S: Final = 2.0
 """How often one looks for runs that nobody is at."""
 _LET_GO_S: Final = 1.5
 """How long what was cut short may take to let its thread go, and what brings runs here to end."""
@@ -87,6 +87,7 @@ class Worker:
         self._under_way: dict[Execution, asyncio.Task[None]] = {}
         self._here: set[asyncio.Task[None]] = set()
         """Runs that nobody delivered: this process began them."""
+        self._suspect = asyncio.Lock()
         self._open = False
         """Whether this process takes runs."""
         self._stopping = False
@@ -226,9 +227,9 @@ class Worker:
         record = await self._admitted(thread, run)
         if record and record.graph not in self.graphs:
             raise Elsewhere(f"no graph {record.graph!r} is served here")
-        attempt = await self._claimed(thread, run) if record else None
-        if record and attempt:
-            await self._attempted(attempt, record)
+        async with AsyncExitStack() as held:
+            if record and (attempt := await self._claimed(thread, run, held)):
+                await self._attempted(attempt, record)
 
     async def _attempted(self, attempt: Attempt, record: Run) -> None:
         """Make an attempt, to the run's end; raises as `carry_out`."""
@@ -281,17 +282,22 @@ class Worker:
             return None
         return record
 
-    async def _claimed(self, thread: str, run: str) -> Attempt | None:
-        """Claim a run, waiting for the lease of an attempt that may be dead."""
+    async def _claimed(self, thread: str, run: str, held: AsyncExitStack) -> Attempt | None:
+        """Claim a run: waits for the lease of an attempt that may be dead, and for its turn as a suspect."""
+        alone = False
         while True:
-            found = await self.runs.claim(thread, run)
+            found = await self.runs.claim(thread, run, alone=alone)
             if self._stopping:
                 if isinstance(found, Attempt):
                     await self.runs.release(found)
                 raise Stopped
-            if not isinstance(found, Held):
+            if isinstance(found, Suspect):
+                await held.enter_async_context(self._suspect)
+                alone = True
+            elif isinstance(found, Held):
+                await asyncio.sleep(min(found.left_s, _POLL_S))
+            else:
                 return found
-            await asyncio.sleep(min(found.left_s, _POLL_S))
 
     async def _finish(
         self, record: Run, attempt: Attempt, outcome: Outcome, transcript: Transcript | None

@@ -117,6 +117,11 @@ class Held:
 
 
 @dataclass(frozen=True)
+class Suspect:
+    """Attempts at the run have died: its process may have died of it, or of another run it had beside it."""
+
+
+@dataclass(frozen=True)
 class Outcome:
     """How an attempt ended, and what is left to know of the thread."""
 

@@ -118,7 +118,7 @@ if print ~= '' then
     if found then return found end
     -- A run that failed is gone on with, where it stopped.
     if status ~= 'success' and active == '' then
-      put(latest, 'status', 'pending', 'error', '')
+      put(latest, 'status', 'pending', 'error', '', 'spared', 1)
       redis.call('HDEL', key_of(latest), 'cancel')
       redis.call('HSET', meta, 'active', latest)
       mark('busy')
@@ -187,10 +187,13 @@ return 'start'
 CLAIM: Final = Script(
     _COMMON
     + r"""
-local id, lease_ms = ARGV[1], ARGV[2]
+local id, lease_ms, alone = unpack(ARGV)
 if redis.call('HGET', meta, 'active') ~= id then return {'over'} end
 local left_ms = redis.call('PTTL', lease)
 if left_ms > 0 then return {'held', left_ms} end
+-- Two attempts have died, as far as one can tell before one knows how far the run came.
+local died, spared = unpack(redis.call('HMGET', key_of(id), 'died', 'spared'))
+if alone == '0' and not spared and tonumber(died or 0) > 0 then return {'suspect'} end
 return {'yours', take(id, lease_ms)}
 """
 )
@@ -243,11 +246,25 @@ return {next, unpack(ids)}
 """
 )
 
+# An attempt is told how many died before it; the one before it did not if it let the thread go, or ended.
+DIED: Final = Script(
+    _COMMON
+    + r"""
+local id, epoch, place = unpack(ARGV)
+if redis.call('HGET', meta, 'epoch') ~= epoch then return -1 end
+local at, died, spared = unpack(redis.call('HMGET', key_of(id), 'diedAt', 'died', 'spared'))
+died = spared and 0 or at == place and died + 1 or 1
+redis.call('HDEL', key_of(id), 'spared')
+redis.call('HSET', key_of(id), 'diedAt', place, 'died', died)
+return died
+"""
+)
+
 RELEASE: Final = Script(
     _COMMON
     + r"""
 if redis.call('GET', lease) ~= ARGV[2] then return 0 end
-put(ARGV[1], 'status', 'pending')
+put(ARGV[1], 'status', 'pending', 'spared', 1)
 return redis.call('DEL', lease)
 """
 )

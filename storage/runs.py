@@ -14,7 +14,7 @@ from state.errors import Busy, Conflict, Fenced, Missing
 from storage import keys
 from storage import run_scripts as scripts
 from storage.connection import Storage
-from storage.run_records import Action, Attempt, Created, Held, Outcome, Run, Wanted
+from storage.run_records import Action, Attempt, Created, Held, Outcome, Run, Suspect, Wanted
 from storage.scripts import Script, Word
 
 LEASE_S: Final = 10.0
@@ -76,14 +76,20 @@ class Runs:
         verdict: bytes = await self._do(scripts.ADMIT, thread, run)
         return verdict == b"start"
 
-    async def claim(self, thread: str, run: str) -> Attempt | Held | None:
-        """Begin an attempt at a run; None where it is over, or not its turn."""
-        answer = await self._do(scripts.CLAIM, thread, run, int(self.lease_s * 1000))
+    async def claim(self, thread: str, run: str, *, alone: bool = False) -> Attempt | Held | Suspect | None:
+        """Begin an attempt at a run; None where it is over, or not its turn.
+
+        A suspect is begun only `alone`: by a process that is at no other suspect, so that those which merely
+        shared their processes with one that kills do not die of it once more.
+        """
+        answer = await self._do(scripts.CLAIM, thread, run, int(self.lease_s * 1000), int(alone))
         match answer:
             case [b"yours", epoch, number]:
                 return Attempt(thread, run, epoch, number)
             case [b"held", left_ms]:
                 return Held(left_ms / 1000)
+            case [b"suspect"]:
+                return Suspect()
         return None
 
     async def renew(self, attempt: Attempt) -> Action | None:
@@ -127,6 +133,16 @@ class Runs:
             raise _fenced(attempt)
         following, *ids = _texts(answer)
         return following, ids
+
+    async def died_at(self, attempt: Attempt, place: str) -> int:
+        """Return how many attempts before this one died in a row since the run came to `place`, a checkpoint.
+
+        One that let the thread go, or ended, did not. Raises `Fenced` when a later attempt has the thread.
+        """
+        count: int = await self._do(scripts.DIED, attempt.thread, attempt.run, attempt.epoch, place)
+        if count < 0:
+            raise _fenced(attempt)
+        return count
 
     async def release(self, attempt: Attempt) -> None:
         """Let the thread go without ending the run; nothing happens where a later attempt has it."""

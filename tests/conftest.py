@@ -12,6 +12,7 @@ from redis import Redis
 from storage import Storage, connect, embedded, use
 from tests.chat_double import ChatDouble
 from tests.key_leaks import leaks
+from tests.killing import Warm
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -51,6 +52,13 @@ async def storage(valkey_url: str) -> AsyncIterator[Storage]:
     """A connection to the session's server, which is empty when the test begins."""
     async with connect(valkey_url) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Warm]:
+    """What starts processes that are there to be killed; it has imported everything once."""
+    with Warm() as parent:
+        yield parent
 
 
 @pytest.fixture(autouse=True)

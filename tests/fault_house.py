@@ -163,7 +163,12 @@ class Reader:
         assert [one.id for one in self.told] == every, "no event is lost, repeated or out of order"
         wanted = [f"v{number + 1}" for number in range(self.pages)]
         state = (await self.house.http.get(f"{url}/threads/{self.thread}/state")).json()
-        assert state["values"]["stamped"] == wanted
+        assert state["values"]["stamped"] == wanted, (
+            state["values"],
+            await self._versions(),
+            self.attempts(),
+            self.run,
+        )
         assert await self._versions() == wanted, "every stamp was made once"
         self._heard(wanted)
 

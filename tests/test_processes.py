@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from tests.waiting import eventually
 
 LEASE_S = 1.0
 LONG_LEASE_S = float(os.environ.get("FAULT_LEASE_S", "5"))
+LONG_RUNS = int(os.environ.get("FAULT_RUNS", "200"))
 CONFIG = str(Path(__file__).parent / "wire_graphs.json")
 ANSWER = {"resume": {"decisions": [{"type": "approve"}]}}
 
@@ -35,12 +36,6 @@ class House:
 
     first: Any
     second: Any
-
-
-@pytest.fixture(scope="module")
-def warm() -> Iterator[Warm]:
-    with Warm() as parent:
-        yield parent
 
 
 @pytest.fixture
@@ -131,7 +126,7 @@ async def test_every_process_is_killed_in_turn_during_many_runs(
 ) -> None:
     """200 runs at once: two workers and two servers are killed one after the other, and started again."""
     async with house_of(warm, valkey_url, LONG_LEASE_S, carry=carry) as house:
-        readers = [Reader(house, pages=8) for _ in range(200)]
+        readers = [Reader(house, pages=8) for _ in range(LONG_RUNS)]
         reading = await begun(readers, pace_s=0.5)
         for place, kill in enumerate((house.kill_worker, house.kill_server) * 2):
             await asyncio.sleep(LONG_LEASE_S)

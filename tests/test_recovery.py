@@ -14,7 +14,7 @@ import pytest
 from state.owners import LOCAL
 from storage.artefacts import Artefact
 from storage.connection import connect
-from tests.killing import Kill, Proxy, Warm
+from tests.killing import Kill, Proxy
 from tests.waiting import eventually
 
 LEASE_S = 1.0
@@ -27,12 +27,6 @@ BRIEF = {
 REFINEMENT = "Make the music more upbeat and add a bicycle bell at the start"
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def warm():
-    with Warm() as parent:
-        yield parent
 
 
 @pytest.fixture

@@ -1,0 +1,67 @@
+"""A wire between a process and Redis that can be cut without either end being told."""
+
+import asyncio
+import contextlib
+from typing import Self
+
+
+class Wire:
+    """Passes bytes on over loopback TCP while nothing is in their way."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._up = asyncio.Event()
+        self._down = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        self.heal()
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def url(self) -> str:
+        """Of Redis, through the wire."""
+        return f"redis://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    def cut(self, *, half: bool) -> None:
+        """Let nothing through any more; `half`: what is asked arrives, and what is answered does not."""
+        self._down.clear()
+        if not half:
+            self._up.clear()
+
+    def heal(self) -> None:
+        """Let everything through, what was held back first."""
+        self._up.set()
+        self._down.set()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        there, back = await asyncio.open_connection("127.0.0.1", self._target)
+        with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+            await asyncio.wait(
+                [
+                    asyncio.create_task(_pumped(reader, back, self._up)),
+                    asyncio.create_task(_pumped(there, writer, self._down)),
+                ],
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        for end in (writer, back):
+            end.close()
+
+
+async def _pumped(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clear: asyncio.Event) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(1 << 16):
+            await clear.wait()
+            writer.write(data)
+            await writer.drain()

@@ -33,6 +33,8 @@ _LOOPBACK_PAGES: Final = (
     r"https?://([\w-]+\.)*localhost(:\d+)?|https?://127(\.\d+){3}(:\d+)?|https?://\[::1\](:\d+)?"
 )
 _READY: Final = "/ok"
+_SETTLING_S: Final = 1.5
+"""How long a server that starts leaves runs it did not record to others: its first requests come first."""
 _EXPOSED: Final = (
     "Retry-After",
     "Location",
@@ -174,7 +176,7 @@ async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: Asyn
 
     observer = app.state.observer
     await stack.enter_async_context(watching(observer, installed()))
-    found = await assembled(opened, settings, app.state.graphs, stack, observer)
+    found = await assembled(opened, settings, app.state.graphs, stack, observer, settling_s=_SETTLING_S)
     running = Running()
     stack.push_async_callback(running.stop)
     memory = found.memory

@@ -28,12 +28,19 @@ async def assembled(
     wanted: GraphsFile | Graphs | None,
     stack: AsyncExitStack,
     observer: Observer,
+    *,
+    settling_s: float = 0,
 ) -> Assembled:
-    """Return the parts, which end with `stack`; `observer` looks on while runs are carried out."""
+    """Return the parts, which end with `stack`; `observer` looks on while runs are carried out.
+
+    `settling_s` is how long deliveries are left to others at first.
+    """
     memory = Memory(RedisSaver(opened.redis), surface.store(opened, wanted))
     graphs = await surface.served(wanted, memory, stack)
     terms = replace(
-        jobs.terms(opened, settings.lease_s, settings.run_timeout_s), tell=surface.telling(settings)
+        jobs.terms(opened, settings.lease_s, settings.run_timeout_s),
+        tell=surface.telling(settings),
+        settling_s=settling_s,
     )
     carrying = settings.carry_runs
     entering = working(opened, graphs, terms, saver=memory.saver, carrying=carrying, observer=observer)

@@ -4,23 +4,22 @@ import asyncio
 import importlib
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from storage.connection import Storage
 
 if TYPE_CHECKING:
     from server.engine import Carry, Engine
 
-_SETTLING_S: Final = 1.5
-"""How long after its start a process leaves deliveries to others; its own first requests come first."""
-
 
 class Delivery:
     """Brings runs to whichever process carries them out."""
 
-    def __init__(self, storage: Storage, lease_s: float) -> None:
+    def __init__(self, storage: Storage, lease_s: float, settling_s: float = 0) -> None:
+        """`settling_s` after its start the process begins to take what others recorded."""
         self._storage = storage
         self._lease_s = lease_s
+        self._settling_s = settling_s
         self._made: Engine | None = None
         self._making = asyncio.Lock()
         self._stack = AsyncExitStack()
@@ -39,7 +38,7 @@ class Delivery:
 
     async def work(self, carry: "Carry") -> None:
         """Carry out what is delivered, until cancelled; what is under way then is waited for."""
-        await asyncio.sleep(_SETTLING_S)
+        await asyncio.sleep(self._settling_s)
         await (await self._engine()).work(carry)
 
     async def _engine(self) -> "Engine":

@@ -60,6 +60,8 @@ class Terms:
     """The longest an attempt may take."""
     grace_s: float = 5.0
     """How long a step may take to end once the process is told to stop."""
+    settling_s: float = 0
+    """How long after its start a process leaves deliveries to others: its own first requests come first."""
     replies: Mapping[str, Reply] = field(default_factory=dict)
     """By graph, what the callers of its jobs are told."""
     tell: Tell | None = None
@@ -357,7 +359,7 @@ async def working(
         if saver is None:
             saver = RedisSaver(storage.redis)
             stack.push_async_callback(saver.aclose)
-        engine = await stack.enter_async_context(Delivery(storage, terms.lease_s))
+        engine = await stack.enter_async_context(Delivery(storage, terms.lease_s, terms.settling_s))
         worker = Worker(storage, saver, graphs, engine, terms, observer)
         await worker.open()
         tasks = [asyncio.create_task(worker.listen())]

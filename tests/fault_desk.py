@@ -29,6 +29,17 @@ class Desk:
     worker: Worker
     """Carries nothing out."""
 
+    async def are_at_work(self, many: int) -> None:
+        """Wait until so many workers have begun to take deliveries."""
+
+        async def begun() -> bool:
+            if not await self.storage.redis.exists("callsheet:stream"):
+                return False
+            groups = await self.storage.redis.xinfo_groups("callsheet:stream")
+            return bool(sum(group["consumers"] for group in groups) >= many)
+
+        await eventually(begun, f"{many} workers at work", patience_s=40)
+
     async def ask(self, graph: str = "clerk", pages: int = 2, pace_s: float = 0.1) -> "Order":
         """Have a run made on a thread of its own."""
         order = Order(self, str(uuid.uuid4()), str(uuid.uuid4()), pages)

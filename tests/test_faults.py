@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from storage import watchdog
+from storage.events import Event
 from tests.fault_desk import Desk, Order, desk, gone, kill
 from tests.fault_house import CONFIG
 from tests.killing import Warm
@@ -42,13 +43,9 @@ async def test_a_worker_that_was_stopped_for_longer_than_its_lease_changes_nothi
     zombie = warm.work(valkey_url, LEASE_S, CONFIG)
     try:
         orders = await asked(here, 4, pace_s=0.2)
-        for one in orders:
-            await one.has_told("tick")
+        await tick(orders)
         os.kill(zombie, signal.SIGSTOP)
-        successor = warm.work(valkey_url, LEASE_S, CONFIG)
-        await end_well(orders)
-        kill(successor)
-        before = [await one.told() for one in orders]
+        before = await succeeded(warm, valkey_url, orders)
         os.kill(zombie, signal.SIGCONT)
         # It is at work again, and whatever it was at is over: it has tried what it was about to do.
         await (await here.ask(pages=4, pace_s=0.1)).ended_well()
@@ -57,7 +54,7 @@ async def test_a_worker_that_was_stopped_for_longer_than_its_lease_changes_nothi
         for one in orders:
             assert set(await one.attempts()) == {1, 2}
     finally:
-        kill(zombie, successor)
+        kill(zombie)
 
 
 @pytest.mark.parametrize(
@@ -70,16 +67,11 @@ async def test_a_worker_that_is_cut_off_from_redis_is_succeeded_and_works_again_
     with redis_running(watchdog.binary(), tmp_path) as server:
         async with Wire(server.port) as wire, desk(server.url, LEASE_S) as here:
             cut_off = warm.work(wire.url, LEASE_S, CONFIG)
-            successor = 0
             try:
                 orders = await asked(here, 4, pace_s=0.2)
-                for one in orders:
-                    await one.has_told("tick")
+                await tick(orders)
                 wire.cut(half=half)
-                successor = warm.work(server.url, LEASE_S, CONFIG)
-                await end_well(orders)
-                before = [await one.told() for one in orders]
-                kill(successor)
+                before = await succeeded(warm, server.url, orders)
                 wire.heal()
                 healed = time.monotonic()
                 await (await here.ask(pages=1, pace_s=0.01)).ended_well()
@@ -88,7 +80,23 @@ async def test_a_worker_that_is_cut_off_from_redis_is_succeeded_and_works_again_
                 await end_well(orders)
             finally:
                 wire.heal()
-                kill(cut_off, successor)
+                kill(cut_off)
+
+
+async def tick(orders: list[Order]) -> None:
+    """All of them are under way."""
+    for one in orders:
+        await one.has_told("tick")
+
+
+async def succeeded(warm: Warm, redis_url: str, orders: list[Order]) -> list[list[Event]]:
+    """What the orders have told once another worker, which is gone again, has brought them to their end."""
+    successor = warm.work(redis_url, LEASE_S, CONFIG)
+    try:
+        await end_well(orders)
+    finally:
+        kill(successor)
+    return [await one.told() for one in orders]
 
 
 async def test_a_run_that_kills_its_workers_is_given_up_and_the_others_are_unharmed(
@@ -97,9 +105,8 @@ async def test_a_run_that_kills_its_workers_is_given_up_and_the_others_are_unhar
     """X8: three processes die of it; what they were at beside it goes on."""
     workers = [warm.work(valkey_url, LEASE_S, CONFIG)]
     try:
-        orders = await asked(here, 3, pages=8, pace_s=0.1)
-        for one in orders:
-            await one.has_told("tick")
+        orders = await asked(here, 3, pages=4, pace_s=0.2)
+        await tick(orders)
         poison = await here.ask("poison")
         for _ in range(3):
             await gone(workers[-1], 30)
@@ -119,11 +126,12 @@ async def test_a_worker_told_to_end_under_load_hands_its_runs_over(
     first = warm.work(valkey_url, LEASE_S * 10, CONFIG)
     second = 0
     try:
-        orders = await asked(here, 10, pages=4, pace_s=0.1)
+        orders = await asked(here, 10, pages=20, pace_s=0.1)
+        await here.are_at_work(1)
+        second = warm.work(valkey_url, LEASE_S * 10, CONFIG)
+        await here.are_at_work(2)
         for one in orders:
             await one.has_told("stamp")
-        second = warm.work(valkey_url, LEASE_S * 10, CONFIG)
-        await (await here.ask(pages=1, pace_s=0.01)).ended_well()
         os.kill(first, signal.SIGTERM)
         told_ms = time.time() * 1000
         await gone(first, 15)

@@ -14,7 +14,13 @@ from server import standalone
 from server.app import create_app
 from server.settings import read
 
-for name in ("server.surface", "server.assembly", "providers.offline.model", "storage.checkpoints"):
+for name in (
+    "server.surface",
+    "server.assembly",
+    "server.engine",
+    "providers.offline.model",
+    "storage.checkpoints",
+):
     importlib.import_module(name)
 
 

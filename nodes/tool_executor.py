@@ -9,6 +9,7 @@ from langchain_core.messages import AnyMessage
 from langgraph.runtime import Runtime
 
 from nodes.node import Node, Subject, choices
+from nodes.tool_events import told
 from state.context import Context
 from state.plan import Plan, Step, StepResult, StepStatus, blocked, ready
 from state.workflow import DraftMade, Workflow
@@ -32,7 +33,7 @@ def tool_executor(subject: Subject) -> Node[Workflow]:
         scope = subject.scope(state, runtime)
         execution = Execution(
             plan,
-            lambda step: guard.call(subject.tools, step, scope),
+            lambda step: told(step, guard.call(subject.tools, step, scope)),
             parallel=choices(runtime).get("parallel", PARALLEL),
             report=runtime.stream_writer,
             stopping=lambda: runtime.drain_requested,

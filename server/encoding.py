@@ -15,9 +15,16 @@ from pydantic import BaseModel
 
 MODES: Final = (
     *("values", "updates", "custom", "messages", "messages-tuple"),
-    *("events", "debug", "tasks", "checkpoints"),
+    *("events", "debug", "tasks", "checkpoints", "tools"),
 )
 """The stream modes a client may ask for."""
+_CALLS: Final = {
+    "tool-started": ("on_tool_start", "input", "input"),
+    "tool-output-delta": ("on_tool_event", "delta", "data"),
+    "tool-finished": ("on_tool_end", "output", "output"),
+    "tool-error": ("on_tool_error", "message", "error"),
+}
+"""What LangGraph tells of a call of a tool: as which event its clients know it, and a field by their name."""
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 Event = tuple[str, bytes]
 """Name and JSON."""
@@ -107,6 +114,8 @@ class Translator:
         self._asked = tuple(dict.fromkeys(modes))
         self._subgraphs = subgraphs
         self._messages: dict[str, BaseMessage] = {}
+        self._tools: dict[str, str] = {}
+        """Names by the ids of the calls that have begun."""
 
     @property
     def modes(self) -> list[str]:
@@ -119,6 +128,8 @@ class Translator:
         namespace, mode, data = chunk if self._subgraphs else ((), *chunk)
         if mode == "messages":
             named = self._message(data)
+        elif mode == "tools":
+            named = [("tools", self._call(data))]
         elif mode in self._asked:
             named = [(mode, _public(data) if mode in {"debug", "checkpoints"} else data)]
         else:
@@ -147,6 +158,12 @@ class Translator:
         """Return what is told once the graph has stopped: nothing more."""
         del self, state
         return []
+
+    def _call(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        call = data["tool_call_id"]
+        name = self._tools.setdefault(call, data.get("tool_name", ""))
+        event, field, told = _CALLS[data["event"]]
+        return {"event": event, "toolCallId": call, "name": name, told: data.get(field)}
 
     def _message(self, data: tuple[BaseMessage, dict[str, Any]]) -> list[tuple[str, Any]]:
         message, metadata = data

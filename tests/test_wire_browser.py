@@ -24,6 +24,8 @@ TALE: Final = "Once upon a time a server was asked twice, and told it once."
 LONG: Final = " ".join([TALE] * 4)
 PLAN: Final = ["hello", "I plan to do X", "Done deal"]
 TICKS: Final = [{"progress": "planning", "pct": 10}, {"progress": "finishing", "pct": 100}]
+ENDED: Final = {"legacy": "completed", "current": "finished"}
+"""What the hooks say of a call that has ended well."""
 BOTH: Final = pytest.mark.parametrize("hook", ["legacy", "current"])
 ALL: Final = pytest.mark.parametrize("hook", ["legacy", "current", "socket"])
 Scene = Callable[[str, str], dict[str, Any]]
@@ -153,7 +155,8 @@ def test_a_run_is_stopped(scene: Scene, hook: str) -> None:
 @BOTH
 def test_calls_of_tools_are_seen(scene: Scene, hook: str) -> None:
     seen = scene("usesTools", hook)
-    assert seen["tools"] == [f"double {'completed' if hook == 'legacy' else 'finished'} 8"]
+    assert seen["tools"] == [f"double {ENDED[hook]} 8"]
+    assert seen["progress"] == (["double completed 8"] if hook == "legacy" else [])
     assert not seen["errors"]
 
 
@@ -177,6 +180,8 @@ def test_an_ad_is_made(scene: Scene, hook: str) -> None:
     seen = scene("makesAnAd", hook)
     assert seen["messages"][-1].startswith("Your draft is ready")
     assert len(seen["answers"]) > 2
+    names = ["search_voices", "create_voice_draft", "create_music_draft", "create_sfx_draft"]
+    assert [line.split()[:2] for line in seen["tools"]] == [[name, ENDED[hook]] for name in names]
     steps = [tick for tick in map(payload, seen["ticks"]) if tick.get("type") == "step"]
     assert {step["status"] for step in steps} == {"pending", "in-progress", "completed"}
     assert seen["runs"] == ["success"]

@@ -177,3 +177,26 @@ async def test_any_server_tells_the_run_of_any_other(valkey_url: str) -> None:
             later = await here.runs.create(thread, "slow", input={"x": 400})
             await there.runs.cancel(thread, later["run_id"], wait=True)
             assert (await here.runs.get(thread, later["run_id"]))["status"] == "interrupted"
+
+
+async def test_calls_of_tools_are_told_in_the_words_of_the_react_hook(client: LangGraphClient) -> None:
+    thread = await threaded(client)
+    modes: Any = ["tools", "custom"]
+    told = await collected(client.runs.stream(thread, "tools", input=HELLO, stream_mode=modes))
+    began, lately, ended = [event.data for event in told if event.event == "tools"]
+    call = {"toolCallId": "call-1", "name": "double"}
+    assert began == {"event": "on_tool_start", **call, "input": {"number": 4}}
+    assert lately == {"event": "on_tool_event", **call, "data": "nearly"}
+    output = ended.pop("output")
+    assert ended == {"event": "on_tool_end", **call}
+    assert (output["type"], output["content"]) == ("tool", "8")
+
+
+async def test_a_tool_that_fails_is_told_of_too(client: LangGraphClient) -> None:
+    thread = await threaded(client)
+    wrong: Any = {"messages": [{"role": "user", "content": "0"}]}
+    modes: Any = ["tools"]
+    told = await collected(client.runs.stream(thread, "tools", input=wrong, stream_mode=modes))
+    last = [event.data for event in told if event.event == "tools"][-1]
+    call = {"toolCallId": "call-1", "name": "double"}
+    assert last == {"event": "on_tool_error", **call, "error": "zero stays zero"}

@@ -148,7 +148,7 @@ async def test_a_thread_stays_with_its_graph(client: LangGraphClient) -> None:
     ("changed", "error"),
     [
         ({"assistant_id": "nobody"}, UnprocessableEntityError),
-        ({"stream_mode": ["tools"]}, UnprocessableEntityError),
+        ({"stream_mode": ["thoughts"]}, UnprocessableEntityError),
         ({"stream_mode": "lifecycle"}, UnprocessableEntityError),
         ({"multitask_strategy": "hurry"}, UnprocessableEntityError),
         ({"context": {"tone": "dry"}, "config": {"configurable": {"tone": "wet"}}}, BadRequestError),

@@ -13,7 +13,7 @@ from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 from typing_extensions import TypedDict
@@ -109,14 +109,19 @@ async def count(state: Tale) -> dict[str, Any]:
 
 
 @tool
-async def double(number: int) -> int:
+async def double(number: int, runtime: ToolRuntime) -> int:
     """Double a number."""
+    if not number:
+        raise ValueError("zero stays zero")
+    runtime.emit_output_delta("nearly")
     return number * 2
 
 
 async def call(state: MessagesState) -> dict[str, Any]:
-    """Calls a tool."""
-    wanted: Any = {"name": "double", "args": {"number": 4}, "id": "call-1", "type": "tool_call"}
+    """Calls a tool with the number that was said, else 4."""
+    said = state["messages"][-1].text
+    number = int(said) if said.isdecimal() else 4
+    wanted: Any = {"name": "double", "args": {"number": number}, "id": "call-1", "type": "tool_call"}
     return {"messages": [AIMessage("", tool_calls=[wanted])]}
 
 

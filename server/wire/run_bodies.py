@@ -16,7 +16,16 @@ from storage.assistants import Assistant
 from storage.run_records import Strategy, Wanted
 
 Mode = Literal[
-    "values", "updates", "custom", "messages", "messages-tuple", "events", "debug", "tasks", "checkpoints"
+    "values",
+    "updates",
+    "custom",
+    "messages",
+    "messages-tuple",
+    "events",
+    "debug",
+    "tasks",
+    "checkpoints",
+    "tools",
 ]
 _Nodes = Literal["*"] | list[str]
 _Object = dict[str, Any]

@@ -106,6 +106,7 @@ async function opened(context, address, query) {
       ...(await one.seen()),
       messages: await one.messages(),
       tools: await page.locator("ul.tools li").allTextContents(),
+      progress: await page.locator("ul.progress li").allTextContents(),
       graphs: await page.locator("ul.graphs li").allTextContents(),
       state: await one.state(),
       runs: await page.evaluate(async () => (await client.runs.list(thread)).map((run) => run.status)),

@@ -27,6 +27,7 @@ export function Page() {
   return (
     <View
       stream={stream}
+      progress={stream.toolProgress}
       Edit={Edit}
       onSay={(words) => submit(said(words))}
       onAnswer={(_, answer) => submit(null, { command: { resume: answer } })}

@@ -27,7 +27,7 @@ export function Button({ name, onPress }) {
  * A conversation. `stream` is what the hook gave; what is done differently with each hook is given beside it:
  * `Edit` is a button that says the words instead of a message, `onChange` writes into the state.
  */
-export function View({ stream, graphs = [], Edit, onSay, onAnswer, onAgain, onChange }) {
+export function View({ stream, graphs = [], progress = [], Edit, onSay, onAnswer, onAgain, onChange }) {
   const [words, setWords] = useState("");
   const messages = stream.messages.map(({ id, type, content }) => ({ id, type, text: textOf(content) }));
   const last = messages.at(-1);
@@ -62,6 +62,7 @@ export function View({ stream, graphs = [], Edit, onSay, onAnswer, onAgain, onCh
         <output>{stream.isLoading ? "running" : "idle"}</output>
       </p>
       <Listed name="tools" lines={stream.toolCalls.map(toldOf)} />
+      <Listed name="progress" lines={progress.map((one) => `${one.name} ${one.state} ${one.result?.content}`)} />
       <Listed name="graphs" lines={graphs.map((one) => `${one.nodeName} ${one.status}`)} />
     </main>
   );

@@ -25,6 +25,9 @@ _ABOUT = (
     "pages when the tools for that are bound; with {tools} I have nothing to work with."
 )
 WORKFLOWS: Final[Mapping[str, frozenset[str]]] = {
+    "fact_narration": frozenset(
+        {"saveStudentInfoTool", "extractFactsTool", "generateNarrationTool", "FactSheet", "NarrationScript"}
+    ),
     "ad_creation": frozenset(
         {"search_voices", "create_voice_draft", "create_music_draft", "create_sfx_draft", "get_current_state"}
     ),

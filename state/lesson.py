@@ -122,7 +122,8 @@ def session(
 ) -> Session:
     """Return the session that the newest version of each stream and the lesson's own record make."""
     data = {name: version.data for name, version in newest.items() if version}
-    facts, source = data.get("facts", {}), data.get("source", {})
+    facts = data.get("facts", {})
+    source = data.get("source") or facts.get("source", {})
     student = Student.model_validate(data.get("student", {}))
     narration = data.get("narration")
     times = [version.created_at() for version in newest.values() if version]
@@ -137,7 +138,9 @@ def session(
         extractedFacts=facts.get("facts", []),
         confirmedFacts=data.get("confirmed", {}).get("facts", []),
         generatedScript=Narration.model_validate(narration) if narration else None,
-        sourceMaterials=SourceMaterials(text=source.get("text"), pdfUrl=source.get("pdfUrl")),
+        sourceMaterials=SourceMaterials(
+            text=source.get("text"), pdfUrl=source.get("url") if source.get("kind") == "pdf" else None
+        ),
         createdAt=min(times, default=str(meta.get("createdAt", ""))),
         updatedAt=max(times, default=str(meta.get("createdAt", ""))),
     )

@@ -26,7 +26,7 @@ def declared(name: str) -> Key | None:
 
 # Artefacts: version streams, receipts and fences.
 
-KINDS: Final = ("ad", "page")
+KINDS: Final = ("ad", "page", "lesson")
 """The artefacts that have versions; a kind is the first part of its keys."""
 
 

@@ -60,6 +60,7 @@ class Page:
 def spread(facts: Sequence[Telling], budgets: Mapping[Kind, int], language: str) -> dict[Kind, list[Telling]]:
     """Return which facts each telling segment gets: in order, each as much as it has room for."""
     kinds = [kind for kind in _TELLING if kind in budgets] or list(budgets)
+    kinds = kinds[: len(facts)]
     room = sum(budgets[kind] for kind in kinds)
     whole = sum(one.least(language) for one in facts) or 1
     given: dict[Kind, list[Telling]] = {kind: [] for kind in budgets}

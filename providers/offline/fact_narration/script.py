@@ -62,9 +62,6 @@ def _shares(
     given = spread([one for one in facts if one is not teaser], slots, language)
     if teaser:
         given["hook"] = [teaser]
-    first = given.get("concept_introduction")
-    if first is not None and not first and facts:
-        first.append(facts[0])
     return given
 
 
@@ -108,27 +105,24 @@ def _frames(page: Page, request: Mapping[str, Any], known: Mapping[str, Telling]
         greeting = said.ways("interest_hook", interests=interests) if interests else []
         for hello, wonder in product([*greeting, ""], said.wonder(topic)):
             yield _spoken(hello, wonder), ()
-    elif page.type == "process_explanation" and interests:
-        for way in said.ways("interest_process", interests=interests):
-            yield _spoken(way), ()
-    elif page.type == "conclusion":
-        yield from _closings(page, said, known, interests, topic)
-    elif not page.told and not page.named:
-        for way in said.wonder(topic):
-            yield _spoken(way), ()
+    else:
+        last = page.type == "conclusion"
+        explains = bool(interests) and page.type == "process_explanation"
+        opening = said.ways("interest_process", interests=interests) if explains else []
+        goodbyes = said.ways("interest_closing", interests=interests) if interests else []
+        goodbyes = [*goodbyes, *said.ways("closing", topic=topic)] if last else []
+        for hello, recap, goodbye in product([*opening, ""], _recaps(page, known, said), [*goodbyes, ""]):
+            yield [*_spoken(hello), *recap], _spoken(goodbye)
 
 
-def _closings(page: Page, said: Phrases, known: Mapping[str, Telling], interests: str, topic: str) -> Frames:
-    kind = said.ways("interest_closing", interests=interests) if interests else []
-    goodbyes = [*kind, *said.ways("closing", topic=topic)]
-    recaps: list[Sequence[Sentence]] = [()]
-    if not page.told and not page.named:
-        recapped = list(known.values())[:_RECAPPED]
-        ids = tuple(one.id for one in recapped)
-        ways = said.ways("recap", concepts=said.listed([one.concept for one in recapped]))
-        recaps = [*([Sentence(text=way, factIds=ids)] for way in ways), ()]
-    for recap, goodbye in product(recaps, goodbyes):
-        yield recap, _spoken(goodbye)
+def _recaps(page: Page, known: Mapping[str, Telling], said: Phrases) -> list[list[Sentence]]:
+    """Return what a page says that has no fact of its own: the main ideas once more."""
+    if page.told or page.named:
+        return [[]]
+    recapped = list(known.values())[:_RECAPPED]
+    ids = tuple(one.id for one in recapped)
+    ways = said.ways("recap", concepts=said.listed([one.concept for one in recapped]))
+    return [[Sentence(text=way, factIds=ids)] for way in ways]
 
 
 def _spoken(*texts: str) -> list[Sentence]:

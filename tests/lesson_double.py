@@ -1,0 +1,49 @@
+"""A lesson whose tools are called through the guard, as a workflow calls them."""
+
+from itertools import count
+from typing import Any
+
+from state.owners import LOCAL
+from state.plan import Step
+from storage.artefacts import Artefact, NewVersion
+from storage.connection import Storage
+from tools import REGISTRY, guard
+from tools.call import Scope
+
+
+class LessonDouble:
+    """One lesson in the test's storage."""
+
+    def __init__(self, storage: Storage, name: str = "lesson-1", **facts: str) -> None:
+        self.artefact = Artefact(storage, "lesson", name, LOCAL)
+        self._name = name
+        self._facts = facts
+        self._count = count()
+
+    async def use(self, tool: str, **params: Any) -> dict[str, Any]:
+        """Call a tool and return what the model is answered, an error too."""
+        number = next(self._count)
+        step = Step(
+            id=f"call-{number}",
+            tool=tool,
+            display="",
+            params=params,
+            dependencies=[],
+            reads=[],
+            writes=sorted(REGISTRY[tool].writes),
+        )
+        scope = Scope(
+            LOCAL, "t", "lesson", self._name, run=f"run-{number}", task="task", epoch=1, facts=self._facts
+        )
+        return (await guard.call(REGISTRY, step, scope)).output
+
+    async def put(self, stream: str, data: dict[str, Any]) -> str:
+        """Write a version by hand, as a person or an upload does."""
+        made = await self.artefact.create_version(NewVersion(stream, data, LOCAL, "by-hand"))
+        return str(made["versionId"])
+
+    async def newest(self, stream: str) -> dict[str, Any]:
+        """Return what the newest version of a stream holds."""
+        found = (await self.artefact.tip(stream)).newest
+        assert found is not None
+        return dict(found.data)

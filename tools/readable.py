@@ -1,0 +1,62 @@
+"""A web page's own words, without its menus, notices and scripts."""
+
+from typing import TYPE_CHECKING, Final
+
+from tools.reflow import cleaned
+from tools.sources import Source, sized
+
+if TYPE_CHECKING:
+    from resiliparse.parse.html import DOMNode, HTMLTree
+
+_FURNITURE: Final = (
+    "script, style, noscript, template, nav, aside, footer, form, button, iframe, svg, dialog, "
+    "[hidden], [aria-hidden=true], [role=navigation], [role=banner], [role=contentinfo], [role=search]"
+)
+_SHARE: Final = 0.25
+"""A found article with less of the page's text than this is not the article."""
+
+
+def read(data: bytes, url: str, charset: str = "") -> Source:
+    """Return a page as a source; `charset` is what its server says, else its bytes tell.
+
+    Raises `Invalid` for a page without text and `TooLarge` for one with too much.
+    """
+    from resiliparse.parse.encoding import detect_encoding  # noqa: PLC0415 -- most lessons have no page
+    from resiliparse.parse.html import HTMLTree  # noqa: PLC0415
+
+    tree = HTMLTree.parse_from_bytes(data, charset or detect_encoding(data, html5_compatible=True) or "utf-8")
+    title = " ".join((tree.title or "").split())
+    return sized(Source("page", title or url, cleaned(_text(tree)), url=url))
+
+
+def _text(tree: "HTMLTree") -> str:
+    for element in tree.body.query_selector_all(_FURNITURE) if tree.body else ():
+        if element.parent is not None:
+            element.parent.remove_child(element)
+    marked = _marked(tree)
+    if marked is not None:
+        return _words(marked)
+    from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415
+
+    whole = extract_plain_text(tree, main_content=False, alt_texts=False, links=False, form_fields=False)
+    main = extract_plain_text(tree, main_content=True, alt_texts=False, links=False, form_fields=False)
+    return str(main if len(main) >= _SHARE * len(whole) else whole)
+
+
+def _marked(tree: "HTMLTree") -> "DOMNode | None":
+    """Return the element that the page itself calls its content, if it is one."""
+    for name in ("article", "main", "[role=main]"):
+        found = tree.body.query_selector_all(name) if tree.body else []
+        if len(found) == 1:
+            element: DOMNode = found[0]
+            return element
+    return None
+
+
+def _words(element: "DOMNode") -> str:
+    from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415
+
+    text = extract_plain_text(
+        element.html, main_content=False, alt_texts=False, links=False, form_fields=False
+    )
+    return str(text)

@@ -1,0 +1,73 @@
+"""Ask a model to fill in a form: any vendor's, or the offline one, through the same port (B7)."""
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from pydantic import BaseModel
+
+import providers
+from providers.routing import OFFLINE, Request, route
+from state.errors import Unavailable
+
+Form = TypeVar("Form", bound=BaseModel)
+TRIES: Final = 2
+USD_A_TOKEN_IN: Final = 0.15 / 1_000_000
+USD_A_TOKEN_OUT: Final = 0.60 / 1_000_000
+"""The reference prices (B58, B-R1)."""
+
+
+@dataclass(frozen=True)
+class Filled(Generic[Form]):
+    """A form as a model filled it in, and what that took."""
+
+    form: Form
+    cost: float
+    """US dollars at the reference prices; 0 for the offline model."""
+    duration: float
+    """Seconds."""
+
+
+def model_for(spec: str, language: str) -> BaseChatModel:
+    """Return the model that answers: `spec` (`provider/model`) if given, else by the language (A-R1)."""
+    chosen = route(Request(provider=spec, language=language), providers.available(os.environ))
+    model = providers.load(chosen.spec)
+    # A half-filled form is no use to anybody, and rules that take a second would hold up the event loop.
+    model.disable_streaming = True
+    return model
+
+
+async def fill_in(
+    model: BaseChatModel, form: type[Form], prompt: str, request: Mapping[str, Any]
+) -> Filled[Form]:
+    """Return the form as the model fills it in from the request; it is asked twice where it fails to.
+
+    Raises what the provider raises, and `Unavailable` where the second answer is no such form either.
+    """
+    began = time.monotonic()
+    asked = model.with_structured_output(form, method="function_calling", include_raw=True)
+    # As JSON no text of the request can pass for a part of it, or for words of ours.
+    messages = [SystemMessage(prompt), HumanMessage(json.dumps(request, ensure_ascii=False))]
+    cost = 0.0
+    for _ in range(TRIES):
+        answer: Any = await asked.ainvoke(messages, {"tags": ["nostream"]})
+        cost += _cost(model, answer["raw"])
+        if isinstance(answer["parsed"], form):
+            return Filled(answer["parsed"], round(cost, 8), round(time.monotonic() - began, 3))
+    said = str(answer["parsing_error"] or "it called no tool")[:200]
+    raise Unavailable(
+        f"the model's answer is no {form.__name__}: {said}",
+        remedy="try again, or choose another model",
+    )
+
+
+def _cost(model: BaseChatModel, raw: AIMessage) -> float:
+    used = raw.usage_metadata
+    if used is None or model._llm_type == OFFLINE:  # noqa: SLF001 -- LangChain's name for a model's kind
+        return 0.0
+    return used["input_tokens"] * USD_A_TOKEN_IN + used["output_tokens"] * USD_A_TOKEN_OUT

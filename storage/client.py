@@ -1,8 +1,7 @@
 """redis-py's clients with three rules added: few connections, an end to every wait, and our own errors."""
 
 import asyncio
-import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from redis import exceptions
@@ -12,99 +11,16 @@ from redis.asyncio.cluster import ClusterPipeline
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 
-from state.errors import Broken, CallsheetError, Refused, StorageBarred, StorageDown, StorageSilent
+from state.errors import Broken
 from storage.address import Address
+from storage.bounds import Bounds, may_pass
 from storage.embedded import Lease
-
-PATIENCE_S: Final = 30.0
-"""How long a command may take, waiting and new attempts included, unless told otherwise."""
-_CONNECT_S: Final = 3.0
-_HEALTH_CHECK_S: Final = 30
-
-_AWAY: Final = (
-    exceptions.ConnectionError,
-    exceptions.TimeoutError,
-    exceptions.ReadOnlyError,
-    exceptions.ClusterDownError,
-    exceptions.RedisClusterException,
-)
-_OWN_TROUBLE: Final = re.compile(
-    r"(?:Error running script.*-)?(?:OOM|MISCONF|READONLY|NOREPLICAS|LOADING|BUSY|MASTERDOWN|CLUSTERDOWN)\b",
-    re.DOTALL,
-)
-"""Answers about the server's state rather than the command; older servers wrap them where a script failed."""
+from storage.lanes import Lanes
+from storage.scripts import Asked
 
 T = TypeVar("T")
-
-
-class Bounds:
-    """What every command of one client is held to."""
-
-    def __init__(self, origin: str, remedy: str, most: int, patience_s: float) -> None:
-        self.origin: Final = origin
-        self.most: Final = most
-        self.patience_s: Final = patience_s
-        self._remedy: Final = remedy
-        self._turns = asyncio.Semaphore(most)
-
-    def again(self) -> "Bounds":
-        """The same bounds, with as many turns of their own."""
-        return Bounds(self.origin, self._remedy, self.most, self.patience_s)
-
-    async def run(self, call: Callable[[], Awaitable[T]]) -> T:
-        """The result of `call`, in turn and in time; its failures as `StorageDown` or a kind of it.
-
-        An answer that refuses the command itself (no such script, wrong type) stays redis-py's error.
-        """
-        try:
-            async with asyncio.timeout(self.patience_s), self._turns:
-                return await call()
-        except TimeoutError as error:
-            rule = f"{self.origin} gave no answer within {self.patience_s:g} s"
-            raise StorageSilent(rule, remedy=self._remedy) from error
-        except (exceptions.RedisError, exceptions.RedisClusterException) as error:
-            if translated := self._translated(error):
-                raise translated from error
-            raise
-
-    def _translated(self, error: Exception) -> CallsheetError | None:
-        """What the failure means to who does not know Redis; None when it is an answer to the command."""
-        match root := _root(error):
-            case CallsheetError():
-                return root
-            case exceptions.OutOfMemoryError():
-                return StorageDown(f"{self.origin} has no memory left", remedy="Raise its maxmemory.")
-            case exceptions.ResponseError() if str(root).startswith("MISCONF"):
-                return StorageDown(
-                    f"{self.origin} cannot write to its disk: {root}", remedy="Free some space."
-                )
-            case _ if _refused(root) or (root is not error and isinstance(root, exceptions.ResponseError)):
-                return StorageBarred(
-                    f"{self.origin} refuses the connection: {root}", remedy="Correct REDIS_URL."
-                )
-            case _ if isinstance(root, _AWAY) or _OWN_TROUBLE.match(str(root)):
-                return StorageDown(f"{self.origin} cannot be used: {root}", remedy=self._remedy)
-        return None
-
-
-def _root(error: Exception) -> Exception:
-    """The error itself, or the one that redis-py wrapped while it connected."""
-    cause = error.__cause__
-    return cause if isinstance(cause, CallsheetError | exceptions.RedisError) else error
-
-
-def _refused(error: Exception) -> bool:
-    """Whether the server was reached and will not let this user in, now or later."""
-    if isinstance(error, exceptions.RedisClusterException):
-        # The cluster client keeps no more of the reason than its text.
-        return any(sign in str(error) for sign in ("AuthenticationError", "Cluster mode is not enabled"))
-    return isinstance(
-        error,
-        exceptions.AuthenticationError
-        | exceptions.AuthenticationWrongNumberOfArgsError
-        | exceptions.AuthorizationError
-        | exceptions.NoPermissionError,
-    )
+_CONNECT_S: Final = 3.0
+_HEALTH_CHECK_S: Final = 30
 
 
 class _Pipeline(Pipeline):
@@ -122,9 +38,33 @@ class _ClusterPipeline(ClusterPipeline):
 
 
 class Client(Redis):
-    """A client of one server."""
+    """A client of one server, in one event loop."""
 
     bounds: Bounds
+    _lanes: Lanes | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def lanes(self) -> Lanes | None:
+        """The lanes that scripts take; None in another event loop than the first."""
+        loop = asyncio.get_running_loop()
+        if self._lanes is None:
+            pool = self.connection_pool
+            options = pool.connection_kwargs | {"socket_timeout": None}
+            self._loop, self._lanes = loop, Lanes(lambda: pool.connection_class(**options), self.bounds)
+        return self._lanes if self._loop is loop else None
+
+    async def trip(self, asked: Sequence[Asked]) -> list[Any]:
+        """As `Trips.trip`."""
+        if lanes := self.lanes:
+            return await lanes.trip(asked)
+        raise Broken("a client was used in another event loop than its own")
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: FBT001 -- redis-py's
+        """Close all connections."""
+        if self._lanes:
+            await self._lanes.aclose()
+        await super().aclose(close_connection_pool)
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """The answer to one command."""
@@ -144,6 +84,16 @@ class ClusterClient(RedisCluster):
     bounds: Bounds
     pipeline_bounds: Bounds
     """Turns of their own: a pipeline that meets a moved slot sends single commands while it has its turn."""
+
+    async def trip(self, asked: Sequence[Asked]) -> list[Any]:
+        """As `Trips.trip`."""
+        return [await self._ran(one) for one in asked]
+
+    async def _ran(self, one: Asked) -> Any:
+        try:
+            return await self.execute_command(*one.by_name())
+        except exceptions.NoScriptError:
+            return await self.execute_command(*one.in_full())
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """The answer to one command, from the node that has its keys."""
@@ -169,12 +119,7 @@ class _Retry(Retry):
         is_retryable: Callable[[Exception], bool] | None = None,
         with_failure_count: bool = False,  # noqa: FBT001, FBT002 - redis-py's signature
     ) -> T:
-        return await super().call_with_retry(do, fail, is_retryable or _may_pass, with_failure_count)
-
-
-def _may_pass(error: Exception) -> bool:
-    root = _root(error)
-    return not _refused(root) and not isinstance(root, Refused | Broken)
+        return await super().call_with_retry(do, fail, is_retryable or may_pass, with_failure_count)
 
 
 class _Reviving(UnixDomainSocketConnection):

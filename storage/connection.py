@@ -12,6 +12,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from state.errors import Invalid, StorageDown, TimedOut
 from storage import address, client, embedded, folders, watchdog
+from storage.bounds import PATIENCE_S, Bounds
 
 URL_VARIABLE: Final = "REDIS_URL"
 OLDEST: Final = (6, 2)
@@ -61,7 +62,7 @@ def reached(storage: Storage) -> Iterator[None]:
 
 @asynccontextmanager
 async def connect(
-    url: str | None = None, data_dir: Path | None = None, *, patience_s: float = client.PATIENCE_S
+    url: str | None = None, data_dir: Path | None = None, *, patience_s: float = PATIENCE_S
 ) -> AsyncIterator[Storage]:
     """What `opened` returns, closed at the end of the `async with`."""
     storage = await opened(url, data_dir, patience_s=patience_s)
@@ -72,7 +73,7 @@ async def connect(
 
 
 async def opened(
-    url: str | None = None, data_dir: Path | None = None, *, patience_s: float = client.PATIENCE_S
+    url: str | None = None, data_dir: Path | None = None, *, patience_s: float = PATIENCE_S
 ) -> Storage:
     """A storage that the caller closes. A command fails after `patience_s` seconds, attempts and all.
 
@@ -90,8 +91,8 @@ async def opened(
 async def _remote(url: str, source: str, patience_s: float) -> Storage:
     where = address.parse(url)
     origin = f"{source}{where.shown}"
-    bounds = client.Bounds(origin, _REMEDY, where.max_connections, patience_s)
-    storage = Storage(client.at(where, bounds), url, origin)
+    held_to = Bounds(origin, _REMEDY, where.max_connections, patience_s)
+    storage = Storage(client.at(where, held_to), url, origin)
     try:
         await _greet(storage)
     except BaseException:
@@ -105,8 +106,8 @@ async def _embedded(data_dir: Path | None, patience_s: float) -> Storage:
     lease = await asyncio.to_thread(lambda: embedded.ensure(data_dir or folders.default()))
     origin = f"the embedded Valkey in {str(lease.home)!r}"
     remedy = f"Try again; its log is {str(lease.home / watchdog.LOG)!r}."
-    bounds = client.Bounds(origin, remedy, address.MAX_CONNECTIONS, patience_s)
-    redis = client.embedded(lease, bounds)
+    held_to = Bounds(origin, remedy, address.MAX_CONNECTIONS, patience_s)
+    redis = client.embedded(lease, held_to)
     return Storage(redis, lease.url, origin, lease)
 
 

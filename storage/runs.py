@@ -15,7 +15,7 @@ from storage import keys
 from storage import run_scripts as scripts
 from storage.connection import Storage
 from storage.run_records import Action, Attempt, Created, Held, Outcome, Run, Suspect, Wanted
-from storage.scripts import Script, Word
+from storage.scripts import Asked, Script, Word
 
 LEASE_S: Final = 10.0
 """How long an attempt that has fallen silent still holds its thread."""
@@ -37,7 +37,6 @@ class Runs:
         Raises `Busy` where another run has the thread and the strategy is to be refused, and `Conflict` for
         an idempotency key that came before with another request, or a question that is being answered.
         """
-        await self._note(thread, wanted.id, wanted.due_ms)
         memo = keys.idempotency(thread, wanted.idempotency_key or "-")
         fields: list[Word] = [
             *("graph", wanted.graph, "owner", wanted.owner, "assistant", wanted.assistant),
@@ -49,7 +48,10 @@ class Runs:
             *(wanted.due_ms, int(keys.DAY_S), " ".join(wanted.questions)),
             *(int(self.lease_s * 1000) if claim else 0, *fields),
         ]
-        answer = await scripts.CREATE(self._redis, [*keys.run_keys(thread), memo], args)
+        # Before the record is written: what is not on the list would never be found after a crash.
+        note = _note(thread, wanted.id, wanted.due_ms, _LOOK_AFTER_MS)
+        record = Asked(scripts.CREATE, [*keys.run_keys(thread), memo], args)
+        _, answer = await self._redis.trip([note, record])
         verdict, found, since = _texts(answer[:3])
         if verdict == "mismatch":
             raise Conflict(
@@ -222,7 +224,7 @@ class Runs:
 
     async def look_later(self, thread: str, run: str, after_s: float) -> None:
         """Look after a run in so many seconds."""
-        await scripts.NOTE(self._redis, [keys.open_runs()], [_member(thread, run), 0, int(after_s * 1000)])
+        await self._redis.trip([_note(thread, run, 0, int(after_s * 1000))])
 
     async def to_look_after(self, again_s: float, limit: int = 500) -> list[tuple[str, str]]:
         """Return (thread, run) of what is to be looked after now and may not have ended, oldest first.
@@ -231,10 +233,6 @@ class Runs:
         """
         found: list[bytes] = await scripts.LOOK(self._redis, [keys.open_runs()], [int(again_s * 1000), limit])
         return [_parted(member) for member in found]
-
-    async def _note(self, thread: str, run: str, due_ms: int) -> None:
-        # Before the record is written: what is not on the list would never be found after a crash.
-        await scripts.NOTE(self._redis, [keys.open_runs()], [_member(thread, run), due_ms, _LOOK_AFTER_MS])
 
     async def _do(self, script: Script, thread: str, *args: Word) -> Any:
         return await script(self._redis, keys.run_keys(thread), args)
@@ -262,6 +260,11 @@ def _run(thread: str, run: str, record: Mapping[bytes, bytes]) -> Run:
         cancel=text.get("cancel") or None,  # type: ignore[arg-type]  # an action
         webhook_told="webhookTold" in text,
     )
+
+
+def _note(thread: str, run: str, due_ms: int, after_ms: int) -> Asked:
+    """The script that has a run looked after, so long after it is due."""
+    return Asked(scripts.NOTE, [keys.open_runs()], [_member(thread, run), due_ms, after_ms])
 
 
 def _member(thread: str, run: str) -> str:

@@ -2,11 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
-
-from redis.asyncio import Redis, RedisCluster
-from redis.exceptions import NoScriptError
+from typing import Any, Final, NamedTuple, Protocol
 
 Word = str | bytes | int | float
 """What a script may be given: text goes as UTF-8, numbers as their decimal digits."""
@@ -23,40 +19,40 @@ class Script:
         self.source: Final = source
         self.sha: Final = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
 
-    async def __call__(
-        self, redis: Redis | RedisCluster, keys: Sequence[str | bytes], args: Sequence[Word] = ()
-    ) -> Any:
+    async def __call__(self, redis: "Trips", keys: Sequence[str], args: Sequence[Word] = ()) -> Any:
         """Return what the script returns: int, bytes, None, or a list of those."""
-        words = (len(keys), *keys, *args)
-        try:
-            return await redis.execute_command("EVALSHA", self.sha, *words)
-        except NoScriptError:
-            return await redis.execute_command("EVAL", self.source, *words)
+        return (await redis.trip([Asked(self, keys, args)]))[0]
 
 
-@dataclass(frozen=True)
-class Asked:
-    """One call of a script that has not been made yet."""
+class Asked(NamedTuple):
+    """One run of a script that has not begun yet. It must be safe to run twice."""
 
     script: Script
     keys: Sequence[str]
+    """Of one slot."""
     args: Sequence[Word] = ()
+    durable: bool = False
+    """Whether the reply may be held back until the effect is on disk."""
+
+    def by_name(self) -> tuple[Word, ...]:
+        """The command for a server that has seen the script."""
+        return ("EVALSHA", self.script.sha, len(self.keys), *self.keys, *self.args)
+
+    def in_full(self) -> tuple[Word, ...]:
+        """The command for a server that has not."""
+        return ("EVAL", self.script.source, len(self.keys), *self.keys, *self.args)
 
 
-async def together(redis: Redis | RedisCluster, asked: Sequence[Asked]) -> list[Any]:
-    """Return what the scripts return, called in this order in one round trip; on a cluster, one to each node.
+class Trips(Protocol):
+    """A way to a server, or to a cluster."""
 
-    Each happens at once or not at all, but not all of them together. Raises the first error.
-    """
-    if len(asked) == 1:
-        return [await one.script(redis, one.keys, one.args) for one in asked]
-    pipeline = redis.pipeline(transaction=False)
-    for one in asked:
-        pipeline.execute_command("EVALSHA", one.script.sha, len(one.keys), *one.keys, *one.args)
-    answers = await pipeline.execute(raise_on_error=False)
-    for at, one in enumerate(asked):
-        if isinstance(answers[at], NoScriptError):
-            answers[at] = await one.script(redis, one.keys, one.args)
-        elif isinstance(answers[at], Exception):
-            raise answers[at]
-    return list(answers)
+    async def trip(self, asked: Sequence[Asked]) -> list[Any]:
+        """Return what the scripts return, run in this order in one round trip; on a cluster, one for each.
+
+        Each happens at once or not at all, but not all of them together. Raises the first error.
+        """
+
+
+async def together(redis: Trips, asked: Sequence[Asked]) -> list[Any]:
+    """Return what the scripts return, as `Trips.trip`."""
+    return await redis.trip(asked)

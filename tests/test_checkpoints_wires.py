@@ -23,8 +23,8 @@ from redis.exceptions import ResponseError
 from state.errors import CallsheetError, Invalid, StorageDown
 from storage import checkpoints, use
 from storage.checkpoints import RedisSaver
-from storage.checkpoints.lanes import LANES
 from storage.connection import connect
+from storage.lanes import LANES
 from tests.redis_server import double, free_port
 from tests.saver_graphs import contents, newest, said, talk, thread
 from tests.saver_proxy import Proxy

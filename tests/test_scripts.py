@@ -23,7 +23,7 @@ async def test_a_known_script_is_one_command(storage: Storage) -> None:
     count = Script("return #KEYS + #ARGV")
     await count(storage.redis, [])
     await storage.redis.config_resetstat()
-    assert await count(storage.redis, ["a", b"b"], [1.5]) == 3
+    assert await count(storage.redis, ["a", "b"], [1.5]) == 3
     assert (await calls(storage, "evalsha"), await calls(storage, "eval")) == (1, 0)
 
 

@@ -7,8 +7,8 @@ from typing import Final
 from storage.checkpoints import register
 from storage.checkpoints.message_log import Entry, LogCache, ThreadLog
 from storage.checkpoints.records import Codec, name
-from storage.checkpoints.round_trips import Call
 from storage.keys import CheckpointKeys, CheckpointRegister, checkpoint_register, checkpoints
+from storage.scripts import Asked
 
 _REGISTER_MARGIN: Final = 1.25
 """How much longer than a thread its entry in the register lives; it is renewed at half the surplus."""
@@ -59,7 +59,7 @@ class Books:
     rules: Rules
     logs: LogCache
 
-    def entry(self, thread: str, log: ThreadLog, run: str | None = None) -> list[Call]:
+    def entry(self, thread: str, log: ThreadLog, run: str | None = None) -> list[Asked]:
         """The call that makes the thread, and the run if any, findable; none if it was made and holds."""
         entered = log.entered
         if run in {entered.run, None} and time.monotonic() < entered.until_s:

@@ -7,9 +7,8 @@ from typing import Final
 from storage.checkpoints.lua import HEADERS, THREAD
 from storage.checkpoints.message_log import Known
 from storage.checkpoints.piece_table import Piece, written
-from storage.checkpoints.round_trips import Call
 from storage.keys import CheckpointKeys
-from storage.scripts import Script
+from storage.scripts import Asked, Script
 
 _PIECES: Final = r"""
 local function each_piece(text, visit)
@@ -198,7 +197,7 @@ class Reader:
     """0 leaves the expiry as it is."""
 
 
-def latest(reader: Reader, namespace: bytes) -> Call:
+def latest(reader: Reader, namespace: bytes) -> Asked:
     """The newest checkpoint of a namespace. Replies with generation, held, rows, values, log elements.
 
     Held is 1 if what the reader knows holds; rows are field, record and writes; values are field and value in
@@ -207,29 +206,29 @@ def latest(reader: Reader, namespace: bytes) -> Call:
     return _read(_LATEST, reader, namespace)
 
 
-def given(reader: Reader, fields: Sequence[bytes]) -> Call:
+def given(reader: Reader, fields: Sequence[bytes]) -> Asked:
     """The checkpoints of those fields, in that order; the reply is that of `latest`."""
     return _read(_GIVEN, reader, *fields)
 
 
-def page(reader: Reader, namespace: bytes, before: bytes, limit: int) -> Call:
+def page(reader: Reader, namespace: bytes, before: bytes, limit: int) -> Asked:
     """At most `limit` checkpoints of a namespace, older than `before` if not empty, newest first."""
     return _read(_PAGE, reader, namespace, before, limit)
 
 
-def fields(keys: CheckpointKeys) -> Call:
+def fields(keys: CheckpointKeys) -> Asked:
     """The fields of all checkpoints of the thread."""
-    return Call(_FIELDS, keys, ())
+    return Asked(_FIELDS, keys, ())
 
 
-def history(keys: CheckpointKeys, namespace: bytes, checkpoint: bytes, channels: Sequence[bytes]) -> Call:
+def history(keys: CheckpointKeys, namespace: bytes, checkpoint: bytes, channels: Sequence[bytes]) -> Asked:
     """From the parent of a checkpoint (the newest if empty) up, until each channel has a stored value.
 
     Replies with a step for each ancestor: its writes to those channels, and channel, value and marked
     elements of each stored value.
     """
-    return Call(_HISTORY, keys, (namespace, checkpoint, *channels))
+    return Asked(_HISTORY, keys, (namespace, checkpoint, *channels))
 
 
-def _read(script: Script, reader: Reader, *args: bytes | int) -> Call:
-    return Call(script, reader.keys, (*reader.known, written(reader.spans), reader.ttl_ms, *args))
+def _read(script: Script, reader: Reader, *args: bytes | int) -> Asked:
+    return Asked(script, reader.keys, (*reader.known, written(reader.spans), reader.ttl_ms, *args))

@@ -11,7 +11,8 @@ from storage.checkpoints.books import Books
 from storage.checkpoints.message_log import ThreadLog, unmarked
 from storage.checkpoints.places import Place
 from storage.checkpoints.records import LIST, name, text
-from storage.checkpoints.round_trips import Call, Exchange
+from storage.checkpoints.round_trips import Exchange
+from storage.scripts import Asked
 
 Shared = dict[int, Any]
 """Elements given out already in one listing, by position."""
@@ -37,7 +38,7 @@ def page(books: Books, before: Place, limit: int, shared: Shared) -> Exchange[li
     """At most `limit` checkpoints of the namespace older than `before`, newest first."""
     namespace, older = name(before.namespace), name(before.checkpoint)
 
-    def ask(reader: scripts.Reader) -> Call:
+    def ask(reader: scripts.Reader) -> Asked:
         return scripts.page(reader, namespace, older, limit)
 
     return (yield from _read(books, before.thread, ask, shared))
@@ -74,7 +75,7 @@ def history(books: Books, at: Place, channels: Sequence[str]) -> Exchange[Mappin
 
 
 def _read(
-    books: Books, thread: str, ask: Callable[[scripts.Reader], Call], shared: Shared | None = None
+    books: Books, thread: str, ask: Callable[[scripts.Reader], Asked], shared: Shared | None = None
 ) -> Exchange[list[CheckpointTuple]]:
     log, ttl_ms = books.logs.of(thread), books.rules.read_ttl_ms
     reader = scripts.Reader(books.rules.keys(thread), log.spans, log.known, ttl_ms)

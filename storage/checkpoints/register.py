@@ -7,9 +7,8 @@ register does not exist; what is in it may be gone.
 from collections.abc import Sequence
 from typing import Final
 
-from storage.checkpoints.round_trips import Call
 from storage.keys import CheckpointRegister
-from storage.scripts import Script
+from storage.scripts import Asked, Script
 
 _REGISTER: Final = r"""
 local threads, runs = unpack(KEYS, 1, 2)
@@ -113,31 +112,31 @@ return 1
 )
 
 
-def enter(register: CheckpointRegister, thread: bytes, ttl_ms: int, run: bytes) -> Call:
+def enter(register: CheckpointRegister, thread: bytes, ttl_ms: int, run: bytes) -> Asked:
     """Make the thread findable, and by `run` if it is not empty, for `ttl_ms`; 0 is for ever."""
-    return Call(_ENTER, register, (thread, ttl_ms, run))
+    return Asked(_ENTER, register, (thread, ttl_ms, run))
 
 
-def enter_copy(register: CheckpointRegister, source: bytes, ttl_ms: int, target: bytes) -> Call:
+def enter_copy(register: CheckpointRegister, source: bytes, ttl_ms: int, target: bytes) -> Asked:
     """Make `target` findable, and by every run of `source`."""
-    return Call(_ENTER_COPY, register, (source, ttl_ms, target))
+    return Asked(_ENTER_COPY, register, (source, ttl_ms, target))
 
 
-def forget(register: CheckpointRegister, thread: bytes) -> Call:
+def forget(register: CheckpointRegister, thread: bytes) -> Asked:
     """Make the thread and its runs unfindable."""
-    return Call(_FORGET, register, (thread,))
+    return Asked(_FORGET, register, (thread,))
 
 
-def threads(register: CheckpointRegister) -> Call:
+def threads(register: CheckpointRegister) -> Asked:
     """Every thread that may exist."""
-    return Call(_THREADS, register, ())
+    return Asked(_THREADS, register, ())
 
 
-def threads_of_runs(register: CheckpointRegister, runs: Sequence[bytes]) -> Call:
+def threads_of_runs(register: CheckpointRegister, runs: Sequence[bytes]) -> Asked:
     """Every thread one of the runs wrote on."""
-    return Call(_THREADS_OF_RUNS, register, runs)
+    return Asked(_THREADS_OF_RUNS, register, runs)
 
 
-def forget_runs(register: CheckpointRegister, runs: Sequence[bytes]) -> Call:
+def forget_runs(register: CheckpointRegister, runs: Sequence[bytes]) -> Asked:
     """Make the runs unfindable."""
-    return Call(_FORGET_RUNS, register, runs)
+    return Asked(_FORGET_RUNS, register, runs)

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from storage.checkpoints.lua import HEADERS, THREAD
-from storage.checkpoints.round_trips import Call
 from storage.keys import CheckpointKeys
-from storage.scripts import Script
+from storage.scripts import Asked, Script
 
 NOTHING: Final = -1
 """The reply to a copy of nothing onto nothing."""
@@ -192,38 +191,38 @@ return 1
 )
 
 
-def keep_latest(keys: CheckpointKeys, fresh: bytes) -> Call:
+def keep_latest(keys: CheckpointKeys, fresh: bytes) -> Asked:
     """Keep the newest checkpoint of each namespace, and the ancestors its values are made from.
 
     Replies with the number of checkpoints left, or -1 if nothing was taken away. What is left of the log
     moves, so it gets the generation `fresh`.
     """
-    return Call(_KEEP_LATEST, keys, (fresh,))
+    return Asked(_KEEP_LATEST, keys, (fresh,))
 
 
-def without_runs(keys: CheckpointKeys, fresh: bytes, runs: Sequence[bytes]) -> Call:
+def without_runs(keys: CheckpointKeys, fresh: bytes, runs: Sequence[bytes]) -> Asked:
     """Take away the checkpoints of those runs; the reply is that of `keep_latest`."""
-    return Call(_WITHOUT_RUNS, keys, (fresh, *runs))
+    return Asked(_WITHOUT_RUNS, keys, (fresh, *runs))
 
 
-def delete(keys: CheckpointKeys) -> Call:
+def delete(keys: CheckpointKeys) -> Asked:
     """Take away the whole thread."""
-    return Call(_DELETE, keys, ())
+    return Asked(_DELETE, keys, ())
 
 
-def copy(source: CheckpointKeys, target: CheckpointKeys, fresh: bytes, ttl_ms: int) -> Call:
+def copy(source: CheckpointKeys, target: CheckpointKeys, fresh: bytes, ttl_ms: int) -> Asked:
     """Make `target` a copy of `source`, on one node. A source that does not exist changes nothing.
 
     Replies 1; without a source 0 if there is a target, else `NOTHING`.
     """
-    return Call(_COPY, (*source, *target), (fresh, ttl_ms))
+    return Asked(_COPY, (*source, *target), (fresh, ttl_ms))
 
 
-def dump(keys: CheckpointKeys) -> Call:
+def dump(keys: CheckpointKeys) -> Asked:
     """The thread as the server would move it to another node; nothing if it does not exist."""
-    return Call(_DUMP, keys, ())
+    return Asked(_DUMP, keys, ())
 
 
-def restore(keys: CheckpointKeys, dumps: Sequence[bytes], fresh: bytes, ttl_ms: int) -> Call:
+def restore(keys: CheckpointKeys, dumps: Sequence[bytes], fresh: bytes, ttl_ms: int) -> Asked:
     """Make the thread what was dumped."""
-    return Call(_RESTORE, keys, (fresh, ttl_ms, *dumps))
+    return Asked(_RESTORE, keys, (fresh, ttl_ms, *dumps))

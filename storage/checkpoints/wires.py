@@ -16,9 +16,10 @@ from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
 from state.errors import Invalid, StorageDown
-from storage.checkpoints.lanes import FSYNC_MS, Lanes
-from storage.checkpoints.round_trips import Argument, Call
-from storage.client import PATIENCE_S, Bounds
+from storage.bounds import PATIENCE_S, Bounds
+from storage.client import Client
+from storage.lanes import FSYNC_MS, Lanes
+from storage.scripts import Asked, Word
 
 _ANY_NUMBER: Final = 1 << 30
 _CLUSTER_CALLS: Final = 16
@@ -37,7 +38,7 @@ _SAME_FOR_BOTH: Final = (
 class Wire(Protocol):
     """A way to the server from one event loop."""
 
-    async def trip(self, calls: Sequence[Call]) -> list[Any]:
+    async def trip(self, calls: Sequence[Asked]) -> list[Any]:
         """The replies to the calls, which run in this order. Raises the first that is an error."""
 
     async def aclose(self) -> None:
@@ -88,6 +89,8 @@ class Wires:
             self._blocking = self._own = None
 
     def _opened(self) -> Wire:
+        if isinstance(self._client, Client) and not self._wait_aof and self._client.lanes:
+            return _Shared(self._client.lanes)
         if not isinstance(self._client, RedisCluster):
             pool = self._client.connection_pool
             options = pool.connection_kwargs | {"socket_timeout": None}
@@ -108,6 +111,16 @@ class Wires:
             await wire.aclose()
 
 
+class _Shared:
+    """The lanes of a client that has some: what others ask of it at the same moment leaves together."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self.trip = lanes.trip
+
+    async def aclose(self) -> None:
+        """Nothing was opened: the lanes are the client's."""
+
+
 class _Cluster:
     """Calls to a cluster, each to the node that has its keys."""
 
@@ -115,13 +128,13 @@ class _Cluster:
         self._client = client
         self._bounds = Bounds(_origin(client), _REMEDY, _CLUSTER_CALLS, PATIENCE_S)
 
-    async def trip(self, calls: Sequence[Call]) -> list[Any]:
+    async def trip(self, calls: Sequence[Asked]) -> list[Any]:
         return [await self._bounds.run(partial(self._reply, call)) for call in calls]
 
     async def aclose(self) -> None:
         """Nothing was opened: the connections are the client's."""
 
-    async def _reply(self, call: Call) -> Any:
+    async def _reply(self, call: Asked) -> Any:
         try:
             return await self._client.execute_command(*call.by_name())
         except NoScriptError:
@@ -136,19 +149,19 @@ class Blocking:
         self._origin = origin
         self._wait_aof = wait_aof
 
-    def trip(self, calls: Sequence[Call]) -> list[Any]:
+    def trip(self, calls: Sequence[Asked]) -> list[Any]:
         """The replies to the calls, which run in this order. Raises the first that is an error."""
         with _named(self._origin):
             return [self._reply(call) for call in calls]
 
-    def _reply(self, call: Call) -> Any:
+    def _reply(self, call: Asked) -> Any:
         send = self._durably if self._wait_aof and call.durable else self._client.execute_command
         try:
             return send(*call.by_name())
         except NoScriptError:
             return send(*call.in_full())
 
-    def _durably(self, *command: Argument) -> Any:
+    def _durably(self, *command: Word) -> Any:
         # One pipeline, for WAITAOF waits for what its own connection wrote.
         pipeline = self._client.pipeline(transaction=False)
         pipeline.execute_command(*command)

@@ -6,9 +6,8 @@ from typing import Final, NamedTuple
 
 from storage.checkpoints.lua import THREAD
 from storage.checkpoints.message_log import Known
-from storage.checkpoints.round_trips import Argument, Call
 from storage.keys import CheckpointKeys
-from storage.scripts import Script
+from storage.scripts import Asked, Script, Word
 
 STALE: Final = -1
 """Where new elements landed when nothing was stored."""
@@ -80,7 +79,7 @@ class Trusted(NamedTuple):
     """The checkpoint its entry in the register came with; empty if the thread is entered along with it."""
 
 
-def put(keys: CheckpointKeys, stored: Stored, ttl_ms: int, trusted: Trusted, fresh: bytes) -> Call:
+def put(keys: CheckpointKeys, stored: Stored, ttl_ms: int, trusted: Trusted, fresh: bytes) -> Asked:
     """Store a checkpoint whole. Replies with the log's generation and where the new elements landed.
 
     If what is trusted no longer holds, nothing is stored and the second reply is `STALE`. A thread that is
@@ -89,12 +88,12 @@ def put(keys: CheckpointKeys, stored: Stored, ttl_ms: int, trusted: Trusted, fre
     flat = [part for pair in (*stored.plain, *stored.lists) for part in pair]
     known, witness = trusted
     head = (stored.field, stored.record, ttl_ms, *known, witness, fresh, len(stored.plain), len(stored.lists))
-    return Call(_PUT, keys, (*head, *flat, *stored.elements), durable=True)
+    return Asked(_PUT, keys, (*head, *flat, *stored.elements), durable=True)
 
 
-def put_writes(keys: CheckpointKeys, writes: Iterable[tuple[bytes, bool, bytes]], ttl_ms: int) -> Call:
+def put_writes(keys: CheckpointKeys, writes: Iterable[tuple[bytes, bool, bytes]], ttl_ms: int) -> Asked:
     """Store a task's writes: each one once, unless it is of the kind that replaces the one before."""
-    flat: list[Argument] = [ttl_ms]
+    flat: list[Word] = [ttl_ms]
     for key, replaces, rest in writes:
         flat += (key, int(replaces), rest)
-    return Call(_PUT_WRITES, keys, flat, durable=True)
+    return Asked(_PUT_WRITES, keys, flat, durable=True)

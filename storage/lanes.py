@@ -8,6 +8,7 @@ share a few connections, and there is no pool to run out.
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any, Final
 
 from hiredis import pack_command
@@ -17,8 +18,8 @@ from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from storage.checkpoints.round_trips import Argument, Call
-from storage.client import PATIENCE_S, Bounds
+from storage.bounds import Bounds
+from storage.scripts import Asked, Word
 
 LANES: Final = 2
 """Connections per event loop: one may be busy with a long history while the other serves the rest."""
@@ -38,11 +39,15 @@ FSYNC_MS: Final = 10_000
 
 
 class _Trip:
-    """The calls of one round trip, and where their replies are awaited."""
+    """What is asked in one round trip, and where the replies are awaited."""
 
-    def __init__(self, calls: Sequence[Call]) -> None:
+    def __init__(self, asked: Sequence[Asked]) -> None:
         loop = asyncio.get_running_loop()
-        self.calls = calls
+        self.asked = asked
+        # Here, so that what cannot be sent is its caller's trouble and nobody else's. redis-py's asyncio
+        # connections pack in Python, which takes six times as long.
+        self.packed = [_packed(one.by_name()) for one in asked]
+        self.durable = any(one.durable for one in asked)
         self.since_s = loop.time()
         self.replies: asyncio.Future[list[Any]] = loop.create_future()
 
@@ -61,7 +66,7 @@ class Lanes:
     """The lanes of one event loop to one server."""
 
     def __init__(
-        self, connection: Callable[[], AbstractConnection], bounds: Bounds, *, wait_aof: bool
+        self, connection: Callable[[], AbstractConnection], bounds: Bounds, *, wait_aof: bool = False
     ) -> None:
         self._connection = connection
         self._bounds = bounds
@@ -71,7 +76,7 @@ class Lanes:
         self._busy: set[asyncio.Task[None]] = set()
         self._relief: asyncio.TimerHandle | None = None
 
-    async def trip(self, calls: Sequence[Call]) -> list[Any]:
+    async def trip(self, calls: Sequence[Asked]) -> list[Any]:
         """The replies to the calls, which run in this order. Raises the first that is an error."""
         trip = _Trip(calls)
         self._queue.append(trip)
@@ -129,12 +134,11 @@ class Lanes:
             self._busy = {lane for lane in self._busy if lane is not asyncio.current_task()}
 
     async def _carry(self, connection: AbstractConnection, batch: Sequence[_Trip]) -> None:
-        calls = [call for trip in batch for call in trip.calls]
         retry = connection.retry if connection.retry.get_retries() else _RETRY
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(self._bounds.patience_s):
                 replies = await retry.call_with_retry(
-                    lambda: self._exchange(connection, calls), lambda _: connection.disconnect()
+                    lambda: self._exchange(connection, batch), lambda _: connection.disconnect()
                 )
         except asyncio.CancelledError:
             for trip in batch:
@@ -145,31 +149,37 @@ class Lanes:
             # Whatever has queued up meanwhile would wait as long for the same.
             batch = [*batch, *self._queue]
             self._queue.clear()
-            replies = [error] * sum(len(trip.calls) for trip in batch)
-        for trip in batch:
-            trip.end(replies[: len(trip.calls)])
-            replies = replies[len(trip.calls) :]
+            replies = [[error]] * len(batch)
+        for trip, answers in zip(batch, replies, strict=True):
+            trip.end(answers)
 
-    async def _exchange(self, connection: AbstractConnection, calls: Sequence[Call]) -> list[Any]:
-        commands = [call.by_name() for call in calls]
-        replies = await self._send(connection, calls, commands)
-        unknown = next((at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)), None)
-        if unknown is not None:
-            # From there on again, so that the order holds; a script that did run is safe to run twice.
-            commands = [call.in_full() for call in calls[unknown:]]
-            replies[unknown:] = await self._send(connection, calls[unknown:], commands)
+    async def _exchange(self, connection: AbstractConnection, batch: Sequence[_Trip]) -> list[list[Any]]:
+        """The replies by trip."""
+        replies = await self._sent(connection, [trip.packed for trip in batch], batch)
+        for at, trip in enumerate(batch):
+            unknown = next(
+                (n for n, reply in enumerate(replies[at]) if isinstance(reply, NoScriptError)), None
+            )
+            if unknown is not None:
+                # From there on again, so that the order holds; a script that did run is safe to run twice.
+                again = [_packed(one.in_full()) for one in trip.asked[unknown:]]
+                replies[at][unknown:] = (await self._sent(connection, [again], [trip]))[0]
         return replies
 
-    async def _send(
-        self, connection: AbstractConnection, calls: Sequence[Call], commands: list[tuple[Argument, ...]]
-    ) -> list[Any]:
-        if not (self._wait_aof and any(call.durable for call in calls)):
-            return await _pipelined(connection, commands)
-        *replies, synced = await _pipelined(connection, [*commands, ("WAITAOF", 1, 0, FSYNC_MS)])
-        if isinstance(synced, list) and synced[0] < 1:
-            synced = RedisTimeoutError(f"nothing reached the disk within {FSYNC_MS} ms")
-        if isinstance(synced, Exception):
-            return [synced if call.durable else reply for call, reply in zip(calls, replies, strict=True)]
+    async def _sent(
+        self, connection: AbstractConnection, packed: Sequence[list[bytes]], batch: Sequence[_Trip]
+    ) -> list[list[Any]]:
+        commands = [command for trip in packed for command in trip]
+        waits = self._wait_aof and any(trip.durable for trip in batch)
+        flat = await _pipelined(connection, [*commands, _WAIT_AOF] if waits else commands)
+        ends = list(accumulate(len(trip) for trip in packed))
+        replies = [flat[end - len(trip) : end] for trip, end in zip(packed, ends, strict=True)]
+        failed = _unsynced(flat[-1]) if waits else None
+        if failed:
+            return [
+                [failed] * len(answers) if trip.durable else answers
+                for trip, answers in zip(batch, replies, strict=True)
+            ]
         return replies
 
 
@@ -177,15 +187,27 @@ async def _raise(error: Exception) -> list[Any]:
     raise error
 
 
-async def _pipelined(connection: AbstractConnection, commands: list[tuple[Argument, ...]]) -> list[Any]:
+def _packed(command: Sequence[Word]) -> bytes:
+    return bytes(pack_command(command))  # type: ignore[arg-type]  # its stub's one word
+
+
+def _unsynced(reply: Any) -> Exception | None:
+    """What is wrong with the answer to the command that waits for the disk."""
+    if isinstance(reply, list) and reply[0] < 1:
+        return RedisTimeoutError(f"nothing reached the disk within {FSYNC_MS} ms")
+    return reply if isinstance(reply, Exception) else None
+
+
+_WAIT_AOF: Final = _packed(("WAITAOF", 1, 0, FSYNC_MS))
+
+
+async def _pipelined(connection: AbstractConnection, packed: Sequence[bytes]) -> list[Any]:
     """A reply for each command; an error of the command itself takes its place."""
     if not connection.is_connected:
         await connection.connect()  # type: ignore[no-untyped-call]  # redis-py's
-    # redis-py's asyncio connections pack in Python, which takes six times as long.
-    packed = [pack_command(command) for command in commands]  # type: ignore[arg-type]  # its stub's one word
     await connection.send_packed_command(b"".join(packed))
     replies: list[Any] = []
-    for _ in commands:
+    for _ in packed:
         try:
             replies.append(await connection.read_response())
         except ResponseError as error:

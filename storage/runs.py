@@ -53,21 +53,7 @@ class Runs:
         record = Asked(scripts.CREATE, [*keys.run_keys(thread), memo], args)
         _, answer = await self._redis.trip([note, record])
         verdict, found, since = _texts(answer[:3])
-        if verdict == "mismatch":
-            raise Conflict(
-                f"idempotency key {wanted.idempotency_key!r} came before with another request",
-                remedy="use a new key for a new request",
-            )
-        if verdict == "answered":
-            raise Conflict(
-                f"run {found!r} brings the answer already", remedy="wait for it, and read the thread's state"
-            )
-        if verdict == "busy":
-            raise Busy(
-                f"thread {thread!r} is busy with run {found!r}",
-                remedy="wait for it to end and send the request again",
-                details={"run": found},
-            )
+        _granted(verdict, found, thread, wanted)
         if found != wanted.id:
             await self.forget(thread, wanted.id)
         attempt = Attempt(thread, found, *answer[3:]) if answer[3:] else None
@@ -260,6 +246,25 @@ def _run(thread: str, run: str, record: Mapping[bytes, bytes]) -> Run:
         cancel=text.get("cancel") or None,  # type: ignore[arg-type]  # an action
         webhook_told="webhookTold" in text,
     )
+
+
+def _granted(verdict: str, found: str, thread: str, wanted: Wanted) -> None:
+    """Raise what is wrong with a run that was not recorded; `found` is the run in its way."""
+    if verdict == "mismatch":
+        raise Conflict(
+            f"idempotency key {wanted.idempotency_key!r} came before with another request",
+            remedy="use a new key for a new request",
+        )
+    if verdict == "answered":
+        raise Conflict(
+            f"run {found!r} brings the answer already", remedy="wait for it, and read the thread's state"
+        )
+    if verdict == "busy":
+        raise Busy(
+            f"thread {thread!r} is busy with run {found!r}",
+            remedy="wait for it to end and send the request again",
+            details={"run": found},
+        )
 
 
 def _note(thread: str, run: str, due_ms: int, after_ms: int) -> Asked:

@@ -19,6 +19,7 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command, Interrupt, Send, StateSnapshot
 
 from nodes.node import EPOCH, OWNER, RUN
+from server import user
 from server.encoding import Event, Translator, digest, dumps
 from server.failures import recorded
 from server.protocol_encoding import ProtocolTranslator, named
@@ -240,6 +241,7 @@ class Execution:
             "run_id": self.run.id,
             "graph_id": self.run.graph,
             "assistant_id": self.run.assistant,
+            **user.known(self.run.owner),
             OWNER: self.run.owner,
             EPOCH: self.attempt.epoch,
             RUN: self.run.id,

@@ -7,6 +7,9 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import START, StateGraph
+from langgraph.runtime import get_runtime
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import (
@@ -15,6 +18,7 @@ from langgraph_sdk.errors import (
     PermissionDeniedError,
     RateLimitError,
 )
+from typing_extensions import TypedDict
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
@@ -104,3 +108,42 @@ async def test_a_page_says_who_asks_as_a_subprotocol_of_its_web_socket(
         with pytest.raises(InvalidStatus):
             async with connect(place, subprotocols=[Subprotocol(one) for one in wrong]):
                 pass
+
+
+class Seen(TypedDict):
+    seen: list[Any]
+
+
+def look(state: Seen, config: RunnableConfig) -> Seen:
+    """Say who asks, in every way that a graph can know it."""
+    info = get_runtime().server_info
+    assert info is not None
+    chosen, user = config["configurable"], info.user
+    named = [chosen[f"langgraph_auth_{name}"] for name in ("user", "user_id", "permissions")]
+    return {"seen": [*named, user and [user.identity, user.display_name, user.is_authenticated]]}
+
+
+def looking() -> Any:
+    return StateGraph(Seen).add_node("look", look).add_edge(START, "look").compile(name="looking")
+
+
+async def test_a_graph_knows_who_asks(valkey_url: str, storage: Storage) -> None:
+    """X16."""
+    alice = {
+        "identity": "alice",
+        "display_name": "alice",
+        "is_authenticated": True,
+        "permissions": ["read", "write"],
+    }
+    with serving(valkey_url, {"looking": looking()}, auth=("keys",)) as url:
+        async with get_client(url=url, api_key=await key(storage, "alice")) as client:
+            said: Any = {"configurable": {"langgraph_auth_user": {"identity": "bob"}}}
+            told: Any = await client.runs.wait(None, "looking", input={"seen": []}, config=said)
+    assert told["seen"] == [alice, "alice", ["read", "write"], ["alice", "alice", True]]
+
+
+async def test_without_authentication_a_graph_knows_that_nobody_was_asked(valkey_url: str) -> None:
+    with serving(valkey_url, {"looking": looking()}) as url:
+        async with get_client(url=url) as client:
+            told: Any = await client.runs.wait(None, "looking", input={"seen": []})
+    assert told["seen"] == [None, "", [], None]

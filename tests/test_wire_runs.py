@@ -245,6 +245,35 @@ async def test_nothing_a_caller_says_reaches_the_servers_own_names(client: LangG
     await client.runs.join(thread, run["run_id"])
 
 
+async def test_nothing_that_is_said_beside_the_config_names_the_run_or_its_owner(
+    client: LangGraphClient, http: httpx.AsyncClient
+) -> None:
+    thread = await threaded(client)
+    ours: Any = {"run_id": "another", "thread_id": "another", "__pregel_resuming": True, "mine": "kept"}
+    config: Any = {"metadata": ours}
+    made = await client.assistants.create("counter", metadata=ours, config=config)
+    body = {"input": {"x": 1}, "assistant_id": made["assistant_id"], "metadata": ours, "context": ours}
+    run: Any = (await http.post(f"/threads/{thread}/runs", json=body)).json()
+    await client.runs.join(thread, run["run_id"])
+    state: Any = await client.threads.get_state(thread)
+    for told in (run["kwargs"]["config"]["configurable"], run["metadata"], state["metadata"]):
+        assert told["mine"] == "kept"
+        assert "__pregel_resuming" not in told
+        assert told.get("run_id", run["run_id"]) == run["run_id"]
+        assert told.get("thread_id", thread) == thread
+
+
+@pytest.mark.parametrize("config", [{"configurable": 7}, {"metadata": ["a"]}])
+async def test_a_config_that_no_run_could_have_is_refused_wherever_it_is_sent(
+    http: httpx.AsyncClient, config: Any
+) -> None:
+    for path, more in (("/assistants", {}), ("/runs", {}), ("/runs/crons", {"schedule": "* * * * *"})):
+        named = anew() if path == "/assistants" else "counter"
+        body = {"graph_id": "counter", "assistant_id": named, "config": config, **more}
+        reply = await http.post(path, json=body)
+        assert (reply.status_code, "is not an object" in reply.text) == (422, True), (path, reply.text)
+
+
 async def test_a_run_that_ended_is_deleted_with_its_thread(client: LangGraphClient) -> None:
     thread = await threaded(client)
     await client.runs.wait(thread, "counter", input={"x": 1})

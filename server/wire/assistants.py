@@ -9,6 +9,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from server.api.bodies import StrictRoute, Whole
+from server.auth import public_config
 from server.jobs import identifier
 from server.origins import owner
 from server.parts import parts
@@ -225,8 +226,12 @@ async def _subgraphs(request: Request, named: str, namespace: str | None, *, rec
 
 
 def _given(body: Choices) -> _Object:
-    """What was chosen; the context and what `config` calls `configurable` are two names of one thing."""
+    """What was chosen; the context and what `config` calls `configurable` are two names of one thing.
+
+    Raises `Refused` where they differ, and `Invalid` for a config that no run could have.
+    """
     given = body.model_dump(exclude_none=True, exclude={"assistant_id", "if_exists"})
+    public_config(body.config or {})
     configurable = (body.config or {}).get("configurable")
     if configurable and body.context and configurable != body.context:
         raise Refused(

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from server import repeating
 from server.api.bodies import Flag, StrictRoute
+from server.auth import public_config
 from server.origins import owner
 from server.parts import Parts, parts
 from server.problems import documented_wire
@@ -223,8 +224,10 @@ async def _kept(here: Parts, cron: Cron) -> _Object:
 
 
 def _payload(body: CronBody) -> _Object:
+    # What a run would be refused for is refused now, while somebody is there to be told.
     if body.webhook:
         checked(body.webhook)
+    public_config(body.config or {})
     return body.model_dump(exclude_unset=True, exclude={*_OWN, "assistant_id"})
 
 

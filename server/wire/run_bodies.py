@@ -110,15 +110,17 @@ class Start:
 def wanted(body: RunBody, chosen: Assistant, start: Start) -> Wanted:
     """Return the run that the caller wants; raises `Invalid` and `Refused`."""
     configurable, place = _configurable(body, chosen)
-    config = {**chosen.config, **public_config(body.config or {})}
-    said = config.get("metadata") or {}
-    metadata = {**chosen.metadata, **said, **(body.metadata or {})}
+    config = {**public_config(chosen.config), **public_config(body.config or {})}
+    told = {**chosen.metadata, **config.get("metadata", {}), **(body.metadata or {})}
+    # Once more on the whole: an assistant's metadata, and a run's own, name neither owner nor run.
+    config = public_config({**config, "configurable": configurable, "metadata": told})
+    metadata = config.pop("metadata")
     asked = request(
         input=body.input,
         command=_command(body),
         answers=start.answers.values,
         questions=start.answers.questions,
-        config={**config, "configurable": configurable},
+        config=config,
         context={name: value for name, value in configurable.items() if name in start.context_names}
         | (body.context or {}),
         checkpoint=place or None,

@@ -90,7 +90,7 @@ class Allowance:
             return
         told = _headers(self._most, count) if count else {}
         if count and not count.fits:
-            await refuse(_too_many(self._most, count), scope, receive, send, told)
+            await refuse(too_many(self._most, count), scope, receive, send, told)
             return
         async with AsyncExitStack() as stack:
             try:
@@ -185,7 +185,8 @@ def _headers(most: int, count: Count) -> dict[str, str]:
     return dict(zip(RATE_HEADERS, (str(most), str(count.left), str(count.all_s)), strict=True))
 
 
-def _too_many(most: int, count: Count) -> Limited:
+def too_many(most: int, count: Count) -> Limited:
+    """Return the refusal of one request more than the limit."""
     refusal = Limited(
         f"more than {most} requests in a minute",
         remedy=f"wait {count.next_s} s; the limit is CALLSHEET_REQUESTS_PER_MINUTE",

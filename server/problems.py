@@ -223,7 +223,11 @@ def _fault(fault: Mapping[str, Any]) -> str:
         return f"{place} is missing"
     if kind == "extra_forbidden":
         return f"{place} is not a field of this request"
-    return f"{place}: {fault['msg'][0].lower()}{fault['msg'][1:]}"
+    said = str(fault["msg"])
+    if kind == "value_error":
+        # Ours, which pydantic puts words of its own before.
+        return f"{place}: {said.removeprefix('Value error, ')}"
+    return f"{place}: {said[0].lower()}{said[1:]}"
 
 
 def _place(loc: Sequence[str | int]) -> str:

@@ -167,6 +167,6 @@ def test_a_text_of_digits_is_no_number(http: httpx.Client, wrong: object) -> Non
     reply = http.post("/threads/search", json={"limit": wrong})
     assert (reply.status_code, reply.json()["detail"]) == (
         422,
-        "'limit': input should be a number; see /docs for the fields and their rules",
+        f"'limit': {wrong!r} is not a number; see /docs for the fields and their rules",
     )
     assert http.post("/threads/search", json={"limit": 1.0, "offset": None}).status_code == 200

@@ -159,3 +159,14 @@ async def test_a_thread_of_any_name_is_followed_over_a_socket(url: str) -> None:
     async with httpx.AsyncClient(base_url=url) as http:
         assert (await http.get(f"/threads/{place}")).json()["thread_id"] == name
         assert values(await Wire(http, place).seen(ended(run)))[-1]["x"] == 4
+
+
+async def test_commands_over_a_socket_count_as_requests() -> None:
+    with home(requests_per_minute=3) as url:
+        async with opened(url, anew()) as socket:
+            for number in (1, 2):
+                told = await socket.command("run.stop", number)
+                assert told["error"] == "unknown_command"
+            told = await socket.command("run.stop", 3)
+            assert (told["id"], told["error"]) == (3, "unknown_error")
+            assert "more than 3 requests in a minute; wait " in told["message"]

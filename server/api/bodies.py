@@ -14,7 +14,6 @@ from typing import Annotated, Any, Final, NoReturn, cast
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
-from pydantic_core import PydanticCustomError
 
 from server.api.paths import decoded
 from server.jobs import Chat, Generate
@@ -24,21 +23,19 @@ MAX_DEPTH: Final = 100
 """Levels of nesting."""
 
 
-def _number(told: Any) -> Any:
+def _whole(told: Any) -> Any:
     # A text of digits is no number in JSON Schema, nor is true; 10.0 is a whole one.
     if isinstance(told, str | bool):
-        raise PydanticCustomError("number_type", "Input should be a number")
+        raise ValueError(f"{told!r:.40} is not a number")  # noqa: TRY004 -- what pydantic understands
     return told
 
 
 Flag = Annotated[bool, Strict()]
 """True or false, and nothing that may stand for one."""
-Whole = Annotated[int, BeforeValidator(_number)]
-"""A whole number, not a text of digits."""
-Number = Annotated[float, BeforeValidator(_number)]
+Number = Annotated[float, Strict()]
 """A number, not a text of digits."""
-
-
+Whole = Annotated[int, BeforeValidator(_whole)]
+"""A whole number, not a text of digits."""
 _Db = Field(None, ge=-60, le=12)
 
 

@@ -14,6 +14,7 @@ from starlette.websockets import WebSocketDisconnect
 from server.api.bodies import read
 from server.api.paths import decoded
 from server.encoding import dumps
+from server.limits import too_many
 from server.origins import owner
 from server.parts import parts
 from server.refusal import TRY_LATER
@@ -22,6 +23,7 @@ from server.wire.commands import Command, failed
 from server.wire.protocol import View
 from server.wire.protocol_events import Subscription, seen
 from state.errors import Missing, Unavailable
+from storage import counters
 
 router = APIRouter()
 _MOST: Final = 32
@@ -81,6 +83,9 @@ class _Session:
             rule = "a command is JSON with an integer id, a method and params"
             await self._send(failed(None, "invalid_argument", rule))
             return
+        if excess := await self._excess():
+            await self._send(failed(asked.id, "unknown_error", excess))
+            return
         match asked.method:
             case "subscription.subscribe":
                 await self._subscribe(asked)
@@ -88,6 +93,15 @@ class _Session:
                 await self._unsubscribe(asked)
             case _:
                 await self._send(await self._done(asked))
+
+    async def _excess(self) -> str:
+        """What is wrong with one more request of the owner's now; empty for nothing."""
+        most = self._here.settings.requests_per_minute
+        if not most:
+            return ""
+        count = await counters.count(self._here.storage, self._owner, uuid.uuid4().hex, most)
+        refusal = too_many(most, count)
+        return "" if count.fits else f"{refusal.message}; {refusal.remedy}"
 
     async def _done(self, asked: Command) -> Mapping[str, Any]:
         try:

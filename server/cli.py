@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import TyperException
 
-from server import cli_doctor, cli_keys, cli_threads, commands, words
+from server import cli_doctor, cli_keys, cli_runs, cli_threads, commands, words
 from server.options import AdOptions, DataDir, Debug, taking
 
 app = typer.Typer(
@@ -28,6 +28,7 @@ app = typer.Typer(
 
 
 app.add_typer(cli_threads.app, name="threads")
+app.add_typer(cli_runs.app, name="runs")
 app.add_typer(cli_keys.app, name="keys")
 
 

@@ -5,7 +5,7 @@ bytes are in the names, and no label has a value that a caller makes up.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -49,6 +49,7 @@ class Metrics:
         self._runs = self._counter("runs_ended", "Attempts at runs that ended here", "graph", "status")
         self._run_s = self._seconds("run", "From a run's start here to its end", _RUN_S, "graph")
         self.running = self._gauge("runs_here", "Runs that are carried out here now")
+        self._open = self._gauge("runs_open", "Runs that wait or are under way, over all processes", "status")
         self._calls = self._counter("tool_calls", "Tool calls", "tool", "outcome")
         self._call_s = self._seconds("tool_call", "A tool call, its waiting included", _RUN_S, "tool")
         self._look_ups = self._counter("tool_look_ups", "Look-ups that may be remembered", "tool", "cache")
@@ -77,8 +78,14 @@ class Metrics:
         """Count a look-up by whether it was remembered."""
         self._look_ups.labels(tool, "hit" if hit else "miss").inc()
 
-    def exposition(self, seen: Vitals | None, *, up: bool) -> bytes:
-        """Return everything as text; `seen` is how storage is now, None where it does not answer."""
+    def exposition(self, seen: Vitals | None, *, up: bool, runs: Mapping[str, int]) -> bytes:
+        """Return everything as text; `seen` is how storage is now, None where it does not answer.
+
+        `runs` is how many there are to do by status, over all processes; empty where nobody knows.
+        """
+        self._open.clear()
+        for status, many in runs.items():
+            self._open.labels(status).set(many)
         self._storage_up.set(up)
         if seen:
             self._storage_s.set(seen.answered_s)

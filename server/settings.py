@@ -56,6 +56,8 @@ class Settings(BaseSettings):
     """Most streams one owner may have open, over all processes; 0 for no limit."""
     carry_runs: bool = True
     """False leaves runs to `callsheet worker` processes on the same Redis."""
+    worker_port: int | None = Field(None, ge=0, le=65_535)
+    """Port on which `callsheet worker` answers /ok, /health and /metrics; it listens nowhere when not set."""
     run_timeout_s: float = Field(3600.0, gt=0)
     """Seconds after which a run that has not ended is ended with an error."""
     webhook_private: bool = False

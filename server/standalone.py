@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 import storage
 from server import graphs_file, logs, telemetry, terminal
@@ -10,6 +11,10 @@ from server.app import installed
 from server.observing import Observer
 from server.serving import data_place
 from server.settings import Settings
+from storage import Storage
+
+if TYPE_CHECKING:
+    from server.assembly import Assembled
 
 
 def work(settings: Settings) -> None:
@@ -36,7 +41,22 @@ async def _work(settings: Settings, where: str) -> None:
         # It carries runs out whatever the servers do, which may read the same settings.
         carrying = settings.model_copy(update={"carry_runs": True})
         found = await assembled(opened, carrying, wanted, stack, observer)
+        if settings.worker_port is not None:
+            await _watched(found, carrying, opened, observer, stack)
         console = terminal.console()
         console.print(f"Carrying out runs of {', '.join(sorted(found.graphs))} on {terminal.harmless(where)}")
         await stopped.wait()
         console.print("Stopping: what is under way is handed over.")
+
+
+async def _watched(
+    found: "Assembled", settings: Settings, opened: Storage, observer: Observer, stack: AsyncExitStack
+) -> None:
+    from server.api.events import Running  # noqa: PLC0415 -- as above
+    from server.parts import Parts  # noqa: PLC0415
+    from server.worker_health import answering  # noqa: PLC0415
+
+    memory = found.memory
+    parts = Parts(settings, opened, memory.saver, found.worker, Running(), found.graphs, memory.store)
+    url = await stack.enter_async_context(answering(parts, observer, settings.worker_port or 0))
+    terminal.console().print(f"Health and figures on {url}")

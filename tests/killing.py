@@ -131,9 +131,9 @@ class Warm:
             f"http://127.0.0.1:{port}"
         )
 
-    def work(self, redis_url: str, lease_s: float, config: str) -> int:
-        """Fork a worker without a server; its process id."""
-        return self._forked(port=0, redis_url=redis_url, lease_s=lease_s, config=config)
+    def work(self, redis_url: str, lease_s: float, config: str, **chosen: object) -> int:
+        """Fork a worker without a server; its process id. `worker_port` is as the settings call it."""
+        return self._forked(port=0, redis_url=redis_url, lease_s=lease_s, config=config, **chosen)
 
     def _forked(self, **chosen: object) -> int:
         self._in.write(json.dumps(chosen) + "\n")

@@ -4,7 +4,9 @@ import asyncio
 import io
 import json
 import logging
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -20,8 +22,15 @@ from starlette.types import Message, Receive, Scope, Send
 
 from server import logs
 from server.observing import Observed, Observer
+from server.requested import request
 from state.errors import Fenced
-from storage import watchdog
+from storage import Storage, watchdog
+from storage.run_records import Attempt, Outcome, Wanted
+from storage.runs import Runs
+from tests.fault_desk import desk, gone, kill
+from tests.fault_house import CONFIG
+from tests.killing import Warm
+from tests.redis_server import free_port
 from tests.redis_server import running as redis_running
 from tests.served import calling, generated, running, served
 from tests.waiting import eventually
@@ -248,3 +257,38 @@ def test_every_alert_is_one_that_prometheus_could_read() -> None:
         assert rule.keys() == {"alert", "expr", "for", "labels", "annotations"}, rule
         assert rule["expr"].count("(") == rule["expr"].count(")"), rule
         assert rule["labels"]["severity"] in {"critical", "warning"}
+
+
+async def test_runs_are_counted_over_all_processes(client: httpx.AsyncClient, storage: Storage) -> None:
+    """X14: those that wait and those under way, whoever is at them; those that ended are not."""
+    runs = Runs(storage)
+    for number in range(3):
+        await runs.create("t", Wanted(f"r-{number}", "ad_creation", "local", request(input={})))
+    attempt = await runs.claim("t", "r-0")
+    assert isinstance(attempt, Attempt)
+    found = await figures(client)
+    assert value(found, "runs_open", status="running") == 1
+    assert value(found, "runs_open", status="pending") == 2
+    await runs.finish(attempt, Outcome("success"))
+    found = await figures(client)
+    assert value(found, "runs_open", status="running") + value(found, "runs_open", status="pending") == 2
+
+
+async def test_a_worker_without_a_server_can_be_watched(warm: Warm, valkey_url: str) -> None:
+    """X14: it says whether it is well, and counts the runs it carried out."""
+    port = free_port()
+    pid = warm.work(valkey_url, 10.0, CONFIG, worker_port=port)
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as watching:
+            async with desk(valkey_url, 10.0) as here:
+                await (await here.ask(pages=1, pace_s=0.01)).ended_well()
+            assert (await watching.get("/ok")).json() == {"ok": True}
+            assert (await watching.get("/health")).json()["status"] == "ok"
+            assert value(await figures(watching), "runs_ended_total", graph="clerk", status="success") == 1
+            assert value(await figures(watching), "tool_calls_total", tool="stamp", outcome="ok") == 1
+            strange = await watching.get("/metrics", headers={"Host": "elsewhere.example"})
+            assert strange.status_code == 403
+        os.kill(pid, signal.SIGTERM)
+        await gone(pid, 15)
+    finally:
+        kill(pid)

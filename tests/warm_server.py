@@ -25,7 +25,13 @@ for name in (
 
 
 def serve(
-    *, port: int, redis_url: str, lease_s: float, config: str | None = None, carry: bool = True
+    *,
+    port: int,
+    redis_url: str,
+    lease_s: float,
+    config: str | None = None,
+    carry: bool = True,
+    worker_port: int | None = None,
 ) -> None:
     chosen: dict[str, Any] = {"redis_url": redis_url, "lease_s": lease_s, "config": config}
     chosen["log_level"] = "error"
@@ -33,7 +39,7 @@ def serve(
         settings = read(port=port, carry_runs=carry, **chosen)
         uvicorn.run(create_app(settings), host="127.0.0.1", port=port, log_level="error")
     else:
-        standalone.work(read(**chosen))
+        standalone.work(read(worker_port=worker_port, **chosen))
 
 
 def main() -> None:

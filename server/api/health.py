@@ -18,6 +18,7 @@ from server.parts import Parts, parts
 from server.problems import Reply
 from state.errors import CallsheetError
 from storage import vitals
+from storage.run_counts import counted
 from storage.vitals import Trouble, Vitals
 
 router = APIRouter(tags=["health"])
@@ -57,9 +58,19 @@ async def health(request: Request) -> Reply:
 async def figures(request: Request) -> Response:
     """Tell the figures of this process, and how storage is, in the text format of Prometheus."""
     observer: Observer = request.app.state.observer
-    found, troubles = await _seen(parts(request))
+    here = parts(request)
+    found, troubles = await _seen(here)
     up = not any(trouble.fatal for trouble in troubles)
-    return Response(observer.counted().exposition(found, up=up), media_type=metrics.MEDIA)
+    runs = await _runs(here) if up else {}
+    return Response(observer.counted().exposition(found, up=up, runs=runs), media_type=metrics.MEDIA)
+
+
+async def _runs(here: Parts) -> Mapping[str, int]:
+    try:
+        async with asyncio.timeout(here.settings.storage_patience_s):
+            return await counted(here.storage)
+    except (CallsheetError, TimeoutError):
+        return {}
 
 
 async def _seen(here: Parts) -> tuple[Vitals | None, Sequence[Trouble]]:

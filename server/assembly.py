@@ -3,6 +3,7 @@
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
+from nodes.node import EPOCH
 from server import jobs, surface
 from server.graphs_file import GraphsFile
 from server.observing import Observer
@@ -35,7 +36,7 @@ async def assembled(
 
     `settling_s` is how long deliveries are left to others at first.
     """
-    memory = Memory(RedisSaver(opened.redis), surface.store(opened, wanted))
+    memory = Memory(RedisSaver(opened.redis, fence=EPOCH), surface.store(opened, wanted))
     graphs = await surface.served(wanted, memory, stack)
     terms = replace(
         jobs.terms(opened, settings.lease_s, settings.run_timeout_s),

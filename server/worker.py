@@ -14,6 +14,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
 
+from nodes.node import EPOCH
 from server.aftermath import AGAIN_S, Aftermath, Tell
 from server.delivery import Delivery
 from server.ending import ended
@@ -357,7 +358,7 @@ async def working(
     """A worker on `storage`, with a Redis saver attached to every graph; `carrying` runs out, or not."""
     async with AsyncExitStack() as stack:
         if saver is None:
-            saver = RedisSaver(storage.redis)
+            saver = RedisSaver(storage.redis, fence=EPOCH)
             stack.push_async_callback(saver.aclose)
         engine = await stack.enter_async_context(Delivery(storage, terms.lease_s, terms.settling_s))
         worker = Worker(storage, saver, graphs, engine, terms, observer)

@@ -1,6 +1,7 @@
 """What several of the saver's scripts share, and the shape of their keys.
 
-Every script of a thread gets its five keys in the order of `storage.keys.CheckpointKeys`.
+Every script of a thread gets its five keys in the order of `storage.keys.CheckpointKeys`; those that
+write for an attempt at a run get the thread's own key after them.
 """
 
 from typing import Final
@@ -9,6 +10,11 @@ THREAD: Final = r"""
 local ids, records, values, log, writes = unpack(KEYS, 1, 5)
 -- No name begins like this: names escape U+0001.
 local GENERATION = '\1g'
+
+-- Whether a later attempt than this one has the thread; '' is nobody's attempt.
+local function fenced(epoch)
+  return epoch ~= '' and redis.call('HGET', KEYS[6], 'epoch') ~= epoch
+end
 
 -- Whether the log is still the one its caller knows: of that generation, with that mark on that element. A
 -- server that lost its last writes, or was put back to an earlier state, may have another there by now.

@@ -28,7 +28,8 @@ from storage.checkpoints.places import place
 from storage.checkpoints.records import Codec
 from storage.checkpoints.round_trips import Exchange
 from storage.checkpoints.wires import Wires
-from storage.keys import CHECKPOINT_PREFIX
+from storage.checkpoints.write_scripts import Fence
+from storage.keys import CHECKPOINT_PREFIX, run_keys
 
 T = TypeVar("T")
 
@@ -51,6 +52,9 @@ class SaverOptions(TypedDict, total=False):
     """Whether a write returns only once it is on the server's disk (Redis from 7.2 on, Valkey; with AOF)."""
     serde: SerializerProtocol | None
     """How values become bytes; LangGraph's own serialiser if None."""
+    fence: str
+    """Key of a config's `configurable` that has the epoch of the attempt at a run. Where a later one has
+    the thread, a write raises `Fenced`. Without the key, and by default, anybody may write."""
     cached_bytes: int
     """How much of the threads' messages this process may remember."""
 
@@ -70,6 +74,7 @@ class RedisSaver(BaseCheckpointSaver[int]):
         self._rules = _rules(options, clustered=self._wires.clustered)
         self._cached_bytes = options.get("cached_bytes", CACHED_BYTES)
         self._logs = LogCache(self._cached_bytes)
+        self._fence = options.get("fence", "")
 
     @classmethod
     @asynccontextmanager
@@ -139,13 +144,13 @@ class RedisSaver(BaseCheckpointSaver[int]):
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store what a task wrote, pending at the checkpoint `config` names. What is there stays as it is."""
-        await self._go(writing.put_writes(self._books, place(config), writes, (task_path, task_id)))
+        await self._go(self._put_writes(config, writes, (task_path, task_id)))
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """As `aput_writes`."""
-        self._wait(writing.put_writes(self._books, place(config), writes, (task_path, task_id)))
+        self._wait(self._put_writes(config, writes, (task_path, task_id)))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint `config` names, or the newest; None if there is none. An error is raised."""
@@ -243,7 +248,20 @@ class RedisSaver(BaseCheckpointSaver[int]):
         new_versions: ChannelVersions,
     ) -> Exchange[RunnableConfig]:
         metadata = get_checkpoint_metadata(config, metadata)
-        return writing.put(self._books, place(config), checkpoint, metadata, new_versions)
+        return writing.put(
+            self._books, place(config), checkpoint, metadata, new_versions, self._fence_of(config)
+        )
+
+    def _put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: tuple[str, str]
+    ) -> Exchange[None]:
+        return writing.put_writes(self._books, place(config), writes, task, self._fence_of(config))
+
+    def _fence_of(self, config: RunnableConfig) -> Fence | None:
+        epoch = config["configurable"].get(self._fence) if self._fence else None
+        if epoch is None:
+            return None
+        return Fence(run_keys(place(config).thread).thread, str(epoch))
 
     async def _go(self, exchange: Exchange[T]) -> T:
         wire = await self._wires.here()

@@ -6,22 +6,24 @@ from typing import Final, NamedTuple
 
 from storage.checkpoints.lua import THREAD
 from storage.checkpoints.message_log import Known
-from storage.keys import CheckpointKeys
 from storage.scripts import Asked, Script, Word
 
 STALE: Final = -1
-"""Where new elements landed when nothing was stored."""
+"""Where new elements landed when nothing was stored, since what was trusted holds no more."""
+FENCED: Final = -2
+"""The same, since a later attempt has the thread."""
 
 _PUT: Final = Script(
     THREAD
     + r"""
-local field, record, ttl_ms, known, position, mark, witness, fresh, plain, lists = unpack(ARGV, 1, 10)
+local epoch, field, record, ttl_ms, known, position, mark, witness, fresh, plain, lists = unpack(ARGV, 1, 11)
+if fenced(epoch) then return {'', -2} end
 -- The caller counts on elements, or on an entry in the register, of a thread that is gone or was rewritten,
 -- or of what came with a checkpoint that the server has lost.
 if known ~= '' and not holds(known, position, mark) then return {'', -1} end
 if witness ~= '' and redis.call('HEXISTS', records, witness) == 0 then return {'', -1} end
 redis.call('HSETNX', records, GENERATION, fresh)
-local at = 11
+local at = 12
 for _ = 1, plain do
   redis.call('HSET', values, ARGV[at], ARGV[at + 1])
   at = at + 2
@@ -44,13 +46,14 @@ return {redis.call('HGET', records, GENERATION), start}
 _PUT_WRITES: Final = Script(
     THREAD
     + r"""
-for at = 2, #ARGV, 3 do
+if fenced(ARGV[1]) then return -2 end
+for at = 3, #ARGV, 3 do
   local key, replaces, rest = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   local there = redis.call('ZRANGEBYLEX', writes, '[' .. key, '[' .. key .. '\255', 'LIMIT', 0, 1)[1]
   if there and replaces == '1' then redis.call('ZREM', writes, there) end
   if not there or replaces == '1' then redis.call('ZADD', writes, 0, key .. rest) end
 end
-touch(tonumber(ARGV[1]))
+touch(tonumber(ARGV[2]))
 return 1
 """
 )
@@ -79,21 +82,42 @@ class Trusted(NamedTuple):
     """The checkpoint its entry in the register came with; empty if the thread is entered along with it."""
 
 
-def put(keys: CheckpointKeys, stored: Stored, ttl_ms: int, trusted: Trusted, fresh: bytes) -> Asked:
+class Fence(NamedTuple):
+    """Which attempt at a run writes."""
+
+    key: str
+    """Of the thread as a whole, whose field `epoch` is the newest attempt's."""
+    epoch: str
+
+
+def put(
+    keys: Sequence[str], stored: Stored, ttl_ms: int, trusted: Trusted, fresh: bytes, fence: Fence | None
+) -> Asked:
     """Store a checkpoint whole. Replies with the log's generation and where the new elements landed.
 
-    If what is trusted no longer holds, nothing is stored and the second reply is `STALE`. A thread that is
-    new gets the generation `fresh`.
+    If what is trusted no longer holds, nothing is stored and the second reply is `STALE`; `FENCED` if a later
+    attempt than the fence's has the thread. A thread that is new gets the generation `fresh`.
     """
     flat = [part for pair in (*stored.plain, *stored.lists) for part in pair]
     known, witness = trusted
     head = (stored.field, stored.record, ttl_ms, *known, witness, fresh, len(stored.plain), len(stored.lists))
-    return Asked(_PUT, keys, (*head, *flat, *stored.elements), durable=True)
+    return _fenced(_PUT, keys, (*head, *flat, *stored.elements), fence)
 
 
-def put_writes(keys: CheckpointKeys, writes: Iterable[tuple[bytes, bool, bytes]], ttl_ms: int) -> Asked:
-    """Store a task's writes: each one once, unless it is of the kind that replaces the one before."""
+def put_writes(
+    keys: Sequence[str], writes: Iterable[tuple[bytes, bool, bytes]], ttl_ms: int, fence: Fence | None
+) -> Asked:
+    """Store a task's writes: each one once, unless it is of the kind that replaces the one before.
+
+    Replies with `FENCED`, and stores nothing, if a later attempt than the fence's has the thread.
+    """
     flat: list[Word] = [ttl_ms]
     for key, replaces, rest in writes:
         flat += (key, int(replaces), rest)
-    return Asked(_PUT_WRITES, keys, flat, durable=True)
+    return _fenced(_PUT_WRITES, keys, flat, fence)
+
+
+def _fenced(script: Script, keys: Sequence[str], args: Sequence[Word], fence: Fence | None) -> Asked:
+    if fence is None:
+        return Asked(script, keys, ("", *args), durable=True)
+    return Asked(script, (*keys, fence.key), (fence.epoch, *args), durable=True)

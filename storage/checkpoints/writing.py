@@ -6,6 +6,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 
+from state.errors import Fenced
 from storage.checkpoints import write_scripts as scripts
 from storage.checkpoints.books import Books
 from storage.checkpoints.list_drafts import Drafts, goes_to_log
@@ -21,8 +22,9 @@ def put(
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
     new_versions: ChannelVersions,
+    fence: scripts.Fence | None,
 ) -> Exchange[RunnableConfig]:
-    """Store a checkpoint as the child of `parent`; the result names it.
+    """Store a checkpoint as the child of `parent`; the result names it. Raises `Fenced`.
 
     One round trip; two if the thread's log is no longer the one this process last saw.
     """
@@ -34,10 +36,12 @@ def put(
         stored = _stored(books, parent, checkpoint, metadata, new_versions, drafts)
         entry = books.entry(thread, log, run)
         field, trusted = stored.field, scripts.Trusted(log.known, b"" if entry else log.entered.witness)
-        call = scripts.put(books.rules.keys(thread), stored, books.rules.ttl_ms, trusted, mark)
+        call = scripts.put(books.rules.keys(thread), stored, books.rules.ttl_ms, trusted, mark, fence)
         # What waits is visited by the garbage collector again and again; this would be much of it.
         del stored
         *_, (generation, start) = yield [*entry, call]
+        if start == scripts.FENCED:
+            raise _fenced(thread)
         if start != scripts.STALE:
             break
         log = ThreadLog(UNKNOWN)
@@ -49,12 +53,23 @@ def put(
 
 
 def put_writes(
-    books: Books, at: Place, writes: Sequence[tuple[str, Any]], task: tuple[str, str]
+    books: Books,
+    at: Place,
+    writes: Sequence[tuple[str, Any]],
+    task: tuple[str, str],
+    fence: scripts.Fence | None,
 ) -> Exchange[None]:
-    """Store what the task `(path, id)` wrote, pending at `at`."""
+    """Store what the task `(path, id)` wrote, pending at `at`. Raises `Fenced`."""
     if writes:
         drafted = books.codec.writes(at.field, task, writes)
-        yield [scripts.put_writes(books.rules.keys(at.thread), drafted, books.rules.ttl_ms)]
+        call = scripts.put_writes(books.rules.keys(at.thread), drafted, books.rules.ttl_ms, fence)
+        (reply,) = yield [call]
+        if reply == scripts.FENCED:
+            raise _fenced(at.thread)
+
+
+def _fenced(thread: str) -> Fenced:
+    return Fenced(f"thread {thread!r} was taken over by a later attempt")
 
 
 def _stored(

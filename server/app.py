@@ -27,6 +27,7 @@ from server.observing import Observed, Observer, Placed
 from server.origins import Gate
 from server.outage import FrontDoor, Watch
 from server.settings import Settings, read
+from state.uploads import MAX_FILE
 from storage import Storage
 
 _LOOPBACK_PAGES: Final = (
@@ -76,7 +77,11 @@ def _wrap(app: "Application", chosen: Settings) -> None:
     """Put everything around the routes that a request passes; the last added is the outermost."""
     app.add_middleware(Placed)
     app.add_middleware(Segments)
-    larger = {"/api/threads/import": chosen.max_import_bytes}
+    larger = {
+        "/api/threads/import": chosen.max_import_bytes,
+        "/api/pages/*/uploads": MAX_FILE,
+        "/api/pages/*/uploads/*": MAX_FILE,
+    }
     app.add_middleware(BodyLimit, most=chosen.max_body_bytes, larger=larger)
     app.add_middleware(Allowance, settings=chosen)
     app.add_middleware(Door, keeper=Keeper(chosen))

@@ -29,22 +29,32 @@ class BodyLimit:
     """Refuses bodies over a number of bytes: by their declared length, else as soon as they pass it."""
 
     def __init__(self, app: ASGIApp, most: int, larger: Mapping[str, int] | None = None) -> None:
-        """`larger` has the paths whose bodies may have another number."""
+        """`larger` has the paths whose bodies may have another number; a `*` in one stands for an id."""
         self._app = app
         self._most = most
-        self._larger = larger or {}
+        self._larger = [(path.split("/"), bytes_) for path, bytes_ in (larger or {}).items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        most = self._larger.get(scope["path"], self._most)
+        most = self._allowed(scope)
         declared = Headers(scope=scope).get("content-length", "")
         if declared.isdecimal() and int(declared) > most:
             await problems.response(_too_large(most))(scope, receive, send)
             return
         await self._app(scope, self._counted(receive, most), send)
+
+    def _allowed(self, scope: Scope) -> int:
+        # Not yet decoded, since an id may hold a slash.
+        parts = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").split("/")
+        for path, most in self._larger:
+            if len(path) == len(parts) and all(
+                one in {"*", part} for one, part in zip(path, parts, strict=True)
+            ):
+                return most
+        return self._most
 
     @staticmethod
     def _counted(receive: Receive, most: int) -> Receive:

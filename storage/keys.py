@@ -75,6 +75,25 @@ def locks(kind: str, artefact: str) -> str:
     return f"{kind}:{tagged(artefact)}:locks"
 
 
+PART_S: Final = 600.0
+"""How long the pieces of a file that is still coming are kept."""
+
+
+def files(kind: str, artefact: str) -> str:
+    """What is known of the artefact's files, JSON by id; and how many bytes they have together."""
+    return f"{kind}:{tagged(artefact)}:files"
+
+
+def file(kind: str, artefact: str, file_id: str) -> str:
+    """The bytes of one file, in pieces."""
+    return f"{kind}:{tagged(artefact)}:file:{file_id}"
+
+
+def file_part(kind: str, artefact: str, name: str) -> str:
+    """The pieces of a file that is still coming; they expire with the last that came."""
+    return f"{kind}:{tagged(artefact)}:file-part:{name}"
+
+
 def _artefact_keys(kind: str) -> tuple[Key, ...]:
     stream = f"{kind}:{{<id>}}:<stream>"
     return (
@@ -82,6 +101,9 @@ def _artefact_keys(kind: str) -> tuple[Key, ...]:
         Key(f"{kind}:{{<id>}}:receipts", "hash", "forever", "results of effects that happened, by step"),
         Key(f"{kind}:{{<id>}}:fences", "hash", "forever", "newest attempt at each step"),
         Key(f"{kind}:{{<id>}}:locks", "hash", "forever", "what people have locked, by name"),
+        Key(f"{kind}:{{<id>}}:files", "hash", "forever", "what is known of files, by id"),
+        Key(f"{kind}:{{<id>}}:file:<file>", "list", "forever", "the bytes of a file, in pieces"),
+        Key(f"{kind}:{{<id>}}:file-part:<name>", "list", PART_S, "pieces of a file that is still coming"),
         guarded(kind),
         Key(f"{stream}:versions", "list", "forever", "version ids, oldest first"),
         Key(f"{stream}:v:<version>", "string", "forever", "one version, JSON"),

@@ -148,6 +148,8 @@ async def furnished(client: httpx.AsyncClient, headers: Mapping[str, str]) -> di
         "ad_id": "ad-1",
         "page_id": "home",
         "element_id": "heading-1",
+        "upload_id": UNKNOWN,
+        "fileName": "mine.txt",
         "from": "start",
         "to": "v1",
         "stream": "music",
@@ -186,6 +188,10 @@ async def house(valkey_url: str, storage: Storage) -> AsyncIterator[House]:
         ids = await furnished(client, {"X-Api-Key": keys["alice"]})
         page = PageDouble(storage, "home", "alice")
         await page.done("modify_element", elementId="heading-1", modifications={"content": SECRET_WORD})
+        asked = await page.done("upload_file", fileType="document", fileName=f"{SECRET_WORD}.txt")
+        ids["upload_id"] = asked["uploadId"]
+        sent = await client.put(asked["url"], content=SECRET_WORD, headers={"X-Api-Key": keys["alice"]})
+        assert sent.status_code == 200, sent.text
         yield House(client, app.openapi(), keys, ids)
 
 

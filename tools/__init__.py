@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from tools import audio, lesson, pages
+from tools import audio, lesson, pages, uploads
 from tools.registry import index
 
-REGISTRY: Final = index(ad=audio.TOOLS, lesson=lesson.TOOLS, page=pages.TOOLS)
+REGISTRY: Final = index(ad=audio.TOOLS, lesson=lesson.TOOLS, page=(*pages.TOOLS, *uploads.TOOLS))
 """Every tool by name, each of one domain; a graph names the domains it allows."""

@@ -174,6 +174,17 @@ class Undo(Arguments):
     steps: int = Field(1, description="How many changes to take back; 1 when left out", ge=1, le=50)
 
 
+class UploadFile(Arguments):
+    """Which file is to come."""
+
+    fileType: Literal["image", "video", "document"]
+    fileName: str = Field(description="Name with extension, such as logo.png", min_length=1, max_length=210)
+    maxSize: int | None = Field(None, description="Most bytes, if fewer than usual")
+    allowedFormats: list[str] | None = Field(
+        None, description="Extensions that are taken, such as ['png', 'jpg']", min_length=1, max_length=10
+    )
+
+
 class Child(Arguments):
     """An element inside a new one."""
 

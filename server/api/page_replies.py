@@ -1,11 +1,12 @@
 """What callers get about pages: the shape of every reply, for the documentation."""
 
-from typing import Any
+from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
 from server.api.replies import VersionLine
 from state.page_changes import Change
+from state.uploads import FileType
 
 _From = TypedDict("_From", {"from": str})
 """The older version; `start` for the starter page."""
@@ -75,3 +76,28 @@ class Diff(_From):
     changes: list[Change]
     unchanged: list[str]
     """Elements that are the same to the byte, with all inside them."""
+
+
+class Upload(TypedDict):
+    """A file that came to a page, or is waited for."""
+
+    uploadId: str
+    fileType: FileType
+    fileName: str
+    maxSize: int
+    """Bytes."""
+    allowedFormats: list[str]
+    status: Literal["waiting", "ready"]
+    url: str
+    """Where it is sent to and got from."""
+    size: int | None
+    """Bytes."""
+    mediaType: str | None
+    sha256: str | None
+
+
+class Uploads(TypedDict):
+    """The files of a page."""
+
+    uploads: list[Upload]
+    """Oldest first."""

@@ -1,6 +1,7 @@
 """A page as people see and keep it: looked at, compared, brought back, locked."""
 
 import asyncio
+import base64
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,18 +11,22 @@ from typing import Any, Final
 from server import jobs
 from state import page_edits, page_history
 from state.errors import Busy, Conflict, Missing
-from state.page import STREAM, Page, digests
+from state.page import STREAM, Page, digests, walk
 from state.page_changes import changes
 from state.page_history import PageData
 from state.starter_page import START
 from state.versions import Version, described
-from storage import threads
+from storage import files, threads
 from storage.artefacts import Artefact, Done, NewVersion, Tip, step_name
 from storage.connection import Storage
+from tools.page_html import Document, document
+from tools.uploads import address
 
 KIND: Final = "page"
 LISTED: Final = 50
 """Versions of a list, unless more are asked for."""
+MAX_INLINED: Final = 10_000_000
+"""Bytes of images that an export has inside; those beyond stay where they are."""
 _TRIES: Final = 20
 
 
@@ -184,6 +189,27 @@ async def page_at(found: Found, version_id: str | None) -> Page:
         return page_history.page_of((await found.artefact.tip(STREAM)).newest)
     one = await found.artefact.version(STREAM, version_id)
     return await asyncio.to_thread(page_history.page_of, one)
+
+
+async def exported(found: Found, version_id: str | None, *, inline: bool) -> Document:
+    """Return a version as a file of HTML, with the page's own images inside where `inline`."""
+    page = await page_at(found, version_id)
+    inlined = await _images(found, page) if inline else {}
+    return await asyncio.to_thread(document, page, inlined)
+
+
+async def _images(found: Found, page: Page) -> dict[str, str]:
+    """Data URIs of the images on the page that were sent to it, by their addresses."""
+    shown = {element.attributes.get("src") for element, _ in walk(page.root) if element.type == "image"}
+    there = await files.records(found.storage, found.artefact)
+    made, room = {}, MAX_INLINED
+    for name, record in there.items():
+        url = address(found.artefact.id, name)
+        if url in shown and record["type"].startswith("image/") and record["size"] <= room:
+            room -= record["size"]
+            data = b"".join([piece async for piece in files.pieces(found.storage, found.artefact, name)])
+            made[url] = f"data:{record['type']};base64,{base64.b64encode(data).decode()}"
+    return made
 
 
 async def _version(found: Found, version_id: str) -> tuple[Version, Version]:

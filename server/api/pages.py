@@ -1,6 +1,5 @@
 """Landing pages: looked at, compared, brought back, locked, and exported (C27)."""
 
-import asyncio
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
@@ -13,7 +12,6 @@ from server.api.page_replies import Diff, Locks, PageActivated, PageVersion, Pag
 from server.origins import owner
 from server.parts import parts
 from server.problems import Reply, documented
-from tools.page_html import document
 
 router = APIRouter(
     prefix="/api/pages/{page_id}", route_class=StrictRoute, tags=["pages"], default_response_class=Reply
@@ -105,12 +103,16 @@ async def export(
     version: Annotated[
         str | None, Query(max_length=80, description="A version's id, or `start`; the newest when left out")
     ] = None,
+    images: Annotated[
+        Literal["inline", "linked"],
+        Query(description="Whether images that were sent to the page are inside the file"),
+    ] = "inline",
     view: Annotated[
         Literal["inline", "attachment"], Query(description="Whether browsers show it or save it")
     ] = "inline",
 ) -> Response:
     """Send a version as one file of HTML without scripts, under a policy that lets none run."""
-    made = await asyncio.to_thread(document, await page_views.page_at(found, version))
+    made = await page_views.exported(found, version, inline=images == "inline")
     name = f"filename*=UTF-8''{quote(found.artefact.id, safe='')}.html"
     return Response(
         made.html,

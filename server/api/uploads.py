@@ -1,0 +1,96 @@
+"""Files of a page: sent by people, got by whoever owns the page (C-R3)."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from server import uploads
+from server.api import page_views
+from server.api.bodies import StrictRoute
+from server.api.page_replies import Upload, Uploads
+from server.origins import owner
+from server.parts import parts
+from server.problems import Reply, documented
+from state.errors import Missing
+from state.uploads import MEDIA, FileType
+from storage import files
+
+router = APIRouter(
+    prefix="/api/pages/{page_id}/uploads",
+    route_class=StrictRoute,
+    tags=["pages"],
+    default_response_class=Reply,
+)
+_READ = (400, 403, 404, 500, 503, 504)
+_WRITE = (*_READ, 409, 413, 422)
+_BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+_BODY: Final = {"requestBody": {"required": True, "content": _BYTES}}
+_TYPES: Final = sorted({kind.partition(";")[0] for kind in MEDIA.values()})
+_FILE: Final[dict[int | str, dict[str, Any]]] = {
+    **documented(*_READ, reply=None),
+    200: {
+        "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in _TYPES},
+        "description": "The file",
+    },
+}
+
+
+async def _place(page_id: str, request: Request) -> uploads.Place:
+    found = await page_views.find(parts(request).storage, page_id, owner(request))
+    return uploads.Place(found.storage, found.artefact, found.owner)
+
+
+_Place = Annotated[uploads.Place, Depends(_place)]
+
+
+@router.get("", responses=documented(*_READ, reply=Uploads))
+async def listed(place: _Place) -> dict[str, Any]:
+    """List the files that came to the page, and those that are waited for."""
+    return {"uploads": await uploads.tickets(place)}
+
+
+@router.post(
+    "", status_code=201, responses=documented(*_WRITE, reply=Upload, status=201), openapi_extra=_BODY
+)
+async def bring(
+    request: Request,
+    place: _Place,
+    name: Annotated[str, Query(alias="fileName", max_length=210, description="Such as logo.png")],
+    kind: Annotated[FileType, Query(alias="fileType")] = "image",
+) -> dict[str, Any]:
+    """Send a file that nobody has asked for yet, as the body; `upload_file` finds it by its name."""
+    asked = uploads.begin(kind, name)
+    return await uploads.bring(place, asked, request.stream())
+
+
+@router.put("/{upload_id}", responses=documented(*_WRITE, reply=Upload), openapi_extra=_BODY)
+async def take(upload_id: str, request: Request, place: _Place) -> dict[str, Any]:
+    """Send the file that an upload waits for, as the body. The same file again changes nothing."""
+    return await uploads.take(place, await uploads.given(place, upload_id), request.stream())
+
+
+@router.get("/{upload_id}", responses=_FILE, response_class=Response)
+async def file(upload_id: str, place: _Place) -> StreamingResponse:
+    """Send a file to be saved or shown as an image, never as a page."""
+    record = (await files.records(place.storage, place.artefact)).get(upload_id)
+    if record is None:
+        raise Missing(
+            f"page {place.artefact.id!r} has no file {upload_id[:80]!r}",
+            remedy="list the uploads of the page; one may still be waited for",
+        )
+    sent: AsyncIterator[bytes] = files.pieces(place.storage, place.artefact, upload_id)
+    return StreamingResponse(
+        sent,
+        media_type=record["type"],
+        headers={
+            "Content-Length": str(record["size"]),
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(record['name'], safe='')}",
+            "Content-Security-Policy": "default-src 'none'; sandbox",
+            "X-Content-Type-Options": "nosniff",
+            "Cache-Control": "private, max-age=31536000, immutable",
+            "ETag": f'"{record["sha256"]}"',
+        },
+    )

@@ -1,0 +1,119 @@
+"""Files that people send: taken in by pieces, looked at whole, kept where every machine finds them."""
+
+import asyncio
+import hashlib
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import IO, Any, Final, cast
+
+from state.errors import Invalid, Missing, TooLarge
+from state.page import UPLOADS
+from state.uploads import MAX_PAGE, FileType, Ticket, media, ticket
+from storage import files
+from storage.artefacts import Artefact, NewVersion
+from storage.connection import Storage
+from storage.files import PIECE, FileRecord
+from tools.uploads import address
+
+_IN_MEMORY: Final = 1_000_000
+"""Bytes of a file that is coming that are kept in memory; what is more goes to a file without a name."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The page that files come to."""
+
+    storage: Storage
+    artefact: Artefact
+    owner: str
+
+
+async def tickets(place: Place) -> list[dict[str, Any]]:
+    """Return every ticket of the page with what came of it, oldest first."""
+    there = await files.records(place.storage, place.artefact)
+    given = {version.data["id"]: version.data for version in (await place.artefact.stream(UPLOADS)).versions}
+    return [_shown(place, cast("Ticket", one), there.get(name)) for name, one in given.items()]
+
+
+def begin(file_type: FileType, name: str) -> Ticket:
+    """Return a ticket for a file that a person brings without being asked; raises what `ticket` does."""
+    return ticket(uuid.uuid4().hex, file_type, name, None, None)
+
+
+async def given(place: Place, upload_id: str) -> Ticket:
+    """Return a ticket of the page; raises `Missing` for none of this id."""
+    for version in (await place.artefact.stream(UPLOADS)).versions:
+        if version.data["id"] == upload_id:
+            return cast("Ticket", version.data)
+    raise Missing(
+        f"page {place.artefact.id!r} has no upload {upload_id[:80]!r}", remedy="list the uploads of the page"
+    )
+
+
+async def take(place: Place, asked: Ticket, sent: AsyncIterator[bytes]) -> dict[str, Any]:
+    """Keep the file of a ticket; the same file again changes nothing.
+
+    Raises `TooLarge` as soon as it is over the ticket's limit, `Invalid` for a file that is not what the
+    ticket says, and `Conflict` where another file has come for it.
+    """
+    # Without a name, so nothing else can open it, and it is gone with the process.
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as held:
+        size = await _received(sent, held, asked)
+        record = await asyncio.to_thread(_looked_at, held, asked, size)
+        await files.keep(place.storage, place.artefact, asked["id"], _pieces(held), record, MAX_PAGE)
+    return _shown(place, asked, record)
+
+
+async def bring(place: Place, asked: Ticket, sent: AsyncIterator[bytes]) -> dict[str, Any]:
+    """Keep a file that nobody had asked for, and write its ticket down; raises what `take` does."""
+    shown = await take(place, asked, sent)
+    new = NewVersion(UPLOADS, asked, place.owner, asked["id"], None, {"uploadId": asked["id"]})
+    await place.artefact.create_version(new)
+    return shown
+
+
+async def _received(sent: AsyncIterator[bytes], held: IO[bytes], asked: Ticket) -> int:
+    size = 0
+    async for piece in sent:
+        size += len(piece)
+        if size > asked["maxSize"]:
+            raise TooLarge(
+                f"{asked['fileName']!r} has more than {asked['maxSize']} bytes, which is the limit",
+                remedy="send a smaller file",
+            )
+        await asyncio.to_thread(held.write, piece)
+    if not size:
+        raise Invalid(f"{asked['fileName']!r} is empty", remedy="send the bytes of the file as the body")
+    return size
+
+
+def _looked_at(held: IO[bytes], asked: Ticket, size: int) -> FileRecord:
+    held.seek(0)
+    data = held.read()
+    return FileRecord(
+        name=asked["fileName"], type=media(asked, data), size=size, sha256=hashlib.sha256(data).hexdigest()
+    )
+
+
+def _pieces(held: IO[bytes]) -> Iterator[bytes]:
+    held.seek(0)
+    while piece := held.read(PIECE):
+        yield piece
+
+
+def _shown(place: Place, asked: Ticket, record: FileRecord | None) -> dict[str, Any]:
+    url = address(place.artefact.id, asked["id"])
+    return {
+        "uploadId": asked["id"],
+        "fileType": asked["fileType"],
+        "fileName": asked["fileName"],
+        "maxSize": asked["maxSize"],
+        "allowedFormats": asked["allowedFormats"],
+        "status": "ready" if record else "waiting",
+        "url": url,
+        "size": record["size"] if record else None,
+        "mediaType": record["type"] if record else None,
+        "sha256": record["sha256"] if record else None,
+    }

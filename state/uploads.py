@@ -1,0 +1,93 @@
+"""Tickets by which files come to a page, and what may come (C23, C-R3)."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, TypedDict
+
+from state import file_forms
+from state.errors import Invalid
+
+FileType = Literal["image", "video", "document"]
+MEDIA: Final = {
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "gif": "image/gif",
+    "webp": "image/webp",
+    "mp4": "video/mp4",
+    "webm": "video/webm",
+    "pdf": "application/pdf",
+    "txt": "text/plain; charset=utf-8",
+    "csv": "text/csv; charset=utf-8",
+}
+"""Every format by its extension, with its media type."""
+FORMATS: Final[Mapping[str, tuple[str, ...]]] = {
+    "image": ("png", "jpg", "jpeg", "gif", "webp"),
+    "video": ("mp4", "webm"),
+    "document": ("pdf", "txt", "csv"),
+}
+LIMITS: Final = {"image": 5_000_000, "video": 25_000_000, "document": 10_000_000}
+"""Most bytes of a file of each type."""
+MAX_FILE: Final = max(LIMITS.values())
+MAX_PAGE: Final = 100_000_000
+"""Most bytes of all files of one page."""
+_FORMS: Final = {"jpeg": "jpg", "csv": "txt"}
+_NAME: Final = re.compile(r"[^\x00-\x1f\x7f/\\:*?\"<>|]{1,200}\.([A-Za-z0-9]{1,8})")
+
+
+class Ticket(TypedDict):
+    """Leave to send one file."""
+
+    id: str
+    fileType: FileType
+    fileName: str
+    maxSize: int
+    """Bytes."""
+    allowedFormats: list[str]
+
+
+def ticket(
+    ticket_id: str, file_type: FileType, name: str, most: int | None, formats: Sequence[str] | None
+) -> Ticket:
+    """Return a ticket; raises `Invalid` for a name, size or format that is not taken, naming the limit."""
+    limit, known = LIMITS[file_type], FORMATS[file_type]
+    if most is not None and not 0 < most <= limit:
+        raise Invalid(
+            f"maxSize {most} is not taken: a file of type {file_type!r} has at most {limit} bytes",
+            remedy=f"give 1 to {limit}, or leave it out",
+        )
+    wanted = [one.strip().lower().removeprefix(".").rpartition("/")[2] for one in formats or known]
+    if unknown := [one for one in wanted if one not in known]:
+        raise Invalid(
+            f"format {unknown[0][:40]!r} is not taken for {file_type!r}",
+            remedy=f"use one of {', '.join(known)}",
+        )
+    if extension(name) not in wanted:
+        raise Invalid(
+            f"fileName {name[:80]!r} does not end in one of {', '.join(wanted)}",
+            remedy=f"name the file for what it is: {', '.join(known)} are taken for {file_type!r}",
+        )
+    return Ticket(
+        id=ticket_id, fileType=file_type, fileName=name, maxSize=most or limit, allowedFormats=wanted
+    )
+
+
+def extension(name: str) -> str:
+    """Return what a file's name ends in; raises `Invalid` for one that is a path or cannot be a name."""
+    found = _NAME.fullmatch(name)
+    if found is None or name.startswith(".") or ".." in name or not name.isprintable():
+        raise Invalid(
+            f"fileName {name[:80]!r} is no plain name", remedy="give a name and an extension, without folders"
+        )
+    return found[1].lower()
+
+
+def media(given: Ticket, data: bytes) -> str:
+    """Return the media type of a file that came; raises `Invalid` unless it is what its ticket says."""
+    wanted = extension(given["fileName"])
+    found = file_forms.form(data)
+    if found != _FORMS.get(wanted, wanted):
+        raise Invalid(
+            f"{given['fileName']!r} holds {found}, not {wanted}", remedy="send the file under its own format"
+        )
+    return MEDIA[wanted]

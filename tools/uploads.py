@@ -1,0 +1,48 @@
+"""How a file comes to a page: a model asks for it, a person sends it (C23, C-R3)."""
+
+import uuid
+from typing import Any, Final, cast
+from urllib.parse import quote
+
+import storage
+from state.page import UPLOADS
+from state.uploads import Ticket, ticket
+from storage import files
+from tools.call import Call
+from tools.page_arguments import UploadFile
+from tools.registry import tool
+
+
+@tool(schema=UploadFile, display="Asking for a file", reads=(UPLOADS,), writes=(UPLOADS,))
+async def upload_file(args: UploadFile, call: Call) -> dict[str, Any]:
+    """Get a file for the page, since you cannot carry one yourself.
+
+    If the person has sent a file of this name already, the result has its src to use in an element. Else it
+    has the url to which the person is to send it; tell them, and do not use the file before it is there.
+    """
+    asked = ticket(uuid.uuid4().hex, args.fileType, args.fileName, args.maxSize, args.allowedFormats)
+    sent = await _sent(call, asked)
+    given = sent or asked
+    url = address(call.scope.artefact, given["id"])
+    told = {"uploadId": given["id"], "maxSize": asked["maxSize"], "allowedFormats": asked["allowedFormats"]}
+    state = {"status": "ready", "src": url} if sent else {"status": "waiting", "url": url, "method": "PUT"}
+    return await call.write(UPLOADS, given, result=told | state)
+
+
+TOOLS: Final = (upload_file,)
+
+
+def address(page_id: str, upload_id: str) -> str:
+    """Return where a file is sent to and got from."""
+    return f"/api/pages/{quote(page_id, safe='')}/uploads/{upload_id}"
+
+
+async def _sent(call: Call, asked: Ticket) -> Ticket | None:
+    """The newest ticket for a file of this name that has come and fits what is asked."""
+    there = await files.records(await storage.current(), call.artefact)
+    versions = (await call.artefact.stream(UPLOADS)).versions
+    for version in reversed(versions):
+        known = there.get(version.data["id"])
+        if known and known["name"] == asked["fileName"] and known["size"] <= asked["maxSize"]:
+            return cast("Ticket", version.data)
+    return None

@@ -2,12 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # pip from outside the environment works where Python came without ensurepip.
-PIP_INTO = $(PYTHON) -m pip --python $(1)/python install --disable-pip-version-check --quiet
-PIP := $(call PIP_INTO,$(BIN))
+PIP := $(PYTHON) -m pip --python $(BIN)/python install --disable-pip-version-check --quiet --no-compile
+# uv installs in seconds what takes pip a minute, from the registry that pip is told to use; where it cannot
+# (a proxy that pip alone knows, say), pip does it. The arguments mean the same to both.
+INDEX := $${PIP_INDEX_URL:-$$($(PYTHON) -m pip config get global.index-url 2>/dev/null)}
+INSTALL = index=$(INDEX); $${index:+env UV_DEFAULT_INDEX=$$index} \
+	$(BIN)/uv pip install --quiet --python $(1)/python --no-deps $(2) \
+	|| $(PYTHON) -m pip --python $(1)/python install --quiet --no-compile --no-deps $(2)
 FUZZ := .venv-fuzz/bin
 # Together the locks are complete, so nothing is resolved; bytecode is made for what is imported.
-LOCKED := --no-deps --no-compile --require-hashes
-COMPILE := $(BIN)/python -m uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
+LOCKED := --require-hashes
+COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 LOCK := $(COMPILE) pyproject.toml --extra build
 # A lock lists what it adds to the ones before it; those are read when the line runs, not before.
 ADDED_TO = $(1:%=--constraint %) $$(sed -n 's/^\([^ =]*\)==.*/--no-emit-package \1/p' $(1) | sed 's/\[.*\]//')
@@ -47,8 +52,8 @@ fuzzer: .venv-fuzz/done  ## install the fuzzer, which has an environment of its 
 bench: .venv/peers  ## print every figure, each beside its peer or floor in the same run
 	@$(BIN)/python -m bench
 
-lock: .venv/dev  ## write the four locks anew
-	@$(PIP) uv
+lock: .venv/uv  ## write the five locks anew
+	@$(COMPILE) --group install -o requirements-install.txt
 	@$(LOCK) -o requirements.txt
 	@$(LOCK) --extra dev $(call ADDED_TO,requirements.txt) -o requirements-dev.txt
 	@$(LOCK) --extra dev --extra peers $(call ADDED_TO,requirements.txt requirements-dev.txt) -o requirements-peers.txt
@@ -63,24 +68,27 @@ clean:  ## remove everything that was installed or made
 	@$(PYTHON) -m venv --without-pip .venv
 	@touch $@
 
-.venv/run: .venv/python requirements.txt pyproject.toml
-	@test -e .venv/dev || echo "Installing Callsheet …"
-	@test -e .venv/dev || $(PIP) $(LOCKED) -r requirements.txt
-	@$(PIP) --no-deps --no-build-isolation --editable .
+.venv/uv: .venv/python requirements-install.txt
+	@$(PIP) --no-deps $(LOCKED) -r requirements-install.txt
 	@touch $@
 
-.venv/dev: .venv/python requirements.txt requirements-dev.txt pyproject.toml
+.venv/run: .venv/uv requirements.txt pyproject.toml
+	@test -e .venv/dev || echo "Installing Callsheet …"
+	@test -e .venv/dev || { $(call INSTALL,$(BIN),$(LOCKED) -r requirements.txt); }
+	@$(call INSTALL,$(BIN),--no-build-isolation --editable .)
+	@touch $@
+
+.venv/dev: .venv/uv requirements.txt requirements-dev.txt pyproject.toml
 	@echo "Installing Callsheet and what tests it …"
-	@$(PIP) $(LOCKED) -r requirements-dev.txt & tools=$$!; \
-		$(PIP) $(LOCKED) -r requirements.txt; callsheet=$$?; wait $$tools && exit $$callsheet
-	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(call INSTALL,$(BIN),$(LOCKED) -r requirements.txt -r requirements-dev.txt)
+	@$(call INSTALL,$(BIN),--no-build-isolation --editable .)
 	@touch $@
 
 .venv/peers: .venv/dev requirements-peers.txt
-	@$(PIP) $(LOCKED) -r requirements-peers.txt
+	@$(call INSTALL,$(BIN),$(LOCKED) -r requirements-peers.txt)
 	@touch $@
 
-.venv-fuzz/done: .venv/python requirements-fuzz.txt
+.venv-fuzz/done: .venv/uv requirements-fuzz.txt
 	@$(PYTHON) -m venv --without-pip .venv-fuzz
-	@$(call PIP_INTO,$(FUZZ)) $(LOCKED) -r requirements-fuzz.txt
+	@$(call INSTALL,$(FUZZ),$(LOCKED) -r requirements-fuzz.txt)
 	@touch $@

@@ -82,7 +82,7 @@ class Execution:
         self._results = {result["id"]: result for result in done}
         for step in self._plan["steps"]:
             if step["id"] not in self._results:
-                self._tell(step, "pending")
+                self._tell(step, "pending", input=step["params"])
         try:
             self._start()
             while self._running:
@@ -135,6 +135,7 @@ class Execution:
             {
                 "type": "step",
                 "stepId": step["id"],
+                "plan": self._plan["id"],
                 "tool": step["tool"],
                 "name": step["display"],
                 "status": status,
@@ -163,7 +164,7 @@ def _blocked_output(step: Step) -> dict[str, Any]:
 def _preview(result: StepResult) -> dict[str, Any]:
     output = result["output"]
     shown = {key: output[key] for key in ("versionId", "count", "error") if key in output}
-    return {"preview": shown, "durationSeconds": result["duration_s"]}
+    return {"preview": shown, "output": output, "durationSeconds": result["duration_s"]}
 
 
 def _answers(results: list[StepResult]) -> list[AnyMessage]:

@@ -11,7 +11,7 @@ from graphs import ad_creation, page_builder
 from server.api import edits
 from server.api.bodies import MixerBody
 from server.auth import public_config
-from server.jobs import identifier
+from server.turns import identifier
 from state.errors import Invalid
 from storage import thread_file, thread_records
 from storage.connection import Storage

@@ -30,7 +30,7 @@ from storage.run_records import Action, Attempt, Outcome, Run
 from storage.runs import Runs
 
 Reply = Callable[[Run, Mapping[str, Any]], Awaitable[dict[str, Any]]]
-"""(run, final state) to what its caller is told; JSON. It may be asked twice."""
+"""(run, final state with its questions) to what its caller is told; JSON. It may be asked twice."""
 MAX_ATTEMPTS: Final = 3
 """Attempts at a run that may die at the same place before it is given up."""
 _BEATS: Final = 4
@@ -254,7 +254,7 @@ class Execution:
 
     async def _succeeded(self, state: StateSnapshot, told: list[Event]) -> Outcome:
         interrupts = waiting(state)
-        answer = await self.reply(self.run, state.values) if self.reply else None
+        answer = await self.reply(self.run, result(state)) if self.reply else None
         standing: Any = "interrupted" if state.next else "idle"
         return Outcome("success", standing, interrupts, answer=answer, told=told)
 

@@ -10,6 +10,7 @@ from server import jobs
 from server.jobs import Chat, Generate
 from server.requested import Job
 from server.settings import Settings
+from server.turns import identifier
 from server.worker import Report, Worker, working
 from state import ad
 from state.context import Context
@@ -98,7 +99,7 @@ async def _job(worker: Worker, opened: Storage, wish: Wish) -> Job:
 
 async def _subject(opened: Storage, name: str) -> tuple[str, str]:
     """Return the ad and the conversation that `name`, which may be either's id, stands for."""
-    name = jobs.identifier(name, "thread")
+    name = identifier(name, "thread")
     try:
         thread = await threads.get(opened, name, owner=LOCAL)
     except Missing:

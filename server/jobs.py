@@ -4,25 +4,21 @@ The REST endpoints and the command line build the same jobs and give the same re
 one is continued in the other.
 """
 
-import os
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from langchain_core.messages import AIMessage
-
 from graphs import ad_creation
-from providers import available
-from providers.routing import Request, route
+from server import page_jobs
 from server.execution import Reply
 from server.requested import Job
+from server.turns import choice, identifier, key, last_word, message, said, thread_of, tool_calls, usage
 from server.worker import Report, Terms, Told, Worker
-from state import ad, brief, conversation
+from state import ad, brief
 from state.ad import AdState
 from state.context import Context
-from state.errors import Invalid, Missing
-from state.owners import LOCAL, stored
+from state.errors import Invalid
+from state.owners import LOCAL
 from state.timeline import Timeline
 from storage import indexes, mixers, threads
 from storage.artefacts import Artefact
@@ -36,8 +32,6 @@ GRAPH: Final = "ad_creation"
 KIND: Final = "ad"
 GENERATE: Final = "generate"
 """What a brief asks for, in a job's body."""
-MAX_ID: Final = 255
-"""Characters of an id or an idempotency key."""
 NO_CONVERSATION: Final = "No conversation found. Generate initial ad first."
 """What a chat about an ad without a conversation is told (A57)."""
 
@@ -85,20 +79,22 @@ async def generate_job(storage: Storage, asked: Generate) -> Job:
     """
     ad_id = identifier(asked.ad_id, "adId")
     wanted = brief.parsed(asked.brief, language=asked.language, market=asked.market)
-    thread = await _thread(storage, ad_id, asked.conversation_id, asked.owner)
+    thread = await thread_of(
+        storage, GRAPH, Artefact(storage, KIND, ad_id, asked.owner), asked.owner, asked.conversation_id
+    )
     given: dict[str, Any] = {
         "ad_id": ad_id,
         "brief": wanted,
         "language": wanted["language"],
         "market": wanted["market"],
-        "messages": [_said(brief.message(wanted))],
+        "messages": [said(brief.message(wanted))],
     }
     return Job(
         thread=thread,
         input=given,
         body={"ask": GENERATE, "brief": wanted, "context": asked.context},
-        context=_choice(asked.context),
-        idempotency_key=_key(asked.idempotency_key),
+        context=choice(asked.context),
+        idempotency_key=key(asked.idempotency_key),
     )
 
 
@@ -109,25 +105,27 @@ async def chat_job(worker: Worker, storage: Storage, asked: Chat) -> Job:
     `Missing` for a conversation that is not this ad's (A-R14).
     """
     ad_id = identifier(asked.ad_id, "adId")
-    said = _message(asked.message)
-    thread = await _thread(storage, ad_id, asked.conversation_id, asked.owner)
+    text = message(asked.message)
+    thread = await thread_of(
+        storage, GRAPH, Artefact(storage, KIND, ad_id, asked.owner), asked.owner, asked.conversation_id
+    )
     known: Mapping[str, Any] = (await worker.state(thread)).values
     if not known.get("messages"):
         raise Invalid(NO_CONVERSATION, remedy="send a brief to POST /api/ai/generate first")
     changes, notes = _changes(known, asked)
     return Job(
         thread=thread,
-        input={"ad_id": ad_id, **changes, "messages": [_said("\n".join((said, *notes)))]},
+        input={"ad_id": ad_id, **changes, "messages": [said("\n".join((text, *notes)))]},
         body={
             "ask": "chat",
-            "message": said,
+            "message": text,
             "language": asked.language,
             "market": asked.market,
             "duration": asked.duration,
             "context": asked.context,
         },
-        context=_choice(asked.context),
-        idempotency_key=_key(asked.idempotency_key),
+        context=choice(asked.context),
+        idempotency_key=key(asked.idempotency_key),
     )
 
 
@@ -156,8 +154,9 @@ async def answered(
 
 
 def terms(storage: Storage, lease_s: float, timeout_s: float = 3600.0) -> Terms:
-    """Return what runs are held to where jobs of this module are carried out."""
-    return Terms(lease_s, timeout_s, replies={GRAPH: replying(storage)})
+    """Return what runs are held to where jobs of this module, and of the other workflows, are carried out."""
+    replies = {GRAPH: replying(storage), page_jobs.GRAPH: page_jobs.replying(storage)}
+    return Terms(lease_s, timeout_s, replies=replies)
 
 
 def replying(storage: Storage) -> Reply:
@@ -210,36 +209,12 @@ def answer(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
         "adId": ad_of(thread),
         "drafts": dict(state.get("drafts", {})),
         "created": [dict(made) for made in state.get("created", ())],
-        "message": _last_word(state),
+        "message": last_word(state),
         "provider": state.get("provider", ""),
         "providerReason": state.get("provider_reason", ""),
-        "toolCalls": tool_calls(state),
-        "usage": _usage(state),
+        "toolCalls": tool_calls(state, _in_short),
+        "usage": usage(state),
     }
-
-
-def tool_calls(state: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the newest turn's tool calls in order: `{id, name, arguments, status, result, durationSeconds}`.
-
-    `result` is what a person wants to know of it: the version made, how many were found, or the error.
-    """
-    # With some vendors call ids repeat from message to message, so the message's id belongs to the name.
-    arguments = {
-        (message.id, call["id"]): call["args"]
-        for message in state.get("messages", ())
-        for call in conversation.calls_of(message)
-    }
-    return [
-        {
-            "id": result["id"],
-            "name": result["tool"],
-            "arguments": arguments.get((result["plan"], result["id"]), {}),
-            "status": result["status"],
-            "result": _in_short(result["output"]),
-            "durationSeconds": result["duration_s"],
-        }
-        for result in state.get("results", ())
-    ]
 
 
 def ad_of(thread: Thread) -> str:
@@ -250,33 +225,6 @@ def ad_of(thread: Thread) -> str:
 def artefact_of(storage: Storage, thread: Thread) -> Artefact:
     """Return the ad a thread is about, in storage."""
     return Artefact(storage, KIND, ad_of(thread), thread.owner)
-
-
-def identifier(text: str, field_name: str) -> str:
-    """Return `text` if it can be an id: 1 to 255 printable characters; else raises `Invalid`."""
-    if not 0 < len(text) <= MAX_ID or not text.isprintable():
-        raise Invalid(
-            f"{field_name} {text[:40]!r} must have 1 to {MAX_ID} printable characters, and has {len(text)}",
-            remedy=f"send another {field_name}",
-        )
-    return text
-
-
-async def _thread(storage: Storage, ad_id: str, conversation_id: str | None, owner: str) -> Thread:
-    """Return the ad's one conversation: the one it has, else the one asked for, else one named after it."""
-    asked = identifier(conversation_id, "conversationId") if conversation_id else None
-    meta = await Artefact(storage, KIND, ad_id, owner).meta()
-    bound = meta.get("thread") if meta.get("owner") == owner else None
-    if asked and bound and asked != bound:
-        raise threads.unknown(asked)
-    thread = Thread(asked or bound or stored(owner, "thread", ad_id), owner, GRAPH, f"{KIND}:{ad_id}")
-    try:
-        found = await threads.get(storage, thread.id, owner)
-    except Missing:
-        return thread
-    if found.graph == thread.graph and found.artefact != thread.artefact:
-        raise threads.unknown(thread.id)
-    return thread
 
 
 def _changes(known: Mapping[str, Any], asked: Chat) -> tuple[dict[str, Any], list[str]]:
@@ -299,51 +247,8 @@ def _changes(known: Mapping[str, Any], asked: Chat) -> tuple[dict[str, Any], lis
     return changes, notes
 
 
-def _message(text: str) -> str:
-    said = text.replace("\x00", "").strip()
-    if not said:
-        raise Invalid("the message is empty", remedy='send {"message": "what should be different"}')
-    if len(said) > brief.MAX_TEXT:
-        raise Invalid(
-            f"the message has {len(said)} characters, and the limit is {brief.MAX_TEXT}", remedy="shorten it"
-        )
-    return said
-
-
-def _said(content: str) -> dict[str, str]:
-    # The id is made here and stored with the run, so that a run taken up again adds the message once.
-    return {"role": "user", "content": content, "id": uuid.uuid4().hex}
-
-
-def _key(idempotency_key: str | None) -> str | None:
-    return None if idempotency_key is None else identifier(idempotency_key, "Idempotency-Key")
-
-
-def _choice(context: Context) -> Context:
-    """Return what the caller chose; raises `Invalid` for a provider that does not exist."""
-    route(Request(provider=context.get("model") or context.get("provider", "")), available(os.environ))
-    return context
-
-
-def _last_word(state: Mapping[str, Any]) -> str:
-    for message in reversed(state.get("messages", ())):
-        if isinstance(message, AIMessage) and not conversation.calls_of(message):
-            return message.text
-    return ""
-
-
 def _in_short(output: Mapping[str, Any]) -> dict[str, Any]:
     told = ("versionId", "count", "timeline", "tightened", "error", "suggestion", "type")
     # A search has `voices` too, and there they are a list.
     looked_at = {name: output[name]["versionId"] for name in ad.STREAMS if isinstance(output.get(name), dict)}
     return {name: output[name] for name in told if name in output and not looked_at} | looked_at
-
-
-def _usage(state: Mapping[str, Any]) -> dict[str, int]:
-    counted = state.get("usage") or {}
-    return {
-        "inputTokens": counted.get("input_tokens", 0),
-        "outputTokens": counted.get("output_tokens", 0),
-        "cachedTokens": counted.get("cached_tokens", 0),
-        "modelCalls": counted.get("calls", 0),
-    }

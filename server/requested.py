@@ -2,7 +2,7 @@
 
 import hashlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,14 @@ class Job:
     """The request as it came: two with the same body are the same request."""
     context: Context = field(default_factory=Context)
     idempotency_key: str | None = None
+    stream_modes: Sequence[str] = ("custom",)
+    """What its run tells as it goes."""
+    answers: Mapping[str, Any] | None = None
+    """Answers by the ids of the questions they are for; the run then goes on from there, without input."""
+    questions: Mapping[str, str] | None = None
+    """Digests of those questions, so that no other is answered."""
+    repeatable: bool = False
+    """Whether the same again is another request even before its answer has arrived."""
 
     def wanted(self) -> Wanted:
         """Return the run that does the job, refused while another has the thread."""
@@ -31,11 +39,19 @@ class Job:
             id=str(uuid.uuid4()),
             graph=self.thread.graph,
             owner=self.thread.owner,
-            request=request(input=self.input, context=self.context, stream_mode=["custom"], reply=True),
+            request=request(
+                **self._asked(), context=self.context, stream_mode=[*self.stream_modes], reply=True
+            ),
             strategy="reject",
-            fingerprint=hashlib.sha256(parts.encode()).hexdigest(),
+            fingerprint="" if self.repeatable else hashlib.sha256(parts.encode()).hexdigest(),
             idempotency_key=self.idempotency_key,
+            questions=tuple(f"{name}:{digest}" for name, digest in (self.questions or {}).items()),
         )
+
+    def _asked(self) -> dict[str, Any]:
+        if self.answers is None:
+            return {"input": self.input}
+        return {"command": {"resume": self.answers}, "answers": self.answers, "questions": self.questions}
 
 
 def request(**chosen: Any) -> dict[str, Any]:

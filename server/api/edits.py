@@ -12,6 +12,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from pydantic import BaseModel, ConfigDict, Field
 
 from server import jobs
+from server.turns import identifier
 from state import ad
 from state.errors import Invalid, Missing
 from state.versions import Version
@@ -84,7 +85,7 @@ async def find(storage: Storage, name: str, owner: str) -> Ad:
 
     Raises `Missing` when there is none, or it is another's.
     """
-    artefact = Artefact(storage, jobs.KIND, jobs.identifier(name, "adId"), owner)
+    artefact = Artefact(storage, jobs.KIND, identifier(name, "adId"), owner)
     meta = await artefact.meta()
     known = None if meta else await _conversation(storage, name, owner)
     if known and known.artefact != f"{jobs.KIND}:{name}":

@@ -15,6 +15,8 @@ from tools import REGISTRY
 HEARTBEAT_S: Final = 10.0
 """Silence after which a comment is sent, so that nothing in between gives the connection up."""
 _MEDIA: Final = "text/event-stream"
+_WHOLE: Final = frozenset({"plan", "input", "output"})
+"""What a step tells beside its progress; the result has it in short."""
 _HEADERS: Final = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 
 Carry = Callable[[Report], Awaitable[tuple[dict[str, Any], Told]]]
@@ -72,7 +74,7 @@ async def _lines(told: "asyncio.Queue[bytes | Told | None]", heartbeat_s: float)
 
 async def _told(carry: Carry, told: "asyncio.Queue[bytes | Told | None]") -> None:
     def report(event: Mapping[str, Any]) -> None:
-        told.put_nowait(_event("step", event))
+        told.put_nowait(_event("step", {name: one for name, one in event.items() if name not in _WHOLE}))
         if drafts := _drafts(event):
             told.put_nowait(_event("drafts", drafts))
 

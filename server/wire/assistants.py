@@ -10,10 +10,10 @@ from starlette.responses import Response
 
 from server.api.bodies import StrictRoute, Whole
 from server.auth import public_config
-from server.jobs import identifier
 from server.origins import owner
 from server.parts import parts
 from server.problems import documented_wire
+from server.turns import identifier
 from server.wire import graph_views, shapes
 from server.wire.bodies import Body, Page
 from server.wire.matching import contains

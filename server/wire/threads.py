@@ -9,10 +9,10 @@ from pydantic import Field
 from starlette.responses import Response
 
 from server.api.bodies import Number, StrictRoute
-from server.jobs import identifier
 from server.origins import owner
 from server.parts import Parts, parts
 from server.problems import documented_wire
+from server.turns import identifier
 from server.wire import shapes, thread_search, updates
 from server.wire.bodies import Body
 from server.wire.paging import paged

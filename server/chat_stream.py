@@ -1,0 +1,109 @@
+"""Following a conversation from an event on, without a gap and without a repetition."""
+
+import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final
+
+from server.chat_events import Chat, Frame
+from server.worker import Worker
+from state.errors import Invalid
+from storage import events
+from storage.connection import Storage
+from storage.events import BEGINNING
+
+HEARTBEAT_S: Final = 15.0
+"""Silence after which a reader is told that the line is open."""
+ALL: Final = "0"
+"""The last seen event of a reader who wants all that is kept."""
+_WHOLE: Final = 999
+"""More frames than an event has."""
+_ID: Final = re.compile(r"(\d{1,20}-\d{1,20})\.(\d{1,3})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a reader stands: behind the frame `frame` of the stored event `event`."""
+
+    event: str
+    frame: int
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Places in the order of what is told."""
+        ms, _, number = self.event.partition("-")
+        return int(ms), int(number), self.frame
+
+    def __str__(self) -> str:
+        return f"{self.event}.{self.frame}"
+
+
+async def place(worker: Worker, storage: Storage, thread: str, last: str | None) -> Place:
+    """Return where a reader goes on who saw the event `last`; raises `Invalid` for what is no event's id.
+
+    Without one a reader begins with the turn that is going on, else with what comes next.
+    """
+    if last == ALL:
+        return Place(BEGINNING, -1)
+    if last is None:
+        return await _now(worker, storage, thread)
+    match = _ID.fullmatch(last)
+    if match is None:
+        raise Invalid(
+            f"{last[:40]!r} is the id of no event",
+            remedy=f"send an eventId you were told, or {ALL!r} for all",
+        )
+    return Place(match[1], int(match[2]))
+
+
+async def _now(worker: Worker, storage: Storage, thread: str) -> Place:
+    run = await worker.runs.active(thread)
+    if run is None:
+        return await newest(storage, thread)
+    before = BEGINNING
+    async for event in _kept(storage, thread):
+        if event.run == run:
+            return Place(before, _WHOLE)
+        before = event.id
+    return Place(before, _WHOLE)
+
+
+async def newest(storage: Storage, thread: str) -> Place:
+    """Return where a reader stands who wants what comes next."""
+    return Place(await events.newest(storage, thread), _WHOLE)
+
+
+async def _kept(storage: Storage, thread: str, upto: str | None = None) -> AsyncGenerator[events.Event, None]:
+    after = BEGINNING
+    while found := await events.after(storage, thread, after):
+        for event in found:
+            if upto is not None and _later(event.id, upto):
+                return
+            yield event
+            after = event.id
+
+
+def _later(one: str, other: str) -> bool:
+    return Place(one, 0).order > Place(other, 0).order
+
+
+async def told(
+    worker: Worker, storage: Storage, thread: str, since: Place, heartbeat_s: float = HEARTBEAT_S
+) -> AsyncGenerator[tuple[str, Frame] | None, None]:
+    """Yield what the conversation's runs tell after `since`, each with its id, for ever.
+
+    None after a silence.
+    """
+    chat = Chat(worker, thread)
+    # What was told before is gone through once more, unsaid: what comes depends on it.
+    async for event in _kept(storage, thread, since.event):
+        for number, frame in enumerate(await chat.frames(event)):
+            if Place(event.id, number).order > since.order:
+                yield str(Place(event.id, number)), frame
+    async with aclosing(worker.hub.follow(thread, since.event, heartbeat_s=heartbeat_s)) as source:
+        async for one in source:
+            for number, frame in enumerate(await chat.frames(one) if one else ()):
+                yield str(Place(one.id if one else since.event, number)), frame
+            if one is None:
+                yield None

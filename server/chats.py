@@ -17,7 +17,7 @@ from storage.threads import Thread
 
 
 async def say(here: Parts, owner: str, said: UserMessage) -> Job:
-    """Return what a message asks for; writes nothing. Raises `Conflict` in another workflow's conversation."""
+    """Return what a message asks for; raises `Conflict` in another workflow's conversation."""
     page_id = await _page(here, owner, said.conversationId) or said.pageId or said.conversationId
     asked = PageChat(
         page_id,

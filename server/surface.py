@@ -12,7 +12,7 @@ from graphs import ad_creation, page_builder
 from nodes.node import OWNER
 from server import loading
 from server.aftermath import Tell
-from server.api import ads, archives, health, pages, uploads, versions
+from server.api import ads, archives, chat_socket, health, page_chat, pages, uploads, versions
 from server.graphs_file import GraphsFile
 from server.parts import Parts
 from server.settings import Settings
@@ -39,7 +39,7 @@ Graphs = Mapping[str, Pregel[Any, Any]]
 GRAPHS: Final[Graphs] = {"ad_creation": ad_creation.graph, "page_builder": page_builder.graph}
 _OURS: Final[Mapping[str, tuple[APIRouter, ...]]] = {
     "ad_creation": (ads.router, versions.router),
-    "page_builder": (pages.router, uploads.router),
+    "page_builder": (pages.router, uploads.router, page_chat.router, chat_socket.router),
 }
 """What a workflow has beside the wire; in this order, since what an ad has comes before its streams."""
 _WIRE: Final[tuple[APIRouter, ...]] = (

@@ -163,5 +163,7 @@ def _parsed(text: bytes) -> Asked:
 def _error(error: CallsheetError, conversation: str) -> dict[str, Any]:
     """Return what is told of a message that could not be carried out (C18, C39)."""
     output = refusal(error).output
-    told: dict[str, Any] = {name: output[name] for name in ("error", "suggestion", "retryable", "details") if name in output}
+    told: dict[str, Any] = {
+        name: output[name] for name in ("error", "suggestion", "retryable", "details") if name in output
+    }
     return {"type": "error", "conversationId": conversation, **told, "errorType": output["type"]}

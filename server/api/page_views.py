@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from server import jobs
+from server.turns import identifier
 from state import page_edits, page_history
 from state.errors import Busy, Conflict, Missing
 from state.page import STREAM, Page, digests, walk
@@ -47,7 +47,7 @@ async def find(storage: Storage, name: str, owner: str) -> Found:
 
     Raises `Missing` when there is none, or it is another's.
     """
-    artefact = Artefact(storage, KIND, jobs.identifier(name, "pageId"), owner)
+    artefact = Artefact(storage, KIND, identifier(name, "pageId"), owner)
     meta = await artefact.meta()
     if meta.get("owner") == owner:
         return Found(storage, artefact, owner, meta.get("thread") or name, meta)

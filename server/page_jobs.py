@@ -14,7 +14,7 @@ from server.requested import Job
 from server.turns import choice, identifier, key, last_word, message, said, thread_of, tool_calls, usage
 from server.worker import Worker
 from state.context import Context
-from state.errors import Conflict, Invalid
+from state.errors import Conflict, Invalid, Missing
 from state.owners import LOCAL
 from storage import threads
 from storage.artefacts import Artefact
@@ -83,9 +83,9 @@ async def chat_job(storage: Storage, asked: PageChat) -> Job:
 async def decision_job(worker: Worker, storage: Storage, asked: PageDecision) -> Job:
     """Return the job that answers the question a page's conversation waits with; bound to that question.
 
-    Raises `Conflict` where none waits, or another than the one that is named.
+    Raises `Missing` without a conversation, and `Conflict` where no such question waits.
     """
-    thread = await _thread(storage, asked.page_id, asked.owner, None)
+    thread = await _begun(storage, asked.page_id, asked.owner)
     waiting = {one.id: one for one in questions(await worker.state(thread))}
     name = asked.question_id or next(iter(waiting), "")
     if name not in waiting:
@@ -162,6 +162,16 @@ def page_of(thread: Thread) -> str:
 def artefact_of(storage: Storage, thread: Thread) -> Artefact:
     """Return the page a thread is about, in storage."""
     return Artefact(storage, KIND, page_of(thread), thread.owner)
+
+
+async def _begun(storage: Storage, page_id: str, owner: str) -> Thread:
+    """Return the conversation about the owner's page; raises `Missing` where there is none."""
+    try:
+        return await threads.get(storage, (await _thread(storage, page_id, owner, None)).id, owner)
+    except Missing:
+        raise Missing(
+            f"there is no conversation about page {page_id!r}", remedy="begin one with a message"
+        ) from None
 
 
 async def _thread(storage: Storage, page_id: str, owner: str, conversation_id: str | None) -> Thread:

@@ -16,9 +16,12 @@ from tools.outcome import Outcome
 class PageDouble:
     """A conversation about the page `bakery`; every call is a step of its own."""
 
-    def __init__(self, storage: Storage, page_id: str = "bakery", owner: str = LOCAL) -> None:
+    def __init__(
+        self, storage: Storage, page_id: str = "bakery", owner: str = LOCAL, thread: str = "t"
+    ) -> None:
         self.artefact = Artefact(storage, "page", page_id, owner)
         self.owner = owner
+        self.thread = thread
         self.page_id = page_id
         self.steps = 0
         self.selected = ""
@@ -35,7 +38,14 @@ class PageDouble:
             id=step_id, tool=tool, display="", params=params, dependencies=[], reads=[], writes=writes
         )
         scope = Scope(
-            self.owner, "t", "page", self.page_id, run="r", task="task", epoch=1, selected=self.selected
+            self.owner,
+            self.thread,
+            "page",
+            self.page_id,
+            run="r",
+            task="task",
+            epoch=1,
+            selected=self.selected,
         )
         return await guard.call(REGISTRY.of("page"), step, scope)
 

@@ -27,8 +27,12 @@ from tests.waiting import eventually
 SECRET_WORD = "zyxomma"
 """What alice's things say and nobody else's reply may."""
 UNKNOWN = "0b7e8a54-7b0c-4d39-9d53-0d6fbb5f2a11"
-NOT_404 = {("POST", "/api/ads/{ad_id}/chat"): 400}
-"""A57: an ad without a conversation is told so, whether there is an ad or not."""
+NOT_404 = {("POST", "/api/ads/{ad_id}/chat"): 400, ("POST", "/api/pages/{page_id}/chat"): 400}
+"""A57: an ad without a conversation is told so, whether there is an ad or not; a page begins with a chat."""
+NAMED = ("ad_id", "page_id", "conversation_id", "thread_id", "assistant_id")
+"""Ids that are somebody's."""
+ENDLESS = ("stream", "stream/events", "{conversation_id}/events", "join")
+"""How paths end whose replies go on."""
 
 
 @dataclass
@@ -90,6 +94,8 @@ def bodies(ids: Mapping[str, str]) -> dict[tuple[str, str], Any]:
     return runs(ids, run) | {
         ("POST", "/api/ai/generate"): {"adId": "mine", "brief": "A spot for a bakery", "provider": "offline"},
         ("POST", "/api/ads/{ad_id}/chat"): {"message": "make the music louder", "provider": "offline"},
+        ("POST", "/api/pages/{page_id}/chat"): {"message": " ", "provider": "offline"},
+        ("POST", "/api/pages/{page_id}/decisions"): {"decisions": [{"type": "approve"}]},
         ("PATCH", "/api/ads/{ad_id}/mixer"): {"sfx": {"volumeDb": -9}},
         ("POST", "/api/ads/{ad_id}/{stream}"): {"musicPrompt": "mine now"},
         ("PATCH", "/api/ads/{ad_id}/{stream}/{version_id}"): {"musicPrompt": "mine now"},
@@ -136,6 +142,9 @@ async def furnished(client: httpx.AsyncClient, headers: Mapping[str, str]) -> di
     client.headers.update(headers)
     made = await generated(client, brief=f"A spot for the bakery {SECRET_WORD}")
     thread_id = made["conversationId"]
+    said = {"message": f"change the headline to '{SECRET_WORD}'", "provider": "offline"}
+    page = await client.post("/api/pages/home/chat", json=said)
+    assert page.json()["drafts"] == {"page": "v1"}, page.text
     assistant = {"graph_id": "ad_creation", "name": SECRET_WORD, "assistant_id": UNKNOWN[:-1] + "9"}
     created = await client.post("/assistants", json=assistant)
     assert created.status_code == 200, created.text
@@ -147,6 +156,7 @@ async def furnished(client: httpx.AsyncClient, headers: Mapping[str, str]) -> di
     return {
         "ad_id": "ad-1",
         "page_id": "home",
+        "conversation_id": page.json()["conversationId"],
         "element_id": "heading-1",
         "upload_id": UNKNOWN,
         "fileName": "mine.txt",
@@ -186,8 +196,7 @@ async def house(valkey_url: str, storage: Storage) -> AsyncIterator[House]:
 
         await eventually(expired, "the key to expire")
         ids = await furnished(client, {"X-Api-Key": keys["alice"]})
-        page = PageDouble(storage, "home", "alice")
-        await page.done("modify_element", elementId="heading-1", modifications={"content": SECRET_WORD})
+        page = PageDouble(storage, "home", "alice", ids["conversation_id"])
         asked = await page.done("upload_file", fileType="document", fileName=f"{SECRET_WORD}.txt")
         ids["upload_id"] = asked["uploadId"]
         sent = await client.put(asked["url"], content=SECRET_WORD, headers={"X-Api-Key": keys["alice"]})
@@ -216,7 +225,7 @@ async def test_a_key_for_reading_writes_nowhere(house: House) -> None:
     changing = {one for one in allowed if one[0] not in {"GET", "POST"}}
     assert not changing
     for method, path in allowed:
-        if not path.endswith(("stream", "stream/events", "join")):
+        if not path.endswith(ENDLESS):
             reply = await house.ask("alice, reading", method, path)
             assert reply.status_code not in {401, 403}, (method, path, reply.text)
 
@@ -229,7 +238,7 @@ async def test_what_is_anothers_looks_like_nothing_at_all(house: House) -> None:
         reply = await house.ask("bob", method, path)
         assert SECRET_WORD not in reply.text, (method, path)
         assert reply.status_code < 500, (method, path, reply.text)
-        mine = [name for name in ("ad_id", "page_id", "thread_id", "assistant_id") if f"{{{name}}}" in path]
+        mine = [name for name in NAMED if f"{{{name}}}" in path]
         if not mine:
             continue
         named += 1
@@ -252,7 +261,7 @@ async def seen_by_alice(house: House) -> dict[str, Any]:
     seen = {}
     for method, path, _ in house.routes():
         asks = needed({"type": "http", "method": method, "path": path, "query_string": b""}) == "read"
-        if asks and not path.endswith(("stream", "stream/events", "join")) and path != "/health":
+        if asks and not path.endswith(ENDLESS) and path != "/health":
             reply = await house.ask("alice", method, path)
             seen[f"{method} {path}"] = (reply.status_code, reply.text)
     assert sum(SECRET_WORD in text for _, text in seen.values()) > 5

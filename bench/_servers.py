@@ -104,6 +104,19 @@ def rss_of_folder_mib(folder: Path) -> float:
     return total / 2**20
 
 
+def cpu_of_folder_s(folder: Path) -> float:
+    """Return the processor time that the processes which work in `folder` have used so far."""
+    total = 0.0
+    for one in psutil.process_iter():
+        try:
+            if Path(one.cwd()).is_relative_to(folder):
+                used = one.cpu_times()
+                total += used.user + used.system
+        except (psutil.Error, OSError):
+            continue
+    return total
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGINT)
     try:

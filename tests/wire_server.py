@@ -26,7 +26,7 @@ def serving(redis_url: str, graphs: Mapping[str, Any] | None = GRAPHS, **chosen:
     thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
     thread.start()
     try:
-        until(lambda: server.started or not thread.is_alive(), "the server has started")
+        until(lambda: server.started or not thread.is_alive(), "the server has started", patience_s=30)
         assert server.started
         yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
     finally:

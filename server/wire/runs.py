@@ -287,7 +287,13 @@ async def _told(request: Request, started: Started) -> Response:
 
 async def _recorded(here: Parts, started: Started) -> _Object:
     """The run as it was recorded; LangGraph's clients know a new one as pending, however far it is by now."""
-    record = await here.worker.runs.get(started.thread, started.run)
+    try:
+        record = await here.worker.runs.get(started.thread, started.run)
+    except Missing:
+        # Another run has taken its place, and taken it back, since it was made.
+        if started.wanted is None:
+            raise
+        record = started.wanted.record(started.thread)
     return shown(replace(record, status="pending"))
 
 

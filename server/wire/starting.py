@@ -14,6 +14,7 @@ from server.wire.run_bodies import Answers, RunBody, Start, place_of, wanted
 from state.errors import Conflict, Invalid, Missing, Refused
 from storage import events, indexes, thread_records
 from storage.assistants import Assistant, Assistants
+from storage.run_records import Wanted
 from storage.thread_records import New, Record
 
 _MAX_ID: Final = 255
@@ -32,6 +33,8 @@ class Started:
     resumable: bool
     """Whether its events are told with their ids."""
     temporary: bool = False
+    wanted: Wanted | None = None
+    """What it was made from, where it was made just now."""
 
     @property
     def place(self) -> str:
@@ -65,11 +68,12 @@ async def on_thread(here: Parts, owner: str, thread: str, body: RunBody, run: st
         context_names(here.graphs[chosen.graph_id]),
         await _answers(here, thread, chosen.graph_id, body),
     )
+    asked = wanted(body, chosen, start)
     made, _ = await asyncio.gather(
-        here.worker.start(thread, wanted(body, chosen, start)),
+        here.worker.start(thread, asked),
         indexes.touch_thread(here.storage, owner, thread),
     )
-    return Started(thread, made.run, made.since, bool(body.stream_resumable))
+    return Started(thread, made.run, made.since, bool(body.stream_resumable), wanted=asked)
 
 
 async def alone(here: Parts, owner: str, body: RunBody, run: str = "") -> Started:

@@ -1,0 +1,164 @@
+"""What waiting costs: 10,000 threads that ask a person something, and 1,000 streams on which nothing happens.
+
+*search* and *resume* (the answer to a thread's question, to the end of its run) are timed on the same server
+when it has 100 threads and no stream, and again among all of them. The threads are copies of one that a run
+has brought to its question, over the REST interface, as a client makes them.
+"""
+
+import asyncio
+import json
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from bench._servers import (
+    PATIENCE_S,
+    ROOT,
+    Question,
+    Server,
+    free_port,
+    rss_of_folder_mib,
+    running,
+    serve_command,
+)
+
+FEW: Final = 100
+THREADS: Final = 10_000
+STREAMS: Final = 1_000
+ASKED: Final = 100
+_AT_ONCE: Final = 16
+_CONFIG: Final = {
+    "dependencies": [str(ROOT)],
+    "graphs": {"agent": f"{ROOT / 'tests' / 'wire_graphs.py'}:agent"},
+}
+_INPUT: Final = {"messages": [{"role": "user", "content": "hello"}]}
+_ANSWER: Final = {"resume": {"decisions": [{"type": "approve"}]}}
+
+
+def main() -> int:
+    """Print the table."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as name:
+        folder, port = Path(name), free_port()
+        (folder / "langgraph.json").write_text(json.dumps(_CONFIG))
+        chosen = {
+            "CALLSHEET_CONFIG": "langgraph.json",
+            "CALLSHEET_DATA_DIR": str(folder / "data"),
+            "CALLSHEET_LOG_LEVEL": "error",
+            "REDIS_URL": "",
+        }
+        with running(serve_command(port), port, folder, chosen) as server:
+            server.answers_s(Question("/assistants/search", "POST"))
+            asyncio.run(_measured(server, folder))
+    return 0
+
+
+async def _measured(server: Server, folder: Path) -> None:
+    limits = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_S, limits=limits) as http:
+        first = await _asking(http)
+        threads = await _copied(http, first, FEW + ASKED)
+        few = await _timed(http, threads[-ASKED:])
+        before, used = server.rss_mib(), await _redis_bytes(http)
+        threads = await _copied(http, first, THREADS)
+        each = (await _redis_bytes(http) - used) / THREADS
+        with_threads = server.rss_mib()
+        streams = [await _opened(server.url, thread) for thread in threads[:STREAMS]]
+        with_streams = server.rss_mib()
+        many = await _timed(http, threads[-ASKED:])
+        print(f"{'a thread':<24}{each / 1000:>9.1f} kB of Redis")
+        print(f"{'the server, at first':<24}{before:>9.1f} MiB, its Redis apart")
+        print(f"{f'with {THREADS:,} threads':<24}{with_threads:>9.1f} MiB")
+        print(f"{f'with {STREAMS:,} streams':<24}{with_streams:>9.1f} MiB")
+        print(f"{'and Redis':<24}{rss_of_folder_mib(folder) - with_streams:>9.1f} MiB")
+        print(f"{'':<12}{'among them':>22}{f'with {FEW} threads':>22}{'ratio':>8}")
+        for row, ours, floor in zip(("search", "resume"), many, few, strict=True):
+            _print(row, ours, floor)
+        print(
+            f"p50 and p99 of {ASKED}, one after the other; the ratio is of the medians, and 1 would be free"
+        )
+        for writer in streams:
+            writer.close()
+
+
+def _print(row: str, ours: list[float], floor: list[float]) -> None:
+    told = "".join(f"{statistics.median(one):>11.1f} {_p99(one):>7.1f} ms" for one in (ours, floor))
+    print(f"{row:<12}{told}{statistics.median(ours) / statistics.median(floor):>7.2f}x")
+
+
+def _p99(found: list[float]) -> float:
+    return sorted(found)[int(0.99 * len(found)) - 1]
+
+
+async def _asking(http: httpx.AsyncClient) -> str:
+    """A thread whose run has asked its question; its id."""
+    thread = str((await http.post("/threads", json={})).json()["thread_id"])
+    body = {"assistant_id": "agent", "input": _INPUT}
+    found = (await http.post(f"/threads/{thread}/runs/wait", json=body)).json()
+    assert found["__interrupt__"], found
+    return thread
+
+
+async def _copied(http: httpx.AsyncClient, thread: str, many: int) -> list[str]:
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def one() -> str:
+        async with turns:
+            return str((await http.post(f"/threads/{thread}/copy")).json()["thread_id"])
+
+    return list(await asyncio.gather(*(one() for _ in range(many))))
+
+
+async def _timed(http: httpx.AsyncClient, threads: list[str]) -> tuple[list[float], list[float]]:
+    """The milliseconds of each search, and of each answer to a thread's question."""
+
+    async def search(_: str) -> None:
+        body = {"status": "interrupted", "limit": 10}
+        assert len((await http.post("/threads/search", json=body)).json()) == 10
+
+    async def resume(thread: str) -> None:
+        body = {"assistant_id": "agent", "command": _ANSWER}
+        found: Any = (await http.post(f"/threads/{thread}/runs/wait", json=body)).json()
+        assert found["steps"][-1] == "finish", found
+
+    return await _each(search, threads), await _each(resume, threads)
+
+
+async def _each(ask: Callable[[str], Awaitable[None]], threads: list[str]) -> list[float]:
+    took = []
+    for thread in threads:
+        began = time.perf_counter()
+        await ask(thread)
+        took.append((time.perf_counter() - began) * 1000)
+    return took
+
+
+async def _opened(url: str, thread: str) -> asyncio.StreamWriter:
+    """An open stream of a thread's events; its head was read."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"GET /threads/{thread}/stream HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+    await writer.drain()
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200"), head
+    return writer
+
+
+async def _redis_bytes(http: httpx.AsyncClient) -> float:
+    text = (await http.get("/metrics")).text
+    return next(
+        float(line.split()[1])
+        for line in text.splitlines()
+        if line.startswith("callsheet_storage_memory_bytes ")
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

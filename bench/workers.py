@@ -1,0 +1,158 @@
+"""Two workers on nodes that need a processor for 250 ms, beside two bare Python processes doing the same.
+
+A server that carries nothing out takes the runs, two `callsheet worker` processes carry them out, and the
+clock runs from the first request to the last reply. The floor is the same work in two processes without a
+graph, a server or storage. Rounds of one and the other take turns, on processes that have warmed up.
+*processor* is what a node costs of it, storage and server included: a figure for busy machines, too.
+"""
+
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import httpx
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+
+from bench._busy import TARGET_S, turns_for
+from bench._servers import (
+    PATIENCE_S,
+    ROOT,
+    Question,
+    Server,
+    cpu_of_folder_s,
+    free_port,
+    running,
+    serve_command,
+)
+
+ROUNDS: Final = 8
+RUNS: Final = 24
+WORKERS: Final = 2
+_CONFIG: Final = {
+    "dependencies": [str(ROOT)],
+    "graphs": {"busy": f"{ROOT / 'bench' / '_busy.py'}:busy"},
+}
+
+
+def main() -> int:
+    """Print the table."""
+    turns = turns_for(TARGET_S)
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as name, _house(Path(name)) as house:
+        asyncio.run(_warmed_up(house, turns))
+        rounds = [(_bare(turns), _served(house[0].url, Path(name), turns)) for _ in range(ROUNDS)]
+    bare, ours = [one for one, _ in rounds], [one for _, one in rounds]
+    print(f"{'':<12}{'two workers':>18}{'bare processes':>18}{'ratio':>8}   worst … best round")
+    _print("nodes", "/s", [RUNS / one.took_s for one in ours], [RUNS / one.took_s for one in bare])
+    _print("processor", "ms", [one.cpu_ms for one in ours], [one.cpu_ms for one in bare])
+    print(f"{RUNS} runs of one node of {TARGET_S * 1000:.0f} ms at once; {ROUNDS} rounds, in turn; medians;")
+    print("a ratio of 1 is as good as no server at all")
+    return 0
+
+
+def _print(row: str, unit: str, ours: Sequence[float], bare: Sequence[float]) -> None:
+    pairs = zip(ours, bare, strict=True)
+    ratios = sorted(one / other if unit == "/s" else other / one for one, other in pairs)
+    told = f"{statistics.median(ours):>14.1f} {unit:<3}{statistics.median(bare):>14.1f} {unit:<3}"
+    print(f"{row:<12}{told}{statistics.median(ratios):>8.2f}   {ratios[0]:.2f} … {ratios[-1]:.2f}")
+
+
+class Round(NamedTuple):
+    """What one round took."""
+
+    took_s: float
+    cpu_ms: float
+    """Of the processor, for each node."""
+
+
+def _served(url: str, folder: Path, turns: int) -> Round:
+    before_s = cpu_of_folder_s(folder)
+    took_s = asyncio.run(_served_s(url, turns))
+    return Round(took_s, (cpu_of_folder_s(folder) - before_s) / RUNS * 1000)
+
+
+@contextmanager
+def _house(folder: Path) -> Iterator[list[Server]]:
+    """A server that carries nothing out, and its workers; all of them answer."""
+    (folder / "langgraph.json").write_text(json.dumps(_CONFIG))
+    usual = {
+        "CALLSHEET_CONFIG": "langgraph.json",
+        "CALLSHEET_DATA_DIR": str(folder / "data"),
+        "CALLSHEET_CARRY_RUNS": "false",
+        "CALLSHEET_LOG_LEVEL": "error",
+        "REDIS_URL": "",
+    }
+    with ExitStack() as stack:
+        made = [_started(stack, folder, usual, serve_command(port := free_port()), port)]
+        made[0].answers_s(Question("/assistants/search", "POST"))
+        for _ in range(WORKERS):
+            port = free_port()
+            chosen = usual | {"CALLSHEET_WORKER_PORT": str(port)}
+            made.append(_started(stack, folder, chosen, [sys.executable, "-m", "server.cli", "worker"], port))
+            made[-1].answers_s(Question("/health"))
+        yield made
+
+
+def _started(
+    stack: ExitStack, folder: Path, environment: Mapping[str, str], command: list[str], port: int
+) -> Server:
+    return stack.enter_context(running(command, port, folder, environment))
+
+
+async def _warmed_up(house: list[Server], turns: int) -> None:
+    """Return once every worker has carried a run out."""
+    deadline = time.monotonic() + PATIENCE_S
+    async with httpx.AsyncClient() as http:
+        while not all([await _has_worked(http, one.url) for one in house[1:]]):
+            assert time.monotonic() < deadline, "a worker does nothing"
+            await _served_s(house[0].url, turns // 10)
+
+
+async def _has_worked(http: httpx.AsyncClient, url: str) -> bool:
+    return (
+        'callsheet_runs_ended_total{graph="busy",status="success"}' in (await http.get(f"{url}/metrics")).text
+    )
+
+
+async def _served_s(url: str, turns: int) -> float:
+    async with get_client(url=url, timeout=PATIENCE_S) as client:
+        threads = [(await client.threads.create())["thread_id"] for _ in range(RUNS)]
+        began = time.perf_counter()
+        await asyncio.gather(*(_waited(client, thread, turns) for thread in threads))
+        return time.perf_counter() - began
+
+
+async def _waited(client: LangGraphClient, thread: str, turns: int) -> None:
+    found: Any = await client.runs.wait(thread, "busy", input={"turns": turns, "found": 0})
+    assert found["found"], found
+
+
+def _bare(turns: int) -> Round:
+    """Return what two processes take for the same work; their start is left out."""
+    command = [sys.executable, "-m", "bench._busy", str(turns), str(RUNS // WORKERS)]
+    started = [
+        subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(WORKERS)
+    ]
+    for one in started:
+        assert one.stdout
+        assert one.stdout.readline() == "ready\n"
+    began = time.perf_counter()
+    for one in started:
+        assert one.stdin
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    used_s = sum(float(one.communicate()[0]) for one in started)
+    return Round(time.perf_counter() - began, used_s / RUNS * 1000)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

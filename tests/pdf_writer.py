@@ -6,18 +6,26 @@ from collections.abc import Sequence
 
 PAGE_LINES = 50
 _LEADING = 14
+_WIDTH = 90
 
 
 def pdf(
-    text: str, *, width: int = 90, head: str = "", numbered: bool = False, rows: int = PAGE_LINES
+    text: str,
+    *,
+    head: str = "",
+    numbered: bool = False,
+    rows: int = PAGE_LINES,
+    most: int | None = None,
 ) -> bytes:
     """Return the text (Western European letters) as a PDF, paragraphs parted by a gap.
 
-    `head` stands on top of every page, and its number at the bottom where they are `numbered`.
+    `head` stands on top of every page, and its number at the bottom where they are `numbered`. A page has so
+    many `rows`, and lines after the first `most` are left out.
     """
     lines: list[str] = []
     for paragraph in text.split("\n\n"):
-        lines += [*textwrap.wrap(" ".join(paragraph.split()), width), ""]
+        lines += [*textwrap.wrap(" ".join(paragraph.split()), _WIDTH), ""]
+    lines = lines[:most]
     pages = [lines[at : at + rows] for at in range(0, len(lines), rows)] or [[]]
     return written(
         [_page(page, head, str(number) if numbered else "") for number, page in enumerate(pages, start=1)]

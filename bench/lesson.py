@@ -1,0 +1,102 @@
+"""How long a PDF of 20 pages takes to become facts offline, and what it weighs, beside reading its words.
+
+The floor is pypdf's own reading of the same pages, which any way to facts begins with. Each round does both,
+each in a process of its own that has imported what it needs and has read one page before it is timed; memory
+is the largest that process was, and what an interpreter with the same imports is before it has a PDF.
+"""
+
+import asyncio
+import io
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tests.lesson_material import FOLDER
+from tests.pdf_writer import PAGE_LINES, pdf
+
+ROUNDS: Final = 5
+PAGES: Final = 20
+_ROOT: Final = Path(__file__).parent.parent
+_ENGLISH: Final = ("struggle_for_existence", "great_fire", "photosynthesis", "the_moon", "growing_a_bean")
+
+
+def main() -> int:
+    """Print the table; with a name, do that one thing and print its figures as JSON."""
+    if len(sys.argv) > 1 and sys.argv[-1] in {"facts", "words"}:
+        print(json.dumps(_facts() if sys.argv[-1] == "facts" else _words()))
+        return 0
+    rounds = [{name: _alone(name) for name in ("words", "facts")} for _ in range(ROUNDS)]
+    _print("seconds", "s", [(one["words"]["s"], one["facts"]["s"]) for one in rounds])
+    _print("largest", "MiB", [(one["words"]["mib"], one["facts"]["mib"]) for one in rounds])
+    _print("before", "MiB", [(one["words"]["before_mib"], one["facts"]["before_mib"]) for one in rounds])
+    last = rounds[-1]["facts"]
+    print(
+        f"{last['pages']} pages, {last['chars']} characters, {last['found']} facts; {ROUNDS} rounds, medians"
+    )
+    return 0
+
+
+def book() -> bytes:
+    """Return a PDF of 20 full pages: the lessons' English materials, over and over."""
+    whole = "\n\n".join((FOLDER / f"{name}.txt").read_text(encoding="utf-8").strip() for name in _ENGLISH)
+    text = "\n\n".join([whole] * PAGES)
+    return pdf(text, most=PAGES * PAGE_LINES)
+
+
+def _alone(name: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.lesson", name], cwd=_ROOT, check=True, capture_output=True, text=True
+    )
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
+
+
+def _words() -> dict[str, Any]:
+    from pypdf import PdfReader
+
+    data = book()
+    PdfReader(io.BytesIO(data)).pages[0].extract_text()
+    before = _largest_mib()
+    began = time.perf_counter()
+    for page in PdfReader(io.BytesIO(data)).pages:
+        page.extract_text()
+    return {"s": time.perf_counter() - began, "mib": _largest_mib(), "before_mib": before}
+
+
+def _facts() -> dict[str, Any]:
+    from tools import pdf as pdf_reader
+    from tools.fact_finding import facts_of
+
+    data = book()
+    asyncio.run(
+        facts_of(pdf_reader.read(pdf("A candle has a wick. It draws up the wax.")).text, model="offline")
+    )
+    before = _largest_mib()
+    began = time.perf_counter()
+    source = pdf_reader.read(data)
+    found = asyncio.run(facts_of(source.text, model="offline"))
+    took = time.perf_counter() - began
+    size = {"pages": source.pages, "chars": len(source.text), "found": len(found.facts)}
+    return {"s": took, "mib": _largest_mib(), "before_mib": before, **size}
+
+
+def _largest_mib() -> float:
+    # Linux counts in KiB, macOS in bytes.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def _print(row: str, unit: str, pairs: Sequence[tuple[float, float]]) -> None:
+    words, facts = (statistics.median(column) for column in zip(*pairs, strict=True))
+    ratios = sorted(one / floor for floor, one in pairs)
+    told = f"words {words:>7.2f} {unit:<4} facts {facts:>7.2f} {unit:<4} {statistics.median(ratios):>5.2f}x"
+    print(f"{row:<10}{told}   {ratios[0]:.2f} … {ratios[-1]:.2f}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

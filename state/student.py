@@ -11,7 +11,7 @@ _LEVELS: Final = ((6, 2.5), (9, 3.5), (12, 4.5), (15, 6.5))
 """Below this age, this US school grade."""
 _OLDEST_LEVEL: Final = 8.5
 _OLDEST: Final = 120
-_TO_TWELVE: Final = (
+TO_TWELVE: Final = (
     "one",
     "two",
     "three",
@@ -25,10 +25,10 @@ _TO_TWELVE: Final = (
     "eleven",
     "twelve",
 )
-_TEENS: Final = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
-_SMALL: Final = ("zero", *_TO_TWELVE, *_TEENS)
+TEENS: Final = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
+_SMALL: Final = ("zero", *TO_TWELVE, *TEENS)
 _TENS: Final = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_ORDINALS: Final = (
+ORDINALS: Final = (
     "first",
     "second",
     "third",
@@ -48,9 +48,11 @@ _NUMBER: Final = re.compile(
     re.IGNORECASE,
 )
 _GRADE: Final = re.compile(
-    rf"\b(?:grade\s+(\d+)|(\d+)(?:st|nd|rd|th)[\s-]+grade|({'|'.join(_ORDINALS)})[\s-]+grade)", re.IGNORECASE
+    rf"\b(?:grade\s+(\d+)|(\d+)(?:st|nd|rd|th)[\s-]+grade|({'|'.join(ORDINALS)})[\s-]+grade)", re.IGNORECASE
 )
 _GRADE_TO_AGE: Final = 5
+_CHINESE: Final = re.compile(r"([一二两三四五六七八九]?)(十?)([一二三四五六七八九]?)(?=\s*[岁歲歳])")
+_CHINESE_DIGITS: Final = "零一二三四五六七八九"
 _BETWEEN: Final = re.compile(r"\s*(?:[,;/&+\n]|\b(?:and|und|et|y|e|i|oraz|en)\b|、|，|和)\s*", re.IGNORECASE)
 
 
@@ -74,18 +76,23 @@ class Student(BaseModel):
 def age(said: str | None) -> int | None:
     """Return the age in years that `said` names, or None where it names none.
 
-    The first number counts, in figures or English words; a school grade is an age five years above it.
+    The first number counts, in figures, English words or Chinese ones; a school grade is an age five years
+    above it.
     """
     if not said:
         return None
+    if (chinese := _CHINESE.search(said)) and any(chinese.groups()):
+        return _chinese(*(one.replace("两", "二") for one in chinese.groups()))
     grade = _GRADE.search(said)
     if grade:
         figures, word = grade[1] or grade[2], grade[3]
-        years = int(figures) if figures else _ORDINALS.index(word.casefold()) + 1
+        years = int(figures) if figures else ORDINALS.index(word.casefold()) + 1
         return _plausible(years + _GRADE_TO_AGE)
     found = _NUMBER.search(said)
-    if not found:
-        return None
+    return _english(found) if found else None
+
+
+def _english(found: re.Match[str]) -> int | None:
     if found["digits"]:
         return _plausible(int(found["digits"]))
     if found["small"]:
@@ -107,6 +114,11 @@ def interests(said: str | None) -> list[str]:
     """Return the interests that `said` lists, in order, each once (B64)."""
     named = (part.strip(" .!") for part in _BETWEEN.split(said or ""))
     return list({part.casefold(): part for part in named if part}.values())
+
+
+def _chinese(tens: str, ten: str, units: str) -> int:
+    first = _CHINESE_DIGITS.index(tens) if tens else 1
+    return first * 10 + (_CHINESE_DIGITS.index(units) if units else 0) if ten else first
 
 
 def _plausible(years: int) -> int | None:

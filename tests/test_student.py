@@ -26,6 +26,12 @@ from state.student import Student, age, interests, level
         ("a little one's brother", 1),
         ("teenager", None),
         ("1994", None),
+        ("七岁", 7),
+        ("十岁", 10),
+        ("十二岁", 12),
+        ("二十一岁", 21),
+        ("8岁", 8),
+        ("岁", None),
         ("someone", None),
     ],
 )

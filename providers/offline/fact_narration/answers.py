@@ -1,32 +1,111 @@
-"""What the offline model answers when it is asked for facts of a material, or for a narration of facts."""
+"""The workflow `fact_narration`: a lesson's forms filled in, and one answer to a teacher's conversation."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from providers.offline.answer import Answer, Calls, Request
+from providers.offline.answer import Answer, Calls, Request, Say
+from providers.offline.exchange import Exchange, results, step
 from providers.offline.fact_narration.script import script
 from providers.offline.fact_narration.sheet import sheet
+from providers.offline.fact_narration.wishes import Message, taken_apart
 from state.errors import Invalid
 
 _FORMS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
     "FactSheet": sheet,
     "NarrationScript": script,
 }
+_STUDENT: Final = "saveStudentInfoTool"
+_EXTRACT: Final = "extractFactsTool"
+_NARRATE: Final = "generateNarrationTool"
+_START: Final = (
+    "Give me lesson material: paste a text, upload a PDF, or send a web page's address. I find its facts, "
+    "you choose which to tell, and I write a narration for your student. It helps to know their age and what "
+    "they like."
+)
+_GO_ON: Final = (
+    "I can find other facts (“more about the leaves”), write the narration, make it longer or shorter (“90 "
+    "seconds”), or write a part of it again (“rewrite the conclusion”). New material is welcome at any time."
+)
 
 
 def answer(messages: Sequence[BaseMessage], allowed: frozenset[str]) -> Answer | None:
-    """Return the filled-in form that is asked for, or None where none is.
+    """Return the filled-in form that is asked for, or what to say or call next; None before anybody spoke.
 
-    The last message of the user holds the request as JSON, which is read as data whatever its texts say.
+    A form is asked for with JSON in the last message of the user, which is read as data whatever it says.
     """
-    form = next((name for name in _FORMS if name in allowed), None)
-    asked = next((message for message in reversed(messages) if isinstance(message, HumanMessage)), None)
-    if form is None or asked is None:
+    places = [place for place, message in enumerate(messages) if isinstance(message, HumanMessage)]
+    if not places:
         return None
-    return Calls((Request(form, _FORMS[form](_request(str(asked.text)))),))
+    said = str(messages[places[-1]].text)
+    form = next((name for name in _FORMS if name in allowed), None)
+    if form is not None:
+        return Calls((Request(form, _FORMS[form](_request(said))),))
+    done = _exchanges(messages[places[-1] :])
+    if done:
+        return Say("\n\n".join(_told(one) for one in done))
+    return _first(taken_apart(said), said, _exchanges(messages), allowed)
+
+
+def _first(message: Message, said: str, before: Sequence[Exchange], allowed: frozenset[str]) -> Answer:
+    """Return the calls a message asks for, or what to say to it."""
+    facts = _last(before, _EXTRACT)
+    calls = [*_student(message), *_lesson(message, facts, _last(before, _NARRATE))]
+    possible = tuple(call for call in calls if call.name in allowed)
+    if possible:
+        return Calls(possible)
+    if calls:
+        return Say("I may not call that tool any more in this turn. Say “go on”, and I will.")
+    if facts and "fact" in said.casefold():
+        found = [str(fact["concept"]) for fact in (facts.result or {}).get("facts", ())]
+        return Say(f"These are the facts so far: {', '.join(found)}. {_GO_ON}")
+    return Say(_GO_ON if facts else _START)
+
+
+def _student(message: Message) -> list[Request]:
+    news = {"child_age": message.age, "child_interest": message.interest}
+    known = {name: value for name, value in news.items() if value}
+    return [Request(_STUDENT, known)] if known else []
+
+
+def _lesson(message: Message, facts: Exchange | None, narrated: Exchange | None) -> list[Request]:
+    if message.content:
+        return [Request(_EXTRACT, {"content": message.content})]
+    if facts and message.facts and not message.parts:
+        wish = {"guidance": message.guidance or "other facts"}
+        return [Request(_EXTRACT, {"content": "", **wish})]
+    if facts and message.script:
+        return [Request(_NARRATE, _narration(message, narrated))]
+    return [Request(_EXTRACT, {"content": ""})] if message.uploaded else []
+
+
+def _narration(message: Message, narrated: Exchange | None) -> dict[str, Any]:
+    wanted: dict[str, Any] = {"facts": []}
+    if message.parts and narrated:
+        wanted["segments"] = list(message.parts)
+    if message.seconds:
+        wanted["target_duration"] = message.seconds
+    return wanted
+
+
+def _exchanges(messages: Sequence[BaseMessage]) -> list[Exchange]:
+    answers = results(messages)
+    steps = [step(message, answers) for message in messages if isinstance(message, AIMessage)]
+    return [one for each in steps for one in each.exchanges if one.result is not None]
+
+
+def _last(exchanges: Sequence[Exchange], name: str) -> Exchange | None:
+    return next((one for one in reversed(exchanges) if one.name == name and not one.failed), None)
+
+
+def _told(one: Exchange) -> str:
+    result = one.result or {}
+    if one.failed:
+        return f"{result['error']}. {str(result.get('suggestion') or '').capitalize()}".strip()
+    warnings = [f"Note: {warning}." for warning in result.get("warnings", ())]
+    return " ".join([str(result.get("message", "Done.")), *warnings])
 
 
 def _request(text: str) -> Mapping[str, Any]:

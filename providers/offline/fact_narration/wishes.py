@@ -1,0 +1,186 @@
+"""What a teacher's message holds: a student, material to teach from, and what to do with it."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sentencex
+
+from state.languages import detected, find
+from state.narration import Kind
+from state.student import ORDINALS, TEENS, TO_TWELVE, age
+
+_ADDRESS = re.compile(r"https?://[^\s<>\"')\]]+[^\s<>\"')\].,;:!?]")
+_NUMBER = rf"(?:\d{{1,2}}|(?:{'|'.join((*TO_TWELVE, *TEENS))})\b)"
+_ORDINAL = rf"(?:{'|'.join(ORDINALS)}|\d{{1,2}}(?:st|nd|rd|th))"
+_STUDENT = re.compile(
+    r"\b(?:(?:my|our|the|a) (?:\w+ )?(?:students?|pupils?|child(?:ren)?|kids?|son|daughter|class|learners?|"
+    r"niece|nephew|grand\w+)\b|this is for\b|it['’]?s for (?:a|my|our)\b|mi (?:alumn\w+|hij\w+|estudiante)|"
+    r"mein\w* (?:schüler\w*|sohn|tochter|kind)|mon (?:élève|fils)|ma fille)|"
+    r"我的?(?:学生|孩子|儿子|女儿)|^\W*age\s*:",
+    re.IGNORECASE,
+)
+_PERSON = re.compile(
+    rf"\b(?:(?:he|she|they)(?:['’](?:s|re)| is| are) (?:now |about |only )?(?:{_NUMBER}|{_ORDINAL} grade)|"
+    rf"(?:he|she|they|who) (?:loves?|likes?|enjoys?)|(?:his|her|their) favou?rite)\b",
+    re.IGNORECASE,
+)
+_AGE = re.compile(
+    rf"({_NUMBER})[\s-]*(?:years?[\s-]olds?|yrs?|y/?o\b|años|ans\b|jahre)|({_ORDINAL}[\s-]grade)rs?\b|"
+    rf"\((\d{{1,2}})\)|\bage[d:]?\s*({_NUMBER})|"
+    rf"(?:\bis|\bare|['’]s|\bturned|\bof)\s+(?:now |about |only )?({_NUMBER})|"
+    r"([\d一二三四五六七八九十]{1,3}岁)",
+    re.IGNORECASE,
+)
+_LIKES = re.compile(
+    r"(?:\b(?:loves?|likes?|enjoys?|adores?|into|crazy about|fans? of|interested in|interests?|hobb(?:y|ies)|"
+    r"favou?rite [\w ]+? is|gustan?|encantan?|mag|liebt|aime)\b:?|喜欢|喜歡)\s*([^.!?;:。！？；\n]+)",
+    re.IGNORECASE,
+)
+_LEADING = re.compile(
+    r"^(?:(?:hi|hello|hey|please|ok|okay|thanks)\b[^.!?:\n]{0,20}[.!,]\s*)?[^.!?\n]{0,80}"
+    r"\b(?:text|lesson|material|chapter|article|here|following|this)\b[^.!?\n]{0,40}:\s*",
+    re.IGNORECASE,
+)
+_UPLOAD = re.compile(r"\b(?:upload(?:ed)?|attach(?:ed|ment)?|pdf|file)\b", re.IGNORECASE)
+_FACTS = re.compile(
+    r"\b(?:other|more|different|new|better|another|some|further) facts?\b|"
+    r"\b(?:more|facts|something) (?:about|on)\b",
+    re.IGNORECASE,
+)
+_GUIDANCE = re.compile(
+    r"\b(?:more|facts?|something|else) (?:about|on)\s+(?:the\s+)?([^.!?\n]+)", re.IGNORECASE
+)
+_TRAILING = re.compile(r"\s*\b(?:instead|please|now|too|thanks?)\b\s*$", re.IGNORECASE)
+_WRITE = re.compile(
+    r"\b(?:narrat\w*|script|skript|guion|guión|narración|version)\b|旁白|脚本|讲稿", re.IGNORECASE
+)
+_LENGTH = re.compile(
+    rf"\b(\d+(?:[.,]\d+)?|an?|{_NUMBER})[\s-]*(seconds?|secs?|s|minutes?|mins?|m)\b", re.IGNORECASE
+)
+_AGAIN = re.compile(
+    r"\b(?:rewrite|redo|again|another|boring|change|shorter|longer|different|improve|new|better|fix|replace)\b",
+    re.IGNORECASE,
+)
+_PARTS: Sequence[tuple[Kind, re.Pattern[str]]] = (
+    ("hook", re.compile(r"\b(?:hook|opening|beginning)\b", re.IGNORECASE)),
+    ("concept_introduction", re.compile(r"\b(?:introduction|intro|concepts?)\b", re.IGNORECASE)),
+    ("process_explanation", re.compile(r"\b(?:process|explanation|middle)\b", re.IGNORECASE)),
+    ("conclusion", re.compile(r"\b(?:conclusion|ending|end|last part)\b", re.IGNORECASE)),
+)
+_WORDS_OF_A_LESSON = 18
+_SIGNS_OF_A_LESSON = 25
+_BEFORE = 3
+_WORDS_ABOUT_STUDENT = 20
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message, taken apart."""
+
+    age: str = ""
+    interest: str = ""
+    content: str = ""
+    """Material, or the address of a page; empty where there is none."""
+    uploaded: bool = False
+    """Whether it speaks of a file."""
+    facts: bool = False
+    """Whether other facts are wanted."""
+    guidance: str = ""
+    """What those facts shall be about."""
+    script: bool = False
+    """Whether a narration is wanted, or another one."""
+    parts: tuple[Kind, ...] = ()
+    """The segments to write again; empty for all."""
+    seconds: float = 0.0
+    """How long the narration shall be; 0 where nothing is said of it."""
+
+
+def taken_apart(text: str) -> Message:
+    """Return what a message holds."""
+    address = _ADDRESS.search(text)
+    rest = text.replace(address[0], " ") if address else text
+    about, material = _parted(rest)
+    content = address[0] if address else material
+    if content and not address:
+        rest = about
+    parts = tuple(kind for kind, pattern in _PARTS if pattern.search(rest)) if _AGAIN.search(rest) else ()
+    guidance = _GUIDANCE.search(rest)
+    return Message(
+        age=_first(_AGE.search(about)),
+        interest=_first(_LIKES.search(about)).strip(" ,"),
+        content=content,
+        uploaded=bool(_UPLOAD.search(rest)),
+        facts=bool(_FACTS.search(rest)),
+        guidance=_TRAILING.sub("", guidance[1]).strip() if guidance else "",
+        script=bool(_WRITE.search(rest) or parts or _LENGTH.search(rest)),
+        parts=parts,
+        seconds=_seconds(rest),
+    )
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """Return what a message says of the student, and the material in it."""
+    about: list[str] = []
+    material: list[tuple[int, int]] = []
+    sentences = _sentences(text)
+    for place, (start, end) in enumerate(sentences):
+        # A lesson may speak of children too, so only what it begins or ends with is about the student.
+        outside = place < _BEFORE or place == len(sentences) - 1
+        if outside and _is_about_student(text[start:end]):
+            about.append(text[start:end])
+        else:
+            material.append((start, end))
+    taught = _span(text, material)
+    if _is_lesson(taught):
+        return " ".join(about), taught
+    return (text if about or _PERSON.search(text) else ""), ""
+
+
+def _is_about_student(sentence: str) -> bool:
+    short = len(sentence.split()) <= _WORDS_ABOUT_STUDENT
+    return short and bool(_STUDENT.search(sentence) and (_AGE.search(sentence) or _LIKES.search(sentence)))
+
+
+def _sentences(text: str) -> list[tuple[int, int]]:
+    spoken = find(detected(text) or "english")
+    found = sentencex.get_sentence_boundaries(spoken.code if spoken else "en", text)
+    bounds = [(one["start_index"], one["end_index"]) for one in found]
+    # A line ends a sentence here: people write about the student on one and paste on the next.
+    return [
+        (start + line.start(), start + line.end())
+        for start, end in bounds
+        for line in re.finditer(r"[^\n]+", text[start:end])
+        if line[0].strip()
+    ]
+
+
+def _span(text: str, sentences: Sequence[tuple[int, int]]) -> str:
+    """Return the sentences as they stand in the text, without a line that only leads to them."""
+    lines: list[str] = []
+    last = -1
+    for start, end in sentences:
+        joined = last >= 0 and not text[last:start].strip()
+        between = text[last:start] if joined else "\n\n" if lines else ""
+        lines += [between, text[start:end]]
+        last = end
+    return _LEADING.sub("", "".join(lines).strip(), count=1).strip()
+
+
+def _is_lesson(text: str) -> bool:
+    letters = sum(char > "\u2e80" for char in text)
+    asks = text.rstrip().endswith(("?", "？")) and len(text.split()) < 2 * _WORDS_OF_A_LESSON
+    return not asks and (len(text.split()) >= _WORDS_OF_A_LESSON or letters >= _SIGNS_OF_A_LESSON)
+
+
+def _first(found: re.Match[str] | None) -> str:
+    return next((group for group in found.groups() if group), "") if found else ""
+
+
+def _seconds(text: str) -> float:
+    found = _LENGTH.search(text)
+    if not found:
+        return 0.0
+    said = found[1].casefold().replace(",", ".")
+    amount = float(said) if said[0].isdigit() else float(age(said) or 1)
+    return amount * 60 if found[2].casefold().startswith("m") else amount

@@ -13,10 +13,11 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import UnprocessableEntityError
 
 from server.requested import request
-from server.wire.webhooks import SIGNATURE, Webhooks, is_public, signature
+from server.wire.webhooks import SIGNATURE, Webhooks, signature
 from storage.run_records import Run
 from tests.waiting import eventually
 from tests.wire_served import home, threaded
+from tools.public_network import is_public
 
 SECRET = "a secret between two"
 

@@ -9,13 +9,11 @@ import asyncio
 import hashlib
 import hmac
 import logging
-import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from ipaddress import IPv6Address, ip_address
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import httpcore
@@ -24,6 +22,7 @@ from server.encoding import dumps
 from server.wire.run_shapes import shown
 from state.errors import Forbidden, Invalid
 from storage.run_records import Run
+from tools.public_network import PublicNetwork, Resolve, resolved
 
 SIGNATURE: Final = "X-Callsheet-Signature"
 """Header that shows who sent the call and when."""
@@ -34,16 +33,6 @@ _OK: Final = range(200, 300)
 _AGAIN: Final = frozenset({408, 425, 429})
 """Refusals that may pass; all others of the 400s stay."""
 _log = logging.getLogger(__name__)
-
-Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""(name, port) to the addresses of it."""
-
-
-async def resolved(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a name."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(entry[4][0]) for entry in found]
 
 
 @dataclass(frozen=True)
@@ -79,9 +68,7 @@ class Webhooks:
         try:
             async with (
                 asyncio.timeout(_PATIENCE_S),
-                httpcore.AsyncConnectionPool(
-                    ssl_context=self.trust, network_backend=_Public(self.resolve, private=self.private)
-                ) as pool,
+                httpcore.AsyncConnectionPool(ssl_context=self.trust, network_backend=self._network()) as pool,
             ):
                 reply = await pool.request("POST", url, headers=self._headers(body), content=body)
         except (OSError, TimeoutError, httpcore.NetworkError, httpcore.TimeoutException) as error:
@@ -94,6 +81,10 @@ class Webhooks:
         if reply.status < 500 and reply.status not in _AGAIN:  # noqa: PLR2004 -- HTTP's own border
             raise Invalid(told)
         return told
+
+    def _network(self) -> PublicNetwork:
+        remedy = "set CALLSHEET_WEBHOOK_PRIVATE=true to call your own network"
+        return PublicNetwork(self.resolve, private=self.private, remedy=remedy)
 
     def _headers(self, body: bytes) -> list[tuple[str | bytes, str | bytes]]:
         signed = signature(self.secret, body, int(time.time())) if self.secret else ""
@@ -120,57 +111,3 @@ def signature(secret: str, body: bytes, at_s: int) -> str:
     """Return what shows that `body` was sent by who knows `secret`, at that time."""
     code = hmac.new(secret.encode(), b"%d.%s" % (at_s, body), hashlib.sha256).hexdigest()
     return f"t={at_s},v1={code}"
-
-
-def is_public(address: str) -> bool:
-    """Return whether an address is on the public internet, and no way around to one that is not."""
-    found = ip_address(address.partition("%")[0])
-    if isinstance(found, IPv6Address):
-        if found.ipv4_mapped:
-            return is_public(str(found.ipv4_mapped))
-        if found.sixtofour or found.teredo or found in _NAT64:
-            return False
-    return found.is_global and not found.is_multicast
-
-
-class _Nat64:
-    """The IPv6 addresses that stand for IPv4 ones (RFC 6052)."""
-
-    def __contains__(self, address: IPv6Address) -> bool:
-        return address.packed.startswith(bytes.fromhex("0064ff9b"))
-
-
-_NAT64: Final = _Nat64()
-
-
-class _Public(httpcore.AsyncNetworkBackend):
-    """Connects to the addresses it has looked up and checked itself."""
-
-    def __init__(self, resolve: Resolve, *, private: bool) -> None:
-        self._resolve = resolve
-        self._private = private
-        self._network = httpcore.AnyIOBackend()
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 -- httpcore's signature
-        local_address: str | None = None,
-        socket_options: Any = None,
-    ) -> httpcore.AsyncNetworkStream:
-        """Connect to a name, if all of its addresses are public; raises `Forbidden`."""
-        addresses = await self._resolve(host, port)
-        for address in addresses:
-            if not (self._private or is_public(address)):
-                raise Forbidden(
-                    f"{host!r} is at {address!r}, which is not on the public internet",
-                    remedy="set CALLSHEET_WEBHOOK_PRIVATE=true to call your own network",
-                )
-        if not addresses:
-            raise OSError(f"{host!r} has no address")
-        return await self._network.connect_tcp(addresses[0], port, timeout, local_address, socket_options)
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
-        await self._network.sleep(seconds)

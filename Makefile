@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 run: .venv/run  ## install what is needed and serve on 127.0.0.1:2024
 	@$(BIN)/callsheet serve
 
-test: .venv/dev  ## install what is needed, check, and test everything offline; with CI=true, measure coverage
+test: .venv/dev  ## install what is needed, check, and test offline; with CI=true, the slow tests too, and coverage
 	@$(MAKE) --no-print-directory --jobs 2 check $(if $(CI),covered,tested)
 
 tested: .venv/dev

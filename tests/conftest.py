@@ -1,5 +1,6 @@
 """What every test gets: one real Valkey for the session, emptied before each test and inspected after it."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -21,13 +22,17 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the whole of tests that are otherwise sampled")
+    slow = "run tests that take seconds or programs from beside PyPI, too; on by itself where CI is set"
+    parser.addoption("--slow", action="store_true", default=bool(os.environ.get("CI")), help=slow)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--long"):
-        for item in items:
-            if item.get_closest_marker("long"):
-                item.add_marker(pytest.mark.skip(reason="runs with --long only"))
+    long, slow = config.getoption("--long"), config.getoption("--slow")
+    for item in items:
+        if item.get_closest_marker("long") and not long:
+            item.add_marker(pytest.mark.skip(reason="runs with --long only"))
+        elif item.get_closest_marker("slow") and not (long or slow):
+            item.add_marker(pytest.mark.skip(reason="runs with --slow, and in CI"))
 
 
 @pytest.fixture(scope="session")

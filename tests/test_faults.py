@@ -19,7 +19,7 @@ from tests.tcp_proxy import Wire
 
 LEASE_S = 1.0
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(120)]
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from tests.served import GENERATE
 from tests.wire_graphs import GRAPHS
 from tests.wire_server import serving
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 PROGRAM = ROOT / ".venv-fuzz" / "bin" / "schemathesis"
 SHORT = ("--phases", "fuzzing", "--max-examples", "1", "--seed", "1")

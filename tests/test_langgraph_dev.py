@@ -14,7 +14,7 @@ from tests.redis_server import free_port
 from tests.waiting import until
 
 ROOT = Path(__file__).parent.parent
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ LONG_RUNS = int(os.environ.get("FAULT_RUNS", "200"))
 CONFIG = str(Path(__file__).parent / "wire_graphs.json")
 ANSWER = {"resume": {"decisions": [{"type": "approve"}]}}
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(120)]
 
 
 @dataclass

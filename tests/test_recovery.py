@@ -26,7 +26,7 @@ BRIEF = {
 }
 REFINEMENT = "Make the music more upbeat and add a bicycle bell at the start"
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from tests.redis_server import Server
 from tests.served import GENERATE, generated, served
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 SOON_S = 2.0
 QUESTIONS: list[tuple[str, str, Any]] = [
     ("GET", "/api/ads", None),

@@ -31,7 +31,7 @@ ALL: Final = pytest.mark.parametrize("hook", ["legacy", "current", "socket"])
 Scene = Callable[[str, str], dict[str, Any]]
 
 # The clients may have to be installed first.
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 @pytest.fixture(scope="module")

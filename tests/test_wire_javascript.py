@@ -9,6 +9,8 @@ import pytest
 from tests import javascript
 from tests.wire_served import APPROVED, home
 
+pytestmark = pytest.mark.slow
+
 WORDS: Final = ["I", " ", "plan", " ", "to", " ", "do", " ", "X"]
 LIVES: Final = ["running", "interrupted", "running", "completed"]
 

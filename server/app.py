@@ -152,8 +152,8 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
             loading = app.state.loading = asyncio.create_task(_loaded(app, settings, opened, stack))
             loading.add_done_callback(_complain)
             stack.callback(loading.cancel)
-            if app.state.graphs is not None:
-                # Somebody else's graphs may be broken, and a server that has none should say so and end.
+            if app.state.graphs is not None or settings.tools != "{}" or settings.tool_grants != "{}":
+                # Somebody else's graphs or terms may be broken, and a server should then say so and end.
                 await loading
             yield
 

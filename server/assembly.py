@@ -1,6 +1,8 @@
 """The graphs that are served, with everything they remember, and the worker that carries their runs out."""
 
-from contextlib import AsyncExitStack
+import json
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from nodes.node import EPOCH
@@ -12,6 +14,8 @@ from server.surface import Graphs, Memory
 from server.worker import Worker, working
 from storage.checkpoints import RedisSaver
 from storage.connection import Storage
+from tools import guard
+from tools.terms import house
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ async def assembled(
 
     `settling_s` is how long deliveries are left to others at first.
     """
+    stack.enter_context(governed(settings))
     memory = Memory(RedisSaver(opened.redis, fence=EPOCH), surface.store(opened, wanted))
     graphs = await surface.served(wanted, memory, stack)
     terms = replace(
@@ -46,3 +51,16 @@ async def assembled(
     carrying = settings.carry_runs
     entering = working(opened, graphs, terms, saver=memory.saver, carrying=carrying, observer=observer)
     return Assembled(memory, graphs, await stack.enter_async_context(entering))
+
+
+@contextmanager
+def governed(settings: Settings) -> Iterator[None]:
+    """Have tools called on the operator's terms for the length of the `with`.
+
+    Raises `Invalid` for terms that there are not.
+    """
+    before, guard.house = guard.house, house(json.loads(settings.tools), json.loads(settings.tool_grants))
+    try:
+        yield
+    finally:
+        guard.house = before

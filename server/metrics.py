@@ -22,10 +22,12 @@ from prometheus_client import (
 )
 
 from server.observing import Observer
+from storage.admission import Breaker, State
 from storage.vitals import Vitals
 from tools import guard
 
 MEDIA: Final = CONTENT_TYPE_LATEST
+_STATES: Final[Mapping[State, int]] = {"closed": 0, "half-open": 1, "open": 2}
 _REQUEST_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _RUN_S: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600)
 
@@ -53,6 +55,7 @@ class Metrics:
         self._calls = self._counter("tool_calls", "Tool calls", "tool", "outcome")
         self._call_s = self._seconds("tool_call", "A tool call, its waiting included", _RUN_S, "tool")
         self._look_ups = self._counter("tool_look_ups", "Look-ups that may be remembered", "tool", "cache")
+        self._breakers = self._gauge("tool_breaker", "0 closed, 1 half-open, 2 open", "tool")
         self._storage_up = self._gauge("storage_up", "Whether Redis answers and takes writes")
         self._storage_s = self._gauge("storage_answer_seconds", "How long Redis took to answer just now")
         self._storage_bytes = self._gauge("storage_memory_bytes", "Memory Redis uses")
@@ -78,14 +81,19 @@ class Metrics:
         """Count a look-up by whether it was remembered."""
         self._look_ups.labels(tool, "hit" if hit else "miss").inc()
 
-    def exposition(self, seen: Vitals | None, *, up: bool, runs: Mapping[str, int]) -> bytes:
+    def exposition(
+        self, seen: Vitals | None, tools: Mapping[str, Breaker], *, up: bool, runs: Mapping[str, int]
+    ) -> bytes:
         """Return everything as text; `seen` is how storage is now, None where it does not answer.
 
-        `runs` is how many there are to do by status, over all processes; empty where nobody knows.
+        `tools` is how their breakers stand, and `runs` how many there are to do by status, over all
+        processes; empty where nobody knows.
         """
         self._open.clear()
         for status, many in runs.items():
             self._open.labels(status).set(many)
+        for name, breaker in tools.items():
+            self._breakers.labels(name).set(_STATES[breaker.state])
         self._storage_up.set(up)
         if seen:
             self._storage_s.set(seen.answered_s)

@@ -4,17 +4,25 @@ An explicit argument beats the environment, the environment beats `.env` in the 
 beats the default. Each provider reads its own key; storage is told where it is by the server.
 """
 
+import json
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from dotenv import load_dotenv
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from state.errors import Invalid
 
 ENV_FILE: Final = ".env"
 _Listed = Annotated[tuple[str, ...], NoDecode]
+
+
+def objects(text: str) -> str:
+    """Return the text; raises `ValueError` where it is no JSON object."""
+    if not isinstance(json.loads(text), dict):
+        raise ValueError("it must be a JSON object")  # noqa: TRY004 -- what pydantic turns into words
+    return text
 
 
 class Settings(BaseSettings):
@@ -60,6 +68,10 @@ class Settings(BaseSettings):
     """Port on which `callsheet worker` answers /ok, /health and /metrics; it listens nowhere when not set."""
     run_timeout_s: float = Field(3600.0, gt=0)
     """Seconds after which a run that has not ended is ended with an error."""
+    tools: Annotated[str, AfterValidator(objects)] = "{}"
+    """Terms of tools as JSON, such as `{"fetch_data": {"timeout_s": 5}, "*": {"calls": 60}}`."""
+    tool_grants: Annotated[str, AfterValidator(objects)] = "{}"
+    """Permissions by owner as JSON, such as `{"*": ["*"], "ana": ["page:*"]}`; unset, all to everyone."""
     webhook_private: bool = False
     """True lets webhooks call this machine and its network, not the public internet alone."""
     webhook_secret: SecretStr | None = Field(None, repr=False)

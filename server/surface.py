@@ -12,7 +12,7 @@ from graphs import ad_creation, page_builder
 from nodes.node import OWNER
 from server import loading
 from server.aftermath import Tell
-from server.api import ads, archives, chat_socket, health, page_chat, pages, uploads, versions
+from server.api import ads, archives, chat_socket, health, page_chat, pages, tools, uploads, versions
 from server.graphs_file import GraphsFile
 from server.parts import Parts
 from server.settings import Settings
@@ -42,6 +42,7 @@ _OURS: Final[Mapping[str, tuple[APIRouter, ...]]] = {
     "page_builder": (pages.router, uploads.router, page_chat.router, chat_socket.router),
 }
 """What a workflow has beside the wire; in this order, since what an ad has comes before its streams."""
+_ALWAYS: Final[tuple[APIRouter, ...]] = (health.router, archives.router, tools.router)
 _WIRE: Final[tuple[APIRouter, ...]] = (
     info.router,
     assistants.router,
@@ -55,8 +56,7 @@ _WIRE: Final[tuple[APIRouter, ...]] = (
     memories.router,
 )
 ROUTERS: Final[tuple[APIRouter, ...]] = (
-    health.router,
-    archives.router,
+    *_ALWAYS,
     *(router for ours in _OURS.values() for router in ours),
     *_WIRE,
 )
@@ -84,7 +84,7 @@ async def served(wanted: GraphsFile | Graphs | None, memory: Memory, stack: Asyn
 def routers(graphs: Graphs) -> tuple[APIRouter, ...]:
     """Return the routes for these graphs: those of a workflow only where it is served."""
     ours = [router for name, routes in _OURS.items() if name in graphs for router in routes]
-    return (health.router, archives.router, *ours, *_WIRE)
+    return (*_ALWAYS, *ours, *_WIRE)
 
 
 def telling(settings: Settings) -> Tell:

@@ -36,10 +36,11 @@ if redis.call('HSETNX', record, 'startMs', now) == 1 then
   end
   redis.call('PEXPIRE', all, ARGV[2])
   redis.call('PEXPIRE', thread, ARGV[2])
+else
+  redis.call('HDEL', record, 'endMs', 'output', 'error', 'errorType', 'retryable')
 end
-redis.call('HDEL', record, 'endMs', 'output', 'error', 'errorType', 'retryable')
-for i = 6, #ARGV, 2 do redis.call('HSET', record, ARGV[i], ARGV[i + 1]) end
 if over == '1' then redis.call('HSET', record, 'endMs', now) end
+redis.call('HSET', record, unpack(ARGV, 6))
 redis.call('PEXPIRE', record, ARGV[2])
 return 1
 """)

@@ -152,8 +152,10 @@ async def furnished(client: httpx.AsyncClient, headers: Mapping[str, str]) -> di
     item = {"namespace": ["notes"], "key": "note", "value": {"text": SECRET_WORD}}
     assert (await client.put("/store/items", json=item)).status_code == 204
     listed = await client.get(f"/threads/{thread_id}/runs")
+    calls = (await client.get("/api/tool-executions")).json()["executions"]
     client.headers.pop("X-Api-Key")
     return {
+        "execution_id": calls[0]["id"],
         "ad_id": "ad-1",
         "page_id": "home",
         "conversation_id": page.json()["conversationId"],

@@ -51,6 +51,7 @@ def test_the_checkpointer_of_langgraph_json_is_ours():
         "docs/checkpointer.md",
         "docs/operations.md",
         "docs/security.md",
+        "docs/tools.md",
     ],
 )
 def test_every_link_of_a_document_leads_somewhere(document):

@@ -160,4 +160,5 @@ def _limit(memory_bytes: int, cpu_s: float) -> None:
         used = int(_SIZE.read_text(encoding="ascii").split()[0]) * resource.getpagesize()
         limits[resource.RLIMIT_AS] = used + memory_bytes
     for kind, most in limits.items():
-        resource.setrlimit(kind, (most, most))
+        # At the first limit of the processor it is told, at the second it is killed: it should be told.
+        resource.setrlimit(kind, (most, most + (kind == resource.RLIMIT_CPU)))

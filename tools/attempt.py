@@ -78,8 +78,8 @@ class Attempt:
     """What the tool itself raised."""
     known: str | None = None
     """The result that is remembered of the same question, JSON."""
-    text: str = "null"
-    """The result as JSON."""
+    text: str = ""
+    """The result as JSON, once there is one."""
 
     @cached_property
     def scope(self) -> Scope:
@@ -116,7 +116,8 @@ class Attempt:
         """Tell storage how it went; return the outcome, which an effect that did happen makes a good one."""
         if not outcome.ok and self.fence:
             outcome = await self._taken_back(self.fence, outcome)
-        asked = [self.record.ended(outcome, tries=self.tries, cached=bool(self.cached))]
+        more = {"tries": self.tries, "cached": bool(self.cached)}
+        asked = [self.record.ended(outcome, self._text(outcome), **more)]
         if self.let_in and self.gate.failures:
             verdict = self._verdict(outcome)
             asked.append(admission.telling(self.gate, self.record.call, verdict, uuid.uuid4().hex))
@@ -125,6 +126,10 @@ class Attempt:
         if kept and self.tool.outside and answers[-1][0] == b"fenced":
             raise Fenced(f"call {self.step['id']!r} was taken over by a later attempt")
         return outcome
+
+    def _text(self, outcome: Outcome) -> str:
+        """Return the output as JSON where it was made already; what a receipt says was not."""
+        return self.known or (self.text if outcome.ok and self.ran and not self.failed else "")
 
     def _kept(self) -> list[Asked]:
         """Return what writes the receipt of an effect outside, or remembers the result of a look-up."""

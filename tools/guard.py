@@ -106,7 +106,7 @@ async def _answered(tools: Mapping[str, Tool], record: Record) -> Outcome:
         attempt = _attempt(tools, record, opened)
     except CallsheetError as error:
         outcome = refusal(error)
-        await together(opened.redis, [record.ended(outcome)])
+        await together(opened.redis, [record.refused(outcome)])
         return outcome
     outcome = await attempt.told(await _outcome(attempt))
     if attempt.cached is not None:

@@ -44,15 +44,17 @@ class Record:
         """Return the script that records that it is being carried out."""
         return self._writing({"status": "executing", **self._about}, over=False)
 
-    def ended(self, outcome: Outcome, **more: object) -> Asked:
-        """Return the script that records how it ended, with `more` to know of it."""
-        told = {"status": _status(outcome), "output": cut(outcome.output if outcome.ok else None)}
-        if not outcome.ok:
-            told["error"] = outcome.output["error"]
-            told["errorType"] = outcome.output["type"]
-            told["retryable"] = json.dumps(outcome.output["retryable"])
-        more_told = {key: json.dumps(value) for key, value in more.items()}
-        return self._writing({**self._about, **told, **more_told}, over=True)
+    def refused(self, outcome: Outcome) -> Asked:
+        """Return the script that records a call that was refused before it began."""
+        return self._writing({**self._about, **_ending(outcome, "")}, over=True)
+
+    def ended(self, outcome: Outcome, text: str, **more: object) -> Asked:
+        """Return the script that records how a call that began has ended, with `more` to know of it.
+
+        `text` is the output as JSON where that is known.
+        """
+        told = {key: json.dumps(value) for key, value in more.items()}
+        return self._writing(_ending(outcome, text) | told, over=True)
 
     @cached_property
     def _about(self) -> Mapping[str, str]:
@@ -72,15 +74,21 @@ class Record:
         return calls.writing(self.scope.owner, self.scope.thread, self.call, fields, over=over)
 
 
-def cut(value: Any) -> str:
+def cut(value: Any, text: str = "") -> str:
     """Return JSON that is not too long to keep: of more, the beginning and how long the whole was."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = text or json.dumps(value, ensure_ascii=False, default=str)
     if len(text) <= MAX_CHARS:
         return text
     return json.dumps({"truncated": True, "characters": len(text), "beginning": text[:MAX_CHARS]})
 
 
-def _status(outcome: Outcome) -> str:
+def _ending(outcome: Outcome, text: str) -> dict[str, str]:
     if outcome.ok:
-        return "completed"
-    return "timeout" if outcome.output["type"] == "timeout_error" else "failed"
+        return {"status": "completed", "output": cut(outcome.output, text)}
+    kind = outcome.output["type"]
+    return {
+        "status": "timeout" if kind == "timeout_error" else "failed",
+        "error": outcome.output["error"],
+        "errorType": kind,
+        "retryable": json.dumps(outcome.output["retryable"]),
+    }

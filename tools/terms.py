@@ -7,6 +7,7 @@ word for all tools and the numbers here.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Annotated, Any, Final
 
 from pydantic import ConfigDict, Field, ValidationError
@@ -93,13 +94,24 @@ class House:
     def settled(self, name: str, own: Terms, *, calls: int) -> Settled:
         """Return the terms of the tool `name`; `calls` is the limit where nobody says another."""
         nobody = Terms()
-        asked = (self.terms.get(name, nobody), own, self.terms.get(ANY, nobody), replace(_LAST, calls=calls))
-        found = {one.name: _first(one.name, asked) for one in fields(Settled)}
-        return Settled(**{**found, "cpu_s": found["cpu_s"] or found["timeout_s"]})
+        return _settled(self.terms.get(name, nobody), own, self.terms.get(ANY, nobody), calls)
+
+
+@cache
+def _settled(named: Terms, own: Terms, every: Terms, calls: int) -> Settled:
+    asked = (named, own, every, replace(_LAST, calls=calls))
+    found = {one.name: _first(one.name, asked) for one in fields(Settled)}
+    return Settled(**{**found, "cpu_s": found["cpu_s"] or found["timeout_s"]})
 
 
 def house(terms: Mapping[str, Any], grants: Mapping[str, Any]) -> House:
-    """Return what an operator wrote as JSON; raises `Invalid` naming the tool and the field."""
+    """Return what an operator wrote as JSON; raises `Invalid` naming the tool and the field, or the owner."""
+    for owner, listed in grants.items():
+        if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+            raise Invalid(
+                f"the grants of {owner!r} are {listed!r}, not a list of permissions",
+                remedy='write ["*"] for all of them in CALLSHEET_TOOL_GRANTS',
+            )
     read = {name: _terms(name, written) for name, written in terms.items()}
     return House(read, {ANY: (ANY,), **{owner: tuple(listed) for owner, listed in grants.items()}})
 
@@ -116,7 +128,8 @@ def _terms(name: str, written: Any) -> Terms:
         told = ".".join(str(part) for part in first["loc"])
         known = ", ".join(one.name for one in fields(Terms))
         raise Invalid(
-            f"{told!r} of {name!r} is {first['input']!r}: {first['msg']}", remedy=f"choose from {known}"
+            f"{told!r} of {name!r} is {first['input']!r}: {first['msg']}",
+            remedy=f"correct CALLSHEET_TOOLS; there are {known}",
         ) from None
 
 

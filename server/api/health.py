@@ -12,12 +12,14 @@ import providers
 from providers.routing import Request as Asked
 from providers.routing import route
 from server import metrics
+from server.api import calls
 from server.api.replies import Health
 from server.observing import Observer
 from server.parts import Parts, parts
 from server.problems import Reply
 from state.errors import CallsheetError
 from storage import vitals
+from storage.admission import Breaker
 from storage.run_counts import counted
 from storage.vitals import Trouble, Vitals
 
@@ -42,6 +44,7 @@ async def health(request: Request) -> Reply:
     """
     here = parts(request)
     found, troubles = await _seen(here)
+    tools = await _tools(here) if found else {}
     fatal = any(trouble.fatal for trouble in troubles)
     chosen = route(Asked(), providers.available(os.environ))
     told = {
@@ -49,6 +52,7 @@ async def health(request: Request) -> Reply:
         "version": request.app.version,
         "storage": {"ok": not fatal, "place": here.storage.origin, **_facts(found)},
         "provider": {"name": chosen.provider, "reason": chosen.reason},
+        **({"tools": _availability(tools)} if tools else {}),
         **_wrong(troubles),
     }
     return Reply(told, 503 if fatal else 200, {"Retry-After": "1"} if fatal else None)
@@ -62,7 +66,8 @@ async def figures(request: Request) -> Response:
     found, troubles = await _seen(here)
     up = not any(trouble.fatal for trouble in troubles)
     runs = await _runs(here) if up else {}
-    return Response(observer.counted().exposition(found, up=up, runs=runs), media_type=metrics.MEDIA)
+    tools = await _tools(here) if up else {}
+    return Response(observer.counted().exposition(found, tools, up=up, runs=runs), media_type=metrics.MEDIA)
 
 
 async def _runs(here: Parts) -> Mapping[str, int]:
@@ -71,6 +76,20 @@ async def _runs(here: Parts) -> Mapping[str, int]:
             return await counted(here.storage)
     except (CallsheetError, TimeoutError):
         return {}
+
+
+async def _tools(here: Parts) -> Mapping[str, Breaker]:
+    """Return how the breakers of the tools stand; nothing where storage has just gone away."""
+    try:
+        async with asyncio.timeout(here.settings.storage_patience_s):
+            return await calls.breakers(here.storage)
+    except (CallsheetError, TimeoutError):
+        return {}
+
+
+def _availability(tools: Mapping[str, Breaker]) -> Mapping[str, Any]:
+    resting = {name: one.rests_s for name, one in sorted(tools.items()) if one.state == "open"}
+    return {"available": len(tools) - len(resting), "resting": resting}
 
 
 async def _seen(here: Parts) -> tuple[Vitals | None, Sequence[Trouble]]:

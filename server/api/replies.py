@@ -205,6 +205,14 @@ class Conversation(TypedDict):
     messages: list[Message]
 
 
+class ToolHealth(TypedDict):
+    """Which tools can be called (C56)."""
+
+    available: int
+    resting: dict[str, float]
+    """Tools whose breaker is open, with the seconds they will still refuse."""
+
+
 class Health(TypedDict):
     """How the server is."""
 
@@ -212,6 +220,7 @@ class Health(TypedDict):
     version: str
     storage: dict[str, Any]
     provider: dict[str, str]
+    tools: NotRequired[ToolHealth]
     error: NotRequired[str]
     remedy: NotRequired[str]
     degraded: NotRequired[list[str]]
@@ -225,3 +234,82 @@ class Imported(TypedDict):
     graph: str
     artefact: str | None
     """`kind:id` of what it is about."""
+
+
+class ToolBreaker(TypedDict):
+    """Whether a tool rests after failures (C46)."""
+
+    state: Literal["closed", "open", "half-open"]
+    failures: int
+    """In a row."""
+    retryAfterSeconds: float
+
+
+class ToolLimits(TypedDict):
+    """On what terms a tool is called (C-R4)."""
+
+    timeoutSeconds: float
+    calls: int
+    """Of one person in `windowSeconds`; 0 for any number."""
+    windowSeconds: float
+    rateLimitKey: str
+    tries: int
+    cacheSeconds: float
+    outputBytes: int
+
+
+class ToolView(TypedDict):
+    """A tool (C1)."""
+
+    name: str
+    description: str
+    domain: str
+    inputSchema: dict[str, Any]
+    effect: Literal["read", "write", "outside"]
+    safetyLevel: Literal["safe", "potentially_destructive"]
+    idempotent: bool
+    permissions: list[str]
+    allowed: bool
+    """Whether the caller has been granted its permissions."""
+    available: bool
+    """False while its breaker is open."""
+    breaker: ToolBreaker
+    limits: ToolLimits
+
+
+class Tools(TypedDict):
+    """All tools."""
+
+    tools: list[ToolView]
+
+
+class ToolExecution(TypedDict):
+    """The record of one call (C29)."""
+
+    id: str
+    conversationId: str
+    messageId: str
+    """The model's message that asked for it; call ids repeat from message to message with some vendors."""
+    toolCallId: str
+    toolName: str
+    input: Any
+    output: NotRequired[Any]
+    error: NotRequired[str]
+    errorType: NotRequired[str]
+    retryable: NotRequired[bool]
+    status: Literal["pending", "executing", "completed", "failed", "timeout"]
+    startTime: str
+    endTime: str | None
+    userId: str
+    runId: str
+    kind: str
+    artefactId: str
+    tries: NotRequired[int]
+    cached: NotRequired[bool]
+
+
+class ToolExecutions(TypedDict):
+    """A page of them, newest first."""
+
+    executions: list[ToolExecution]
+    next: str | None

@@ -1,0 +1,111 @@
+"""What the guard costs: a tool that does nothing, through the guard with every check on, and called bare.
+
+Both take turns, on an embedded Valkey of the bench's own; a test counts the round trips.
+"""
+
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+import storage
+from state.plan import Step
+from storage.artefacts import Artefact
+from tools import guard
+from tools.call import Call, Scope
+from tools.registry import index, tool
+from tools.terms import Terms
+
+CALLS: Final = 2_000
+_WARM: Final = 100
+_TERMS: Final = Terms(calls=100_000)
+"""Else the limit would be what is measured."""
+
+
+class Nothing(BaseModel):
+    """What to do nothing with."""
+
+    n: int
+
+
+@tool(schema=Nothing, display="Doing nothing", permissions=("nothing",), terms=_TERMS)
+async def look(args: Nothing, call: Call) -> dict[str, Any]:
+    """Look at nothing."""
+    del call
+    return {"n": args.n}
+
+
+@tool(schema=Nothing, display="Doing nothing", permissions=("nothing",), writes=("music",), terms=_TERMS)
+async def change(args: Nothing, call: Call) -> dict[str, Any]:
+    """Be allowed to change something, and change nothing."""
+    del call
+    return {"n": args.n}
+
+
+def main() -> int:
+    """Print the table."""
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
+        return asyncio.run(_measured(Path(folder)))
+
+
+async def _measured(folder: Path) -> int:
+    print(f"{'':<30}{'p50':>9}{'p95':>9}{'p99':>9}   bare p50    ratio")
+    async with storage.connect(data_dir=folder) as opened:
+        storage.use(opened)
+        for name, item in (("look-up, remembered after", look), ("tool with an effect", change)):
+            guarded, bare = await _compared(item, opened)
+            cuts = [cut * 1000 for cut in statistics.quantiles(guarded, n=100)]
+            floor = statistics.median(bare) * 1000
+            row = f"{cuts[49]:>6.2f} ms{cuts[94]:>6.2f} ms{cuts[98]:>6.2f} ms"
+            print(f"{name:<30}{row}{floor:>8.4f} ms{cuts[49] / floor:>8.0f}x")
+        print(f"{'three empty round trips':<30}{await _floor_ms(opened):>6.2f} ms")
+        storage.use(None)
+    print(f"{CALLS} calls each, one after the other")
+    return 0
+
+
+async def _floor_ms(opened: storage.Storage) -> float:
+    """Return what the round trips alone take: the floor of the guard, on this machine as it is now."""
+    took = []
+    for _ in range(CALLS):
+        began = time.perf_counter()
+        for _ in range(3):
+            await opened.redis.ping()
+        took.append(time.perf_counter() - began)
+    return statistics.median(took) * 1000
+
+
+async def _compared(item: Any, opened: storage.Storage) -> tuple[list[float], list[float]]:
+    tools = index(bench=[item])
+    guarded, bare = [], []
+    scope = Scope("local", "t", "ad", "ad-1", run="r", task=item.name, epoch=1, plan="p")
+    given = Call(scope, Artefact(opened, "ad", "ad-1", "local"), "c", item.writes, None)
+    for i in range(_WARM + CALLS):
+        asked = Step(
+            id=f"c{i}",
+            tool=item.name,
+            display="",
+            params={"n": i},
+            dependencies=[],
+            reads=[],
+            writes=sorted(item.writes),
+        )
+        began = time.perf_counter()
+        outcome = await guard.call(tools, asked, scope)
+        between = time.perf_counter()
+        await item.run(Nothing.model_validate({"n": i}), given)
+        ended = time.perf_counter()
+        assert outcome.ok, outcome.output
+        if i >= _WARM:
+            guarded.append(between - began)
+            bare.append(ended - between)
+    return guarded, bare
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""Kill -9 at every await point of calls with effects: on resuming, each effect is there exactly once.
+
+Points are callbacks of the event loop, counted from the first call of a tool until what all of them did is
+checkpointed and answered. The walk goes through all of them with `--long`, else through a seeded few.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from state.owners import LOCAL
+from storage import keys
+from storage.artefacts import Artefact
+from storage.connection import connect
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(1800)]
+STREAMS = ("voices", "music", "sfx")
+SAMPLED = 3
+
+
+class Caller:
+    """Runs turns of the graph in processes of their own, one after the other."""
+
+    def __init__(self, url):
+        self.url = url
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.warm_caller"],
+            cwd=Path(__file__).parent.parent,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")},
+        )
+        assert self.process.stdin
+        assert self.process.stdout
+        self.asks, self.hears = self.process.stdin, self.process.stdout
+
+    def turn(self, thread, run="run-1", at=0, **more):
+        """Points passed, and the exit code of the process."""
+        asked = {"url": self.url, "thread": thread, "run": run, "at": at, **more}
+        self.asks.write(json.dumps(asked) + "\n")
+        self.asks.flush()
+        return json.loads(self.hears.readline())
+
+    def close(self):
+        self.asks.close()
+        self.process.wait(10)
+        self.hears.close()
+
+
+@pytest.fixture(scope="module")
+def caller(valkey_url):
+    one = Caller(valkey_url)
+    yield one
+    one.close()
+
+
+async def made(url, thread):
+    async with connect(url) as storage:
+        streams = await Artefact(storage, "ad", thread, LOCAL).streams(STREAMS)
+    return {name: len(stream.versions) for name, stream in streams.items()}
+
+
+def points(count, long):
+    every = range(1, count + 1)
+    return every if long else sorted(random.Random(5).sample(every, SAMPLED))
+
+
+ONCE = dict.fromkeys(STREAMS, 1)
+
+
+async def test_a_worker_killed_at_any_await_of_a_call_repeats_no_effect(caller, valkey_url, request):
+    """C-R6, C-R10, ARCHITECTURE 3."""
+    count, code = caller.turn("dry-run")
+    assert code == 0
+    assert count >= 100, "the walk must have somewhere to go"
+    for at in points(count, request.config.getoption("--long")):
+        thread = f"killed-{at}"
+        _, code = caller.turn(thread, at=at)
+        # What arrives together varies a little, so the last points may come too late.
+        assert code == -signal.SIGKILL or at > count * 0.8, (at, count)
+        _, code = caller.turn(thread)
+        assert code == 0
+        assert await made(valkey_url, thread) == ONCE, at
+
+
+async def test_without_its_receipt_an_effect_would_be_made_again(caller, valkey_url):
+    """That the walk can fail: with the receipts taken out between death and resumption it finds two."""
+    count, _ = caller.turn("dry")
+    for at in range(count // 2, count, count // 16):
+        thread = f"forgotten-{at}"
+        _, code = caller.turn(thread, at=at)
+        if code != -signal.SIGKILL:
+            continue
+        async with connect(valkey_url) as storage:
+            lost = await storage.redis.delete(keys.receipts("ad", thread))
+        caller.turn(thread)
+        if lost and await made(valkey_url, thread) != ONCE:
+            return
+    pytest.fail("no effect was made twice, so the walk would not notice one")
+
+
+async def test_a_deliberate_fork_makes_a_second_effect(caller, valkey_url):
+    """ARCHITECTURE 3: another task id, another receipt."""
+    caller.turn("forked")
+    assert await made(valkey_url, "forked") == ONCE
+    _, code = caller.turn("forked", fork="tool_executor")
+    assert code == 0
+    assert max((await made(valkey_url, "forked")).values()) == 2

@@ -1,0 +1,104 @@
+"""The guard over several processes, and how often it speaks to storage."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from storage import connect, use
+from tests.guarded import SCOPE, made, step, write
+from tests.killing import Proxy
+from tools import guard
+from tools.terms import Terms
+
+OFTEN = Terms(calls=10, cache_s=0)
+WEAK = Terms(cache_s=0)
+
+
+async def look(args, call):
+    return {}
+
+
+async def fall(args, call):
+    raise RuntimeError
+
+
+async def side(name):
+    """What one process gets for six calls of a tool with a limit of ten, and four of one that fails."""
+    tools = {**made(look, "often", terms=OFTEN), **made(fall, "weak", terms=WEAK)}
+    asked = [("often", i) for i in range(6)] + [("weak", i) for i in range(4)]
+    told = [await guard.call(tools, step(tool=tool, call=f"{name}-{tool}-{i}"), SCOPE) for tool, i in asked]
+    return [one.word + (" rests" if "rests" in str(one.output) else "") for one in told]
+
+
+OTHER = """
+import asyncio, json, sys
+from storage import connect, use
+from tests.test_guard_shared import side
+
+async def main(url):
+    async with connect(url) as opened:
+        use(opened)
+        print(json.dumps(await side("theirs")))
+        use(None)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+async def test_limits_and_breakers_hold_across_processes(opened, valkey_url):
+    """C46, C48: what two processes do counts together, and binds each of them."""
+    other = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        OTHER,
+        valkey_url,
+        cwd=Path(__file__).parent.parent,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    heard, _ = await other.communicate()
+    theirs, ours = json.loads(heard), await side("ours")
+    assert theirs == ["ok"] * 6 + ["execution_error"] * 4
+    assert ours == ["ok"] * 4 + ["rate_limit_error"] * 2 + ["execution_error"] + ["execution_error rests"] * 3
+
+
+@pytest.fixture
+async def proxied(valkey_url):
+    """Storage behind a proxy that counts what is sent."""
+    target = valkey_url.removeprefix("unix://").split("?")[0]
+    async with (
+        Proxy(f"{target}-counting-{os.getpid()}", target) as proxy,
+        connect(f"unix://{proxy.path}?db=0") as opened,
+    ):
+        use(opened)
+        yield proxy
+        use(None)
+    await asyncio.to_thread(Path(proxy.path).unlink)
+
+
+async def test_a_call_takes_three_round_trips_at_most(proxied):
+    """Counted as messages on the way to Redis, once it knows the scripts."""
+
+    async def trips(tools, name, **more):
+        proxied.kill.seen = 0
+        await guard.call(tools, step(more, tool=name, call=f"call-{next(calls)}"), SCOPE)
+        return proxied.kill.seen
+
+    calls = iter(range(100))
+    tools = {
+        **made(look, "read"),
+        **made(look, "peek", reads=("music",)),
+        **made(look, "change", writes=("music",)),
+        **made(look, "post", outside=True),
+        **made(write, "draw", writes=("music",)),
+    }
+    for name in tools:
+        await trips(tools, name)
+    proxied.kill.armed = True
+    assert [await trips(tools, name, n=2) for name in ("read", "read", "peek", "change", "post")] == [3] * 5
+    assert await trips(tools, "draw") == 4, "the effect is the tool's own"
+    assert await trips(tools, "read", n=-1) == 1
+    assert await trips(tools, "nope") == 1

@@ -1,0 +1,107 @@
+"""The warmed parent of `test_guard_kills`: a line of JSON in, and how a forked turn of a graph ended out.
+
+The child counts what its event loop does from its first call of a tool on; every callback that the loop runs
+is a point between two awaits. At the chosen one it kills itself, as hard as a process can be killed.
+"""
+
+import asyncio
+import importlib
+import json
+import os
+import signal
+import sys
+from asyncio.events import Handle
+from contextlib import nullcontext
+from typing import Any
+
+from langchain_core.messages import HumanMessage
+
+import storage
+from graphs import ad_creation
+from nodes.node import EPOCH, RUN
+from storage.checkpoints import RedisSaver
+from tools import guard
+
+for name in ("providers.offline.model", "providers.offline.ad_creation.answers", "redis.asyncio", "orjson"):
+    importlib.import_module(name)
+
+
+class Points:
+    """Counts the loop's callbacks from the first call of a tool to the end, and kills at one of them."""
+
+    def __init__(self, at):
+        self.at = at
+        self.seen = 0
+        self.calling = False
+
+    def call(self, tool, scope):
+        self.calling = True
+        return nullcontext(str)
+
+    def looked_up(self, tool, *, hit):
+        pass
+
+    def passed(self):
+        if self.calling:
+            self.seen += 1
+            if self.seen == self.at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def watch(points):
+    """Have every callback of this process's loops counted before it is run."""
+    run = Handle._run
+
+    def counted(handle):
+        points.passed()
+        return run(handle)
+
+    Handle._run = counted  # type: ignore[method-assign]  # asyncio has no hook for it
+
+
+async def turn(url, thread, run, at, fork=None):
+    """Carry the run out, or on from where an earlier process was killed; return how many points it passed."""
+    points = guard.counters = Points(at)
+    watch(points)
+    async with storage.connect(url) as opened:
+        storage.use(opened)
+        graph: Any = ad_creation.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
+        config = {"configurable": {"thread_id": thread, "run_id": run, RUN: run, EPOCH: at or 10**6}}
+        state = await graph.aget_state({"configurable": {"thread_id": thread}})
+        mine = (state.metadata or {}).get(RUN) == run
+        given = (
+            None if mine else {"messages": [HumanMessage("An ad for Harbour Bikes in Porto, 20 s", id="m")]}
+        )
+        if fork:
+            past = [one async for one in graph.aget_state_history(config) if one.next == (fork,)]
+            config, given = past[0].config, None
+        await graph.ainvoke(given, config, durability="sync", context={"model": "offline"})
+        storage.use(None)
+    return points.seen
+
+
+def child(answers, asked):
+    sys.stdin.close()
+    seen = asyncio.run(turn(**asked))
+    os.write(answers, json.dumps(seen).encode())
+    os._exit(0)
+
+
+def main():
+    for line in sys.stdin:
+        heard, answers = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(heard)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            child(answers, json.loads(line))
+        os.close(answers)
+        with os.fdopen(heard) as told:
+            text = told.read()
+        _, status = os.waitpid(pid, 0)
+        sys.stdout.write(json.dumps([json.loads(text or "null"), os.waitstatus_to_exitcode(status)]) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 
 PACE_S: Final = 0.05
 """Seconds between two ticks of `slow`."""
-PART_S: Final = 0.04
+PART_S: Final = 0.08
 """Seconds for each word that `teller` says, and for each space."""
 QUESTION: Final[Mapping[str, Any]] = {
     "action_requests": [

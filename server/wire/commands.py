@@ -141,7 +141,7 @@ async def answered(here: Parts, who: str, thread: str, asked: Command) -> _Objec
 def refused(command_id: int | None, method: str, error: Refused | Busy | ValidationError) -> _Object:
     """Return the answer to a command that cannot be carried out."""
     _, told = problems.body(error)
-    message = " ".join(str(told[name]) for name in ("error", "remedy") if told.get(name))
+    message = "; ".join(str(told[name]) for name in ("error", "remedy") if told.get(name))
     return failed(command_id, _code(method, error), message)
 
 

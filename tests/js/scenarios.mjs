@@ -1,6 +1,6 @@
 // What a person does with each hook. A scenario is given what opens a page, and returns what was seen.
 const TALE = "Once upon a time a server was asked twice, and told it once.";
-const LONG = `${TALE} ${TALE} ${TALE} ${TALE}`;
+const LONG = `${TALE} ${TALE}`;
 
 async function asking(open, graph) {
   const one = await open({ graph });
@@ -110,6 +110,19 @@ async function usesTools(open) {
   return await one.told();
 }
 
+/** Two pages on one thread: each sees what the other does, and a question is answered once. */
+async function isShared(open) {
+  const one = await asking(open, "agent");
+  const two = await open({ graph: "agent", thread: await one.page.evaluate(() => thread) });
+  await two.press("Approve");
+  await two.answered("Done deal");
+  await one.shown("Done deal");
+  await one.idle();
+  await one.press("Approve");
+  await one.until(() => seen.errors.length > 0);
+  return { other: await two.told(), ...(await one.told()) };
+}
+
 async function saysWhoAsks(open, key) {
   const one = await open({ graph: "teller", key });
   await one.say("red");
@@ -137,7 +150,7 @@ const OVER_A_SOCKET = { answers, reloads, isCutOff, saysWhoAsks };
 const ALL = { ...OVER_A_SOCKET, converses, comesBack, stops, usesTools, fails, makesAnAd };
 const HOOKS = {
   legacy: { plays: ALL, query: { hook: "legacy" } },
-  current: { plays: ALL, query: { hook: "current" } },
+  current: { plays: { ...ALL, isShared }, query: { hook: "current" } },
   socket: { plays: OVER_A_SOCKET, query: { hook: "current", transport: "websocket" } },
 };
 

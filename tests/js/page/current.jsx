@@ -30,7 +30,8 @@ export function Page() {
       graphs={[...stream.subgraphs.values()]}
       Edit={Edit}
       onSay={(words) => stream.submit(said(words))}
-      onAnswer={(question, answer) => stream.respond(answer, { interruptId: question.id })}
+      // What goes wrong is shown by the hook, too.
+      onAnswer={(question, answer) => stream.respond(answer, { interruptId: question.id }).catch(() => {})}
       onAgain={() => stream.submit(null, { forkFrom })}
       onChange={(words) => stream.client.threads.updateState(stream.threadId, { values: JSON.parse(words) })}
     />

@@ -88,5 +88,6 @@ function textOf(content) {
 
 /** A call of a tool; the older hook puts it together from messages. */
 function toldOf({ name, output, state, status, call, result }) {
-  return [name ?? call.name, status ?? state, output ?? result?.content].join(" ");
+  const told = output ?? result?.content;
+  return [name ?? call.name, status ?? state, typeof told === "string" ? told : JSON.stringify(told)].join(" ");
 }

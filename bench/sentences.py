@@ -8,11 +8,12 @@ wrong with the named cases; `--list` shows it for every failing one.
 import asyncio
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import storage as store
+from bench._pages import scored
 from graphs import ad_creation
 from server.jobs import Chat, Generate, carried_out, chat_job, generate_job, terms
 from server.worker import Worker, working
@@ -21,9 +22,12 @@ from state.context import Context
 from state.owners import LOCAL
 from storage.artefacts import Artefact, NewVersion
 from storage.connection import Storage, connect
-from tests.sentence_score import Case, load, score, summary
+from tests import page_score
+from tests.sentence_score import Case, Scored, load, score, summary
 from tools import voices
 
+Results = Sequence[tuple[Scored, Sequence[str]]]
+"""Cases with what was expected of each and did not happen."""
 _LIST: Final = "--list"
 _OFFLINE: Final = Context(provider="offline")
 
@@ -31,19 +35,31 @@ _OFFLINE: Final = Context(provider="offline")
 def main(*words: str) -> int:
     """Print the table of all cases, or of those named, and the failures that were asked for."""
     named = [word for word in words if word != _LIST]
-    if unknown := sorted(set(named) - {case.id for case in load()}):
+    ads, edits = load(), page_score.load()
+    every: list[Scored] = [*ads, *edits]
+    if unknown := sorted(set(named) - {case.id for case in every}):
         print(f"no case {unknown[0]!r} in tests/sentences")
         return 2
-    results = asyncio.run(_scored([case for case in load() if not named or case.id in named]))
-    if words:
-        for case, failures in results:
-            for failure in failures:
-                print(f"{case.id}: {failure}")
-    print(summary(results))
+    wanted = [case for case in ads if not named or case.id in named]
+    pages = [case for case in edits if not named or case.id in named]
+    for title, results in zip(
+        ("ad_creation", "page_builder"), asyncio.run(_scored(wanted, pages)), strict=True
+    ):
+        _print(title, results, every=bool(words))
     return 0
 
 
-async def _scored(cases: list[Case]) -> list[tuple[Case, list[str]]]:
+def _print(title: str, results: Results, *, every: bool) -> None:
+    if not results:
+        return
+    print(f"-- {title}")
+    for case, failures in results if every else ():
+        for failure in failures:
+            print(f"{case.id}: {failure}")
+    print(summary(results))
+
+
+async def _scored(ads: list[Case], pages: list[page_score.Case]) -> tuple[Results, Results]:
     with tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as folder:
         async with (
             connect(data_dir=Path(folder)) as opened,
@@ -51,7 +67,8 @@ async def _scored(cases: list[Case]) -> list[tuple[Case, list[str]]]:
         ):
             store.use(opened)
             try:
-                return [(case, await _played(case, opened, worker)) for case in cases]
+                played = [(case, await _played(case, opened, worker)) for case in ads]
+                return played, await scored(pages, opened)
             finally:
                 store.use(None)
 

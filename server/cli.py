@@ -14,12 +14,12 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import TyperException
 
-from server import cli_doctor, cli_keys, cli_runs, cli_threads, commands, words
+from server import cli_doctor, cli_keys, cli_page, cli_runs, cli_threads, commands, words
 from server.options import AdOptions, DataDir, Debug, taking
 
 app = typer.Typer(
     name="callsheet",
-    help="Plans, writes and refines audio ads, and remembers every version.",
+    help="Plans, writes and refines audio ads and landing pages, and remembers every version.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -122,6 +122,7 @@ def ad(options: AdOptions) -> None:
             raise typer.Exit(commands.INTERRUPTED) from stop
 
 
+app.command()(cli_page.page)
 app.command()(cli_doctor.doctor)
 
 

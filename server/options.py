@@ -1,4 +1,4 @@
-"""What `callsheet ad` may be told, as one value instead of a dozen parameters."""
+"""What `callsheet ad` and `callsheet page` may be told, as one value instead of a dozen parameters."""
 
 import inspect
 from collections.abc import Callable
@@ -15,6 +15,8 @@ DataDir = Annotated[
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]
 _WORDS = "The brief; after --thread what to change; - for stdin."
+_EDIT = "What should be different; - for stdin; left out with --yes or --no."
+_LEAVE = "What to answer when asked before a deletion [asked here]."
 _LENGTH = "Seconds of the spot [the brief's, else 30]."
 _JSON = "Print the reply as the REST API gives it."
 
@@ -31,6 +33,21 @@ class AdOptions:
     market: Annotated[str | None, typer.Option(help="Market of the ad [the brief's, else US].")] = None
     duration: Annotated[float | None, typer.Option(help=_LENGTH)] = None
     provider: Annotated[str | None, typer.Option(help="Who writes: openai, offline … [by language].")] = None
+    model: Annotated[str | None, typer.Option(help="Which model, as provider/model.")] = None
+    as_json: Annotated[bool, typer.Option("--json", help=_JSON)] = False
+    data_dir: DataDir = None
+    debug: Debug = False
+
+
+@dataclass(frozen=True)
+class PageOptions:
+    """The options of `callsheet page`; in brackets what holds where one is left out."""
+
+    said: Annotated[str | None, typer.Argument(metavar="WORDS", help=_EDIT)] = None
+    page: Annotated[str | None, typer.Option(help="Go on with this page [a new one].")] = None
+    select: Annotated[str | None, typer.Option(help='Id of the element that "this" means.')] = None
+    yes: Annotated[bool | None, typer.Option("--yes/--no", help=_LEAVE)] = None
+    provider: Annotated[str | None, typer.Option(help="Who edits: openai, offline … [who has a key].")] = None
     model: Annotated[str | None, typer.Option(help="Which model, as provider/model.")] = None
     as_json: Annotated[bool, typer.Option("--json", help=_JSON)] = False
     data_dir: DataDir = None

@@ -140,6 +140,6 @@ def _cells(event: Mapping[str, Any]) -> tuple[Text, Text, Text]:
 def _outcome(preview: Mapping[str, Any]) -> str:
     if "error" in preview:
         return harmless(str(preview["error"]))
-    if "versionId" in preview:
+    if preview.get("versionId"):
         return str(preview["versionId"])
     return f"{preview['count']} found" if "count" in preview else ""

@@ -47,12 +47,26 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tests.sentence_checks import CHECKS
 from tests.sentence_turn import FOLDER, MARKERS, Case, Check, Data, Turn
 
-__all__ = ["Case", "load", "score", "summary"]
+__all__ = ["Case", "Scored", "load", "score", "summary"]
+
+
+class Scored(Protocol):
+    """A case of any workflow, in a table of scores."""
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def group(self) -> str:
+        """What it is counted with."""
+        ...
 
 
 def load(path: Path = FOLDER / "ad_creation.jsonl") -> list[Case]:
@@ -91,7 +105,7 @@ def score(
     return ([] if reply.strip() else ["the reply is empty"]) + _failures(turn)
 
 
-def summary(results: Sequence[tuple[Case, Sequence[str]]]) -> str:
+def summary(results: Sequence[tuple[Scored, Sequence[str]]]) -> str:
     """Return a table of how many cases of each group, and of all, had no failure."""
     asked = Counter(case.group for case, _ in results)
     passed = Counter(case.group for case, failures in results if not failures)

@@ -1,21 +1,15 @@
 """The chat about pages over a web socket, frame by frame (C13–C20)."""
 
-import asyncio
 import json
-import uuid
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
 import pytest
-from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.waiting import PATIENCE_S
+from tests.chat_client import CALL, Frame, anew, client, over, types
 from tests.wire_served import home
-
-Frame = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -28,59 +22,6 @@ def url() -> Iterator[str]:
 async def http(url: str) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(base_url=url, timeout=20) as client:
         yield client
-
-
-class Chat:
-    """One client."""
-
-    def __init__(self, socket: ClientConnection) -> None:
-        self._socket = socket
-        self.told: list[Frame] = []
-
-    async def send(self, said: Any) -> None:
-        await self._socket.send(said if isinstance(said, str | bytes) else json.dumps(said))
-
-    async def say(self, page: str, content: str, **more: Any) -> list[Frame]:
-        """Say something and return what was told, to the end of the turn."""
-        begun = len(self.told)
-        message = {"type": "userMessage", "conversationId": page, "content": content, "provider": "offline"}
-        await self.send(message | more)
-        return (await self.until(over))[begun:]
-
-    async def until(self, holds: Any) -> list[Frame]:
-        """Everything that was told, once a frame is told for which that holds."""
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                frame = json.loads(await self._socket.recv())
-                self.told.append(frame)
-                if holds(frame):
-                    return self.told
-
-
-def over(frame: Frame) -> bool:
-    return frame["type"] == "error" or bool(frame.get("isLastChunk"))
-
-
-@asynccontextmanager
-async def client(url: str, **headers: str) -> AsyncIterator[Chat]:
-    async with connect(f"{url.replace('http', 'ws', 1)}/ws", additional_headers=headers) as socket:
-        yield Chat(socket)
-
-
-def anew() -> str:
-    return f"page-{uuid.uuid4().hex[:8]}"
-
-
-def types(told: Sequence[Frame]) -> list[str]:
-    """The kinds of frames in order, words told one after another as one."""
-    found: list[str] = []
-    for frame in told:
-        if not (found and frame["type"] == "aiResponseChunk" == found[-1]):
-            found.append(frame["type"])
-    return found
-
-
-CALL = ["toolExecutionStart", "toolExecutionProgress", "toolExecutionComplete"]
 
 
 async def test_a_message_is_carried_out_and_told_in_order(url: str, http: httpx.AsyncClient) -> None:

@@ -28,6 +28,8 @@ class Edit:
     said: str
     about: str = ""
     """Id of what is changed; empty for what is new or the whole page."""
+    name: str = ""
+    """How what is changed is spoken of."""
 
 
 class Unclear(Exception):
@@ -127,8 +129,13 @@ def _remove(clause: Clause, scene: Scene) -> list[Edit]:
     return [_deletion(node) for node in scene.found(clause)]
 
 
+def _hide(clause: Clause, scene: Scene) -> list[Edit]:
+    return [modified(node, {"style": {"display": "none"}}) for node in scene.found(clause)]
+
+
 def _deletion(node: Node) -> Edit:
-    return Edit(Request("delete_element", {"elementId": node.id}), f"I removed {node.called()}.", node.id)
+    name = node.called()
+    return Edit(Request("delete_element", {"elementId": node.id}), f"I removed {name}.", node.id, name)
 
 
 def _add(clause: Clause, scene: Scene) -> list[Edit]:
@@ -176,12 +183,22 @@ def _looking(clause: Clause, wanted: looks.Look, scene: Scene) -> tuple[list[Nod
 
 def modified(node: Node, modifications: Mapping[str, Any]) -> Edit:
     """Return the edit that changes an element."""
+    name = node.called()
     args = {"elementId": node.id, "modifications": dict(modifications)}
-    return Edit(
-        Request("modify_element", args),
-        _CHANGED.format(what=node.called(), how=_told(modifications)),
-        node.id,
-    )
+    said = _CHANGED.format(what=name, how=_told(modifications))
+    return Edit(Request("modify_element", args), said, node.id, name)
+
+
+def merged(one: Edit, other: Edit) -> Edit:
+    """Return two changes of one element as one."""
+    first, second = (edit.request.args["modifications"] for edit in (one, other))
+    both = {**first, **second}
+    for part in ("style", "attributes"):
+        if part in first and part in second:
+            both[part] = {**first[part], **second[part]}
+    args = {"elementId": one.about, "modifications": both}
+    said = _CHANGED.format(what=one.name, how=_told(both))
+    return Edit(Request("modify_element", args), said, one.about, one.name)
 
 
 def _told(modifications: Mapping[str, Any]) -> str:
@@ -253,7 +270,8 @@ _WAYS: Final[Sequence[tuple[Callable[[Clause, Scene], bool], Callable[[Clause, S
     (_is("undo"), _undo),
     (_is("clear"), _clear),
     (lambda clause, _: clause.verb == "meant" or clause.has("pron.same"), _again),
-    (_is("remove", "hide"), _remove),
+    (_is("remove"), _remove),
+    (_is("hide"), _hide),
     (_is_new, _add),
     (_is("copy"), places.copied),
     (_is("swap"), places.swapped),

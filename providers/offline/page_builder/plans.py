@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from providers.offline.page_builder.clauses import Clause, clauses, verb_of
 from providers.offline.page_builder.conversation import Conversation, Turn
-from providers.offline.page_builder.edits import Edit, Scene, Unclear, Unread, edits_of
+from providers.offline.page_builder.edits import Edit, Scene, Unclear, Unread, edits_of, merged
 from providers.offline.page_builder.targets import Pointed
 from providers.offline.page_builder.view import View
 from providers.offline.page_builder.words import Piece, language_of, pieces
@@ -111,13 +111,22 @@ def _sorted(edits: Sequence[Edit], problems: Sequence[str], unread: Sequence[str
     """Put deletions last, so that their place can be referred to; leave out what is locked or said twice."""
     locked = [one for one in edits if one.about and _is_locked(one.about, scene.view)]
     once = {repr(one.request): one for one in edits if one not in locked}
-    ordered = sorted(once.values(), key=lambda one: one.request.name == "delete_element")
+    ordered = sorted(_merged(list(once.values())), key=lambda one: one.request.name == "delete_element")
     told = [
         f"{node.called()} is locked, so I left it as it is.".capitalize()
         for one in locked
         if (node := scene.view.get(one.about))
     ]
     return Plan(tuple(ordered), tuple(dict.fromkeys([*problems, *told])), tuple(dict.fromkeys(unread)))
+
+
+def _merged(edits: Sequence[Edit]) -> list[Edit]:
+    """Return the edits with all changes of one element in one call, where the first of them was."""
+    found: dict[str, Edit] = {}
+    for number, edit in enumerate(edits):
+        name = edit.about if edit.request.name == "modify_element" else f"#{number}"
+        found[name] = merged(found[name], edit) if name in found else edit
+    return list(found.values())
 
 
 def _is_locked(element_id: str, view: View) -> bool:

@@ -137,7 +137,7 @@ def _outcome(edit: Edit, exchange: Exchange) -> str:
         return edit.said
     result = exchange.result or {}
     if (result.get("details") or {}).get("rejected"):
-        return f"You said no, so I did not do this: {_plain(edit)}"
+        return f"You said no, so {_leaves(edit)}."
     if "nothing on the page would be different" in str(result.get("error")):
         return _NOTHING
     hint = f" {_first(str(result['suggestion']))}." if result.get("suggestion") else ""
@@ -146,12 +146,16 @@ def _outcome(edit: Edit, exchange: Exchange) -> str:
 
 def announced(asking: Sequence[Edit]) -> str:
     """Return what is said before a person is asked for leave; nothing where nobody is."""
-    what = ", ".join(_plain(edit).rstrip(".") for edit in asking)
-    return f"I ask before this is done: {what}." if what else ""
+    what = " and ".join(_gone(edit) for edit in asking)
+    return f"Before I go on: shall I {what}?" if what else ""
 
 
-def _plain(edit: Edit) -> str:
-    return edit.said.removeprefix("I ").strip()
+def _gone(edit: Edit) -> str:
+    return "clear the page" if not edit.about else f"remove {edit.name}"
+
+
+def _leaves(edit: Edit) -> str:
+    return "the page stays as it is" if not edit.about else f"{edit.name} stays"
 
 
 def unclear(problem: Unclear) -> str:

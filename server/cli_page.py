@@ -1,0 +1,94 @@
+"""`callsheet page`: a landing page edited by words, in the terminal."""
+
+import json
+import secrets
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from server import commands, words
+from server.options import PageOptions, taking
+
+if TYPE_CHECKING:
+    from server.inprocess_page import Turn
+
+_APPROVE = ({"type": "approve"},)
+_REJECT = ({"type": "reject", "message": "the person said no"},)
+
+
+@taking(PageOptions)
+def page(options: PageOptions) -> None:
+    """Edit a landing page, or begin one.
+
+    callsheet page "make the headline teal and add a contact form"
+
+    callsheet page --page ID "undo that"
+    """
+    if options.said is None and (options.yes is None or options.page is None):
+        raise typer.BadParameter(
+            "say in quotes what should be different, or answer with --page and --yes or --no"
+        )
+    with commands.reported(debug=options.debug):
+        name = options.page or f"page-{secrets.token_hex(5)}"
+        try:
+            _shown(_turns(options, name), options)
+        except KeyboardInterrupt as stop:
+            remedy = f'go on with: callsheet page --page {name} "…"'
+            commands.fail("stopped; what was made so far is kept", remedy)
+            raise typer.Exit(commands.INTERRUPTED) from stop
+
+
+def _turns(options: PageOptions, name: str) -> "Turn":
+    """Carry out what was said and, where a person is asked for leave, what they decide."""
+    if options.said is None:
+        return _carried_out(options, name, _APPROVE if options.yes else _REJECT)
+    turn = _carried_out(options, name, None)
+    while question := turn.reply["question"]:
+        if options.yes is None and not sys.stdin.isatty():
+            return turn
+        yes = _asked(question) if options.yes is None else options.yes
+        turn = _carried_out(options, name, _APPROVE if yes else _REJECT)
+    return turn
+
+
+def _carried_out(options: PageOptions, name: str, decisions: tuple[Mapping[str, Any], ...] | None) -> "Turn":
+    from server import terminal  # noqa: PLC0415 -- help and mistakes are answered before slow imports
+
+    with terminal.ticking(terminal.console(stderr=True), quiet=options.as_json) as report:
+        import asyncio  # noqa: PLC0415 -- the first step is on the screen before the slow imports
+
+        from server import inprocess_page  # noqa: PLC0415
+
+        asked, settings = _request(options, name, decisions), commands.settings(options.data_dir)
+        return asyncio.run(inprocess_page.carried_out(asked, settings, report))
+
+
+def _request(options: PageOptions, name: str, decisions: tuple[Mapping[str, Any], ...] | None) -> Any:
+    from server.page_jobs import PageChat, PageDecision  # noqa: PLC0415 -- see above
+
+    chosen = {"provider": options.provider, "model": options.model}
+    context: Any = {key: value for key, value in chosen.items() if value}
+    if decisions is not None:
+        return PageDecision(name, decisions, context=context)
+    return PageChat(
+        name, words.given(options.said, None), selected_element_id=options.select, context=context
+    )
+
+
+def _asked(question: Mapping[str, Any]) -> bool:
+    from server import page_sheet, terminal  # noqa: PLC0415 -- see above
+
+    where = terminal.console(stderr=True)
+    page_sheet.asked(where, question)
+    return typer.confirm("  Shall I?", default=False, err=True)
+
+
+def _shown(turn: "Turn", options: PageOptions) -> None:
+    from server import page_sheet, terminal  # noqa: PLC0415 -- see above
+
+    if options.as_json:
+        typer.echo(json.dumps(turn.reply, ensure_ascii=False, indent=2))
+        return
+    page_sheet.show(terminal.console(), turn)

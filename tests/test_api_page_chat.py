@@ -1,0 +1,117 @@
+"""The chat about pages over REST: replies, questions, events, and what is refused (C-R11)."""
+
+import json
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from pydantic import TypeAdapter
+
+from server.api.page_chat import PageTurn
+from tests.served import events, served
+
+OFFLINE = {"provider": "offline"}
+
+
+@pytest.fixture
+async def http(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with served(valkey_url) as client:
+        yield client
+
+
+async def said(http: httpx.AsyncClient, text: str, **more: str) -> PageTurn:
+    reply = await http.post("/api/pages/shop/chat", json={"message": text, **OFFLINE, **more})
+    assert reply.status_code == 200, reply.text
+    return TypeAdapter(PageTurn).validate_python(reply.json())
+
+
+async def test_a_page_is_begun_and_edited_by_chat(http: httpx.AsyncClient) -> None:
+    turn = await said(http, "Change the headline to “Bread at four”")
+    assert (turn["pageId"], turn["conversationId"], turn["drafts"]) == ("shop", "shop", {"page": "v1"})
+    assert [call["name"] for call in turn["toolCalls"]][-1] == "modify_element"
+    assert turn["toolCalls"][-1]["result"]["changes"]
+    assert (turn["question"], turn["provider"]) == (None, "offline")
+    turn = await said(http, "make this red", selectedElementId="button-1")
+    assert turn["drafts"] == {"page": "v2"}
+    page = (await http.get("/api/pages/shop")).json()
+    assert "Bread at four" in json.dumps(page)
+    assert [one["status"] for one in (await http.get("/threads/shop/runs")).json()] == ["success"] * 2
+
+
+async def test_a_question_waits_for_its_answer_and_takes_one(http: httpx.AsyncClient) -> None:
+    turn = await said(http, "clear the page")
+    assert turn["message"] == ""
+    assert turn["question"] is not None
+    assert turn["question"]["actions"][0]["name"] == "clear_page"
+    wrong = {"decisions": [{"type": "approve"}], "questionId": "0" * 32}
+    reply = await http.post("/api/pages/shop/decisions", json=wrong)
+    assert reply.status_code == 409
+    right = {"decisions": [{"type": "approve"}], "questionId": turn["question"]["id"], **OFFLINE}
+    reply = await http.post("/api/pages/shop/decisions", json=right)
+    assert (reply.status_code, reply.json()["drafts"]) == (200, {"page": "v1"})
+    assert (await http.post("/api/pages/shop/decisions", json=right)).status_code == 409
+    page = (await http.get("/api/pages/shop")).json()["page"]
+    assert not page["root"].get("children")
+
+
+async def test_instead_of_an_answer_something_else_can_be_said(http: httpx.AsyncClient) -> None:
+    """The question is gone then, and what it was about stays."""
+    await said(http, "delete the features section")
+    turn = await said(http, "make the headline teal")
+    assert turn["question"] is None
+    assert turn["drafts"] == {"page": "v1"}
+    reply = await http.post("/api/pages/shop/decisions", json={"decisions": [{"type": "approve"}]})
+    assert reply.status_code == 409
+    assert "section-2" in json.dumps((await http.get("/api/pages/shop")).json()["page"])
+
+
+async def test_the_reply_can_be_a_stream_of_what_the_web_socket_tells(http: httpx.AsyncClient) -> None:
+    """C20."""
+    headers = {"Accept": "text/event-stream"}
+    body = {"message": "underline the headline", **OFFLINE}
+    reply = await http.post("/api/pages/shop/chat", json=body, headers=headers)
+    told = events("\n".join(line for line in reply.text.split("\n") if not line.startswith("id:")))
+    names = [name for name, _ in told]
+    assert (names[0], names[-1]) == ("userMessage", "aiResponseChunk")
+    assert names.count("toolExecutionStart") == names.count("toolExecutionComplete") == 2
+    assert [frame["isLastChunk"] for name, frame in told if name == "aiResponseChunk"][-1]
+    turn = await said(http, "underline the headline")
+    assert turn["drafts"] == {}, "said again it is said again, and changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/api/pages/shop/chat", {"message": ""}, 400),
+        ("/api/pages/shop/chat", {}, 400),
+        ("/api/pages/shop/chat", {"message": 7}, 422),
+        ("/api/pages/shop/chat", {"message": "x", "provider": "nobody"}, 400),
+        ("/api/pages/shop/chat", {"message": "x", "selectedElementId": "\u0000"}, 400),
+        ("/api/pages/shop/decisions", {"decisions": [{"type": "approve"}]}, 404),
+        ("/api/pages/shop/decisions", {"decisions": []}, 400),
+        ("/api/pages/shop/decisions", {"decisions": [{"type": "maybe"}]}, 400),
+    ],
+)
+async def test_what_cannot_be_carried_out_is_refused(
+    http: httpx.AsyncClient, path: str, body: dict[str, object], status: int
+) -> None:
+    reply = await http.post(path, json=body)
+    assert reply.status_code == status, reply.text
+    assert reply.json()["error"]
+
+
+async def test_an_ads_conversation_is_none_about_a_page(http: httpx.AsyncClient) -> None:
+    brief = {"adId": "spot", "brief": "A spot for a bakery in Oslo", **OFFLINE}
+    assert (await http.post("/api/ai/generate", json=brief)).status_code == 200
+    reply = await http.post(
+        "/api/pages/shop/chat", json={"message": "undo", "conversationId": "spot", **OFFLINE}
+    )
+    assert reply.status_code == 409
+    assert (await http.get("/api/conversations/spot/events")).status_code == 409
+    assert (await http.get("/api/conversations/nowhere/events")).status_code == 404
+
+
+async def test_a_place_that_is_none_is_refused(http: httpx.AsyncClient) -> None:
+    await said(http, "undo")
+    reply = await http.get("/api/conversations/shop/events", params={"since": "yesterday"})
+    assert reply.status_code == 400

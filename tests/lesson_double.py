@@ -1,5 +1,6 @@
 """A lesson whose tools are called through the guard, as a workflow calls them."""
 
+from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
@@ -9,12 +10,16 @@ from storage.artefacts import Artefact, NewVersion
 from storage.connection import Storage
 from tools import REGISTRY, guard
 from tools.call import Scope
+from tools.registry import Tool
 
 
 class LessonDouble:
     """One lesson in the test's storage."""
 
-    def __init__(self, storage: Storage, name: str = "lesson-1", **facts: str) -> None:
+    def __init__(
+        self, storage: Storage, name: str = "lesson-1", *, tools: Mapping[str, Tool] = REGISTRY, **facts: str
+    ) -> None:
+        self._tools = tools
         self.artefact = Artefact(storage, "lesson", name, LOCAL)
         self._name = name
         self._facts = facts
@@ -30,12 +35,12 @@ class LessonDouble:
             params=params,
             dependencies=[],
             reads=[],
-            writes=sorted(REGISTRY[tool].writes),
+            writes=sorted(self._tools[tool].writes),
         )
         scope = Scope(
             LOCAL, "t", "lesson", self._name, run=f"run-{number}", task="task", epoch=1, facts=self._facts
         )
-        return (await guard.call(REGISTRY, step, scope)).output
+        return (await guard.call(self._tools, step, scope)).output
 
     async def put(self, stream: str, data: dict[str, Any]) -> str:
         """Write a version by hand, as a person or an upload does."""

@@ -8,8 +8,11 @@ from state.narration import Narration, unsaid
 from tests.chat_double import ChatDouble, Say
 from tests.lesson_double import LessonDouble
 from tests.lesson_material import material
+from tests.pdf_writer import pdf
+from tests.test_fetching import Wire, web
+from tests.test_sources import page
 from tools import REGISTRY, lesson, sources
-from tools.registry import definitions
+from tools.registry import definitions, index
 
 
 @pytest.fixture
@@ -112,7 +115,7 @@ async def test_other_facts_of_the_same_text_are_found_when_asked_for(school):
     [
         ("", "too few"),
         ("Home | About us | Log in | Contact", "nothing to teach"),
-        ("https://example.org/", "was not fetched"),
+        ("https://example.org/", "fetches nothing from the web"),
     ],
 )
 async def test_what_holds_no_lesson_is_refused_with_a_remedy(school, content, words):
@@ -298,3 +301,59 @@ def test_the_confirmed_facts_are_the_ones_to_tell():
     kept = {"id": "a", "concept": "A", "details": "It is.", "confidence": 1}
     (only,) = lesson.chosen_facts([], {"facts": []}, {"facts": [kept]})
     assert only.id == "a"
+
+
+def school_on(opened, wire):
+    tools = index(
+        lesson=[lesson.saveStudentInfoTool, lesson.extracting(web(wire)), lesson.generateNarrationTool]
+    )
+    return LessonDouble(opened, tools=tools, model="openai")
+
+
+async def test_a_page_is_fetched_by_its_address_and_read_like_a_text(opened, model: ChatDouble):
+    """B4, B-R17: what stands at a public address gives the words that pasting them gives."""
+    text = material("the_moon").text
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
+    school = school_on(opened, Wire(moon_example=head + page(text)))
+    model.script(sheet(fact("384,400 km from the Earth")))
+    made = await school.use("extractFactsTool", content=" https://moon.example/figures ")
+    assert made["success"], made
+    kept = (await school.newest("facts"))["source"]
+    assert (kept["kind"], kept["url"]) == ("page", "https://moon.example/figures")
+    assert kept["text"] == sources.pasted(text).text
+
+
+async def test_a_pdf_and_a_plain_text_are_fetched_too(opened, model: ChatDouble):
+    text = material("great_fire").text
+    for media, body in (("application/pdf", pdf(text)), ("text/plain", text.encode())):
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: {media}\r\n\r\n".encode()
+        school = school_on(opened, Wire(fire_example=head + body))
+        model.script(sheet(fact("A firebreak is a gap")))
+        made = await school.use("extractFactsTool", content="https://fire.example/")
+        assert made["success"], made
+        assert (await school.newest("facts"))["source"]["text"] == sources.pasted(text).text
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        ("HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n<p>None here.</p>", "answers 404"),
+        ("HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\npng", "is no text"),
+        ("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p></p>", "too few"),
+    ],
+)
+async def test_an_address_that_holds_no_lesson_is_told_of(opened, model: ChatDouble, reply, words):
+    """B-R17."""
+    made = await school_on(opened, Wire(no_example=reply)).use(
+        "extractFactsTool", content="http://no.example/"
+    )
+    assert words in made["error"]
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1/", "http://[::1]/", "http://169.254.169.254/latest", "http://10.0.0.8"]
+)
+async def test_no_address_of_the_inner_network_is_asked(opened, model: ChatDouble, url):
+    """B-R17."""
+    made = await LessonDouble(opened, model="openai").use("extractFactsTool", content=url)
+    assert made["type"] in {"permission_denied", "validation_error"}

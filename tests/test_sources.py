@@ -113,6 +113,7 @@ def test_a_pages_letters_are_right_in_any_charset(charset):
     data = f'<meta charset="{charset}"><p>Die Bäume verlieren im Herbst ihre Blätter.</p>'.encode(charset)
     assert "Bäume" in readable.read(data, "u").text
     assert "Bäume" in readable.read(data, "u", charset).text
+    assert "Bäume" in readable.read(data, "u", "no-such-charset").text
 
 
 def test_too_little_and_too_much_text_are_refused():

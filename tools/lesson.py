@@ -1,87 +1,29 @@
 """The three tools of a lesson (B1-B22): who it is for, what there is to teach, and the narration."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from langgraph.config import get_stream_writer
-from pydantic import BaseModel, ConfigDict, Field
 
 from state import narration, student
 from state.errors import Conflict, Invalid
 from state.facts import Fact, added
-from state.narration import Kind, Narration
+from state.narration import Narration
 from state.student import Student
 from state.versions import Version
-from tools import fact_finding, narrating, sources
+from tools import fact_finding, narrating, sources, web_sources
 from tools.call import Call
-from tools.fact_finding import Wish
+from tools.fact_finding import Extraction, Wish
+from tools.lesson_arguments import Content, GivenFact, NarrationWish, StudentInfo
 from tools.narrating import Order
-from tools.registry import tool
+from tools.registry import Tool, tool
 from tools.sources import Source
+from tools.structured import is_offline
 from tools.terms import Terms
+from tools.web import Web
+from tools.web_sources import WEB
 
 _TRIES: Final = 5
-_SESSION: Final = "Set by the server; leave it out"
-Level = Literal["simpler", "harder"]
-
-
-class _Arguments(BaseModel):
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, coerce_numbers_to_str=True)
-
-    sessionId: str | None = Field(None, description=_SESSION, max_length=255)
-
-
-class StudentInfo(_Arguments):
-    """Who the lesson is for (B2); either field alone will do (B-R11)."""
-
-    child_age: str | None = Field(
-        None, description="Age as it was said: 7, ten, 12 years old", max_length=100
-    )
-    child_interest: str | None = Field(
-        None, description="Interests as they were said: soccer, Minecraft", max_length=300
-    )
-
-
-class Content(_Arguments):
-    """What to teach from (B4)."""
-
-    content: str = Field(
-        "",
-        description="The lesson text as it was given, or a web page's address; empty for what was uploaded",
-        max_length=90_000,
-    )
-    guidance: str | None = Field(
-        None, description="What the facts should be about, when others were asked for", max_length=1000
-    )
-
-
-class GivenFact(BaseModel):
-    """One fact to tell (B9)."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    id: str | None = Field(None, max_length=100)
-    concept: str = Field(min_length=1, max_length=200)
-    details: str = Field(min_length=1, max_length=4000)
-    confidence: float | None = Field(None, ge=0, le=1)
-
-
-class NarrationWish(_Arguments):
-    """What to narrate (B9)."""
-
-    facts: list[GivenFact] = Field(
-        default=[],
-        description="The chosen facts; those confirmed in the session go before them",
-        max_length=40,
-    )
-    topic: str | None = Field(None, max_length=300)
-    target_duration: float = Field(60, description="Seconds, 15 to 600")
-    child_age: str | None = Field(None, max_length=100)
-    child_interest: str | None = Field(None, max_length=300)
-    segments: list[Kind] | None = Field(
-        None, description="Only these are written again, the others stay as they are; all when left out"
-    )
-    guidance: str | None = Field(None, description="What should be different", max_length=1000)
 
 
 @tool(schema=StudentInfo, display="Noting who the lesson is for", writes=("student",))
@@ -107,39 +49,32 @@ async def saveStudentInfoTool(args: StudentInfo, call: Call) -> dict[str, Any]: 
     raise Conflict("the student's data kept changing", remedy="try again")
 
 
-@tool(
-    schema=Content,
-    display="Finding the facts",
-    reads=("source", "facts"),
-    writes=("facts",),
-    terms=Terms(timeout_s=300.0),
-)
-async def extractFactsTool(args: Content, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
-    """Find the facts of the lesson material. ALWAYS use it when the teacher gives lesson content."""
-    uploaded, before = await _newest(call, "source"), await _newest(call, "facts")
-    source = await sources.chosen(args.content, uploaded, before)
-    found = await fact_finding.facts_of(
-        source.text, model=_model(call), wish=_wish(args, source, before), report=_report
+def extracting(web: Web) -> Tool:
+    """Return the tool that finds facts, and fetches pages by this way to the web."""
+
+    @tool(
+        schema=Content,
+        display="Finding the facts",
+        reads=("source", "facts"),
+        writes=("facts",),
+        terms=Terms(timeout_s=300.0),
     )
-    if not found.facts:
-        raise Invalid(
-            f"{source.name} holds nothing to teach from",
-            remedy="give whole sentences about a subject",
+    async def extractFactsTool(args: Content, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
+        """Find the facts of the lesson material. ALWAYS use it when the teacher gives lesson content."""
+        uploaded, before = await _newest(call, "source"), await _newest(call, "facts")
+        source = sources.kept(args.content, uploaded, before) or await _given(args.content, web, _model(call))
+        found = await fact_finding.facts_of(
+            source.text, model=_model(call), wish=_wish(args, source, before), report=_report
         )
-    facts = [fact.model_dump() for fact in found.facts]
-    shown = {"topic": found.topic, "learningObjective": found.objective, "facts": facts}
-    warnings = [*source.warnings, *found.warnings]
-    result = {
-        "success": True,
-        "message": f"I found {_count(len(facts), 'fact')} about {found.topic}. Which shall the lesson tell?",
-        **shown,
-        "warnings": warnings,
-        "status": "facts_extracted",
-        "cost": found.cost,
-        "duration": found.duration,
-    }
-    kept = {**shown, "language": found.language, "warnings": warnings, "source": source.reference(uploaded)}
-    return await call.write("facts", kept, result=result)
+        if not found.facts:
+            raise Invalid(
+                f"{source.name} holds nothing to teach from", remedy="give whole sentences about a subject"
+            )
+        data, result = _found(found, source)
+        reference = {"language": found.language, "source": source.reference(uploaded)}
+        return await call.write("facts", data | reference, result=result)
+
+    return extractFactsTool
 
 
 @tool(
@@ -168,7 +103,7 @@ async def generateNarrationTool(args: NarrationWish, call: Call) -> dict[str, An
     return await call.write("narration", whole.model_dump(mode="json"), result=result)
 
 
-TOOLS: Final = (saveStudentInfoTool, extractFactsTool, generateNarrationTool)
+TOOLS: Final = (saveStudentInfoTool, extracting(WEB), generateNarrationTool)
 
 
 def chosen_facts(
@@ -184,6 +119,38 @@ def chosen_facts(
     if not known:
         return tuple(added(one.concept, one.details) for one in given)
     return tuple(_known(one, known) for one in given)
+
+
+async def _given(content: str, web: Web, model: str) -> Source:
+    """Return what a content says, or what is at the address that it is; not for the offline model (B-R17)."""
+    page = sources.address(content)
+    if page is None:
+        return sources.pasted(content)
+    if is_offline(model):
+        raise Invalid(
+            f"the offline model fetches nothing from the web, and so not {page[:200]!r}",
+            remedy="add the page to the lesson's sources yourself, or paste its text",
+        )
+    return await web_sources.fetched(page, web)
+
+
+def _found(found: Extraction, source: Source) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what is kept of an extraction, and what its caller is told."""
+    facts = [fact.model_dump() for fact in found.facts]
+    shown = {
+        "topic": found.topic,
+        "learningObjective": found.objective,
+        "facts": facts,
+        "warnings": [*source.warnings, *found.warnings],
+    }
+    told = {
+        "success": True,
+        "message": f"I found {_count(len(facts), 'fact')} about {found.topic}. Which shall the lesson tell?",
+        "status": "facts_extracted",
+        "cost": found.cost,
+        "duration": found.duration,
+    }
+    return shown, shown | told
 
 
 def _known(given: GivenFact, known: Sequence[Fact]) -> Fact:

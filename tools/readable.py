@@ -1,5 +1,6 @@
 """A web page's own words, without its menus, notices and scripts."""
 
+import codecs
 from typing import TYPE_CHECKING, Final
 
 from tools.reflow import cleaned
@@ -21,12 +22,28 @@ def read(data: bytes, url: str, charset: str = "") -> Source:
 
     Raises `Invalid` for a page without text and `TooLarge` for one with too much.
     """
+    title, text = _parsed(data, charset)
+    return sized(Source("page", title or url, cleaned(text), url=url))
+
+
+def _parsed(data: bytes, charset: str) -> tuple[str, str]:
+    """Return a page's title and words.
+
+    The tree may only be let go in the thread that made it, so no error may leave here with it in its frames.
+    """
     from resiliparse.parse.encoding import detect_encoding  # noqa: PLC0415 -- most lessons have no page
     from resiliparse.parse.html import HTMLTree  # noqa: PLC0415
 
-    tree = HTMLTree.parse_from_bytes(data, charset or detect_encoding(data, html5_compatible=True) or "utf-8")
-    title = " ".join((tree.title or "").split())
-    return sized(Source("page", title or url, cleaned(_text(tree)), url=url))
+    told = charset if _is_known(charset) else detect_encoding(data, html5_compatible=True)
+    tree = HTMLTree.parse_from_bytes(data, told or "utf-8")
+    return " ".join((tree.title or "").split()), _text(tree)
+
+
+def _is_known(charset: str) -> bool:
+    try:
+        return bool(charset and codecs.lookup(charset))
+    except LookupError:
+        return False
 
 
 def _text(tree: "HTMLTree") -> str:

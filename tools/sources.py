@@ -84,8 +84,8 @@ def sized(source: Source) -> Source:
     return source
 
 
-async def chosen(content: str, uploaded: Version | None, before: Version | None) -> Source:
-    """Return what to read: what was uploaded and not read yet, else what the content says (B5).
+def kept(content: str, uploaded: Version | None, before: Version | None) -> Source | None:
+    """Return the uploaded source where it is what to read: not read yet, or meant by the content (B5).
 
     A text that a model hands on may be cut or changed on the way; what the server keeps is not. An empty
     content, or an id of the version, means what was uploaded, read before or not.
@@ -94,9 +94,10 @@ async def chosen(content: str, uploaded: Version | None, before: Version | None)
     meant = uploaded is not None and content.strip() in {"", uploaded.id, "source"}
     if uploaded and (meant or not read_before):
         return remembered(uploaded.data)
-    if _ADDRESS.fullmatch(content.strip()):
-        raise Invalid(
-            f"the web page {content.strip()[:200]!r} was not fetched",
-            remedy="add the page as a source of the lesson, or paste its text",
-        )
-    return pasted(content)
+    return None
+
+
+def address(content: str) -> str | None:
+    """Return the address of a page that a content is, or None."""
+    bare = content.strip()
+    return bare if _ADDRESS.fullmatch(bare) else None

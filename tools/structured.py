@@ -42,6 +42,11 @@ def model_for(spec: str, language: str) -> BaseChatModel:
     return model
 
 
+def is_offline(spec: str) -> bool:
+    """Return whether it is the offline model that answers."""
+    return route(Request(provider=spec), providers.available(os.environ)).provider == OFFLINE
+
+
 async def fill_in(
     model: BaseChatModel, form: type[Form], prompt: str, request: Mapping[str, Any]
 ) -> Filled[Form]:

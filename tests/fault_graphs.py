@@ -18,10 +18,12 @@ from state.owners import LOCAL
 from tools import guard
 from tools.call import Call, Scope
 from tools.registry import index, tool
+from tools.terms import Terms
 
 STREAM: Final = "music"
 TICKS: Final = 3
 """What a step tells before its effect."""
+LINGER: Final = 5
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
@@ -32,7 +34,7 @@ class Stamp(BaseModel):
     number: int
 
 
-@tool(schema=Stamp, display="Stamping a page", writes=(STREAM,))
+@tool(schema=Stamp, display="Stamping a page", writes=(STREAM,), terms=Terms(calls=0, failures=0))
 async def stamp(args: Stamp, call: Call) -> dict[str, Any]:
     """Stamp a page; twice is one stamp too many."""
     return await call.write(STREAM, {"number": args.number}, result={"number": args.number})
@@ -46,7 +48,7 @@ class Pages(TypedDict):
 
     pages: int
     pace_s: float
-    """Before every tick, and twice between a stamp and the end of its step."""
+    """Before every tick, and `LINGER` times as long between a stamp and the end of its step."""
     stamped: Annotated[list[str], operator.add]
     """The version each stamp made."""
 
@@ -60,7 +62,7 @@ async def page(state: Pages, *, runtime: Runtime[None]) -> dict[str, Any]:
     assert outcome.ok, outcome.output
     tell({"page": number, "stamp": outcome.output["versionId"]})
     # Whoever is killed here has had the effect, and no checkpoint says so.
-    await asyncio.sleep(2 * state["pace_s"])
+    await asyncio.sleep(LINGER * state["pace_s"])
     return {"stamped": [outcome.output["versionId"]]}
 
 

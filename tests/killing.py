@@ -121,7 +121,7 @@ class Warm:
 
     def __exit__(self, *error):
         self._in.close()
-        self._process.wait(10)
+        self._process.wait(60)
         self._out.close()
 
     def start(self, redis_url: str, lease_s: float, **chosen: object) -> tuple[int, str]:

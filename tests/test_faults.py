@@ -105,7 +105,7 @@ async def test_a_run_that_kills_its_workers_is_given_up_and_the_others_are_unhar
     """X8: three processes die of it; what they were at beside it goes on."""
     workers = [warm.work(valkey_url, LEASE_S, CONFIG)]
     try:
-        orders = await asked(here, 3, pages=4, pace_s=0.2)
+        orders = await asked(here, 3, pages=2, pace_s=0.2)
         await tick(orders)
         poison = await here.ask("poison")
         for _ in range(3):
@@ -126,7 +126,7 @@ async def test_a_worker_told_to_end_under_load_hands_its_runs_over(
     first = warm.work(valkey_url, LEASE_S * 10, CONFIG)
     second = 0
     try:
-        orders = await asked(here, 10, pages=20, pace_s=0.1)
+        orders = await asked(here, 10, pages=8, pace_s=0.1)
         await here.are_at_work(1)
         second = warm.work(valkey_url, LEASE_S * 10, CONFIG)
         await here.are_at_work(2)

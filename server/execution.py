@@ -153,8 +153,16 @@ class Execution:
                 await self.graph.aupdate_state(config, None, as_node=END)
             else:
                 await self._stream(translator, given, config)
+        else:
+            await self._told_again(before)
         state = await self.graph.aget_state(_newest(config))
         return await self._succeeded(state, translator.closing(state))
+
+    async def _told_again(self, done: StateSnapshot) -> None:
+        """Tell what all came to: the attempt that did the last of it died, perhaps before it had told so."""
+        request = self.run.request
+        if request.get("protocol") or "values" in request["stream_mode"]:
+            await self.teller.tell([("values", dumps(done.values))])
 
     def _translator(self) -> Translator | ProtocolTranslator:
         request = self.run.request

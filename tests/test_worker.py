@@ -1,6 +1,7 @@
 """Runs: one at a time on a thread, taken up by the same request, answered once (X8, X9, A54)."""
 
 import asyncio
+import json
 from operator import add
 from typing import Annotated, Any, cast
 
@@ -8,11 +9,11 @@ import pytest
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
-from server.requested import Job
+from server.requested import Job, request
 from server.worker import Terms, working
 from state.errors import Broken, Busy, Conflict, Invalid, Missing
-from storage import keys, threads
-from storage.run_records import Attempt, Held, Outcome
+from storage import events, keys, threads
+from storage.run_records import Attempt, Held, Outcome, Wanted
 from storage.runs import Runs
 from storage.threads import Thread
 from tests.waiting import eventually
@@ -213,6 +214,24 @@ async def test_a_run_that_had_ended_but_was_not_recorded_is_answered_without_run
     await storage.redis.hset(keys.run_keys("t").thread, "active", run)
     assert await worker.do(job()) == DONE
     assert stage.firsts == 1
+
+
+async def has_ended(worker):
+    return (await worker.runs.get("t", "r")).status == "success"
+
+
+async def test_what_all_came_to_is_told_where_an_attempt_died_before_it_could(worker, storage):
+    asked = request(input={"words": ["hello"]}, stream_mode=["values"])
+    await worker.start("t", Wanted("r", "stage", "local", asked))
+    await eventually(lambda: has_ended(worker), "the end of the first attempt")
+    await eventually(lambda: idle(worker), "nothing more to tell")
+    await storage.redis.delete(keys.run_keys("t").events)
+    await storage.redis.hset(keys.run("t", "r"), "status", "running")
+    await storage.redis.hset(keys.run_keys("t").thread, "active", "r")
+    await worker.carry_out("t", "r")
+    told = [(event.name, event.data) for event in await events.after(storage, "t", "0-0")]
+    assert [name for name, _ in told] == ["metadata", "values", "end"]
+    assert json.loads(told[1][1]) == DONE
 
 
 async def test_an_idempotency_key_repeats_the_answer_and_refuses_another_request(worker, stage):

@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import httpx
 import pytest
 from pydantic import TypeAdapter
 
+from server import chat_stream
 from server.api.page_chat import PageTurn
-from tests.served import events, served
+from tests.served import calling, events, running, served
 
 OFFLINE = {"provider": "offline"}
 
@@ -109,6 +111,15 @@ async def test_an_ads_conversation_is_none_about_a_page(http: httpx.AsyncClient)
     assert reply.status_code == 409
     assert (await http.get("/api/conversations/spot/events")).status_code == 409
     assert (await http.get("/api/conversations/nowhere/events")).status_code == 404
+
+
+async def test_silence_is_told_of(valkey_url: str) -> None:
+    async with running(valkey_url) as app, calling(app) as client:
+        await said(client, "make the headline teal")
+        here = app.state.parts
+        since = await chat_stream.newest(here.storage, "shop")
+        async with aclosing(chat_stream.told(here.worker, here.storage, "shop", since, 0.02)) as source:
+            assert await anext(source) is None
 
 
 async def test_a_place_that_is_none_is_refused(http: httpx.AsyncClient) -> None:

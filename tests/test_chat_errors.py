@@ -135,7 +135,7 @@ async def test_each_of_the_six_errors_reaches_rest(url: str, model: ChatDouble) 
 async def test_a_turn_can_be_cancelled_and_every_call_ends(url: str, model: ChatDouble) -> None:
     page = anew()
     model.script(Say(calls=[("c1", "endless", "{}")]), Silence())
-    async with client(url) as chat:
+    async with client(url) as chat, client(url) as late:
         said = {"type": "userMessage", "conversationId": page, "content": "wait", "provider": "openai"}
         await chat.send(said)
         await chat.until(lambda frame: frame["type"] == "toolExecutionProgress")
@@ -143,6 +143,9 @@ async def test_a_turn_can_be_cancelled_and_every_call_ends(url: str, model: Chat
         await chat.send(again)
         busy = (await chat.until(over))[-1]
         assert (busy["type"], busy["retryable"]) == ("error", True), "one turn at a time"
+        await late.send({"type": "join", "conversationId": page})
+        await late.until(lambda frame: frame["type"] == "toolExecutionProgress")
+        assert types(late.told) == ["joined", "userMessage", *CALL[:2]], "who comes late is told the turn"
         await chat.send({"type": "cancel", "conversationId": page})
         told = await chat.until(over)
         assert types(told[-2:]) == ["toolExecutionComplete", "error"]
@@ -159,6 +162,16 @@ async def test_a_model_that_cannot_be_reached_is_an_error_of_the_turn(url: str, 
         assert types(told) == ["userMessage", "error"]
         assert told[-1]["error"]
         assert (await chat.say(page, "what can you do?"))[-1]["isLastChunk"]
+
+
+async def test_what_is_added_to_the_last_word_is_told_too(url: str, model: ChatDouble) -> None:
+    """A version that does not exist is put right after the model has spoken."""
+    model.script(Say("The page is v9 now."))
+    async with client(url) as chat:
+        told = await chat.say(anew(), "hello", provider="openai")
+    said = "".join(frame["content"] for frame in told if "isLastChunk" in frame)
+    assert said.startswith("The page is v9 now.")
+    assert "There is no v9" in said
 
 
 class Runs:

@@ -58,6 +58,11 @@ class Conversation:
                 return None
         return None
 
+    @property
+    def edited(self) -> int:
+        """How many turns before this one edited the page; at least one."""
+        return max(1, sum(bool(turn.edits) for turn in self.turns[:-1]))
+
     def versions(self, steps: int) -> int:
         """Return how many versions the last `steps` turns that edited the page made; one for each unknown."""
         made = [len(turn.edits) for turn in reversed(self.turns[:-1]) if turn.edits][:steps]

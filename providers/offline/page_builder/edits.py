@@ -71,6 +71,10 @@ class Scene:
             return allowed
         raise Unclear(missing(wanted, clause) if not nodes else "I left everything alone that you named.")
 
+    def unclear(self, text: str) -> Unclear:
+        """Return what is raised for a clause that cannot be carried out."""
+        return Unclear(text)
+
     def read(self, *nodes: Node) -> None:
         """Raise `Unread` unless these elements were read, not only listed; the first few are enough."""
         ids = [node.id for node in nodes if not node.read]
@@ -114,6 +118,8 @@ def _is(*verbs: str) -> Callable[[Clause, Scene], bool]:
 
 def _undo(clause: Clause, scene: Scene) -> list[Edit]:
     steps = max(1, max((int(one) for one in clause.names("number")), default=1))
+    if clause.has("many.all", "kind.page"):
+        steps = scene.conversation.edited
     figure = next((int(one.text) for one in clause.pieces if one.text.isdigit()), steps)
     return [Edit(Request("undo", {"steps": scene.conversation.versions(figure)}), "I took that back.")]
 
@@ -154,6 +160,10 @@ def _is_new(clause: Clause, scene: Scene) -> bool:
 
 
 def _style(clause: Clause, scene: Scene) -> list[Edit]:
+    # "Larger than the other" is about the first; what it is compared with stays.
+    clause = clause.part(0, clause.place("than.than"))
+    if both := looks.lettering(clause):
+        return _on_both(clause, both, scene)
     wanted = looks.look(clause)
     nodes, wanted = _looking(clause, wanted, scene)
     if wanted.relative or wanted.colour:
@@ -164,6 +174,13 @@ def _style(clause: Clause, scene: Scene) -> list[Edit]:
         if made:
             edits.append(modified(node, {"style": made}))
     return edits
+
+
+def _on_both(clause: Clause, both: tuple[int, str, str], scene: Scene) -> list[Edit]:
+    """Colour something and what is written in it: "dark green with white text"."""
+    cut, behind, letter = both
+    nodes = scene.found(clause.part(0, cut))
+    return [modified(node, {"style": {"background-color": behind, "color": letter}}) for node in nodes]
 
 
 def _looking(clause: Clause, wanted: looks.Look, scene: Scene) -> tuple[list[Node], looks.Look]:

@@ -26,6 +26,7 @@ _END: Final = re.compile(
     r"\s+(?:at|in|into|to|on|under|below|above|before|after|inside|beneath)\s+(?:the|my|our|it|this)\b.*$",
     re.IGNORECASE,
 )
+_ABOUT: Final = re.compile(r"\babout (?:our |my |the )?(\w[\w -]{0,60})$", re.IGNORECASE)
 _MOST: Final = 8
 _KITS: Final[Mapping[str, str]] = {
     "contact": "Contact us", "signup": "Stay in touch", "faq": "Frequently asked questions",
@@ -124,7 +125,9 @@ def _form(fields: Sequence[str], send: str, *, message: bool = False) -> Spec:
 def _a_form(clause: Clause) -> Spec:
     fields = list(dict.fromkeys(one for one in clause.names("field") if one != "message"))
     message = "message" in clause.names("field") or not fields
-    title = wording(clause) or _KITS["contact"]
+    # "With name and phone" lists the fields.
+    named = clause.quotes()[:1] if clause.has("field.") else [wording(clause)]
+    title = next((one for one in named if one), _KITS["contact"])
     return section(title, _form(fields or ["name", "email"], "Send", message=message))
 
 
@@ -143,7 +146,13 @@ def _a_section(clause: Clause) -> Spec:
     named = [
         one.text for one in _before_the_kind(clause) if not one.means("small.", "verb.", "number.", "many.")
     ]
-    title = wording(clause) or " ".join(named).capitalize() or "New section"
+    about = _ABOUT.search(clause.text)
+    title = (
+        wording(clause)
+        or (about[1].capitalize() if about else "")
+        or " ".join(named).capitalize()
+        or "New section"
+    )
     return section(title, {"type": "text", "content": "Write something here."})
 
 
@@ -159,6 +168,12 @@ def _a_nav(clause: Clause) -> Spec:
 def _link(text: str) -> Spec:
     place = re.sub(r"\W+", "-", text.lower()).strip("-")
     return {"type": "link", "content": text, "attributes": {"href": f"#{place}"}}
+
+
+def _a_link(clause: Clause) -> Spec:
+    address = next((one for one in clause.quotes() if one.startswith("http")), "")
+    made = _link(re.sub(r"^(?:our|my|the)\s+", "", wording(clause)) or "Link")
+    return made | ({"attributes": {"href": address}} if address else {})
 
 
 def _a_list(clause: Clause) -> Spec:
@@ -201,7 +216,7 @@ _MADE: Final[Mapping[str, Callable[[Clause], Spec]]] = {
     "quote": _saying("quote", "Write what a customer says."),
     "item": _saying("item", "New point"),
     "button": _a_button,
-    "link": lambda clause: _link(wording(clause) or "Link"),
+    "link": _a_link,
     "image": _an_image,
     "section": _a_section,
     "hero": lambda clause: section(

@@ -36,6 +36,7 @@ _FLAGS: Final[Mapping[str, tuple[str, str]]] = {
     "center": ("text-align", "center"),
     "left": ("text-align", "left"),
     "right": ("text-align", "right"),
+    "capitalize": ("text-transform", "capitalize"),
     "uppercase": ("text-transform", "uppercase"),
     "lowercase": ("text-transform", "lowercase"),
     "shadow": ("box-shadow", "0 4px 16px #00000033"),
@@ -111,6 +112,15 @@ def colour(clause: Clause) -> str:
     """Return the last colour a clause names, as CSS has it; empty without one."""
     named = [_spelt(one.text) if one.quoted else _named(one.names("colour")) for one in clause.pieces]
     return next((one for one in reversed(named) if one), "")
+
+
+def lettering(clause: Clause) -> tuple[int, str, str] | None:
+    """Return where "with white text" begins, the colour before it, and its own; None where it is not said."""
+    cut = clause.place("link.to")
+    if cut is None or not clause.part(cut).has("kind.text") or not clause.part(0, cut).has("kind."):
+        return None
+    behind, letter = colour(clause.part(0, cut)), colour(clause.part(cut))
+    return (cut, behind, letter) if behind and letter else None
 
 
 def _named(names: list[str]) -> str:

@@ -153,6 +153,8 @@ def moves(clause: Clause) -> bool:
 def moved(clause: Clause, scene: "Scene") -> list["Edit"]:
     """Return the edits that move what a clause names."""
     place = _where(clause, new=False)
+    if place is None and clause.has("where.up", "where.down"):
+        return _shifted(clause, scene)
     if place is None:
         raise _unclear(f"I am not sure where to move that: “{clause.text}”. Say before or after what.")
     verb = clause.place("verb.move")
@@ -164,6 +166,18 @@ def moved(clause: Clause, scene: "Scene") -> list["Edit"]:
     for node in scene.found(subject, whole=True):
         where, position = _beside(side, reference, scene, node.type, node.id)
         found.append(_move(node, where, position, scene))
+    return found
+
+
+def _shifted(clause: Clause, scene: "Scene") -> list["Edit"]:
+    """Move something by one place up or down."""
+    step = -1 if clause.has("where.up") else 1
+    found = []
+    for node in scene.found(clause, whole=True):
+        beside = _neighbour(node, scene, step)
+        if not beside:
+            raise _unclear(f"{node.called()} has nothing {'above' if step < 0 else 'below'} it there.")
+        found.append(_move(node, beside, "before" if step < 0 else "after", scene))
     return found
 
 

@@ -84,18 +84,31 @@ def _kept(found: Sequence[Clause], scene: Scene) -> tuple[str, ...]:
 def _planned(orders: Sequence[Clause], scene: Scene) -> Plan:
     edits: list[Edit] = []
     problems: list[str] = []
+    asides: list[str] = []
     unread: list[str] = []
     for clause in orders:
         try:
             made = edits_of(clause, scene)
         except Unclear as unclear:
-            problems.append(str(unclear))
+            named = _named(clause, scene)
+            scene = replace(scene, pointed=replace(scene.pointed, last=named)) if named else scene
+            (asides if named else problems).append(str(unclear))
         except Unread as more:
             unread += more.ids
         else:
             edits += made
             scene = _after(made, scene)
-    return _sorted(edits, problems, unread, scene)
+    return _sorted(edits, problems if edits else [*problems, *asides], unread, scene)
+
+
+def _named(clause: Clause, scene: Scene) -> tuple[str, ...]:
+    """Return the ids of what a clause only speaks of: "I don't like the headline"."""
+    if clause.verb or not clause.has("kind."):
+        return ()
+    try:
+        return tuple(node.id for node in scene.found(clause))
+    except (Unclear, Unread):
+        return ()
 
 
 def _after(made: Sequence[Edit], scene: Scene) -> Scene:

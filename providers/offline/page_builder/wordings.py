@@ -19,6 +19,7 @@ _MONEY: Final = re.compile(
 )
 _NOW: Final = re.compile(r"\s+(?:now|from now on|already)$", re.IGNORECASE)
 _PLEASE: Final = re.compile(r"[,\s]+(?:please|pls)$", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"https?://|/|#|mailto:|tel:|[\w-]+(?:\.[\w-]+)+(?:/|$)", re.IGNORECASE)
 _ATTRIBUTES: Final = ("alt", "placeholder", "href")
 _WORDS: Final = ("say", "replace", "link", "cost")
 
@@ -28,7 +29,12 @@ def fits(clause: Clause, scene: "Scene") -> bool:
     texts = _texts(clause)
     if len(texts) == 1 and not looks.look(clause).empty and _is_there(texts[0], scene):
         return False
-    return bool(texts) or clause.verb in _WORDS or bool(set(clause.names("prop")) & {*_ATTRIBUTES})
+    return (
+        bool(texts)
+        or bool(_verbatim(clause, scene))
+        or clause.verb in _WORDS
+        or bool(set(clause.names("prop")) & {*_ATTRIBUTES})
+    )
 
 
 def _is_there(text: str, scene: "Scene") -> bool:
@@ -43,7 +49,7 @@ def changes(clause: Clause, scene: "Scene") -> Iterator[Change]:
         yield from _attribute(attribute or "href", clause, scene)
     elif clause.verb == "cost":
         yield from _price(clause, scene)
-    elif _old(clause):
+    elif _old(clause) or _verbatim(clause, scene):
         yield from _replaced(clause, scene)
     else:
         yield from _said(clause, scene)
@@ -78,6 +84,8 @@ def _renames(clause: Clause) -> bool:
 def _attribute(name: str, clause: Clause, scene: "Scene") -> Iterator[Change]:
     texts = _texts(clause)
     value = texts[-1] if texts else loose(clause)
+    if name == "href" and not _ADDRESS.match(value):
+        raise scene.unclear(f"I am not sure where that is to lead: “{clause.text}”. Give an address.")
     subject = _without_the_value(clause, value)
     for node in scene.found(subject):
         yield node, {"attributes": {name: value}}
@@ -91,6 +99,17 @@ def _without_the_value(clause: Clause, value: str) -> Clause:
         kept = list(clause.pieces[:place])
     kept = [one for one in kept if not one.means("prop.", "verb.link")]
     return Clause(clause.message, tuple(kept), clause.verb)
+
+
+def _verbatim(clause: Clause, scene: "Scene") -> str:
+    """Return what stands on the page just as it is said before "to": "change $19 to $21"."""
+    place, verb = clause.place("link.to"), clause.place("verb.change")
+    if place is None or verb is None or clause.quotes():
+        return ""
+    old = clause.part(verb + 1, place)
+    known = old.has("kind.", "pron.", "prop.", "colour.", "degree.")
+    there = old.text and any(fold(old.text) in fold(node.content) for node in scene.view.nodes)
+    return old.text if there and not known and looks.look(clause).empty else ""
 
 
 def _old(clause: Clause) -> bool:

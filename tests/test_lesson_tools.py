@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from langgraph.graph import START, StateGraph
+from typing_extensions import TypedDict
 
 from state.narration import Narration, unsaid
 from tests.chat_double import ChatDouble, Say
@@ -357,3 +359,22 @@ async def test_no_address_of_the_inner_network_is_asked(opened, model: ChatDoubl
     """B-R17."""
     made = await LessonDouble(opened, model="openai").use("extractFactsTool", content=url)
     assert made["type"] in {"permission_denied", "validation_error"}
+
+
+class Counted(TypedDict):
+    x: int
+
+
+async def test_a_long_material_is_read_with_progress(opened):
+    """A person who watches the run is told how far the reading is."""
+    school = LessonDouble(opened)
+    text = material("struggle_for_existence").text
+    await school.put("source", sources.pasted("\n\n".join([text] * 6)).data())
+
+    async def node(state: Counted) -> Counted:
+        assert (await school.use("extractFactsTool"))["success"]
+        return {"x": 1}
+
+    graph = StateGraph(Counted).add_node("node", node).add_edge(START, "node").compile()
+    told = [event async for event in graph.astream({"x": 0}, stream_mode="custom")]
+    assert [(event["done"], event["of"]) for event in told] == [(0, 2), (1, 2), (2, 2)]

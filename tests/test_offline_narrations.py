@@ -175,3 +175,16 @@ async def test_a_language_without_a_table_is_narrated_in_the_materials_words_alo
         "wokół", "ziemi", "piłka",
     }  # fmt: skip
     assert made.readability is None
+
+
+@pytest.mark.parametrize("language", ["english", "spanish", "german", "french", "chinese", "thai", "polish"])
+@pytest.mark.parametrize("count", [1, 2, 5])
+async def test_every_table_of_phrases_makes_whole_narrations(language, count):
+    facts = tuple(added(f"Nota {i}", f"Nota {i} suena {i} segundos.") for i in range(count))
+    for interests in ((), ("Lego",), ("Lego", "ajedrez")):
+        made = (await narrated(Order("Notas", facts, 60, 4.5, interests, language))).narration
+        assert unsaid(made, [fact.id for fact in facts]) == ([], [])
+        said = made.model_dump_json()
+        assert all(name not in said for name in ("{topic}", "{concepts}", "{interests}", "{fact}"))
+        assert all(one in said for one in interests)
+        assert all(segment.narration and segment.visual_guidance for segment in made.segments)

@@ -139,6 +139,7 @@ def test_a_source_is_the_same_after_it_was_remembered():
         ("Home   About   Log in", "Home\n\nAbout\n\nLog in"),
         ("a\u00adb\u200bc\r\n\r\nd", "abc\n\nd"),
         ("It ends here .  Next\tone", "It ends here. Next one"),
+        ("active,not counting;once 3,474 and a,b", "active, not counting; once 3,474 and a,b"),
         ("  \n\n \n", ""),
     ],
 )

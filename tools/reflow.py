@@ -11,6 +11,8 @@ _CELLS: Final = re.compile(r"\s{3,}|\t+")
 _MARK: Final = re.compile(r"(?:[-*•‣◦·–]|\(?\d{1,3}[.)])\s+\S")
 _STOPS: Final = re.compile(r"[.!?…:;。！？।؟][\"'”’»)\]]*$")
 _HYPHEN: Final = re.compile(r"[^\W\d_]-$")
+_RUN_ON: Final = re.compile(r"(?<=[^\W\d_]{3}[,;])(?=[^\W\d_]{3})")
+"""A comma without its blank: `active,not`; scripts without blanks have commas of their own."""
 _HEADING_WORDS: Final = 10
 _FULL_LINE: Final = 0.8
 """A line shorter than this part of its block's longest ends a paragraph, if it ends a sentence."""
@@ -72,4 +74,5 @@ def _ends(line: str, current: str, after: str, widest: int) -> bool:
 
 
 def _tidy(text: str) -> str:
-    return re.sub(r"(?<=[^\W_]) ([.,])(?=\s|$)", r"\1", _BLANKS.sub(" ", text)).strip()
+    text = re.sub(r"(?<=[^\W_]) ([.,])(?=\s|$)", r"\1", _BLANKS.sub(" ", text))
+    return _RUN_ON.sub(" ", text).strip()

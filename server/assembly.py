@@ -14,8 +14,10 @@ from server.surface import Graphs, Memory
 from server.worker import Worker, working
 from storage.checkpoints import RedisSaver
 from storage.connection import Storage
-from tools import guard
+from tools import REGISTRY, guard
+from tools.fetching import fetching
 from tools.terms import house
+from tools.web import Web
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ async def assembled(
         tell=surface.telling(settings),
         settling_s=settling_s,
     )
+    if settings.fetch_hosts:
+        _narrow(settings.fetch_hosts, stack)
     carrying = settings.carry_runs
     entering = working(opened, graphs, terms, saver=memory.saver, carrying=carrying, observer=observer)
     return Assembled(memory, graphs, await stack.enter_async_context(entering))
@@ -64,3 +68,11 @@ def governed(settings: Settings) -> Iterator[None]:
         yield
     finally:
         guard.house = before
+
+
+def _narrow(hosts: tuple[str, ...], stack: AsyncExitStack) -> None:
+    """Let `fetch_data` ask these names only, until `stack` ends."""
+    before = REGISTRY["fetch_data"]
+    domain = REGISTRY.domain(before.name)
+    REGISTRY.add(fetching(Web(hosts=frozenset(hosts))), domain, replace=True)
+    stack.callback(REGISTRY.add, before, domain, replace=True)

@@ -76,6 +76,8 @@ class Settings(BaseSettings):
     """True lets webhooks call this machine and its network, not the public internet alone."""
     webhook_secret: SecretStr | None = Field(None, repr=False)
     """What calls of webhooks are signed with (HMAC-SHA-256); not signed when not set."""
+    fetch_hosts: _Listed = ()
+    """Names that `fetch_data` may ask, and those below them, comma-separated; all public ones if not set."""
     allow_origins: _Listed = ()
     """Further web pages that may call, such as `https://studio.example`; comma-separated."""
     allow_hosts: _Listed = ()

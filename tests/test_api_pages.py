@@ -1,5 +1,6 @@
 """Pages over REST: looked at, compared, brought back, locked, exported (C27)."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -157,3 +158,27 @@ async def test_what_is_not_there_is_said_to_be_so(client: httpx.AsyncClient, bak
         reply = await client.request(method, path)
         assert reply.status_code == status, (path, reply.text)
         assert reply.json()["error"]
+
+
+async def test_the_operator_may_name_the_hosts_that_data_comes_from(valkey_url: str, storage: Storage):
+    async with running(valkey_url, fetch_hosts=("data.example",)) as app, calling(app) as client:
+        assert (await client.get("/api/pages/bakery")).status_code == 404, "it has started"
+        refused = await PageDouble(storage).refused("fetch_data", url="https://other.example/")
+        assert (refused["type"], refused["suggestion"]) == ("permission_denied", "use data.example")
+    assert "data.example" not in str(await PageDouble(storage).call("fetch_data", url="ftp://x.example/"))
+
+
+async def test_a_page_is_brought_back_beside_edits_of_the_same_moment(
+    client: httpx.AsyncClient, bakery: PageDouble
+):
+    edits = [
+        bakery.again("modify_element", f"e{i}", elementId=f"text-{i}", modifications={"content": f"T{i}"})
+        for i in range(1, 5)
+    ]
+    asked = client.post("/api/pages/bakery/versions/start/restore")
+    restored, made = await asyncio.gather(asked, asyncio.gather(*edits))
+    assert restored.status_code == 201
+    assert all(outcome.ok for outcome in made)
+    kept = await bakery.artefact.stream("page")
+    assert len(kept.versions) == 2 + 5
+    assert [one.data["back"] for one in kept.versions[1:]] == [one.id for one in kept.versions[:-1]]

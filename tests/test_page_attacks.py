@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from state import elements, page_edits, styles, themes
+from state import elements, page_edits, page_history, styles, themes
 from state.elements import KINDS
 from state.errors import Invalid
 from state.page import ROOT, Page
@@ -145,3 +145,48 @@ def test_the_walls_hold_for_any_page_that_is_stored():
     ):
         with pytest.raises((Invalid, ValueError)):
             Page.model_validate({"root": hostile_root | {"children": [child]}})
+
+
+def test_every_kind_of_element_is_exported_as_html():
+    inside = [
+        {"type": "ol", "children": [{"type": "item", "content": "First"}]},
+        {"type": "video", "attributes": {"src": "https://a.example/v.mp4", "controls": "false"}},
+        {"type": "video", "attributes": {"src": "https://a.example/v.mp4"}},
+        {"type": "image", "attributes": {"alt": "A loaf"}},
+        {"type": "image", "attributes": {"src": "/loaf.png", "alt": "A loaf"}},
+        {"type": "input", "attributes": {"label": "Name", "required": "true"}},
+        {"type": "checkbox", "attributes": {"label": "Agreed"}},
+        {"type": "textarea", "attributes": {"value": "a < b"}},
+        {"type": "select", "children": [{"type": "option", "content": "S", "attributes": {"value": "s"}}]},
+        {"type": "button", "content": "Send"},
+        {"type": "button", "content": "Back", "attributes": {"href": "/"}},
+    ]
+    page, _ = page_edits.created(START, ROOT, {"type": "form", "label": "Order", "children": inside})
+    page, _ = page_edits.created(page, ROOT, {"type": "button", "content": "Nowhere"})
+    page = page_edits.modified(page, ROOT, attributes={"title": "Bread & more", "description": "All of it"})
+    html = document(page_edits.themed(page, "dark", {}, ["footer-1"])).html
+    assert not wrongs(html)
+    for piece in (
+        '<ol id="list-1"><li id="item-1">First</li></ol>',
+        '<video id="video-1" src="https://a.example/v.mp4"></video>',
+        '<video id="video-2" controls="" src="https://a.example/v.mp4"></video>',
+        '<div id="image-1" class="placeholder" role="img" aria-label="A loaf">A loaf</div>',
+        '<img id="image-2" alt="A loaf" src="/loaf.png">',
+        '<label>Name<input id="input-1" required="" type="text"></label>',
+        '<label class="check"><input id="input-2" type="checkbox">Agreed</label>',
+        '<textarea id="textarea-1">a &lt; b</textarea>',
+        '<select id="select-1"><option id="option-1" value="s">S</option></select>',
+        '<button id="button-2" type="submit">Send</button>',
+        '<a id="button-3" href="/" class="button" rel="noopener noreferrer">Back</a>',
+        '<button id="button-4" type="button">Nowhere</button>',
+        "<title>Bread &amp; more</title>",
+        '<meta name="description" content="All of it">',
+        "#footer-1{--primary:#1d4ed8;",
+    ):
+        assert piece in html, piece
+
+
+def test_pages_are_the_same_whatever_ids_were_given_meanwhile():
+    after, made = page_edits.created(START, ROOT, {"type": "section"})
+    assert page_history.same(START, page_edits.deleted(after, made))
+    assert not page_history.same(START, after)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from state import page_history
 from state.page import STREAM, UPLOADS, digest, digests
-from state.page_history import same
 from state.starter_page import START
 from tests.page_double import PageDouble
 from tools import REGISTRY
@@ -176,7 +176,7 @@ async def test_undo_goes_back_and_further_back(bakery: PageDouble):
     assert (await bakery.done("undo"))["versionId"] == "v7"
     assert await shown() == "one"
     assert (await bakery.done("undo"))["restored"] == "start"
-    assert same(await bakery.page(), START)
+    assert (await bakery.page()).root == START.root
     assert "nothing to undo" in (await bakery.refused("undo"))["error"]
     versions = (await bakery.artefact.stream(STREAM)).versions
     assert [version.parent for version in versions] == [None, "v1", "v2", "v2", "v1", "v5", "v5", "v7"]
@@ -286,6 +286,31 @@ async def test_sql_and_markup_are_stored_as_the_text_they_are(bakery: PageDouble
     await bakery.done("modify_element", elementId="heading-1", modifications={"content": said})
     assert (await bakery.done("read_element", elementId="heading-1"))["content"] == said
     assert (await bakery.done("find_elements", query="DROP TABLE"))["count"] == 1
+
+
+async def test_many_differences_are_told_as_the_first_and_a_number(bakery: PageDouble):
+    style = dict.fromkeys(("padding", "margin", "gap", "width", "height", "row-gap", "column-gap"), "1px")
+    made = await bakery.done("modify_element", elementId="heading-1", modifications={"style": style})
+    assert len(made["changes"]) == 7
+    (version,) = (await bakery.artefact.stream(STREAM)).versions
+    assert page_history.summary(version.data).endswith("; and 4 more")
+    for i in range(3):
+        wide = {f"{kind}-{side}": f"{i + 2}px" for kind in ("padding", "margin") for side in ("top", "left")}
+        told = {"style": style | wide | dict.fromkeys(style, f"{i + 2}px")}
+        await bakery.done("modify_element", elementId=f"text-{i + 2}", modifications=told)
+    undone = await bakery.done("undo", steps=3)
+    assert undone["changes"][-1] == "and 13 more"
+    await bakery.artefact.lock("section-1", "local")
+    assert (await bakery.done("read_element", elementId="heading-1"))["locked"] is True
+    assert (await bakery.done("read_element", elementId="footer-1"))["locked"] is False
+    listed = await bakery.done("list_elements", userId="x")
+    assert listed["versionId"] == "v5"
+
+
+async def test_arguments_that_are_no_object_at_all_are_refused(bakery: PageDouble):
+    for wrong in ({"modifications": "red"}, {"modifications": {"style": "red"}}):
+        refused = await bakery.refused("modify_element", elementId="heading-1", **wrong)
+        assert refused["type"] == "validation_error"
 
 
 def test_a_page_has_two_streams():

@@ -329,6 +329,30 @@ async def test_a_thread_that_keeps_its_newest_state_is_looked_at_once_in_a_minut
         assert await expiry.swept(here, now_ms + 61_000) == 1
 
 
+async def test_a_thread_says_how_much_it_takes_up(
+    client: LangGraphClient, url: str, storage: Storage
+) -> None:
+    thread = await ran(client, storage, "counter", {"x": 1})
+    async with httpx.AsyncClient(base_url=url) as http:
+        told = (await http.get(f"/threads/{thread}/storage")).json()
+        empty = (await http.get(f"/threads/{await new(client)}/storage")).json()
+        assert (await http.get("/threads/nobodys/storage")).status_code == 404
+    parts = ("checkpoints", "channel_values", "pending_writes")
+    assert list(told) == ["thread_id", "total_bytes", *parts]
+    assert told["thread_id"] == thread
+    assert told["total_bytes"] == sum(told[part]["bytes"] for part in parts)
+    assert told["checkpoints"]["count"] == len(await client.threads.get_history(thread))
+    of_x = told["channel_values"]["by_channel"]["x"]
+    assert of_x["versions"] == 4, "what was sent, and what each of three nodes made of it"
+    assert of_x["bytes"] >= 4
+    names = keys.checkpoints(thread)
+    kept = await storage.redis.hgetall(names.values)
+    elements = await storage.redis.lrange(names.log, 0, -1)
+    assert told["channel_values"]["count"] == len(kept)
+    assert told["channel_values"]["bytes"] == sum(map(len, [*kept.values(), *elements]))
+    assert empty["total_bytes"] == 0
+
+
 async def test_the_conversation_of_an_ad_is_a_thread_too(valkey_url: str) -> None:
     """X5."""
     with serving(valkey_url, None) as ours:

@@ -233,7 +233,7 @@ async def follow_thread(
     """Stream the events of all the thread's runs, now and later."""
     here = parts(request)
     await thread_records.get(here.storage, thread_id, owner(request))
-    if last_event_id == run_streams.BEGINNING:
+    if last_event_id in {run_streams.BEGINNING, "-"}:
         after = events.BEGINNING
     elif last_event_id:
         after = run_streams.checked(last_event_id)

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from nodes.node import EPOCH, OWNER
 from storage.assistants import Assistant
+from storage.checkpoints.sizes import Size
 from storage.thread_records import Record
 
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS
@@ -148,6 +149,20 @@ def lifetime(record: Record) -> dict[str, Any] | None:
         "strategy": record.ttl["strategy"],
         "ttl_minutes": record.ttl["ttl"],
         "expires_at": when(record.expires_ms),
+    }
+
+
+def size(thread_id: str, found: Size) -> dict[str, Any]:
+    """Return what a thread takes up."""
+    channels = {name: {"versions": n, "bytes": taken} for name, (n, taken) in found.channels.items()}
+    versions = sum(one["versions"] for one in channels.values())
+    values = found.elements + sum(one["bytes"] for one in channels.values())
+    return {
+        "thread_id": thread_id,
+        "total_bytes": found.checkpoints[1] + values + found.writes[1],
+        "checkpoints": {"count": found.checkpoints[0], "bytes": found.checkpoints[1]},
+        "channel_values": {"count": versions, "bytes": values, "by_channel": channels},
+        "pending_writes": {"count": found.writes[0], "bytes": found.writes[1]},
     }
 
 

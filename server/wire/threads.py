@@ -22,6 +22,7 @@ from server.wire.thread_search import CountBody, SearchBody
 from server.wire.updates import Superstep
 from state.errors import CallsheetError
 from storage import thread_records
+from storage.checkpoints import sizes
 from storage.thread_records import New, Record
 
 router = APIRouter(prefix="/threads", route_class=StrictRoute, tags=["threads"])
@@ -119,6 +120,17 @@ async def get(
     """Show a thread with its values."""
     with_ttl = "ttl" in include.split(",")
     return await _shown(parts(request), thread_id, owner(request), with_ttl=with_ttl)
+
+
+@router.get("/{thread_id}/storage", responses=documented_wire(*_READ, reply=_Object), response_model=None)
+async def taken(thread_id: str, request: Request) -> Response:
+    """Show how many bytes a thread's checkpoints take up, as they are stored.
+
+    What the versions of a list share is in the bytes of `channel_values`, and in those of no channel.
+    """
+    here = parts(request)
+    record = await thread_records.get(here.storage, thread_id, owner(request))
+    return Wire(shapes.size(record.id, await sizes.size(here.storage, record.id)))
 
 
 @router.patch("/{thread_id}", responses=documented_wire(*_WRITE, reply=_Object), response_model=None)

@@ -125,14 +125,19 @@ class Assistants:
         return [_assistant(text) for text in reversed(told)] or [found]
 
     async def delete(self, named: str) -> Assistant:
-        """Take an assistant away and return it; raises `Conflict` for one of the server's own."""
+        """Take an assistant away and return it; raises as `made`."""
+        found = await self.made(named)
+        await _DELETE(self.storage.redis, self._keys(found.assistant_id), [found.assistant_id])
+        return found
+
+    async def made(self, named: str) -> Assistant:
+        """Return an assistant that its owner made; raises `Conflict` for one of the server's own."""
         found = await self.get(named)
         if found.assistant_id == default_id(found.graph_id):
             raise Conflict(
                 f"assistant {named!r} is the server's own for graph {found.graph_id!r}",
                 remedy="delete only assistants you made; set_latest(1) makes this one as it was",
             )
-        await _DELETE(self.storage.redis, self._keys(found.assistant_id), [found.assistant_id])
         return found
 
     async def _read(self, named: str) -> tuple[Assistant, bytes]:

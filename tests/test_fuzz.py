@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from graphs import ad_creation
+from server import surface
 from storage import Storage
 from tests.auth_cases import key
 from tests.needs import unmet
@@ -87,6 +87,6 @@ async def test_every_reply_to_whatever_is_sent_is_as_the_description_says(
         unmet("the fuzzer is not installed; run: make fuzzer")
     chosen = LONG if request.config.getoption("--long") else SHORT
     headers = {"X-Api-Key": await key(storage, "fuzzer")}
-    graphs = {**GRAPHS, "ad_creation": ad_creation.graph}
+    graphs = {**GRAPHS, **surface.GRAPHS}
     with serving(valkey_url, graphs, auth=("keys",)) as url:
         await asyncio.to_thread(fuzzed, url, headers, *chosen, place=tmp_path)

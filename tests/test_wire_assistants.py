@@ -11,7 +11,7 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError, UnprocessableEntityError
 
-from storage import Storage
+from storage import Storage, thread_records
 from tests.wire_graphs import GRAPHS
 from tests.wire_server import ran, serving
 
@@ -143,6 +143,12 @@ async def test_a_deleted_assistant_is_gone_and_its_threads_if_that_is_asked(
     mine: Any = (await client.assistants.create("counter"))["assistant_id"]
     theirs = await ran(client, storage, "counter", {"x": 1}, assistant_id=mine)
     other = await ran(client, storage, "counter", {"x": 1})
+    async with thread_records.held(storage, theirs, "local"):
+        with pytest.raises(ConflictError, match="has not ended"):
+            await client.assistants.delete(mine, delete_threads=True)
+        assert (await client.assistants.get(mine))["assistant_id"] == mine, (
+            "so that it can be asked for again"
+        )
     await client.assistants.delete(mine, delete_threads=True)
     with pytest.raises(NotFoundError):
         await client.assistants.get(mine)

@@ -136,9 +136,12 @@ async def delete(
     delete_threads: Annotated[bool, Query()] = False,  # noqa: FBT002
 ) -> Response:
     """Take an assistant away, and with `delete_threads` all that it talked on."""
-    gone = await theirs(request).delete(assistant_id)
+    known = theirs(request)
+    going = await known.made(assistant_id)
     if delete_threads:
-        await drop_all(parts(request), owner(request), {"assistant_id": gone.assistant_id})
+        # Before the assistant: one that a run is at ends this, and it can be asked for again.
+        await drop_all(parts(request), owner(request), {"assistant_id": going.assistant_id})
+    await known.delete(assistant_id)
     return Response(status_code=204)
 
 

@@ -11,6 +11,7 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError, UnprocessableEntityError
 
+from server import surface
 from storage import Storage, thread_records
 from tests.wire_graphs import GRAPHS
 from tests.wire_server import ran, serving
@@ -239,10 +240,11 @@ async def test_wrong_requests_are_named(client: LangGraphClient) -> None:
 async def test_the_workflows_of_this_project_have_schemas_too(valkey_url: str) -> None:
     with serving(valkey_url, None) as ours:
         async with get_client(url=ours) as client:
-            [only] = await client.assistants.search()
-            assert only["graph_id"] == "ad_creation"
-            told: Any = await client.assistants.get_schemas("ad_creation")
-            for name in ("input_schema", "output_schema", "state_schema", "context_schema"):
-                assert told[name]["properties"], name
-            nodes = {one["id"] for one in (await client.assistants.get_graph("ad_creation"))["nodes"]}
-            assert {"planner", "approval", "tool_executor", "summarizer"} <= nodes
+            found = {one["graph_id"] for one in await client.assistants.search()}
+            assert found == set(surface.GRAPHS)
+            for graph in found:
+                told: Any = await client.assistants.get_schemas(graph)
+                kinds = ("input_schema", "output_schema", "state_schema", "context_schema")
+                assert all(told[kind]["properties"] for kind in kinds), graph
+                nodes = {one["id"] for one in (await client.assistants.get_graph(graph))["nodes"]}
+                assert {"planner", "tool_executor"} <= nodes

@@ -125,7 +125,8 @@ async function played(context, address, { title, query, play }) {
   try {
     Object.assign(told, await play(open, key));
   } catch (error) {
-    told.failed = `${error}\n${await Promise.all(pages.map(({ page }) => page.locator("main").innerText()))}`;
+    const shown = pages.map(async ({ page, seen }) => [await page.locator("body").innerText(), JSON.stringify(await seen())]);
+    told.failed = [error, ...(await Promise.all(shown)).flat()].join("\n");
   }
   if (pictures) await pages[0].page.screenshot({ path: `${pictures}/${title}.png` });
   told.complaints = pages.flatMap((one) => one.complaints);

@@ -85,6 +85,8 @@ async def test_a_connection_follows_so_many_conversations(redis: str) -> None:
                 await chat.send({"type": "join", "conversationId": page})
                 told = (await chat.until(lambda frame: frame["type"] in {"joined", "error"}))[-1]
             assert told["errorType"] == "rate_limit_error"
+            [error] = await chat.say(anew(), "make the headline teal")
+            assert error["errorType"] == "rate_limit_error", "and no run is begun that nobody is told of"
             await chat.send({"type": "leave", "conversationId": pages[0]})
             await chat.send({"type": "join", "conversationId": pages[-1]})
             assert (await chat.until(lambda frame: frame["type"] != "heartbeat"))[-1]["type"] == "joined"

@@ -113,6 +113,7 @@ class _Session:
     async def _begin(self, job: Job) -> None:
         """Begin a run; who says something is told what comes of it, from there on."""
         thread = job.thread.id
+        self._room(thread)
         since = await chat_stream.newest(self._here.storage, thread)
         await chats.begin(self._here, job)
         if thread not in self._following:
@@ -121,6 +122,7 @@ class _Session:
     async def _join(self, asked: Join) -> None:
         thread = (await chats.known(self._here, self._owner, asked.conversationId)).id
         since = await chat_stream.place(self._here.worker, self._here.storage, thread, asked.lastEventId)
+        self._room(thread)
         await self._leave(thread)
         self._follow(thread, since)
         await self._send({"type": "joined", "conversationId": thread})
@@ -130,9 +132,12 @@ class _Session:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    def _follow(self, thread: str, since: Place) -> None:
-        if len(self._following) >= _MOST:
+    def _room(self, thread: str) -> None:
+        """Raise `Limited` where no further conversation can be followed, before anything is done."""
+        if thread not in self._following and len(self._following) >= _MOST:
             raise Limited(f"{_MOST} conversations are followed already", remedy="leave one")
+
+    def _follow(self, thread: str, since: Place) -> None:
         self._following[thread] = asyncio.create_task(self._tell(thread, since))
 
     async def _tell(self, thread: str, since: Place) -> None:

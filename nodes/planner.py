@@ -45,9 +45,8 @@ def planner(subject: Subject) -> Node[Workflow]:
         model = providers.load(chosen.spec)
         limit = choices(runtime).get("max_rounds", MAX_ROUNDS)
         # Told which tools there are but not to call one: a bare model call would break the history's rules.
-        asked = model.bind_tools(
-            definitions(subject.tools), tool_choice="none" if rounds >= limit else "auto"
-        )
+        choice = "none" if rounds >= limit else _tool_choice(subject, choices(runtime), rounds)
+        asked = model.bind_tools(definitions(subject.tools), tool_choice=choice)
         reply = await asked.ainvoke(sent)
         answer = _without_calls(reply) if rounds >= limit else reply
         plan = _plan(subject, answer)
@@ -93,6 +92,22 @@ async def _history(
             found = await artefact.receipts_of(scope.thread, f"{message.id}/{call['id']}")
             whole.append(answer(str(call["id"]), call["name"], found[-1] if found else CANCELLED.output))
     return whole, [RemoveMessage(id=REMOVE_ALL_MESSAGES), *whole]
+
+
+def _tool_choice(subject: Subject, chosen: Context, rounds: int) -> Any:
+    """Return what is said of calling tools: what was chosen for the first round, and free choice after it."""
+    choice: Any = chosen.get("tool_choice", "auto")
+    if rounds:
+        return "auto"
+    if isinstance(choice, str) and choice in {"auto", "required"}:
+        return choice
+    named = choice.get("function", {}).get("name") if isinstance(choice, dict) else None
+    if named not in subject.tools:
+        raise Invalid(
+            f"the tool choice {choice!r} is none of this workflow's tools",
+            remedy=f"choose auto, required or one of {', '.join(subject.tools)}",
+        )
+    return choice
 
 
 def _routed(chosen: Context, scope: Scope) -> Route:

@@ -1,8 +1,21 @@
 """What the caller may choose for one run: names and numbers, never clients or permissions."""
 
-from typing import NotRequired
+from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
+
+
+class ToolName(TypedDict):
+    """A tool by its name."""
+
+    name: str
+
+
+class NamedTool(TypedDict):
+    """The tool to begin with, in OpenAI's form."""
+
+    type: Literal["function"]
+    function: ToolName
 
 
 class Context(TypedDict, total=False):
@@ -22,3 +35,5 @@ class Context(TypedDict, total=False):
     """Steps that may run at once (D26)."""
     approve_plan: NotRequired[bool]
     """Ask a person before any step with an effect."""
+    tool_choice: NotRequired[Literal["auto", "required"] | NamedTool]
+    """Whether the model may, or must, begin the turn with a call, or with which; `auto` (C7)."""

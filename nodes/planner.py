@@ -17,9 +17,10 @@ from state.errors import Invalid
 from state.plan import Plan, Step, fingerprint, linked
 from state.workflow import Usage, Workflow
 from storage.artefacts import Artefact
-from tools.attempt import CANCELLED
+from tools.attempt import abandoned
 from tools.call import Scope
-from tools.outcome import answer
+from tools.outcome import Outcome, answer
+from tools.record import close
 from tools.registry import definitions
 
 MAX_ROUNDS: Final = 10
@@ -84,13 +85,20 @@ async def _history(
     dangling = dict(conversation.unanswered(messages))
     if not dangling:
         return messages, []
-    artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
+    opened = await storage.current()
+    artefact = Artefact(opened, scope.kind, scope.artefact, scope.owner)
     whole: list[AnyMessage] = []
+    ended: dict[tuple[str, str], Outcome] = {}
     for index, message in enumerate(messages):
         whole.append(message)
         for call in dangling.get(index, ()):
             found = await artefact.receipts_of(scope.thread, f"{message.id}/{call['id']}")
-            whole.append(answer(str(call["id"]), call["name"], found[-1] if found else CANCELLED.output))
+            outcome = (
+                Outcome(ok=True, output=found[-1]) if found else abandoned(subject.tools.get(call["name"]))
+            )
+            ended[str(message.id), str(call["id"])] = outcome
+            whole.append(answer(str(call["id"]), call["name"], outcome.output))
+    await close(opened, scope, ended)
     return whole, [RemoveMessage(id=REMOVE_ALL_MESSAGES), *whole]
 
 

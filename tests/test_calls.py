@@ -12,7 +12,8 @@ from storage.scripts import together
 from tests.guarded import SCOPE, made, step, write
 from tests.waiting import eventually
 from tools import guard
-from tools.record import MAX_CHARS
+from tools.attempt import abandoned
+from tools.record import MAX_CHARS, close
 from tools.terms import Terms
 
 
@@ -178,3 +179,28 @@ async def test_only_the_newest_calls_of_an_owner_are_kept_and_the_lists_forget_t
     for record in kept:
         await opened.redis.delete(call_keys.records("local", "t", record["id"]).record)
     assert await records(opened) == []
+
+
+async def test_a_call_that_a_dead_process_left_under_way_is_closed_when_its_thread_goes_on(opened):
+    """C32: nothing stays "executing" behind a conversation that went on without it."""
+
+    async def lost(args, call):
+        raise Fenced("lost")
+
+    scope = replace(SCOPE, plan="message-1")
+    for call in ("c1", "c2"):
+        with pytest.raises(Fenced):
+            await guard.call(made(lost), step(call=call), scope)
+    await close(opened, scope, {("message-1", "c1"): abandoned(None), ("message-1", "c9"): abandoned(None)})
+    status = {record["toolCallId"]: record["status"] for record in await records(opened)}
+    assert status == {"c1": "failed", "c2": "executing"}
+
+
+def test_an_effect_outside_that_was_abandoned_is_not_said_to_have_been_prevented():
+    outside = made(write, "post", outside=True)["post"]
+    harmless = made(write, "put", outside=True, idempotent=True)["put"]
+    assert [abandoned(one).word for one in (outside, harmless, None)] == [
+        "timeout_error",
+        "execution_error",
+        "execution_error",
+    ]

@@ -48,6 +48,15 @@ CANCELLED: Final = failure(
     retryable=True,
 )
 """What is told of a call that was cancelled."""
+
+
+def abandoned(tool: Tool | None) -> Outcome:
+    """Return what is told of a call that has no receipt and will not be gone on with."""
+    if tool is None or not tool.outside or tool.idempotent:
+        return CANCELLED
+    return refusal(Unsure("The run was cancelled, and this call may have had its effect", remedy=_ASK))
+
+
 _ASK: Final = "Ask the person whether it happened before you try it again"
 _JITTER: Final = random.SystemRandom()
 

@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from state.plan import Step
 from storage import calls
-from storage.scripts import Asked
+from storage.calls import Wanted
+from storage.connection import Storage
+from storage.scripts import Asked, together
 from storage.steps import step_name
 from tools.call import Scope
 from tools.outcome import Outcome
@@ -17,6 +19,8 @@ from tools.outcome import Outcome
 MAX_CHARS: Final = 8_000
 """Characters of a call's input, and of its output, that are kept; of a longer one its beginning."""
 _MAX_NAME: Final = 64
+_NEWEST: Final = 100
+"""Calls of a thread that are looked through for those that were left."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,16 @@ class Record:
 
     def _writing(self, fields: Mapping[str, str], *, over: bool) -> Asked:
         return calls.writing(self.scope.owner, self.scope.thread, self.call, fields, over=over)
+
+
+async def close(opened: Storage, scope: Scope, ended: Mapping[tuple[str, str], Outcome]) -> None:
+    """Record how calls ended that an attempt which is gone has left under way; by message and call id."""
+    for record in await calls.listed(opened, scope.owner, Wanted(thread=scope.thread), _NEWEST):
+        outcome = ended.get((record["messageId"], record["toolCallId"]))
+        if outcome and "endMs" not in record:
+            fields = _ending(outcome, "")
+            asked = calls.writing(scope.owner, scope.thread, record["id"], fields, over=True)
+            await together(opened.redis, [asked])
 
 
 def cut(value: Any, text: str = "") -> str:

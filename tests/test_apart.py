@@ -43,9 +43,9 @@ async def test_it_gets_its_arguments_and_scope_and_nothing_of_ours(opened, monke
     ("name", "n", "changed", "kind", "told"),
     [
         ("hoard", 500_000_000, {}, "execution_error", "took over 67108864 bytes"),
-        ("spin", 1, {"cpu_s": 0.1}, "execution_error", "of processor"),
         ("sleep", 1, {"timeout_s": 0.5}, "timeout_error", "no answer within 0.5 s"),
         # A fresh interpreter takes two seconds of processor, so the suite starts few.
+        pytest.param("spin", 1, {"cpu_s": 0.1}, "execution_error", "of processor", marks=pytest.mark.long),
         pytest.param("chatter", 200_000, {}, "execution_error", "over 10000 bytes", marks=pytest.mark.long),
         pytest.param("chatter", 20_000, {}, "execution_error", "limit of 10000", marks=pytest.mark.long),
         pytest.param("refuse", 1, {}, "validation_error", "not like that", marks=pytest.mark.long),

@@ -296,6 +296,7 @@ async def test_a_narration_that_stays_wrong_is_not_accepted(opened, model: ChatD
     made = await narrated_by(model, opened, *[reply] * 8)
     assert made["type"] == "execution_error"
     assert words in made["error"]
+    assert len(model.requests) == 2
 
 
 def test_the_confirmed_facts_are_the_ones_to_tell():

@@ -24,6 +24,9 @@ from tools.web import Web
 from tools.web_sources import WEB
 
 _TRIES: Final = 5
+# A model that fails is asked again by its provider and for its form; the guard's tries would multiply that.
+_READING: Final = Terms(timeout_s=300.0, tries=1)
+_WRITING: Final = Terms(timeout_s=180.0, tries=1)
 
 
 @tool(schema=StudentInfo, display="Noting who the lesson is for", writes=("student",))
@@ -57,7 +60,7 @@ def extracting(web: Web) -> Tool:
         display="Finding the facts",
         reads=("source", "facts"),
         writes=("facts",),
-        terms=Terms(timeout_s=300.0),
+        terms=_READING,
     )
     async def extractFactsTool(args: Content, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
         """Find the facts of the lesson material. ALWAYS use it when the teacher gives lesson content."""
@@ -82,7 +85,7 @@ def extracting(web: Web) -> Tool:
     display="Writing the narration",
     reads=("facts", "confirmed", "student", "narration"),
     writes=("narration",),
-    terms=Terms(timeout_s=180.0),
+    terms=_WRITING,
 )
 async def generateNarrationTool(args: NarrationWish, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
     """Write the narrated script from the facts that the teacher has chosen."""

@@ -51,7 +51,9 @@ def over(frame: Frame) -> bool:
 @asynccontextmanager
 async def client(url: str, **headers: str) -> AsyncIterator[Chat]:
     """A client of the server at `url`."""
-    async with connect(f"{url.replace('http', 'ws', 1)}/ws", additional_headers=headers) as socket:
+    async with connect(
+        f"{url.replace('http', 'ws', 1)}/ws", additional_headers=headers, max_queue=None
+    ) as socket:
         yield Chat(socket)
 
 

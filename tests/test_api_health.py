@@ -15,7 +15,7 @@ from storage import watchdog
 from tests.redis_server import Server
 from tests.served import GENERATE, calling, generated, running, served
 
-MEDIA = {"application/json", "application/x-ndjson", "text/event-stream", "text/plain"}
+MEDIA = {"application/json", "application/x-ndjson", "text/event-stream", "text/html", "text/plain"}
 
 
 @pytest.fixture

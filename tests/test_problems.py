@@ -46,8 +46,11 @@ def test_every_error_has_its_status(kind: type[errors.CallsheetError], status: i
 
 
 def test_no_error_of_the_tree_is_forgotten() -> None:
-    listed = {kind for kind, _, _ in problems.STATUSES}
-    assert set(every(errors.CallsheetError)) - listed == {errors.CallsheetError, errors.Broken}
+    listed = tuple(kind for kind, _, _ in problems.STATUSES)
+    ours = {kind for kind in every(errors.CallsheetError) if kind.__module__ == errors.__name__}
+    forgotten = {kind for kind in ours if not issubclass(kind, listed)}
+    # What a tool made too much of is told by the guard as the call's outcome, and goes no further.
+    assert forgotten == {errors.CallsheetError, errors.Broken, errors.Oversized}
 
 
 def test_what_is_worth_asking_again_says_when() -> None:

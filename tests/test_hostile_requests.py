@@ -68,6 +68,8 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
 )
 REFUSED_OR_DONE = {200, 201, 202, 204, 400, 404, 405, 409, 413, 414, 422, 431}
+# The server of this process draws from `random`, in a thread of its own, while values are made here.
+pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 PATIENT = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 
 

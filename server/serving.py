@@ -23,6 +23,8 @@ from storage import address, folders
 
 _PATIENCE_S: Final = 5
 """How long requests in flight may take to end once the server is told to stop."""
+_KEPT_S: Final = 75
+"""How long an idle connection is kept: a browser does not send a POST again that meets its end."""
 _log = logging.getLogger("uvicorn.error")
 
 
@@ -41,6 +43,7 @@ def serve(settings: Settings, version: str) -> None:
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=_PATIENCE_S,
+        timeout_keep_alive=_KEPT_S,
     )
     server = _Server(config, guarded, lambda: where.print(greeting(version, url, place)))
     try:

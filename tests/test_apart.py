@@ -18,6 +18,9 @@ from tools.terms import Terms
 LIMITS = Terms(timeout_s=30, memory_bytes=64 * 1024 * 1024, output_bytes=10_000, cache_s=0, failures=0)
 
 
+OTHERS = set()
+
+
 def tools(**changed):
     terms = replace(LIMITS, **changed)
     return index(heavy=[replace(one, terms=terms) for one in heavy_tools.TOOLS])
@@ -27,8 +30,15 @@ async def called(name, n=1, **changed):
     return await guard.call(tools(**changed), step({"n": n}, tool=name, call=name), SCOPE)
 
 
+@pytest.fixture(autouse=True)
+def before():
+    """The processes that other tests of this session keep."""
+    OTHERS.clear()
+    OTHERS.update(psutil.Process().children(recursive=True))
+
+
 def children():
-    return psutil.Process().children(recursive=True)
+    return set(psutil.Process().children(recursive=True)) - OTHERS
 
 
 async def test_it_gets_its_arguments_and_scope_and_nothing_of_ours(opened, monkeypatch):

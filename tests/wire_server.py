@@ -22,7 +22,11 @@ def serving(redis_url: str, graphs: Mapping[str, Any] | None = GRAPHS, **chosen:
     """A server in a thread; its URL."""
     app = create_app(Settings(redis_url=redis_url, **chosen), graphs)
     sockets = listening("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(app, lifespan="on", log_config=None, timeout_graceful_shutdown=2))
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app, lifespan="on", log_config=None, timeout_graceful_shutdown=2, timeout_keep_alive=75
+        )
+    )
     thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
     thread.start()
     try:

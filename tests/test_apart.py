@@ -18,7 +18,7 @@ from tools.terms import Terms
 LIMITS = Terms(timeout_s=30, memory_bytes=64 * 1024 * 1024, output_bytes=10_000, cache_s=0, failures=0)
 
 
-OTHERS = set()
+OTHERS: set[psutil.Process] = set()
 
 
 def tools(**changed):

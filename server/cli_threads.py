@@ -2,33 +2,24 @@
 
 import json
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from server import commands
+from server.listing import Id, Json, Owner, echo, group, iso, on_shelf, short_time, table
 from server.options import DataDir, Debug
 
 if TYPE_CHECKING:
     from server.archive import Shelf
     from storage.thread_records import Record
 
-Found = TypeVar("Found")
-Owner = Annotated[str, typer.Option(help="Whose; `local` where nobody is asked who they are.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_Id = Annotated[str, typer.Argument(metavar="ID", help="As the list shows it.")]
 _STDIO: Final = "-"
 _SHORT: Final = 60
 
-app = typer.Typer(
-    help="Threads: list, show, export to a file, import, delete.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+app = group("Threads: list, show, export to a file, import, delete.")
 
 
 @app.command("list")
@@ -48,16 +39,13 @@ def list_(
     if as_json:
         echo([told(record) for record in found])
         return
-    rows = [
-        (one.id, one.graph, one.status, _time(one.updated_ms)[:16].replace("T", " "), _about(one))
-        for one in found
-    ]
+    rows = [(one.id, one.graph, one.status, short_time(one.updated_ms, 16), _about(one)) for one in found]
     table(("Id", "Graph", "Status", "Changed (UTC)", "About"), rows, "There are no threads.")
 
 
 @app.command()
 def show(
-    thread_id: _Id,
+    thread_id: Id,
     *,
     owner: Owner = "local",
     data_dir: DataDir = None,
@@ -70,7 +58,7 @@ def show(
 
 @app.command()
 def export(
-    thread_id: _Id,
+    thread_id: Id,
     file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - for stdout.")] = _STDIO,
     *,
     owner: Owner = "local",
@@ -119,7 +107,7 @@ def import_(
 
 @app.command()
 def delete(
-    thread_id: _Id,
+    thread_id: Id,
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     owner: Owner = "local",
@@ -140,52 +128,6 @@ def delete(
     typer.echo(f"Deleted {thread_id}.", err=True)
 
 
-def on_shelf(data_dir: Path | None, work: "Callable[[Shelf], Awaitable[Found]]") -> Found:
-    """Return what `work` does with the threads in storage."""
-    import asyncio  # noqa: PLC0415 -- help needs no storage
-
-    from server import surface  # noqa: PLC0415
-    from server.app import installed  # noqa: PLC0415
-    from server.archive import Shelf  # noqa: PLC0415
-    from storage import connect  # noqa: PLC0415
-    from storage.checkpoints import RedisSaver  # noqa: PLC0415
-
-    chosen = commands.settings(data_dir)
-
-    async def connected() -> Found:
-        async with connect(chosen.redis_url, chosen.data_dir) as storage:
-            saver = RedisSaver(storage.redis)
-            try:
-                return await work(Shelf(storage, saver, frozenset(surface.GRAPHS), installed()))
-            finally:
-                await saver.aclose()
-
-    return asyncio.run(connected())
-
-
-def echo(value: Any) -> None:
-    """Print JSON."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
-
-
-def table(titles: Sequence[str], rows: Sequence[Sequence[str]], none: str) -> None:
-    """Print rows under their titles, or `none` where there are none."""
-    from rich.table import Table  # noqa: PLC0415 -- help needs no table
-
-    from server import terminal  # noqa: PLC0415
-
-    where = terminal.console()
-    if not rows:
-        where.print(none)
-        return
-    drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for title in titles:
-        drawn.add_column(title, overflow="fold")
-    for row in rows:
-        drawn.add_row(*(terminal.harmless(cell) for cell in row))
-    where.print(drawn)
-
-
 def told(record: "Record") -> Mapping[str, Any]:
     """Return a thread's record as JSON."""
     return {
@@ -197,8 +139,8 @@ def told(record: "Record") -> Mapping[str, Any]:
         "metadata": record.metadata,
         "interrupts": record.interrupts,
         "error": record.error,
-        "createdAt": _time(record.created_ms),
-        "updatedAt": _time(record.updated_ms),
+        "createdAt": iso(record.created_ms),
+        "updatedAt": iso(record.updated_ms),
     }
 
 
@@ -245,7 +187,3 @@ def _about(record: "Record") -> str:
     metadata = json.dumps(record.metadata, ensure_ascii=False) if record.metadata else ""
     text = record.artefact or metadata
     return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
-
-
-def _time(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,94 @@
+"""What the commands about threads, runs and keys share: storage at hand, and how what is there is shown."""
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+import typer
+
+from server import commands
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from server.archive import Shelf
+    from storage.connection import Storage
+
+Found = TypeVar("Found")
+Id = Annotated[str, typer.Argument(metavar="ID", help="As the list shows it.")]
+Owner = Annotated[str, typer.Option(help="Whose; `local` where nobody is asked who they are.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def group(about: str) -> typer.Typer:
+    """Return a group of commands, to be asked for by name."""
+    return typer.Typer(
+        help=about, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+    )
+
+
+def on_storage(data_dir: Path | None, work: "Callable[[Storage], Awaitable[Found]]") -> Found:
+    """Return what `work` does with storage."""
+    import asyncio  # noqa: PLC0415 -- help needs no storage
+
+    from storage import connect  # noqa: PLC0415
+
+    chosen = commands.settings(data_dir)
+
+    async def connected() -> Found:
+        async with connect(chosen.redis_url, chosen.data_dir) as storage:
+            return await work(storage)
+
+    return asyncio.run(connected())
+
+
+def on_shelf(data_dir: Path | None, work: "Callable[[Shelf], Awaitable[Found]]") -> Found:
+    """Return what `work` does with the threads in storage."""
+    from server import surface  # noqa: PLC0415 -- help needs no storage
+    from server.app import installed  # noqa: PLC0415
+    from server.archive import Shelf  # noqa: PLC0415
+    from storage.checkpoints import RedisSaver  # noqa: PLC0415
+
+    async def shelved(storage: "Storage") -> Found:
+        saver = RedisSaver(storage.redis)
+        try:
+            return await work(Shelf(storage, saver, frozenset(surface.GRAPHS), installed()))
+        finally:
+            await saver.aclose()
+
+    return on_storage(data_dir, shelved)
+
+
+def echo(value: Any) -> None:
+    """Print JSON."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def table(titles: Sequence[str], rows: "Sequence[Sequence[str | Text]]", none: str) -> None:
+    """Print rows under their titles, or `none` where there are none."""
+    from rich.table import Table  # noqa: PLC0415 -- help needs no table
+
+    from server import terminal  # noqa: PLC0415
+
+    where = terminal.console()
+    if not rows:
+        where.print(none)
+        return
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for title in titles:
+        drawn.add_column(title, overflow="fold")
+    for row in rows:
+        drawn.add_row(*(terminal.harmless(cell) if isinstance(cell, str) else cell for cell in row))
+    where.print(drawn)
+
+
+def iso(ms: int, parts: Literal["milliseconds", "seconds"] = "milliseconds") -> str:
+    """Return a time of storage (milliseconds since 1970) as ISO 8601 in UTC."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec=parts)
+
+
+def short_time(ms: int, characters: int) -> str:
+    """Return as many characters of a time as a table needs: 16 for minutes, 19 for seconds."""
+    return iso(ms)[:characters].replace("T", " ")

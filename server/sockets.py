@@ -1,0 +1,109 @@
+"""Web sockets: one connection takes messages one by one, and tells what happens beside them."""
+
+import asyncio
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from fastapi import WebSocket
+from starlette.websockets import WebSocketDisconnect
+
+from server.limits import too_many
+from server.origins import owner
+from server.parts import parts
+from server.refusal import TRY_LATER
+from state.errors import Unavailable
+from storage import counters
+
+MOST: Final = 32
+"""What one connection may be told of at a time."""
+_TOO_BIG: Final = 1009
+"""Web socket code: a message over the limit (RFC 6455 §7.4.1)."""
+
+
+class Session(ABC):
+    """One connection of one owner; a subclass knows what its messages mean."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+        self._here = parts(socket)
+        self._owner = owner(socket)
+        self._sending = asyncio.Lock()
+        self._telling: dict[str, asyncio.Task[None]] = {}
+
+    @abstractmethod
+    async def heard(self, text: bytes) -> None:
+        """Answer one message; raises `Unavailable` where another try, later, may do."""
+
+    async def serve(self) -> None:
+        """Take the connection and its messages as they come, until it ends."""
+        await self._socket.accept()
+        try:
+            while (text := await self._next()) is not None:
+                await self.heard(text)
+        except WebSocketDisconnect:
+            return
+        except Unavailable as error:
+            await self._later(error)
+        finally:
+            await self._stop()
+
+    async def counted(self) -> None:
+        """Count a message as a request is counted; raises `Limited`."""
+        most = self._here.settings.requests_per_minute
+        if most:
+            count = await counters.count(self._here.storage, self._owner, uuid.uuid4().hex, most)
+            if not count.fits:
+                raise too_many(most, count)
+
+    def tells(self, name: str) -> bool:
+        """Whether it is being told of `name`."""
+        return name in self._telling
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing further can be told of."""
+        return len(self._telling) >= MOST
+
+    def tell(self, name: str, telling: Coroutine[Any, Any, None]) -> None:
+        """Tell of `name` beside the messages that come, until it is left."""
+        self._telling[name] = asyncio.create_task(self._patiently(telling))
+
+    async def leave(self, name: str) -> bool:
+        """Tell no more of `name`; whether it was told of."""
+        task = self._telling.pop(name, None)
+        if task:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        return task is not None
+
+    async def send(self, frame: bytes) -> None:
+        """Send one frame of JSON, whole, whoever else is sending."""
+        async with self._sending:
+            await self._socket.send_text(frame.decode())
+
+    async def _next(self) -> bytes | None:
+        """The next message, or None after one that was too big; raises `WebSocketDisconnect`."""
+        message = await self._socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1000))
+        text: bytes = message.get("bytes") or (message.get("text") or "").encode()
+        if len(text) <= self._here.settings.max_body_bytes:
+            return text
+        await self._socket.close(_TOO_BIG)
+        return None
+
+    async def _patiently(self, telling: Coroutine[Any, Any, None]) -> None:
+        try:
+            await telling
+        except Unavailable as error:
+            await self._later(error)
+
+    async def _later(self, error: Unavailable) -> None:
+        await self._socket.close(TRY_LATER, error.message[:100])
+
+    async def _stop(self) -> None:
+        for task in self._telling.values():
+            task.cancel()
+        await asyncio.gather(*self._telling.values(), return_exceptions=True)

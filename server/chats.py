@@ -41,7 +41,7 @@ async def decide(here: Parts, owner: str, said: ApprovalResponse) -> Job:
 
 async def begin(here: Parts, job: Job) -> Created:
     """Have the job carried out, here or elsewhere; raises `Busy` while another has the conversation."""
-    await page_jobs.opened(here.storage, job.thread)
+    await page_jobs.DESK.opened(here.storage, job.thread)
     # Said again it is another message, unless it has an id of its own.
     wanted = replace(job, repeatable=job.idempotency_key is None).wanted()
     return await here.worker.start(job.thread.id, wanted)
@@ -105,6 +105,6 @@ def ends(frame: Frame) -> bool:
 
 async def _page(here: Parts, owner: str, conversation: str) -> str | None:
     try:
-        return page_jobs.page_of(await known(here, owner, conversation))
+        return page_jobs.DESK.subject(await known(here, owner, conversation))
     except Missing:
         return None

@@ -114,12 +114,12 @@ async def _subject(opened: Storage, name: str) -> tuple[str, str]:
         raise Conflict(
             f"conversation {name!r} is about {thread.artefact!r}, not about an ad", remedy="use an ad's id"
         )
-    return jobs.ad_of(thread), thread.id
+    return jobs.DESK.subject(thread), thread.id
 
 
 async def _turn(worker: Worker, opened: Storage, thread: Thread, reply: Mapping[str, Any]) -> Turn:
     facts = jobs.ad_facts((await worker.state(thread)).values)
-    streams = await jobs.artefact_of(opened, thread).streams(ad.STREAMS)
+    streams = await jobs.DESK.artefact_of(opened, thread).streams(ad.STREAMS)
     newest = {name: version for name, stream in streams.items() if (version := stream.newest())}
     notes = {call["id"]: tuple(call["result"].get("tightened", ())) for call in reply["toolCalls"]}
     takes = []

@@ -39,9 +39,9 @@ async def carried_out(asked: PageChat | PageDecision, settings: Settings, report
             terms = replace(jobs.terms(opened, settings.lease_s, settings.run_timeout_s), grace_s=0.2)
             async with working(opened, {page_jobs.GRAPH: page_builder.graph}, terms) as worker:
                 job = await _job(worker, opened, asked)
-                await page_jobs.opened(opened, job.thread)
+                await page_jobs.DESK.opened(opened, job.thread)
                 reply = await worker.do(job, report)
-                return Turn(reply, await _changes(page_jobs.artefact_of(opened, job.thread), reply))
+                return Turn(reply, await _changes(page_jobs.DESK.artefact_of(opened, job.thread), reply))
         finally:
             storage.use(None)
 
@@ -59,7 +59,7 @@ async def _page(opened: Storage, name: str) -> str:
         thread = await threads.get(opened, name, LOCAL)
     except Missing:
         return name
-    return page_jobs.page_of(thread) if thread.graph == page_jobs.GRAPH else name
+    return page_jobs.DESK.subject(thread) if thread.graph == page_jobs.GRAPH else name
 
 
 async def _changes(artefact: Artefact, reply: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

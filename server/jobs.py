@@ -5,23 +5,21 @@ one is continued in the other.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from graphs import ad_creation
 from server import page_jobs
+from server.desk import Asked, Desk
 from server.execution import Reply
 from server.requested import Job
-from server.turns import choice, identifier, key, last_word, message, said, thread_of, tool_calls, usage
+from server.turns import last_word, message, said, tool_calls, usage
 from server.worker import Report, Terms, Told, Worker
 from state import ad, brief
 from state.ad import AdState
-from state.context import Context
 from state.errors import Invalid
-from state.owners import LOCAL
 from state.timeline import Timeline
 from storage import indexes, mixers, threads
-from storage.artefacts import Artefact
 from storage.connection import Storage
 from storage.run_records import Run
 from storage.threads import Thread
@@ -30,6 +28,7 @@ from tools.call import Scope
 
 GRAPH: Final = "ad_creation"
 KIND: Final = "ad"
+DESK: Final = Desk(GRAPH, KIND, "adId")
 GENERATE: Final = "generate"
 """What a brief asks for, in a job's body."""
 NO_CONVERSATION: Final = "No conversation found. Generate initial ad first."
@@ -37,7 +36,7 @@ NO_CONVERSATION: Final = "No conversation found. Generate initial ad first."
 
 
 @dataclass(frozen=True)
-class Generate:
+class Generate(Asked):
     """A brief that is to become an ad (A50)."""
 
     ad_id: str
@@ -48,13 +47,10 @@ class Generate:
     market: str | None = None
     """Wins over the brief's."""
     conversation_id: str | None = None
-    context: Context = field(default_factory=Context)
-    owner: str = LOCAL
-    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)
-class Chat:
+class Chat(Asked):
     """What a person says about an ad that is there (A55)."""
 
     ad_id: str
@@ -66,9 +62,6 @@ class Chat:
     """The ad's market from now on."""
     duration: object = None
     """The spot's seconds from now on; not checked yet."""
-    context: Context = field(default_factory=Context)
-    owner: str = LOCAL
-    idempotency_key: str | None = None
 
 
 async def generate_job(storage: Storage, asked: Generate) -> Job:
@@ -77,25 +70,16 @@ async def generate_job(storage: Storage, asked: Generate) -> Job:
     Writes nothing. Raises `Invalid` for what breaks a rule, and `Missing` for a conversation that is not
     this ad's.
     """
-    ad_id = identifier(asked.ad_id, "adId")
     wanted = brief.parsed(asked.brief, language=asked.language, market=asked.market)
-    thread = await thread_of(
-        storage, GRAPH, Artefact(storage, KIND, ad_id, asked.owner), asked.owner, asked.conversation_id
-    )
+    thread = await DESK.thread(storage, asked.ad_id, asked.owner, asked.conversation_id)
     given: dict[str, Any] = {
-        "ad_id": ad_id,
+        "ad_id": asked.ad_id,
         "brief": wanted,
         "language": wanted["language"],
         "market": wanted["market"],
         "messages": [said(brief.message(wanted))],
     }
-    return Job(
-        thread=thread,
-        input=given,
-        body={"ask": GENERATE, "brief": wanted, "context": asked.context},
-        context=choice(asked.context),
-        idempotency_key=key(asked.idempotency_key),
-    )
+    return asked.job(thread, {"ask": GENERATE, "brief": wanted}, input=given)
 
 
 async def chat_job(worker: Worker, storage: Storage, asked: Chat) -> Job:
@@ -104,28 +88,22 @@ async def chat_job(worker: Worker, storage: Storage, asked: Chat) -> Job:
     Writes nothing. Raises `Invalid` where the ad has no conversation yet (A57) or a value breaks a rule, and
     `Missing` for a conversation that is not this ad's (A-R14).
     """
-    ad_id = identifier(asked.ad_id, "adId")
     text = message(asked.message)
-    thread = await thread_of(
-        storage, GRAPH, Artefact(storage, KIND, ad_id, asked.owner), asked.owner, asked.conversation_id
-    )
+    thread = await DESK.thread(storage, asked.ad_id, asked.owner, asked.conversation_id)
     known: Mapping[str, Any] = (await worker.state(thread)).values
     if not known.get("messages"):
         raise Invalid(NO_CONVERSATION, remedy="send a brief to POST /api/ai/generate first")
     changes, notes = _changes(known, asked)
-    return Job(
-        thread=thread,
-        input={"ad_id": ad_id, **changes, "messages": [said("\n".join((text, *notes)))]},
-        body={
+    return asked.job(
+        thread,
+        {
             "ask": "chat",
             "message": text,
             "language": asked.language,
             "market": asked.market,
             "duration": asked.duration,
-            "context": asked.context,
         },
-        context=choice(asked.context),
-        idempotency_key=key(asked.idempotency_key),
+        input={"ad_id": asked.ad_id, **changes, "messages": [said("\n".join((text, *notes)))]},
     )
 
 
@@ -147,9 +125,8 @@ async def answered(
     leaves an ad whose conversation can go on. Raises `Missing` where another conversation is about the ad.
     """
     facts = ad_facts(job.input) if job.body["ask"] == GENERATE else {}
-    artefact = artefact_of(storage, job.thread)
-    await artefact.open(owner=job.thread.owner, thread=job.thread.id, facts=facts)
-    await indexes.touch_ad(storage, job.thread.owner, artefact.id)
+    await DESK.opened(storage, job.thread, facts)
+    await indexes.touch_ad(storage, job.thread.owner, DESK.subject(job.thread))
     return await (worker.answer(job, report) if report else worker.answer(job))
 
 
@@ -168,8 +145,8 @@ def replying(storage: Storage) -> Reply:
     async def reply(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
         thread = await threads.get(storage, run.thread, run.owner)
         facts = ad_facts(state)
-        await artefact_of(storage, thread).describe(facts)
-        await indexes.touch_ad(storage, thread.owner, ad_of(thread))
+        await DESK.artefact_of(storage, thread).describe(facts)
+        await indexes.touch_ad(storage, thread.owner, DESK.subject(thread))
         return answer(thread, state) | await in_time(storage, thread, facts)
 
     return reply
@@ -182,7 +159,7 @@ def ad_facts(state: Mapping[str, Any]) -> dict[str, str]:
 
 async def in_time(storage: Storage, thread: Thread, facts: Mapping[str, str]) -> dict[str, Any]:
     """Return the `timeline` and the `mixer` of an ad's newest versions."""
-    artefact = artefact_of(storage, thread)
+    artefact = DESK.artefact_of(storage, thread)
     streams = await artefact.streams(ad.STREAMS)
     data = {name: newest.data for name, stream in streams.items() if (newest := stream.newest())}
     kept = await mixers.read(storage, artefact.stored_id)
@@ -191,7 +168,7 @@ async def in_time(storage: Storage, thread: Thread, facts: Mapping[str, str]) ->
 
 def placed(thread: Thread, facts: Mapping[str, str], data: Mapping[str, Mapping[str, Any]]) -> Timeline:
     """Return an ad in time: what its streams hold, spoken as fast as the cast's language is."""
-    about = (thread.owner, thread.id, KIND, ad_of(thread))
+    about = (thread.owner, thread.id, KIND, DESK.subject(thread))
     scope = Scope(*about, run="", task="", plan="", epoch=0, facts=facts)
     language = spoken_language(data.get("voices", {}).get("voiceTracks", ()), scope)
     return ad.timeline(data, language=language, spot_s=spot_s(scope))
@@ -206,7 +183,7 @@ def answer(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
     """
     return {
         "conversationId": thread.id,
-        "adId": ad_of(thread),
+        "adId": DESK.subject(thread),
         "drafts": dict(state.get("drafts", {})),
         "created": [dict(made) for made in state.get("created", ())],
         "message": last_word(state),
@@ -215,16 +192,6 @@ def answer(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
         "toolCalls": tool_calls(state, _in_short),
         "usage": usage(state),
     }
-
-
-def ad_of(thread: Thread) -> str:
-    """Return the id of the ad a thread is about."""
-    return thread.artefact.partition(":")[2]
-
-
-def artefact_of(storage: Storage, thread: Thread) -> Artefact:
-    """Return the ad a thread is about, in storage."""
-    return Artefact(storage, KIND, ad_of(thread), thread.owner)
 
 
 def _changes(known: Mapping[str, Any], asked: Chat) -> tuple[dict[str, Any], list[str]]:

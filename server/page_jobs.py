@@ -5,31 +5,26 @@ others.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
-from server.encoding import digest
-from server.execution import Reply, questions
+from server.desk import CHAT, Asked, Desk, answering
+from server.execution import Reply
 from server.requested import Job
-from server.turns import choice, identifier, key, last_word, message, said, thread_of, tool_calls, usage
+from server.turns import identifier, last_word, message, said, tool_calls, usage
 from server.worker import Worker
-from state.context import Context
-from state.errors import Conflict, Invalid, Missing
-from state.owners import LOCAL
+from state.errors import Invalid
 from storage import threads
-from storage.artefacts import Artefact
 from storage.connection import Storage
 from storage.run_records import Run
 from storage.threads import Thread
 
 GRAPH: Final = "page_builder"
-KIND: Final = "page"
-MODES: Final = ("custom", "messages-tuple")
-"""What a run of a page tells: its steps, and the words as they come."""
+DESK: Final = Desk(GRAPH, "page", "pageId")
 
 
 @dataclass(frozen=True)
-class PageChat:
+class PageChat(Asked):
     """What a person says about a page."""
 
     page_id: str
@@ -37,13 +32,10 @@ class PageChat:
     conversation_id: str | None = None
     selected_element_id: str | None = None
     """What "this" means (C26)."""
-    context: Context = field(default_factory=Context)
-    owner: str = LOCAL
-    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)
-class PageDecision:
+class PageDecision(Asked):
     """What a person answers when asked for leave."""
 
     page_id: str
@@ -51,9 +43,6 @@ class PageDecision:
     """One for each action, or one for all: `approve`, `reject` with a message, or `edit`."""
     question_id: str | None = None
     """The question that is answered; the one that waits when left out."""
-    context: Context = field(default_factory=Context)
-    owner: str = LOCAL
-    idempotency_key: str | None = None
 
 
 async def chat_job(storage: Storage, asked: PageChat) -> Job:
@@ -62,21 +51,19 @@ async def chat_job(storage: Storage, asked: PageChat) -> Job:
     Raises `Invalid` for what breaks a rule, and `Missing` for a conversation that is not this page's.
     """
     text = message(asked.message)
-    thread = await _thread(storage, asked.page_id, asked.owner, asked.conversation_id)
+    thread = await DESK.thread(storage, asked.page_id, asked.owner, asked.conversation_id)
     selected = asked.selected_element_id
     if selected is not None:
         identifier(selected, "selectedElementId")
-    return Job(
-        thread=thread,
+    return asked.job(
+        thread,
+        {"ask": "chat", "message": text, "selected": selected},
         input={
-            "page_id": page_of(thread),
+            "page_id": DESK.subject(thread),
             "selected_element_id": selected,
             "messages": [said(text)],
         },
-        body={"ask": "chat", "message": text, "selected": selected, "context": asked.context},
-        context=choice(asked.context),
-        idempotency_key=key(asked.idempotency_key),
-        stream_modes=MODES,
+        stream_modes=CHAT,
     )
 
 
@@ -85,38 +72,11 @@ async def decision_job(worker: Worker, storage: Storage, asked: PageDecision) ->
 
     Raises `Missing` without a conversation, and `Conflict` where no such question waits.
     """
-    thread = await _begun(storage, asked.page_id, asked.owner)
-    waiting = {one.id: one for one in questions(await worker.state(thread))}
-    name = asked.question_id or next(iter(waiting), "")
-    if name not in waiting:
-        raise Conflict(
-            "nothing waits for an answer"
-            if not waiting
-            else f"question {name!r} does not wait for an answer",
-            remedy="read the conversation; say in a message what you want instead",
-        )
+    thread = await DESK.begun(storage, asked.page_id, asked.owner)
     if not asked.decisions:
         raise Invalid("no decision is given", remedy='send {"decisions": [{"type": "approve"}]}')
     decided = [dict(one) for one in asked.decisions]
-    return Job(
-        thread=thread,
-        input={},
-        body={"ask": "decision", "decisions": decided, "question": name},
-        context=choice(asked.context),
-        idempotency_key=key(asked.idempotency_key),
-        stream_modes=MODES,
-        answers={name: {"decisions": decided}},
-        questions={name: digest(waiting[name].value)},
-    )
-
-
-async def opened(storage: Storage, thread: Thread) -> None:
-    """Make the thread and its page the owner's, before anything is made of it; twice is safe.
-
-    Raises `Missing` for another's, and `Conflict` for a thread of another workflow.
-    """
-    await threads.bind(storage, thread)
-    await artefact_of(storage, thread).open(owner=thread.owner, thread=thread.id, facts={})
+    return await answering(worker, asked, thread, {"decisions": decided}, asked.question_id)
 
 
 def replying(storage: Storage) -> Reply:
@@ -137,7 +97,7 @@ def answer(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
     asked = state.get("__interrupt__") or ()
     return {
         "conversationId": thread.id,
-        "pageId": page_of(thread),
+        "pageId": DESK.subject(thread),
         "drafts": {made["stream"]: made["versionId"] for made in state.get("created", ())},
         "created": [dict(made) for made in state.get("created", ())],
         "message": "" if asked else last_word(state),
@@ -152,28 +112,3 @@ def answer(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
 def question(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """Return a question for leave as callers are asked it."""
     return {"id": name, "actions": list(value.get("action_requests", ()))}
-
-
-def page_of(thread: Thread) -> str:
-    """Return the id of the page a thread is about."""
-    return thread.artefact.partition(":")[2]
-
-
-def artefact_of(storage: Storage, thread: Thread) -> Artefact:
-    """Return the page a thread is about, in storage."""
-    return Artefact(storage, KIND, page_of(thread), thread.owner)
-
-
-async def _begun(storage: Storage, page_id: str, owner: str) -> Thread:
-    """Return the conversation about the owner's page; raises `Missing` where there is none."""
-    try:
-        return await threads.get(storage, (await _thread(storage, page_id, owner, None)).id, owner)
-    except Missing:
-        raise Missing(
-            f"there is no conversation about page {page_id!r}", remedy="begin one with a message"
-        ) from None
-
-
-async def _thread(storage: Storage, page_id: str, owner: str, conversation_id: str | None) -> Thread:
-    artefact = Artefact(storage, KIND, identifier(page_id, "pageId"), owner)
-    return await thread_of(storage, GRAPH, artefact, owner, conversation_id)

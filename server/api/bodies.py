@@ -39,26 +39,32 @@ Whole = Annotated[int, BeforeValidator(_whole)]
 _Db = Field(None, ge=-60, le=12)
 
 
-class _Chosen(BaseModel):
+class Chosen(BaseModel):
+    """What every request that has a model work may choose."""
+
     model_config = ConfigDict(extra="ignore")
 
-    conversationId: str | None = Field(None, description="The ad's conversation; its own id unless chosen")
-    language: str | None = Field(None, description="Name, ISO-639-1 code, BCP-47 tag or native name")
-    market: str | None = Field(None, max_length=200, description="Where it will air, such as US")
     provider: str | None = Field(
         None, max_length=80, description="openai or offline; chosen by language when left out"
     )
     model: str | None = Field(None, max_length=200, description="provider/model; wins over `provider`")
-    budget: str | None = Field(None, max_length=80, description="premium or cost-effective")
-    complexity: str | None = Field(None, max_length=80, description="simple or complex")
 
     def context(self) -> Context:
         """Return what the caller chose for the run."""
-        chosen = {name: getattr(self, name) for name in ("provider", "model", "budget", "complexity")}
+        names = ("provider", "model", "budget", "complexity")
+        chosen = {name: getattr(self, name, None) for name in names}
         return cast("Context", {name: value for name, value in chosen.items() if value})
 
 
-class GenerateBody(_Chosen):
+class _AboutAd(Chosen):
+    conversationId: str | None = Field(None, description="The ad's conversation; its own id unless chosen")
+    language: str | None = Field(None, description="Name, ISO-639-1 code, BCP-47 tag or native name")
+    market: str | None = Field(None, max_length=200, description="Where it will air, such as US")
+    budget: str | None = Field(None, max_length=80, description="premium or cost-effective")
+    complexity: str | None = Field(None, max_length=80, description="simple or complex")
+
+
+class GenerateBody(_AboutAd):
     """A brief that is to become an ad (A50)."""
 
     adId: str = Field(description="1 to 255 printable characters; an ad that exists is begun anew")
@@ -82,7 +88,7 @@ class GenerateBody(_Chosen):
         )
 
 
-class ChatBody(_Chosen):
+class ChatBody(_AboutAd):
     """What a person says about an ad (A55)."""
 
     message: str

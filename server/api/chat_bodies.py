@@ -1,25 +1,13 @@
 """What callers send in a chat about a page, over REST and over the web socket."""
 
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 
+from server.api.bodies import Chosen
 from server.page_jobs import PageChat, PageDecision
-from state.context import Context
 
 _Id = Annotated[str, Field(min_length=1, max_length=255)]
-
-
-class _Chosen(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    provider: str | None = Field(None, max_length=80, description="openai or offline; chosen when left out")
-    model: str | None = Field(None, max_length=200, description="provider/model; wins over `provider`")
-
-    def context(self) -> Context:
-        """Return what the caller chose for the run."""
-        chosen = {name: getattr(self, name) for name in ("provider", "model")}
-        return cast("Context", {name: value for name, value in chosen.items() if value})
 
 
 class Decision(BaseModel):
@@ -30,7 +18,7 @@ class Decision(BaseModel):
     edited_action: dict[str, Any] | None = Field(None, description="{name, args} with other args")
 
 
-class _Said(_Chosen):
+class _Said(Chosen):
     selectedElementId: str | None = Field(None, max_length=255, description='What "this" means (C26)')
 
 
@@ -53,7 +41,7 @@ class PageChatBody(_Said):
         )
 
 
-class _Deciding(_Chosen):
+class _Deciding(Chosen):
     decisions: list[Decision] = Field(
         min_length=1, max_length=100, description="One an action, or one for all"
     )

@@ -89,7 +89,7 @@ async def find(storage: Storage, name: str, owner: str) -> Ad:
     meta = await artefact.meta()
     known = None if meta else await _conversation(storage, name, owner)
     if known and known.artefact != f"{jobs.KIND}:{name}":
-        return await find(storage, jobs.ad_of(known), owner)
+        return await find(storage, jobs.DESK.subject(known), owner)
     if meta.get("owner") != owner and not known:
         raise Missing(f"there is no ad {name!r}", remedy="make it with POST /api/ai/generate")
     thread = Thread(meta.get("thread") or name, owner, jobs.GRAPH, f"{jobs.KIND}:{name}")

@@ -103,7 +103,7 @@ async def _carried_out(request: Request, job: Job) -> Response:
     here = parts(request)
     if events.wanted(request):
         return _streamed(await chats.until_over(here, job))
-    await page_jobs.opened(here.storage, job.thread)
+    await page_jobs.DESK.opened(here.storage, job.thread)
     reply, told = await here.worker.answer(job)
     return Reply(reply, background=BackgroundTask(told))
 

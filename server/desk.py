@@ -1,0 +1,116 @@
+"""What requests about every kind of artefact have in common: who asks, and how that becomes a job."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from server.encoding import digest
+from server.execution import questions
+from server.requested import Job
+from server.turns import choice, identifier, key, thread_of
+from server.worker import Worker
+from state.context import Context
+from state.errors import Conflict, Missing
+from state.owners import LOCAL
+from storage import threads
+from storage.artefacts import Artefact
+from storage.connection import Storage
+from storage.threads import Thread
+
+STEPS: Final = ("custom",)
+"""What a run tells unless more is wanted: its steps."""
+CHAT: Final = ("custom", "messages-tuple")
+"""What a run of a chat tells: its steps, and the words as they come."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What every request says beside what it asks for."""
+
+    context: Context = field(default_factory=Context)
+    owner: str = LOCAL
+    idempotency_key: str | None = None
+
+    def job(self, thread: Thread, body: Mapping[str, Any], **given: Any) -> Job:
+        """Return the job that does what `body` asks for, on a thread; `given` are further fields of `Job`.
+
+        Raises `Invalid` for a choice or a key that cannot be one.
+        """
+        return Job(
+            thread=thread,
+            body={**body, "context": self.context},
+            context=choice(self.context),
+            idempotency_key=key(self.idempotency_key),
+            **given,
+        )
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where requests about one kind of artefact are taken in."""
+
+    graph: str
+    kind: str
+    id_name: str
+    """What the artefact's id is called on the wire."""
+
+    def subject(self, thread: Thread) -> str:
+        """Return the id of what a thread is about."""
+        return thread.artefact.partition(":")[2]
+
+    def artefact_of(self, storage: Storage, thread: Thread) -> Artefact:
+        """Return what a thread is about, in storage."""
+        return Artefact(storage, self.kind, self.subject(thread), thread.owner)
+
+    async def thread(
+        self, storage: Storage, name: str, owner: str, conversation_id: str | None = None
+    ) -> Thread:
+        """Return the conversation about the owner's artefact `name`, which may not have begun.
+
+        Raises `Invalid` for what cannot be an id, and `Missing` for a conversation about something else.
+        """
+        artefact = Artefact(storage, self.kind, identifier(name, self.id_name), owner)
+        return await thread_of(storage, self.graph, artefact, owner, conversation_id)
+
+    async def begun(self, storage: Storage, name: str, owner: str) -> Thread:
+        """Return the conversation about the owner's artefact; raises `Missing` where there is none."""
+        try:
+            return await threads.get(storage, (await self.thread(storage, name, owner)).id, owner)
+        except Missing:
+            raise Missing(
+                f"there is no conversation about {self.kind} {name!r}", remedy="begin one with a message"
+            ) from None
+
+    async def opened(self, storage: Storage, thread: Thread, facts: Mapping[str, str] | None = None) -> None:
+        """Make the thread and what it is about its owner's, before anything is made of it; twice is safe.
+
+        Raises `Missing` for another's, and `Conflict` for a thread of another workflow.
+        """
+        await threads.bind(storage, thread)
+        await self.artefact_of(storage, thread).open(owner=thread.owner, thread=thread.id, facts=facts or {})
+
+
+async def answering(
+    worker: Worker, asked: Asked, thread: Thread, answer: Mapping[str, Any], question_id: str | None = None
+) -> Job:
+    """Return the job that gives the waiting question its answer, bound to that question.
+
+    Without a `question_id` it is whichever waits. Raises `Conflict` where no such question waits.
+    """
+    waiting = {one.id: one for one in questions(await worker.state(thread))}
+    name = question_id or next(iter(waiting), "")
+    if name not in waiting:
+        raise Conflict(
+            "nothing waits for an answer"
+            if not waiting
+            else f"question {name!r} does not wait for an answer",
+            remedy="read the conversation; say in a message what you want instead",
+        )
+    return asked.job(
+        thread,
+        {"ask": "decision", **answer, "question": name},
+        input={},
+        stream_modes=CHAT,
+        answers={name: dict(answer)},
+        questions={name: digest(waiting[name].value)},
+    )

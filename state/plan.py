@@ -6,10 +6,11 @@ independent steps run side by side and dependent ones in the order the model gav
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, NotRequired
+from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+_SORTED: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
 StepStatus = Literal["pending", "in-progress", "completed", "error", "blocked", "cancelled"]
 
 
@@ -90,4 +91,4 @@ def fingerprint(step: Step) -> str:
 
 def dumped(value: object) -> str:
     """Return JSON with text as it is, keys sorted: equal values give equal texts."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return _SORTED.encode(value)

@@ -25,11 +25,11 @@ local failures, rest, lease = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARG
 local t = redis.call('TIME')
 local us = t[1] * 1000000 + t[2]
 local ms = math.floor(us / 1000)
-local counted = most == 0
-if not counted then
+local new = most > 0
+if new then
   redis.call('ZREMRANGEBYSCORE', calls, '-inf', string.format('%.0f', us - window * 1000))
-  counted = redis.call('ZSCORE', calls, name)
-  if not counted and redis.call('ZCARD', calls) >= most then
+  new = not redis.call('ZSCORE', calls, name)
+  if new and redis.call('ZCARD', calls) >= most then
     local oldest = redis.call('ZRANGE', calls, 0, 0, 'WITHSCORES')[2]
     return {'limited', math.max(1, math.ceil((oldest + window * 1000 - us) / 1000))}
   end
@@ -43,11 +43,18 @@ if failures > 0 then
     redis.call('HSET', breaker, 'trying', name, 'untilMs', string.format('%.0f', ms + lease))
   end
 end
-if not counted then
+if new then
   redis.call('ZADD', calls, string.format('%.0f', us), name)
   redis.call('PEXPIRE', calls, window)
 end
-return {'go', 0}
+return {'go', new and 1 or 0}
+""")
+
+_WITHDRAW: Final = Script("""
+local calls, breaker, name = KEYS[1], KEYS[2], ARGV[1]
+if ARGV[2] == '1' then redis.call('ZREM', calls, name) end
+if redis.call('HGET', breaker, 'trying') == name then redis.call('HDEL', breaker, 'trying', 'untilMs') end
+return 0
 """)
 
 _TELL: Final = Script("""
@@ -110,6 +117,14 @@ class Turned:
 
 
 @dataclass(frozen=True)
+class Admitted:
+    """That a call may be made now."""
+
+    counted: bool
+    """Whether it was counted now; one that was counted in an earlier attempt is not."""
+
+
+@dataclass(frozen=True)
 class Breaker:
     """How a tool's breaker stands."""
 
@@ -123,15 +138,23 @@ class Breaker:
 def admitting(gate: Gate, owner: str, call: str) -> Asked:
     """Return the script that lets a call in or turns it away; `admitted` reads its answer."""
     numbers = [gate.calls, _ms(gate.window_s), gate.failures, _ms(gate.rest_s), _ms(gate.timeout_s)]
-    touched = [call_keys.window(gate.rate_key, owner), call_keys.breaker(gate.rate_key, gate.tool)]
-    return Asked(_ADMIT, touched, [call, *numbers])
+    return Asked(_ADMIT, _touched(gate, owner), [call, *numbers])
 
 
-def admitted(answer: Sequence[Any]) -> Turned | None:
-    """Return why a call was turned away, or None for one that was let in."""
+def admitted(answer: Sequence[Any]) -> Turned | Admitted:
+    """Return what the gate said."""
     if answer[0] == b"go":
-        return None
+        return Admitted(bool(answer[1]))
     return Turned("limited" if answer[0] == b"limited" else "open", int(answer[1]) / 1000)
+
+
+def withdrawing(gate: Gate, owner: str, call: str, entry: Admitted) -> Asked:
+    """Return the script that makes as if a call that was let in, and is not made, had never asked."""
+    return Asked(_WITHDRAW, _touched(gate, owner), [call, int(entry.counted)])
+
+
+def _touched(gate: Gate, owner: str) -> list[str]:
+    return [call_keys.window(gate.rate_key, owner), call_keys.breaker(gate.rate_key, gate.tool)]
 
 
 def telling(gate: Gate, call: str, verdict: Verdict, token: str) -> Asked:

@@ -37,6 +37,16 @@ async def kind(tools, call="c1", scope=SCOPE, **params):
     return (await guard.call(tools, step(params, call=call), scope)).word
 
 
+async def breaker(opened, tools):
+    item = tools["probe"]
+    gates = [gate(item, guard.house.settled("probe", item.terms, calls=item.calls))]
+    return (await breakers(opened, gates))["probe"]
+
+
+async def stands(opened, tools, state):
+    return (await breaker(opened, tools)).state == state
+
+
 FEW = Terms(calls=2, window_s=30)
 
 
@@ -80,6 +90,34 @@ async def test_a_call_that_was_counted_and_comes_again_is_not_counted_twice(open
     assert await kind(tools, "c2") == "rate_limit_error"
 
 
+async def test_a_call_that_is_not_made_counts_for_nothing(opened):
+    """C48: one refused for a lock, and one that has its receipt, ask the gate and are withdrawn."""
+    tools = made(write, writes=("music",), terms=Terms(calls=2, window_s=30))
+    music = Artefact(opened, "ad", "kopi", LOCAL)
+    assert await kind(tools, "c1") == "ok"
+    await opened.redis.delete("tool:{probe}:calls:local")
+    assert [await kind(tools, "c1") for _ in range(3)] == ["ok"] * 3, "the receipt"
+    await music.lock("music", LOCAL)
+    assert [await kind(tools, f"c{i}") for i in range(2, 6)] == ["permission_denied"] * 4
+    await music.unlock("music")
+    assert [await kind(tools, f"c{i}") for i in range(6, 9)] == ["ok", "ok", "rate_limit_error"]
+    assert await kind(tools, "c6") == "ok"
+    assert await kind(tools, "c9") == "rate_limit_error", "what was counted before stays so"
+
+
+async def test_a_call_that_is_not_made_does_not_try_a_rested_tool(opened):
+    """C46: whoever comes next may try it."""
+    told = Told(RuntimeError("down"))
+    tools = told.tool(writes=("music",), terms=Terms(failures=1, rest_s=0.05))
+    music = Artefact(opened, "ad", "kopi", LOCAL)
+    assert await kind(tools, "c0") == "execution_error"
+    await music.lock("music", LOCAL)
+    await eventually(lambda: stands(opened, tools, "half-open"), "the end of the rest")
+    assert await kind(tools, "c1") == "permission_denied"
+    await music.unlock("music")
+    assert (await kind(tools, "c2"), told.runs) == ("ok", 2)
+
+
 async def test_a_limited_step_of_a_plan_waits_for_its_turn(opened):
     tools = Told().tool(terms=Terms(calls=1, window_s=0.2, cache_s=0))
     patient = replace(SCOPE, patient=True)
@@ -95,22 +133,14 @@ async def test_five_failures_in_a_row_let_a_tool_rest_and_one_good_call_wakes_it
     refused = await guard.call(tools, step(call="c5"), SCOPE)
     assert (refused.word, refused.output["retryable"], told.runs) == ("execution_error", True, 5)
     assert "rests" in refused.output["error"]
-    item = tools["probe"]
-    gates = [gate(item, guard.house.settled("probe", item.terms, calls=item.calls))]
-
-    async def state():
-        return (await breakers(opened, gates))["probe"].state
-
-    async def rested():
-        return await state() == "half-open"
-
-    assert await state() == "open"
-    await eventually(rested, "the end of the rest")
+    assert await stands(opened, tools, "open")
+    await eventually(lambda: stands(opened, tools, "half-open"), "the end of the rest")
     assert await kind(tools, "c6") == "execution_error"
-    assert (await state(), told.runs) == ("open", 6), "the one that tried has failed"
-    await eventually(rested, "the end of the second rest")
+    assert told.runs == 6
+    assert await stands(opened, tools, "open"), "the one that tried has failed"
+    await eventually(lambda: stands(opened, tools, "half-open"), "the end of the second rest")
     assert await kind(tools, "c7") == "ok"
-    assert (await breakers(opened, gates))["probe"].failed == 0
+    assert (await breaker(opened, tools)).failed == 0
 
 
 async def test_while_one_call_tries_a_rested_tool_others_are_refused(opened):

@@ -1,6 +1,6 @@
 """One attempt at a call: claimed, let in, carried out in time, tried again where that is safe, and told.
 
-Three round trips to storage and the tool's own: the claim with the beginning of the record; whether it may be
+Two round trips to storage and the tool's own: the claim, the beginning of the record and whether it may be
 called now; and how it went, to the breaker, the cache and the record.
 """
 
@@ -9,6 +9,7 @@ import hashlib
 import json
 import random
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +30,7 @@ from state.errors import (
 )
 from state.plan import Step, dumped
 from storage import admission
-from storage.admission import Gate, Verdict
+from storage.admission import Admitted, Gate, Turned, Verdict
 from storage.artefacts import Artefact, Done, Fence
 from storage.connection import Storage
 from storage.scripts import Asked, together
@@ -58,6 +59,7 @@ def abandoned(tool: Tool | None) -> Outcome:
 
 
 _ASK: Final = "Ask the person whether it happened before you try it again"
+_FINITE: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _JITTER: Final = random.SystemRandom()
 
 
@@ -79,6 +81,8 @@ class Attempt:
     fence: Fence | None = None
     """Leave for the effect, for a tool that has one."""
     let_in: bool = False
+    entry: Turned | Admitted | None = None
+    """What the gate says of it, which is asked before it is known whether there is a call to make."""
     ran: bool = False
     cached: bool | None = None
     """Whether the result was remembered; None where nothing is."""
@@ -90,12 +94,12 @@ class Attempt:
     text: str = ""
     """The result as JSON, once there is one."""
 
-    @cached_property
+    @property
     def scope(self) -> Scope:
         """Who asks, and about what."""
         return self.record.scope
 
-    @cached_property
+    @property
     def step(self) -> Step:
         """What is to be done."""
         return self.record.step
@@ -130,6 +134,8 @@ class Attempt:
         if self.let_in and self.gate.failures:
             verdict = self._verdict(outcome)
             asked.append(admission.telling(self.gate, self.record.call, verdict, uuid.uuid4().hex))
+        elif isinstance(self.entry, Admitted):
+            asked.append(admission.withdrawing(self.gate, self.scope.owner, self.record.call, self.entry))
         kept = self._kept() if outcome.ok and self.ran else []
         answers = await together(self.storage.redis, [*asked, *kept])
         if kept and self.tool.outside and answers[-1][0] == b"fenced":
@@ -180,50 +186,57 @@ class Attempt:
     async def _begun(self) -> Done | None:
         """Claim the step, or look what is remembered; return what it did in an earlier attempt."""
         if self.tool.effect == "read":
-            await self._looked()
+            answer = await self._entered(self.artefact.looking(self.scope.owner, self._question))
+            self.artefact.allowed(answer)
+            if self._question:
+                self.known = answer[1].decode() if answer[1] else None
+                self.cached = self.known is not None
             return None
         scope, unsure = self.scope, self.tool.outside and not self.tool.idempotent
         writes = tuple(sorted(self.tool.writes))
         claim = Claim(self.record.name, scope.epoch, scope.owner, scope.thread, scope.facts, writes, unsure)
-        asked = [self.artefact.claiming(claim), self.record.begun()]
-        answer, _ = await together(self.storage.redis, asked)
-        found = self.artefact.claimed(claim, answer)
+        found = self.artefact.claimed(claim, await self._entered(self.artefact.claiming(claim)))
         if isinstance(found, Done):
             return found
         self.fence = found
         return None
 
-    async def _looked(self) -> None:
-        asked = [self.artefact.looking(self.scope.owner, self._question), self.record.begun()]
-        answer, _ = await together(self.storage.redis, asked)
-        self.artefact.allowed(answer)
-        if self._question:
-            self.known = answer[1].decode() if answer[1] else None
-            self.cached = self.known is not None
+    async def _entered(self, first: Asked) -> Sequence[bytes]:
+        """Ask `first` and, with it, begin the record and hear the gate, in case there is a call to make."""
+        asked = [first, self.record.begun(), self._admitting()]
+        answer, _, entry = await together(self.storage.redis, asked)
+        self.entry = admission.admitted(entry)
+        found: Sequence[bytes] = answer
+        return found
 
     async def _admitted(self) -> None:
         """Return once the call may be made; a step of a plan waits for it, another is refused."""
-        while turned := await self._turned():
-            if turned.why == "open":
-                raise Unavailable(
-                    f"{self.tool.name} has failed {self.gate.failures} times in a row and rests",
-                    remedy="Do without it, or try again later",
-                    details={"retryAfterSeconds": turned.wait_s},
-                )
-            if not self.scope.patient:
-                raise Limited(
-                    f"{self.tool.name} may be called {self.gate.calls} times in {self.gate.window_s:g} s",
-                    remedy=f"Wait {turned.wait_s:.0f} s, or do without it",
-                    details={"retryAfterSeconds": turned.wait_s},
-                )
-            await together(self.storage.redis, [self.record.waits()])
-            await asyncio.sleep(turned.wait_s)
-            await together(self.storage.redis, [self.record.begun()])
+        while isinstance(self.entry, Turned):
+            await self._turned(self.entry)
+            asked = [self.record.begun(), self._admitting()]
+            _, entry = await together(self.storage.redis, asked)
+            self.entry = admission.admitted(entry)
         self.let_in = True
 
-    async def _turned(self) -> admission.Turned | None:
-        asked = admission.admitting(self.gate, self.scope.owner, self.record.call)
-        return admission.admitted((await together(self.storage.redis, [asked]))[0])
+    async def _turned(self, turned: Turned) -> None:
+        """Wait for another turn where that is wanted; raises why there is none."""
+        if turned.why == "open":
+            raise Unavailable(
+                f"{self.tool.name} has failed {self.gate.failures} times in a row and rests",
+                remedy="Do without it, or try again later",
+                details={"retryAfterSeconds": turned.wait_s},
+            )
+        if not self.scope.patient:
+            raise Limited(
+                f"{self.tool.name} may be called {self.gate.calls} times in {self.gate.window_s:g} s",
+                remedy=f"Wait {turned.wait_s:.0f} s, or do without it",
+                details={"retryAfterSeconds": turned.wait_s},
+            )
+        await together(self.storage.redis, [self.record.waits()])
+        await asyncio.sleep(turned.wait_s)
+
+    def _admitting(self) -> Asked:
+        return admission.admitting(self.gate, self.scope.owner, self.record.call)
 
     async def _tried(self) -> dict[str, Any]:
         self.ran = True
@@ -262,7 +275,7 @@ class Attempt:
         return not self.tool.outside or self.tool.idempotent or isinstance(error, Unreached)
 
     def _measured(self, made: dict[str, Any]) -> dict[str, Any]:
-        self.text = json.dumps(made, ensure_ascii=False, allow_nan=False)
+        self.text = _FINITE.encode(made)
         size = len(self.text.encode())
         if size > self.terms.output_bytes:
             raise Oversized(

@@ -19,6 +19,7 @@ from tools.outcome import Outcome
 MAX_CHARS: Final = 8_000
 """Characters of a call's input, and of its output, that are kept; of a longer one its beginning."""
 _MAX_NAME: Final = 64
+_ANY: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 _NEWEST: Final = 100
 """Calls of a thread that are looked through for those that were left."""
 
@@ -90,7 +91,7 @@ async def close(opened: Storage, scope: Scope, ended: Mapping[tuple[str, str], O
 
 def cut(value: Any, text: str = "") -> str:
     """Return JSON that is not too long to keep: of more, the beginning and how long the whole was."""
-    text = text or json.dumps(value, ensure_ascii=False, default=str)
+    text = text or _ANY.encode(value)
     if len(text) <= MAX_CHARS:
         return text
     return json.dumps({"truncated": True, "characters": len(text), "beginning": text[:MAX_CHARS]})

@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain
 from typing import Any, Final, Literal, Protocol, TypedDict, TypeVar
 
@@ -103,7 +103,7 @@ class Tool:
         """What it does to the world."""
         return "outside" if self.outside else "write" if self.writes else "read"
 
-    @property
+    @cached_property
     def waits(self) -> bool:
         """Whether it is a coroutine; else it is work for a thread or a process."""
         return inspect.iscoroutinefunction(self.run)

@@ -60,6 +60,9 @@ _LAST: Final = Terms(
 )
 
 
+_SILENT: Final = Terms()
+
+
 @dataclass(frozen=True)
 class Settled:
     """The terms of one tool with nothing left open; the fields are those of `Terms`."""
@@ -93,8 +96,7 @@ class House:
 
     def settled(self, name: str, own: Terms, *, calls: int) -> Settled:
         """Return the terms of the tool `name`; `calls` is the limit where nobody says another."""
-        nobody = Terms()
-        return _settled(self.terms.get(name, nobody), own, self.terms.get(ANY, nobody), calls)
+        return _settled(self.terms.get(name, _SILENT), own, self.terms.get(ANY, _SILENT), calls)
 
 
 @cache

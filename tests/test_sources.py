@@ -82,6 +82,11 @@ def test_what_is_no_pdf_says_so(data):
         pdf_reader.read(data)
 
 
+def test_a_pdf_with_a_damaged_page_says_so():
+    with pytest.raises(Invalid, match=r"a page of torn\.pdf is damaged"):
+        pdf_reader.read(written([b"BT /F1 11 Tf (Bees) Tj \x84\x01 ET"]), "torn.pdf")
+
+
 def test_a_pdf_over_the_limits_is_refused():
     with pytest.raises(TooLarge, match="501 pages"):
         pdf_reader.read(written([b"BT ET"] * 501))

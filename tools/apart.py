@@ -1,9 +1,9 @@
-"""Tools that get a process of their own, with limits that the system keeps (C51-C53).
+"""Work that gets a process of its own, with limits that the system keeps (C51-C53): tools, and PDFs.
 
 The process is a fresh interpreter with an empty environment and an empty working directory: it has no keys
-and no connection to storage, and dies with the call. It is given the tool by the name of its module, and
-arguments and scope as JSON, and answers with JSON. Where the system does not tell a process its size (Linux
-does), its processor is limited and its memory is not.
+and no connection to storage, and dies with the call. It is given the work by the name of its module, with
+JSON and bytes, tells in lines of JSON how far it is, and answers with the last of them. Where the system does
+not tell a process its size (Linux does), its processor is limited and its memory is not.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ import signal
 import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel
@@ -34,6 +34,8 @@ from tools.terms import Settled
 AT_ONCE: Final = max(1, os.cpu_count() or 1)
 """Such processes that one event loop has at a time; further calls wait in line (C52)."""
 _CHUNK: Final = 65_536
+_PROGRESS: Final = b"progress "
+"""How a line begins that tells how far the work is; the answer begins with a brace."""
 _COMPLAINT: Final = 2_000
 _SIZE: Final = Path("/proc/self/statm")
 _queues: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]] = WeakKeyDictionary()
@@ -41,30 +43,74 @@ _log = logging.getLogger(__name__)
 _START: Final = "from tools.apart import serve; serve()"
 
 
-async def apart(tool: Tool, args: BaseModel, scope: Scope, terms: Settled) -> dict[str, Any]:
-    """Return what the tool returns from a process of its own, which is killed with whoever waits for it.
+Report = Callable[[int, int], None]
+"""Is told how much of how much is done."""
 
-    Raises what the tool raises of our errors, and `Oversized` for what is over its limits.
+
+class Limits(Protocol):
+    """What a process may take."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Address space beyond what the process starts with."""
+        ...
+
+    @property
+    def cpu_s(self) -> float:
+        """Seconds of processor."""
+        ...
+
+    @property
+    def output_bytes(self) -> int:
+        """The answer as JSON."""
+        ...
+
+
+@dataclass(frozen=True)
+class Errand:
+    """Work for a process of its own: a tool, or a function of `(data, report, **given)`."""
+
+    name: str
+    """What people call it."""
+    module: str
+    work: str
+    """Its name in the module."""
+    given: Mapping[str, Any]
+    """JSON."""
+    data: bytes = field(default=b"", repr=False)
+
+
+async def apart(tool: Tool, args: BaseModel, scope: Scope, terms: Settled) -> dict[str, Any]:
+    """Return what the tool returns from a process of its own; raises what `sent` does."""
+    given = {"args": args.model_dump(mode="json"), "scope": {**asdict(scope), "facts": {**scope.facts}}}
+    return await sent(Errand(tool.name, tool.run.__module__, tool.name, given), terms)
+
+
+async def sent(errand: Errand, limits: Limits, report: Report = lambda _done, _of: None) -> dict[str, Any]:
+    """Return what comes of an errand, whose process is killed with whoever waits for it.
+
+    Raises what the work raises of our errors, and `Oversized` for what is over its limits.
     """
     queue = _queues.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE))
     order = {
         "path": sys.path,
-        "module": tool.run.__module__,
-        "tool": tool.name,
-        "args": args.model_dump(mode="json"),
-        "scope": {**asdict(scope), "facts": {**scope.facts}},
-        "memory_bytes": terms.memory_bytes,
-        "cpu_s": terms.cpu_s,
+        "module": errand.module,
+        "work": errand.work,
+        "name": errand.name,
+        "given": errand.given,
+        "memory_bytes": limits.memory_bytes,
+        "cpu_s": limits.cpu_s,
     }
     async with queue:
         folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="callsheet-tool-")
         try:
-            return await _asked(tool, json.dumps(order).encode(), folder, terms)
+            whole = b"%b\n%b" % (json.dumps(order).encode(), errand.data)
+            return await _asked(errand, whole, folder, limits, report)
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
-async def _asked(tool: Tool, order: bytes, folder: str, terms: Settled) -> dict[str, Any]:
+async def _asked(errand: Errand, order: bytes, folder: str, limits: Limits, report: Report) -> dict[str, Any]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
@@ -78,10 +124,10 @@ async def _asked(tool: Tool, order: bytes, folder: str, terms: Settled) -> dict[
     )
     complaint = asyncio.create_task(_tail(process.stderr))
     try:
-        heard = await _exchanged(process, order, terms)
-        return _answer(tool, heard, await process.wait(), terms)
+        heard = await _exchanged(process, order, limits, report)
+        return _answer(errand, heard, await process.wait(), limits)
     except Broken:
-        _log.error("the process of %s: %s", tool.name, (await complaint).decode(errors="replace"))
+        _log.error("the process of %s: %s", errand.name, (await complaint).decode(errors="replace"))
         raise
     finally:
         with suppress(ProcessLookupError):
@@ -89,7 +135,8 @@ async def _asked(tool: Tool, order: bytes, folder: str, terms: Settled) -> dict[
         await asyncio.shield(asyncio.gather(process.wait(), complaint))
 
 
-async def _exchanged(process: Process, order: bytes, terms: Settled) -> bytes:
+async def _exchanged(process: Process, order: bytes, limits: Limits, report: Report) -> bytes:
+    """Return the last line that the process says; the others tell how far it is."""
     assert process.stdin  # noqa: S101 -- it was asked for
     assert process.stdout  # noqa: S101
     with suppress(ConnectionError):
@@ -99,9 +146,12 @@ async def _exchanged(process: Process, order: bytes, terms: Settled) -> bytes:
     heard = bytearray()
     while piece := await process.stdout.read(_CHUNK):
         heard += piece
+        while heard.startswith(_PROGRESS) and (end := heard.find(b"\n")) >= 0:
+            report(*json.loads(heard[len(_PROGRESS) : end]))
+            del heard[: end + 1]
         # An error in words, or the frame around a result, may come on top.
-        if len(heard) > terms.output_bytes + _CHUNK:
-            raise Oversized(f"a process gave over {terms.output_bytes} bytes", remedy="Ask for less at once")
+        if len(heard) > limits.output_bytes + _CHUNK:
+            raise Oversized(f"a process gave over {limits.output_bytes} bytes", remedy="Ask for less at once")
     return bytes(heard)
 
 
@@ -113,13 +163,13 @@ async def _tail(stream: asyncio.StreamReader | None) -> bytes:
     return last
 
 
-def _answer(tool: Tool, heard: bytes, code: int, terms: Settled) -> dict[str, Any]:
+def _answer(errand: Errand, heard: bytes, code: int, limits: Limits) -> dict[str, Any]:
     if not heard:
         if code == -signal.SIGXCPU:
             raise Oversized(
-                f"{tool.name} took over {terms.cpu_s:g} s of processor", remedy="Ask for less at once"
+                f"{errand.name} took over {limits.cpu_s:g} s of processor", remedy="Ask for less at once"
             )
-        raise Broken(f"the process of {tool.name} ended with {code} and no answer", remedy="look at the tool")
+        raise Broken(f"the process of {errand.name} ended with {code} and no answer", remedy="look at it")
     told: Mapping[str, Any] = json.loads(heard)
     if "made" in told:
         return dict(told["made"])
@@ -127,23 +177,36 @@ def _answer(tool: Tool, heard: bytes, code: int, terms: Settled) -> dict[str, An
 
 
 def serve() -> None:
-    """Carry out the order on the standard input; runs in the process of the tool."""
-    # What the tool prints is none of the answer.
+    """Carry out the order on the standard input; runs in the process of the errand."""
+    # What the work prints is none of the answer.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    order = json.load(sys.stdin)
-    item = getattr(import_module(order["module"]), order["tool"])
+    order = json.loads(sys.stdin.buffer.readline())
+    data = sys.stdin.buffer.read()
+    item = getattr(import_module(order["module"]), order["work"])
     _limit(order["memory_bytes"], order["cpu_s"])
-    told: dict[str, Any]
-    try:
-        told = {"made": item.run(item.schema.model_validate(order["args"]), Scope(**order["scope"]))}
-    except CallsheetError as error:
-        told = {"error": type(error).__name__, "message": error.message, "remedy": error.remedy}
-    except MemoryError:
-        spent = f"{item.name} took over {order['memory_bytes']} bytes"
-        told = {"error": "Oversized", "message": spent, "remedy": "Ask for less at once"}
     with answers:
-        json.dump(told, answers, allow_nan=False)
+        json.dump(_told(item, order, data, answers), answers, allow_nan=False)
+
+
+def _told(item: Any, order: Mapping[str, Any], data: bytes, answers: IO[str]) -> dict[str, Any]:
+    """Return what is answered: what came of the work, or our error."""
+
+    def report(done: int, of: int) -> None:
+        answers.write(f"{_PROGRESS.decode()}{json.dumps([done, of])}\n")
+        answers.flush()
+
+    given = order["given"]
+    try:
+        if isinstance(item, Tool):
+            run: Any = item.run
+            return {"made": run(item.schema.model_validate(given["args"]), Scope(**given["scope"]))}
+        return {"made": item(data, report, **given)}
+    except CallsheetError as error:
+        return {"error": type(error).__name__, "message": error.message, "remedy": error.remedy}
+    except MemoryError:
+        spent = f"{order['name']} took over {order['memory_bytes']} bytes"
+        return {"error": "Oversized", "message": spent, "remedy": "Ask for less at once"}
 
 
 def _limit(memory_bytes: int, cpu_s: float) -> None:

@@ -134,7 +134,7 @@ async def _given(content: str, web: Web, model: str) -> Source:
             f"the offline model fetches nothing from the web, and so not {page[:200]!r}",
             remedy="add the page to the lesson's sources yourself, or paste its text",
         )
-    return await web_sources.fetched(page, web)
+    return await web_sources.fetched(page, web, _report)
 
 
 def _found(found: Extraction, source: Source) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -4,13 +4,15 @@ import io
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from state.errors import Invalid, TooLarge
+from state.errors import Invalid, Oversized, TooLarge
+from tools.apart import Errand, Report, sent
 from tools.reflow import cleaned
-from tools.sources import Source, sized
+from tools.sources import MOST_CHARS, Source, sized
 
 if TYPE_CHECKING:
     from pypdf import PageObject, PdfReader
@@ -27,8 +29,19 @@ _NUMBER: Final = re.compile(
     r"\W*(?:(?:page|p\.|seite|página|第)\s*)?\d{1,4}(?:\s*(?:/|of|von|de)\s*\d+)?\s*页?\W*", re.IGNORECASE
 )
 _STOPS: Final = (".", "!", "?", "…", ":", ";", "”", '"', "。", "！", "？")
-Report = Callable[[int, int], None]
-"""Is told how many pages of how many are read."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What reading one PDF may take; a small file may unpack to more than a machine has."""
+
+    memory_bytes: int = 768 * 1024 * 1024
+    cpu_s: float = 120.0
+    output_bytes: int = 12 * MOST_CHARS + 65_536
+    """JSON spells a character of the text with at most twelve."""
+
+
+_LIMITS: Final = Limits()
 
 
 class Line(NamedTuple):
@@ -39,23 +52,51 @@ class Line(NamedTuple):
     """How far up it stands."""
 
 
+async def read_apart(
+    data: bytes,
+    name: str = "the PDF",
+    report: Report = lambda _done, _of: None,
+    limits: Limits = _LIMITS,
+) -> Source:
+    """Return a PDF as a source, read in a process of its own; `report` is told the pages that are read.
+
+    Raises what `read` raises, and `TooLarge` for a PDF that takes more than the limits.
+    """
+    _sized(data, name)
+    errand = Errand(f"reading {name}", __name__, "pages_read", {"name": name}, data)
+    try:
+        made = await sent(errand, limits, report)
+    except Oversized as error:
+        raise TooLarge(error.message, remedy="save the PDF anew, or paste the text") from error
+    return Source(**{**made, "warnings": tuple(made["warnings"])})
+
+
+def pages_read(data: bytes, report: Report, name: str) -> dict[str, Any]:
+    """Return the fields of the source that `read` returns; runs in the process of the errand."""
+    return asdict(read(data, name, report))
+
+
 def read(data: bytes, name: str = "the PDF", report: Report = lambda _done, _of: None) -> Source:
-    """Return a PDF as a source; takes seconds for a book, so call it in a thread.
+    """Return a PDF as a source; takes seconds for a book, and memory as the file wants it.
 
     Raises `TooLarge` over 50 MiB or 500 pages, `Invalid` for what is no PDF, is encrypted or has pictures of
     pages instead of text.
     """
-    if len(data) > MOST_BYTES:
-        raise TooLarge(
-            f"{name} has {len(data) / 2**20:.0f} MiB, over {MOST_BYTES // 2**20}",
-            remedy="send the chapter alone",
-        )
+    _sized(data, name)
     reader = _opened(data, name)
     pages = []
     for number, page in enumerate(reader.pages):
         pages.append(_lines(page, name))
         report(number + 1, len(reader.pages))
     return _source(pages, name)
+
+
+def _sized(data: bytes, name: str) -> None:
+    if len(data) > MOST_BYTES:
+        raise TooLarge(
+            f"{name} has {len(data) / 2**20:.0f} MiB, over {MOST_BYTES // 2**20}",
+            remedy="send the chapter alone",
+        )
 
 
 def _opened(data: bytes, name: str) -> "PdfReader":
@@ -104,6 +145,8 @@ def _source(pages: Sequence[Sequence[Line]], name: str) -> Source:
 
 def _lines(page: "PageObject", name: str) -> list[Line]:
     """Return the lines of a page in the order in which they were written."""
+    from pypdf.errors import PyPdfError  # noqa: PLC0415 -- as above
+
     lines: list[Line] = []
 
     def seen(text: str, cm: Sequence[float], tm: Sequence[float], _font: Any, size: float) -> None:
@@ -116,7 +159,15 @@ def _lines(page: "PageObject", name: str) -> list[Line]:
 
     try:
         page.extract_text(visitor_text=seen)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as broken:
+    except (
+        PyPdfError,
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        RecursionError,
+    ) as broken:
         raise Invalid(
             f"a page of {name} is damaged", remedy="save the PDF anew, or paste the text"
         ) from broken

@@ -188,8 +188,8 @@ async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: Asyn
     app.state.parts = Parts(settings, opened, memory.saver, found.worker, running, found.graphs, memory.store)
     for end in surface.beside(app.state.parts):
         stack.push_async_callback(end)
-    for router in surface.routers(found.graphs):
-        app.include_router(router)
+    # Not `include_router`, which makes every route a second time, at the first request, and matches it twice.
+    app.router.routes.extend(route for router in surface.routers(found.graphs) for route in router.routes)
 
 
 def _complain(loading: asyncio.Task[None]) -> None:

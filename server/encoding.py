@@ -10,6 +10,9 @@ from typing import Any, Final, cast
 
 import orjson
 from langchain_core.messages import BaseMessage, BaseMessageChunk, message_chunk_to_message
+from langchain_core.runnables import RunnableConfig
+from langgraph.constants import START, TAG_HIDDEN
+from langgraph.pregel import Pregel
 from langgraph.types import Interrupt, Send, StateSnapshot
 from pydantic import BaseModel
 
@@ -26,6 +29,7 @@ _CALLS: Final = {
 }
 """What LangGraph tells of a call of a tool: as which event its clients know it, and a field by their name."""
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
+_UPDATES: Final = "updates"
 Event = tuple[str, bytes]
 """Name and JSON."""
 
@@ -116,12 +120,14 @@ class Translator:
         self._messages: dict[str, BaseMessage] = {}
         self._tools: dict[str, str] = {}
         """Names by the ids of the calls that have begun."""
+        self.finished = False
+        """Whether the graph is known to have come to its end, and to ask nothing."""
 
     @property
     def modes(self) -> list[str]:
-        """The modes to ask LangGraph for."""
+        """The modes to ask LangGraph for; `updates` tell of every pause."""
         asked = ["messages" if mode == "messages-tuple" else mode for mode in self._asked]
-        return [mode for mode in dict.fromkeys(asked) if mode != "events"] or ["values"]
+        return [mode for mode in dict.fromkeys([*asked, _UPDATES]) if mode != "events"]
 
     def events(self, chunk: Any) -> list[Event]:
         """Return the events of one chunk, `(namespace, mode, data)`."""
@@ -143,8 +149,11 @@ class Translator:
         """Run the graph and yield its events as they come."""
         options |= {"stream_mode": self.modes, "subgraphs": self._subgraphs}
         if "events" not in self._asked:
+            paused = False
             async for chunk in graph.astream(given, config, **options):
+                paused = paused or _pauses(chunk)
                 yield self.events(chunk)
+            self.finished = not paused and not _hides(graph, config)
             return
         root = None
         async for item in graph.astream_events(given, config, version="v2", **options):
@@ -180,6 +189,18 @@ class Translator:
         whole = before + message if isinstance(before, BaseMessageChunk) else message
         self._messages[identity] = cast("BaseMessage", whole)
         return [*named, ("messages/partial", [message_chunk_to_message(whole)])]
+
+
+def _pauses(chunk: tuple[Any, ...]) -> bool:
+    """Whether a chunk, `(mode, data)` or with its namespace first, tells of a stop before the end."""
+    mode, data = chunk[-2:]
+    return mode == _UPDATES and "__interrupt__" in data
+
+
+def _hides(graph: Pregel[Any, Any], config: RunnableConfig) -> bool:
+    """Whether the graph may stop without telling: what is hidden may ask a person, and nobody is told."""
+    hidden = (node.tags or () for name, node in graph.nodes.items() if name != START)
+    return any(TAG_HIDDEN in tags for tags in (config.get("tags") or (), *hidden))
 
 
 def _public(data: Mapping[str, Any]) -> dict[str, Any]:

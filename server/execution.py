@@ -37,8 +37,8 @@ _BEATS: Final = 4
 """How often a lease is renewed while it lasts."""
 _FENCED_AT: Final = 0.5
 """Share of a lease without a word from Redis after which an attempt stops itself."""
-_SHORT_S: Final = 0.1
-"""How long a run may take before one listens for its cancellation."""
+_SHORT_S: Final = 0.5
+"""How long a run may take before one listens for its cancellation by other processes."""
 _log = logging.getLogger(__name__)
 
 
@@ -67,6 +67,8 @@ class Execution:
     """What the run's caller is told, made while the thread is still held."""
     control: RunControl = field(default_factory=RunControl)
     cancelled: Action | None = None
+    nudge: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when this process has cancelled the run."""
 
     async def outcome(self) -> Outcome:
         """Carry the run out and return how it ended, with what is left to tell of it.
@@ -118,7 +120,7 @@ class Execution:
     async def _beat(self, work: "asyncio.Task[Outcome]") -> None:
         """Renew the lease, and cancel the work once the run is to be cancelled or the lease is lost."""
         # Most runs are over before anybody can want them cancelled.
-        await asyncio.sleep(_SHORT_S)
+        await rung(self.nudge, _SHORT_S)
         async with self.announcements.listening(self.attempt.thread, "cancel") as bell:
             while self.cancelled is None:
                 await rung(bell, self.runs.lease_s / _BEATS)
@@ -155,6 +157,8 @@ class Execution:
                 await self._stream(translator, given, config)
         else:
             await self._told_again(before)
+        if translator.finished and not self.reply:
+            return Outcome("success")
         state = await self.graph.aget_state(_newest(config))
         return await self._succeeded(state, translator.closing(state))
 

@@ -43,6 +43,9 @@ def spare(message: Mapping[str, Any]) -> dict[str, Any]:
 class ProtocolTranslator:
     """Turns one run's chunks into events of the protocol."""
 
+    finished: Final = False
+    """Whether the graph is known to have come to its end: `closing` is for telling."""
+
     def __init__(self) -> None:
         self._held: dict[_Place, Event] = {}
         self._asked: dict[str, _Place] = {}

@@ -178,6 +178,9 @@ class Worker:
             self.aftermath.begin(thread, run)
         if following:
             await self._engine.submit(thread, following)
+        for execution in self._under_way:
+            if execution.run.id == run:
+                execution.nudge.set()
         return ended
 
     def cancel_later(self, thread: str, run: str) -> None:

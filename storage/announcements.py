@@ -45,6 +45,8 @@ class Announcements:
             if len(bells) == 1:
                 with reached(self._storage):
                     await self._listener.subscribe(channel)
+            else:
+                bell.set()
             yield bell
         finally:
             del bells[bell]

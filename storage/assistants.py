@@ -8,12 +8,13 @@ import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Final, Literal
 
 from state.errors import Conflict, Missing
 from storage import keys
 from storage.connection import Storage
-from storage.scripts import Script
+from storage.scripts import Script, sent
 
 NAMESPACE: Final = uuid.UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 """What LangGraph derives the ids of default assistants in; no namespace of RFC 9562."""
@@ -143,9 +144,8 @@ class Assistants:
     async def _read(self, named: str) -> tuple[Assistant, bytes]:
         """The assistant, and its text in storage: empty for one that is as the server made it."""
         names = [named, default_id(named)] if named in self.graphs else [named]
-        for name, text in zip(
-            names, await self.storage.redis.hmget(keys.owned_assistants(self.owner), names), strict=True
-        ):
+        texts = await sent(self.storage.redis, "HMGET", keys.owned_assistants(self.owner), *names)
+        for name, text in zip(names, texts, strict=True):
             if text is not None and (found := _assistant(text)).graph_id in self.graphs:
                 return found, text
             for graph in self.graphs:
@@ -184,6 +184,7 @@ class Assistants:
         return [keys.owned_assistants(self.owner), keys.assistant_versions(self.owner, assistant_id)]
 
 
+@cache
 def default_id(graph: str) -> str:
     """Return the id of the assistant the server has for a graph."""
     return str(uuid.uuid5(NAMESPACE, graph))

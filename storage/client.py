@@ -16,7 +16,7 @@ from storage.address import Address
 from storage.bounds import Bounds, may_pass
 from storage.embedded import Lease
 from storage.lanes import Lanes
-from storage.scripts import Asked
+from storage.scripts import Asked, Command
 
 T = TypeVar("T")
 _CONNECT_S: Final = 3.0
@@ -54,7 +54,7 @@ class Client(Redis):
             self._loop, self._lanes = loop, Lanes(lambda: pool.connection_class(**options), self.bounds)
         return self._lanes if self._loop is loop else None
 
-    async def trip(self, asked: Sequence[Asked]) -> list[Any]:
+    async def trip(self, asked: Sequence[Asked | Command]) -> list[Any]:
         """As `Trips.trip`."""
         if lanes := self.lanes:
             return await lanes.trip(asked)
@@ -85,11 +85,11 @@ class ClusterClient(RedisCluster):
     pipeline_bounds: Bounds
     """Turns of their own: a pipeline that meets a moved slot sends single commands while it has its turn."""
 
-    async def trip(self, asked: Sequence[Asked]) -> list[Any]:
+    async def trip(self, asked: Sequence[Asked | Command]) -> list[Any]:
         """As `Trips.trip`."""
         return [await self._ran(one) for one in asked]
 
-    async def _ran(self, one: Asked) -> Any:
+    async def _ran(self, one: Asked | Command) -> Any:
         try:
             return await self.execute_command(*one.by_name())
         except exceptions.NoScriptError:

@@ -19,7 +19,7 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from storage.bounds import Bounds
-from storage.scripts import Asked, Word
+from storage.scripts import Asked, Command, Word
 
 LANES: Final = 2
 """Connections per event loop: one may be busy with a long history while the other serves the rest."""
@@ -41,7 +41,7 @@ FSYNC_MS: Final = 10_000
 class _Trip:
     """What is asked in one round trip, and where the replies are awaited."""
 
-    def __init__(self, asked: Sequence[Asked]) -> None:
+    def __init__(self, asked: Sequence[Asked | Command]) -> None:
         loop = asyncio.get_running_loop()
         self.asked = asked
         # Here, so that what cannot be sent is its caller's trouble and nobody else's. redis-py's asyncio
@@ -76,7 +76,7 @@ class Lanes:
         self._busy: set[asyncio.Task[None]] = set()
         self._relief: asyncio.TimerHandle | None = None
 
-    async def trip(self, calls: Sequence[Asked]) -> list[Any]:
+    async def trip(self, calls: Sequence[Asked | Command]) -> list[Any]:
         """The replies to the calls, which run in this order. Raises the first that is an error."""
         trip = _Trip(calls)
         self._queue.append(trip)

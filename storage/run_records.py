@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from storage.events import END, PAUSED
 
@@ -14,10 +14,22 @@ Strategy = Literal["reject", "enqueue", "interrupt", "rollback"]
 """What a new run does where another has the thread: be refused, wait, or end the other (without a trace)."""
 Action = Literal["interrupt", "rollback"]
 """How a run is cancelled: what it did stays, or goes."""
-Verdict = Literal["start", "queued", "later", "attached", "replay"]
-"""What became of a wanted run: it may start; it waits for another, or for its time; it exists; it is over."""
+Verdict = Literal["start", "queued", "later", "attached", "replay", "changed"]
+"""What became of a wanted run: it may start; it waits for another, or for its time; it exists; it is over;
+or it was not recorded, for its thread is not as it was when it was wanted."""
 Ending = Literal["success", "error", "interrupted", "timeout", "rolled-back"]
 """How an attempt ends its run; one that is rolled back leaves no record."""
+
+
+class Adopting(NamedTuple):
+    """What makes a thread that has no graph yet one of the first run's graph."""
+
+    owner: str
+    before: str
+    """Its metadata as it is now, JSON."""
+    metadata: str
+    """And as it will be."""
+    graph: str
 
 
 @dataclass(frozen=True)
@@ -39,6 +51,8 @@ class Wanted:
     """Needs a fingerprint."""
     due_ms: int = 0
     """Milliseconds of the epoch before which it does not start; 0 is at once."""
+    adopting: Adopting | None = None
+    """What becomes of its thread as it is recorded."""
     questions: Sequence[str] = ()
     """What it answers, without spaces: a question that an open run answers is taken."""
 

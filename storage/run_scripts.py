@@ -127,6 +127,18 @@ if print ~= '' then
   end
 end
 
+-- A thread without a graph becomes one of this run's, unless it was changed meanwhile.
+local owner, before, metadata, graph = unpack(ARGV, 9, 12)
+if owner ~= '' then
+  local theirs, told, its = unpack(redis.call('HMGET', meta, 'owner', 'metadata', 'graph'))
+  if told == '' then told = '{}' end
+  if its == '' then its = nil end
+  if theirs ~= owner or (told or '{}') ~= before or (its or graph) ~= graph then
+    return {'changed', '', since}
+  end
+  redis.call('HSET', meta, 'metadata', metadata, 'graph', graph)
+end
+
 -- Whoever is about to be ended answers nothing any more.
 if active ~= '' and (strategy == 'enqueue' or strategy == 'reject') then
   local before = redis.call('LRANGE', queue, 0, -1)
@@ -149,7 +161,7 @@ end
 
 local fields = {'id', id, 'print', print, 'strategy', strategy, 'status', 'pending'}
 for _, part in ipairs({'createdMs', now_ms(), 'dueMs', due_ms}) do fields[#fields + 1] = part end
-for i = 9, #ARGV do fields[#fields + 1] = ARGV[i] end
+for i = 13, #ARGV do fields[#fields + 1] = ARGV[i] end
 put(id, unpack(fields))
 redis.call('ZADD', runs, redis.call('HINCRBY', meta, 'runs', 1), id)
 if keyed == '1' then redis.call('SET', memo, print .. id, 'EX', ARGV[6]) end

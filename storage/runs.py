@@ -15,11 +15,13 @@ from storage import keys
 from storage import run_scripts as scripts
 from storage.connection import Storage
 from storage.run_records import Action, Attempt, Created, Held, Outcome, Run, Suspect, Wanted
-from storage.scripts import Asked, Script, Word
+from storage.scripts import Asked, Script, Word, sent, whole
 
 LEASE_S: Final = 10.0
 """How long an attempt that has fallen silent still holds its thread."""
 
+_NOTHING: Final = ("", "", "", "")
+"""In place of what makes a thread one of a graph."""
 _LOOK_AFTER_MS: Final = 5_000
 """A run is not looked after at once: its record is written after its entry, and it starts by itself."""
 
@@ -34,6 +36,8 @@ class Runs:
     async def create(self, thread: str, wanted: Wanted, *, claim: bool = False) -> Created:
         """Record a run, or find the one that the same request made; `claim` it at once if its turn is now.
 
+        Nothing is recorded where the verdict is `changed`: look at the thread again.
+
         Raises `Busy` where another run has the thread and the strategy is to be refused, and `Conflict` for
         an idempotency key that came before with another request, or a question that is being answered.
         """
@@ -46,7 +50,7 @@ class Runs:
         args: list[Word] = [
             *(wanted.id, wanted.fingerprint, wanted.strategy, int(wanted.idempotency_key is not None)),
             *(wanted.due_ms, int(keys.DAY_S), " ".join(wanted.questions)),
-            *(int(self.lease_s * 1000) if claim else 0, *fields),
+            *(int(self.lease_s * 1000) if claim else 0, *(wanted.adopting or _NOTHING), *fields),
         ]
         # Before the record is written: what is not on the list would never be found after a crash.
         note = _note(thread, wanted.id, wanted.due_ms, _LOOK_AFTER_MS)
@@ -150,7 +154,7 @@ class Runs:
 
     async def get(self, thread: str, run: str) -> Run:
         """Return the record of a run; raises `Missing` when there is none."""
-        return _run(thread, run, await self._redis.hgetall(keys.run(thread, run)))
+        return _run(thread, run, await whole(self._redis, keys.run(thread, run)))
 
     async def listed(
         self, thread: str, start: int = 0, count: int = 0, *, newest_first: bool = True
@@ -160,7 +164,7 @@ class Runs:
             keys.run_keys(thread).runs, start, start + count - 1 if count else -1, desc=newest_first
         )
         ids = [name.decode() for name in names]
-        found = await asyncio.gather(*(self._redis.hgetall(keys.run(thread, run)) for run in ids))
+        found = await asyncio.gather(*(whole(self._redis, keys.run(thread, run)) for run in ids))
         return [_run(thread, run, record) for run, record in zip(ids, found, strict=True) if record]
 
     async def told(self, thread: str, run: str) -> None:
@@ -188,7 +192,7 @@ class Runs:
     async def open_of(self, owner: str, thread: str | None = None) -> list[Run]:
         """Return the owner's runs that have not ended, of one thread or of all."""
         found = [one for one in await self._all_open() if thread in {None, one[0]}]
-        records = await asyncio.gather(*(self._redis.hgetall(keys.run(*one)) for one in found))
+        records = await asyncio.gather(*(whole(self._redis, keys.run(*one)) for one in found))
         runs = [_run(*one, record) for one, record in zip(found, records, strict=True) if record]
         return [run for run in runs if run.owner == owner and run.status in {"pending", "running"}]
 
@@ -206,7 +210,7 @@ class Runs:
 
     async def forget(self, thread: str, run: str) -> None:
         """Look after a run no more."""
-        await self._redis.zrem(keys.open_runs(), _member(thread, run))
+        await sent(self._redis, "ZREM", keys.open_runs(), _member(thread, run))
 
     async def look_later(self, thread: str, run: str, after_s: float) -> None:
         """Look after a run in so many seconds."""

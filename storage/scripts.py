@@ -24,6 +24,23 @@ class Script:
         return (await redis.trip([Asked(self, keys, args)]))[0]
 
 
+class Command(NamedTuple):
+    """One command, safe to send twice; its reply is as Redis gives it, from a cluster as redis-py does."""
+
+    words: tuple[Word, ...]
+    """Of one slot."""
+    durable: bool = False
+    """As for `Asked`."""
+
+    def by_name(self) -> tuple[Word, ...]:
+        """The command itself."""
+        return self.words
+
+    def in_full(self) -> tuple[Word, ...]:
+        """The same."""
+        return self.words
+
+
 class Asked(NamedTuple):
     """One run of a script that has not begun yet. It must be safe to run twice."""
 
@@ -46,7 +63,7 @@ class Asked(NamedTuple):
 class Trips(Protocol):
     """A way to a server, or to a cluster."""
 
-    async def trip(self, asked: Sequence[Asked]) -> list[Any]:
+    async def trip(self, asked: Sequence[Asked | Command]) -> list[Any]:
         """Return what the scripts return, run in this order in one round trip; on a cluster, one for each.
 
         Each happens at once or not at all, but not all of them together. Raises the first error.
@@ -56,3 +73,14 @@ class Trips(Protocol):
 async def together(redis: Trips, asked: Sequence[Asked]) -> list[Any]:
     """Return what the scripts return, as `Trips.trip`."""
     return await redis.trip(asked)
+
+
+async def sent(redis: Trips, *words: Word) -> Any:
+    """Return the reply to one command, sent with the scripts of the moment."""
+    return (await redis.trip([Command(words)]))[0]
+
+
+async def whole(redis: Trips, key: str) -> dict[bytes, bytes]:
+    """Return all fields of a hash; none where there is no hash."""
+    told: Any = await sent(redis, "HGETALL", key)
+    return told if isinstance(told, dict) else dict(zip(told[::2], told[1::2], strict=True))

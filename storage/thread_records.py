@@ -4,13 +4,14 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from state.errors import Busy, Conflict, Missing
 from storage import indexes, keys
 from storage.connection import Storage
-from storage.scripts import Script
+from storage.run_records import Adopting
+from storage.scripts import Script, whole
 
 _NOW: Final = """
 local t = redis.call('TIME')
@@ -38,18 +39,6 @@ if (before[2] or '') ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], 'metadata', ARGV[3], 'updatedMs', now)
 if ARGV[4] ~= '' then redis.call('HSET', KEYS[1], 'graph', ARGV[4]) end
 if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], 'ttl', ARGV[5]) end
-return 1
-"""
-)
-
-_ADOPT: Final = Script(
-    _NOW
-    + """
-local before = redis.call('HMGET', KEYS[1], 'owner', 'metadata', 'graph')
-local told, graph = before[2] or '', before[3] or ''
-if before[1] ~= ARGV[1] or (told == '' and '{}' or told) ~= ARGV[2] then return 0 end
-if graph ~= '' and graph ~= ARGV[4] then return 0 end
-redis.call('HSET', KEYS[1], 'metadata', ARGV[3], 'graph', ARGV[4], 'updatedMs', now)
 return 1
 """
 )
@@ -150,7 +139,7 @@ async def get(storage: Storage, thread_id: str, owner: str) -> Record:
 
 async def find(storage: Storage, thread_id: str, owner: str) -> Record | None:
     """As `get`, with None for a thread that is not there."""
-    told: dict[bytes, bytes] = await storage.redis.hgetall(keys.thread_meta(thread_id))
+    told = await whole(storage.redis, keys.thread_meta(thread_id))
     return _record(thread_id, told, owner)
 
 
@@ -209,13 +198,12 @@ async def change(
             return found
 
 
-async def adopt(storage: Storage, record: Record, new: New) -> Record:
-    """Make a thread one of `new.graph`, unless it has a graph, and add its metadata; raises as `change`."""
+def adopting(record: Record, new: New) -> Adopting | None:
+    """Return what makes a thread one of `new.graph`, with its metadata; None where it is one of a graph."""
+    if record.graph and record.metadata.get("graph_id"):
+        return None
     merged = {**record.metadata, **new.metadata}
-    said = [record.owner, json.dumps(record.metadata), json.dumps(merged), new.graph]
-    if await _ADOPT(storage.redis, [keys.thread_meta(record.id)], said):
-        return replace(record, graph=new.graph, metadata=merged)
-    return await change(storage, record, new.metadata, None)
+    return Adopting(record.owner, json.dumps(record.metadata), json.dumps(merged), record.graph or new.graph)
 
 
 async def edited(storage: Storage, record: Record, status: str, interrupts: Mapping[str, Any]) -> None:

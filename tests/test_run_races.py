@@ -171,3 +171,26 @@ async def test_readers_that_do_not_read_keep_nobody_waiting(client: LangGraphCli
         assert time.monotonic() - began < 1.0
     for link in readers:
         link.close()
+
+
+async def test_of_two_graphs_that_want_a_new_thread_one_gets_it_and_no_note_on_it_is_lost(
+    client: LangGraphClient,
+) -> None:
+    for number in range(10):
+        thread = await threaded(client)
+        *made, _ = await asyncio.gather(
+            client.runs.create(thread, "slow", input=said(x=1, log=[])),
+            client.runs.create(thread, "counter", input={"x": 1}),
+            client.threads.update(thread, metadata={"number": number}),
+            return_exceptions=True,
+        )
+        [run] = [one for one in made if not isinstance(one, BaseException)]
+        [refused] = [one for one in made if isinstance(one, BaseException)]
+        assert isinstance(refused, ConflictError)
+        found: Any = await client.threads.get(thread)
+        assert found["metadata"] == {
+            "graph_id": run["metadata"]["graph_id"],
+            "assistant_id": run["assistant_id"],
+            "number": number,
+        }
+        await client.runs.join(thread, run["run_id"])

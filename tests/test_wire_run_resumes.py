@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from langgraph.constants import TAG_HIDDEN
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send, interrupt
 from langgraph_sdk import get_client
@@ -91,6 +92,15 @@ async def test_a_question_ends_the_run_and_an_answer_goes_on(client: LangGraphCl
     assert (done["decision"], done["steps"]) == (APPROVED, ["plan", "review", "finish"])
     found = await client.threads.get(thread)
     assert (found["status"], found["interrupts"]) == ("idle", {})
+
+
+async def test_a_question_that_is_told_to_nobody_stands_all_the_same(client: LangGraphClient) -> None:
+    thread = await threaded(client)
+    # LangGraph streams nothing of what has this tag.
+    await client.runs.wait(thread, "agent", input=HELLO, config={"tags": [TAG_HIDDEN]})
+    found: Any = await client.threads.get(thread)
+    assert found["status"] == "interrupted"
+    assert found["interrupts"]
 
 
 async def test_an_empty_input_beside_a_command_is_no_input(client: LangGraphClient) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, get_type_hints
 
@@ -14,7 +14,7 @@ from server.wire.run_bodies import Answers, RunBody, Start, place_of, wanted
 from state.errors import Conflict, Invalid, Missing, Refused
 from storage import events, indexes, thread_records
 from storage.assistants import Assistant, Assistants
-from storage.run_records import Wanted
+from storage.run_records import Adopting, Wanted
 from storage.thread_records import New, Record
 
 _MAX_ID: Final = 255
@@ -48,6 +48,18 @@ async def on_thread(here: Parts, owner: str, thread: str, body: RunBody, run: st
     Raises `Missing` for a thread or an assistant there is none of, `Conflict` for a thread of another graph
     and for an answer to nothing, and `Busy` where the thread is to be left alone.
     """
+    while True:
+        asked = await _asked(here, owner, thread, body, run)
+        made, _ = await asyncio.gather(
+            here.worker.start(thread, asked),
+            indexes.touch_thread(here.storage, owner, thread),
+        )
+        if made.verdict != "changed":
+            return Started(thread, made.run, made.since, bool(body.stream_resumable), wanted=asked)
+
+
+async def _asked(here: Parts, owner: str, thread: str, body: RunBody, run: str) -> Wanted:
+    """The run that is wanted, on the thread as it is now; raises as `on_thread`."""
     record, chosen = await asyncio.gather(
         thread_records.find(here.storage, thread, owner),
         assistant(here, owner, body.assistant_id),
@@ -61,19 +73,14 @@ async def on_thread(here: Parts, owner: str, thread: str, body: RunBody, run: st
     if isinstance(chosen, BaseException):
         raise chosen
     new = New(thread, owner, chosen.graph_id, _shown(chosen))
-    await _claim(here, new, record)
+    adopting = await _claimed(here, new, record)
     start = Start(
         run or str(uuid.uuid4()),
         owner,
         context_names(here.graphs[chosen.graph_id]),
         await _answers(here, thread, chosen.graph_id, body),
     )
-    asked = wanted(body, chosen, start)
-    made, _ = await asyncio.gather(
-        here.worker.start(thread, asked),
-        indexes.touch_thread(here.storage, owner, thread),
-    )
-    return Started(thread, made.run, made.since, bool(body.stream_resumable), wanted=asked)
+    return replace(wanted(body, chosen, start), adopting=adopting)
 
 
 async def alone(here: Parts, owner: str, body: RunBody, run: str = "") -> Started:
@@ -112,8 +119,8 @@ def context_names(graph: Pregel[Any, Any]) -> frozenset[str]:
     return frozenset(get_type_hints(schema)) if schema else frozenset()
 
 
-async def _claim(here: Parts, new: New, record: Record | None) -> None:
-    """Make the thread one of this graph, or check that it is."""
+async def _claimed(here: Parts, new: New, record: Record | None) -> Adopting | None:
+    """Check that the thread is one of this graph, and return what makes it one where it is of none."""
     if record is None:
         if not 0 < len(new.id) <= _MAX_ID or not new.id.isprintable():
             raise Invalid(
@@ -121,12 +128,11 @@ async def _claim(here: Parts, new: New, record: Record | None) -> None:
                 remedy="choose another",
             )
         record = await thread_records.create(here.storage, new, or_get=True)
-    if not record.graph or not record.metadata.get("graph_id"):
-        record = await thread_records.adopt(here.storage, record, new)
-    if record.graph != new.graph:
+    if record.graph not in {"", new.graph}:
         raise Conflict(
             f"thread {new.id!r} runs {record.graph!r}, not {new.graph!r}", remedy="use another thread"
         )
+    return thread_records.adopting(record, new)
 
 
 async def _answers(here: Parts, thread: str, graph: str, body: RunBody) -> Answers:

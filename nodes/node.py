@@ -1,7 +1,7 @@
 """What every node is given, and what a workflow is about."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from langgraph.config import get_config
@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 from state.context import Context
 from state.errors import Invalid
 from state.owners import LOCAL
-from state.workflow import Workflow
+from state.workflow import DraftMade, Workflow
 from tools.call import Scope
 from tools.registry import Tool
 
@@ -53,6 +53,14 @@ class Subject:
     """(stream, data) to one line."""
     selected: Callable[[Any], str] = lambda _: ""
     """State to the part of the artefact that the person has selected (C26)."""
+    own: Mapping[str, Tool] = field(default_factory=dict)
+    """Tools that no model may call: those of steps that a person's answer decides."""
+    noted: Callable[[Any, Sequence[DraftMade]], Mapping[str, Any]] = lambda _state, _made: {}
+    """(state, versions a plan made) to what else the state remembers of them."""
+
+    def allowed(self, state: Workflow) -> Mapping[str, Tool]:
+        """Return the tools that the plan in hand may call: where a person made it, the workflow's own too."""
+        return {**self.tools, **self.own} if state.get("decided") else self.tools
 
     def scope(self, state: Workflow, runtime: Runtime[Context]) -> Scope:
         """Return who asks, on which thread and about what, as far as the host tells.
@@ -60,6 +68,7 @@ class Subject:
         Raises `Invalid` without a thread id, since nothing could be remembered.
         """
         chosen = get_config().get("configurable", {})
+        wanted = choices(runtime)
         thread = str(chosen.get("thread_id") or "")
         if not thread:
             raise Invalid(
@@ -79,6 +88,7 @@ class Subject:
             epoch=int(chosen.get(EPOCH) or 0),
             facts=self.facts(state),
             selected=self.selected(state),
+            model=wanted.get("model") or wanted.get("provider") or state.get("provider") or "",
             patient=bool(plan and len(plan["steps"]) > 1),
         )
 

@@ -56,6 +56,7 @@ def planner(subject: Subject) -> Node[Workflow]:
         return {
             "messages": [*mended, answer],
             "plan": plan,
+            "decided": False,
             "rounds": rounds + 1,
             "rejected": rejected,
             "usage": _usage(reply),

@@ -46,10 +46,7 @@ def _last_word(state: Workflow, streams: dict[str, Stream], created: list[DraftM
     last = state["messages"][-1]
     text = last.text if isinstance(last, AIMessage) else ""
     if not text.strip():
-        made = ", ".join(f"{item['stream']} {item['versionId']}" for item in created)
-        return AIMessage(
-            f"Made {made}." if made else "Nothing was changed.", id=last.id if _ends(last) else None
-        )
+        return AIMessage(_told(state) or _made(created), id=last.id if _ends(last) else None)
     known = {version.id for stream in streams.values() for version in stream.versions}
     stated = (part for part in conversation.statements(text) if not _OFFER.search(part))
     invented = sorted({name for part in stated for name in _VERSION.findall(part)} - known)
@@ -60,6 +57,19 @@ def _last_word(state: Workflow, streams: dict[str, Stream], created: list[DraftM
     )
     note = f"(There is no {', '.join(invented)}; the newest versions are: {there or 'none yet'}.)"
     return AIMessage(f"{text}\n\n{note}", id=last.id, response_metadata=last.response_metadata)
+
+
+def _told(state: Workflow) -> str:
+    """Return what the tools of a decided turn say themselves (B69), which no model retold."""
+    outputs = [result["output"] for result in state.get("results", ())] if state.get("decided") else []
+    errors = (f"{output['error']}: {output['suggestion']}." for output in outputs if "error" in output)
+    notes = (f"Note: {note}." for output in outputs for note in output.get("warnings", ()))
+    return " ".join([*(str(one["message"]) for one in outputs if "message" in one), *errors, *notes])
+
+
+def _made(created: list[DraftMade]) -> str:
+    made = ", ".join(f"{item['stream']} {item['versionId']}" for item in created)
+    return f"Made {made}." if made else "Nothing was changed."
 
 
 def _ends(message: Any) -> bool:

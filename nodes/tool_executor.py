@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from langchain_core.messages import AnyMessage
@@ -15,6 +15,7 @@ from state.plan import Plan, Step, StepResult, StepStatus, blocked, ready
 from state.workflow import DraftMade, Workflow
 from tools import guard
 from tools.outcome import Outcome, answer, failure
+from tools.registry import Tool
 
 PARALLEL: Final = 3
 """Steps that run at once unless the caller chose otherwise (D26)."""
@@ -30,10 +31,11 @@ def tool_executor(subject: Subject) -> Node[Workflow]:
         if plan is None:
             return {}
         earlier = state.get("results", [])
+        tools = subject.allowed(state)
         scope = subject.scope(state, runtime)
         execution = Execution(
             plan,
-            lambda step: told(step, guard.call(subject.tools, step, scope)),
+            lambda step: told(step, guard.call(tools, step, scope)),
             parallel=choices(runtime).get("parallel", PARALLEL),
             report=runtime.stream_writer,
             stopping=lambda: runtime.drain_requested,
@@ -42,12 +44,13 @@ def tool_executor(subject: Subject) -> Node[Workflow]:
         kept = [result for result in earlier if result["plan"] != plan["id"]] + results
         if len(results) < len(plan["steps"]):
             return {"results": kept}
-        made = _made(subject, results)
+        made = _made(tools, results)
         return {
             "results": kept,
             "messages": _answers(results),
             "plan": None,
             "created": [*state.get("created", []), *made],
+            **subject.noted(state, made),
         }
 
     return tool_executor
@@ -171,10 +174,10 @@ def _answers(results: list[StepResult]) -> list[AnyMessage]:
     return [answer(result["id"], result["tool"], result["output"]) for result in results]
 
 
-def _made(subject: Subject, results: list[StepResult]) -> list[DraftMade]:
+def _made(tools: Mapping[str, Tool], results: list[StepResult]) -> list[DraftMade]:
     return [
         DraftMade(stream=stream, versionId=result["output"]["versionId"], toolCallId=result["id"])
         for result in results
-        if result["status"] == "completed" and result["tool"] in subject.tools
-        for stream in subject.tools[result["tool"]].writes
+        if result["status"] == "completed" and result["tool"] in tools
+        for stream in tools[result["tool"]].writes
     ]

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from langgraph.pregel import Pregel
 from langgraph.store.base import TTLConfig
 
-from graphs import ad_creation, page_builder
+from graphs import ad_creation, fact_narration, page_builder
 from nodes.node import OWNER
 from server import loading
 from server.aftermath import Tell
@@ -36,7 +36,11 @@ from storage.connection import Storage
 from storage.store import RedisStore, running_owner
 
 Graphs = Mapping[str, Pregel[Any, Any]]
-GRAPHS: Final[Graphs] = {"ad_creation": ad_creation.graph, "page_builder": page_builder.graph}
+GRAPHS: Final[Graphs] = {
+    "ad_creation": ad_creation.graph,
+    "fact_narration": fact_narration.graph,
+    "page_builder": page_builder.graph,
+}
 _OURS: Final[Mapping[str, tuple[APIRouter, ...]]] = {
     "ad_creation": (ads.router, versions.router),
     "page_builder": (pages.router, uploads.router, page_chat.router, chat_socket.router),

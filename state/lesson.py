@@ -144,3 +144,14 @@ def session(
         createdAt=min(times, default=str(meta.get("createdAt", ""))),
         updatedAt=max(times, default=str(meta.get("createdAt", ""))),
     )
+
+
+def summary(stream: str, data: Mapping[str, Any]) -> str:
+    """Return a version of one of the streams in one line."""
+    if stream == "student":
+        return ", ".join(value for name in ("child_age", "child_interest") if (value := data.get(name)))
+    if stream == "source":
+        return str(data["name"])
+    if stream == "narration":
+        return f"{data['total_duration']} s about {data['topic']}"
+    return ", ".join(fact["concept"] for fact in data["facts"])

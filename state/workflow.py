@@ -49,6 +49,8 @@ class Workflow(TypedDict):
     """The whole conversation; never shortened."""
     plan: NotRequired[Plan | None]
     """The round in hand, or None."""
+    decided: NotRequired[bool]
+    """Whether a person's answer made the plan, and no model: what comes next is then decided too."""
     results: NotRequired[list[StepResult]]
     """What became of every step of this turn, in order."""
     created: NotRequired[list[DraftMade]]

@@ -17,12 +17,17 @@ class LessonDouble:
     """One lesson in the test's storage."""
 
     def __init__(
-        self, storage: Storage, name: str = "lesson-1", *, tools: Mapping[str, Tool] = REGISTRY, **facts: str
+        self,
+        storage: Storage,
+        name: str = "lesson-1",
+        *,
+        tools: Mapping[str, Tool] = REGISTRY,
+        model: str = "",
     ) -> None:
         self._tools = tools
         self.artefact = Artefact(storage, "lesson", name, LOCAL)
         self._name = name
-        self._facts = facts
+        self._model = model
         self._count = count()
 
     async def use(self, tool: str, **params: Any) -> dict[str, Any]:
@@ -38,7 +43,7 @@ class LessonDouble:
             writes=sorted(self._tools[tool].writes),
         )
         scope = Scope(
-            LOCAL, "t", "lesson", self._name, run=f"run-{number}", task="task", epoch=1, facts=self._facts
+            LOCAL, "t", "lesson", self._name, run=f"run-{number}", task="task", epoch=1, model=self._model
         )
         return (await guard.call(self._tools, step, scope)).output
 

@@ -3,7 +3,7 @@
 import pytest
 
 from state.errors import Conflict
-from state.lesson import STREAMS, editable, moved, session, status, step
+from state.lesson import STREAMS, editable, moved, session, status, step, summary
 from state.versions import Version
 from tests.test_narration import told
 
@@ -140,3 +140,16 @@ def test_a_session_shows_every_stream_in_its_place():
     assert shown.generatedScript.facts == {"a"}
     assert shown.sourceMaterials.text == "It burns."
     assert shown.createdAt < shown.updatedAt
+
+
+@pytest.mark.parametrize(
+    ("stream", "data", "line"),
+    [
+        ("student", {"child_age": "10", "child_interest": None}, "10"),
+        ("source", {"name": "moon.txt"}, "moon.txt"),
+        ("narration", {"total_duration": 60, "topic": "The Moon"}, "60 s about The Moon"),
+        ("confirmed", {"facts": [{"concept": "Tides"}, {"concept": "Craters"}]}, "Tides, Craters"),
+    ],
+)
+def test_a_version_is_told_in_one_line(stream, data, line):
+    assert summary(stream, data) == line

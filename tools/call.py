@@ -29,6 +29,8 @@ class Scope:
     """What the workflow knows of the artefact: for an ad `language`, `market`, `spotSeconds`."""
     selected: str = ""
     """The part of the artefact that the person has selected, which "this" means; empty for none (C2, C26)."""
+    model: str = ""
+    """`provider/model` or `provider` that the run was asked to use; empty lets the tool choose (A-R1)."""
     patient: bool = False
     """Whether a call over its limit waits for its turn instead of being refused, as a step of a plan does."""
 

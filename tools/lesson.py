@@ -24,6 +24,8 @@ from tools.web import Web
 from tools.web_sources import WEB
 
 _TRIES: Final = 5
+_MOST_EARLIER: Final = 100
+"""Facts of earlier proposals that can still be chosen."""
 # A model that fails is asked again by its provider and for its form; the guard's tries would multiply that.
 _READING: Final = Terms(timeout_s=300.0, tries=1)
 _WRITING: Final = Terms(timeout_s=180.0, tries=1)
@@ -70,11 +72,11 @@ def extracting(web: Web) -> Tool:
             source.text, model=_model(call), wish=_wish(args, source, before), report=_report
         )
         if not found.facts:
-            raise Invalid(
-                f"{source.name} holds nothing to teach from", remedy="give whole sentences about a subject"
-            )
+            raise _nothing(source, other=bool(before and args.guidance))
         data, result = _found(found, source)
-        reference = {"language": found.language, "source": source.reference(uploaded)}
+        known = {fact.id for fact in found.facts}
+        earlier = [one for one in facts_before(before) if one["id"] not in known]
+        reference = {"language": found.language, "source": source.reference(uploaded), "earlier": earlier}
         return await call.write("facts", data | reference, result=result)
 
     return extractFactsTool
@@ -90,20 +92,23 @@ def extracting(web: Web) -> Tool:
 async def generateNarrationTool(args: NarrationWish, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
     """Write the narrated script from the facts that the teacher has chosen."""
     newest = {name: await _newest(call, name) for name in ("facts", "confirmed", "student", "narration")}
+    if call.scope.facts.get("choice") == "person" and newest["facts"] and not newest["confirmed"]:
+        raise Invalid("nobody has chosen among the facts yet", remedy="wait until the teacher has")
     order, warnings = _order(args, newest, call)
-    earlier = _earlier(args, newest["narration"])
-    made = await narrating.narrated(order, model=_model(call), earlier=earlier, only=args.segments or ())
+    earlier, only = await _earlier(args, order, newest["narration"], call)
+    made = await narrating.narrated(order, model=_model(call), earlier=earlier, only=only)
     whole = made.narration.model_copy(update={"warnings": (*warnings, *made.narration.warnings)})
+    shown = whole.model_dump(mode="json")
     result = {
         "success": True,
         "message": _said(whole, made.changed),
-        "narration": whole.model_dump(mode="json"),
+        "narration": shown,
         "changedSegments": list(made.changed),
         "status": "script_generated",
         "cost": made.cost,
         "duration": made.duration,
     }
-    return await call.write("narration", whole.model_dump(mode="json"), result=result)
+    return await call.write("narration", shown, result=result)
 
 
 TOOLS: Final = (saveStudentInfoTool, extracting(WEB), generateNarrationTool)
@@ -156,6 +161,25 @@ def _found(found: Extraction, source: Source) -> tuple[dict[str, Any], dict[str,
     return shown, shown | told
 
 
+def facts_before(before: Version | None) -> list[dict[str, Any]]:
+    """Return all facts that were proposed before, each with the version of the proposal it is from (B54)."""
+    if before is None:
+        return []
+    last = [{**one, "version": before.id} for one in before.data.get("facts", ())]
+    kept: list[dict[str, Any]] = [*last, *before.data.get("earlier", ())]
+    return kept[:_MOST_EARLIER]
+
+
+def _nothing(source: Source, *, other: bool) -> Invalid:
+    if other:
+        return Invalid(
+            f"{source.name} holds no other facts about that", remedy="choose from those proposed, or add some"
+        )
+    return Invalid(
+        f"{source.name} holds nothing to teach from", remedy="give whole sentences about a subject"
+    )
+
+
 def _known(given: GivenFact, known: Sequence[Fact]) -> Fact:
     for one in known:
         if given.id == one.id or (given.concept.casefold(), given.details) == (
@@ -179,7 +203,7 @@ def _order(args: NarrationWish, newest: Mapping[str, Version | None], call: Call
     order = Order(
         topic=str(data["facts"].get("topic") or args.topic or (facts[0].concept if facts else "")),
         facts=facts,
-        total_s=narration.clamped(args.target_duration),
+        total_s=_length(args, newest["narration"]),
         level=level,
         interests=tuple(student.interests(now.child_interest)),
         language=str(data["facts"].get("language") or call.scope.facts.get("language") or "english"),
@@ -189,12 +213,38 @@ def _order(args: NarrationWish, newest: Mapping[str, Version | None], call: Call
     return order, warnings
 
 
-def _earlier(args: NarrationWish, newest: Version | None) -> Narration | None:
-    if not args.segments:
-        return None
-    if newest is None:
+async def _earlier(
+    args: NarrationWish, order: Order, newest: Version | None, call: Call
+) -> tuple[Narration | None, list[str]]:
+    """Return the narration to change, and the segments to write again beside those its facts ask for."""
+    if args.segments and newest is None:
         raise Invalid("there is no narration yet to change", remedy="leave `segments` out to write all of it")
-    return Narration.model_validate(newest.data)
+    if args.segments is None or newest is None:
+        return None, []
+    earlier = Narration.model_validate(newest.data)
+    choices = (await call.artefact.stream("confirmed")).versions
+    before = [one for one in choices if one.created_ms <= newest.created_ms]
+    was = {
+        fact["id"]: (fact["concept"], fact["details"])
+        for fact in (before[-1].data["facts"] if before else ())
+    }
+    changed = [one.id for one in order.facts if one.id in was and was[one.id] != (one.concept, one.details)]
+    again = dict.fromkeys([*args.segments, *(name for one in changed for name in earlier.says(one))])
+    return (earlier, list(again)) if args.segments or _is_about(earlier, order) else (None, [])
+
+
+def _is_about(earlier: Narration, order: Order) -> bool:
+    """Whether a narration tells some of the facts already, of the same topic and in words as hard."""
+    now = (order.topic, order.language, f"{order.level:g}", order.total_s)
+    same = (earlier.topic, earlier.language, earlier.reading_level, earlier.total_duration) == now
+    return same and any(one.id in earlier.facts for one in order.facts)
+
+
+def _length(args: NarrationWish, newest: Version | None) -> int:
+    """Return how many seconds are asked for; a narration written again is as long as it was."""
+    if newest and "target_duration" not in args.model_fields_set:
+        return int(newest.data["total_duration"])
+    return narration.clamped(args.target_duration)
 
 
 def _wish(args: Content, source: Source, before: Version | None) -> Wish:
@@ -202,7 +252,8 @@ def _wish(args: Content, source: Source, before: Version | None) -> Wish:
     if not args.guidance:
         return Wish()
     earlier = before.data if before and before.data.get("source", {}).get("digest") == source.digest else {}
-    quotes = [fact["source"]["quote"] for fact in earlier.get("facts", ()) if fact.get("source")]
+    proposed = (*earlier.get("facts", ()), *earlier.get("earlier", ()))
+    quotes = [fact["source"]["quote"] for fact in proposed if fact.get("source")]
     return Wish(args.guidance, tuple(quotes))
 
 
@@ -211,7 +262,7 @@ async def _newest(call: Call, stream: str) -> Version | None:
 
 
 def _model(call: Call) -> str:
-    return call.scope.facts.get("model", "")
+    return call.scope.model
 
 
 def _report(done: int, of: int) -> None:

@@ -9,13 +9,15 @@ from state.narration import Kind
 _SESSION: Final = "Set by the server; leave it out"
 
 
-class _Arguments(BaseModel):
+class LessonArguments(BaseModel):
+    """What every tool of a lesson is told."""
+
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, coerce_numbers_to_str=True)
 
     sessionId: str | None = Field(None, description=_SESSION, max_length=255)
 
 
-class StudentInfo(_Arguments):
+class StudentInfo(LessonArguments):
     """Who the lesson is for (B2); either field alone will do (B-R11)."""
 
     child_age: str | None = Field(
@@ -26,7 +28,7 @@ class StudentInfo(_Arguments):
     )
 
 
-class Content(_Arguments):
+class Content(LessonArguments):
     """What to teach from (B4)."""
 
     content: str = Field(
@@ -50,7 +52,7 @@ class GivenFact(BaseModel):
     confidence: float | None = Field(None, ge=0, le=1)
 
 
-class NarrationWish(_Arguments):
+class NarrationWish(LessonArguments):
     """What to narrate (B9)."""
 
     facts: list[GivenFact] = Field(
@@ -63,6 +65,7 @@ class NarrationWish(_Arguments):
     child_age: str | None = Field(None, max_length=100)
     child_interest: str | None = Field(None, max_length=300)
     segments: list[Kind] | None = Field(
-        None, description="Only these are written again, the others stay as they are; all when left out"
+        None,
+        description="Only these are written again; [] where only the facts changed; left out, all",
     )
     guidance: str | None = Field(None, description="What should be different", max_length=1000)

@@ -85,16 +85,18 @@ def sized(source: Source) -> Source:
 
 
 def kept(content: str, uploaded: Version | None, before: Version | None) -> Source | None:
-    """Return the uploaded source where it is what to read: not read yet, or meant by the content (B5).
+    """Return the source that is kept where it is what to read: not read yet, or meant by the content (B5).
 
     A text that a model hands on may be cut or changed on the way; what the server keeps is not. An empty
-    content, or an id of the version, means what was uploaded, read before or not.
+    content, or an id of the version, means what was uploaded, read before or not, and where nothing was, the
+    text that was read last.
     """
     read_before = bool(before and uploaded and before.data.get("source", {}).get("version") == uploaded.id)
     meant = uploaded is not None and content.strip() in {"", uploaded.id, "source"}
     if uploaded and (meant or not read_before):
         return remembered(uploaded.data)
-    return None
+    last = before.data.get("source", {}) if before and not uploaded and not content.strip() else {}
+    return remembered(last) if "text" in last else None
 
 
 def address(content: str) -> str | None:

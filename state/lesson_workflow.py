@@ -1,0 +1,16 @@
+"""What `fact_narration` remembers of a conversation about a lesson."""
+
+from typing import NotRequired
+
+from state.workflow import Workflow
+
+
+class LessonState(Workflow):
+    """A conversation about one lesson, which is the thread's own (B23, X5)."""
+
+    subject: NotRequired[str]
+    """The school subject, `general` where none is given (B-R12)."""
+    choice: NotRequired[str | None]
+    """Version of the proposed facts that wait for a person's choice, or None."""
+    problem: NotRequired[str]
+    """What was wrong with the last answer to the question that waits; empty where nothing was."""

@@ -1,0 +1,191 @@
+"""What a person's answer chooses among facts (B48, B52, B53); the sentences were written before the rules."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from state.errors import Invalid
+from state.facts import Fact, added
+from state.selection import MOST_CHOSEN, Answer, Chosen, Others, Said, Stated, read
+from state.selection_words import reopened, revised, stated
+
+FOLDER = Path(__file__).parent / "sentences"
+CASES = [json.loads(line) for line in (FOLDER / "fact_choices.jsonl").read_text("utf-8").splitlines()]
+FACTS = {
+    name: [Fact(id=f"{name}-{n}", concept=concept, details=told) for n, (concept, told) in enumerate(rows, 1)]
+    for name, rows in json.loads((FOLDER / "fact_choices_facts.json").read_text("utf-8")).items()
+}
+LEAF, TEA = FACTS["leaf"], FACTS["tea"]
+
+
+def told(answer: Answer, known: list[Fact]) -> dict[str, Any]:
+    """Return an answer in the words of the sentence file."""
+    if isinstance(answer, Said):
+        return {"talk": True}
+    assert isinstance(answer, Chosen | Stated)
+    numbers = [known.index(fact) + 1 for fact in answer.facts if fact in known]
+    new = [fact.details for fact in answer.facts if fact not in known]
+    return {key: value for key, value in {"chosen": numbers, "added": new}.items() if value}
+
+
+@pytest.mark.parametrize("case", CASES, ids=[one["id"] for one in CASES])
+def test_a_sentence_chooses_what_it_says(case: dict[str, Any]) -> None:
+    """B52, B54."""
+    known, expect = FACTS[case["facts"]], case["expect"]
+    if "refused" in expect:
+        with pytest.raises(Invalid, match=expect["refused"]):
+            read(case["say"], known)
+        return
+    got = told(read(case["say"], known), known)
+    assert got.keys() == expect.keys()
+    assert got.get("chosen") == expect.get("chosen")
+    for wanted, found in zip(expect.get("added", []), got.get("added", []), strict=True):
+        assert wanted.casefold() in found.casefold()
+
+
+@pytest.mark.parametrize(
+    ("answer", "numbers"),
+    [
+        (True, [1, 2, 3, 4, 5, 6]),
+        (2, [2]),
+        ("leaf", None),
+        ('{"facts": [1, "2"]}', [1, 2]),
+        ("[3, 1]", [3, 1]),
+        ("[not json", None),
+        ({"ids": ["tea-2", "tea-2"]}, [2]),
+        ({"numbers": [6]}, [6]),
+        ({"message": "the last"}, [6]),
+        ({"facts": "all but 1"}, [2, 3, 4, 5, 6]),
+        (["Caffeine", 4], [2, 4]),
+        (["coffee"], [5]),
+        ([{"id": "tea-1", "selected": False}, {"id": "tea-3", "selected": True}], [3]),
+        ([{"id": "tea-3"}], [3]),
+        ([{"concept": "Caffeine", "details": "Caffeine keeps people awake."}], [2]),
+        ({"type": "accept"}, [1, 2, 3, 4, 5, 6]),
+        ({"decisions": [{"type": "respond", "message": "1"}]}, [1]),
+        ({"decisions": [{"type": "edit", "edited_action": {"args": {"facts": [2]}}}]}, [2]),
+    ],
+)
+def test_an_answer_of_a_program_chooses_the_same(answer: Any, numbers: list[int] | None) -> None:
+    """B52."""
+    known = TEA
+    assert told(read(answer, known), known) == ({"chosen": numbers} if numbers else {"talk": True})
+
+
+def test_ids_may_stand_among_words() -> None:
+    known = [added(fact.concept, fact.details) for fact in TEA]
+    answer = read(f"{known[1].id} and the last", known)
+    assert answer == Chosen((known[1], known[5]))
+    assert read("the " + "very " * 500 + "last", known) == Said("the " + "very " * 500 + "last")
+
+
+def test_a_fact_proposed_earlier_is_known_by_its_id() -> None:
+    """B54."""
+    assert read("leaf-2", TEA, LEAF) == Chosen((LEAF[1],))
+    assert read(["leaf-2", 1], TEA, LEAF) == Chosen((LEAF[1], TEA[0]))
+
+
+@pytest.mark.parametrize(
+    ("answer", "guidance"),
+    [
+        (False, ""),
+        ({"decisions": [{"type": "reject", "message": "the sun"}]}, "the sun"),
+        ([{"type": "ignore", "args": None}], ""),
+    ],
+)
+def test_a_rejection_wants_others(answer: Any, guidance: str) -> None:
+    assert read(answer, LEAF) == Others(guidance)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ([], "at least one"),
+        ([{"id": "tea-1", "selected": False}], "at least one"),
+        (["nope", 1], "'nope'"),
+        ([{"id": "nope"}], "'nope'"),
+        ([7], "no fact 7"),
+        ([True], "True"),
+        ([None], "None"),
+        (None, "None"),
+        ({}, "{}"),
+        ({"facts": 1.5}, "1.5"),
+        ({"decisions": []}, "decisions"),
+        ({"decisions": [{"type": "edit"}]}, "edit"),
+        ({"decisions": [{"type": "edit", "edited_action": {"name": "mail", "args": {}}}]}, "mail"),
+        ([{"concept": "A"}], "details"),
+        ([{"id": "tea-1", "details": ""}], "details"),
+        ([{"concept": f"c{n}", "details": "d"} for n in range(MOST_CHOSEN + 1)], "over 40"),
+    ],
+)
+def test_what_chooses_nothing_is_refused_with_a_reason(answer: Any, words: str) -> None:
+    """B53."""
+    with pytest.raises(Invalid, match=words) as refused:
+        read(answer, TEA)
+    assert refused.value.remedy
+
+
+def test_a_changed_fact_keeps_its_id_and_a_stated_one_gets_one() -> None:
+    """B48."""
+    answer = read(
+        [{"id": "tea-2", "details": "It wakes you up."}, {"concept": "Mint", "details": "Green."}], TEA
+    )
+    assert isinstance(answer, Chosen)
+    edited, new = answer.facts
+    assert (edited.id, edited.concept, edited.details) == ("tea-2", "Caffeine", "It wakes you up.")
+    assert new.id.startswith("fact-")
+    stale = read([{"id": "gone", "concept": "Mint", "details": "Green."}], TEA)
+    assert stale == Chosen((new,))
+
+
+@pytest.mark.parametrize(
+    ("text", "concept"),
+    [
+        ("tea bags were invented in 1901", "Tea bags"),
+        ("The moon is far away.", "Moon"),
+        ("Tea", "Tea"),
+        ("is it so", "Is it so"),
+    ],
+)
+def test_a_stated_fact_is_about_its_first_words(text: str, concept: str) -> None:
+    fact = stated(text)
+    assert (fact.concept, fact.details[-1]) == (concept, ".")
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("Remove the one about coffee", [1, 2, 3, 4, 6]),
+        ("drop 1 and 2", [3, 4, 5, 6]),
+        ("the first two", None),
+        ("Leave out the hook", None),
+        ("drop " + "x" * 3000, None),
+        ("thanks", None),
+    ],
+)
+def test_a_choice_that_was_made_is_changed_by_what_to_leave_out(text: str, numbers: list[int] | None) -> None:
+    got = revised(text, TEA)
+    assert got == (None if numbers is None else tuple(TEA[n - 1] for n in numbers))
+
+
+def test_a_choice_that_was_made_is_added_to() -> None:
+    got = revised("Add a fact: Tea bags are from 1901", TEA[:1])
+    assert got
+    assert [fact.concept for fact in got] == ["The tea plant", "Tea bags"]
+    with pytest.raises(Invalid, match="at least one"):
+        revised("remove all of them", TEA)
+
+
+@pytest.mark.parametrize(
+    "text", ["Choose the facts again", "let me change my selection, please", "Show me the facts"]
+)
+def test_a_choice_can_be_asked_for_again(text: str) -> None:
+    assert reopened(text)
+    assert not reopened("show me the plan")
+
+
+def test_a_subject_of_small_words_is_none() -> None:
+    with pytest.raises(Invalid, match="no fact is about 'the'"):
+        read("the one about the", TEA)

@@ -188,8 +188,7 @@ async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: Asyn
     app.state.parts = Parts(settings, opened, memory.saver, found.worker, running, found.graphs, memory.store)
     for end in surface.beside(app.state.parts):
         stack.push_async_callback(end)
-    # Not `include_router`, which makes every route a second time, at the first request, and matches it twice.
-    app.router.routes.extend(route for router in surface.routers(found.graphs) for route in router.routes)
+    app.router.routes.extend(surface.routes(found.graphs))
 
 
 def _complain(loading: asyncio.Task[None]) -> None:

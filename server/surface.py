@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, cast
 from fastapi import APIRouter
 from langgraph.pregel import Pregel
 from langgraph.store.base import TTLConfig
+from starlette.routing import BaseRoute
 
 from graphs import ad_creation, fact_narration, page_builder
 from nodes.node import OWNER
@@ -59,11 +60,6 @@ _WIRE: Final[tuple[APIRouter, ...]] = (
     protocol_socket.router,
     memories.router,
 )
-ROUTERS: Final[tuple[APIRouter, ...]] = (
-    *_ALWAYS,
-    *(router for ours in _OURS.values() for router in ours),
-    *_WIRE,
-)
 
 
 class Memory(NamedTuple):
@@ -85,10 +81,14 @@ async def served(wanted: GraphsFile | Graphs | None, memory: Memory, stack: Asyn
     return loading.attached(found, memory.saver, memory.store)
 
 
-def routers(graphs: Graphs) -> tuple[APIRouter, ...]:
-    """Return the routes for these graphs: those of a workflow only where it is served."""
-    ours = [router for name, routes in _OURS.items() if name in graphs for router in routes]
-    return (*_ALWAYS, *ours, *_WIRE)
+def routes(graphs: Graphs) -> list[BaseRoute]:
+    """Return the routes for these graphs: those of a workflow only where it is served.
+
+    They are for an application's own list: `include_router` makes each again, at the first
+    request, and matches it twice.
+    """
+    ours = [router for name, routers in _OURS.items() if name in graphs for router in routers]
+    return [route for router in (*_ALWAYS, *ours, *_WIRE) for route in router.routes]
 
 
 def telling(settings: Settings) -> Tell:

@@ -37,8 +37,7 @@ async def running(url: str, **chosen: Any) -> AsyncIterator[FastAPI]:
 def statuses() -> Mapping[tuple[str, str], frozenset[str]]:
     """The statuses the documentation has for each method and path, the path as a regular expression."""
     app = create_app(Settings())
-    for router in surface.ROUTERS:
-        app.include_router(router)
+    app.router.routes.extend(surface.routes(surface.GRAPHS))
     return {
         (method.upper(), re.sub(r"{\w+}", "[^/]+", path)): frozenset(operation["responses"])
         for path, methods in app.openapi()["paths"].items()

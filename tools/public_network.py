@@ -6,7 +6,9 @@ network is reached by any spelling.
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import cache
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
@@ -23,6 +25,16 @@ async def resolved(host: str, port: int) -> Sequence[str]:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(entry[4][0]) for entry in found]
+
+
+async def trusted() -> ssl.SSLContext:
+    """Return whose certificates this machine trusts; read once, in a thread, since that takes long."""
+    return await asyncio.to_thread(_authorities)
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    return ssl.create_default_context()
 
 
 def is_public(address: str) -> bool:

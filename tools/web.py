@@ -100,12 +100,12 @@ class Web:
     async def _asked(self, parts: SplitResult) -> "AsyncIterator[httpcore.Response]":
         import httpcore  # noqa: PLC0415 -- not needed before the first look-up
 
-        from tools.public_network import PublicNetwork, resolved  # noqa: PLC0415 -- brings httpcore along
+        from tools.public_network import PublicNetwork, resolved, trusted  # noqa: PLC0415 -- brings httpcore along
 
         network = PublicNetwork(self.resolve or resolved, network=self.network, remedy=_REMEDY)
         trust = self.trust
         if trust is None and parts.scheme == "https":
-            trust = await asyncio.to_thread(ssl.create_default_context)
+            trust = await trusted()
         try:
             # A connection for each request: what was checked for one is not kept for another.
             async with (

@@ -12,7 +12,7 @@ import logging
 import ssl
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -22,7 +22,7 @@ from server.encoding import dumps
 from server.wire.run_shapes import shown
 from state.errors import Forbidden, Invalid
 from storage.run_records import Run
-from tools.public_network import PublicNetwork, Resolve, resolved
+from tools.public_network import PublicNetwork, Resolve, resolved, trusted
 
 SIGNATURE: Final = "X-Callsheet-Signature"
 """Header that shows who sent the call and when."""
@@ -45,7 +45,8 @@ class Webhooks:
     """Whether addresses of this machine and its network may be called."""
     waits_s: Sequence[float] = WAITS_S
     resolve: Resolve = resolved
-    trust: ssl.SSLContext = field(default_factory=ssl.create_default_context)
+    trust: ssl.SSLContext | None = None
+    """Whose certificates count; by default those this machine trusts."""
 
     async def tell(self, run: Run) -> None:
         """Send a run to its webhook; tries again, and gives up with a line in the log."""
@@ -64,11 +65,13 @@ class Webhooks:
 
     async def _refusal(self, url: str, body: bytes) -> str | None:
         """Call once; return why that failed, or None. Raises where it can never succeed."""
-        checked(url)
+        trust = self.trust
+        if trust is None and urlsplit(checked(url)).scheme == "https":
+            trust = await trusted()
         try:
             async with (
                 asyncio.timeout(_PATIENCE_S),
-                httpcore.AsyncConnectionPool(ssl_context=self.trust, network_backend=self._network()) as pool,
+                httpcore.AsyncConnectionPool(ssl_context=trust, network_backend=self._network()) as pool,
             ):
                 reply = await pool.request("POST", url, headers=self._headers(body), content=body)
         except (OSError, TimeoutError, httpcore.NetworkError, httpcore.TimeoutException) as error:

@@ -28,6 +28,8 @@ class Say:
     completion_tokens: int = 7
     break_off: str = ""
     """How a stream ends after its first piece of text: `error` with an error event, `end` without a word."""
+    piece: int = 5
+    """Characters of a piece of a stream."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +211,7 @@ def _completion(say: Say, model: str) -> dict[str, Any]:
 def _chunks(say: Say, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The stream in the API's order: role, text, each call's name and then its arguments, end, usage."""
     yield _chunk(body, {"role": "assistant", "content": ""})
-    for piece in _pieces(say.text):
+    for piece in _pieces(say.text, say.piece):
         yield _chunk(body, {"content": piece})
     for index, (call_id, name, arguments) in enumerate(say.calls):
         start = {
@@ -219,7 +221,7 @@ def _chunks(say: Say, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "function": {"name": name, "arguments": ""},
         }
         yield _chunk(body, {"tool_calls": [start]})
-        for piece in _pieces(arguments):
+        for piece in _pieces(arguments, say.piece):
             yield _chunk(body, {"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
     yield _chunk(body, {}, "tool_calls" if say.calls else "stop")
     if (body.get("stream_options") or {}).get("include_usage"):
@@ -236,5 +238,5 @@ def _chunk(body: Mapping[str, Any], delta: dict[str, Any], finish: str | None = 
     }
 
 
-def _pieces(text: str, size: int = 5) -> Iterator[str]:
+def _pieces(text: str, size: int) -> Iterator[str]:
     return (text[at : at + size] for at in range(0, len(text), size))

@@ -1,4 +1,4 @@
-"""Every attempt at a call is on record, refused ones too (C29-C32, C50)."""
+"""Every attempt at a call is on record, refused ones too (C29, C31, C32, C50)."""
 
 import asyncio
 from dataclasses import replace
@@ -27,7 +27,7 @@ async def only(opened):
 
 
 async def test_a_call_is_recorded_with_all_there_is_to_know_of_it(opened):
-    """C29, C32."""
+    """C12, C29, C32."""
     await guard.call(made(write, writes=("music",)), step({"n": 3}), replace(SCOPE, plan="message-1"))
     record = await only(opened)
     started, ended = record.pop("startMs"), record.pop("endMs")

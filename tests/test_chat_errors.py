@@ -2,9 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -61,14 +61,40 @@ async def scarce(args: Nothing, call: Call) -> dict[str, Any]:
 EXTRA = {one.name: one for one in (broken, slow, endless, scarce)}
 SUBJECT = replace(page_builder.SUBJECT, tools={**page_builder.SUBJECT.tools, **EXTRA})
 GRAPHS = {"page_builder": compiled(loop(PageState, SUBJECT), "page_builder")}
-SIX = {
-    "validation_error",
-    "permission_denied",
-    "execution_error",
-    "timeout_error",
-    "rate_limit_error",
-    "unknown_tool",
-}
+EDIT = {"elementId": "heading-1", "modifications": {"content": "Mine"}}
+
+
+class Wrong(NamedTuple):
+    """A call that must fail, and how; its id is the type of its error."""
+
+    type: str
+    tool: str
+    says: str
+    arguments: dict[str, Any]
+    status: str = "failed"
+
+
+SIX = (
+    Wrong("validation_error", "read_element", "elementId: Field required", {}),
+    Wrong("permission_denied", "modify_element", "locked", EDIT),
+    Wrong("execution_error", "broken", "An unexpected error occurred during tool execution", {}),
+    Wrong("timeout_error", "slow", "no answer within", {}, "timeout"),
+    Wrong("rate_limit_error", "scarce", "1 times in 60 s", {}),
+    Wrong("unknown_tool", "paint", "Unknown tool: paint", {}),
+)
+RETRYABLE = {"execution_error", "timeout_error", "rate_limit_error"}
+
+
+@dataclass
+class Heard:
+    """What a door told of a turn."""
+
+    failed: dict[str, dict[str, Any]]
+    """`error`, `type`, `retryable` and `suggestion` of calls that failed, by call."""
+    done: list[str]
+    """Calls that did not."""
+    words: str
+    whole: str
 
 
 @pytest.fixture(scope="module")
@@ -78,14 +104,11 @@ def url() -> Iterator[str]:
 
 
 def script() -> list[Say]:
-    """One call a round: each of the six errors, and a last word."""
-    edit = {"elementId": "heading-1", "modifications": {"content": "Mine"}}
-    named: list[tuple[str, Any]] = [
-        *[("broken", {}), ("slow", {}), ("scarce", {}), ("scarce", {}), ("paint", {})],
-        *[("read_element", {}), ("modify_element", edit)],
-    ]
-    calls = [Say(calls=[(f"c{i}", name, json.dumps(args))]) for i, (name, args) in enumerate(named)]
-    return [*calls, Say("I could not do it.")]
+    """One call a round: arguments that need mending, each of the six errors, and a last word."""
+    mended = Say(calls=[("mended", "read_element", "{elementId: 'heading-1',}")])
+    spent = Say(calls=[("spent", "scarce", "{}")])
+    wrong = [Say(calls=[(one.type, one.tool, json.dumps(one.arguments))]) for one in SIX]
+    return [mended, spent, *wrong, Say("I could not do it.")]
 
 
 async def locked(url: str, page: str) -> None:
@@ -96,40 +119,65 @@ async def locked(url: str, page: str) -> None:
         assert (await http.put(f"/api/pages/{page}/locks/heading-1")).status_code == 200
 
 
-async def test_each_of_the_six_errors_reaches_a_web_socket(url: str, model: ChatDouble) -> None:
-    """C33–C41: type, message, retryable and a suggestion; internals stay inside; the turn goes on (C43)."""
-    page = anew()
-    await locked(url, page)
-    model.script(*script())
+async def by_web_socket(url: str, page: str) -> Heard:
     async with client(url) as chat:
         told = await chat.say(page, "do odd things", provider="openai")
-    assert types(told) == ["userMessage", *CALL * 7, "aiResponseChunk"]
+    assert types(told) == ["userMessage", *CALL * (len(SIX) + 2), "aiResponseChunk"]
     ends = [frame for frame in told if frame["type"] == "toolExecutionComplete"]
-    failed = [frame for frame in ends if frame["status"] != "completed"]
-    assert {frame["errorType"] for frame in failed} == SIX
-    assert all(frame["output"] is None and frame["error"] and frame["suggestion"] for frame in failed)
-    by_type = {frame["errorType"]: frame for frame in failed}
-    assert by_type["timeout_error"]["status"] == "timeout"
-    assert by_type["execution_error"]["error"] == "An unexpected error occurred during tool execution"
-    assert by_type["rate_limit_error"]["retryable"]
-    assert not by_type["permission_denied"]["retryable"]
-    assert SECRET not in json.dumps(told)
-    assert "".join(frame["content"] for frame in told if "isLastChunk" in frame) == "I could not do it."
+    failed = {}
+    for frame in ends:
+        if frame["status"] != "completed":
+            assert frame["output"] is None
+            names = ("error", "retryable", "suggestion")
+            failed[frame["toolCallId"]] = {
+                "type": frame["errorType"],
+                **{name: frame[name] for name in names},
+            }
+    done = [frame["toolCallId"] for frame in ends if frame["status"] == "completed"]
+    words = "".join(frame["content"] for frame in told if "isLastChunk" in frame)
+    return Heard(failed, done, words, json.dumps(told))
 
 
-async def test_each_of_the_six_errors_reaches_rest(url: str, model: ChatDouble) -> None:
-    """C-R2, C-R11."""
-    page = anew()
-    await locked(url, page)
-    model.script(*script())
+async def by_rest(url: str, page: str) -> Heard:
     async with httpx.AsyncClient(base_url=url, timeout=20) as http:
         said = {"message": "do odd things", "provider": "openai"}
         reply = await http.post(f"/api/pages/{page}/chat", json=said)
     assert reply.status_code == 200, reply.text
-    results = [call["result"] for call in reply.json()["toolCalls"]]
-    assert {one["type"] for one in results if "error" in one} == SIX
-    assert reply.json()["message"] == "I could not do it."
-    assert SECRET not in reply.text
+    calls = reply.json()["toolCalls"]
+    failed = {call["id"]: call["result"] for call in calls if "error" in call["result"]}
+    done = [call["id"] for call in calls if call["id"] not in failed]
+    return Heard(failed, done, reply.json()["message"], reply.text)
+
+
+@pytest.mark.parametrize("door", [by_web_socket, by_rest])
+async def test_each_of_the_six_errors_comes_through_either_door_and_is_on_record(
+    url: str, model: ChatDouble, door: Callable[[str, str], Awaitable[Heard]]
+) -> None:
+    """C31–C44, C-R2, C-R11: type, message, retryable and a suggestion; the turn goes on in words.
+
+    Internals stay inside, and arguments that are almost JSON are no error (C42).
+    """
+    page = anew()
+    await locked(url, page)
+    model.script(*script())
+    heard = await door(url, page)
+    assert (heard.words, "mended" in heard.done) == ("I could not do it.", True)
+    assert {one.type for one in SIX} == heard.failed.keys() - {"spent"}
+    async with httpx.AsyncClient(base_url=url, timeout=20) as http:
+        listed = (await http.get("/api/tool-executions", params={"conversationId": page})).json()
+    records = {one["toolCallId"]: one for one in listed["executions"]}
+    for wrong in SIX:
+        told, record = heard.failed[wrong.type], records[wrong.type]
+        assert (told["type"], told["retryable"]) == (wrong.type, wrong.type in RETRYABLE)
+        assert wrong.says in told["error"]
+        assert told["suggestion"]
+        assert (record["errorType"], record["status"], record["error"]) == (
+            wrong.type,
+            wrong.status,
+            told["error"],
+        )
+        assert record["endTime"] >= record["startTime"]
+    assert SECRET not in heard.whole + json.dumps(listed)
 
 
 async def test_a_turn_can_be_cancelled_and_every_call_ends(url: str, model: ChatDouble) -> None:

@@ -19,7 +19,8 @@ def redis() -> Iterator[str]:
 
 
 async def test_two_servers_on_one_redis_tell_one_conversation(redis: str) -> None:
-    """C20: clients of either are told the same, and either takes messages and answers."""
+    """C6, C20: clients of either are told the same, either takes messages, and a tool goes on with what the
+    other server's made."""
     page = anew()
     with serving(redis, None) as here, serving(redis, None) as there:
         async with client(here) as one, client(there) as other:

@@ -25,7 +25,7 @@ async def http(url: str) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_a_message_is_carried_out_and_told_in_order(url: str, http: httpx.AsyncClient) -> None:
-    """C13–C17, C19: Start → Progress → Complete for each call, then the words, the last of which says so."""
+    """C11–C17, C19, C30: Start → Progress → Complete for each call, then the words; the last says so."""
     page = anew()
     async with client(url) as chat:
         told = await chat.say(page, "Make the headline teal")
@@ -41,11 +41,16 @@ async def test_a_message_is_carried_out_and_told_in_order(url: str, http: httpx.
     assert len({frame["toolCallId"] for frame in (start, progress, complete)}) == 1
     words = [frame for frame in told if frame["type"] == "aiResponseChunk"]
     assert "".join(frame["content"] for frame in words).startswith("I changed the heading")
+    assert len(words) > 2, "text still streams where tools are called"
     assert [frame["isLastChunk"] for frame in words] == [False] * (len(words) - 1) + [True]
     assert {frame["conversationId"] for frame in told} == {page}
     found = (await http.get(f"/threads/{page}/runs")).json()
     assert [run["status"] for run in found] == ["success"], "a message is a run on the engine"
     assert (await http.get(f"/api/pages/{page}")).json()["versionId"] == "v1"
+    messages = (await http.get(f"/threads/{page}/state")).json()["values"]["messages"]
+    asked = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+    assert asked == [message["tool_call_id"] for message in messages if message["type"] == "tool"]
+    assert len(asked) == 3, "calls and results stay with the conversation"
 
 
 async def test_all_clients_of_a_conversation_are_told_the_same(url: str, http: httpx.AsyncClient) -> None:

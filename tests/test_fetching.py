@@ -10,6 +10,7 @@ import pytest
 
 from state.errors import Forbidden, Invalid, TimedOut, TooLarge, Unreached
 from state.plan import Step
+from tests.attacks import INSIDE
 from tools import guard
 from tools.call import Scope
 from tools.fetching import MAX_TEXT, NOTICE, fetching
@@ -134,38 +135,6 @@ async def test_what_is_no_text_of_the_web_is_refused(opened: Any, answer: str, k
     assert not outcome.ok
     assert outcome.output["type"] == kind
     assert outcome.output["retryable"] is False
-
-
-INSIDE = [
-    "http://127.0.0.1/",
-    "http://2130706433/",
-    "http://0177.0.0.1/",
-    "http://0x7f000001/",
-    "http://0x7f.1/",
-    "http://127.1/",
-    "http://localhost/",
-    "http://0.0.0.0/",
-    "http://0/",
-    "http://10.0.0.1/",
-    "http://172.16.0.1/",
-    "http://192.168.1.1/",
-    "http://169.254.169.254/latest/meta-data/",
-    "http://100.64.0.1/",
-    "http://198.18.0.1/",
-    "http://224.0.0.1/",
-    "http://255.255.255.255/",
-    "http://[::1]/",
-    "http://[::]/",
-    "http://[::ffff:127.0.0.1]/",
-    "http://[::ffff:a9fe:a9fe]/",
-    "http://[::127.0.0.1]/",
-    "http://[64:ff9b::7f00:1]/",
-    "http://[2002:7f00:1::]/",
-    "http://[2001:0:7f00:1::]/",
-    "http://[fd00:ec2::254]/",
-    "http://[fe80::1]/",
-    "http://[ff02::1]/",
-]
 
 
 async def test_no_spelling_of_an_address_leads_inside():

@@ -43,6 +43,7 @@ async def test_arguments_that_break_the_schema_run_nothing(opened, params):
 
 
 async def test_raw_arguments_are_repaired_once_and_then_checked(opened):
+    """C42."""
     tools = made(write, writes=("music",))
     assert (await guard.call(tools, step(raw="{n: 4,}"), SCOPE)).output["versionId"] == "v1"
     assert (await guard.call(tools, step(raw="{n: "), SCOPE)).output["type"] == "validation_error"

@@ -1,9 +1,7 @@
 """Attacks on a page: what cheat sheets say to try, wherever something can be said (C28, C58)."""
 
-import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +11,10 @@ from state.elements import KINDS
 from state.errors import Invalid
 from state.page import ROOT, Page
 from state.starter_page import START
+from tests.attacks import PAYLOADS
 from tests.page_watch import hostile, watched, wrongs
 from tools.page_html import cleaned, document
 
-PAYLOADS = [json.loads(line) for line in (Path(__file__).parent / "xss.jsonl").read_text().splitlines()]
 ACTIVE = re.compile(r"\s*(//|\\\\|/\\|java\s*script:|vbscript:|data:|blob:|view-source:|http)", re.IGNORECASE)
 ATTRIBUTES = [(kind, name) for kind, one in KINDS.items() for name in one.attributes if kind != "page"]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PARTS = {"A": 82, "A-R": 21, "X": 18}
+PARTS = {"A": 82, "A-R": 21, "C": 58, "C-R": 12, "X": 18}
 """Finished parts and how many numbers each has."""
-NUMBER = re.compile(r"\b(A-R|A|X)(\d+)(?:\s?[-–]\s?(?:\1)?(\d+))?\b")
+NUMBER = re.compile(r"\b(A-R|A|C-R|C|X)(\d+)(?:\s?[-–]\s?(?:\1)?(\d+))?\b")
 
 
 def named(text: str) -> set[str]:

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from langchain_core.callbacks import AsyncCallbackHandler
+
 from tests.ad_double import SAY_DONE, call, config, given
 from tests.chat_double import Say
 
@@ -26,3 +28,36 @@ async def test_whoever_follows_the_tools_is_told_when_a_call_begins_and_ends(gra
     assert (began["event"], began["input"]) == ("tool-started", {})
     assert failed["event"] == "tool-error"
     assert "make_coffee" in failed["message"]
+
+
+class Followed(AsyncCallbackHandler):
+    """A host's own callbacks."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any]] = []
+        self.results: list[tuple[str, str]] = []
+
+    async def on_tool_start(self, serialized: dict[str, Any], input_str: str, **more: Any) -> None:
+        self.calls.append((serialized["name"], more["inputs"]))
+
+    async def on_tool_end(self, output: Any, **more: Any) -> None:
+        self.results.append((output.name, json.loads(output.text)["versionId"]))
+
+    async def on_tool_error(self, error: BaseException, **more: Any) -> None:
+        self.results.append(("error", str(error)))
+
+
+async def test_a_host_has_callbacks_for_calls_and_their_results(graph, model):
+    """C9, C12."""
+    drawn, lost = (
+        call("m", "create_music_draft", adId="kopi", prompt="soft"),
+        call("1", "make_coffee", strength=2),
+    )
+    model.script(Say(calls=[drawn, lost]), SAY_DONE)
+    host = Followed()
+    await graph.ainvoke(given(), {**config(), "callbacks": [host]}, context={"provider": "openai"})
+    assert sorted(host.calls) == [
+        ("create_music_draft", {"adId": "kopi", "prompt": "soft"}),
+        ("make_coffee", {"strength": 2}),
+    ]
+    assert sorted(host.results) == [("create_music_draft", "v1"), ("error", "Unknown tool: make_coffee")]

@@ -193,6 +193,20 @@ async def test_a_model_asks_a_person_sends_and_the_page_shows(client: httpx.Asyn
     assert f'src="{ready["src"]}"' in linked
 
 
+async def test_no_polyglot_comes_through_the_door(client: httpx.AsyncClient, storage: Storage):
+    """C58: whatever it is called, by either way in; and nothing of it is kept."""
+    bakery = PageDouble(storage)
+    asked = await bakery.done("upload_file", fileType="image", fileName="logo.png")
+    for data in POLYGLOTS.values():
+        await sent(client, asked["url"], data, 400)
+        for name, kind in (("a.jpg", "image"), ("a.mp4", "video"), ("a.pdf", "document")):
+            query = {"fileName": name, "fileType": kind}
+            reply = await client.post("/api/pages/bakery/uploads", params=query, content=data)
+            assert reply.status_code == 400, (name, data[:20])
+    (waiting,) = (await client.get("/api/pages/bakery/uploads")).json()["uploads"]
+    assert waiting["status"] == "waiting"
+
+
 async def test_a_file_may_come_before_anybody_asks(client: httpx.AsyncClient, storage: Storage):
     bakery = PageDouble(storage)
     await bakery.done("modify_element", elementId="heading-1", modifications={"content": "Bread"})

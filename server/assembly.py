@@ -49,6 +49,7 @@ async def assembled(
         jobs.terms(opened, settings.lease_s, settings.run_timeout_s),
         tell=surface.telling(settings),
         settling_s=settling_s,
+        grace_s=settings.stop_grace_s,
     )
     if settings.fetch_hosts:
         _narrow(settings.fetch_hosts, stack)

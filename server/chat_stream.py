@@ -75,13 +75,12 @@ async def newest(storage: Storage, thread: str) -> Place:
 
 
 async def _kept(storage: Storage, thread: str, upto: str | None = None) -> AsyncGenerator[events.Event, None]:
-    after = BEGINNING
-    while found := await events.after(storage, thread, after):
+    following = events.Following(storage, thread, BEGINNING)
+    while found := await following.more():
         for event in found:
             if upto is not None and _later(event.id, upto):
                 return
             yield event
-            after = event.id
 
 
 def _later(one: str, other: str) -> bool:

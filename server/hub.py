@@ -29,13 +29,13 @@ class Hub:
     ) -> AsyncGenerator[Event | None, None]:
         """Yield the thread's events that follow the id `after`, for ever; None after a silence."""
         loop = asyncio.get_running_loop()
+        following = events.Following(self._storage, thread, after)
         async with self._announcements.listening(thread) as bell:
             said = loop.time()
             while True:
                 bell.clear()
-                found = await events.after(self._storage, thread, after)
+                found = await following.more()
                 for event in found:
-                    after = event.id
                     said = loop.time()
                     yield event
                 if found:

@@ -12,6 +12,8 @@ from storage.connection import Storage
 
 OPEN: Final = frozenset({"/ok", "/health", "/metrics"})
 """Paths that answer for themselves, so that what watches the server learns what is wrong."""
+_LOOKS: Final = 20
+"""How often one looks for an answer of storage before it counts as silent."""
 
 
 class Watch:
@@ -23,24 +25,29 @@ class Watch:
         self._asked: asyncio.Task[CallsheetError | None] | None = None
 
     async def away(self) -> CallsheetError | None:
-        """Return why storage cannot be used, or None; never later than after the patience.
+        """Return why storage cannot be used, or None; not later than after the patience.
 
-        It is asked twice: a process that was busy for longer than its patience has not heard the answer yet.
+        A process that is too busy to hear the answer takes longer, for that is not the fault of storage.
         """
         if self._asked is None or self._asked.done():
-            self._asked = asyncio.create_task(self._twice())
+            self._asked = asyncio.create_task(self._ask())
         return await asyncio.shield(self._asked)
 
-    async def _twice(self) -> CallsheetError | None:
-        return await self._once() and await self._once()
+    async def _ask(self) -> CallsheetError | None:
+        answer = asyncio.create_task(self._answer())
+        for _ in range(_LOOKS):
+            # Each counts once, however late it comes; whatever has arrived by then is heard before the next.
+            await asyncio.wait((answer,), timeout=self._patience_s / _LOOKS)
+            if answer.done():
+                return answer.result()
+        answer.cancel()
+        await asyncio.gather(answer, return_exceptions=True)
+        rule = f"{self._storage.origin} gave no answer within {self._patience_s:g} s"
+        return StorageSilent(rule, remedy="try again; if it stays so, see GET /health")
 
-    async def _once(self) -> CallsheetError | None:
+    async def _answer(self) -> CallsheetError | None:
         try:
-            async with asyncio.timeout(self._patience_s / 2):
-                await self._storage.redis.ping()
-        except TimeoutError:
-            rule = f"{self._storage.origin} gave no answer within {self._patience_s:g} s"
-            return StorageSilent(rule, remedy="try again; if it stays so, see GET /health")
+            await self._storage.redis.ping()
         except StorageDown as error:
             return error
         return None

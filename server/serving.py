@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from server import logs, terminal
+from server import logs, readers, terminal
 from server.app import create_app
 from server.settings import Settings
 from state.errors import CallsheetError, Conflict, Invalid
@@ -39,6 +39,7 @@ def serve(settings: Settings, version: str) -> None:
     logs.configure(settings.log_level, settings.log_format)
     config = uvicorn.Config(
         guarded,
+        http=readers.patient(settings.slow_reader_s),
         lifespan="on",
         log_config=None,
         access_log=False,

@@ -46,6 +46,8 @@ class Settings(BaseSettings):
     """Seconds a worker that has fallen silent still holds its thread."""
     max_body_bytes: int = Field(1_000_000, ge=1_000)
     """Largest request body, in bytes."""
+    max_batch_runs: int = Field(100, ge=1, le=10_000)
+    """Most runs that one request may start."""
     auth: Annotated[tuple[Literal["keys", "jwt"], ...], NoDecode] = ()
     """How callers say who they are: `keys`, `jwt` or both, comma-separated; nobody is asked when not set."""
     jwt_secret: SecretStr | None = Field(None, repr=False)
@@ -68,6 +70,10 @@ class Settings(BaseSettings):
     """Port on which `callsheet worker` answers /ok, /health and /metrics; it listens nowhere when not set."""
     run_timeout_s: float = Field(3600.0, gt=0)
     """Seconds after which a run that has not ended is ended with an error."""
+    stop_grace_s: float = Field(5.0, ge=0, le=3600)
+    """Seconds a step may take to end once the process is told to stop; then its run is handed over."""
+    slow_reader_s: float = Field(30.0, ge=0, le=3600)
+    """Seconds in which a reader must take 64 KiB while so much waits for it, or be cut off; 0 for ever."""
     tools: Annotated[str, AfterValidator(objects)] = "{}"
     """Terms of tools as JSON, such as `{"fetch_data": {"timeout_s": 5}, "*": {"calls": 60}}`."""
     tool_grants: Annotated[str, AfterValidator(objects)] = "{}"

@@ -1,8 +1,10 @@
 """What runs told, one stream per thread: written by the runs' scripts, read from any process."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from storage import keys
+from storage import run_scripts as scripts
 from storage.connection import Storage
 
 END = "end"
@@ -13,6 +15,12 @@ PROTOCOL = "v2/"
 """How the names of events begin that are the second wire's alone."""
 BEGINNING = "0-0"
 """The id before the first event."""
+STATE = "state_update"
+"""Name of the event that a thread's state was changed by hand; its data is the checkpoint's JSON."""
+_MOST: Final = 500
+"""Events that are read at once, at most."""
+_BYTES: Final = 256 * 1024
+"""About how much is read at once, so that many readers of large events need not much memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +30,38 @@ class Event:
     id: str
     """Grows from event to event of a thread."""
     run: str
+    """Empty for what is the thread's own."""
     name: str
     data: bytes
     """JSON."""
 
 
-async def after(storage: Storage, thread: str, event_id: str, limit: int = 500) -> list[Event]:
+class Following:
+    """A place in a thread's events, from which one reads on in pieces of about a quarter of a megabyte."""
+
+    def __init__(self, storage: Storage, thread: str, after: str) -> None:
+        self._storage = storage
+        self._thread = thread
+        self.after = after
+        """The id of the newest event that was read."""
+        self._limit = 16
+
+    async def more(self) -> list[Event]:
+        """Return the events that follow, oldest first; none where there are none yet."""
+        found = await after(self._storage, self._thread, self.after, self._limit)
+        if found:
+            self.after = found[-1].id
+            each = sum(len(event.data) for event in found) / len(found)
+            self._limit = int(max(1, min(_MOST, self._limit * 8, _BYTES / max(1, each))))
+        return found
+
+
+async def told(storage: Storage, thread: str, name: str, data: bytes) -> None:
+    """Add an event that is of no run."""
+    await scripts.TELL(storage.redis, keys.run_keys(thread), [name, data])
+
+
+async def after(storage: Storage, thread: str, event_id: str, limit: int = _MOST) -> list[Event]:
     """Return the thread's events that follow `event_id`, oldest first."""
     found = await storage.redis.xrange(keys.run_keys(thread).events, min=f"({event_id}", count=limit)
     return [_event(entry, fields) for entry, fields in found]

@@ -220,6 +220,18 @@ return redis.call('HGET', key_of(ARGV[1]), 'cancel') or ''
 """
 )
 
+TELL: Final = Script(
+    _COMMON
+    + r"""
+local newest = redis.call('XREVRANGE', events, '+', '-', 'COUNT', 1)[1]
+-- The same call once more, because its answer was lost.
+if newest and newest[2][4] == ARGV[1] and newest[2][6] == ARGV[2] then return newest[1] end
+local id = tell('', ARGV[1], ARGV[2])
+announce()
+return id
+"""
+)
+
 EMIT: Final = Script(
     _COMMON
     + r"""

@@ -212,6 +212,15 @@ async def test_many_that_wait_share_one_question(server: Server) -> None:
             assert redis.info("commandstats")["cmdstat_ping"]["calls"] == before + 1
 
 
+async def test_a_process_that_is_busy_does_not_take_storage_for_silent(storage: Storage) -> None:
+    """The answer is there all the time, and nobody has the time to read it."""
+    asked = asyncio.create_task(Watch(storage, 0.1).away())
+    for _ in range(5):
+        await asyncio.sleep(0)
+        time.sleep(0.12)  # noqa: ASYNC251 -- what keeps the process busy
+    assert await asked is None
+
+
 async def test_who_goes_away_takes_the_request_along(storage: Storage) -> None:
     ended = asyncio.Event()
 

@@ -159,6 +159,33 @@ async def test_a_threads_stream_tells_all_its_runs_and_stays_open(client: LangGr
         assert [event.data.get("status") for event in lifecycle] == [None, "run_done"] * 2
 
 
+async def test_a_state_that_is_changed_by_hand_is_told_to_who_asks_for_it(
+    client: LangGraphClient, http: httpx.AsyncClient
+) -> None:
+    """The events, and the names of the mode's parameter, are those of LangGraph's own server."""
+    thread = (await client.threads.create(graph_id="counter"))["thread_id"]
+    first: Any = await client.threads.update_state(thread, {"x": 6}, as_node="a")
+    await client.runs.wait(thread, "counter", input={"x": 1})
+    changed: Any = await client.threads.update_state(thread, {"x": 9}, as_node="c")
+    modes: Any = ["state_update"]
+    told = await collected(await client.threads.join_stream(thread, last_event_id="-1", stream_mode=modes), 2)
+    assert [event.event for event in told] == ["state_update"] * 2
+    assert [event.data["state"]["checkpoint_id"] for event in told] == [
+        first["checkpoint_id"],
+        changed["checkpoint_id"],
+    ]
+    assert told[1].data == {"state": dict(await client.threads.get_state(thread)), "thread_id": thread}
+    modes = ["state_update", "lifecycle"]
+    both = await collected(await client.threads.join_stream(thread, last_event_id="-1", stream_mode=modes), 4)
+    assert [event.event for event in both] == ["state_update", "metadata", "metadata", "state_update"]
+    usual = await collected(await client.threads.join_stream(thread, last_event_id="-1"), 6)
+    assert [event.event for event in usual] == ["metadata", *["values"] * 4, "metadata"]
+    place = f"/threads/{thread}/stream?stream_modes=state_update"
+    async with http.stream("GET", place, headers={"Last-Event-ID": told[0].id}) as reply:
+        lines = reply.aiter_lines()
+        assert [await anext(lines), (await anext(lines))[:15]] == ["event: state_update", 'data: {"state":']
+
+
 async def test_any_number_of_readers_get_everything(client: LangGraphClient) -> None:
     thread, run = await ticking(client, 10)
     readers = [collected(client.runs.join_stream(thread, run, last_event_id="-1")) for _ in range(20)]

@@ -9,6 +9,7 @@ import uvicorn
 from langgraph_sdk.client import LangGraphClient
 
 from server.app import create_app
+from server.readers import patient
 from server.serving import listening
 from server.settings import Settings
 from storage import Storage, thread_records
@@ -20,11 +21,16 @@ from tests.wire_graphs import GRAPHS
 @contextmanager
 def serving(redis_url: str, graphs: Mapping[str, Any] | None = GRAPHS, **chosen: Any) -> Iterator[str]:
     """A server in a thread; its URL."""
-    app = create_app(Settings(redis_url=redis_url, **chosen), graphs)
+    settings = Settings(redis_url=redis_url, **chosen)
     sockets = listening("127.0.0.1", 0)
     server = uvicorn.Server(
         uvicorn.Config(
-            app, lifespan="on", log_config=None, timeout_graceful_shutdown=2, timeout_keep_alive=75
+            create_app(settings, graphs),
+            http=patient(settings.slow_reader_s),
+            lifespan="on",
+            log_config=None,
+            timeout_graceful_shutdown=2,
+            timeout_keep_alive=75,
         )
     )
     thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)

@@ -27,6 +27,8 @@ router = APIRouter(route_class=StrictRoute, tags=["protocol"])
 _FOLLOW: Final = documented_wire(403, 404, 413, 422, 500, 503, 504, reply=dict[str, Any]) | {200: EVENTS}
 _CHANNELS: Final = {"input.requested": "input", "input.answered": "input"}
 """Channels of the methods that are not named as theirs."""
+_FIRST: Final = 20
+"""Events among which the first of a run is looked for; before it there may be some of the thread's own."""
 _Name = Annotated[str, Field(max_length=255)]
 
 
@@ -112,7 +114,8 @@ async def _stored(
 
 async def _lost(here: Parts, view: View, thread: str, since: int) -> list[Frame]:
     """What stands for the history that is not kept any more: the thread's newest state."""
-    kept = await events.after(here.storage, thread, events.BEGINNING, limit=1)
+    found = await events.after(here.storage, thread, events.BEGINNING, limit=_FIRST)
+    kept = [event for event in found if event.run]
     if kept and (kept[0].name == "metadata" or seq_of(kept[0].id) <= since):
         return []
     graph = here.worker.graphs.get(view.graph)

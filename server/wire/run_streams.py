@@ -3,17 +3,22 @@
 import re
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
-from typing import Final
+from typing import Final, Literal
 
+import orjson
+from langchain_core.runnables import RunnableConfig
 from starlette.responses import StreamingResponse
 
 from server.encoding import MODES, dumps
 from server.parts import Parts
+from server.wire.shapes import state
 from server.wire.starting import Started
+from server.wire.updates import graph_of
 from state.errors import Invalid, Missing
-from storage import events
-from storage.events import END, PROTOCOL, Event
+from storage import events, thread_records
+from storage.events import END, PROTOCOL, STATE, Event
 from storage.run_records import Run
+from storage.thread_records import Record
 
 HEARTBEAT_S: Final = 5.0
 """Silence after which something meaningless is sent, so that nothing in between gives the connection up."""
@@ -27,6 +32,8 @@ _ALWAYS: Final = frozenset({"metadata", "error"})
 _LAST: Final = "18446744073709551615"
 
 Source = AsyncGenerator[Event | None, None]
+ThreadMode = Literal["run_modes", "lifecycle", "state_update"]
+"""What one is told of a thread: all that its runs tell; when they begin and end; changes made by hand."""
 
 
 def streamed(lines: AsyncGenerator[bytes, None], place: str = "") -> StreamingResponse:
@@ -63,16 +70,35 @@ async def _lines(source: Source, started: Started, modes: Collection[str]) -> As
                 yield line(event.name, event.data, event.id if started.resumable else None)
 
 
-async def of_thread(here: Parts, thread: str, after: str, *, runs_only: bool) -> AsyncGenerator[bytes, None]:
-    """Yield the events of all runs of a thread after `after`, for ever; `runs_only` their begin and end."""
-    async with aclosing(here.worker.hub.follow(thread, after, heartbeat_s=HEARTBEAT_S)) as source:
+async def of_thread(
+    here: Parts, record: Record, after: str, modes: Collection[ThreadMode]
+) -> AsyncGenerator[bytes, None]:
+    """Yield what happens on a thread after the event `after`, for ever."""
+    async with aclosing(here.worker.hub.follow(record.id, after, heartbeat_s=HEARTBEAT_S)) as source:
         async for event in source:
             if event is None:
                 yield b": heartbeat\r\n\r\n"
-            elif event.name == END:
-                yield line("metadata", dumps({"status": "run_done", "run_id": event.run}), event.id)
-            elif event.name == "metadata" or (not runs_only and fits(event.name, ())):
-                yield line(event.name, event.data, event.id)
+            elif told := await _told(here, record, event, modes):
+                yield told
+
+
+async def _told(here: Parts, record: Record, event: Event, modes: Collection[ThreadMode]) -> bytes | None:
+    """What an event of a thread is in these modes; None where it is nothing."""
+    if event.name == STATE:
+        return await _changed(here, record, event) if "state_update" in modes else None
+    data = dumps({"status": "run_done", "run_id": event.run}) if event.name == END else event.data
+    if event.name in {END, "metadata"}:
+        return line("metadata", data, event.id) if modes != {"state_update"} else None
+    return line(event.name, data, event.id) if "run_modes" in modes and fits(event.name, ()) else None
+
+
+async def _changed(here: Parts, record: Record, event: Event) -> bytes | None:
+    """What a thread's state was changed to by hand; None where that is not kept any more."""
+    newest = await thread_records.get(here.storage, record.id, record.owner)
+    place: RunnableConfig = {"configurable": {"thread_id": record.id, **orjson.loads(event.data)}}
+    found = await graph_of(here, newest).aget_state(place)
+    told = dumps({"state": state(found), "thread_id": record.id})
+    return line(STATE, told, event.id) if found.created_at else None
 
 
 async def followed(here: Parts, started: Started) -> Source:
@@ -88,9 +114,8 @@ async def followed(here: Parts, started: Started) -> Source:
 
 async def kept(here: Parts, started: Started) -> Source:
     """Yield what is still kept of an ended run's events after `started.since`."""
-    after = started.since
-    while found := await events.after(here.storage, started.thread, after):
-        after = found[-1].id
+    following = events.Following(here.storage, started.thread, started.since)
+    while found := await following.more():
         for event in (one for one in found if one.run == started.run):
             yield event
 

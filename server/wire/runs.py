@@ -18,9 +18,9 @@ from server.problems import documented_wire
 from server.wire import run_streams, waiting
 from server.wire.run_bodies import BatchBody, RunBody
 from server.wire.run_shapes import shown
-from server.wire.run_streams import OVER, streamed
+from server.wire.run_streams import OVER, ThreadMode, streamed
 from server.wire.starting import Started, alone, homes, on_thread
-from state.errors import Missing
+from state.errors import Missing, TooLarge
 from storage import events, thread_records
 from storage.run_records import Action, Run
 
@@ -34,6 +34,10 @@ _JOIN = documented_wire(*_READ, reply=_Object)
 _FOLLOW = documented_wire(*_READ, reply=_Object) | {200: EVENTS}
 _LastId = Annotated[str | None, Header(alias="Last-Event-ID", description="-1 for all there is")]
 _Modes = Annotated[list[str] | None, Query(description="Only events of these modes")]
+_ThreadModes = Annotated[
+    list[ThreadMode] | None,
+    Query(description="run_modes, unless chosen; lifecycle, state_update"),
+]
 _Leave = Annotated[bool, Query(description="Whether the run ends with this connection")]
 
 
@@ -95,6 +99,11 @@ async def wait_alone(body: RunBody, request: Request) -> Response:
 async def batch(body: list[BatchBody], request: Request) -> Response:
     """Start several runs and return at once."""
     here, who = parts(request), owner(request)
+    if len(body) > (most := here.settings.max_batch_runs):
+        raise TooLarge(
+            f"a batch of {len(body)} runs is over the limit of {most}",
+            remedy="send fewer at a time, or raise CALLSHEET_MAX_BATCH_RUNS",
+        )
     started = [
         await (on_thread(here, who, each.thread_id, each) if each.thread_id else alone(here, who, each))
         for each in body
@@ -228,19 +237,20 @@ async def follow_thread(
     thread_id: str,
     request: Request,
     last_event_id: _LastId = None,
-    stream_mode: Annotated[list[Literal["run_modes", "lifecycle"]] | None, Query()] = None,
+    stream_mode: _ThreadModes = None,
+    stream_modes: _ThreadModes = None,
 ) -> Response:
-    """Stream the events of all the thread's runs, now and later."""
+    """Stream what happens on the thread, now and later; the modes go by either name."""
     here = parts(request)
-    await thread_records.get(here.storage, thread_id, owner(request))
+    record = await thread_records.get(here.storage, thread_id, owner(request))
     if last_event_id in {run_streams.BEGINNING, "-"}:
         after = events.BEGINNING
     elif last_event_id:
         after = run_streams.checked(last_event_id)
     else:
         after = await events.newest(here.storage, thread_id)
-    only = stream_mode == ["lifecycle"]
-    return streamed(run_streams.of_thread(here, thread_id, after, runs_only=only))
+    modes = {*(stream_mode or ()), *(stream_modes or ())} or {"run_modes"}
+    return streamed(run_streams.of_thread(here, record, after, modes))
 
 
 async def _found(request: Request, run_id: str, thread_id: str | None = None) -> Run:

@@ -7,11 +7,12 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.pregel import Pregel
 from langgraph.types import Command, StateUpdate
 
+from server.encoding import dumps
 from server.parts import Parts
 from server.wire import shapes
 from server.wire.bodies import Body
 from state.errors import CallsheetError, Refused
-from storage import thread_records
+from storage import events, thread_records
 from storage.thread_records import Record
 
 _Object = dict[str, Any]
@@ -65,6 +66,9 @@ async def updated(
         except Exception as error:
             raise _refused(error) from error
         await _noted(here, record, graph)
+        # Readers are shown the state as it is kept; told with all it has, each change would be kept twice.
+        pointer = {name: there["configurable"][name] for name in ("checkpoint_id", "checkpoint_ns")}
+        await events.told(here.storage, record.id, events.STATE, dumps(pointer))
     return there
 
 

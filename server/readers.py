@@ -1,0 +1,72 @@
+"""Readers that do not read: whoever takes next to nothing of what waits for it is cut off.
+
+What a reader has not taken yet waits in memory, at most what uvicorn writes before it holds an answer back.
+Cut off, not ended: an end would say that all was told. A reader that is cut off knows that something is
+missing, and goes on by the id of the last event it got.
+"""
+
+import asyncio
+import logging
+import socket
+import struct
+from typing import Final, cast
+
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+LEAST: Final = 64 * 1024
+"""Bytes that a reader must take in the time it is given."""
+_AT_ONCE: Final = struct.pack("ii", 1, 0)
+_log = logging.getLogger(__name__)
+
+
+def patient(slow_s: float) -> type[asyncio.Protocol]:
+    """Return uvicorn's protocol for HTTP, with readers cut off that take under `LEAST` bytes in `slow_s`.
+
+    Time counts only while more waits than uvicorn writes ahead; with 0, it never does.
+    """
+    if not slow_s:
+        return AutoHTTPProtocol
+    return type("Patient", (_Cutting, AutoHTTPProtocol), {"slow_s": slow_s})
+
+
+class _Cutting(asyncio.Protocol):
+    """What is added to a protocol that holds back what its reader does not take."""
+
+    slow_s: float
+    _to: asyncio.WriteTransport
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._to = cast("asyncio.WriteTransport", transport)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._look_later()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._stop()
+        super().resume_writing()
+
+    def _look_later(self) -> None:
+        waiting = self._to.get_write_buffer_size()
+        self._timer = asyncio.get_running_loop().call_later(self.slow_s, self._look, waiting)
+
+    def _look(self, before: int) -> None:
+        if before - self._to.get_write_buffer_size() >= LEAST:
+            self._look_later()
+            return
+        reader = self._to.get_extra_info("peername")
+        _log.info("%s was cut off: it took fewer than %d bytes in %g s", reader, LEAST, self.slow_s)
+        # What the system has not sent yet goes, too; else it waits for a reader that may never come back.
+        self._to.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        self._to.abort()
+
+    def _stop(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None

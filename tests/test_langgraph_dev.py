@@ -10,6 +10,7 @@ import httpx
 import pytest
 from langgraph_sdk import get_client
 
+from tests.lesson_material import material
 from tests.redis_server import free_port
 from tests.waiting import until
 
@@ -80,6 +81,17 @@ async def test_it_edits_a_page(client):
         thread["thread_id"], "page_builder", input=says("make the headline purple")
     )
     assert (state["drafts"], state["provider"]) == ({"page": "v1"}, "offline")
+
+
+async def test_it_stops_for_a_choice_of_facts_and_narrates_them(client):
+    """B50, X6."""
+    thread = await client.threads.create()
+    told = says(material("photosynthesis").text)
+    state: Any = await client.runs.wait(thread["thread_id"], "fact_narration", input=told)
+    [question] = state["__interrupt__"]
+    assert len(question["value"]["facts"]) == 7
+    state = await client.runs.wait(thread["thread_id"], "fact_narration", command={"resume": "the first two"})
+    assert state["drafts"] == {"confirmed": "v1", "narration": "v1"}
 
 
 async def test_it_runs_a_brief_and_remembers_the_thread(client):

@@ -207,6 +207,14 @@ async def test_a_question_in_the_chat_is_answered_and_the_choice_waits(
     assert (await chat.narration()).facts == set(ids(waiting, 1, 2))
 
 
+async def test_a_question_about_the_material_is_answered_from_its_facts(
+    chat: Chat, waiting: dict[str, Any]
+) -> None:
+    state = await chat.says("What does chlorophyll do?")
+    chlorophyll = next(one for one in waiting["facts"] if one["concept"] == "Chlorophyll")
+    assert state["messages"][-1].text == f"Chlorophyll: {chlorophyll['details']}"
+
+
 async def test_a_fact_added_in_the_chat_joins_the_others(chat: Chat, waiting: dict[str, Any]) -> None:
     """B54."""
     state = await chat.says("Please add that sunflowers turn to the sun")
@@ -304,18 +312,44 @@ async def test_the_choice_can_be_made_once_more(chat: Chat, waiting: dict[str, A
     assert "__interrupt__" not in state
 
 
+@pytest.mark.parametrize(
+    ("words", "changed"),
+    [
+        ("the hook is boring, do another one", ["hook"]),
+        ("make the hook shorter", ["hook"]),
+        ("the explanation is too hard, make it easier", ["process_explanation"]),
+        ("end it differently", ["conclusion"]),
+    ],
+)
 async def test_after_the_narration_only_what_is_asked_for_changes(
-    chat: Chat, waiting: dict[str, Any]
+    chat: Chat, waiting: dict[str, Any], words: str, changed: list[str]
 ) -> None:
-    """B44, B49."""
+    """B44, B49: the other segments are the same to the byte, and the asked ones are not."""
     await chat.answers("all")
     before = await chat.narration()
-    state = await chat.says("the hook is boring, do another one")
+    state = await chat.says(words)
     after = await chat.narration()
     assert state["drafts"] == {"narration": "v2"}
-    assert after.segments[1:] == before.segments[1:]
+    assert [new.id for old, new in zip(before.segments, after.segments, strict=True) if new != old] == changed
+    assert after.facts == before.facts
+    if "shorter" in words:
+        assert len(after.segments[0].narration) < len(before.segments[0].narration)
+
+
+async def test_a_narration_is_made_for_another_student_and_another_length(
+    chat: Chat, waiting: dict[str, Any]
+) -> None:
+    """B14, B15, B-R8, B-R11: what was not said stays as it was."""
+    await chat.says("My student loves soccer")
+    await chat.answers("the first three")
     await chat.says("make it 90 seconds long")
-    assert (await chat.narration()).total_duration == 90
+    state = await chat.says("make it for a 6-year-old")
+    made = await chat.narration()
+    assert (made.total_duration, made.reading_level) == (90, "3.5")
+    assert "soccer" in made.model_dump_json()
+    assert state["drafts"] == {"student": "v2", "narration": "v3"}
+    await chat.says("make it shorter")
+    assert (await chat.narration()).total_duration == 68
 
 
 async def test_a_new_thread_knows_nothing_of_the_old_one(opened: Storage, waiting: dict[str, Any]) -> None:

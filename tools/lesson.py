@@ -287,7 +287,7 @@ def _said(whole: Narration, changed: Sequence[str]) -> str:
     if len(changed) == len(whole.segments):
         return f"The narration is ready: {whole.total_duration} s in {len(whole.segments)} segments."
     if not changed:
-        return "Nothing had to be written again."
+        return "The narration stays as it is: there are no other words for it here."
     return f"Written again: {', '.join(changed)}; the rest is as it was."
 
 

@@ -63,16 +63,24 @@ async def narrated(
     cost = duration = 0.0
     problems: list[str] = []
     for _ in range(DRAFTS):
-        filled = await fill_in(chosen, NarrationScript, SCRIPT_PROMPT, _request(order, plan, problems))
+        filled = await fill_in(
+            chosen, NarrationScript, SCRIPT_PROMPT, _request(order, plan, problems, earlier)
+        )
         cost, duration = cost + filled.cost, duration + filled.duration
         problems = list(_problems(order, plan, filled.form))
         if not problems:
             made = _made(order, plan, filled, earlier)
-            return Written(made, tuple(slot.type for slot, _ in plan), round(cost, 8), round(duration, 3))
+            return Written(made, _changed(made, earlier), round(cost, 8), round(duration, 3))
     raise Unavailable(
         f"the model's narration cannot be used: {'; '.join(problems)}"[:500],
         remedy="try again, choose fewer facts, or ask for a longer narration",
     )
+
+
+def _changed(made: Narration, earlier: Narration | None) -> tuple[str, ...]:
+    """Return the segments that are not what they were, to the byte."""
+    before = earlier.segments if earlier else ()
+    return tuple(one.id for one in made.segments if one not in before)
 
 
 Plan = Sequence[tuple[Slot, tuple[str, ...] | None]]
@@ -103,7 +111,9 @@ def _parts(order: Order, earlier: Narration, only: Sequence[str]) -> Plan:
     return [(slot, tuple(shares[slot.type])) for slot in slots if slot.type in shares]
 
 
-def _request(order: Order, plan: Plan, problems: Sequence[str]) -> Mapping[str, Any]:
+def _request(
+    order: Order, plan: Plan, problems: Sequence[str], earlier: Narration | None
+) -> Mapping[str, Any]:
     return {
         "topic": order.topic,
         "subject": order.subject,
@@ -115,6 +125,7 @@ def _request(order: Order, plan: Plan, problems: Sequence[str]) -> Mapping[str, 
         ],
         "segments": [
             {"type": slot.type, "seconds": slot.duration, "budget": slot.budget, "facts": facts}
+            | ({"was": earlier.segment(slot.type).narration} if earlier else {})
             for slot, facts in plan
         ],
         "guidance": order.guidance,

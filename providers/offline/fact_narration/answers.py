@@ -1,6 +1,7 @@
 """The workflow `fact_narration`: a lesson's forms filled in, and one answer to a teacher's conversation."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -8,10 +9,14 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from providers.offline.answer import Answer, Calls, Request, Say
 from providers.offline.exchange import Exchange, results, step
+from providers.offline.fact_narration.cues import cues
+from providers.offline.fact_narration.ranking import content_words
+from providers.offline.fact_narration.rewrites import Rewrite, rewrite
 from providers.offline.fact_narration.script import script
 from providers.offline.fact_narration.sheet import sheet
 from providers.offline.fact_narration.wishes import Message, taken_apart
 from state.errors import Invalid
+from state.narration import DEFAULT_S, clamped
 
 _FORMS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
     "FactSheet": sheet,
@@ -29,6 +34,7 @@ _GO_ON: Final = (
     "I can find other facts (“more about the leaves”), write the narration, make it longer or shorter (“90 "
     "seconds”), or write a part of it again (“rewrite the conclusion”). New material is welcome at any time."
 )
+_ASKS: Final = re.compile(r"[?？]\s*$|^\s*(?:what|why|how|where|when|who|explain|tell me)\b", re.IGNORECASE)
 
 
 def answer(messages: Sequence[BaseMessage], allowed: frozenset[str]) -> Answer | None:
@@ -51,8 +57,9 @@ def answer(messages: Sequence[BaseMessage], allowed: frozenset[str]) -> Answer |
 
 def _first(message: Message, said: str, before: Sequence[Exchange], allowed: frozenset[str]) -> Answer:
     """Return the calls a message asks for, or what to say to it."""
-    facts = _last(before, _EXTRACT)
-    calls = [*_student(message), *_lesson(message, facts, _last(before, _NARRATE))]
+    facts, narrated = _last(before, _EXTRACT), _last(before, _NARRATE)
+    wish = rewrite(said, message) if narrated and not message.content and not message.facts else None
+    calls = [*_student(message, wish), *_lesson(message, facts, narrated, wish)]
     possible = tuple(call for call in calls if call.name in allowed)
     if possible:
         return Calls(possible)
@@ -61,32 +68,53 @@ def _first(message: Message, said: str, before: Sequence[Exchange], allowed: fro
     if facts and "fact" in said.casefold():
         found = [str(fact["concept"]) for fact in (facts.result or {}).get("facts", ())]
         return Say(f"These are the facts so far: {', '.join(found)}. {_GO_ON}")
-    return Say(_GO_ON if facts else _START)
+    explained = _explained(said, facts.result or {}) if facts else ""
+    return Say(explained or (_GO_ON if facts else _START))
 
 
-def _student(message: Message) -> list[Request]:
-    news = {"child_age": message.age, "child_interest": message.interest}
+def _explained(said: str, found: Mapping[str, Any]) -> str:
+    """Return what the facts say to a question; empty where they say nothing, or nothing is asked."""
+    if not _ASKS.search(said):
+        return ""
+    table = cues("english")
+    wanted = set(content_words(said, table))
+    about = [one for one in found.get("facts", ()) if wanted & set(content_words(str(one["concept"]), table))]
+    told = [f"{one['concept']}: {one['details']}" for one in about[:2] if "details" in one]
+    return "\n\n".join(told)
+
+
+def _student(message: Message, wish: Rewrite | None) -> list[Request]:
+    news = {
+        "child_age": message.age or (wish.age if wish else ""),
+        "child_interest": message.interest or (wish.interest if wish else ""),
+    }
     known = {name: value for name, value in news.items() if value}
     return [Request(_STUDENT, known)] if known else []
 
 
-def _lesson(message: Message, facts: Exchange | None, narrated: Exchange | None) -> list[Request]:
+def _lesson(
+    message: Message, facts: Exchange | None, narrated: Exchange | None, wish: Rewrite | None
+) -> list[Request]:
     if message.content:
         return [Request(_EXTRACT, {"content": message.content})]
     if facts and message.facts and not message.parts:
-        wish = {"guidance": message.guidance or "other facts"}
-        return [Request(_EXTRACT, {"content": "", **wish})]
-    if facts and message.script:
-        return [Request(_NARRATE, _narration(message, narrated))]
+        return [Request(_EXTRACT, {"content": "", "guidance": message.guidance or "other facts"})]
+    if facts and (message.script or wish):
+        return [Request(_NARRATE, _narration(message, narrated, wish or Rewrite()))]
     return [Request(_EXTRACT, {"content": ""})] if message.uploaded else []
 
 
-def _narration(message: Message, narrated: Exchange | None) -> dict[str, Any]:
+def _narration(message: Message, narrated: Exchange | None, wish: Rewrite) -> dict[str, Any]:
     wanted: dict[str, Any] = {"facts": []}
-    if message.parts and narrated:
-        wanted["segments"] = list(message.parts)
+    if narrated and (wish.parts or message.parts):
+        wanted["segments"] = list(wish.parts or message.parts)
+    if wish.guidance:
+        wanted["guidance"] = wish.guidance
     if message.seconds:
         wanted["target_duration"] = message.seconds
+    elif narrated and wish.factor != 1:
+        whole = (narrated.result or {}).get("narration", {}).get("total_duration", DEFAULT_S)
+        wanted["target_duration"] = clamped(whole * wish.factor)
     return wanted
 
 

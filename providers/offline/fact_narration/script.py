@@ -7,12 +7,17 @@ from typing import Any
 
 from providers.offline.fact_narration.layout import Page, Telling, fitted, framed, grown, name, spread, told
 from providers.offline.fact_narration.phrases import Phrases, phrases
+from providers.offline.fact_narration.rewrites import easier, shorter
 from providers.offline.fact_narration.statements import statements
 from state.errors import Invalid
 from state.narration import PURPOSES, Kind, Sentence
 
 _ENOUGH_FOR_A_TEASER = 4
 _RECAPPED = 3
+_EASIER_BY = 2.0
+"""School grades."""
+_SHORT_SHARE = 0.6
+"""Of its room that a segment takes where fewer words are wanted."""
 _FIGURE = re.compile(r"\d|[零一二三四五六七八九十百千万〇]{2,}")
 Frames = Iterator[tuple[Sequence[Sentence], Sequence[Sentence]]]
 
@@ -22,7 +27,17 @@ def script(request: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises `Invalid` where not even the names of the facts have room.
     """
-    language, level = str(request["language"]), float(request["level"])
+    if shorter(str(request.get("guidance") or "")):
+        try:
+            return _script(request, _SHORT_SHARE)
+        except Invalid:
+            return _script(request, 1)
+    return _script(request, 1)
+
+
+def _script(request: Mapping[str, Any], share: float) -> dict[str, Any]:
+    language, guidance = str(request["language"]), str(request.get("guidance") or "")
+    level = float(request["level"]) - _EASIER_BY * easier(guidance)
     known = {
         str(one["id"]): Telling(
             str(one["id"]),
@@ -32,12 +47,13 @@ def script(request: Mapping[str, Any]) -> dict[str, Any]:
         for one in request["facts"]
     }
     said = phrases(language)
-    slots: dict[Kind, int] = {slot["type"]: int(slot["budget"]) for slot in request["segments"]}
+    slots: dict[Kind, int] = {slot["type"]: int(slot["budget"] * share) for slot in request["segments"]}
     pages = {kind: Page(kind, budget, language, said) for kind, budget in slots.items()}
     _put(pages, _shares(request, known, slots, language), known)
-    taken: set[str] = set()
+    was = {slot["type"]: str(slot.get("was", "")) for slot in request["segments"]}
+    taken = {way for one in known.values() for way in one.ways if any(way in text for text in was.values())}
     for page in pages.values():
-        framed(page, _frames(page, request, known, said), known)
+        framed(page, _otherwise(_frames(page, request, known, said), was[page.type]), known)
         grown(page, known, taken)
     named = [one for page in pages.values() for one in page.named]
     return {
@@ -113,6 +129,14 @@ def _frames(page: Page, request: Mapping[str, Any], known: Mapping[str, Telling]
         goodbyes = [*goodbyes, *said.ways("closing", topic=topic)] if last else []
         for hello, recap, goodbye in product([*opening, ""], _recaps(page, known, said), [*goodbyes, ""]):
             yield [*_spoken(hello), *recap], _spoken(goodbye)
+
+
+def _otherwise(frames: Frames, was: str) -> Frames:
+    """Yield the frames that say something else than a segment said until now, then those that do not."""
+    every = list(frames)
+    same = [any(one.text in was for one in (*before, *after)) for before, after in every]
+    fresh = [frame for frame, old in zip(every, same, strict=True) if not old and any(frame)]
+    yield from [*fresh, *(frame for frame in every if frame not in fresh)] if was else every
 
 
 def _recaps(page: Page, known: Mapping[str, Telling], said: Phrases) -> list[list[Sentence]]:

@@ -58,8 +58,9 @@ _WRITE = re.compile(
 _LENGTH = re.compile(
     rf"\b(\d+(?:[.,]\d+)?|an?|{_NUMBER})[\s-]*(seconds?|secs?|s|minutes?|mins?|m)\b", re.IGNORECASE
 )
-_AGAIN = re.compile(
-    r"\b(?:rewrite|redo|again|another|boring|change|shorter|longer|different|improve|new|better|fix|replace)\b",
+AGAIN = re.compile(
+    r"\b(?:rewrite|redo|again|another|boring|change|short\w*|long\w*|different\w*|improve|new|better|fix|replace"
+    r"|easier|simpl\w+|more|less|too)\b",
     re.IGNORECASE,
 )
 _PARTS: Sequence[tuple[Kind, re.Pattern[str]]] = (
@@ -104,11 +105,11 @@ def taken_apart(text: str) -> Message:
     content = address[0] if address else material
     if content and not address:
         rest = about
-    parts = tuple(kind for kind, pattern in _PARTS if pattern.search(rest)) if _AGAIN.search(rest) else ()
+    parts = tuple(kind for kind, pattern in _PARTS if pattern.search(rest)) if AGAIN.search(rest) else ()
     guidance = _GUIDANCE.search(rest)
     return Message(
-        age=_first(_AGE.search(about)),
-        interest=_first(_LIKES.search(about)).strip(" ,"),
+        age=first_of(_AGE.search(about)),
+        interest=first_of(_LIKES.search(about)).strip(" ,"),
         content=content,
         uploaded=bool(_UPLOAD.search(rest)),
         facts=bool(_FACTS.search(rest)),
@@ -173,7 +174,8 @@ def _is_lesson(text: str) -> bool:
     return not asks and (len(text.split()) >= _WORDS_OF_A_LESSON or letters >= _SIGNS_OF_A_LESSON)
 
 
-def _first(found: re.Match[str] | None) -> str:
+def first_of(found: re.Match[str] | None) -> str:
+    """Return the first group that a pattern found; empty where it found nothing."""
     return next((group for group in found.groups() if group), "") if found else ""
 
 

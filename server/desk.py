@@ -12,7 +12,7 @@ from server.worker import Worker
 from state.context import Context
 from state.errors import Conflict, Missing
 from state.owners import LOCAL
-from storage import threads
+from storage import indexes, threads
 from storage.artefacts import Artefact
 from storage.connection import Storage
 from storage.threads import Thread
@@ -82,12 +82,13 @@ class Desk:
             ) from None
 
     async def opened(self, storage: Storage, thread: Thread, facts: Mapping[str, str] | None = None) -> None:
-        """Make the thread and what it is about its owner's, before anything is made of it; twice is safe.
+        """Make the thread and what it is about its owner's, and list it, before anything is made of it.
 
-        Raises `Missing` for another's, and `Conflict` for a thread of another workflow.
+        Twice is safe. Raises `Missing` for another's, and `Conflict` for a thread of another workflow.
         """
         await threads.bind(storage, thread)
         await self.artefact_of(storage, thread).open(owner=thread.owner, thread=thread.id, facts=facts or {})
+        await indexes.touch(storage, thread.owner, self.kind, self.subject(thread))
 
 
 async def answering(

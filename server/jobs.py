@@ -126,7 +126,6 @@ async def answered(
     """
     facts = ad_facts(job.input) if job.body["ask"] == GENERATE else {}
     await DESK.opened(storage, job.thread, facts)
-    await indexes.touch_ad(storage, job.thread.owner, DESK.subject(job.thread))
     return await (worker.answer(job, report) if report else worker.answer(job))
 
 
@@ -146,7 +145,7 @@ def replying(storage: Storage) -> Reply:
         thread = await threads.get(storage, run.thread, run.owner)
         facts = ad_facts(state)
         await DESK.artefact_of(storage, thread).describe(facts)
-        await indexes.touch_ad(storage, thread.owner, DESK.subject(thread))
+        await indexes.touch(storage, thread.owner, KIND, DESK.subject(thread))
         return answer(thread, state) | await in_time(storage, thread, facts)
 
     return reply

@@ -44,7 +44,7 @@ GRAPHS: Final[Graphs] = {
 }
 _OURS: Final[Mapping[str, tuple[APIRouter, ...]]] = {
     "ad_creation": (ads.router, versions.router),
-    "page_builder": (pages.router, uploads.router, page_chat.router, chat_socket.router),
+    "page_builder": (pages.shelf, pages.router, uploads.router, page_chat.router, chat_socket.router),
 }
 """What a workflow has beside the wire; in this order, since what an ad has comes before its streams."""
 _ALWAYS: Final[tuple[APIRouter, ...]] = (health.router, archives.router, tools.router)

@@ -39,9 +39,9 @@ class Page:
     """What the next page begins after; None at the end."""
 
 
-async def touch_ad(storage: Storage, owner: str, ad_id: str) -> None:
-    """Put an ad at the head of its owner's list."""
-    await _TOUCH(storage.redis, [keys.owned_ads(owner)], [ad_id])
+async def touch(storage: Storage, owner: str, kind: str, name: str) -> None:
+    """Put an artefact at the head of its owner's list of that kind."""
+    await _TOUCH(storage.redis, [keys.owned(owner, kind)], [name])
 
 
 async def touch_thread(storage: Storage, owner: str, thread_id: str) -> None:
@@ -49,14 +49,17 @@ async def touch_thread(storage: Storage, owner: str, thread_id: str) -> None:
     await _TOUCH(storage.redis, [keys.owned_threads(owner)], [thread_id])
 
 
-async def ads(storage: Storage, owner: str, *, after: str | None = None, limit: int = 20) -> Page:
-    """Return up to `limit` of the owner's ads, from the newest or `after` a page's `next`; else `Invalid`."""
+async def owned(storage: Storage, owner: str, kind: str, *, after: str | None, limit: int) -> Page:
+    """Return up to `limit` of the owner's artefacts of a kind, from the newest or `after` a page's `next`.
+
+    Raises `Invalid` for an `after` that is no page's.
+    """
     most, name = _begin(after) if after else ("+inf", "")
-    found: list[bytes] = await _PAGE(storage.redis, [keys.owned_ads(owner)], [most, name, limit + 1])
+    found: list[bytes] = await _PAGE(storage.redis, [keys.owned(owner, kind)], [most, name, limit + 1])
     entries = [(found[i].decode(), found[i + 1].decode()) for i in range(0, len(found), 2)]
     shown = entries[:limit]
     more = f"{int(float(shown[-1][1]))}-{shown[-1][0]}" if len(entries) > limit else None
-    return Page(tuple(ad_id for ad_id, _ in shown), more)
+    return Page(tuple(name for name, _ in shown), more)
 
 
 def _begin(after: str) -> tuple[str, str]:

@@ -228,9 +228,13 @@ CHECKPOINT_KEYS: Final = (
 # Owners: lists of what is theirs.
 
 
-def owned_ads(owner: str) -> str:
-    """The ids of the owner's ads, by time of last change."""
-    return f"owner:{tagged(owner)}:ads"
+LISTED: Final = ("ad", "lesson", "page")
+"""Kinds of artefacts that owners have lists of."""
+
+
+def owned(owner: str, kind: str) -> str:
+    """The ids of the owner's artefacts of a kind that is listed, by time of last change."""
+    return f"owner:{tagged(owner)}:{kind}s"
 
 
 def owned_threads(owner: str) -> str:
@@ -270,7 +274,10 @@ THREADS_EXPIRING: Final = "threads:expiring"
 """The threads that are to go, or to lose their past, by when."""
 
 OWNER_KEYS: Final = (
-    Key("owner:{<id>}:ads", "zset", "forever", "the owner's ads, by time of last change"),
+    *(
+        Key(f"owner:{{<id>}}:{kind}s", "zset", "forever", f"the owner's {kind}s, by time of last change")
+        for kind in LISTED
+    ),
     Key("owner:{<id>}:threads", "zset", "forever", "the owner's threads, by time of last change"),
     Key("owner:{<id>}:assistants", "hash", "forever", "the owner's assistants, JSON by id"),
     Key("owner:{<id>}:assistant:<assistant*>:versions", "list", "forever", "versions of an assistant"),

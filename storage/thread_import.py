@@ -136,8 +136,8 @@ class Importer:
         if file.artefact:
             artefact = Artefact(self._storage, file.artefact.kind, file.artefact.id, hold.owner)
             await self._storage.redis.hdel(keys.meta(artefact.kind, artefact.stored_id), "importing")
-            if artefact.kind == "ad":
-                await indexes.touch_ad(self._storage, hold.owner, artefact.id)
+            if artefact.kind in keys.LISTED:
+                await indexes.touch(self._storage, hold.owner, artefact.kind, artefact.id)
         await self._publish(hold, _facts(file))
 
     async def _publish(self, hold: _Hold, fields: Mapping[str, str]) -> None:

@@ -1,6 +1,7 @@
 """An ad as a whole over REST: the list, the panel, the conversation, the mixer (A35-A37, X16)."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -8,10 +9,11 @@ import httpx
 import pytest
 from pydantic import TypeAdapter
 
-from server.api.replies import AdPage, AdView, Conversation, Mixer
+from server.api.replies import AdPage, AdView, Conversation, Mixer, StreamLocks
 from state.owners import LOCAL
 from storage import Storage, indexes
 from storage.artefacts import Artefact
+from tests.chat_double import ChatDouble, Say
 from tests.served import VOICE, generated, said, served
 
 
@@ -68,7 +70,7 @@ async def test_entries_of_one_millisecond_are_paged_without_loss_or_repeat(stora
     seen: list[str] = []
     after = None
     for _ in range(4):
-        page = await indexes.ads(storage, "local", after=after, limit=2)
+        page = await indexes.owned(storage, "local", "ad", after=after, limit=2)
         seen, after = [*seen, *page.ids], page.next
     assert seen == sorted(names, reverse=True)
     assert after is None
@@ -79,7 +81,7 @@ async def test_an_entry_whose_ad_is_not_there_is_not_shown(
 ) -> None:
     """A list is a hint; the record decides."""
     await generated(client)
-    await indexes.touch_ad(storage, "local", "ad-ghost")
+    await indexes.touch(storage, "local", "ad", "ad-ghost")
     assert [one["adId"] for one in (await got(client, "/api/ads"))["ads"]] == ["ad-1"]
 
 
@@ -87,7 +89,7 @@ async def test_an_ad_of_another_owner_looks_like_none(client: httpx.AsyncClient,
     """X16: not found rather than forbidden, for reading and for writing, and in no list."""
     theirs = Artefact(storage, "ad", "ad-7", LOCAL)
     await theirs.claim("step", epoch=1, owner="someone else", thread="ad-7", facts={})
-    await indexes.touch_ad(storage, "local", "ad-7")
+    await indexes.touch(storage, "local", "ad", "ad-7")
     for part in ("", "/conversation", "/timeline", "/mixer", "/voices"):
         reply = await client.get(f"/api/ads/ad-7{part}")
         assert (reply.status_code, reply.json()["error"]) == (404, "there is no ad 'ad-7'")
@@ -209,3 +211,29 @@ async def test_a_conversation_that_made_nothing_yet_is_an_ad_all_the_same(client
     body = {"voiceTracks": [{"voiceId": VOICE, "text": "By hand."}]}
     assert (await client.post("/api/ads/ad-1/voices", json=body)).json()["versionId"] == "v1"
     assert [one["adId"] for one in (await got(client, "/api/ads"))["ads"]] == ["ad-1"]
+
+
+async def test_a_locked_stream_is_left_alone_to_the_byte_until_it_is_unlocked(
+    client: httpx.AsyncClient, model: ChatDouble
+) -> None:
+    """C34: "leave the voices alone" holds for the model and for people, and what is beside goes on."""
+    await generated(client)
+    reply = await client.put("/api/ads/ad-1/locks/voices")
+    locked = TypeAdapter(StreamLocks).validate_python(reply.json())
+    assert [(one["stream"], one["by"]) for one in locked["locks"]] == [("voices", "local")]
+    assert (await got(client, "/api/ads/ad-1"))["locks"] == locked["locks"]
+    before = (await client.get("/api/ads/ad-1/voices")).content
+    track = {"voiceId": VOICE, "text": "Mine now."}
+    voices = Say(calls=[("v", "create_voice_draft", json.dumps({"adId": "ad-1", "tracks": [track]}))])
+    music = Say(calls=[("m", "create_music_draft", json.dumps({"adId": "ad-1", "prompt": "calm"}))])
+    model.script(voices, music, Say("The voices are locked; the music is calm now."))
+    turn = await said(client, "Change the voices and the music", provider="openai")
+    assert turn["drafts"] == {"music": "v2"}
+    assert "locked" in turn["toolCalls"][0]["result"]["error"]
+    body = {"voiceTracks": [track]}
+    assert (await client.post("/api/ads/ad-1/voices", json=body)).status_code == 403
+    assert (await client.get("/api/ads/ad-1/voices")).content == before
+    assert (await client.put("/api/ads/ad-1/locks/timeline")).status_code == 404
+    for _ in range(2):
+        assert (await client.delete("/api/ads/ad-1/locks/voices")).json() == {"locks": []}
+    assert (await client.post("/api/ads/ad-1/voices", json=body)).status_code == 201

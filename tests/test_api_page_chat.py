@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from server import chat_stream
 from server.api.page_chat import PageTurn
+from server.api.page_replies import Pages
 from tests.served import calling, events, running, served
 
 OFFLINE = {"provider": "offline"}
@@ -126,3 +127,25 @@ async def test_a_place_that_is_none_is_refused(http: httpx.AsyncClient) -> None:
     await said(http, "undo")
     reply = await http.get("/api/conversations/shop/events", params={"since": "yesterday"})
     assert reply.status_code == 400
+
+
+async def test_the_pages_are_listed_newest_change_first_and_in_parts(http: httpx.AsyncClient) -> None:
+    for name, title in (("one", "1"), ("two", "2"), ("three", "3"), ("one", "4")):
+        body = {"message": f"Change the headline to “{title}”", **OFFLINE}
+        assert (await http.post(f"/api/pages/{name}/chat", json=body)).status_code == 200
+    first = (await http.get("/api/pages", params={"limit": 2})).json()
+    rest = (await http.get("/api/pages", params={"after": first["next"]})).json()
+    TypeAdapter(Pages).validate_python(first)
+    listed = [*first["pages"], *rest["pages"]]
+    assert [(one["pageId"], one["title"], one["versionId"]) for one in listed] == [
+        ("one", "4", "v2"),
+        ("three", "3", "v1"),
+        ("two", "2", "v1"),
+    ]
+    assert rest["next"] is None
+    shown = (await http.get("/api/pages/three")).json()
+    assert listed[1] == {name: shown[name] for name in listed[1]}
+    restored = await http.post("/api/pages/two/versions/start/restore")
+    assert restored.status_code == 201
+    assert (await http.get("/api/pages", params={"limit": 1})).json()["pages"][0]["pageId"] == "two"
+    assert (await http.get("/api/pages", params={"after": "nowhere"})).status_code == 400

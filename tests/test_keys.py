@@ -87,7 +87,7 @@ def test_a_lease_lives_15_seconds_and_an_idempotency_key_a_day() -> None:
 
 @given(owner=IDS)
 def test_the_owner_index_is_declared(owner: str) -> None:
-    declaration = keys.declared(keys.owned_ads(owner))
+    declaration = keys.declared(keys.owned(owner, "ad"))
     assert declaration is not None
     assert (declaration.type, declaration.lifetime) == ("zset", "forever")
 
@@ -160,7 +160,7 @@ def test_a_key_that_only_resembles_a_declared_one_is_not_declared(name: str) -> 
 
 
 def test_no_key_falls_under_two_declarations() -> None:
-    concrete = [*artefact_keys("ad", "a"), *thread_keys("t"), keys.owned_ads("o")]
+    concrete = [*artefact_keys("ad", "a"), *thread_keys("t"), keys.owned("o", "ad")]
     declarations = [keys.declared(key) for key in concrete]
     assert len({key.pattern for key in declarations if key}) == len(concrete)
 

@@ -7,9 +7,9 @@ from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from server import jobs
-from server.api import edits, events, views
+from server.api import edits, events, locks, views
 from server.api.bodies import ChatBody, GenerateBody, MixerBody, StrictRoute
-from server.api.replies import AdPage, AdView, Conversation, Mixer, Turn
+from server.api.replies import AdPage, AdView, Conversation, Mixer, StreamLocks, Turn
 from server.description import EVENTS
 from server.origins import owner
 from server.parts import parts
@@ -107,6 +107,20 @@ async def mixer(ad_id: str, request: Request) -> dict[str, Any]:
 async def change_mixer(ad_id: str, body: MixerBody, request: Request) -> dict[str, Any]:
     """Set what the body names at the mixer; the rest stays."""
     return await edits.mix(await _found(ad_id, request), body.model_dump(exclude_none=True))
+
+
+@router.put("/ads/{ad_id}/locks/{stream}", responses=documented(*_READ, reply=StreamLocks))
+async def lock(ad_id: str, stream: str, request: Request) -> dict[str, Any]:
+    """Lock `voices`, `music` or `sfx` against every change, whoever makes it: "leave the voices alone"."""
+    found = await _found(ad_id, request)
+    return await locks.lock(found.artefact, "stream", edits.known(stream), found.thread.owner)
+
+
+@router.delete("/ads/{ad_id}/locks/{stream}", responses=documented(*_READ, reply=StreamLocks))
+async def unlock(ad_id: str, stream: str, request: Request) -> dict[str, Any]:
+    """Unlock a stream."""
+    found = await _found(ad_id, request)
+    return await locks.unlock(found.artefact, "stream", edits.known(stream))
 
 
 async def _found(ad_id: str, request: Request) -> edits.Ad:

@@ -1,9 +1,9 @@
 """What is told of tools and of their calls."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
+from server.api.times import iso
 from state.errors import Missing
 from storage import admission, calls
 from storage.admission import Breaker
@@ -71,8 +71,4 @@ def _tool(item: Tool, owner: str, breaker: Breaker) -> dict[str, Any]:
 def _execution(record: Mapping[str, Any]) -> dict[str, Any]:
     told = {name: value for name, value in record.items() if name not in {"startMs", "endMs"}}
     times = {"startTime": record["startMs"], "endTime": record.get("endMs")}
-    return told | {name: _iso(ms) if ms else None for name, ms in times.items()}
-
-
-def _iso(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return told | {name: iso(ms) for name, ms in times.items()}

@@ -104,6 +104,13 @@ async def meant(storage: Storage, name: str, owner: str) -> str:
         return name
 
 
+def known(stream: str) -> str:
+    """Return the name of a stream that ads have; raises `Missing` for any other."""
+    if stream not in ad.STREAMS:
+        raise Missing(f"an ad has no stream {stream[:80]!r}", remedy=f"use one of {', '.join(ad.STREAMS)}")
+    return stream
+
+
 async def write(found: Ad, stream: str, raw: Mapping[str, Any], *, parent: str | None = None) -> str:
     """Make a version of `stream` by hand and return its id; raises what `normal` raises."""
     streams = await found.artefact.streams(ad.STREAMS)
@@ -121,7 +128,7 @@ async def write(found: Ad, stream: str, raw: Mapping[str, Any], *, parent: str |
     )
     new = NewVersion(stream, data, owner, request, parent, {"status": "draft"})
     made = fence.result if isinstance(fence, Done) else await found.artefact.create_version(new, fence)
-    await indexes.touch_ad(found.storage, owner, found.artefact.id)
+    await indexes.touch(found.storage, owner, jobs.KIND, found.artefact.id)
     return str(made["versionId"])
 
 

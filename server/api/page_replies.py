@@ -27,8 +27,8 @@ class Locks(TypedDict):
     locks: list[Lock]
 
 
-class PageView(TypedDict):
-    """A page as it is now."""
+class PageHead(TypedDict):
+    """A page in a list."""
 
     pageId: str
     conversationId: str
@@ -38,6 +38,19 @@ class PageView(TypedDict):
     activeVersionId: str | None
     createdAt: str | None
     updatedAt: str | None
+
+
+class Pages(TypedDict):
+    """Some of the owner's pages."""
+
+    pages: list[PageHead]
+    next: str | None
+    """What the next list begins `after`."""
+
+
+class PageView(PageHead):
+    """A page as it is now."""
+
     page: dict[str, Any]
     """`root`, the tree of elements, with `theme`."""
     digests: dict[str, str]

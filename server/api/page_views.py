@@ -5,9 +5,10 @@ import base64
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
+from server.api import locks
+from server.api.times import iso
 from server.turns import identifier
 from state import page_edits, page_history
 from state.errors import Busy, Conflict, Missing
@@ -16,7 +17,7 @@ from state.page_changes import changes
 from state.page_history import PageData
 from state.starter_page import START
 from state.versions import Version, described
-from storage import files, threads
+from storage import files, indexes, threads
 from storage.artefacts import Artefact, Done, NewVersion, Tip, step_name
 from storage.connection import Storage
 from tools.page_html import Document, document
@@ -68,21 +69,40 @@ async def _conversation(storage: Storage, name: str, owner: str) -> str | None:
     return about if kind == KIND else None
 
 
+async def listed(storage: Storage, owner: str, after: str | None, limit: int) -> dict[str, Any]:
+    """Return a page of the owner's landing pages, newest change first: `{pages, next}`."""
+    some = await indexes.owned(storage, owner, KIND, after=after, limit=limit)
+    artefacts = [Artefact(storage, KIND, name, owner) for name in some.ids]
+    metas = await asyncio.gather(*(artefact.meta() for artefact in artefacts))
+    found = [
+        Found(storage, artefact, owner, meta.get("thread") or artefact.id, meta)
+        for artefact, meta in zip(artefacts, metas, strict=True)
+        if meta.get("owner") == owner
+    ]
+    tips = await asyncio.gather(*(one.artefact.tip(STREAM) for one in found))
+    return {"pages": [_head(one, tip) for one, tip in zip(found, tips, strict=True)], "next": some.next}
+
+
 async def whole(found: Found) -> dict[str, Any]:
     """Return the page as it is now: its tree, theme, locks and versions in hand."""
     tip = await found.artefact.tip(STREAM)
     page = page_history.page_of(tip.newest)
+    return _head(found, tip) | {
+        "page": page.data(),
+        "digests": digests(page),
+        "locks": await locks.shown(found.artefact, "elementId"),
+    }
+
+
+def _head(found: Found, tip: Tip) -> dict[str, Any]:
     return {
         "pageId": found.artefact.id,
         "conversationId": found.thread,
-        "title": page.title(),
+        "title": page_history.page_of(tip.newest).title(),
         "versionId": tip.newest.id if tip.newest else None,
         "activeVersionId": tip.active,
-        "createdAt": _time(found.meta.get("createdMs")),
-        "updatedAt": _time(found.meta.get("updatedMs")),
-        "page": page.data(),
-        "digests": digests(page),
-        "locks": await _locks(found),
+        "createdAt": iso(found.meta.get("createdMs")),
+        "updatedAt": iso(found.meta.get("updatedMs") or found.meta.get("createdMs")),
     }
 
 
@@ -143,6 +163,7 @@ async def restore(found: Found, version_id: str) -> dict[str, Any]:
     made = fence.result if isinstance(fence, Done) else None
     for _ in range(_TRIES):
         if made is not None:
+            await indexes.touch(found.storage, found.owner, KIND, found.artefact.id)
             return await version(found, str(made["versionId"]))
         tip = await found.artefact.tip(STREAM)
         new = NewVersion(
@@ -171,14 +192,12 @@ async def _restored(found: Found, tip: Tip, version_id: str) -> PageData:
 async def lock(found: Found, element_id: str) -> dict[str, Any]:
     """Lock an element with all inside it, or with `page` everything; return all locks."""
     page_history.page_of((await found.artefact.tip(STREAM)).newest).get(element_id)
-    await found.artefact.lock(element_id, found.owner)
-    return {"locks": await _locks(found)}
+    return await locks.lock(found.artefact, "elementId", element_id, found.owner)
 
 
 async def unlock(found: Found, element_id: str) -> dict[str, Any]:
-    """Unlock what `lock` locked; return all locks. One that is not locked stays so."""
-    await found.artefact.unlock(element_id)
-    return {"locks": await _locks(found)}
+    """Unlock what `lock` locked; return all locks."""
+    return await locks.unlock(found.artefact, "elementId", element_id)
 
 
 async def page_at(found: Found, version_id: str | None) -> Page:
@@ -217,16 +236,5 @@ async def _version(found: Found, version_id: str) -> tuple[Version, Version]:
     return one, tip.newest or one
 
 
-async def _locks(found: Found) -> list[dict[str, Any]]:
-    locks = await found.artefact.locks()
-    return [{"elementId": name, "by": one["by"], "at": _time(one["at_ms"])} for name, one in locks.items()]
-
-
 def _line(version: Version, newest: Version) -> dict[str, Any]:
     return described(version, newest) | {"summary": page_history.summary(version.data)}
-
-
-def _time(ms: str | int | None) -> str | None:
-    if ms is None:
-        return None
-    return datetime.fromtimestamp(int(ms) / 1000, UTC).isoformat(timespec="milliseconds")

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from server.api import page_views
 from server.api.bodies import StrictRoute
-from server.api.page_replies import Diff, Locks, PageActivated, PageVersion, PageVersions, PageView
+from server.api.page_replies import Diff, Locks, PageActivated, Pages, PageVersion, PageVersions, PageView
 from server.origins import owner
 from server.parts import parts
 from server.problems import Reply, documented
@@ -16,6 +16,7 @@ from server.problems import Reply, documented
 router = APIRouter(
     prefix="/api/pages/{page_id}", route_class=StrictRoute, tags=["pages"], default_response_class=Reply
 )
+shelf = APIRouter(prefix="/api", route_class=StrictRoute, tags=["pages"], default_response_class=Reply)
 _READ = (400, 403, 404, 500, 503, 504)
 _QUERY = (*_READ, 422)
 _HTML: Final[dict[int | str, dict[str, Any]]] = {
@@ -36,6 +37,16 @@ async def _found(page_id: str, request: Request) -> page_views.Found:
 _Found = Annotated[page_views.Found, Depends(_found)]
 _FROM = Query(alias="from", max_length=80, description="The older version's id, or `start`")
 _TO = Query(alias="to", max_length=80, description="The newer version's id")
+
+
+@shelf.get("/pages", responses=documented(400, 403, 422, 500, 503, 504, reply=Pages))
+async def pages(
+    request: Request,
+    after: Annotated[str | None, Query(max_length=300, description="`next` of the list before")] = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+) -> dict[str, Any]:
+    """List the pages, newest change first."""
+    return await page_views.listed(parts(request).storage, owner(request), after, limit)
 
 
 @router.get("", responses=documented(*_READ, reply=PageView))

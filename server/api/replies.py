@@ -160,6 +160,20 @@ class AdPage(TypedDict):
     """What the next page begins `after`."""
 
 
+class StreamLock(TypedDict):
+    """A stream that a person has locked."""
+
+    stream: str
+    by: str
+    at: str | None
+
+
+class StreamLocks(TypedDict):
+    """Every stream that is locked."""
+
+    locks: list[StreamLock]
+
+
 class AdView(AdHead):
     """An ad as a panel shows it."""
 
@@ -167,6 +181,7 @@ class AdView(AdHead):
     streams: Streams
     timeline: Timeline
     mixer: Mixer
+    locks: list[StreamLock]
     conversationId: str
     provider: str
     providerReason: str

@@ -10,8 +10,6 @@ from server.api.replies import Activated, Version, Versions, Written
 from server.origins import owner
 from server.parts import parts
 from server.problems import Reply, documented
-from state.ad import STREAMS
-from state.errors import Missing
 
 _READ = (400, 403, 404, 500, 503, 504)
 _WRITE = (*_READ, 413, 422)
@@ -40,8 +38,7 @@ _PATCH = Body(
 
 
 async def _found(ad_id: str, stream: str, request: Request) -> edits.Ad:
-    if stream not in STREAMS:
-        raise Missing(f"an ad has no stream {stream[:80]!r}", remedy=f"use one of {', '.join(STREAMS)}")
+    edits.known(stream)
     return await edits.find(parts(request).storage, ad_id, owner(request))
 
 

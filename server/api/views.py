@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 from graphs import ad_creation
 from server import jobs
+from server.api import locks
 from server.api.edits import Ad
+from server.api.times import iso
 from state import ad, conversation
 from state.timeline import Timeline
 from state.versions import Version, described, status
@@ -21,7 +22,7 @@ Chosen = Literal["newest", "active"]
 
 async def listed(storage: Storage, owner: str, after: str | None, limit: int) -> dict[str, Any]:
     """Return a page of the owner's ads, newest change first: `{ads, next}`."""
-    page = await indexes.ads(storage, owner, after=after, limit=limit)
+    page = await indexes.owned(storage, owner, jobs.KIND, after=after, limit=limit)
     metas = await asyncio.gather(*(Artefact(storage, jobs.KIND, ad_id, owner).meta() for ad_id in page.ids))
     shown = [
         _head(ad_id, meta) for ad_id, meta in zip(page.ids, metas, strict=True) if meta.get("owner") == owner
@@ -41,6 +42,7 @@ async def whole(found: Ad, known: Mapping[str, Any]) -> dict[str, Any]:
         "streams": {name: _stream(stream) for name, stream in streams.items()},
         "timeline": jobs.placed(found.thread, found.facts, data),
         "mixer": ad.mixer(data, await mixers.read(found.storage, found.artefact.stored_id)),
+        "locks": await locks.shown(found.artefact, "stream"),
         "conversationId": found.thread.id,
         "provider": known.get("provider", ""),
         "providerReason": known.get("provider_reason", ""),
@@ -112,8 +114,8 @@ def data_of(streams: Mapping[str, Stream], chosen: Chosen = "newest") -> dict[st
 def _head(ad_id: str, meta: Mapping[str, str]) -> dict[str, Any]:
     return {
         "adId": ad_id,
-        "createdAt": _time(meta.get("createdMs")),
-        "updatedAt": _time(meta.get("updatedMs") or meta.get("createdMs")),
+        "createdAt": iso(meta.get("createdMs")),
+        "updatedAt": iso(meta.get("updatedMs") or meta.get("createdMs")),
         "language": meta.get("language"),
         "market": meta.get("market"),
         "spotSeconds": float(meta["spotSeconds"]) if "spotSeconds" in meta else None,
@@ -132,7 +134,3 @@ def _stream(stream: Stream) -> dict[str, Any]:
 
 def _line(version: Version, newest: Version) -> dict[str, Any]:
     return described(version, newest) | {"summary": ad.summary(version.stream, version.data)}
-
-
-def _time(ms: str | None) -> str | None:
-    return datetime.fromtimestamp(int(ms) / 1000, UTC).isoformat(timespec="milliseconds") if ms else None

@@ -21,8 +21,6 @@ _NAME: Final = "callsheet"
 _KEPT: Final = timedelta(seconds=60)
 """How long the engine remembers what it delivered."""
 _CHECK: Final = timedelta(milliseconds=250)
-_ELSEWHERE: Final = timedelta(milliseconds=200)
-"""How long a run waits that was delivered to a process without its graph."""
 _EXTRA_CONNECTIONS: Final = 50
 _PAUSES_S: Final = (0.02, 0.2)
 """Before a submission is tried again: Docket keeps connections that a restarted server has forgotten."""
@@ -104,7 +102,7 @@ class Engine:
             # Back into the stream, for another process.
             raise AdmissionBlocked(execution) from error
         except Elsewhere as error:
-            raise AdmissionBlocked(execution, retry_delay=_ELSEWHERE) from error
+            raise AdmissionBlocked(execution, retry_delay=timedelta(seconds=error.again_s)) from error
         except Fenced as error:
             # The message belongs to whoever took over; acknowledging it would lose that delivery.
             raise AdmissionBlocked(execution, handled=True) from error

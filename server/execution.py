@@ -47,7 +47,12 @@ class Stopped(Exception):
 
 
 class Elsewhere(Exception):
-    """The run is of a graph that this process does not serve, and another does."""
+    """The run is none for this process now, for another it may be."""
+
+    def __init__(self, reason: str, *, again_s: float = 0.2) -> None:
+        """`again_s` is when it may be brought to a process again."""
+        super().__init__(reason)
+        self.again_s = again_s
 
 
 @dataclass(eq=False)

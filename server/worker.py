@@ -24,6 +24,7 @@ from server.hub import Hub
 from server.observing import Observer
 from server.repeating import repeated
 from server.requested import Job
+from server.suspects import Suspects
 from server.teller import Teller
 from server.transcripts import Transcript
 from state.errors import Broken, CallsheetError, Conflict, Fenced, Missing
@@ -90,7 +91,7 @@ class Worker:
         self._under_way: dict[Execution, asyncio.Task[None]] = {}
         self._here: set[asyncio.Task[None]] = set()
         """Runs that nobody delivered: this process began them."""
-        self._suspect = asyncio.Lock()
+        self._suspects = Suspects(saver)
         self._open = False
         """Whether this process takes runs."""
         self._stopping = False
@@ -228,7 +229,7 @@ class Worker:
         """Make an attempt at a run, unless it is over or another's turn.
 
         Raises `Fenced` when it is lost, `Stopped` when this process is to end, and `Elsewhere` for a graph
-        that others serve.
+        that others serve, or a suspect while this process is at another.
         """
         record = await self._admitted(thread, run)
         if record and record.graph not in self.graphs:
@@ -289,7 +290,7 @@ class Worker:
         return record
 
     async def _claimed(self, thread: str, run: str, held: AsyncExitStack) -> Attempt | None:
-        """Claim a run: waits for the lease of an attempt that may be dead, and for its turn as a suspect."""
+        """Claim a run: waits for the lease of an attempt that may be dead; a suspect waits elsewhere."""
         alone = False
         while True:
             found = await self.runs.claim(thread, run, alone=alone)
@@ -298,7 +299,7 @@ class Worker:
                     await self.runs.release(found)
                 raise Stopped
             if isinstance(found, Suspect):
-                await held.enter_async_context(self._suspect)
+                await held.enter_async_context(self._suspects.alone(thread))
                 alone = True
             elif isinstance(found, Held):
                 await asyncio.sleep(min(found.left_s, _POLL_S))

@@ -71,8 +71,7 @@ class Runs:
     async def claim(self, thread: str, run: str, *, alone: bool = False) -> Attempt | Held | Suspect | None:
         """Begin an attempt at a run; None where it is over, or not its turn.
 
-        A suspect is begun only `alone`: by a process that is at no other suspect, so that those which merely
-        shared their processes with one that kills do not die of it once more.
+        A suspect is begun only `alone`: by a process that is at no other suspect (`server/suspects.py`).
         """
         answer = await self._do(scripts.CLAIM, thread, run, int(self.lease_s * 1000), int(alone))
         match answer:

@@ -1,13 +1,15 @@
 """A saver that is told of attempts: what an earlier one writes than the thread's newest is refused (X8)."""
 
+import asyncio
 from typing import Any
 
 import pytest
+from langgraph.graph import END, START, StateGraph
 
 from state.errors import Fenced
 from storage import Storage, keys
 from storage.checkpoints import RedisSaver
-from tests.wire_graphs import GRAPHS
+from tests.wire_graphs import GRAPHS, Count
 
 THREAD = "t"
 
@@ -68,4 +70,41 @@ async def test_an_attempt_does_not_bring_a_deleted_thread_back(storage: Storage,
     with pytest.raises(Fenced):
         await graph.ainvoke(said, config(__attempt=1), durability="sync")
     assert await saver.aget_tuple(config()) is None
+    await saver.aclose()
+
+
+@pytest.mark.parametrize("ending", ["fails", "is cancelled"])
+async def test_a_task_that_ends_between_its_result_and_its_edge_runs_again(
+    storage: Storage, saver: RedisSaver, ending: str
+) -> None:
+    """X8: LangGraph would take it for finished, with nothing to follow, and the run for a success."""
+    await attempt(storage, 1)
+    waiting, goes = asyncio.Event(), asyncio.Event()
+
+    async def edge(state: Count) -> str:
+        waiting.set()
+        if not goes.is_set() and ending == "fails":
+            raise ValueError("boom")
+        await goes.wait()
+        return "second" if len(state["log"]) == 1 else END
+
+    async def note(state: Count) -> dict[str, Any]:
+        return {"log": [str(len(state["log"]) + 1)]}
+
+    builder: StateGraph[Count, None, Count, Count] = StateGraph(Count)
+    builder.add_node("first", note)
+    builder.add_node("second", note)
+    builder.add_edge(START, "first")
+    builder.add_conditional_edges("first", edge)
+    graph = builder.compile(checkpointer=saver)
+    said: Any = {"x": 0, "log": []}
+    run = asyncio.create_task(graph.ainvoke(said, config(__attempt=1), durability="sync"))
+    await waiting.wait()
+    if ending == "is cancelled":
+        run.cancel()
+    with pytest.raises((ValueError, asyncio.CancelledError)):
+        await run
+    assert (await graph.aget_state(config())).next == ("first",)
+    goes.set()
+    assert (await graph.ainvoke(None, config(__attempt=1), durability="sync"))["log"] == ["1", "2"]
     await saver.aclose()

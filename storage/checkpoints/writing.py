@@ -1,10 +1,11 @@
 """Storing checkpoints and pending writes: what LangGraph does at every step of a run."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
+from langgraph.checkpoint.base import WRITES_IDX_MAP, ChannelVersions, Checkpoint, CheckpointMetadata
+from langgraph.checkpoint.serde.types import ERROR
 
 from state.errors import Fenced
 from storage.checkpoints import write_scripts as scripts
@@ -14,6 +15,9 @@ from storage.checkpoints.message_log import UNKNOWN, ThreadLog, fresh_mark
 from storage.checkpoints.places import Place
 from storage.checkpoints.records import value_field
 from storage.checkpoints.round_trips import Exchange
+
+_TAKEN_CARE_OF: Final = "__error_source_node__"
+"""Channel in which LangGraph notes that a failed task's error goes to another node."""
 
 
 def put(
@@ -59,13 +63,28 @@ def put_writes(
     task: tuple[str, str],
     fence: scripts.Fence | None,
 ) -> Exchange[None]:
-    """Store what the task `(path, id)` wrote, pending at `at`. Raises `Fenced`."""
+    """Store what the task `(path, id)` wrote, pending at `at`. Raises `Fenced`.
+
+    What an attempt's task had written before it failed or was cancelled is left out: LangGraph takes a task
+    for finished that has written anything, and would not run it again
+    (https://github.com/langchain-ai/langgraph, `langgraph/pregel/_task_status.py`).
+    """
+    if fence:
+        writes = _without_halves(writes)
     if writes:
         drafted = books.codec.writes(at.field, task, writes)
         call = scripts.put_writes(books.rules.keys(at.thread), drafted, books.rules.ttl_ms, fence)
         (reply,) = yield [call]
         if reply == scripts.FENCED:
             raise _fenced(at.thread)
+
+
+def _without_halves(writes: Sequence[tuple[str, Any]]) -> Sequence[tuple[str, Any]]:
+    channels = {channel for channel, _ in writes}
+    # A failure that another node takes care of is such an end.
+    if ERROR not in channels or _TAKEN_CARE_OF in channels:
+        return writes
+    return [write for write in writes if write[0] in WRITES_IDX_MAP]
 
 
 def _fenced(thread: str) -> Fenced:

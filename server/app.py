@@ -27,7 +27,7 @@ from server.observing import Observed, Observer, Placed
 from server.origins import Gate
 from server.outage import FrontDoor, Watch
 from server.settings import Settings, read
-from state.uploads import MAX_FILE
+from state.uploads import MAX_FILE, MAX_MATERIAL
 from storage import Storage
 
 _LOOPBACK_PAGES: Final = (
@@ -43,6 +43,7 @@ _EXPOSED: Final = (
     "WWW-Authenticate",
     "X-Pagination-Total",
     "X-Pagination-Next",
+    "X-Session-Id",
 )
 """Headers that pages may read."""
 _log = logging.getLogger(__name__)
@@ -81,6 +82,7 @@ def _wrap(app: "Application", chosen: Settings) -> None:
         "/api/threads/import": chosen.max_import_bytes,
         "/api/pages/*/uploads": MAX_FILE,
         "/api/pages/*/uploads/*": MAX_FILE,
+        "/api/agent-create/session/source/files": MAX_MATERIAL,
     }
     app.add_middleware(BodyLimit, most=chosen.max_body_bytes, larger=larger)
     app.add_middleware(Allowance, settings=chosen)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from graphs import ad_creation
-from server import page_jobs
+from server import lesson_jobs, page_jobs
 from server.desk import Asked, Desk
 from server.execution import Reply
 from server.requested import Job
@@ -131,7 +131,11 @@ async def answered(
 
 def terms(storage: Storage, lease_s: float, timeout_s: float = 3600.0) -> Terms:
     """Return what runs are held to where jobs of this module, and of the other workflows, are carried out."""
-    replies = {GRAPH: replying(storage), page_jobs.GRAPH: page_jobs.replying(storage)}
+    replies = {
+        GRAPH: replying(storage),
+        lesson_jobs.GRAPH: lesson_jobs.replying(storage),
+        page_jobs.GRAPH: page_jobs.replying(storage),
+    }
     return Terms(lease_s, timeout_s, replies=replies)
 
 

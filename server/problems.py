@@ -14,7 +14,7 @@ import json
 import logging
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -59,10 +59,12 @@ _PROBLEM: Final[dict[str, Any]] = {
         "details": {"type": "object"},
         "retryAfterSeconds": {"type": "number"},
         "id": {"type": "string", "description": "Of an internal error, for the log"},
+        "message": {"type": "string", "description": "What went wrong, where `error` does not say it"},
     },
 }
 _WIRE: Final = frozenset({"assistants", "threads", "runs", "store", "info", "metrics"})
 """First segments of the paths that LangGraph's clients call."""
+_LESSONS: Final = "/api/agent-create"
 _DETAIL: Final[dict[str, Any]] = {
     "type": "object",
     "required": ["detail"],
@@ -93,12 +95,19 @@ class Problem(Reply):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the reply."""
         if not on_wire(scope["path"]):
-            await super().__call__(scope, receive, send)
+            await self._of_lessons(scope["path"])(scope, receive, send)
             return
         parts = (self._told.get(name) for name in ("error", "id", "remedy"))
         status = 422 if self._told["type"] == "invalid" else self.status_code
         kept = {name: value for name, value in self.headers.items() if not name.startswith("content-")}
         await Reply({"detail": "; ".join(part for part in parts if part)}, status, kept)(scope, receive, send)
+
+    def _of_lessons(self, path: str) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+        """The reply as it is, but what nobody foresaw about a lesson is said in the words of B31."""
+        if not path.startswith(_LESSONS) or self.status_code != HTTPStatus.INTERNAL_SERVER_ERROR:
+            return super().__call__
+        told = {**self._told, "error": "Failed to process request", "message": self._told["error"]}
+        return Reply(told, self.status_code)
 
 
 def on_wire(path: str) -> bool:

@@ -13,7 +13,20 @@ from graphs import ad_creation, fact_narration, page_builder
 from nodes.node import OWNER
 from server import loading
 from server.aftermath import Tell
-from server.api import ads, archives, chat_socket, health, page_chat, pages, tools, uploads, versions
+from server.api import (
+    ads,
+    archives,
+    chat_socket,
+    health,
+    lesson_narration,
+    lesson_sources,
+    lessons,
+    page_chat,
+    pages,
+    tools,
+    uploads,
+    versions,
+)
 from server.graphs_file import GraphsFile
 from server.parts import Parts
 from server.settings import Settings
@@ -44,6 +57,7 @@ GRAPHS: Final[Graphs] = {
 }
 _OURS: Final[Mapping[str, tuple[APIRouter, ...]]] = {
     "ad_creation": (ads.router, versions.router),
+    "fact_narration": (lessons.router, lesson_sources.router, lesson_narration.router),
     "page_builder": (pages.shelf, pages.router, uploads.router, page_chat.router, chat_socket.router),
 }
 """What a workflow has beside the wire; in this order, since what an ad has comes before its streams."""

@@ -6,7 +6,7 @@ import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import IO, Any, Final, cast
+from typing import Any, Final, cast
 
 from state.errors import Invalid, Missing, TooLarge
 from state.page import UPLOADS
@@ -58,11 +58,9 @@ async def take(place: Place, asked: Ticket, sent: AsyncIterator[bytes]) -> dict[
     Raises `TooLarge` as soon as it is over the ticket's limit, `Invalid` for a file that is not what the
     ticket says, and `Conflict` where another file has come for it.
     """
-    # Without a name, so nothing else can open it, and it is gone with the process.
-    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as held:
-        size = await _received(sent, held, asked)
-        record = await asyncio.to_thread(_looked_at, held, asked, size)
-        await files.keep(place.storage, place.artefact, asked["id"], _pieces(held), record, MAX_PAGE)
+    data = await received(sent, asked)
+    record = await asyncio.to_thread(described, asked, data)
+    await files.keep(place.storage, place.artefact, asked["id"], pieces(data), record, MAX_PAGE)
     return _shown(place, asked, record)
 
 
@@ -74,33 +72,37 @@ async def bring(place: Place, asked: Ticket, sent: AsyncIterator[bytes]) -> dict
     return shown
 
 
-async def _received(sent: AsyncIterator[bytes], held: IO[bytes], asked: Ticket) -> int:
-    size = 0
-    async for piece in sent:
-        size += len(piece)
-        if size > asked["maxSize"]:
-            raise TooLarge(
-                f"{asked['fileName']!r} has more than {asked['maxSize']} bytes, which is the limit",
-                remedy="send a smaller file",
-            )
-        await asyncio.to_thread(held.write, piece)
-    if not size:
-        raise Invalid(f"{asked['fileName']!r} is empty", remedy="send the bytes of the file as the body")
-    return size
+async def received(sent: AsyncIterator[bytes], asked: Ticket) -> bytes:
+    """Return a file that is coming; raises `TooLarge` as soon as it is over its ticket's limit.
+
+    Raises `Invalid` for an empty one.
+    """
+    # Without a name, so nothing else can open it, and it is gone with the process.
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as held:
+        size = 0
+        async for piece in sent:
+            size += len(piece)
+            if size > asked["maxSize"]:
+                raise TooLarge(
+                    f"{asked['fileName']!r} has more than {asked['maxSize']} bytes, which is the limit",
+                    remedy="send a smaller file",
+                )
+            await asyncio.to_thread(held.write, piece)
+        if not size:
+            raise Invalid(f"{asked['fileName']!r} is empty", remedy="send the bytes of the file as the body")
+        held.seek(0)
+        return await asyncio.to_thread(held.read)
 
 
-def _looked_at(held: IO[bytes], asked: Ticket, size: int) -> FileRecord:
-    held.seek(0)
-    data = held.read()
-    return FileRecord(
-        name=asked["fileName"], type=media(asked, data), size=size, sha256=hashlib.sha256(data).hexdigest()
-    )
+def described(asked: Ticket, data: bytes) -> FileRecord:
+    """Return what is known of a file that came; raises `Invalid` for one that is not what its ticket says."""
+    kind, digest = media(asked, data), hashlib.sha256(data).hexdigest()
+    return FileRecord(name=asked["fileName"], type=kind, size=len(data), sha256=digest)
 
 
-def _pieces(held: IO[bytes]) -> Iterator[bytes]:
-    held.seek(0)
-    while piece := held.read(PIECE):
-        yield piece
+def pieces(data: bytes) -> Iterator[bytes]:
+    """Return a file as it is kept."""
+    return (data[at : at + PIECE] for at in range(0, len(data), PIECE))
 
 
 def _shown(place: Place, asked: Ticket, record: FileRecord | None) -> dict[str, Any]:

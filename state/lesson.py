@@ -53,6 +53,10 @@ _FOLLOWS: Final[Mapping[Status, frozenset[Status]]] = {
     "completed": frozenset(),
     "failed": frozenset({"facts_extracted", "facts_confirmed", "script_generated", "video_queued"}),
 }
+SAID: Final[frozenset[Status]] = frozenset({"narration_verified", "video_queued", "completed", "failed"})
+"""What no version tells, but whoever goes on with the lesson (B44, B-R15)."""
+ASSETS: Final = "assets"
+"""The stream of what is shown beside the words (B40)."""
 Step = Literal["input", "selection", "review"]
 """What a person has to do next (B46)."""
 
@@ -100,7 +104,7 @@ def editable(status: Status) -> frozenset[str]:
 def status(newest: Mapping[str, Version | None], said: Status | None = None) -> Status:
     """Return the status that follows from the newest version of each stream (B8, B17).
 
-    `said` is one that no stream tells, such as `completed`; whoever writes a version takes it back.
+    `said` is one that no stream tells, such as `completed`, while nothing was made since.
     """
     made = [version for name in MADE_BY if (version := newest.get(name))]
     if not made:
@@ -108,6 +112,17 @@ def status(newest: Mapping[str, Version | None], said: Status | None = None) -> 
     # Two versions may be made in one millisecond, and then the later stream is the later one.
     last = max(made, key=lambda version: (version.created_ms, list(MADE_BY).index(version.stream)))
     return said or MADE_BY[last.stream]
+
+
+def standing(newest: Mapping[str, Version | None]) -> str:
+    """Return which versions there are: what a status is said of."""
+    return ",".join(f"{name}:{version.id}" for name in MADE_BY if (version := newest.get(name)))
+
+
+def _said(newest: Mapping[str, Version | None], meta: Mapping[str, Any]) -> Status | None:
+    """Return the status that was said of these very versions."""
+    said = meta.get("status") if meta.get("statusOf") == standing(newest) else None
+    return cast("Status | None", said)
 
 
 def step(now: Status) -> Step:
@@ -130,7 +145,7 @@ def session(
     return Session(
         id=lesson,
         userId=owner,
-        status=status(newest, cast("Status | None", meta.get("status"))),
+        status=status(newest, _said(newest, meta)),
         topic=facts.get("topic"),
         childAge=student.child_age,
         childInterest=student.child_interest,
@@ -141,7 +156,7 @@ def session(
         sourceMaterials=SourceMaterials(
             text=source.get("text"), pdfUrl=source.get("url") if source.get("kind") == "pdf" else None
         ),
-        createdAt=min(times, default=str(meta.get("createdAt", ""))),
+        createdAt=str(meta.get("createdAt") or min(times, default="")),
         updatedAt=max(times, default=str(meta.get("createdAt", ""))),
     )
 

@@ -29,6 +29,8 @@ FORMATS: Final[Mapping[str, tuple[str, ...]]] = {
 LIMITS: Final = {"image": 5_000_000, "video": 25_000_000, "document": 10_000_000}
 """Most bytes of a file of each type."""
 MAX_FILE: Final = max(LIMITS.values())
+MAX_MATERIAL: Final = 50 * 1024 * 1024
+"""Most bytes of a file that a lesson is made from."""
 MAX_PAGE: Final = 100_000_000
 """Most bytes of all files of one page."""
 _FORMS: Final = {"jpeg": "jpg", "csv": "txt"}

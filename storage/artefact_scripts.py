@@ -160,3 +160,14 @@ REMEMBER: Final = Script("""
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 """)
+
+# The meta last: while it is there, a deletion that was cut off can be asked for again.
+ERASE: Final = Script("""
+local meta, files, file = KEYS[1], KEYS[2], ARGV[1]
+for _, name in ipairs(redis.call('HKEYS', files)) do redis.call('DEL', file .. name) end
+for i = 2, #ARGV do
+  for _, id in ipairs(redis.call('LRANGE', KEYS[3 * i - 3], 0, -1)) do redis.call('DEL', ARGV[i] .. id) end
+end
+for i = #KEYS, 1, -1 do redis.call('DEL', KEYS[i]) end
+return 1
+""")

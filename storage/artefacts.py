@@ -220,6 +220,20 @@ class Artefact(Steps):
         if answer == b"missing":
             raise self.no_version(stream, version_id)
 
+    async def erase(self, streams: Sequence[str]) -> None:
+        """Take the artefact away: these streams with every version, files, receipts, and all else of it.
+
+        Nothing may be under way that writes to it. Twice is safe.
+        """
+        kind, name = self.kind, self.stored_id
+        whole = [self._meta, keys.files(kind, name)]
+        of_streams = [
+            key(kind, name, one) for one in streams for key in (keys.versions, keys.active, keys.counter)
+        ]
+        rest = [self._receipts, self._fences, self._locks]
+        prefixes = [keys.version(kind, name, one, "") for one in streams]
+        await scripts.ERASE(self._redis, [*whole, *of_streams, *rest], [keys.file(kind, name, ""), *prefixes])
+
     async def meta(self) -> dict[str, str]:
         """Return what is known of the artefact as a whole; empty when it does not exist."""
         found: dict[Any, Any] = await self._redis.hgetall(self._meta)

@@ -68,6 +68,11 @@ async def get(storage: Storage, thread_id: str, owner: str) -> Thread:
     return Thread(thread_id, *(part.decode() if part else "" for part in answer))
 
 
+async def taken(storage: Storage, thread_id: str) -> bool:
+    """Return whether there is a thread of this id, whoever has it."""
+    return bool(await storage.redis.exists(keys.thread_meta(thread_id)))
+
+
 def unknown(thread_id: str) -> Missing:
     """Return the error for a thread that does not exist, or must look so."""
     return Missing(f"there is no conversation {thread_id!r}", remedy="check the id, or start with a new one")

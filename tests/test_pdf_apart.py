@@ -4,6 +4,7 @@ import psutil
 import pytest
 
 from state.errors import Invalid, TooLarge
+from state.uploads import MAX_MATERIAL
 from tests.lesson_material import material
 from tests.pdf_writer import pdf, written
 from tests.waiting import until
@@ -49,4 +50,4 @@ async def test_a_pdf_that_takes_too_long_is_given_up():
 
 async def test_a_file_over_the_limit_starts_no_process():
     with pytest.raises(TooLarge, match="over 50"):
-        await pdf_reader.read_apart(b"%PDF-" + bytes(pdf_reader.MOST_BYTES), "huge.pdf")
+        await pdf_reader.read_apart(b"%PDF-" + bytes(MAX_MATERIAL), "huge.pdf")

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from state.errors import Invalid, Oversized, TooLarge
+from state.uploads import MAX_MATERIAL
 from tools.apart import Errand, Report, sent
 from tools.reflow import cleaned
 from tools.sources import MOST_CHARS, Source, sized
@@ -17,7 +18,6 @@ from tools.sources import MOST_CHARS, Source, sized
 if TYPE_CHECKING:
     from pypdf import PageObject, PdfReader
 
-MOST_BYTES: Final = 50 * 1024 * 1024
 MOST_PAGES: Final = 500
 _GAP: Final = 1.4
 """A gap this many times as high as usual parts paragraphs."""
@@ -92,9 +92,9 @@ def read(data: bytes, name: str = "the PDF", report: Report = lambda _done, _of:
 
 
 def _sized(data: bytes, name: str) -> None:
-    if len(data) > MOST_BYTES:
+    if len(data) > MAX_MATERIAL:
         raise TooLarge(
-            f"{name} has {len(data) / 2**20:.0f} MiB, over {MOST_BYTES // 2**20}",
+            f"{name} has {len(data) / 2**20:.0f} MiB, over {MAX_MATERIAL // 2**20}",
             remedy="send the chapter alone",
         )
 

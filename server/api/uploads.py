@@ -17,6 +17,8 @@ from server.problems import Reply, documented
 from state.errors import Missing
 from state.uploads import MEDIA, FileType
 from storage import files
+from storage.artefacts import Artefact
+from storage.connection import Storage
 
 router = APIRouter(
     prefix="/api/pages/{page_id}/uploads",
@@ -75,15 +77,20 @@ async def take(upload_id: str, request: Request, place: _Place) -> dict[str, Any
 @router.get("/{upload_id}", responses=_FILE, response_class=Response)
 async def file(upload_id: str, place: _Place) -> StreamingResponse:
     """Send a file to be saved or shown as an image, never as a page."""
-    record = (await files.records(place.storage, place.artefact)).get(upload_id)
+    return await sent(place.storage, place.artefact, upload_id)
+
+
+async def sent(storage: Storage, artefact: Artefact, file_id: str) -> StreamingResponse:
+    """Return a file of an artefact, to be saved; raises `Missing` where there is none."""
+    record = (await files.records(storage, artefact)).get(file_id)
     if record is None:
         raise Missing(
-            f"page {place.artefact.id!r} has no file {upload_id[:80]!r}",
-            remedy="list the uploads of the page; one may still be waited for",
+            f"{artefact.kind} {artefact.id!r} has no file {file_id[:80]!r}",
+            remedy="list the uploads; one may still be waited for",
         )
-    sent: AsyncIterator[bytes] = files.pieces(place.storage, place.artefact, upload_id)
+    body: AsyncIterator[bytes] = files.pieces(storage, artefact, file_id)
     return StreamingResponse(
-        sent,
+        body,
         media_type=record["type"],
         headers={
             "Content-Length": str(record["size"]),

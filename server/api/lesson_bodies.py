@@ -1,0 +1,117 @@
+"""What callers send about lessons."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from server.api.bodies import Chosen
+from server.lesson_jobs import LessonChat, Place
+from state.errors import Invalid
+from state.narration import Kind
+from state.narration_edits import SegmentEdit
+
+MOST_FACTS = 40
+_Session = Annotated[
+    str | None,
+    Field(max_length=255, description="The session; X-Session-Id goes before it, the query behind it"),
+]
+
+
+class UIMessage(BaseModel):
+    """One message of the client's own list; of these the newest of the user counts (B34)."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    role: Literal["user", "assistant", "system"]
+    content: str | None = None
+    parts: list[dict[str, Any]] | None = Field(None, description="Those of type `text` are read")
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        if self.content:
+            return self.content
+        told = (part.get("text") for part in self.parts or () if part.get("type") == "text")
+        return "\n".join(str(one) for one in told if one)
+
+
+class ToolsBody(Chosen):
+    """What a teacher says, or which facts they chose (B24)."""
+
+    messages: list[UIMessage] = Field([], max_length=1_000)
+    selectedFacts: list[dict[str, Any] | str | int] | None = Field(
+        None,
+        max_length=MOST_FACTS,
+        description="Facts to tell, each whole, or its id, or its number: the answer where a choice waits",
+    )
+    sessionId: _Session = None
+    subject: str | None = Field(
+        None, max_length=100, description="The school subject; general when not given"
+    )
+
+    def asked(self, place: Place, owner: str, idempotency_key: str | None) -> LessonChat:
+        """Return the request as what it asks for; raises `Invalid` where it asks for nothing."""
+        said = next((one.text for one in reversed(self.messages) if one.role == "user"), "")
+        if not said.strip() and self.selectedFacts is None:
+            raise Invalid(
+                "nothing was said and nothing chosen",
+                remedy='send {"messages": [{"role": "user", "content": "…"}]}, or selectedFacts',
+            )
+        return LessonChat(
+            place=place,
+            message=said,
+            chosen=self.selectedFacts,
+            subject=self.subject,
+            context=self.context(),
+            owner=owner,
+            idempotency_key=idempotency_key,
+        )
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class SessionBody(_Strict):
+    """What is to be different about a session."""
+
+    sessionId: _Session = None
+    status: Literal["narration_verified", "video_queued", "completed", "failed"] = Field(
+        description="What no version tells (B44)"
+    )
+
+
+class SourceBody(_Strict):
+    """What the lesson is made from: a text, or the address of a page (B4)."""
+
+    sessionId: _Session = None
+    text: str | None = Field(None, min_length=1, max_length=1_500_000)
+    url: str | None = Field(None, min_length=1, max_length=2_000)
+    name: str = Field("the text", min_length=1, max_length=200, description="What people call it")
+
+    def one(self) -> Mapping[str, str]:
+        """Return the one thing that is sent; raises `Invalid` for none and both."""
+        sent = {key: value for key, value in (("text", self.text), ("url", self.url)) if value}
+        if len(sent) != 1:
+            raise Invalid(f"{len(sent)} materials are sent", remedy="send either `text` or `url`")
+        return sent
+
+
+class EditsBody(_Strict):
+    """Segments that a person wrote again by hand."""
+
+    sessionId: _Session = None
+    segments: list[SegmentEdit] = Field(min_length=1, max_length=4)
+
+
+class AgainBody(Chosen):
+    """Segments to write again, or to bring back."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sessionId: _Session = None
+    action: Literal["regenerate", "restore"]
+    segments: list[Kind] = Field([], max_length=4, description="All when left out")
+    guidance: str | None = Field(None, max_length=1_000, description="What should be different")
+    version: str | None = Field(None, max_length=80, description="What to bring back from, such as v1")

@@ -1,0 +1,131 @@
+"""What callers get about lessons: the shape of every reply, for the documentation."""
+
+from typing import Any, Literal
+
+from typing_extensions import TypedDict
+
+from server.api.replies import ToolCall, Usage, VersionLine
+from state.lesson import Status, Step
+from state.workflow import DraftMade
+
+
+class LessonQuestion(TypedDict):
+    """What a person is asked."""
+
+    id: str
+    value: dict[str, Any]
+    """`action_requests`, `facts`, `topic`, `response_schema`, `examples` (B51)."""
+
+
+class _Lesson(TypedDict):
+    sessionId: str
+    status: Status
+    workflowStep: Step
+    showFactSelectionPrompt: bool
+    showNarrationReviewPrompt: bool
+    facts: list[dict[str, Any]]
+    """Those proposed, each `{id, concept, details, confidence, source}`."""
+    confirmedFacts: list[dict[str, Any]]
+    narration: dict[str, Any] | None
+    topic: str | None
+    learningObjective: str | None
+    childAge: str | None
+    childInterest: str | None
+    warnings: list[str]
+    interrupt: LessonQuestion | None
+
+
+class LessonTurn(_Lesson):
+    """What came of a turn (B27, B-R3)."""
+
+    type: Literal["tool-result", "text"]
+    output: str | None
+    """The last tool's own output, as JSON text; null where no tool was needed."""
+    success: bool
+    message: str
+    created: list[DraftMade]
+    toolCalls: list[ToolCall]
+    provider: str
+    providerReason: str
+    usage: Usage
+    cost: float
+    """US dollars of the turn's tools (B58)."""
+    duration: float
+    """Seconds of the turn's tools."""
+
+
+class LessonMessage(TypedDict):
+    """One message (B39)."""
+
+    id: str | None
+    sessionId: str
+    role: Literal["user", "assistant", "system"]
+    content: str
+    parts: list[dict[str, Any]] | None
+    metadata: dict[str, Any] | None
+    createdAt: str | None
+
+
+class SessionView(_Lesson):
+    """A session with all that was said and made in it (B38, B43)."""
+
+    session: dict[str, Any]
+    messages: list[LessonMessage]
+
+
+class SessionLine(TypedDict):
+    """A session in a list."""
+
+    id: str
+    status: Status
+    workflowStep: Step
+    topic: str | None
+    childAge: str | None
+    childInterest: str | None
+    createdAt: str
+    updatedAt: str
+
+
+class Sessions(TypedDict):
+    """Some sessions, newest change first."""
+
+    sessions: list[SessionLine]
+    next: int
+    """What the next page begins after; 0 at the end."""
+
+
+class SourceKept(TypedDict):
+    """The material of a lesson."""
+
+    sessionId: str
+    kind: Literal["text", "pdf", "page"]
+    name: str
+    characters: int
+    pages: int
+    """Of a PDF; else 0."""
+    url: str | None
+    """Where the file, or the page, is."""
+    warnings: list[str]
+
+
+class NarrationKept(TypedDict):
+    """The narration as it is now."""
+
+    sessionId: str
+    versionId: str
+    narration: dict[str, Any]
+    changedSegments: list[str]
+
+
+class NarrationVersions(TypedDict):
+    """The versions of a narration."""
+
+    versions: list[VersionLine]
+    """Newest last."""
+    active: str | None
+
+
+class Deleted(TypedDict):
+    """What was taken away."""
+
+    deleted: str

@@ -94,8 +94,14 @@ def build() -> StateGraph[LessonState, Context]:
     return builder
 
 
-def after_start(state: LessonState) -> Literal["select_facts", "planner"]:
-    """Return who hears a message first: where there are facts, it may be about which of them are told."""
+def after_start(state: LessonState) -> Literal["tool_executor", "select_facts", "planner"]:
+    """Return who hears the input first: the executor a plan that a person made.
+
+    Where there are facts, a message may be about which of them are told.
+    """
+    plan = state.get("plan")
+    if plan and state.get("decided") and state["messages"][-1].id == plan["id"]:
+        return "tool_executor"
     return "select_facts" if "choice" in state else "planner"
 
 

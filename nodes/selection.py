@@ -107,12 +107,21 @@ def _decided(subject: Subject, scope: Scope, read: Answer, *, heard: bool) -> di
     if isinstance(read, Said):
         said: list[AnyMessage] = [] if heard else [HumanMessage(read.text, id=f"{scope.task}:said")]
         return {"messages": said, "plan": None, "problem": ""}
-    words, calls = _calls(read)
+    made = decision(subject, scope.task, *calls(read))
+    return {**made, "messages": [AIMessage(**made["messages"][0])]}
+
+
+def decision(
+    subject: Subject, name: str, words: str, wanted: Sequence[tuple[str, dict[str, Any]]]
+) -> dict[str, Any]:
+    """Return what makes the calls that a person decided the plan of a new turn; JSON, so no message yet.
+
+    `name` is what tells this decision from others of the thread.
+    """
     own = {**subject.tools, **subject.own}
-    name = f"{scope.task}:decided"
     steps = [
         Step(
-            id=f"call_{scope.task}_{number}",
+            id=f"call_{name}_{number}",
             tool=tool,
             display=own[tool].display,
             params=params,
@@ -120,16 +129,19 @@ def _decided(subject: Subject, scope: Scope, read: Answer, *, heard: bool) -> di
             reads=sorted(own[tool].reads),
             writes=sorted(own[tool].writes),
         )
-        for number, (tool, params) in enumerate(calls)
+        for number, (tool, params) in enumerate(wanted)
     ]
-    made = [{"name": step["tool"], "args": step["params"], "id": step["id"]} for step in steps]
-    said = [AIMessage(words, id=name, tool_calls=made)]
+    made = [
+        {"name": step["tool"], "args": step["params"], "id": step["id"], "type": "tool_call"}
+        for step in steps
+    ]
     turn = {"results": [], "created": [], "drafts": {}, "rounds": 0, "rejected": []}
-    plan = Plan(id=name, steps=linked(steps))
-    return {"messages": said, "plan": plan, "decided": True, "problem": "", **turn}
+    plan = Plan(id=f"{name}:decided", steps=linked(steps))
+    said = {"content": words, "id": plan["id"], "tool_calls": made}
+    return {"messages": [said], "plan": plan, "decided": True, "problem": "", **turn}
 
 
-def _calls(read: Chosen | Stated | Others) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
+def calls(read: Chosen | Stated | Others) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
     """Return what is said to an answer, and the calls that carry it out."""
     if isinstance(read, Others):
         return "I look for other facts.", [

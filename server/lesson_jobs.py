@@ -6,25 +6,25 @@ A session is a thread of `fact_narration`, and the lesson has the thread's id: w
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, cast
 
+from graphs import fact_narration
+from nodes import selection
 from server import lessons
 from server.desk import CHAT, Asked, Desk, answering
 from server.execution import Reply, questions
 from server.requested import Job
 from server.turns import identifier, message, said, tool_calls, usage
 from server.worker import Worker
-from state import conversation, selection
+from state import conversation
+from state import selection as answers
 from state.errors import Conflict, Invalid
 from state.facts import Fact
-from state.plan import Step
 from storage import thread_records, threads
-from storage.artefacts import NewVersion
 from storage.connection import Storage
 from storage.run_records import Run
 from storage.threads import Thread
-from tools import REGISTRY
 
 GRAPH: Final = "fact_narration"
 DESK: Final = Desk(GRAPH, "lesson", "sessionId")
@@ -95,58 +95,48 @@ async def known(storage: Storage, owner: str, asked: str | None) -> Thread:
 async def job(worker: Worker, storage: Storage, asked: LessonChat) -> Job:
     """Return the job that carries the session on; facts that are chosen answer the question that waits.
 
-    Where none waits they are confirmed before anything runs (B33). Raises `Invalid` for what breaks a rule,
-    and `Conflict` for a question that was answered meanwhile.
+    Where none waits they are confirmed first of all, then narrated (B33). Raises `Invalid` for what breaks a
+    rule, and `Conflict` for a question that was answered meanwhile.
     """
     thread = asked.place.thread
-    if asked.chosen is not None:
-        waiting = [] if asked.place.new else questions(await worker.state(thread))
-        if waiting:
-            return await answering(worker, asked, thread, {"facts": [*asked.chosen]})
-        await _confirm(storage, thread, asked.chosen)
-    text = message(asked.message or (_NARRATE if asked.chosen is not None else ""))
     given = {"subject": asked.subject} if asked.subject else {}
-    chosen = {"selectedFacts": asked.chosen} if asked.chosen is not None else {}
-    return asked.job(
-        thread,
-        {"ask": "chat", "message": text, **given, **chosen},
-        input={**given, "messages": [said(text)]},
-        stream_modes=CHAT,
-    )
+    if asked.chosen is None:
+        text = message(asked.message)
+        told = {"ask": "chat", "message": text, **given}
+        return asked.job(thread, told, input={**given, "messages": [said(text)]}, stream_modes=CHAT)
+    body = {"ask": "choose", "message": asked.message, "selectedFacts": [*asked.chosen], **given}
+    if not asked.place.new and questions(await worker.state(thread)):
+        bound = await answering(worker, asked, thread, {"facts": [*asked.chosen]})
+        # Sent again, it is the same request, though the question waits no more.
+        return replace(bound, body={**body, "context": asked.context})
+    wanted = selection.calls(await _read(storage, thread, asked.chosen))
+    return _decided(asked, thread, asked.message or _NARRATE, body, wanted, given)
 
 
 def rewrite(asked: Rewrite) -> Job:
     """Return the job that has segments written again; no model is asked which, or whether."""
     told = ", ".join(asked.segments).replace("_", " ") or "narration"
     wish = f"Write the {told} again" + (f": {asked.guidance}" if asked.guidance else ".")
-    name = uuid.uuid4().hex
     params: dict[str, Any] = {"facts": [], "guidance": asked.guidance or None}
     if asked.segments:
         params["segments"] = [*asked.segments]
-    tool = REGISTRY["generateNarrationTool"]
-    step = Step(
-        id=f"call_{name}",
-        tool=tool.name,
-        display=tool.display,
-        params=params,
-        dependencies=[],
-        reads=sorted(tool.reads),
-        writes=sorted(tool.writes),
-    )
-    call = {"name": tool.name, "args": params, "id": step["id"]}
-    words = {"role": "assistant", "content": "", "id": name, "tool_calls": [call]}
-    fresh = {"results": [], "created": [], "drafts": {}, "rounds": 0, "rejected": []}
-    return asked.job(
-        asked.thread,
-        {"ask": "rewrite", "segments": [*asked.segments], "guidance": asked.guidance},
-        input={
-            "messages": [said(wish), words],
-            "plan": {"id": name, "steps": [step]},
-            "decided": True,
-            **fresh,
-        },
-        stream_modes=CHAT,
-    )
+    body = {"ask": "rewrite", "segments": [*asked.segments], "guidance": asked.guidance}
+    return _decided(asked, asked.thread, wish, body, ("", [("generateNarrationTool", params)]), {})
+
+
+def _decided(
+    asked: Asked,
+    thread: Thread,
+    words: str,
+    body: Mapping[str, Any],
+    wanted: tuple[str, Sequence[tuple[str, dict[str, Any]]]],
+    given: Mapping[str, Any],
+) -> Job:
+    """Return the job that carries out what a person decided; no model is asked what to do."""
+    decided = selection.decision(fact_narration.SUBJECT, uuid.uuid4().hex, *wanted)
+    messages = [said(message(words)), {"role": "assistant", **decided["messages"][0]}]
+    given = {**given, **decided, "messages": messages}
+    return asked.job(thread, body, input=given, stream_modes=CHAT)
 
 
 def replying(storage: Storage) -> Reply:
@@ -186,20 +176,14 @@ async def answer(storage: Storage, thread: Thread, state: Mapping[str, Any]) -> 
     }
 
 
-async def _confirm(storage: Storage, thread: Thread, chosen: Sequence[Any]) -> None:
-    """Confirm facts that a person sends unasked; those already confirmed so are left alone."""
-    artefact = DESK.artefact_of(storage, thread)
-    proposed, confirmed = [(await artefact.tip(name)).newest for name in ("facts", "confirmed")]
+async def _read(storage: Storage, thread: Thread, chosen: Sequence[Any]) -> answers.Chosen:
+    """Return the facts that a person sends unasked; raises `Invalid` for none and for what is not there."""
+    proposed = (await DESK.artefact_of(storage, thread).tip("facts")).newest
     data: Mapping[str, Any] = proposed.data if proposed else {}
     offered, earlier = [
         [Fact.model_validate(one) for one in data.get(name, ())] for name in ("facts", "earlier")
     ]
-    read = selection.read({"facts": [*chosen]}, offered, earlier)
-    facts = [fact.model_dump() for fact in read.facts] if isinstance(read, selection.Chosen) else []
-    await DESK.opened(storage, thread)
-    if confirmed is None or confirmed.data["facts"] != facts:
-        new = NewVersion("confirmed", {"facts": facts}, thread.owner, uuid.uuid4().hex)
-        await artefact.create_version(new)
+    return cast("answers.Chosen", answers.read({"facts": [*chosen]}, offered, earlier))
 
 
 def _thread(session: str, owner: str) -> Thread:

@@ -38,7 +38,9 @@ async def seen(artefact: Artefact) -> Seen:
     tips, meta = await asyncio.gather(
         asyncio.gather(*(artefact.tip(name) for name in lesson.STREAMS)), artefact.meta()
     )
-    newest: dict[str, Version | None] = {name: tip.newest for name, tip in zip(lesson.STREAMS, tips, strict=True)}
+    newest: dict[str, Version | None] = {
+        name: tip.newest for name, tip in zip(lesson.STREAMS, tips, strict=True)
+    }
     about = {**meta, "createdAt": time(meta.get("createdMs"))}
     return Seen(lesson.session(artefact.id, meta.get("owner", ""), newest, about), newest)
 

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,7 +11,7 @@ from state import narration
 from state.errors import Invalid
 from state.narration import Narration, Segment, Sentence
 
-_PARTS: Final = re.compile(r"(?<=[.!?…])[\"'”’)]*\s+|(?<=[。！？])")
+_PARTS: Final = re.compile(r"(?<=[.!?…])\s+|(?<=[.!?…][\"'”’)])\s+|(?<=[。！？])")
 _ALIKE: Final = 0.5
 """How much of a sentence has to be the same for it to say the same facts."""
 
@@ -67,18 +67,26 @@ def restored(now: Narration, then: Narration, segments: Sequence[str]) -> Narrat
 
 
 def _sentences(text: str, old: Segment) -> Sequence[Sentence]:
-    parts = [part for part in (one.strip() for one in _PARTS.split(" ".join(text.split()))) if part]
-    if not parts:
+    rest, made = " ".join(text.split()), list[Sentence]()
+    while rest:
+        kept = next((one for one in old.sentences if _begins(rest, " ".join(one.text.split()))), None)
+        part = " ".join(kept.text.split()) if kept else _PARTS.split(rest, maxsplit=1)[0]
+        made.append(kept or Sentence(text=part, factIds=_facts(part, old)))
+        rest = rest[len(part) :].lstrip()
+    if not made:
         raise Invalid(f"segment {old.id!r} would say nothing", remedy="write at least one sentence")
-    return tuple(_linked(parts, old))
+    return tuple(made)
 
 
-def _linked(parts: Sequence[str], old: Segment) -> Iterator[Sentence]:
-    """Yield sentences with the facts of the old one that each is most like."""
-    for part in parts:
-        scored = [
-            (difflib.SequenceMatcher(None, one.text, part, autojunk=False).ratio(), one)
-            for one in old.sentences
-        ]
-        ratio, most = max(scored, key=lambda pair: pair[0])
-        yield Sentence(text=part, factIds=most.factIds if ratio >= _ALIKE else ())
+def _begins(rest: str, told: str) -> bool:
+    """Whether the text goes on with an old sentence, which may be several to a grammarian."""
+    return rest.startswith(told) and not rest[len(told) : len(told) + 1].isalnum()
+
+
+def _facts(part: str, old: Segment) -> tuple[str, ...]:
+    """Return the facts of the old sentence that a new one is most like; none where it is like none."""
+    scored = [
+        (difflib.SequenceMatcher(None, one.text, part, autojunk=False).ratio(), one) for one in old.sentences
+    ]
+    ratio, most = max(scored, key=lambda pair: pair[0])
+    return most.factIds if ratio >= _ALIKE else ()

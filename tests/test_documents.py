@@ -49,6 +49,7 @@ def test_the_checkpointer_of_langgraph_json_is_ours():
         "DESIGN.md",
         "CHANGELOG.md",
         "docs/checkpointer.md",
+        "docs/lessons.md",
         "docs/operations.md",
         "docs/security.md",
         "docs/tools.md",

@@ -36,11 +36,26 @@ class UIMessage(BaseModel):
         return "\n".join(str(one) for one in told if one)
 
 
+class SelectedFact(BaseModel):
+    """A fact as it was proposed, with other words, or a new one (B48, B52)."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str | None = Field(None, max_length=100)
+    concept: str | None = Field(None, max_length=200)
+    details: str | None = Field(None, max_length=4_000)
+    selected: bool | None = Field(None, description="False leaves it out")
+
+    def given(self) -> dict[str, Any]:
+        """Return what is said of it."""
+        return self.model_dump(exclude_none=True)
+
+
 class ToolsBody(Chosen):
     """What a teacher says, or which facts they chose (B24)."""
 
     messages: list[UIMessage] = Field([], max_length=1_000)
-    selectedFacts: list[dict[str, Any] | str | int] | None = Field(
+    selectedFacts: list[SelectedFact | str | int] | None = Field(
         None,
         max_length=MOST_FACTS,
         description="Facts to tell, each whole, or its id, or its number: the answer where a choice waits",
@@ -61,12 +76,18 @@ class ToolsBody(Chosen):
         return LessonChat(
             place=place,
             message=said,
-            chosen=self.selectedFacts,
+            chosen=None if self.selectedFacts is None else [_given(one) for one in self.selectedFacts],
             subject=self.subject,
             context=self.context(),
             owner=owner,
             idempotency_key=idempotency_key,
         )
+
+
+def _given(one: SelectedFact | str | int) -> dict[str, Any] | int:
+    if isinstance(one, SelectedFact):
+        return one.given()
+    return {"id": one} if isinstance(one, str) else one
 
 
 class _Strict(BaseModel):

@@ -1,7 +1,7 @@
 """A lesson as people see and keep it: its session, what was said in it, its list, its end (B38-B49)."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -131,15 +131,22 @@ async def _records(
     storage: Storage, owner: str, graph: str, start: int, limit: int
 ) -> tuple[list[Record], int]:
     found: list[Record] = []
+    async for at, record in _threads(storage, owner, start):
+        if record.graph != graph:
+            continue
+        if len(found) == limit:
+            return found, at
+        found.append(record)
+    return found, 0
+
+
+async def _threads(storage: Storage, owner: str, start: int) -> AsyncIterator[tuple[int, Record]]:
+    """Yield the owner's threads from number `start` on, each with its number."""
     at = start
     while page := await thread_records.newest(storage, owner, at, _CHUNK):
         for record in page:
-            if record.graph == graph:
-                if len(found) == limit:
-                    return found, at
-                found.append(record)
+            yield at, record
             at += 1
-    return found, 0
 
 
 def _line(record: Record, found: Seen) -> dict[str, Any]:

@@ -5,8 +5,8 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 import uvicorn
 from rich.console import Group
@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from server import logs, readers, terminal
+from server import logs, process, readers, terminal
 from server.app import create_app
 from server.settings import Settings
 from state.errors import CallsheetError, Conflict, Invalid
@@ -31,7 +31,8 @@ _log = logging.getLogger("uvicorn.error")
 def serve(settings: Settings, version: str) -> None:
     """Serve until Ctrl-C or SIGTERM; raises `CallsheetError` where that cannot begin."""
     place = data_place(settings)
-    guarded = _Guarded(create_app(settings))
+    app = create_app(settings)
+    guarded = _Guarded(app)
     listeners = listening(settings.host, settings.port)
     where = terminal.console()
     url = f"http://{named(settings.host)}:{listeners[0].getsockname()[1]}"
@@ -46,9 +47,15 @@ def serve(settings: Settings, version: str) -> None:
         timeout_graceful_shutdown=_PATIENCE_S,
         timeout_keep_alive=_KEPT_S,
     )
-    server = _Server(config, guarded, lambda: where.print(greeting(version, url, place)))
+
+    async def ready() -> None:
+        app.state.loading.add_done_callback(lambda _: process.settled())
+        # In a thread, so that requests are answered meanwhile.
+        await asyncio.to_thread(lambda: where.print(greeting(version, url, place)))
+
+    server = _Server(config, guarded, ready)
     try:
-        asyncio.run(server.serve(sockets=listeners))
+        process.run(server.serve(sockets=listeners))
     except KeyboardInterrupt:
         where.print(Padding(Text("Stopped. Everything is kept.", "dim"), (0, 2)))
     finally:
@@ -100,7 +107,9 @@ class _Guarded:
 class _Server(uvicorn.Server):
     """Uvicorn that says once that it is ready, and raises what kept it from starting."""
 
-    def __init__(self, config: uvicorn.Config, guarded: _Guarded, ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, guarded: _Guarded, ready: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
         super().__init__(config)
         self._guarded = guarded
         self._ready = ready
@@ -117,8 +126,8 @@ class _Server(uvicorn.Server):
             raise
         finally:
             _log.setLevel(logging.WARNING)
-        # In a thread, so that requests are answered meanwhile; kept, so that it is not collected too early.
-        self._greeting = asyncio.create_task(asyncio.to_thread(self._ready))
+        # Kept, so that it is not collected too early.
+        self._greeting = asyncio.create_task(self._ready())
 
 
 def _bound(family: int, where: tuple[str, int]) -> socket.socket:

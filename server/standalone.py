@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import storage
-from server import graphs_file, logs, telemetry, terminal
+from server import graphs_file, logs, process, telemetry, terminal
 from server.app import installed
 from server.observing import Observer
 from server.serving import data_place
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def work(settings: Settings) -> None:
     """Carry runs out until Ctrl-C or SIGTERM; what is under way then is handed over between two steps."""
     logs.configure(settings.log_level, settings.log_format)
-    asyncio.run(_work(settings, data_place(settings)))
+    process.run(_work(settings, data_place(settings)))
 
 
 async def _work(settings: Settings, where: str) -> None:
@@ -43,6 +43,7 @@ async def _work(settings: Settings, where: str) -> None:
         found = await assembled(opened, carrying, wanted, stack, observer)
         if settings.worker_port is not None:
             await _watched(found, carrying, opened, observer, stack)
+        process.settled()
         console = terminal.console()
         console.print(f"Carrying out runs of {', '.join(sorted(found.graphs))} on {terminal.harmless(where)}")
         await stopped.wait()

@@ -63,12 +63,13 @@ _OURS: Final[Mapping[str, tuple[APIRouter, ...]]] = {
 """What a workflow has beside the wire; in this order, since what an ad has comes before its streams."""
 _ALWAYS: Final[tuple[APIRouter, ...]] = (health.router, archives.router, tools.router)
 _WIRE: Final[tuple[APIRouter, ...]] = (
-    info.router,
-    assistants.router,
+    # First what is asked for most: routes are tried in their order.
+    runs.router,
     threads.router,
     states.router,
+    assistants.router,
+    info.router,
     crons.router,
-    runs.router,
     commands.router,
     protocol_events.router,
     protocol_socket.router,
@@ -102,7 +103,7 @@ def routes(graphs: Graphs) -> list[BaseRoute]:
     request, and matches it twice.
     """
     ours = [router for name, routers in _OURS.items() if name in graphs for router in routers]
-    return [route for router in (*_ALWAYS, *ours, *_WIRE) for route in router.routes]
+    return [route for router in (*_WIRE, *_ALWAYS, *ours) for route in router.routes]
 
 
 def telling(settings: Settings) -> Tell:

@@ -1,12 +1,13 @@
 """What a run comes to, for callers who wait for it without reading its events."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import orjson
 from langgraph.types import StateSnapshot
 from starlette.responses import StreamingResponse
+from starlette.types import Send
 
 from server.encoding import dumps
 from server.execution import result
@@ -16,16 +17,41 @@ from server.wire.starting import Started
 from state.errors import Missing
 from storage.events import END, Event
 
+_WHITE: Final = b"\n"
+"""What is sent while nothing else is known."""
 _CANCELLED: Final = {"error": "UserInterrupt", "message": "the run was cancelled"}
 _TAIL: Final = 16
 """Events of a thread among which a run's last ones are looked for first."""
 _GONE: Final = {"error": "UserRollback", "message": "the run was cancelled, and what it did was taken back"}
 
 
+class Awaited(StreamingResponse):
+    """What a run comes to: in one piece, but where it takes its time."""
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the white space as it comes, and the answer with the end."""
+        begun, last = False, b""
+        async for part in cast("AsyncIterator[bytes]", self.body_iterator):
+            if part != _WHITE:
+                last = part
+                continue
+            if not begun:
+                await self._begin(send)
+                begun = True
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        if not begun:
+            self.headers["Content-Length"] = str(len(last))
+            await self._begin(send)
+        await send({"type": "http.response.body", "body": last, "more_body": False})
+
+    async def _begin(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+
+
 def awaited(answer: AsyncGenerator[bytes, None], place: str) -> StreamingResponse:
     """Return the reply that is complete when the run has ended."""
     where = {"Location": f"{place}/join", "Content-Location": place}
-    return StreamingResponse(answer, media_type="application/json", headers=where)
+    return Awaited(answer, media_type="application/json", headers=where)
 
 
 async def answer(
@@ -51,7 +77,7 @@ async def _waited(here: Parts, started: Started) -> AsyncGenerator[bytes, None]:
                 yield await _answer(here, started, told)
                 return
             if not maybe:
-                yield b"\n"
+                yield _WHITE
 
 
 async def ended(here: Parts, started: Started) -> AsyncGenerator[bytes, None]:

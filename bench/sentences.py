@@ -1,8 +1,9 @@
 """The score of the offline model on sentences that were written before its rules, as it is.
 
-Every case goes through the compiled graph on the embedded Valkey, with the offline model: the brief, what was
-said before, edits made by hand, and the sentence itself. `python -m bench.sentences ID…` shows what went
-wrong with the named cases; `--list` shows it for every failing one.
+A case about an ad goes through the compiled graph on the embedded Valkey, with the offline model: the brief,
+what was said before, edits made by hand, and the sentence itself. One about a lesson asks the offline model,
+or what reads a choice of facts. `python -m bench.sentences ID…` shows what went wrong with the named cases;
+`--list` shows it for every failing one.
 """
 
 import asyncio
@@ -22,12 +23,13 @@ from state.context import Context
 from state.owners import LOCAL
 from storage.artefacts import Artefact, NewVersion
 from storage.connection import Storage, connect
-from tests import page_score
+from tests import lesson_score, page_score
 from tests.sentence_score import Case, Scored, load, score, summary
 from tools import voices
 
 Results = Sequence[tuple[Scored, Sequence[str]]]
 """Cases with what was expected of each and did not happen."""
+_LESSONS: Final = ("fact_narration.jsonl", "fact_choices.jsonl")
 _LIST: Final = "--list"
 _OFFLINE: Final = Context(provider="offline")
 
@@ -36,7 +38,8 @@ def main(*words: str) -> int:
     """Print the table of all cases, or of those named, and the failures that were asked for."""
     named = [word for word in words if word != _LIST]
     ads, edits = load(), page_score.load()
-    every: list[Scored] = [*ads, *edits]
+    lessons = [one for name in _LESSONS for one in lesson_score.load(name)]
+    every: list[Scored] = [*ads, *edits, *lessons]
     if unknown := sorted(set(named) - {case.id for case in every}):
         print(f"no case {unknown[0]!r} in tests/sentences")
         return 2
@@ -46,6 +49,8 @@ def main(*words: str) -> int:
         ("ad_creation", "page_builder"), asyncio.run(_scored(wanted, pages)), strict=True
     ):
         _print(title, results, every=bool(words))
+    told = [(case, case.failures()) for case in lessons if not named or case.id in named]
+    _print("fact_narration", told, every=bool(words))
     return 0
 
 

@@ -1,86 +1,27 @@
 """What a teacher's sentences lead the offline model to; the sentences were written before its rules."""
 
 import json
-from pathlib import Path
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 import providers
 from state.errors import Invalid
 from tests.lesson_material import material
-from tools import REGISTRY
-from tools.registry import definitions
+from tests.lesson_score import TOOLS, Case, history, load, replied
 
-FILE = Path(__file__).parent / "sentences" / "fact_narration.jsonl"
-SENTENCES = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
-TOOLS = REGISTRY.of("lesson")
-FACTS = {"success": True, "message": "I found 1 fact.", "facts": [{"id": "a", "concept": "Photosynthesis"}]}
-BEFORE = {
-    "new": [],
-    "facts": [("extractFactsTool", FACTS)],
-    "confirmed": [("extractFactsTool", FACTS)],
-    "narration": [
-        ("extractFactsTool", FACTS),
-        ("generateNarrationTool", {"success": True, "message": "Ready."}),
-    ],
-}
+CASES = load("fact_narration.jsonl")
 
 
-def history(before):
-    messages: list[BaseMessage] = [SystemMessage("You help teachers.")]
-    for number, (tool, result) in enumerate(BEFORE[before]):
-        call = {"name": tool, "args": {}, "id": f"c{number}", "type": "tool_call"}
-        messages += [
-            HumanMessage("Before."),
-            AIMessage("", tool_calls=[call]),
-            ToolMessage(json.dumps(result), tool_call_id=f"c{number}", name=tool),
-            AIMessage("Done."),
-        ]
-    return messages
-
-
-def replied(*messages, choice="auto"):
-    model = providers.load("offline").bind_tools(definitions(TOOLS), tool_choice=choice)
-    return model.invoke(list(messages))
-
-
-def right(wanted, got):
-    """Whether an argument says what was expected of it: a text may say more, other values are the same."""
-    if isinstance(wanted, str) and isinstance(got, str):
-        return wanted == got if not wanted else wanted.casefold() in got.casefold()
-    return wanted == got
-
-
-def failures(sentence):
-    """Return what an answer to a sentence should have been and is not."""
-    reply = replied(*history(sentence["before"]), HumanMessage(sentence["say"]))
-    calls = {call["name"]: call["args"] for call in reply.tool_calls}
-    wanted = {call["name"]: call["args"] for call in sentence["calls"]}
-    extra = set(calls) - set(wanted)
-    return [
-        *(f"calls {name}" for name in sorted(extra)),
-        *(f"does not call {name}" for name in sorted(set(wanted) - set(calls))),
-        *(
-            f"{name}: {key} is {calls[name].get(key)!r}, not {value!r}"
-            for name, args in wanted.items()
-            if name in calls
-            for key, value in args.items()
-            if not right(value, calls[name].get(key))
-        ),
-        *([] if sentence.get("says", "") in str(reply.text) else [f"says {reply.text!r}"]),
-    ]
-
-
-@pytest.mark.parametrize("sentence", SENTENCES, ids=[one["id"] for one in SENTENCES])
-def test_a_sentence_leads_to_what_it_asks_for(sentence):
+@pytest.mark.parametrize("case", CASES, ids=[one.id for one in CASES])
+def test_a_sentence_leads_to_what_it_asks_for(case: Case):
     """B1, B29, B56, B57."""
-    assert failures(sentence) == []
+    assert case.failures() == []
 
 
-@pytest.mark.parametrize("sentence", [s for s in SENTENCES if s["calls"]][:6], ids=lambda s: s["id"])
-def test_what_a_sentence_leads_to_fits_the_tools_schema(sentence):
-    reply = replied(*history(sentence["before"]), HumanMessage(sentence["say"]))
+@pytest.mark.parametrize("case", [one for one in CASES if one.line["calls"]], ids=lambda one: one.id)
+def test_what_a_sentence_leads_to_fits_the_tools_schema(case: Case):
+    reply = replied(*history(case.line["before"]), HumanMessage(case.line["say"]))
     for call in reply.tool_calls:
         TOOLS[call["name"]].schema.model_validate(call["args"])
 

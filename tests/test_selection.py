@@ -1,48 +1,23 @@
 """What a person's answer chooses among facts (B48, B52, B53); the sentences were written before the rules."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from state.errors import Invalid
-from state.facts import Fact, added
-from state.selection import MOST_CHOSEN, Answer, Chosen, Others, Said, Stated, read
+from state.facts import added
+from state.selection import MOST_CHOSEN, Chosen, Others, Said, read
 from state.selection_words import reopened, revised, stated
+from tests.lesson_score import Case, known, load, told
 
-FOLDER = Path(__file__).parent / "sentences"
-CASES = [json.loads(line) for line in (FOLDER / "fact_choices.jsonl").read_text("utf-8").splitlines()]
-FACTS = {
-    name: [Fact(id=f"{name}-{n}", concept=concept, details=told) for n, (concept, told) in enumerate(rows, 1)]
-    for name, rows in json.loads((FOLDER / "fact_choices_facts.json").read_text("utf-8")).items()
-}
-LEAF, TEA = FACTS["leaf"], FACTS["tea"]
+CASES = load("fact_choices.jsonl")
+LEAF, TEA = known("leaf"), known("tea")
 
 
-def told(answer: Answer, known: list[Fact]) -> dict[str, Any]:
-    """Return an answer in the words of the sentence file."""
-    if isinstance(answer, Said):
-        return {"talk": True}
-    assert isinstance(answer, Chosen | Stated)
-    numbers = [known.index(fact) + 1 for fact in answer.facts if fact in known]
-    new = [fact.details for fact in answer.facts if fact not in known]
-    return {key: value for key, value in {"chosen": numbers, "added": new}.items() if value}
-
-
-@pytest.mark.parametrize("case", CASES, ids=[one["id"] for one in CASES])
-def test_a_sentence_chooses_what_it_says(case: dict[str, Any]) -> None:
+@pytest.mark.parametrize("case", CASES, ids=[one.id for one in CASES])
+def test_a_sentence_chooses_what_it_says(case: Case) -> None:
     """B52, B54."""
-    known, expect = FACTS[case["facts"]], case["expect"]
-    if "refused" in expect:
-        with pytest.raises(Invalid, match=expect["refused"]):
-            read(case["say"], known)
-        return
-    got = told(read(case["say"], known), known)
-    assert got.keys() == expect.keys()
-    assert got.get("chosen") == expect.get("chosen")
-    for wanted, found in zip(expect.get("added", []), got.get("added", []), strict=True):
-        assert wanted.casefold() in found.casefold()
+    assert case.failures() == []
 
 
 @pytest.mark.parametrize(
@@ -70,15 +45,14 @@ def test_a_sentence_chooses_what_it_says(case: dict[str, Any]) -> None:
 )
 def test_an_answer_of_a_program_chooses_the_same(answer: Any, numbers: list[int] | None) -> None:
     """B52."""
-    known = TEA
-    assert told(read(answer, known), known) == ({"chosen": numbers} if numbers else {"talk": True})
+    assert told(read(answer, TEA), TEA) == ({"chosen": numbers} if numbers else {"talk": True})
 
 
 def test_ids_may_stand_among_words() -> None:
-    known = [added(fact.concept, fact.details) for fact in TEA]
-    answer = read(f"{known[1].id} and the last", known)
-    assert answer == Chosen((known[1], known[5]))
-    assert read("the " + "very " * 500 + "last", known) == Said("the " + "very " * 500 + "last")
+    teas = [added(fact.concept, fact.details) for fact in TEA]
+    answer = read(f"{teas[1].id} and the last", teas)
+    assert answer == Chosen((teas[1], teas[5]))
+    assert read("the " + "very " * 500 + "last", teas) == Said("the " + "very " * 500 + "last")
 
 
 def test_a_fact_proposed_earlier_is_known_by_its_id() -> None:

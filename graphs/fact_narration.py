@@ -1,6 +1,7 @@
 """A text becomes facts, a person chooses among them, and what they choose becomes a narrated script.
 
-START → planner → tool_executor → select_facts (interrupt) → tool_executor → summarizer → END
+START → planner → tool_executor → select_facts (interrupt) → tool_executor → summarizer
+                                                             → review_narration (interrupt, if wanted) → END
 
 The planner calls the model with three tools: note the student, find the facts, write the narration. Once
 facts are proposed the thread waits for a person, whom any process may hear. After the choice no model is
@@ -17,6 +18,7 @@ from graphs.loop import after_approval, after_planner, compiled
 from nodes.approval import approval
 from nodes.node import Subject
 from nodes.planner import planner
+from nodes.review import reviewing
 from nodes.selection import selection
 from nodes.summarizer import summarizer
 from nodes.tool_executor import tool_executor
@@ -24,7 +26,7 @@ from state import lesson
 from state.context import Context
 from state.lesson_workflow import LessonState
 from state.workflow import DraftMade
-from tools import REGISTRY, lesson_choice
+from tools import REGISTRY, lesson_choice, lesson_review
 
 PROMPT: Final = """\
 You help a teacher to make a short narrated lesson for one student. You work with these tools:
@@ -55,12 +57,16 @@ def facts(state: LessonState) -> dict[str, str]:
 
 
 def noted(state: LessonState, made: Sequence[DraftMade]) -> dict[str, Any]:
-    """Return whether a choice waits: from when facts are proposed until the chosen ones are narrated."""
+    """Return what waits for a person: facts until the chosen ones are narrated, then the narration."""
     versions = {one["stream"]: one["versionId"] for one in made}
     if "facts" in versions:
         return {"choice": versions["facts"], "problem": ""}
-    done = bool(state.get("decided")) and "narration" in versions
-    return {"choice": None, "problem": ""} if done else {}
+    if "narration" not in versions:
+        return {}
+    plan = state.get("plan")
+    approved = any(step["tool"] == "verifyNarrationTool" for step in (plan["steps"] if plan else ()))
+    asks: dict[str, Any] = {"reviewing": bool(state.get("review")) and not approved}
+    return asks | ({"choice": None, "problem": ""} if state.get("decided") else {})
 
 
 SUBJECT: Final = Subject(
@@ -72,7 +78,7 @@ SUBJECT: Final = Subject(
     prompt=system_prompt,
     opening=lambda _: None,
     summary=lesson.summary,
-    own=lesson_choice.TOOLS,
+    own={**lesson_choice.TOOLS, **lesson_review.TOOLS},
     noted=noted,
 )
 
@@ -84,24 +90,30 @@ def build() -> StateGraph[LessonState, Context]:
     builder.add_node("approval", approval(SUBJECT), input_schema=LessonState)
     builder.add_node("tool_executor", tool_executor(SUBJECT), input_schema=LessonState)
     builder.add_node("select_facts", selection(SUBJECT), input_schema=LessonState)
+    builder.add_node("review_narration", reviewing(SUBJECT), input_schema=LessonState)
     builder.add_node("summarizer", summarizer(SUBJECT), input_schema=LessonState)
     builder.add_conditional_edges(START, after_start)
     builder.add_conditional_edges("planner", after_planner)
     builder.add_conditional_edges("approval", after_approval)
     builder.add_conditional_edges("tool_executor", after_tools)
     builder.add_conditional_edges("select_facts", after_selection)
+    builder.add_conditional_edges("review_narration", after_review)
     builder.add_conditional_edges("summarizer", after_summary)
     return builder
 
 
-def after_start(state: LessonState) -> Literal["tool_executor", "select_facts", "planner"]:
-    """Return who hears the input first: the executor a plan that a person made.
+def after_start(
+    state: LessonState,
+) -> Literal["tool_executor", "review_narration", "select_facts", "planner"]:
+    """Return who hears the input first: the executor a plan that a person made, else a question that waits.
 
     Where there are facts, a message may be about which of them are told.
     """
     plan = state.get("plan")
     if plan and state.get("decided") and state["messages"][-1].id == plan["id"]:
         return "tool_executor"
+    if state.get("reviewing") and not state.get("choice"):
+        return "review_narration"
     return "select_facts" if "choice" in state else "planner"
 
 
@@ -130,9 +142,22 @@ def after_selection(
     return "select_facts" if state.get("choice") else "summarizer"
 
 
-def after_summary(state: LessonState) -> Literal["select_facts", "__end__"]:
+def after_review(
+    state: LessonState,
+) -> Literal["tool_executor", "select_facts", "review_narration", "summarizer"]:
+    """Return where an answer leads: an approval is noted, a wish heard like any message, else asked again."""
+    if state.get("plan"):
+        return "tool_executor"
+    if isinstance(state["messages"][-1], HumanMessage):
+        return "select_facts"
+    return "review_narration" if state.get("reviewing") else "summarizer"
+
+
+def after_summary(state: LessonState) -> Literal["select_facts", "review_narration", "__end__"]:
     """Return to the question that still waits, or end."""
-    return "select_facts" if state.get("choice") else "__end__"
+    if state.get("choice"):
+        return "select_facts"
+    return "review_narration" if state.get("reviewing") else "__end__"
 
 
 graph = compiled(build(), "fact_narration")

@@ -15,7 +15,8 @@ import storage
 from nodes.node import Node, Subject
 from state import selection as answers
 from state.context import Context
-from state.errors import Invalid
+from state.decisions import ALLOWED
+from state.errors import Invalid, Refused
 from state.facts import Fact
 from state.lesson_workflow import LessonState
 from state.plan import Plan, Step, linked
@@ -25,7 +26,6 @@ from state.versions import Version
 from storage.artefacts import Artefact
 from tools.call import Scope
 
-_ALLOWED: Final = ("approve", "edit", "reject", "respond")
 _EFFECT: Final = "The facts you choose are confirmed, and the narration is written from them and no others."
 
 
@@ -46,8 +46,8 @@ def selection(subject: Subject) -> Node[LessonState]:
             else:
                 answer = interrupt(question(proposed, state.get("problem", ""))) if heard is None else heard
                 read = answers.read(answer, _facts(proposed, "facts"), _facts(proposed, "earlier"))
-        except Invalid as refused:
-            return _refused(refused)
+        except Invalid as error:
+            return refused(error)
         if read is None:
             return {"messages": [AIMessage("Choose again.")], "choice": proposed.id, "plan": None}
         return _decided(subject, scope, read, heard=heard is not None)
@@ -78,7 +78,7 @@ def question(proposed: Version, problem: str = "") -> dict[str, Any]:
     told = f"{problem}\n\n{asked}" if problem else asked
     return {
         "action_requests": [{"name": REQUEST, "args": {"facts": shown}, "description": told}],
-        "review_configs": [{"action_name": REQUEST, "allowed_decisions": [*_ALLOWED]}],
+        "review_configs": [{"action_name": REQUEST, "allowed_decisions": [*ALLOWED]}],
         "type": REQUEST,
         "facts": [{"number": number, **one} for number, one in enumerate(facts, 1)],
         "earlierFacts": data.get("earlier", []),
@@ -97,7 +97,8 @@ def _facts(proposed: Version, name: str) -> list[Fact]:
     return [Fact.model_validate(one) for one in proposed.data.get(name, ())]
 
 
-def _refused(error: Invalid) -> dict[str, Any]:
+def refused(error: Refused) -> dict[str, Any]:
+    """Return what an answer changes that is refused: the reason is told, and the question asked again."""
     told = f"{error.message}: {error.remedy}" if error.remedy else error.message
     return {"messages": [AIMessage(told[:1].upper() + told[1:] + ".")], "plan": None, "problem": told}
 

@@ -164,7 +164,7 @@ async def answer(storage: Storage, thread: Thread, state: Mapping[str, Any]) -> 
         "success": not failed and not problem,
         "message": failed or _said(state, results) or problem,
         "sessionId": thread.id,
-        **lessons.brief(seen, waits=bool(asked)),
+        **lessons.brief(seen, waits=isinstance(waits, Mapping) and waits.get("type") == answers.REQUEST),
         "interrupt": {"id": asked[0].id, "value": asked[0].value} if asked else None,
         "created": [dict(made) for made in state.get("created", ())],
         "toolCalls": tool_calls(state, _in_short),

@@ -12,5 +12,9 @@ class LessonState(Workflow):
     """The school subject, `general` where none is given (B-R12)."""
     choice: NotRequired[str | None]
     """Version of the proposed facts that wait for a person's choice, or None."""
+    review: NotRequired[bool]
+    """Whether a person is asked to approve each narration (B-R16); not unless it is given."""
+    reviewing: NotRequired[bool]
+    """Whether the newest narration waits for that."""
     problem: NotRequired[str]
     """What was wrong with the last answer to the question that waits; empty where nothing was."""

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from state.decisions import SCHEMA as DECISIONS
+from state.decisions import Decision, decision
 from state.errors import Invalid
 from state.facts import Fact, added, distinct
 from state.selection_words import spoken
@@ -47,26 +49,7 @@ SCHEMA: Final[dict[str, Any]] = {
                 }
             },
         },
-        {
-            "type": "object",
-            "required": ["decisions"],
-            "properties": {
-                "decisions": {
-                    "type": "array",
-                    "minItems": 1,
-                    "maxItems": 1,
-                    "items": {
-                        "type": "object",
-                        "required": ["type"],
-                        "properties": {
-                            "type": {"enum": ["approve", "edit", "reject", "respond"]},
-                            "edited_action": {"type": "object"},
-                            "message": {"type": "string"},
-                        },
-                    },
-                }
-            },
-        },
+        DECISIONS,
         {"type": "string", "description": "all, or which in plain words, or something else to say"},
     ]
 }
@@ -113,10 +96,9 @@ def read(answer: Any, offered: Sequence[Fact], earlier: Sequence[Fact] = ()) -> 
     """
     if isinstance(answer, str):
         return _text(answer, offered, earlier)
-    if answer is True:
-        return Chosen(tuple(offered))
-    if answer is False:
-        return Others("")
+    decided = decision(answer, REQUEST)
+    if decided is not None:
+        return _decided(decided, offered, earlier)
     if isinstance(answer, int):
         return _items([answer], offered, earlier)
     if isinstance(answer, list):
@@ -142,19 +124,12 @@ def _text(text: str, offered: Sequence[Fact], earlier: Sequence[Fact]) -> Answer
 
 
 def _list(answer: list[Any], offered: Sequence[Fact], earlier: Sequence[Fact]) -> Answer:
-    if len(answer) == 1 and isinstance(answer[0], Mapping) and "type" in answer[0]:
-        return _decision(answer[0], offered, earlier)
     if len(answer) == 1 and isinstance(answer[0], str) and answer[0] not in _by_id(offered, earlier):
         return _text(answer[0], offered, earlier)
     return _items(answer, offered, earlier)
 
 
 def _mapping(answer: Mapping[str, Any], offered: Sequence[Fact], earlier: Sequence[Fact]) -> Answer:
-    decisions = answer.get("decisions")
-    if isinstance(decisions, list) and len(decisions) == 1 and isinstance(decisions[0], Mapping):
-        return _decision(decisions[0], offered, earlier)
-    if "type" in answer:
-        return _decision(answer, offered, earlier)
     listed = next((answer[name] for name in _LISTS if name in answer), None)
     if listed is not None:
         return read(listed, offered, earlier)
@@ -164,20 +139,14 @@ def _mapping(answer: Mapping[str, Any], offered: Sequence[Fact], earlier: Sequen
     return _text(words, offered, earlier)
 
 
-def _decision(one: Mapping[str, Any], offered: Sequence[Fact], earlier: Sequence[Fact]) -> Answer:
-    """Return what one decision of a card says; `accept`, `response` and `ignore` are Agent Inbox's."""
-    kind, args = one.get("type"), one.get("args")
-    if kind in {"approve", "accept"}:
+def _decided(one: Decision, offered: Sequence[Fact], earlier: Sequence[Fact]) -> Answer:
+    if one.kind == "approve":
         return Chosen(tuple(offered))
-    if kind in {"reject", "ignore"}:
-        return Others(str(one.get("message") or ""))
-    if kind in {"respond", "response"}:
-        return _text(str(one.get("message") or args or ""), offered, earlier)
-    action = one.get("edited_action", args)
-    edited = action.get("args") if kind == "edit" and isinstance(action, Mapping) else None
-    if not isinstance(edited, Mapping) or action.get("name", action.get("action", REQUEST)) != REQUEST:
-        raise _malformed(one)
-    return _mapping(edited, offered, earlier)
+    if one.kind == "reject":
+        return Others(one.message)
+    return (
+        _mapping(one.args, offered, earlier) if one.kind == "edit" else _text(one.message, offered, earlier)
+    )
 
 
 def _items(items: Sequence[Any], offered: Sequence[Fact], earlier: Sequence[Fact]) -> Chosen:

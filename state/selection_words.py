@@ -58,6 +58,11 @@ def revised(text: str, told: Sequence[Fact]) -> tuple[Fact, ...] | None:
     return None if chosen is None else tuple(chosen)
 
 
+def agreed(text: str) -> bool:
+    """Return whether a text says yes and nothing else."""
+    return _agrees(_plain(text), ())
+
+
 def reopened(text: str) -> bool:
     """Return whether a text asks to choose among the facts once more."""
     return said.AGAIN.fullmatch(said.TRAIL.sub("", _plain(text))) is not None

@@ -1,0 +1,134 @@
+"""A narration that a person is asked to approve, where the caller wants that (B49, B-R16)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from state.errors import Invalid
+from state.narration_edits import SegmentEdit
+from state.review import Approved, Wish, read
+from storage import Storage
+from tests.lesson_material import material
+from tests.test_fact_narration import Chat, asked
+
+HOOK = [{"id": "hook", "narration": "What do leaves eat?"}]
+EDIT = {"action_requests": [], "edited_action": {"name": "review_narration", "args": {"segments": HOOK}}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "meant"),
+    [
+        ("yes", Approved()),
+        ("Looks good!", Approved()),
+        (True, Approved()),
+        ([{"type": "accept", "args": None}], Approved()),
+        ({"decisions": [{"type": "edit", **EDIT}]}, Approved((SegmentEdit(**HOOK[0]),))),
+        ({"segments": json.dumps(HOOK)}, Approved((SegmentEdit(**HOOK[0]),))),
+        (json.dumps({"segments": HOOK}), Approved((SegmentEdit(**HOOK[0]),))),
+        ("make the hook shorter", Wish("make the hook shorter")),
+        ("[as it is]", Wish("[as it is]")),
+        ({"decisions": [{"type": "reject", "message": "funnier"}]}, Wish("funnier")),
+        ([{"type": "response", "args": "funnier"}], Wish("funnier")),
+    ],
+)
+def test_an_answer_approves_changes_or_wishes(answer: Any, meant: Approved | Wish) -> None:
+    assert read(answer) == meant
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("", "nothing is said"),
+        (False, "nothing is said"),
+        (7, "says nothing of the narration"),
+        ({"segments": "hook"}, "says nothing of the narration"),
+        ({"segments": []}, "says nothing of the narration"),
+        ({"segments": [{"narration": "x"}]}, "segments.0.id"),
+        ({"decisions": [{"type": "shrug"}]}, "shrug"),
+    ],
+)
+def test_what_is_no_answer_is_refused(answer: Any, words: str) -> None:
+    with pytest.raises(Invalid, match=words):
+        read(answer)
+
+
+@pytest.fixture
+async def chat(opened: Storage) -> Chat:
+    """A conversation whose narration waits for approval."""
+    chat = Chat(opened)
+    await chat.says(material("photosynthesis").text, review=True)
+    question = asked(await chat.answers("the first three"))
+    assert question["type"] == "review_narration"
+    assert question["narration"] == await chat.data("narration")
+    assert len(question["action_requests"][0]["args"]["segments"]) == 4
+    return chat
+
+
+async def status(chat: Chat) -> str:
+    return (await chat.artefact.meta()).get("status", "")
+
+
+async def test_an_approval_is_noted_and_ends_the_turn(chat: Chat) -> None:
+    """B44, B-R15, B-R16."""
+    state = await chat.answers({"decisions": [{"type": "approve"}]})
+    assert "__interrupt__" not in state
+    assert state["messages"][-1].text == "The narration is approved."
+    assert await status(chat) == "narration_verified"
+    assert await chat.count("narration") == 1
+
+
+async def test_a_persons_own_words_are_approved_with_the_others_as_they_were(chat: Chat) -> None:
+    before = await chat.narration()
+    state = await chat.answers({"decisions": [{"type": "edit", **EDIT}]})
+    after = await chat.narration()
+    assert "__interrupt__" not in state
+    assert after.segments[0].narration == "What do leaves eat?"
+    assert after.segments[1:] == before.segments[1:]
+    assert await status(chat) == "narration_verified"
+
+
+async def test_a_wish_is_carried_out_and_the_new_narration_asked_about(chat: Chat) -> None:
+    before = await chat.narration()
+    for ask, words in ((chat.answers, "make the hook shorter"), (chat.says, "end it differently")):
+        question = asked(await ask(words))
+        assert question["type"] == "review_narration"
+    after = await chat.narration()
+    assert [new == old for old, new in zip(before.segments, after.segments, strict=True)] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert await status(chat) == ""
+    assert "__interrupt__" not in await chat.says("yes")
+    assert await status(chat) == "narration_verified"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"segments": [{"id": "coda", "narration": "x"}]}, "coda"),
+        ({"segments": [{"id": "hook", "narration": "word " * 60}]}, "room for 22"),
+        ({"decisions": [{"type": "reject"}]}, "nothing is said"),
+    ],
+)
+async def test_an_edit_that_cannot_be_is_refused_and_it_waits_on(chat: Chat, answer: Any, words: str) -> None:
+    state = await chat.answers(answer)
+    assert words in asked(state)["problem"]
+    assert words in state["messages"][-1].text.casefold()
+    assert await chat.count("narration") == 1
+    assert "__interrupt__" not in await chat.answers("ok")
+
+
+async def test_a_choice_can_be_changed_while_the_narration_waits(chat: Chat) -> None:
+    question = asked(await chat.says("leave out the third fact"))
+    assert question["type"] == "review_narration"
+    assert len((await chat.data("confirmed"))["facts"]) == 2
+
+
+async def test_nothing_is_asked_where_nobody_wants_that(opened: Storage) -> None:
+    """B-R16: one answer yields the narration."""
+    chat = Chat(opened)
+    await chat.says(material("photosynthesis").text)
+    assert "__interrupt__" not in await chat.answers("all")

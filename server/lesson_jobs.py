@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, cast
 
+from langgraph.types import Interrupt
+
 from graphs import fact_narration
 from nodes import selection
 from server import lessons
@@ -164,7 +166,7 @@ async def answer(storage: Storage, thread: Thread, state: Mapping[str, Any]) -> 
         "success": not failed and not problem,
         "message": failed or _said(state, results) or problem,
         "sessionId": thread.id,
-        **lessons.brief(seen, waits=isinstance(waits, Mapping) and waits.get("type") == answers.REQUEST),
+        **lessons.brief(seen, waits=choosing(asked)),
         "interrupt": {"id": asked[0].id, "value": asked[0].value} if asked else None,
         "created": [dict(made) for made in state.get("created", ())],
         "toolCalls": tool_calls(state, _in_short),
@@ -174,6 +176,12 @@ async def answer(storage: Storage, thread: Thread, state: Mapping[str, Any]) -> 
         "cost": round(sum(float(one["output"].get("cost", 0)) for one in results), 8),
         "duration": round(sum(float(one["duration_s"]) for one in results), 3),
     }
+
+
+def choosing(asked: Sequence[Interrupt]) -> bool:
+    """Return whether a session waits with the choice of facts, and not with the approval of a narration."""
+    values = [one.value for one in asked if isinstance(one.value, Mapping)]
+    return any(value.get("type") == answers.REQUEST for value in values)
 
 
 async def _read(storage: Storage, thread: Thread, chosen: Sequence[Any]) -> answers.Chosen:

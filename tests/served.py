@@ -34,13 +34,19 @@ async def running(url: str, **chosen: Any) -> AsyncIterator[FastAPI]:
 
 
 @cache
-def statuses() -> Mapping[tuple[str, str], frozenset[str]]:
-    """The statuses the documentation has for each method and path, the path as a regular expression."""
+def description() -> Mapping[str, Any]:
+    """The application's own description of itself."""
     app = create_app(Settings())
     app.router.routes.extend(surface.routes(surface.GRAPHS))
+    return app.openapi()
+
+
+@cache
+def statuses() -> Mapping[tuple[str, str], frozenset[str]]:
+    """The statuses the documentation has for each method and path, the path as a regular expression."""
     return {
         (method.upper(), re.sub(r"{\w+}", "[^/]+", path)): frozenset(operation["responses"])
-        for path, methods in app.openapi()["paths"].items()
+        for path, methods in description()["paths"].items()
         for method, operation in methods.items()
     }
 

@@ -4,13 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from server import cli
+from tests.killing import Warm
 from tests.waiting import until
 
 ROOT = Path(__file__).parent.parent
@@ -29,10 +30,39 @@ class Finished:
 
 
 @dataclass
+class Forked:
+    """The command in a process of its own, which did not have to import anything first."""
+
+    pid: int
+    folder: Path
+    """Where `out` and `err` are what it said."""
+
+    @classmethod
+    def of(cls, warm: Warm, folder: Path, *words: str, **env: str) -> "Forked":
+        how = {"words": words, "folder": str(folder), "environ": environment(**env)}
+        return cls(warm.fork("tests.warm_work:command", **how), folder)
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def poll(self) -> int | None:
+        code = self.folder / "code"
+        return int(code.read_text()) if code.exists() else None
+
+    def wait(self, timeout: float) -> int:
+        until(lambda: self.poll() is not None, "the end of the process", patience_s=timeout)
+        return self.poll() or 0
+
+    def finished(self) -> Finished:
+        code = self.wait(50)
+        return Finished(code, *((self.folder / name).read_text() for name in ("out", "err")))
+
+
+@dataclass
 class Serving:
     """A running `callsheet serve`."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[str] | Forked
     url: str
     data_dir: Path
     greeting: str
@@ -61,27 +91,33 @@ def run(*args: str, folder: Path, stdin: bytes = b"", **env: str) -> Finished:
     return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def begin(folder: Path, data_dir: Path) -> Serving:
-    with (folder / "out.txt").open("w") as log:
-        process = subprocess.Popen(
-            [*COMMAND, "serve", "--port", "0", "--data-dir", str(data_dir)],
+def begin(folder: Path, data_dir: Path, warm: Warm | None = None) -> Serving:
+    """Start a server: forked where there is something warm to fork it from; it says things in `out`."""
+    words = ("serve", "--port", "0", "--data-dir", str(data_dir))
+    said = folder / "out"
+    said.touch()
+    process = Forked.of(warm, folder, *words) if warm else _started(folder, words)
+    try:
+        until(lambda: "Ctrl-C" in said.read_text() or process.poll() is not None, "greeting", patience_s=30)
+        assert process.poll() is None, said.read_text()
+    except AssertionError:
+        process.send_signal(signal.SIGKILL)
+        raise
+    greeting = said.read_text()
+    url = next(word for word in greeting.split() if word.startswith("http://"))
+    return Serving(process, url, data_dir, greeting)
+
+
+def _started(folder: Path, words: Sequence[str]) -> subprocess.Popen[str]:
+    with (folder / "out").open("w") as log:
+        return subprocess.Popen(
+            [*COMMAND, *words],
             env=environment(),
             cwd=folder,
             stdout=log,
             stderr=subprocess.STDOUT,
             text=True,
         )
-
-    said = folder / "out.txt"
-    try:
-        until(lambda: "Ctrl-C" in said.read_text() or process.poll() is not None, "greeting", patience_s=30)
-        assert process.poll() is None, said.read_text()
-    except AssertionError:
-        process.kill()
-        raise
-    greeting = said.read_text()
-    url = next(word for word in greeting.split() if word.startswith("http://"))
-    return Serving(process, url, data_dir, greeting)
 
 
 def end(serving: Serving) -> int:

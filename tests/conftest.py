@@ -1,14 +1,18 @@
 """What every test gets: one real Valkey for the session, emptied before each test and inspected after it."""
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from redis import Redis
+from xdist.remote import Producer
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from storage import Storage, connect, embedded, use
 from tests.chat_double import ChatDouble
@@ -33,6 +37,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="runs with --long only"))
         elif item.get_closest_marker("slow") and not (long or slow):
             item.add_marker(pytest.mark.skip(reason="runs with --slow, and in CI"))
+
+
+class ByFile(LoadScopeScheduling):
+    """Gives each file to one process, and all files that fork from the warmed parent to the same one.
+
+    What a file makes once is then made once, and so is the warmed parent.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "warm" if file in _warmed() else file
+
+
+@cache
+def _warmed() -> frozenset[str]:
+    takes = re.compile(r"def \w+\([^)]*\bwarm\b")
+    files = Path(__file__).parent.glob("test_*.py")
+    return frozenset(f"tests/{file.name}" for file in files if takes.search(file.read_text()))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -14,11 +14,12 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tests.redis_server import free_port
 
 When = Literal["before", "after"]
+_SERVE = "tests.warm_work:serve"
 
 
 @dataclass
@@ -103,11 +104,11 @@ class Proxy:
 
 
 class Warm:
-    """A parent that has everything imported and forks a server in a few milliseconds."""
+    """A parent that has everything imported and forks a process in a few milliseconds."""
 
     def __enter__(self):
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.warm_server"],
+            [sys.executable, "-m", "tests.warm"],
             cwd=Path(__file__).parent.parent,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -127,15 +128,23 @@ class Warm:
     def start(self, redis_url: str, lease_s: float, **chosen: object) -> tuple[int, str]:
         """Fork a server; its process id and its URL. `config` and `carry` are as the settings call them."""
         port = free_port()
-        return self._forked(port=port, redis_url=redis_url, lease_s=lease_s, **chosen), (
-            f"http://127.0.0.1:{port}"
-        )
+        pid = self.fork(_SERVE, port=port, redis_url=redis_url, lease_s=lease_s, **chosen)
+        return pid, f"http://127.0.0.1:{port}"
 
     def work(self, redis_url: str, lease_s: float, config: str, **chosen: object) -> int:
         """Fork a worker without a server; its process id. `worker_port` is as the settings call it."""
-        return self._forked(port=0, redis_url=redis_url, lease_s=lease_s, config=config, **chosen)
+        return self.fork(_SERVE, port=0, redis_url=redis_url, lease_s=lease_s, config=config, **chosen)
 
-    def _forked(self, **chosen: object) -> int:
-        self._in.write(json.dumps(chosen) + "\n")
+    def fork(self, what: str, **how: object) -> int:
+        """Have `module:function` called in a process; its id."""
+        return int(self._asked(what, how, waits=False))
+
+    def returned(self, what: str, **how: object) -> tuple[Any, int]:
+        """Have `module:function` called in a process; what it returned, and the process's exit code."""
+        value, code = self._asked(what, how, waits=True)
+        return value, code
+
+    def _asked(self, what: str, how: object, *, waits: bool) -> Any:
+        self._in.write(json.dumps({"what": what, "how": how, "waits": waits}) + "\n")
         self._in.flush()
-        return int(self._out.readline())
+        return json.loads(self._out.readline())

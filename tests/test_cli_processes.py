@@ -17,14 +17,15 @@ from tests.command import (
     COMMAND,
     UPBEAT,
     Finished,
+    Forked,
     Serving,
     begin,
     end,
     environment,
     in_process,
     refused,
-    run,
 )
+from tests.killing import Warm
 from tests.waiting import until
 
 
@@ -74,26 +75,27 @@ def test_an_ad_begun_in_the_terminal_goes_on_over_rest_and_back(
     assert music["musicPrompt"] in " ".join(back.out.split())
 
 
-def test_a_process_of_its_own_shares_the_servers_data(serving: Serving, tmp_path: Path) -> None:
+def test_a_process_of_its_own_shares_the_servers_data(serving: Serving, warm: Warm, tmp_path: Path) -> None:
     """A33: the embedded server serves both processes; neither sees another's data."""
-    done = run("ad", BRIEF, "--ad-id", "ad-2", "--data-dir", str(serving.data_dir), folder=tmp_path)
+    words = ("ad", BRIEF, "--ad-id", "ad-2", "--data-dir", str(serving.data_dir))
+    done = Forked.of(warm, tmp_path, *words).finished()
     assert (done.code, done.err.count("✔")) == (0, 4), done.err
     versions = httpx.get(f"{serving.url}/api/ads/ad-2/voices", timeout=20).json()["versions"]
     assert [version["id"] for version in versions] == ["v1"]
 
 
 def test_ctrl_c_ends_the_server_quietly_and_the_ad_is_still_there_afterwards(
-    tmp_path: Path, here: Callable[..., Finished]
+    tmp_path: Path, warm: Warm, here: Callable[..., Finished]
 ) -> None:
     """A33: nothing is lost with the process that made it."""
     with tempfile.TemporaryDirectory(prefix="callsheet-cli-") as data_dir:
-        first = begin(tmp_path, Path(data_dir))
+        first = begin(tmp_path, Path(data_dir), warm)
         body = {"adId": "ad-1", "brief": BRIEF}
         made = httpx.post(f"{first.url}/api/ai/generate", json=body, timeout=30).json()
         assert end(first) == 0
-        said = (tmp_path / "out.txt").read_text()
+        said = (tmp_path / "out").read_text()
         assert said.rstrip().endswith("Stopped. Everything is kept.")
-        assert "Traceback" not in said
+        assert "Traceback" not in said + (tmp_path / "err").read_text()
         reply = json.loads(here("ad", "--thread", "ad-1", UPBEAT, "--json", "--data-dir", data_dir).out)
         assert reply["drafts"] == {"music": "v2"}
         assert reply["timeline"]["voices"] == made["timeline"]["voices"]
@@ -108,20 +110,16 @@ def test_a_taken_port_is_named_with_the_way_to_choose_another(
     )
 
 
-def test_ctrl_c_leaves_what_was_made_and_says_how_to_go_on(valkey_url: str, tmp_path: Path) -> None:
+def test_ctrl_c_leaves_what_was_made_and_says_how_to_go_on(
+    valkey_url: str, warm: Warm, tmp_path: Path
+) -> None:
     with ChatDouble(Silence()) as double:
-        process = subprocess.Popen(
-            [*COMMAND, "ad", BRIEF, "--ad-id", "ad-1", "--provider", "openai"],
-            env=environment(REDIS_URL=valkey_url, **double.environ),
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        words = ("ad", BRIEF, "--ad-id", "ad-1", "--provider", "openai")
+        process = Forked.of(warm, tmp_path, *words, REDIS_URL=valkey_url, **double.environ)
         until(lambda: double.requests, "a question to the model", patience_s=30)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
-    refused(Finished(process.returncode, out, err), "kept", "--thread ad-1", code=130)
+        done = process.finished()
+    refused(done, "kept", "--thread ad-1", code=130)
 
 
 def test_help_comes_without_loading_anything_heavy(tmp_path: Path) -> None:

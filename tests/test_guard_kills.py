@@ -4,13 +4,8 @@ Points are callbacks of the event loop, counted from the first call of a tool un
 checkpointed and answered. The walk goes through all of them with `--long`, else through a seeded few.
 """
 
-import json
-import os
 import random
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -27,38 +22,17 @@ SAMPLED = 3
 class Caller:
     """Runs turns of the graph in processes of their own, one after the other."""
 
-    def __init__(self, url):
-        self.url = url
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.warm_caller"],
-            cwd=Path(__file__).parent.parent,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")},
-        )
-        assert self.process.stdin
-        assert self.process.stdout
-        self.asks, self.hears = self.process.stdin, self.process.stdout
+    def __init__(self, warm, url):
+        self.warm, self.url = warm, url
 
     def turn(self, thread, run="run-1", at=0, **more):
         """Points passed, and the exit code of the process."""
-        asked = {"url": self.url, "thread": thread, "run": run, "at": at, **more}
-        self.asks.write(json.dumps(asked) + "\n")
-        self.asks.flush()
-        return json.loads(self.hears.readline())
-
-    def close(self):
-        self.asks.close()
-        self.process.wait(10)
-        self.hears.close()
+        return self.warm.returned("tests.warm_turn:turn", url=self.url, thread=thread, run=run, at=at, **more)
 
 
-@pytest.fixture(scope="module")
-def caller(valkey_url):
-    one = Caller(valkey_url)
-    yield one
-    one.close()
+@pytest.fixture
+def caller(warm, valkey_url):
+    return Caller(warm, valkey_url)
 
 
 async def made(url, thread):

@@ -1,9 +1,7 @@
 """The guard over several processes, and how often it speaks to storage."""
 
 import asyncio
-import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -34,33 +32,22 @@ async def side(name):
     return [one.word + (" rests" if "rests" in str(one.output) else "") for one in told]
 
 
-OTHER = """
-import asyncio, json, sys
-from storage import connect, use
-from tests.test_guard_shared import side
+def elsewhere(url):
+    """As `side`, for another process."""
 
-async def main(url):
-    async with connect(url) as opened:
-        use(opened)
-        print(json.dumps(await side("theirs")))
-        use(None)
+    async def theirs():
+        async with connect(url) as opened:
+            use(opened)
+            return await side("theirs")
 
-asyncio.run(main(sys.argv[1]))
-"""
+    return asyncio.run(theirs())
 
 
-async def test_limits_and_breakers_hold_across_processes(opened, valkey_url):
+async def test_limits_and_breakers_hold_across_processes(opened, warm, valkey_url):
     """C46, C48: what two processes do counts together, and binds each of them."""
-    other = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        OTHER,
-        valkey_url,
-        cwd=Path(__file__).parent.parent,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    heard, _ = await other.communicate()
-    theirs, ours = json.loads(heard), await side("ours")
+    theirs, code = await asyncio.to_thread(warm.returned, "tests.test_guard_shared:elsewhere", url=valkey_url)
+    assert code == 0
+    ours = await side("ours")
     assert theirs == ["ok"] * 6 + ["execution_error"] * 4
     assert ours == ["ok"] * 4 + ["rate_limit_error"] * 2 + ["execution_error"] + ["execution_error rests"] * 3
 

@@ -1,15 +1,12 @@
-"""The warmed parent of `test_guard_kills`: a line of JSON in, and how a forked turn of a graph ended out.
+"""A turn of a graph that `test_guard_kills` has forked.
 
-The child counts what its event loop does from its first call of a tool on; every callback that the loop runs
+It counts what its event loop does from its first call of a tool on; every callback that the loop runs
 is a point between two awaits. At the chosen one it kills itself, as hard as a process can be killed.
 """
 
 import asyncio
-import importlib
-import json
 import os
 import signal
-import sys
 from asyncio.events import Handle
 from contextlib import nullcontext
 from typing import Any
@@ -21,9 +18,6 @@ from graphs import ad_creation
 from nodes.node import EPOCH, RUN
 from storage.checkpoints import RedisSaver
 from tools import guard
-
-for name in ("providers.offline.model", "providers.offline.ad_creation.answers", "redis.asyncio", "orjson"):
-    importlib.import_module(name)
 
 
 class Points:
@@ -59,7 +53,12 @@ def watch(points):
     Handle._run = counted  # type: ignore[method-assign]  # asyncio has no hook for it
 
 
-async def turn(url, thread, run, at, fork=None):
+def turn(**asked):
+    """As `_turn`, in a loop of its own."""
+    return asyncio.run(_turn(**asked))
+
+
+async def _turn(url, thread, run, at, fork=None):
     """Carry the run out, or on from where an earlier process was killed; return how many points it passed."""
     points = guard.counters = Points(at)
     watch(points)
@@ -78,30 +77,3 @@ async def turn(url, thread, run, at, fork=None):
         await graph.ainvoke(given, config, durability="sync", context={"model": "offline"})
         storage.use(None)
     return points.seen
-
-
-def child(answers, asked):
-    sys.stdin.close()
-    seen = asyncio.run(turn(**asked))
-    os.write(answers, json.dumps(seen).encode())
-    os._exit(0)
-
-
-def main():
-    for line in sys.stdin:
-        heard, answers = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            os.close(heard)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            child(answers, json.loads(line))
-        os.close(answers)
-        with os.fdopen(heard) as told:
-            text = told.read()
-        _, status = os.waitpid(pid, 0)
-        sys.stdout.write(json.dumps([json.loads(text or "null"), os.waitstatus_to_exitcode(status)]) + "\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="runs with --slow, and in CI"))
 
 
-class ByFile(LoadScopeScheduling):
+class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist comes without types
     """Gives each file to one process, and all files that fork from the warmed parent to the same one.
 
     What a file makes once is then made once, and so is the warmed parent.

@@ -8,11 +8,10 @@ import tomllib
 import zipfile
 from functools import cache
 from importlib.metadata import distribution, distributions, packages_distributions
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.syntax import ROOT, statements
 
 
 def ours():
@@ -114,7 +113,7 @@ def imported(package):
     """Every module of others that a package imports, and a file that does."""
     known = sys.stdlib_module_names | ours() | {"tests", "bench"}
     for file in (ROOT / package).rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in statements(file):
             yield from ((name, file) for name in named(node) if name.split(".")[0] not in known)
 
 

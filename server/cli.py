@@ -7,19 +7,22 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.exceptions import TyperException
 
-from server import cli_doctor, cli_keys, cli_page, cli_runs, cli_threads, commands, words
+from server import cli_doctor, cli_keys, cli_lesson, cli_page, cli_runs, cli_threads, commands, words
 from server.options import AdOptions, DataDir, Debug, taking
+
+if TYPE_CHECKING:
+    from server.inprocess import Turn
 
 app = typer.Typer(
     name="callsheet",
-    help="Plans, writes and refines audio ads and landing pages, and remembers every version.",
+    help="Plans, writes and refines audio ads, lessons and landing pages, and remembers every version.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -122,6 +125,7 @@ def ad(options: AdOptions) -> None:
             raise typer.Exit(commands.INTERRUPTED) from stop
 
 
+app.command()(cli_lesson.lesson)
 app.command()(cli_page.page)
 app.command()(cli_doctor.doctor)
 
@@ -143,19 +147,17 @@ def _asked(options: AdOptions) -> dict[str, Any]:
 
 
 def _carry_out(asked: Mapping[str, Any], options: AdOptions) -> None:
-    from server import terminal  # noqa: PLC0415 -- see above
-
-    with terminal.ticking(terminal.console(stderr=True), quiet=options.as_json) as report:
-        import asyncio  # noqa: PLC0415 -- the first step is on the screen before the slow imports
-
-        from server import inprocess  # noqa: PLC0415
+    def begun(report: Any) -> "Coroutine[Any, Any, Turn]":
+        from server import inprocess  # noqa: PLC0415 -- the first step is shown before slow imports
 
         wish, settings = inprocess.Wish(**asked), commands.settings(options.data_dir)
-        turn = asyncio.run(inprocess.carried_out(wish, settings, report))
+        return inprocess.carried_out(wish, settings, report)
+
+    turn = commands.ran(begun, quiet=options.as_json)
     if options.as_json:
         typer.echo(json.dumps(turn.reply, ensure_ascii=False, indent=2))
         return
-    from server import sheet  # noqa: PLC0415
+    from server import sheet, terminal  # noqa: PLC0415 -- see above
 
     sheet.show(terminal.console(), turn)
 

@@ -3,7 +3,7 @@
 import json
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -54,15 +54,13 @@ def _turns(options: PageOptions, name: str) -> "Turn":
 
 
 def _carried_out(options: PageOptions, name: str, decisions: tuple[Mapping[str, Any], ...] | None) -> "Turn":
-    from server import terminal  # noqa: PLC0415 -- help and mistakes are answered before slow imports
-
-    with terminal.ticking(terminal.console(stderr=True), quiet=options.as_json) as report:
-        import asyncio  # noqa: PLC0415 -- the first step is on the screen before the slow imports
-
-        from server import inprocess_page  # noqa: PLC0415
+    def begun(report: Any) -> "Coroutine[Any, Any, Turn]":
+        from server import inprocess_page  # noqa: PLC0415 -- help and mistakes come before slow imports
 
         asked, settings = _request(options, name, decisions), commands.settings(options.data_dir)
-        return asyncio.run(inprocess_page.carried_out(asked, settings, report))
+        return inprocess_page.carried_out(asked, settings, report)
+
+    return commands.ran(begun, quiet=options.as_json)
 
 
 def _request(options: PageOptions, name: str, decisions: tuple[Mapping[str, Any], ...] | None) -> Any:

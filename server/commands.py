@@ -1,9 +1,9 @@
 """What every command does: settings read, and errors told in two lines with an exit code."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import typer
 
@@ -11,6 +11,9 @@ from state.errors import CallsheetError
 
 if TYPE_CHECKING:
     from server.settings import Settings
+    from server.terminal import Report
+
+Result = TypeVar("Result")
 
 INTERRUPTED: Final = 130
 """What a shell expects of a command ended by Ctrl-C."""
@@ -28,6 +31,17 @@ def reported(*, debug: bool) -> Iterator[None]:
         raise typer.Exit(1) from error
     except KeyboardInterrupt as stop:
         raise typer.Exit(INTERRUPTED) from stop
+
+
+def ran(begun: "Callable[[Report], Coroutine[Any, Any, Result]]", *, quiet: bool) -> "Result":
+    """Return what an errand gives, its steps shown as they happen unless `quiet`."""
+    # What the errand needs is imported by `begun`, so that the first step is on the screen before.
+    from server import terminal  # noqa: PLC0415
+
+    with terminal.ticking(terminal.console(stderr=True), quiet=quiet) as report:
+        import asyncio  # noqa: PLC0415
+
+        return asyncio.run(begun(report))
 
 
 def fail(message: str, remedy: str) -> None:

@@ -1,17 +1,17 @@
 """An ad made or refined in this process, on the storage that the server uses: what `callsheet ad` does."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-import storage
 from graphs import ad_creation
 from server import jobs
+from server.command_worker import at_hand
 from server.jobs import Chat, Generate
 from server.requested import Job
 from server.settings import Settings
 from server.turns import identifier
-from server.worker import Report, Worker, working
+from server.worker import Report, Worker
 from state import ad
 from state.context import Context
 from state.errors import Conflict, Missing
@@ -68,18 +68,10 @@ class Turn:
 
 async def carried_out(wish: Wish, settings: Settings, report: Report) -> Turn:
     """Do what was asked and return what came of it; raises what the REST endpoints raise."""
-    async with storage.connect(settings.redis_url, settings.data_dir) as opened:
-        storage.use(opened)
-        try:
-            terms = jobs.terms(opened, settings.lease_s, settings.run_timeout_s)
-            # Who presses Ctrl-C wants the prompt back; the run goes on in another process, or the next time.
-            terms = replace(terms, grace_s=0.2)
-            async with working(opened, {jobs.GRAPH: ad_creation.graph}, terms) as worker:
-                job = await _job(worker, opened, wish)
-                reply = await jobs.carried_out(worker, opened, job, report)
-                return await _turn(worker, opened, job.thread, reply)
-        finally:
-            storage.use(None)
+    async with at_hand(settings, {jobs.GRAPH: ad_creation.graph}) as (worker, opened):
+        job = await _job(worker, opened, wish)
+        reply = await jobs.carried_out(worker, opened, job, report)
+        return await _turn(worker, opened, job.thread, reply)
 
 
 async def _job(worker: Worker, opened: Storage, wish: Wish) -> Job:

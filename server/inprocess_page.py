@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import storage
 from graphs import page_builder
-from server import jobs, page_jobs
+from server import page_jobs
+from server.command_worker import at_hand
 from server.page_jobs import PageChat, PageDecision
 from server.requested import Job
 from server.settings import Settings
-from server.worker import Report, Worker, working
+from server.worker import Report, Worker
 from state import page_history
 from state.errors import Missing
 from state.owners import LOCAL
@@ -32,18 +32,11 @@ class Turn:
 
 async def carried_out(asked: PageChat | PageDecision, settings: Settings, report: Report) -> Turn:
     """Do what was asked and return what came of it; raises what the REST endpoints raise."""
-    async with storage.connect(settings.redis_url, settings.data_dir) as opened:
-        storage.use(opened)
-        try:
-            # Who presses Ctrl-C wants the prompt back; the run goes on in another process, or the next time.
-            terms = replace(jobs.terms(opened, settings.lease_s, settings.run_timeout_s), grace_s=0.2)
-            async with working(opened, {page_jobs.GRAPH: page_builder.graph}, terms) as worker:
-                job = await _job(worker, opened, asked)
-                await page_jobs.DESK.opened(opened, job.thread)
-                reply = await worker.do(job, report)
-                return Turn(reply, await _changes(page_jobs.DESK.artefact_of(opened, job.thread), reply))
-        finally:
-            storage.use(None)
+    async with at_hand(settings, {page_jobs.GRAPH: page_builder.graph}) as (worker, opened):
+        job = await _job(worker, opened, asked)
+        await page_jobs.DESK.opened(opened, job.thread)
+        reply = await worker.do(job, report)
+        return Turn(reply, await _changes(page_jobs.DESK.artefact_of(opened, job.thread), reply))
 
 
 async def _job(worker: Worker, opened: Storage, asked: PageChat | PageDecision) -> Job:

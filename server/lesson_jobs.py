@@ -52,6 +52,8 @@ class LessonChat(Asked):
     """The facts the lesson is to tell, each whole, its id or its number (B33, B52)."""
     subject: str | None = None
     """The school subject from now on (B-R12)."""
+    review: bool | None = None
+    """Whether a person is asked to approve each narration from now on (B-R16)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +103,8 @@ async def job(worker: Worker, storage: Storage, asked: LessonChat) -> Job:
     rule, and `Conflict` for a question that was answered meanwhile.
     """
     thread = asked.place.thread
-    given = {"subject": asked.subject} if asked.subject else {}
+    chosen = {"subject": asked.subject or None, "review": asked.review}
+    given: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
     if asked.chosen is None:
         text = message(asked.message)
         told = {"ask": "chat", "message": text, **given}
@@ -217,5 +220,16 @@ def _said(state: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> str
 
 
 def _in_short(output: Mapping[str, Any]) -> dict[str, Any]:
-    told = ("success", "message", "versionId", "status", "cost", "duration", "cached", "warnings", "error")
+    told = (
+        "success",
+        "message",
+        "versionId",
+        "changedSegments",
+        "status",
+        "cost",
+        "duration",
+        "cached",
+        "warnings",
+        "error",
+    )
     return {name: output[name] for name in (*told, "suggestion", "type") if name in output}

@@ -1,4 +1,4 @@
-"""What `callsheet ad` and `callsheet page` may be told, as one value instead of a dozen parameters."""
+"""What `callsheet ad`, `lesson` and `page` may be told, as one value instead of a dozen parameters."""
 
 import inspect
 from collections.abc import Callable
@@ -16,6 +16,9 @@ DataDir = Annotated[
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]
 _WORDS = "The brief; after --thread what to change; - for stdin."
 _EDIT = "What should be different; - for stdin; left out with --yes or --no."
+_LESSON = "The material, who it is for, or what should be different; - for stdin."
+_CHOICE = 'Which facts to tell: all, 1 and 3, "all but the third" [asked here].'
+_REVIEW = "Ask whether each narration is right [no]."
 _LEAVE = "What to answer when asked before a deletion [asked here]."
 _LENGTH = "Seconds of the spot [the brief's, else 30]."
 _JSON = "Print the reply as the REST API gives it."
@@ -33,6 +36,24 @@ class AdOptions:
     market: Annotated[str | None, typer.Option(help="Market of the ad [the brief's, else US].")] = None
     duration: Annotated[float | None, typer.Option(help=_LENGTH)] = None
     provider: Annotated[str | None, typer.Option(help="Who writes: openai, offline … [by language].")] = None
+    model: Annotated[str | None, typer.Option(help="Which model, as provider/model.")] = None
+    as_json: Annotated[bool, typer.Option("--json", help=_JSON)] = False
+    data_dir: DataDir = None
+    debug: Debug = False
+
+
+@dataclass(frozen=True)
+class LessonOptions:
+    """The options of `callsheet lesson`; in brackets what holds where one is left out."""
+
+    said: Annotated[str | None, typer.Argument(metavar="WORDS", help=_LESSON)] = None
+    file: Annotated[str | None, typer.Option(help="The material: a PDF or a text file.")] = None
+    lesson: Annotated[str | None, typer.Option(help="Go on with this lesson [a new one].")] = None
+    choose: Annotated[str | None, typer.Option(help=_CHOICE)] = None
+    review: Annotated[bool | None, typer.Option("--review/--no-review", help=_REVIEW)] = None
+    provider: Annotated[str | None, typer.Option(help="Who writes: openai, offline … [who has a key].")] = (
+        None
+    )
     model: Annotated[str | None, typer.Option(help="Which model, as provider/model.")] = None
     as_json: Annotated[bool, typer.Option("--json", help=_JSON)] = False
     data_dir: DataDir = None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from state.errors import Invalid
+from state.uploads import MAX_MATERIAL
 
 STDIN: Final = "-"
 MOST_BYTES: Final = 1_000_000
@@ -24,6 +25,11 @@ def given(said: str | None, file: str | None) -> str:
         return _decoded(_bytes(file), f"file {file!r}")
     # What is not UTF-8 on the command line arrives as characters that stand for its bytes.
     return _decoded(os.fsencode(str(said)), "the brief")
+
+
+def content(path: str) -> bytes:
+    """Return what is in a file of any kind; raises `Invalid` for one that cannot be read."""
+    return _bytes(path, MAX_MATERIAL)
 
 
 def brief(text: str, file: str | None) -> object:
@@ -46,10 +52,10 @@ def brief(text: str, file: str | None) -> object:
         ) from error
 
 
-def _bytes(path: str) -> bytes:
+def _bytes(path: str, most: int = MOST_BYTES) -> bytes:
     try:
         with Path(path).expanduser().open("rb") as opened:
-            return opened.read(MOST_BYTES + 1)
+            return opened.read(most + 1)
     except OSError as error:
         raise Invalid(
             f"file {path!r} cannot be read: {(error.strerror or str(error)).lower()}", remedy="check the path"

@@ -65,6 +65,10 @@ class ToolsBody(Chosen):
         None, max_length=100, description="The school subject; general when not given"
     )
 
+    review: bool | None = Field(
+        None, description="Whether to ask if each narration is right, from now on; not unless it is given"
+    )
+
     def asked(self, place: Place, owner: str, idempotency_key: str | None) -> LessonChat:
         """Return the request as what it asks for; raises `Invalid` where it asks for nothing."""
         said = next((one.text for one in reversed(self.messages) if one.role == "user"), "")
@@ -78,6 +82,7 @@ class ToolsBody(Chosen):
             message=said,
             chosen=None if self.selectedFacts is None else [_given(one) for one in self.selectedFacts],
             subject=self.subject,
+            review=self.review,
             context=self.context(),
             owner=owner,
             idempotency_key=idempotency_key,

@@ -1,0 +1,84 @@
+"""`callsheet lesson`: facts out of a text, a choice among them, and their narration, in the terminal."""
+
+import json
+import sys
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from server import commands, words
+from server.options import LessonOptions, taking
+
+Reply = Mapping[str, Any]
+
+
+@taking(LessonOptions)
+def lesson(options: LessonOptions) -> None:
+    """Make a narrated lesson of a text or a PDF, or go on with one.
+
+    callsheet lesson --file chapter.pdf "My student is 10 and loves soccer"
+
+    callsheet lesson --lesson ID "make the hook shorter"
+    """
+    if options.said is None and options.file is None:
+        raise typer.BadParameter('give the material in quotes, or --file with a path, or "-" for stdin')
+    with commands.reported(debug=options.debug):
+        try:
+            _turns(options)
+        except KeyboardInterrupt as stop:
+            again = f'callsheet lesson --lesson {options.lesson or "ID"} "…"'
+            commands.fail("stopped; what was made so far is kept", f"go on with: {again}")
+            raise typer.Exit(commands.INTERRUPTED) from stop
+
+
+def _turns(options: LessonOptions) -> None:
+    """Carry out what was said and, while a question waits, what is answered."""
+    reply = _carried_out(options, **_first(options))
+    answer = options.choose
+    while reply["interrupt"] and (answer or (sys.stdin.isatty() and not options.as_json)):
+        answer = answer or _asked(reply)
+        if not answer:
+            break
+        reply, answer = _carried_out(options, said=answer, lesson=reply["sessionId"]), None
+    _shown(reply, options)
+
+
+def _first(options: LessonOptions) -> dict[str, Any]:
+    said = "" if options.said is None else words.given(options.said, None)
+    first = {"said": said, "lesson": options.lesson or "", "review": options.review}
+    if options.file is None:
+        return first
+    return {**first, "file": Path(options.file).name, "content": words.content(options.file)}
+
+
+def _carried_out(options: LessonOptions, **wish: Any) -> Reply:
+    chosen = {"provider": options.provider, "model": options.model}
+    context: Any = {key: value for key, value in chosen.items() if value}
+
+    def begun(report: Any) -> Coroutine[Any, Any, Reply]:
+        from server import inprocess_lesson  # noqa: PLC0415 -- the first step is shown before slow imports
+
+        settings = commands.settings(options.data_dir)
+        return inprocess_lesson.carried_out(inprocess_lesson.Wish(**wish, context=context), settings, report)
+
+    return commands.ran(begun, quiet=options.as_json)
+
+
+def _asked(reply: Reply) -> str:
+    """Return what a person answers; empty where they leave the question for later."""
+    from server import lesson_sheet, terminal  # noqa: PLC0415 -- see above
+
+    lesson_sheet.asked(terminal.console(stderr=True), reply)
+    answer: str = typer.prompt("  Your answer", default="", show_default=False, err=True)
+    return answer.strip()
+
+
+def _shown(reply: Reply, options: LessonOptions) -> None:
+    if options.as_json:
+        typer.echo(json.dumps(reply, ensure_ascii=False, indent=2))
+        return
+    from server import lesson_sheet, terminal  # noqa: PLC0415 -- see above
+
+    lesson_sheet.show(terminal.console(), reply)

@@ -1,0 +1,82 @@
+"""`callsheet lesson`: a lesson made in the terminal."""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from tests.command import Finished, in_process, refused
+from tests.lesson_material import material
+from tests.pdf_writer import pdf
+
+OFFLINE = ("--provider", "offline")
+TEXT = material("photosynthesis").text
+
+
+@pytest.fixture
+def here(
+    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Finished]:
+    return in_process(valkey_url, tmp_path, monkeypatch, capsys)
+
+
+def named(done: Finished) -> str:
+    """The lesson that the output says how to go on with."""
+    found = re.search(r"--lesson (\w+)", done.out)
+    assert found, done.out
+    return found[1]
+
+
+def test_a_lesson_waits_for_a_choice_and_the_next_commands_go_on(here: Callable[..., Finished]) -> None:
+    """B46-B50: the facts are a table, the narration a timeline."""
+    asked = here("lesson", f"My student is 10 and loves soccer.\n\n{TEXT}", *OFFLINE)
+    assert asked.code == 0, asked.err
+    assert "Finding the facts" in asked.err
+    assert re.search(r"3 +Chlorophyll .*", asked.out)
+    name = named(asked)
+    told = here("lesson", "the first two and the one about oxygen", "--lesson", name)
+    assert "The narration is ready: 60 s in 4 segments." in told.out
+    assert re.search(r"0\.0 – 10\.0 s +Hook", told.out)
+    assert re.search(r"45\.0 – 60\.0 s +Conclusion", told.out)
+    again = here("lesson", "make the hook shorter", "--lesson", name)
+    assert re.search(r"• +0\.0 – 10\.0 s +Hook", again.out)
+    assert not re.search(r"• +45\.0", again.out)
+    assert f"callsheet lesson --lesson {name} 'make the hook shorter'" in again.out
+
+
+def test_a_file_is_read_and_the_choice_given_with_it(here: Callable[..., Finished], tmp_path: Path) -> None:
+    """B5."""
+    file = tmp_path / "leaves.pdf"
+    file.write_bytes(pdf(TEXT))
+    done = here("lesson", "--file", str(file), "--choose", "all but the third", "--json", *OFFLINE)
+    reply = json.loads(done.out)
+    assert reply["interrupt"] is None
+    assert len(reply["confirmedFacts"]) == len(reply["facts"]) - 1
+    assert len(reply["narration"]["segments"]) == 4
+
+
+def test_a_person_at_the_terminal_is_asked_until_they_have_chosen(
+    here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal("none\nall\nyes\n"))
+    done = here("lesson", TEXT, "--review", *OFFLINE)
+    assert "none is chosen" in done.err
+    assert "Is this narration about Photosynthesis right?" in done.err
+    assert "The narration is approved." in done.out
+    monkeypatch.setattr(sys, "stdin", Terminal("\n"))
+    later = here("lesson", TEXT, *OFFLINE)
+    assert "'the first two'" in later.out
+
+
+def test_what_is_missing_is_named(here: Callable[..., Finished]) -> None:
+    assert here("lesson").code == 2
+    refused(here("lesson", "hello", "--lesson", "nobody"), "there is no conversation 'nobody'")
+    refused(here("lesson", "--file", "/nowhere.pdf"), "cannot be read")

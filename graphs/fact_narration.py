@@ -16,7 +16,7 @@ from langgraph.graph import START, StateGraph
 
 from graphs.loop import after_approval, after_planner, compiled
 from nodes.approval import approval
-from nodes.node import Subject
+from nodes.node import Node, Subject
 from nodes.planner import planner
 from nodes.review import reviewing
 from nodes.selection import selection
@@ -83,13 +83,13 @@ SUBJECT: Final = Subject(
 )
 
 
-def build() -> StateGraph[LessonState, Context]:
-    """Return the graph's builder."""
+def build(ask: Node[LessonState] | None = None) -> StateGraph[LessonState, Context]:
+    """Return the graph's builder; `ask` learns which facts are chosen, from a person unless it is given."""
     builder = StateGraph(LessonState, context_schema=Context)
     builder.add_node("planner", planner(SUBJECT), input_schema=LessonState)
     builder.add_node("approval", approval(SUBJECT), input_schema=LessonState)
     builder.add_node("tool_executor", tool_executor(SUBJECT), input_schema=LessonState)
-    builder.add_node("select_facts", selection(SUBJECT), input_schema=LessonState)
+    builder.add_node("select_facts", ask or selection(SUBJECT), input_schema=LessonState)
     builder.add_node("review_narration", reviewing(SUBJECT), input_schema=LessonState)
     builder.add_node("summarizer", summarizer(SUBJECT), input_schema=LessonState)
     builder.add_conditional_edges(START, after_start)

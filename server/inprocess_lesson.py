@@ -43,7 +43,7 @@ async def carried_out(wish: Wish, settings: Settings, report: Report) -> Mapping
         if wish.file:
             await DESK.opened(opened, place.thread)
             await add_file(Lesson(opened, place.thread), wish.file, wish.content, lambda _done, _of: None)
-            said = f"{said} {_UPLOADED}".strip()
+            said = f"{said}\n\n{_UPLOADED}".strip()
         asked = LessonChat(place, said, review=wish.review, context=wish.context)
         job = await lesson_jobs.job(worker, opened, asked)
         await DESK.opened(opened, place.thread)

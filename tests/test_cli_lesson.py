@@ -52,8 +52,10 @@ def test_a_file_is_read_and_the_choice_given_with_it(here: Callable[..., Finishe
     """B5."""
     file = tmp_path / "leaves.pdf"
     file.write_bytes(pdf(TEXT))
-    done = here("lesson", "--file", str(file), "--choose", "all but the third", "--json", *OFFLINE)
+    who = "My student is 9 and loves football"
+    done = here("lesson", who, "--file", str(file), "--choose", "all but the third", "--json", *OFFLINE)
     reply = json.loads(done.out)
+    assert (reply["childAge"], reply["childInterest"]) == ("9", "football")
     assert reply["interrupt"] is None
     assert len(reply["confirmedFacts"]) == len(reply["facts"]) - 1
     assert len(reply["narration"]["segments"]) == 4

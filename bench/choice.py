@@ -1,0 +1,88 @@
+"""What it costs that a lesson stops for a person: with the question, against the same steps without it.
+
+Both find the facts of one text, confirm all of them and narrate them, offline, on an embedded Valkey of the
+bench's own, with our checkpointer. One stops, and is resumed by thread id; the other is told the answer in
+the graph. They take turns, each on a thread of its own.
+"""
+
+import asyncio
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.pregel import Pregel
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+
+import storage
+from graphs import fact_narration
+from graphs.loop import compiled
+from nodes.selection import calls, decision
+from state.context import Context
+from state.facts import Fact
+from state.lesson_workflow import LessonState
+from state.selection import Chosen
+from storage.artefacts import Artefact
+from storage.checkpoints import RedisSaver
+from tests.lesson_material import material
+
+ROUNDS: Final = 40
+_WARM: Final = 3
+_OFFLINE: Final = Context(provider="offline")
+_TEXT: Final = material("photosynthesis").text
+
+
+async def told(state: LessonState, *, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Take all the facts there are, without asking anybody."""
+    del state
+    scope = fact_narration.SUBJECT.scope(LessonState(messages=[]), runtime)
+    artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
+    newest = (await artefact.tip("facts")).newest
+    facts = [Fact.model_validate(one) for one in (newest.data["facts"] if newest else ())]
+    made = decision(fact_narration.SUBJECT, scope.task, *calls(Chosen(tuple(facts))))
+    return {**made, "messages": [AIMessage(**made["messages"][0])]}
+
+
+def main() -> int:
+    """Print the table."""
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as folder:
+        return asyncio.run(_measured(Path(folder)))
+
+
+async def _measured(folder: Path) -> int:
+    async with storage.connect(data_dir=folder) as opened:
+        storage.use(opened)
+        try:
+            saver = RedisSaver(opened.redis)
+            asks = fact_narration.graph.copy(update={"checkpointer": saver})
+            whole = compiled(fact_narration.build(told), "whole").copy(update={"checkpointer": saver})
+            rounds = [await _round(asks, whole, number) for number in range(ROUNDS + _WARM)][_WARM:]
+        finally:
+            storage.use(None)
+    ratios = sorted(asked / never for never, asked in rounds)
+    never, asked = (statistics.median(column) * 1000 for column in zip(*rounds, strict=True))
+    print(f"never asked {never:>7.1f} ms   asked and resumed {asked:>7.1f} ms", end="")
+    low, high = ratios[len(ratios) // 10], ratios[-len(ratios) // 10]
+    print(f"{statistics.median(ratios):>7.2f}x   {low:.2f} … {high:.2f}")
+    print(f"{ROUNDS} lessons each, in turns; medians, and the middle eight tenths of the ratios")
+    return 0
+
+
+async def _round(asks: Pregel[Any, Any], whole: Pregel[Any, Any], number: int) -> tuple[float, float]:
+    given = {"messages": [{"role": "user", "content": _TEXT}]}
+    never = await _timed(whole, f"never-{number}", given)
+    return never, await _timed(asks, f"asked-{number}", given, Command(resume="all"))
+
+
+async def _timed(graph: Pregel[Any, Any], thread: str, *given: Any) -> float:
+    config: RunnableConfig = {"configurable": {"thread_id": thread}}
+    began = time.perf_counter()
+    for one in given:
+        state = await graph.ainvoke(one, config, context=_OFFLINE, durability="sync")
+    took = time.perf_counter() - began
+    assert state["drafts"] == {"confirmed": "v1", "narration": "v1"}
+    return took

@@ -1,6 +1,7 @@
 """Tools for processes of their own: they do what such tools must not get away with."""
 
 import os
+import sys
 import time
 
 from state.errors import Invalid
@@ -12,7 +13,13 @@ from tools.registry import tool
 def reckon(args, scope):
     """Reckon with it."""
     os.write(1, b"what a tool prints is none of its answer")
-    return {"n": args.n + 1, "owner": scope.owner, "pid": os.getpid(), "variables": sorted(os.environ)}
+    heavy = [
+        name
+        for name in ("redis", "httpx", "langchain_core", "langgraph", "tools.audio")
+        if name in sys.modules
+    ]
+    seen = {"pid": os.getpid(), "variables": sorted(os.environ), "heavy": heavy}
+    return {"n": args.n + 1, "owner": scope.owner, **seen}
 
 
 @tool(schema=Args, display="Hoarding", isolated=True)

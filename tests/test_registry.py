@@ -1,5 +1,8 @@
 """What a tool must be, and how tools are listed and found."""
 
+import importlib
+import sys
+
 import pytest
 from pydantic import BaseModel
 
@@ -53,6 +56,30 @@ def test_two_tools_of_one_name_are_refused_unless_one_takes_the_others_place():
     assert registry["look"] is other
     with pytest.raises(Broken, match="two tools are named 'look'"):
         index(probes=[made()], more=[made()])
+
+
+def test_a_domain_is_imported_when_it_is_asked_for_and_no_other(tmp_path, monkeypatch):
+    """C5: and a module that fails to import is tried again, with nothing of it there meanwhile."""
+    source = "from tests.test_registry import named\nTOOLS = [named({name!r})]\n"
+    for name in ("lazy_one", "lazy_two"):
+        (tmp_path / f"{name}.py").write_text(source.format(name=name))
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = index(one=["lazy_one", named("look")], two=["lazy_two"], three=["lazy_three"])
+    assert list(registry.of("one")) == ["look", "lazy_one"]
+    assert "lazy_one" in sys.modules
+    assert "lazy_two" not in sys.modules
+    for _ in range(2):
+        with pytest.raises(ModuleNotFoundError, match="lazy_three"):
+            registry.get("look")
+    (tmp_path / "lazy_three.py").write_text(source.format(name="look"))
+    importlib.invalidate_caches()
+    with pytest.raises(Broken, match="two tools are named 'look'"):
+        len(registry)
+    monkeypatch.delitem(sys.modules, "lazy_three")
+    (tmp_path / "lazy_three.py").write_text(source.format(name="lazy_three") + "# another size\n")
+    assert sorted(registry) == ["lazy_one", "lazy_three", "lazy_two", "look"]
+    assert registry.domain("lazy_two") == "two"
 
 
 async def _nameless(args, call):

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from state.errors import Forbidden
-from storage.artefacts import Artefact, Fence, NewVersion, Tip
+
+if TYPE_CHECKING:
+    # A tool in a process of its own has no storage, and should not wait for its client to be imported.
+    from storage.artefacts import Artefact, Fence, Tip
 
 
 @dataclass(frozen=True)
@@ -40,12 +43,12 @@ class Call:
     """One call of a tool."""
 
     scope: Scope
-    artefact: Artefact
+    artefact: "Artefact"
     id: str
     """The model's tool_call_id."""
     writes: frozenset[str]
     """Streams this step may write."""
-    fence: Fence | None
+    fence: "Fence | None"
     """Leave for the one effect; None for a tool without effect."""
 
     async def write(
@@ -55,7 +58,7 @@ class Call:
         *,
         parent: str | None = None,
         result: Mapping[str, Any],
-        onto: Tip | None = None,
+        onto: "Tip | None" = None,
     ) -> dict[str, Any]:
         """Make a version of `stream` together with its receipt, and return the tool's result.
 
@@ -65,5 +68,7 @@ class Call:
         """
         if stream not in self.writes or self.fence is None:
             raise Forbidden(f"this step may not write {stream!r}", remedy="plan a step that declares it")
+        from storage.artefacts import NewVersion  # noqa: PLC0415 -- as above
+
         new = NewVersion(stream, data, "llm", self.scope.run, parent, result, onto)
         return await self.artefact.create_version(new, self.fence)

@@ -5,10 +5,11 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from importlib import import_module
 from itertools import chain
+from threading import RLock
 from typing import Any, Final, Literal, Protocol, TypedDict, TypeVar
 
-from langchain_core.utils.json_schema import dereference_refs
 from pydantic import BaseModel
 from typing_extensions import Unpack
 
@@ -167,20 +168,44 @@ def _is_model(schema: object) -> bool:
 
 
 class Registry(Mapping[str, Tool]):
-    """Tools by name, each of one domain; what is added can be called at once (C4)."""
+    """Tools by name, each of one domain; what is added can be called at once (C4).
 
-    def __init__(self, **domains: Iterable[Tool]) -> None:
+    A domain that is named by modules is imported when it is first asked for (C5), all of it or not at all.
+    """
+
+    def __init__(self, **domains: Iterable[Tool | str]) -> None:
         self._tools: dict[str, Tool] = {}
         self._domains: dict[str, str] = {}
+        self._waiting: dict[str, list[str]] = {}
+        self._loading = RLock()
         for domain, items in domains.items():
             for item in items:
-                self.add(item, domain)
+                if isinstance(item, Tool):
+                    self._put(item, domain)
+                else:
+                    self._waiting.setdefault(domain, []).append(item)
+
+    def load(self, *domains: str) -> None:
+        """Import what these domains, or all, are named by; twice is safe."""
+        if not self._waiting:
+            return
+        with self._loading:
+            for domain in domains or tuple(self._waiting):
+                modules = [import_module(name) for name in self._waiting.get(domain, ())]
+                for item in chain.from_iterable(module.TOOLS for module in modules):
+                    self._put(item, domain)
+                # Until now others wait for the lock rather than miss what is not there yet.
+                self._waiting.pop(domain, None)
 
     def add(self, item: Tool, domain: str, *, replace: bool = False) -> None:
         """Add a tool to a domain; `replace` takes the place of one with its name.
 
         Raises `Broken` for a second tool of a name and for a bad definition.
         """
+        self.load()
+        self._put(item, domain, replace=replace)
+
+    def _put(self, item: Tool, domain: str, *, replace: bool = False) -> None:
         checked(item)
         if item.name in self._tools and not replace:
             raise Broken(f"two tools are named {item.name!r}", remedy="rename one of them")
@@ -189,43 +214,51 @@ class Registry(Mapping[str, Tool]):
 
     def of(self, *domains: str) -> Mapping[str, Tool]:
         """Return the tools of these domains, those included that are added later."""
-        return _Some(self, frozenset(domains))
+        self.load(*domains)
+        return _Some(self._tools, self._domains, frozenset(domains))
 
     def domain(self, name: str) -> str:
         """Return the domain of a tool; raises `KeyError` for none of ours."""
+        self.load()
         return self._domains[name]
 
     def __getitem__(self, name: str) -> Tool:
+        self.load()
         return self._tools[name]
 
     def __iter__(self) -> Iterator[str]:
+        self.load()
         return iter(self._tools)
 
     def __len__(self) -> int:
+        self.load()
         return len(self._tools)
 
 
 class _Some(Mapping[str, Tool]):
     """The tools of some domains, as they are now."""
 
-    def __init__(self, registry: Registry, domains: frozenset[str]) -> None:
-        self._registry = registry
+    def __init__(
+        self, tools: Mapping[str, Tool], domain_of: Mapping[str, str], domains: frozenset[str]
+    ) -> None:
+        self._tools = tools
+        self._domain_of = domain_of
         self._domains = domains
 
     def __getitem__(self, name: str) -> Tool:
-        if self._registry.domain(name) not in self._domains:
+        if self._domain_of[name] not in self._domains:
             raise KeyError(name)
-        return self._registry[name]
+        return self._tools[name]
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in self._registry if self._registry.domain(name) in self._domains)
+        return (name for name in self._tools if self._domain_of[name] in self._domains)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
-def index(**domains: Iterable[Tool]) -> Registry:
-    """Return the tools by name; refuses two of one name (C4)."""
+def index(**domains: Iterable[Tool | str]) -> Registry:
+    """Return the tools by name, of each domain tools or modules whose `TOOLS` are meant; as `Registry`."""
     return Registry(**domains)
 
 
@@ -240,6 +273,9 @@ def definition(item: Tool) -> dict[str, Any]:
 
     Made when it is first asked for (C5).
     """
+    # A process of its own needs tools, and no models.
+    from langchain_core.utils.json_schema import dereference_refs  # noqa: PLC0415
+
     schema = dereference_refs(item.schema.model_json_schema())
     parameters = {
         "type": "object",

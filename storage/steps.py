@@ -22,7 +22,7 @@ class Fence:
     """Leave to carry out one step, until a later claim or a revocation takes it back."""
 
     step: str
-    """What the receipt will be filed under: `thread|task|step|generation`."""
+    """What the receipt will be filed under: `thread|task|step`."""
     value: str
     """`epoch:attempt`."""
 
@@ -163,6 +163,6 @@ def thread_part(text: str) -> str:
     return text.replace("%", "%25").replace("|", "%7C")
 
 
-def step_name(thread: str, task: str, step: str, generation: int = 0) -> str:
+def step_name(thread: str, task: str, step: str) -> str:
     """Return what the receipt of a step is filed under."""
-    return "|".join((thread_part(thread), thread_part(task), thread_part(step), str(generation)))
+    return "|".join((thread_part(thread), thread_part(task), thread_part(step)))

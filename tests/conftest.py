@@ -1,5 +1,6 @@
 """What every test gets: one real Valkey for the session, emptied before each test and inspected after it."""
 
+import asyncio
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 from storage import Storage, connect, embedded, use
 from tests.chat_double import ChatDouble
 from tests.key_leaks import leaks
-from tests.killing import Warm
+from tests.killing import Proxy, Shop, Warm
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist comes without 
 
 @cache
 def _warmed() -> frozenset[str]:
-    takes = re.compile(r"def \w+\([^)]*\bwarm\b")
+    takes = re.compile(r"def \w+\([^)]*\b(warm|shop)\b")
     files = Path(__file__).parent.glob("test_*.py")
     return frozenset(f"tests/{file.name}" for file in files if takes.search(file.read_text()))
 
@@ -91,6 +92,15 @@ def warm() -> Iterator[Warm]:
     """What starts processes that are there to be killed; it has imported everything once."""
     with Warm() as parent:
         yield parent
+
+
+@pytest.fixture
+async def shop(warm: Warm, valkey_url: str) -> AsyncIterator[Shop]:
+    """Servers to be killed at a chosen message to Redis, and to go on elsewhere."""
+    target = valkey_url.removeprefix("unix://").split("?")[0]
+    async with Proxy(f"{target}-proxy-{os.getpid()}", target) as proxy:
+        yield Shop(warm, proxy, valkey_url)
+    await asyncio.to_thread(Path(proxy.path).unlink)
 
 
 @pytest.fixture(autouse=True)

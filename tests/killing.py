@@ -9,14 +9,21 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import httpx
+from websockets.exceptions import WebSocketException
+
 from tests.redis_server import free_port
+from tests.waiting import eventually
 
 When = Literal["before", "after"]
 _SERVE = "tests.warm_work:serve"
@@ -148,3 +155,65 @@ class Warm:
         self._in.write(json.dumps({"what": what, "how": how, "waits": waits}) + "\n")
         self._in.flush()
         return json.loads(self._out.readline())
+
+
+class Shop:
+    """A server that is killed at one message to Redis, and others after it on the same storage."""
+
+    lease_s = 1.0
+
+    def __init__(self, warm: Warm, proxy: Proxy, url: str) -> None:
+        self._warm, self._proxy, self.url = warm, proxy, url
+
+    async def killed_at(self, kill: Kill, use: Callable[[str], Awaitable[object]]) -> bool:
+        """Use a server, by its URL, that dies at `kill`; whether it died."""
+        self._proxy.kill = kill
+        kill.pid, base = self._warm.start(f"unix://{self._proxy.path}?db=0", self.lease_s)
+        await _answering(base)
+        kill.armed = True
+        with contextlib.suppress(httpx.TransportError, WebSocketException, OSError):
+            await use(base)
+        kill.armed = False
+        if not kill.done:
+            os.kill(kill.pid, signal.SIGKILL)
+        return kill.done
+
+    @contextlib.asynccontextmanager
+    async def opened(self) -> AsyncIterator[str]:
+        """The URL of a server that is started now, and killed in the end."""
+        pid, base = self._warm.start(self.url, self.lease_s)
+        try:
+            await _answering(base)
+            yield base
+        finally:
+            os.kill(pid, signal.SIGKILL)
+
+    async def messages_of(self, use: Callable[[str, int], Awaitable[object]]) -> int:
+        """How many messages an undisturbed use sends to Redis, which knows the scripts by then."""
+        seen = []
+        for turn in range(3):
+            count = Kill(at=-1, when="before")
+            assert not await self.killed_at(count, partial(_flipped, use, turn))
+            seen.append(count.seen)
+        return min(seen[1:])
+
+
+async def _flipped(use: Callable[[str, int], Awaitable[object]], turn: int, base: str) -> None:
+    await use(base, turn)
+
+
+async def _answering(base: str) -> None:
+    async def listed() -> bool:
+        try:
+            return (await client.get("/api/ads")).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    async with httpx.AsyncClient(base_url=base, timeout=30) as client:
+        await eventually(listed, "the server answers", patience_s=20)
+
+
+def sampled(count: int, few: int, seed: int, *, whole: bool) -> Sequence[int]:
+    """The points of a walk from 1 to `count`: all of them, or a few by a seed."""
+    every = range(1, count + 1)
+    return every if whole else sorted(random.Random(seed).sample(every, min(few, count)))

@@ -177,9 +177,7 @@ async def test_an_artefact_belongs_to_whoever_claimed_it_first(ad):
 
 async def test_facts_are_set_by_the_first_claim_and_changed_on_purpose(ad):
     await claimed(ad)
-    await ad.claim(
-        "t|x|y", epoch=1, owner="local", thread="t", facts={"language": "polish", "market": "PL"}
-    )
+    await ad.claim("t|x|y", epoch=1, owner="local", thread="t", facts={"language": "polish", "market": "PL"})
     assert {"language": "thai", "market": "PL"}.items() <= (await ad.meta()).items()
     await ad.describe({"language": "polish"})
     assert (await ad.meta())["language"] == "polish"

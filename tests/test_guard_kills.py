@@ -4,7 +4,6 @@ Points are callbacks of the event loop, counted from the first call of a tool un
 checkpointed and answered. The walk goes through all of them with `--long`, else through a seeded few.
 """
 
-import random
 import signal
 
 import pytest
@@ -13,6 +12,7 @@ from state.owners import LOCAL
 from storage import keys
 from storage.artefacts import Artefact
 from storage.connection import connect
+from tests.killing import sampled
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1800)]
 STREAMS = ("voices", "music", "sfx")
@@ -41,11 +41,6 @@ async def made(url, thread):
     return {name: len(stream.versions) for name, stream in streams.items()}
 
 
-def points(count, long):
-    every = range(1, count + 1)
-    return every if long else sorted(random.Random(5).sample(every, SAMPLED))
-
-
 ONCE = dict.fromkeys(STREAMS, 1)
 
 
@@ -54,7 +49,7 @@ async def test_a_worker_killed_at_any_await_of_a_call_repeats_no_effect(caller, 
     count, code = caller.turn("dry-run")
     assert code == 0
     assert count >= 100, "the walk must have somewhere to go"
-    for at in points(count, request.config.getoption("--long")):
+    for at in sampled(count, SAMPLED, seed=5, whole=request.config.getoption("--long")):
         thread = f"killed-{at}"
         _, code = caller.turn(thread, at=at)
         # What arrives together varies a little, so the last points may come too late.

@@ -1,12 +1,7 @@
 """Kill -9 anywhere: nothing lost, nothing twice, the conversation whole."""
 
 import asyncio
-import contextlib
 import json
-import os
-import random
-import signal
-from pathlib import Path
 
 import httpx
 import pytest
@@ -14,10 +9,8 @@ import pytest
 from state.owners import LOCAL
 from storage.artefacts import Artefact
 from storage.connection import connect
-from tests.killing import Kill, Proxy
-from tests.waiting import eventually
+from tests.killing import Kill, sampled
 
-LEASE_S = 1.0
 BRIEF = {
     "clientDescription": "Harbour Bikes rents e-bikes by the hour in Porto",
     "targetAudience": "weekend visitors",
@@ -29,56 +22,20 @@ REFINEMENT = "Make the music more upbeat and add a bicycle bell at the start"
 pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(600)]
 
 
-@pytest.fixture
-async def proxy(valkey_url, tmp_path_factory):
-    target = valkey_url.removeprefix("unix://").split("?")[0]
-    async with Proxy(f"{target}-proxy-{os.getpid()}", target) as running:
-        yield running
-    await asyncio.to_thread(Path(running.path).unlink)
+async def asked(base, path, body):
+    async with httpx.AsyncClient(base_url=base, timeout=30) as client:
+        await client.post(path, json=body)
 
 
-async def ready(client):
-    async def listed():
-        try:
-            return (await client.get("/api/ads")).status_code == 200
-        except httpx.TransportError:
-            return False
-
-    await eventually(listed, "the server answers", patience_s=20)
+async def killed_at(shop, kill, path, body):
+    """Send the request to a server that dies at `kill`; whether it died."""
+    return await shop.killed_at(kill, lambda base: asked(base, path, body))
 
 
-class Shop:
-    """A server that is killed at one message, and another that is started after it on the same storage."""
-
-    def __init__(self, warm, proxy, valkey_url):
-        self.warm, self.proxy, self.valkey_url = warm, proxy, valkey_url
-
-    async def killed_at(self, kill, path, body):
-        """Send the request to a server that dies at `kill`; whether it died."""
-        self.proxy.kill = kill
-        kill.pid, base = self.warm.start(f"unix://{self.proxy.path}?db=0", LEASE_S)
-        async with httpx.AsyncClient(base_url=base, timeout=30) as client:
-            await ready(client)
-            kill.armed = True
-            with contextlib.suppress(httpx.TransportError):
-                await client.post(path, json=body)
-            kill.armed = False
-        if not kill.done:
-            os.kill(kill.pid, signal.SIGKILL)
-        return kill.done
-
-    async def send(self, path, body):
-        """Send the request to a server that is started now; its reply and the conversation."""
-        pid, base = self.warm.start(self.valkey_url, LEASE_S)
-        try:
-            async with httpx.AsyncClient(base_url=base, timeout=30) as client:
-                await ready(client)
-                return await self._sent(client, path, body)
-        finally:
-            os.kill(pid, signal.SIGKILL)
-
-    async def _sent(self, client, path, body):
-        ad = body.get("adId") or path.split("/")[3]
+async def send(shop, path, body):
+    """Send the request to a server that is started now; its reply and the conversation."""
+    ad = body.get("adId") or path.split("/")[3]
+    async with shop.opened() as base, httpx.AsyncClient(base_url=base, timeout=30) as client:
         async with asyncio.timeout(20):
             # Another request is told to come again while the killed server's run is gone on with.
             while (reply := await client.post(path, json=body)).status_code == 409:
@@ -86,11 +43,6 @@ class Shop:
                 await asyncio.sleep(0.05)
         told = await client.get(f"/api/ads/{ad}/conversation")
         return reply.json(), told.json()["messages"]
-
-
-@pytest.fixture
-def shop(warm, proxy, valkey_url):
-    return Shop(warm, proxy, valkey_url)
 
 
 def whole(messages, users):
@@ -114,18 +66,7 @@ async def versions(valkey_url, ad):
 
 
 async def messages_of(shop, path, body):
-    """How many messages an undisturbed request sends to Redis, which knows the scripts by then."""
-    seen = []
-    for _ in range(3):
-        count = Kill(at=-1, when="before")
-        assert not await shop.killed_at(count, path, body)
-        seen.append(count.seen)
-    return min(seen[1:])
-
-
-def points(count, when, long, seed):
-    every = [(at, when) for at in range(1, count + 1)]
-    return every if long else sorted(random.Random(seed).sample(every, min(2, len(every))))
+    return await shop.messages_of(lambda base, _: asked(base, path, body))
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -134,14 +75,14 @@ async def test_a_generation_killed_anywhere_is_finished_by_the_same_request(shop
     long = request.config.getoption("--long")
     count = await messages_of(shop, "/api/ai/generate", {"adId": "dry-run", "brief": BRIEF})
     assert count > 10, "the walk must have somewhere to go"
-    for at, moment in points(count, when, long, seed=20):
-        body = {"adId": f"bikes-{moment}-{at}", "brief": BRIEF}
-        died = await shop.killed_at(Kill(at=at, when=moment), "/api/ai/generate", body)
-        reply, messages = await shop.send("/api/ai/generate", body)
-        assert "drafts" in reply, (at, moment, reply)
+    for at in sampled(count, 2, seed=20, whole=long):
+        body = {"adId": f"bikes-{when}-{at}", "brief": BRIEF}
+        died = await killed_at(shop, Kill(at=at, when=when), "/api/ai/generate", body)
+        reply, messages = await send(shop, "/api/ai/generate", body)
+        assert "drafts" in reply, (at, when, reply)
         made = await versions(valkey_url, body["adId"])
         # Killed when it had just recorded its end, the first request was over, and the second is a new one.
-        finished = at > count * 0.9 and moment == "after" and made["voices"] == ["v1", "v2"]
+        finished = at > count * 0.9 and when == "after" and made["voices"] == ["v1", "v2"]
         expected = ["v1", "v2"] if finished else ["v1"]
         # What is sent together varies a little, so the last points of the walk may come too late.
         assert died or at > count * 0.8, (at, count)
@@ -149,7 +90,7 @@ async def test_a_generation_killed_anywhere_is_finished_by_the_same_request(shop
             continue
         assert made == {"voices": expected, "music": expected, "sfx": expected}, (
             at,
-            moment,
+            when,
             json.dumps(reply),
         )
         assert reply["drafts"] == dict.fromkeys(("voices", "music", "sfx"), expected[-1])
@@ -158,13 +99,13 @@ async def test_a_generation_killed_anywhere_is_finished_by_the_same_request(shop
 
 async def test_a_refinement_killed_anywhere_changes_what_was_asked_for_once(shop, valkey_url, request):
     long = request.config.getoption("--long")
-    await shop.send("/api/ai/generate", {"adId": "dry", "brief": BRIEF})
+    await send(shop, "/api/ai/generate", {"adId": "dry", "brief": BRIEF})
     count = await messages_of(shop, "/api/ads/dry/chat", {"message": REFINEMENT})
-    for at, moment in points(count, "after", long, seed=4):
+    for at in sampled(count, 2, seed=4, whole=long):
         ad = f"refined-{at}"
-        await shop.send("/api/ai/generate", {"adId": ad, "brief": BRIEF})
-        await shop.killed_at(Kill(at=at, when=moment), f"/api/ads/{ad}/chat", {"message": REFINEMENT})
-        reply, messages = await shop.send(f"/api/ads/{ad}/chat", {"message": REFINEMENT})
+        await send(shop, "/api/ai/generate", {"adId": ad, "brief": BRIEF})
+        await killed_at(shop, Kill(at=at, when="after"), f"/api/ads/{ad}/chat", {"message": REFINEMENT})
+        reply, messages = await send(shop, f"/api/ads/{ad}/chat", {"message": REFINEMENT})
         made = await versions(valkey_url, ad)
         assert made["voices"] == ["v1"], "what was not asked for is not touched"
         assert "drafts" in reply, (at, reply)
@@ -178,7 +119,7 @@ async def test_another_request_after_a_crash_goes_on_with_the_conversation(shop,
     """What the killed run had made stays, its open calls are answered, and the new message is heard."""
     body = {"adId": "other", "brief": BRIEF}
     count = await messages_of(shop, "/api/ai/generate", {"adId": "dry-run", "brief": BRIEF})
-    await shop.killed_at(Kill(at=count * 3 // 4, when="after"), "/api/ai/generate", body)
-    reply, messages = await shop.send("/api/ads/other/chat", {"message": "Which versions are there?"})
+    await killed_at(shop, Kill(at=count * 3 // 4, when="after"), "/api/ai/generate", body)
+    reply, messages = await send(shop, "/api/ads/other/chat", {"message": "Which versions are there?"})
     assert reply["message"]
     whole(messages, users=2)

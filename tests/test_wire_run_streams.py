@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
 from typing import Any
 
 import httpx
@@ -9,6 +10,15 @@ import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
+from server.app import create_app
+from server.parts import Parts
+from server.requested import request
+from server.settings import Settings
+from server.wire.run_streams import followed
+from server.wire.starting import Started
+from storage.events import BEGINNING
+from storage.run_records import Attempt, Outcome, Wanted
+from tests.wire_graphs import GRAPHS
 from tests.wire_served import HELLO, collected, home, threaded
 from tests.wire_server import serving
 
@@ -228,3 +238,21 @@ async def test_a_tool_that_fails_is_told_of_too(client: LangGraphClient) -> None
     last = [event.data for event in told if event.event == "tools"][-1]
     call = {"toolCallId": "call-1", "name": "double"}
     assert last == {"event": "on_tool_error", **call, "error": "zero stays zero"}
+
+
+async def test_what_a_run_tells_just_as_it_was_taken_for_silent_is_not_lost(valkey_url: str) -> None:
+    """X10: it ends after a heartbeat, and before one looks whether it has ended."""
+    app = create_app(Settings(redis_url=valkey_url, carry_runs=False), GRAPHS)
+    async with app.router.lifespan_context(app):
+        here: Parts = app.state.parts
+        runs = here.worker.runs
+        await here.worker.start("t", Wanted("r", "counter", "local", request(input={"x": 1})))
+        attempt = await runs.claim("t", "r")
+        assert isinstance(attempt, Attempt)
+        started = Started("t", "r", BEGINNING, resumable=False)
+        async with aclosing(followed(here, started, heartbeat_s=0.05)) as told:
+            assert await anext(told) is None
+            await runs.emit(attempt, 1, [("values", b"{}")])
+            await runs.finish(attempt, Outcome("success", "idle"))
+            assert [event.name async for event in told if event] == ["values", "end"]
+        await runs.forget("t", "r")

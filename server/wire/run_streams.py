@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Final, Literal
 
 import orjson
@@ -101,15 +102,22 @@ async def _changed(here: Parts, record: Record, event: Event) -> bytes | None:
     return line(STATE, told, event.id) if found.created_at else None
 
 
-async def followed(here: Parts, started: Started) -> Source:
+async def followed(here: Parts, started: Started, heartbeat_s: float = HEARTBEAT_S) -> Source:
     """Yield a run's events that follow `started.since`, its end too, and None after a silence."""
-    source = here.worker.hub.of_run(started.thread, started.run, started.since, heartbeat_s=HEARTBEAT_S)
+    source = here.worker.hub.of_run(started.thread, started.run, started.since, heartbeat_s=heartbeat_s)
+    last = started.since
     async with aclosing(source):
         async for event in source:
             yield event
+            last = event.id if event else last
             # Its end may have been trimmed from the log, or the thread may be gone.
             if event is None and await is_over(here, started):
-                return
+                break
+        else:
+            return
+    # It may have ended just now, and told the last of it since the silence.
+    async for event in kept(here, replace(started, since=last)):
+        yield event
 
 
 async def kept(here: Parts, started: Started) -> Source:

@@ -12,7 +12,12 @@ import schemathesis
 from schemathesis import Case, HookContext
 
 KNOWN: Final[dict[str, list[str]]] = json.loads(os.environ["CALLSHEET_FUZZ_KNOWN"])
-"""By the name of a parameter or a field of a body, values that stand for something."""
+"""By the name of a parameter or a field of a body, values that stand for something.
+
+What has a checkpoint or a run is the first of the threads.
+"""
+ALONE: Final = KNOWN.pop("run_id alone")
+"""Runs that are found without a thread."""
 _WITHOUT_END: Final = ("/threads/{thread_id}/stream", "/threads/{thread_id}/stream/events")
 """Of a thread that is there, they go on for ever."""
 _CHANCES: Final = random.Random(1)
@@ -29,6 +34,7 @@ def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> Non
     fitting = case.meta is None or case.meta.generation.mode.is_positive
     if fitting and case.method.upper() != "DELETE" and case.path not in _WITHOUT_END:
         _name(case.path_parameters)
+        _agree(case.path_parameters)
         _name(case.body)
 
 
@@ -40,3 +46,11 @@ def _name(holder: Any) -> None:
         for name in holder.keys() & KNOWN.keys():
             if isinstance(holder[name], str) and _CHANCES.random() < 0.8:
                 holder[name] = _CHANCES.choice(KNOWN[name])
+
+
+def _agree(named: dict[str, str]) -> None:
+    """Have ids in a path belong together: the fuzzer takes them for those that an earlier reply gave."""
+    if named.get("run_id") in KNOWN["run_id"] and "thread_id" not in named:
+        named["run_id"] = _CHANCES.choice(ALONE)
+    elif any(named.get(name) in KNOWN[name] for name in ("run_id", "checkpoint_id")):
+        named["thread_id"] = KNOWN["thread_id"][0]

@@ -21,6 +21,7 @@ from tests.wire_server import serving
 
 pytestmark = pytest.mark.slow
 
+ASKED = {"assistant_id": "counter", "input": {"x": 1}}
 ROOT = Path(__file__).parent.parent
 PROGRAM = ROOT / ".venv-fuzz" / "bin" / "schemathesis"
 SHORT = ("--phases", "fuzzing", "--max-examples", "1", "--seed", "1")
@@ -38,7 +39,7 @@ def known(url: str, headers: dict[str, str]) -> dict[str, list[str]]:
             return found
 
         thread, asking = (made("/threads")["thread_id"] for _ in range(2))
-        made(f"/threads/{thread}/runs/wait", assistant_id="counter", input={"x": 1})
+        made(f"/threads/{thread}/runs/wait", **ASKED)
         made(f"/threads/{asking}/runs/wait", assistant_id="agent", input={"messages": []})
         states = http.post(f"/threads/{thread}/history", json={}).json()
         return {
@@ -49,6 +50,7 @@ def known(url: str, headers: dict[str, str]) -> dict[str, list[str]]:
             "cron_id": [made("/runs/crons", assistant_id="counter", schedule="0 0 1 1 *")["cron_id"]],
             "graph_id": ["counter"],
             "provider": ["offline"],
+            "run_id alone": [made("/runs", **ASKED, on_completion="keep")["run_id"]],
             "run_id": [run["run_id"] for run in http.get(f"/threads/{thread}/runs").json()],
             "schedule": ["0 0 1 1 *"],
             "stream": ["voices", "music", "sfx"],

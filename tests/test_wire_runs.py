@@ -173,6 +173,15 @@ async def test_runs_without_a_thread_leave_none(client: LangGraphClient, http: h
     assert (await http.get(f"/threads/{run}")).status_code == 404
 
 
+async def test_a_run_without_a_thread_is_found_by_the_one_it_names_too(client: LangGraphClient) -> None:
+    """LangGraph's clients ask for a run by its thread and its id, whatever thread it has."""
+    made: Any = await client.runs.create(None, "counter", input={"x": 1})
+    assert await client.runs.join(made["thread_id"], made["run_id"]) == COUNTED
+    assert (await client.runs.get(made["thread_id"], made["run_id"]))["status"] == "success"
+    with pytest.raises(NotFoundError):
+        await client.runs.get(made["run_id"], anew())
+
+
 async def test_a_thread_of_a_run_without_one_is_kept_where_wanted(
     client: LangGraphClient, http: httpx.AsyncClient
 ) -> None:

@@ -256,11 +256,12 @@ async def follow_thread(
 async def _found(request: Request, run_id: str, thread_id: str | None = None) -> Run:
     """The run, if it is the caller's; one with a thread of its own is found without it."""
     here, who = parts(request), owner(request)
-    if thread_id is not None:
+    if thread_id not in {None, run_id}:
         # One after the other: what is missing of another's thread is not to be told.
-        await thread_records.get(here.storage, thread_id, who)
-        return await here.worker.runs.get(thread_id, run_id)
-    for home in homes(run_id):
+        await thread_records.get(here.storage, str(thread_id), who)
+        return await here.worker.runs.get(str(thread_id), run_id)
+    # A thread that goes with its run has its id, and is in no list.
+    for home in homes(run_id) if thread_id is None else (run_id,):
         with suppress(Missing):
             if (found := await here.worker.runs.get(home, run_id)).owner == who:
                 return found

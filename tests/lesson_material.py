@@ -21,10 +21,18 @@ class Expected:
     found: tuple[str, ...]
     never: tuple[str, ...]
     warns: str = ""
+    concepts: tuple[str, ...] = ()
+    never_concepts: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         return (FOLDER / self.file).read_text(encoding="utf-8")
+
+    def misnamed(self, concepts: list[str]) -> list[str]:
+        """Return what the facts are not called, or should not be."""
+        missing = [one for one in self.concepts if not any(re.search(one, each, re.I) for each in concepts)]
+        bad = [each for one in self.never_concepts for each in concepts if re.search(one, each, re.I)]
+        return [*(f"none is called {one!r}" for one in missing), *(f"one is called {one!r}" for one in bad)]
 
     def failures(self, topic: str, quotes: list[str], warnings: list[str]) -> list[str]:
         """Return what is not as expected, in words."""
@@ -53,5 +61,6 @@ def material(name: str) -> Expected:
 
 
 def _expected(one: dict[str, Any]) -> Expected:
-    lists = {"facts": tuple(one["facts"]), "found": tuple(one["found"]), "never": tuple(one["never"])}
-    return Expected(**{**one, **lists})
+    return Expected(
+        **{name: tuple(value) if isinstance(value, list) else value for name, value in one.items()}
+    )

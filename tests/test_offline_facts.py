@@ -21,6 +21,7 @@ async def test_a_material_gives_the_facts_that_were_expected_of_it(one):
     found = await facts_of(text)
     quotes = [fact.source.quote for fact in found.facts if fact.source]
     assert one.failures(found.topic, quotes, list(found.warnings)) == []
+    assert one.misnamed([fact.concept for fact in found.facts]) == []
     assert found.language == one.language
     assert len({fact.concept.casefold() for fact in found.facts}) == len(found.facts)
     assert len({fact.id for fact in found.facts}) == len(found.facts)

@@ -63,6 +63,8 @@ LEAD: Final = re.compile(
     r"|(?P<asks>(?:can|could|may) (?:we|you|i)(?: please)? (?:have|use|take|keep|choose))\b\s*"
     r"|(?:use|take|keep|choose|select|pick|include|add|go (?:with|for)|give me|tell)\b\s*)*"
 )
+CHOOSES: Final = re.compile(r"\b(?:use|take|keep|choose|select|pick|include|do|have|go (?:with|for))\b")
+"""A verb of choosing, in what leads to a choice."""
 TRAIL: Final = re.compile(r"[\s,]*\b(?:please|only|thanks|thank you)$")
 DROP: Final = re.compile(
     r"(?:(?:please|but)\s+)?(?:not|drop|remove|delete|skip|forget|exclude|without|leave out|take out"

@@ -104,18 +104,19 @@ def _named(bare: str, facts: Sequence[Fact]) -> set[str] | None:
         return _but(every, chinese["but"], facts)
     if dropped := said.DROP.match(bare):
         return _but(every, bare[dropped.end() :], facts)
-    rest = said.TRAIL.sub("", said.LEAD.sub("", bare, count=1))
-    return _positive(rest, facts) if rest else None
+    lead = said.LEAD.match(bare)
+    rest = said.TRAIL.sub("", bare[lead.end() :] if lead else bare)
+    return _positive(rest, facts, free=bool(lead and said.CHOOSES.search(lead[0]))) if rest else None
 
 
-def _positive(rest: str, facts: Sequence[Fact]) -> set[str] | None:
-    """Return what a text names that says which, and perhaps which not."""
+def _positive(rest: str, facts: Sequence[Fact], *, free: bool) -> set[str] | None:
+    """Return what a text names that says which, and which not; `free` where a verb says it chooses."""
     if _agrees(rest, facts):
         return {fact.id for fact in facts}
     if but := said.BUT.search(rest):
         head = _named(rest[: but.start()], facts)
         return None if head is None else _but(head, rest[but.end() :], facts)
-    return _listed(rest, facts)
+    return _listed(rest, facts, about=free)
 
 
 def _but(kept: set[str], text: str, facts: Sequence[Fact]) -> set[str] | None:
@@ -131,25 +132,36 @@ def _agrees(bare: str, facts: Sequence[Fact]) -> bool:
     return bool(parts) and all(said.AGREES.fullmatch(said.TRAIL.sub("", part)) for part in parts)
 
 
-def _listed(text: str, facts: Sequence[Fact]) -> set[str] | None:
-    """Return what a list names: as many of its parts as belong together are read as one."""
+def _listed(text: str, facts: Sequence[Fact], *, about: bool) -> set[str] | None:
+    """Return what a list names: as many of its parts as belong together are read as one.
+
+    Its parts may be subjects where it is a choice `about` them: "the ones about tea, sugar and rice".
+    """
     if said.BARE_NUMBERS.fullmatch(text):
         parts = text.split()
     else:
         parts = [part for part in said.SEPARATOR.split(text) if part]
     named: set[str] = set()
     while parts:
-        sizes = range(len(parts), 0, -1)
-        found = next(
-            ((size, one) for size in sizes if (one := _item(" and ".join(parts[:size]), facts)) is not None),
-            None,
-        )
+        found = _longest(parts, facts)
+        if found is None and about and (meant := _about(parts[0], facts, many=True)):
+            found = (1, meant)
         if found is None:
             _refuse_unknown(parts[0])
             return None
+        about = about or said.TOPIC.fullmatch(parts[0]) is not None
         named |= found[1]
         parts = parts[found[0] :]
     return named
+
+
+def _longest(parts: Sequence[str], facts: Sequence[Fact]) -> tuple[int, set[str]] | None:
+    """Return how many of the first parts name something together, as many as can, and what."""
+    for size in range(len(parts), 0, -1):
+        named = _item(" and ".join(parts[:size]), facts)
+        if named is not None:
+            return size, named
+    return None
 
 
 def _item(text: str, facts: Sequence[Fact]) -> set[str] | None:

@@ -30,8 +30,12 @@ class Expected:
 
     def misnamed(self, concepts: list[str]) -> list[str]:
         """Return what the facts are not called, or should not be."""
-        missing = [one for one in self.concepts if not any(re.search(one, each, re.I) for each in concepts)]
-        bad = [each for one in self.never_concepts for each in concepts if re.search(one, each, re.I)]
+        missing = [
+            one for one in self.concepts if not any(re.search(one, each, re.IGNORECASE) for each in concepts)
+        ]
+        bad = [
+            each for one in self.never_concepts for each in concepts if re.search(one, each, re.IGNORECASE)
+        ]
         return [*(f"none is called {one!r}" for one in missing), *(f"one is called {one!r}" for one in bad)]
 
     def failures(self, topic: str, quotes: list[str], warnings: list[str]) -> list[str]:
@@ -61,6 +65,7 @@ def material(name: str) -> Expected:
 
 
 def _expected(one: dict[str, Any]) -> Expected:
-    return Expected(
-        **{name: tuple(value) if isinstance(value, list) else value for name, value in one.items()}
-    )
+    told: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in one.items()
+    }
+    return Expected(**told)

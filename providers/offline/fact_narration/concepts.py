@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from providers.offline.fact_narration.cues import Cues
 from providers.offline.fact_narration.ranking import Ranked, content_words, stem
+from providers.offline.fact_narration.subjects import acts, subjects
 from state.languages import find
 
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*|\d[\d.,]*|[^\w\s]")
 _MOST_WORDS = 3
 _BEFORE_VERBS = frozenset(["to", "will", "can", "may", "must", "should", "would", "could", "might", "not"])
 _SIZE_WORTH = {1: 0.0, 2: 0.6, 3: 0.65}
+_SHORT_TEXT = 12
+"""Sentences."""
 _SHORT = 24
 """Characters of a concept where a script does not part words."""
 _CLAUSE = re.compile(r"[，。、；：,;:!！?？\s]")
@@ -30,6 +33,9 @@ def concept(text: str, cues: Cues, common: Mapping[str, int], used: frozenset[st
     spoken = find(cues.language)
     if spoken and spoken.unit == "character":
         return _numbered(_CLAUSE.split(text.strip())[0][:_SHORT] or text[:_SHORT], used)
+    for doer in _doers(text, cues):
+        if doer.casefold() not in used:
+            return _capital(doer)
     phrases = sorted(_phrases(text, cues, common), key=lambda pair: (-pair[0], pair[1]))
     known = [_stems(one) for one in used]
     fresh = next((one for _, one in phrases if not any(_stems(one) <= stems for stems in known)), None)
@@ -45,9 +51,20 @@ def topic(headings: Sequence[str], sentences: Sequence[Ranked], cues: Cues) -> s
         if any(content_words(title, cues)):
             return _capital(title.lower()) if title.isupper() and len(title) > 4 else title  # noqa: PLR2004
     common = frequencies(sentences)
+    # Short texts begin with what they are about.
+    first = sentences[:2] if len(sentences) <= _SHORT_TEXT else ()
+    lead = next((doer for one in first for doer in _doers(one.sentence.text, cues)), "")
+    if lead:
+        return _capital(lead)
     defined = [one for one in sentences if "definition" in one.kinds]
     about = max(defined or sentences, key=lambda one: (one.score, -one.sentence.start))
     return concept(about.sentence.text, cues, common, frozenset())
+
+
+def _doers(text: str, cues: Cues) -> Iterator[str]:
+    """Yield what a sentence says something about, where the language's grammar is known here."""
+    if cues.language == "english":
+        yield from filter(None, (trimmed(one, cues) for one in subjects(text)))
 
 
 def trimmed(term: str, cues: Cues) -> str:
@@ -101,7 +118,7 @@ def _verbal(words: Sequence[str], common: Mapping[str, int], *, subject: bool) -
     return (
         0.6 * last.endswith(("ed", "ing", "ise", "ize", "en"))
         + 0.3 * words[0].endswith("ing")
-        + 0.6 * third_person
+        + 0.6 * (third_person or (len(words) > 1 and acts(last)))
     )
 
 

@@ -70,7 +70,7 @@ def _ranked(
         "number": bool(_FIGURE.search(text)),
         "cause": bool(cues.causes.search(text)),
     }
-    score = 0.45 * central + 0.25 * kinds["definition"] + 0.15 * kinds["number"] + 0.15 * kinds["cause"]
+    score = 0.45 * central + 0.25 * kinds["definition"] + 0.2 * kinds["number"] + 0.15 * kinds["cause"]
     spoken = find(cues.language)
     fair = len(text) >= 10 if spoken and spoken.unit == "character" else len(text.split()) in _GOOD_WORDS  # noqa: PLR2004
     score += 0.1 * fair - 0.5 * bool(cues.meta.search(text)) - 0.05 * bool(cues.points_back.match(text))

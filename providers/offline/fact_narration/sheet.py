@@ -16,6 +16,10 @@ _SENTENCES = 2
 _FEW_CHARACTERS = 110
 """A passage shorter than this takes in a third sentence."""
 _ALIKE = 0.6
+_SHORT_TEXT = 12
+"""Sentences."""
+_OF_A_SHORT_TEXT, _OF_A_TEXT = 0.8, 0.5
+"""Share of the sentences that facts are built around."""
 _BESIDE = 0.1
 _NOT_ANOTHER = -0.3
 """Worth of a sentence that is part of a fact that is there already."""
@@ -49,7 +53,8 @@ def sheet(request: Mapping[str, Any]) -> dict[str, Any]:
 def _chosen(sentences: Sequence[Ranked], table: Cues) -> list[int]:
     """Return the places of the sentences to build facts around, in the order of the text."""
     good = [place for place, one in enumerate(sentences) if one.score >= _LEAST_SCORE]
-    count = min(MOST, max(math.ceil(len(good) / 2), min(len(good), FEWEST)))
+    share = _OF_A_SHORT_TEXT if len(good) <= _SHORT_TEXT else _OF_A_TEXT
+    count = min(MOST, max(math.ceil(len(good) * share), min(len(good), FEWEST)))
     chosen: list[int] = []
     while len(chosen) < count:
         worth = {place: _worth(place, chosen, sentences, table) for place in good if place not in chosen}

@@ -15,28 +15,36 @@ _NUMBER = rf"(?:\d{{1,2}}|(?:{'|'.join((*TO_TWELVE, *TEENS))})\b)"
 _ORDINAL = rf"(?:{'|'.join(ORDINALS)}|\d{{1,2}}(?:st|nd|rd|th))"
 _STUDENT = re.compile(
     r"\b(?:(?:my|our|the|a) (?:\w+ )?(?:students?|pupils?|child(?:ren)?|kids?|son|daughter|class|learners?|"
-    r"niece|nephew|grand\w+)\b|this is for\b|it['’]?s for (?:a|my|our)\b|mi (?:alumn\w+|hij\w+|estudiante)|"
+    r"niece|nephew|grand\w+|girls?|boys?|teen\w*)\b|our (?:niece|nephew)\b|\bi teach\b|"
+    r"^for an? \w+ (?:of|aged)\b|this is for\b|it['’]?s for (?:a|my|our)\b|"
+    r"mi (?:alumn\w+|hij\w+|estudiante)|"
     r"mein\w* (?:schüler\w*|sohn|tochter|kind)|mon (?:élève|fils)|ma fille)|"
     r"我的?(?:学生|孩子|儿子|女儿)|^\W*age\s*:",
     re.IGNORECASE,
 )
 _PERSON = re.compile(
-    rf"\b(?:(?:he|she|they)(?:['’](?:s|re)| is| are) (?:now |about |only )?(?:{_NUMBER}|{_ORDINAL} grade)|"
+    rf"\b(?:(?:he|she|they)(?:['’](?:s|re)| is| are) (?:now |about |only |in (?:the )?)?"
+    rf"(?:{_NUMBER}|{_ORDINAL} grade)|"
     rf"(?:he|she|they|who) (?:loves?|likes?|enjoys?)|(?:his|her|their) favou?rite)\b",
     re.IGNORECASE,
 )
 _AGE = re.compile(
-    rf"({_NUMBER})[\s-]*(?:years?[\s-]olds?|yrs?|y/?o\b|años|ans\b|jahre)|({_ORDINAL}[\s-]grade)rs?\b|"
-    rf"\((\d{{1,2}})\)|\bage[d:]?\s*({_NUMBER})|"
+    rf"({_NUMBER})[\s-]*(?:years?[\s-]olds?|yrs?|y/?o\b|años|ans\b|jahre)|({_ORDINAL}[\s-]grade)(?:rs?)?\b|"
+    rf"\((\d{{1,2}})\)|,\s*({_NUMBER}),|\bage[d:]?\s*({_NUMBER})|"
     rf"(?:\bis|\bare|['’]s|\bturned|\bof)\s+(?:now |about |only )?({_NUMBER})|"
     r"([\d一二三四五六七八九十]{1,3}岁)",
     re.IGNORECASE,
 )
 _LIKES = re.compile(
-    r"(?:\b(?:loves?|likes?|enjoys?|adores?|into|crazy about|fans? of|interested in|interests?|hobb(?:y|ies)|"
+    r"(?:\b(?:loves?|likes?|enjoys?|adores?|into|(?:crazy|mad|nuts|wild|passionate) about|keen on|"
+    r"obsessed with|can['’]?t get enough of|fans? of|interested in|interests?|hobb(?:y|ies)(?: (?:is|are))?|"
     r"favou?rite [\w ]+? is|gustan?|encantan?|mag|liebt|aime)\b:?|喜欢|喜歡)\s*([^.!?;:。！？；\n]+)",
     re.IGNORECASE,
 )
+_MORE_OF_THEM = re.compile(
+    r"(?:,|\band\b)\s*(?:(?:and|who)\s+)?(?:he|she|they|is|has|just|age[ds]?|it)\b.*$", re.IGNORECASE
+)
+"""What is said of a student after what they like."""
 _LEADING = re.compile(
     r"^(?:(?:hi|hello|hey|please|ok|okay|thanks)\b[^.!?:\n]{0,20}[.!,]\s*)?[^.!?\n]{0,80}"
     r"\b(?:text|lesson|material|chapter|article|here|following|this)\b[^.!?\n]{0,40}:\s*",
@@ -109,7 +117,7 @@ def taken_apart(text: str) -> Message:
     guidance = _GUIDANCE.search(rest)
     return Message(
         age=first_of(_AGE.search(about)),
-        interest=first_of(_LIKES.search(about)).strip(" ,"),
+        interest=_MORE_OF_THEM.sub("", first_of(_LIKES.search(about))).strip(" ,"),
         content=content,
         uploaded=bool(_UPLOAD.search(rest)),
         facts=bool(_FACTS.search(rest)),
@@ -140,7 +148,10 @@ def _parted(text: str) -> tuple[str, str]:
 
 def _is_about_student(sentence: str) -> bool:
     short = len(sentence.split()) <= _WORDS_ABOUT_STUDENT
-    return short and bool(_STUDENT.search(sentence) and (_AGE.search(sentence) or _LIKES.search(sentence)))
+    aged, likes = _AGE.search(sentence), _LIKES.search(sentence)
+    return short and bool(
+        (_STUDENT.search(sentence) and (aged or likes)) or (_PERSON.match(sentence) and aged)
+    )
 
 
 def _sentences(text: str) -> list[tuple[int, int]]:

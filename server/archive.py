@@ -7,12 +7,14 @@ from typing import Any, Final
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from graphs import ad_creation, page_builder
+from graphs import ad_creation, fact_narration, page_builder
 from server.api import edits
 from server.api.bodies import MixerBody
 from server.auth import public_config
 from server.turns import identifier
+from state import lesson
 from state.errors import Invalid
+from state.page import Page
 from storage import thread_file, thread_records
 from storage.connection import Storage
 from storage.thread_export import Source, exported
@@ -22,7 +24,7 @@ from storage.thread_lines import Codec
 from storage.thread_records import Record
 
 MEDIA: Final = "application/x-ndjson"
-_SUBJECTS: Final = (ad_creation.SUBJECT, page_builder.SUBJECT)
+_SUBJECTS: Final = (ad_creation.SUBJECT, fact_narration.SUBJECT, page_builder.SUBJECT)
 """What threads may be about."""
 _STREAMS: Final = {subject.kind: subject.streams for subject in _SUBJECTS}
 
@@ -92,7 +94,12 @@ def _check_artefact(file: ThreadFile) -> None:
             raise Invalid(f"an {kind} has no stream {one.stream!r}", remedy="export the thread again")
         newest[one.stream] = one.data
     for one in file.versions:
-        edits.normal(one.stream, one.data, newest, facts)
+        if kind == "lesson":
+            lesson.checked(one.stream, one.data)
+        elif kind == "page":
+            Page.model_validate(one.data.get("page"))
+        else:
+            edits.normal(one.stream, one.data, newest, facts)
 
 
 def _number(facts: Mapping[str, str], name: str) -> None:

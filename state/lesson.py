@@ -170,3 +170,33 @@ def summary(stream: str, data: Mapping[str, Any]) -> str:
     if stream == "narration":
         return f"{data['total_duration']} s about {data['topic']}"
     return ", ".join(fact["concept"] for fact in data["facts"])
+
+
+class _Facts(BaseModel):
+    facts: list[Fact]
+
+
+class _Proposal(_Facts):
+    topic: str
+    learningObjective: str  # noqa: N815
+
+
+class _Material(BaseModel):
+    kind: str
+    name: str
+    digest: str
+    text: str
+
+
+_HELD: Final[Mapping[str, type[BaseModel]]] = {
+    "student": Student,
+    "source": _Material,
+    "facts": _Proposal,
+    "confirmed": _Facts,
+    "narration": Narration,
+}
+
+
+def checked(stream: str, data: Mapping[str, Any]) -> None:
+    """Raise pydantic's error for what a version of the stream cannot hold; more than it needs it may."""
+    _HELD[stream].model_validate(data)

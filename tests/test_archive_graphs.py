@@ -8,13 +8,16 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
+from graphs import fact_narration, page_builder
 from server import archive
 from server.archive import Shelf
 from state.errors import Conflict, Invalid
-from storage import Storage, thread_records
+from storage import Storage, thread_records, threads, use
 from storage.checkpoints import RedisSaver
 from storage.thread_lines import Codec, Lines, read
 from storage.thread_records import New
+from storage.threads import Thread
+from tests.lesson_material import material
 
 
 class Asking(TypedDict, total=False):
@@ -79,3 +82,50 @@ async def test_conflicts_name_the_way_out(storage: Storage) -> None:
         await archive.bring(shelf, content, "local")
     assert "another id" in refused.value.remedy
     await saver.aclose()
+
+
+async def moved(storage: Storage, graph: Any, thread: Thread, *said: str) -> dict[str, Any]:
+    """Say something on a thread, carry it to an empty server, and go on there."""
+    saver = RedisSaver(storage.redis)
+    running = graph.copy(update={"checkpointer": saver})
+    shelf = Shelf(storage, saver, frozenset({thread.graph}), "1")
+    await threads.bind(storage, thread)
+    use(storage)
+    try:
+        for text in said:
+            await running.ainvoke(messages(text), config(thread.id), context={"provider": "offline"})
+        content = b"".join([line async for line in await archive.export(shelf, thread.id, "local")])
+        await storage.redis.flushall()
+        again = graph.copy(update={"checkpointer": RedisSaver(storage.redis)})
+        await archive.bring(Shelf(storage, again.checkpointer, shelf.graphs, "1"), content, "local")
+        state: dict[str, Any] = await again.ainvoke(
+            messages(_LAST[thread.graph]), config(thread.id), context={"provider": "offline"}
+        )
+    finally:
+        use(None)
+    return state
+
+
+_LAST = {"fact_narration": "all but the third", "page_builder": "undo that"}
+
+
+def config(thread: str) -> Any:
+    return {"configurable": {"thread_id": thread}}
+
+
+def messages(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+async def test_a_lesson_that_waits_is_answered_where_it_was_carried_to(storage: Storage) -> None:
+    """B43, B50: with its facts."""
+    thread = Thread("l-1", "local", "fact_narration", "lesson:l-1")
+    state = await moved(storage, fact_narration.graph, thread, material("photosynthesis").text)
+    assert state["drafts"] == {"confirmed": "v1", "narration": "v1"}
+    assert "6 facts" in state["messages"][-1].text
+
+
+async def test_a_page_is_edited_on_where_it_was_carried_to(storage: Storage) -> None:
+    thread = Thread("p-1", "local", "page_builder", "page:p-1")
+    state = await moved(storage, page_builder.graph, thread, "make the headline teal")
+    assert state["drafts"] == {"page": "v2"}

@@ -1,67 +1,24 @@
 """The workflow `fact_narration`: a text in, a person chooses its facts, a narration of those out."""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig
-from langgraph.pregel import Pregel
-from langgraph.types import Command
 
 from graphs import fact_narration
-from state.narration import Narration
 from state.owners import LOCAL
 from storage import Storage
 from storage.artefacts import Artefact, NewVersion
 from storage.checkpoints import RedisSaver
 from tests.chat_double import ChatDouble, Say
+from tests.lesson_chat import OFFLINE, Chat, asked, ids
+from tests.lesson_double import LessonDouble
 from tests.lesson_material import material
+from tools import REGISTRY, lesson_choice
 
-OFFLINE = {"provider": "offline"}
 OPENAI = {"provider": "openai"}
-CONFIG: RunnableConfig = {"configurable": {"thread_id": "lesson-chat"}}
-Graph = Pregel[Any, Any]
-
-
-class Chat:
-    """A conversation about one lesson, with the graph itself."""
-
-    def __init__(self, opened: Storage, chosen: Any = None) -> None:
-        self.graph: Graph = fact_narration.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
-        self.artefact = Artefact(opened, "lesson", "lesson-chat", LOCAL)
-        self._chosen = chosen or OFFLINE
-
-    async def says(self, text: str, **more: Any) -> dict[str, Any]:
-        return await self._run({"messages": [{"role": "user", "content": text}], **more})
-
-    async def answers(self, answer: Any) -> dict[str, Any]:
-        return await self._run(Command(resume=answer))
-
-    async def _run(self, given: Any) -> dict[str, Any]:
-        state: dict[str, Any] = await self.graph.ainvoke(
-            given, CONFIG, context=self._chosen, durability="sync"
-        )
-        return state
-
-    async def data(self, stream: str) -> dict[str, Any]:
-        newest = (await self.artefact.tip(stream)).newest
-        return dict(newest.data) if newest else {}
-
-    async def count(self, stream: str) -> int:
-        return len((await self.artefact.stream(stream)).versions)
-
-    async def narration(self) -> Narration:
-        return Narration.model_validate(await self.data("narration"))
-
-
-def asked(state: dict[str, Any]) -> dict[str, Any]:
-    [question] = state["__interrupt__"]
-    value: dict[str, Any] = question.value
-    return value
-
-
-def ids(question: dict[str, Any], *numbers: int) -> list[str]:
-    return [question["facts"][number - 1]["id"] for number in numbers]
 
 
 @pytest.fixture
@@ -273,85 +230,6 @@ async def test_no_model_narrates_before_a_person_has_chosen(opened: Storage, mod
     assert not await chat.data("narration")
 
 
-async def test_a_fact_taken_out_rewrites_only_the_segments_it_fed(
-    chat: Chat, waiting: dict[str, Any]
-) -> None:
-    """The segments are named, and the others are the same to the byte."""
-    await chat.answers("all")
-    before = await chat.narration()
-    gone = ids(waiting, 3)[0]
-    fed = before.says(gone)
-    state = await chat.says("Leave out the one about chlorophyll")
-    after = await chat.narration()
-    assert 0 < len(fed) < 4
-    result = json.loads(state["messages"][-2].text)
-    assert sorted(result["changedSegments"]) == sorted(fed)
-    assert all(
-        (new == old) == (old.id not in fed) for old, new in zip(before.segments, after.segments, strict=True)
-    )
-    assert after.facts == before.facts - {gone}
-    assert state["drafts"] == {"confirmed": "v2", "narration": "v2"}
-
-
-async def test_the_choice_can_be_made_once_more(chat: Chat, waiting: dict[str, Any]) -> None:
-    """A fact in other words is told in them, where it was told before."""
-    await chat.answers("the first three")
-    before = await chat.narration()
-    question = asked(await chat.says("Let me choose the facts again"))
-    assert question["facts"] == waiting["facts"]
-    edited = {**waiting["facts"][1], "details": "Stomata are tiny doors."}
-    await chat.answers([ids(waiting, 1)[0], edited, ids(waiting, 3)[0]])
-    after = await chat.narration()
-    told = before.says(edited["id"])
-    assert "Stomata are tiny doors." in json.dumps(after.model_dump())
-    assert all(
-        (new == old) == (old.id not in told) for old, new in zip(before.segments, after.segments, strict=True)
-    )
-    state = await chat.says("delete everything")
-    assert "at least one" in state["messages"][-1].text
-    assert "__interrupt__" not in state
-
-
-@pytest.mark.parametrize(
-    ("words", "changed"),
-    [
-        ("the hook is boring, do another one", ["hook"]),
-        ("make the hook shorter", ["hook"]),
-        ("the explanation is too hard, make it easier", ["process_explanation"]),
-        ("end it differently", ["conclusion"]),
-    ],
-)
-async def test_after_the_narration_only_what_is_asked_for_changes(
-    chat: Chat, waiting: dict[str, Any], words: str, changed: list[str]
-) -> None:
-    """B44, B49: the other segments are the same to the byte, and the asked ones are not."""
-    await chat.answers("all")
-    before = await chat.narration()
-    state = await chat.says(words)
-    after = await chat.narration()
-    assert state["drafts"] == {"narration": "v2"}
-    assert [new.id for old, new in zip(before.segments, after.segments, strict=True) if new != old] == changed
-    assert after.facts == before.facts
-    if "shorter" in words:
-        assert len(after.segments[0].narration) < len(before.segments[0].narration)
-
-
-async def test_a_narration_is_made_for_another_student_and_another_length(
-    chat: Chat, waiting: dict[str, Any]
-) -> None:
-    """B14, B15, B-R8, B-R11: what was not said stays as it was."""
-    await chat.says("My student loves soccer")
-    await chat.answers("the first three")
-    await chat.says("make it 90 seconds long")
-    state = await chat.says("make it for a 6-year-old")
-    made = await chat.narration()
-    assert (made.total_duration, made.reading_level) == (90, "3.5")
-    assert "soccer" in made.model_dump_json()
-    assert state["drafts"] == {"student": "v2", "narration": "v3"}
-    await chat.says("make it shorter")
-    assert (await chat.narration()).total_duration == 68
-
-
 async def test_a_new_thread_knows_nothing_of_the_old_one(opened: Storage, waiting: dict[str, Any]) -> None:
     """B68."""
     other: RunnableConfig = {"configurable": {"thread_id": "lesson-new"}}
@@ -375,6 +253,32 @@ async def test_orders_in_the_material_change_nothing_outside_the_session(chat: C
     assert not await chat.data("confirmed")
     assert not await chat.data("student")
     assert len((await other.stream("student")).versions) == 1
+
+
+async def test_a_question_about_nothing_is_not_asked(chat: Chat) -> None:
+    """Where what it was about is gone, the message is answered like any other."""
+    state = await chat.says("Hello!", choice="v1", review=True, reviewing=True)
+    assert "__interrupt__" not in state
+    assert "material" in state["messages"][-1].text
+    state = await chat.says("Hello again!", choice=None, reviewing=True)
+    assert "__interrupt__" not in state
+
+
+def test_a_decided_plan_that_was_cut_short_goes_on() -> None:
+    pending: Any = {"messages": [], "plan": {"id": "p", "steps": []}, "decided": True}
+    assert fact_narration.after_tools(pending) == "tool_executor"
+    asked: Any = {**pending, "decided": False}
+    assert fact_narration.after_tools(asked) == "approval"
+
+
+async def test_facts_added_at_once_are_all_there(opened: Storage) -> None:
+    """B54: neither is lost."""
+    school = LessonDouble(opened, tools={**REGISTRY, **lesson_choice.TOOLS})
+    await school.use("extractFactsTool", content=material("photosynthesis").text)
+    new = [{"id": name, "concept": name, "details": f"{name} is green."} for name in ("Moss", "Fern")]
+    await asyncio.gather(*(school.use("addFactsTool", facts=[one]) for one in new))
+    facts = (await school.newest("facts"))["facts"]
+    assert {one["id"] for one in facts[7:]} == {"Moss", "Fern"}
 
 
 def test_the_graph_is_compiled_without_storage_and_shows_its_steps() -> None:

@@ -1,9 +1,10 @@
 """A lesson's status and its session (B8, B17, B38, B41, B44-B49, B-R15)."""
 
 import pytest
+from pydantic import ValidationError
 
 from state.errors import Conflict
-from state.lesson import STREAMS, editable, moved, session, status, step, summary
+from state.lesson import STREAMS, checked, editable, moved, session, status, step, summary
 from state.versions import Version
 from tests.test_narration import told
 
@@ -153,3 +154,18 @@ def test_a_session_shows_every_stream_in_its_place():
 )
 def test_a_version_is_told_in_one_line(stream, data, line):
     assert summary(stream, data) == line
+
+
+@pytest.mark.parametrize(
+    ("stream", "data"),
+    [
+        ("student", {"child_age": ["10"]}),
+        ("source", {"name": "moon.txt"}),
+        ("facts", {"facts": []}),
+        ("confirmed", {"facts": [{"concept": "Tides"}]}),
+        ("narration", {}),
+    ],
+)
+def test_what_no_lesson_can_hold_is_refused(stream, data):
+    with pytest.raises(ValidationError):
+        checked(stream, data)

@@ -9,8 +9,8 @@ from state.errors import Invalid
 from state.narration_edits import SegmentEdit
 from state.review import Approved, Wish, read
 from storage import Storage
+from tests.lesson_chat import Chat, asked
 from tests.lesson_material import material
-from tests.test_fact_narration import Chat, asked
 
 HOOK = [{"id": "hook", "narration": "What do leaves eat?"}]
 EDIT = {"action_requests": [], "edited_action": {"name": "review_narration", "args": {"segments": HOOK}}}

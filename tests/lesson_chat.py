@@ -1,0 +1,59 @@
+"""A conversation about one lesson with the graph itself."""
+
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.pregel import Pregel
+from langgraph.types import Command
+
+from graphs import fact_narration
+from state.narration import Narration
+from state.owners import LOCAL
+from storage import Storage
+from storage.artefacts import Artefact
+from storage.checkpoints import RedisSaver
+
+OFFLINE = {"provider": "offline"}
+CONFIG: RunnableConfig = {"configurable": {"thread_id": "lesson-chat"}}
+Graph = Pregel[Any, Any]
+
+
+class Chat:
+    """A conversation about one lesson, with the graph itself."""
+
+    def __init__(self, opened: Storage, chosen: Any = None) -> None:
+        self.graph: Graph = fact_narration.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
+        self.artefact = Artefact(opened, "lesson", "lesson-chat", LOCAL)
+        self._chosen = chosen or OFFLINE
+
+    async def says(self, text: str, **more: Any) -> dict[str, Any]:
+        return await self._run({"messages": [{"role": "user", "content": text}], **more})
+
+    async def answers(self, answer: Any) -> dict[str, Any]:
+        return await self._run(Command(resume=answer))
+
+    async def _run(self, given: Any) -> dict[str, Any]:
+        state: dict[str, Any] = await self.graph.ainvoke(
+            given, CONFIG, context=self._chosen, durability="sync"
+        )
+        return state
+
+    async def data(self, stream: str) -> dict[str, Any]:
+        newest = (await self.artefact.tip(stream)).newest
+        return dict(newest.data) if newest else {}
+
+    async def count(self, stream: str) -> int:
+        return len((await self.artefact.stream(stream)).versions)
+
+    async def narration(self) -> Narration:
+        return Narration.model_validate(await self.data("narration"))
+
+
+def asked(state: dict[str, Any]) -> dict[str, Any]:
+    [question] = state["__interrupt__"]
+    value: dict[str, Any] = question.value
+    return value
+
+
+def ids(question: dict[str, Any], *numbers: int) -> list[str]:
+    return [question["facts"][number - 1]["id"] for number in numbers]

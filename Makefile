@@ -20,13 +20,13 @@ ADDED_TO = $(1:%=--constraint %) $$(sed -n 's/^\([^ =]*\)==.*/--no-emit-package 
 # Bytecode that is not kept is made again by every process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test tested covered check fuzz fuzzer bench lock clean
+.PHONY: run test tested covered check linted fuzz fuzzer bench lock clean
 
 run: .venv/run  ## install what is needed and serve on 127.0.0.1:2024
 	@$(BIN)/callsheet serve
 
 test: .venv/dev  ## install what is needed, check, and test offline; with CI=true, the slow tests too, and coverage
-	@$(MAKE) --no-print-directory --jobs 2 check $(if $(CI),covered,tested)
+	@$(MAKE) --no-print-directory --jobs 2 linted $(if $(CI),covered,tested)
 
 tested: .venv/dev
 	@$(BIN)/python -m pytest -q -n 3
@@ -38,11 +38,14 @@ covered: .venv/dev
 		|| { echo "state/ and tools/guard.py must be covered wholly:"; \
 		     $(BIN)/python -m coverage report --include='state/*,tools/guard.py'; exit 1; }
 
-check: .venv/dev  ## formatting, lint, types, import arrows and size limits
+check: linted  ## formatting, lint, types, import arrows and size limits
+	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_layers.py tests/test_sizes.py
+
+# What the tests do not do themselves.
+linted: .venv/dev
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet --output-format concise .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports --no-logo
-	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_layers.py tests/test_sizes.py
 
 fuzz: .venv/dev fuzzer  ## send the server what a fuzzer makes of its description, for ten minutes
 	@$(BIN)/python -m pytest -q -s tests/test_fuzz.py --long

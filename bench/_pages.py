@@ -9,6 +9,7 @@ from langgraph.pregel import Pregel
 from langgraph.types import Command
 
 from graphs import page_builder
+from state.errors import CallsheetError
 from state.owners import LOCAL
 from state.page import STREAM, Page
 from state.page_history import page_of as held
@@ -33,7 +34,8 @@ async def scored(cases: list[Case], storage: Storage) -> list[tuple[Case, list[s
 async def _played(case: Case, graph: Pregel[Any, Any], storage: Storage) -> list[str]:
     try:
         return score(await _Sitting(case, graph, storage).turn())
-    except Exception as error:  # noqa: BLE001 -- what breaks on a sentence has failed it
+    except (CallsheetError, LookupError) as error:
+        # What is refused, or leaves out what was asked for, has failed the sentence; a bug ends the bench.
         return [f"{type(error).__name__}: {error}"]
 
 

@@ -20,6 +20,7 @@ from server.jobs import Chat, Generate, carried_out, chat_job, generate_job, ter
 from server.worker import Worker, working
 from state import ad
 from state.context import Context
+from state.errors import CallsheetError
 from state.owners import LOCAL
 from storage.artefacts import Artefact, NewVersion
 from storage.connection import Storage, connect
@@ -81,7 +82,8 @@ async def _scored(ads: list[Case], pages: list[page_score.Case]) -> tuple[Result
 async def _played(case: Case, storage: Storage, worker: Worker) -> list[str]:
     try:
         return await _Sitting(case, storage, worker).failures()
-    except Exception as error:  # noqa: BLE001 -- what breaks on a sentence has failed it
+    except (CallsheetError, LookupError) as error:
+        # What is refused, or leaves out what was asked for, has failed the sentence; a bug ends the bench.
         return [f"{type(error).__name__}: {error}"]
 
 

@@ -92,7 +92,7 @@ class Settings(BaseSettings):
     """How much is logged."""
     log_format: Literal["auto", "json", "text"] = "auto"
     """How a log line looks; `auto` is text on a terminal and JSON elsewhere."""
-    storage_patience_s: float = Field(1.5, gt=0, le=30)
+    storage_patience_s: float = Field(1.0, gt=0, le=30)
     """Seconds a request waits for an answer of Redis before it is answered with 503."""
     max_import_bytes: int = Field(100_000_000, ge=1_000)
     """Largest thread file that may be imported over REST, in bytes."""

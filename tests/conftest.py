@@ -22,7 +22,9 @@ from tests.killing import Proxy, Shop, Warm
 from tests.waiting import until
 
 if TYPE_CHECKING:
+    from httpx import AsyncClient
     from langgraph.pregel import Pregel
+    from langgraph_sdk.client import LangGraphClient
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -85,6 +87,24 @@ async def storage(valkey_url: str) -> AsyncIterator[Storage]:
     """A connection to the session's server, which is empty when the test begins."""
     async with connect(valkey_url) as opened:
         yield opened
+
+
+@pytest.fixture
+async def client(url: str) -> "AsyncIterator[LangGraphClient]":
+    """LangGraph's own client of the server that the file calls `url`."""
+    from langgraph_sdk import get_client
+
+    async with get_client(url=url) as found:
+        yield found
+
+
+@pytest.fixture
+async def http(url: str) -> "AsyncIterator[AsyncClient]":
+    """A client of the same server that knows nothing but HTTP."""
+    from httpx import AsyncClient
+
+    async with AsyncClient(base_url=url, timeout=20) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

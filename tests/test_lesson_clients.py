@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -35,12 +35,6 @@ def redis() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def url(redis: str) -> Iterator[str]:
     with serving(redis, None) as found:
-        yield found
-
-
-@pytest.fixture
-async def client(url: str) -> AsyncIterator[LangGraphClient]:
-    async with get_client(url=url) as found:
         yield found
 
 

@@ -4,12 +4,11 @@ import asyncio
 import random
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError, NotFoundError
 
@@ -23,12 +22,6 @@ OVER = {"success", "interrupted"}
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with home() as found:
-        yield found
-
-
-@pytest.fixture
-async def client(url: str) -> AsyncIterator[LangGraphClient]:
-    async with get_client(url=url) as found:
         yield found
 
 

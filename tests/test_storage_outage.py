@@ -22,8 +22,7 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
-SOON_S = 2.0 + 1.0
-"""Two seconds, and one for a machine that has other tests to run."""
+SOON_S = 2.0
 QUESTIONS: list[tuple[str, str, Any]] = [
     ("GET", "/api/ads", None),
     ("GET", "/api/ads/ad-1", None),
@@ -114,12 +113,17 @@ async def test_no_operation_there_is_hangs_or_fails_as_if_it_were_a_bug(
         if path not in OPEN | {"/info"}
     ]
     assert len(asking) > 10
-    answers = await asyncio.gather(*asking)
+    # Not all at once, which would measure how many requests this machine can make in a second.
+    answers = [one for some in batched(asking, 20) for one in await asyncio.gather(*some)]
     for question, reply, took_s in answers:
         assert reply.status_code == 503 or 400 <= reply.status_code < 500, (question, reply.text)
         assert took_s < SOON_S, (question, took_s)
     assert sum(reply.status_code == 503 for _, reply, _ in answers) > 10
     server.go_on()
+
+
+def batched(asking: list[Any], size: int) -> list[list[Any]]:
+    return [asking[at : at + size] for at in range(0, len(asking), size)]
 
 
 def _named(found: re.Match[str]) -> str:

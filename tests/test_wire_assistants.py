@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -23,12 +23,6 @@ AGENT = "fe096781-5601-53d2-b2f6-0d3403f7e9ca"
 @pytest.fixture(scope="module")
 def url(valkey_url: str) -> Iterator[str]:
     with serving(valkey_url) as found:
-        yield found
-
-
-@pytest.fixture
-async def client(url: str) -> AsyncIterator[LangGraphClient]:
-    async with get_client(url=url) as found:
         yield found
 
 

@@ -5,7 +5,7 @@ Of what was recorded everything is compared but ids, times, and what says which 
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,12 +38,6 @@ Told = list[tuple[str, Any, str | None]]
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with home() as found:
-        yield found
-
-
-@pytest.fixture
-async def http(url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=url, timeout=20) as found:
         yield found
 
 

@@ -1,13 +1,12 @@
 """Streams of the second wire: what is told to whom, from where on, and how runs end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import httpx
 import pytest
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from tests.waiting import eventually
@@ -24,20 +23,8 @@ def url() -> Iterator[str]:
 
 
 @pytest.fixture
-async def http(url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=url, timeout=20) as found:
-        yield found
-
-
-@pytest.fixture
 async def wire(http: httpx.AsyncClient) -> Wire:
     return Wire(http)
-
-
-@pytest.fixture
-async def client(url: str) -> AsyncIterator[LangGraphClient]:
-    async with get_client(url=url) as found:
-        yield found
 
 
 async def whole(wire: Wire) -> list[Event]:

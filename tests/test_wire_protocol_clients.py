@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 import pytest
-from langgraph_sdk import get_client, get_sync_client
+from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import LangGraphClient
 
 from tests.waiting import PATIENCE_S, eventually, until
@@ -19,12 +19,6 @@ BOTH = pytest.mark.parametrize("transport", ["sse", "websocket"])
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with home() as found:
-        yield found
-
-
-@pytest.fixture
-async def client(url: str) -> AsyncIterator[LangGraphClient]:
-    async with get_client(url=url) as found:
         yield found
 
 

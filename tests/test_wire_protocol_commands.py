@@ -1,7 +1,7 @@
 """Commands of the second wire: what they do, and what they answer where they do nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -16,12 +16,6 @@ from tests.wire_served import APPROVED, HELLO, home, said
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with home(OWN) as found:
-        yield found
-
-
-@pytest.fixture
-async def http(url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=url, timeout=20) as found:
         yield found
 
 

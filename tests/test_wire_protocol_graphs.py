@@ -12,7 +12,6 @@ from langchain_core.tools import tool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import MessagesState
 from langgraph.prebuilt import ToolNode
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from tests.waiting import PATIENCE_S
@@ -74,12 +73,6 @@ OWN = {
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with home(OWN) as found:
-        yield found
-
-
-@pytest.fixture
-async def client(url: str) -> AsyncIterator[LangGraphClient]:
-    async with get_client(url=url) as found:
         yield found
 
 

@@ -1,7 +1,7 @@
 """Questions and their answers, through LangGraph's own client (X9)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -9,7 +9,6 @@ import pytest
 from langgraph.constants import TAG_HIDDEN
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send, interrupt
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import BadRequestError, ConflictError
 
@@ -59,12 +58,6 @@ OWN = {
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with home(OWN) as found:
-        yield found
-
-
-@pytest.fixture
-async def client(url: str) -> AsyncIterator[LangGraphClient]:
-    async with get_client(url=url) as found:
         yield found
 
 

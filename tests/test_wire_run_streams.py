@@ -1,7 +1,7 @@
 """Streams that break and go on, through LangGraph's own client (X10)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import aclosing
 from typing import Any
 
@@ -26,18 +26,6 @@ from tests.wire_server import serving
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with home() as found:
-        yield found
-
-
-@pytest.fixture
-async def client(url: str) -> AsyncIterator[LangGraphClient]:
-    async with get_client(url=url) as found:
-        yield found
-
-
-@pytest.fixture
-async def http(url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=url, timeout=20) as found:
         yield found
 
 

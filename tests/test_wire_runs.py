@@ -1,12 +1,11 @@
 """Runs through LangGraph's own client: started, waited for, followed, listed, deleted (X7, X10)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import (
     BadRequestError,
@@ -22,18 +21,6 @@ from tests.wire_served import anew, collected, home, status, threaded
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with home(max_batch_runs=3) as found:
-        yield found
-
-
-@pytest.fixture
-async def client(url: str) -> AsyncIterator[LangGraphClient]:
-    async with get_client(url=url) as found:
-        yield found
-
-
-@pytest.fixture
-async def http(url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=url, timeout=20) as found:
         yield found
 
 

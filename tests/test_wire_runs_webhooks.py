@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import UnprocessableEntityError
 
@@ -52,12 +51,6 @@ async def receiving(*answers: str) -> AsyncIterator[Receiver]:
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with home(webhook_private=True, webhook_secret=SECRET) as found:
-        yield found
-
-
-@pytest.fixture
-async def client(url: str) -> AsyncIterator[LangGraphClient]:
-    async with get_client(url=url) as found:
         yield found
 
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import math
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -14,7 +14,6 @@ from typing import Any
 import httpx
 import pytest
 from langchain_core.messages import HumanMessage
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError
 
@@ -52,12 +51,6 @@ class Spot:
 @pytest.fixture(scope="module")
 def url(valkey_url: str) -> Iterator[str]:
     with serving(valkey_url) as found:
-        yield found
-
-
-@pytest.fixture
-async def client(url: str) -> AsyncIterator[LangGraphClient]:
-    async with get_client(url=url) as found:
         yield found
 
 

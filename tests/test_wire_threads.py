@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,6 @@ SAMPLES = Path(__file__).parent / "wire_samples"
 @pytest.fixture(scope="module")
 def url(valkey_url: str) -> Iterator[str]:
     with serving(valkey_url) as found:
-        yield found
-
-
-@pytest.fixture
-async def client(url: str) -> AsyncIterator[LangGraphClient]:
-    async with get_client(url=url) as found:
         yield found
 
 

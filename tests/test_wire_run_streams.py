@@ -130,7 +130,7 @@ async def test_silence_is_filled_so_that_nobody_gives_the_connection_up(
 ) -> None:
     """Every 5 s: a comment in a stream, white space before JSON."""
     thread = await threaded(client)
-    run = await client.runs.create(thread, "counter", input={"x": 1}, after_seconds=6)
+    run = await client.runs.create(thread, "counter", input={"x": 1}, after_seconds=8)
     place = f"/threads/{thread}/runs/{run['run_id']}"
     streamed, joined = await asyncio.gather(http.get(f"{place}/stream"), http.get(f"{place}/join"))
     assert streamed.text.startswith(": heartbeat\r\n\r\nevent: metadata\r\n")

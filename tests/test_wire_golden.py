@@ -5,21 +5,18 @@ Of what was recorded everything is compared but ids, times, and what says which 
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import httpx
 import pytest
 
+from tests import recorded
 from tests.wire_served import APPROVED, HELLO, home
 
-SAMPLES: Final = Path(__file__).parent / "wire_samples"
 ALL: Final = ["values", "updates", "custom", "messages-tuple", "events", "debug", "tasks", "checkpoints"]
 TALK: Final = ["values", "updates", "custom", "messages-tuple"]
-CHANGING: Final = re.compile(
-    r"(lc_run--)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|\d{4}-\d\d-\d\dT[\d:.]+\+00:00"
-)
+CHANGING: Final = re.compile(rf"{recorded.ID}|\d{{4}}-\d\d-\d\dT[\d:.]+\+00:00")
 """Ids and times."""
 THEIRS: Final = frozenset(
     {
@@ -51,24 +48,22 @@ def told(text: str) -> Told:
     return found
 
 
-def recorded(name: str) -> Told:
-    text = (SAMPLES / name).read_text()
+def sample(name: str) -> Told:
+    text = (recorded.SAMPLES / name).read_text()
     return told(text.split("\n\n", 1)[1] if text.startswith("HTTP/") else text)
 
 
+def kept(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is compared of an object."""
+    found = {name: each for name, each in value.items() if name not in THEIRS | OURS}
+    if str(value.get("event")).startswith("on_chat_model_"):
+        # Their graph's model was given the conversation, and the one of ours is given nothing.
+        found["data"] = {name: each for name, each in value["data"].items() if name != "input"}
+    return found
+
+
 def plain(value: Any) -> Any:
-    """What is to be the same of a recorded value and of ours."""
-    if isinstance(value, str):
-        return CHANGING.sub("<some>", value)
-    if isinstance(value, list):
-        return [plain(each) for each in value]
-    if isinstance(value, dict):
-        kept = {name: each for name, each in value.items() if name not in THEIRS | OURS}
-        if str(value.get("event")).startswith("on_chat_model_"):
-            # Their graph's model was given the conversation, and the one of ours is given nothing.
-            kept["data"] = {name: each for name, each in value["data"].items() if name != "input"}
-        return {plain(name): plain(each) for name, each in kept.items()}
-    return value
+    return recorded.plain(value, lambda text: CHANGING.sub("<some>", text), kept)
 
 
 def alike(ours: Told, theirs: Told) -> None:
@@ -92,7 +87,7 @@ async def streamed(http: httpx.AsyncClient, place: str, graph: str, **asked: Any
 async def test_a_run_up_to_its_question_in_all_modes(http: httpx.AsyncClient) -> None:
     place = f"/threads/{await thread_of(http)}"
     found = await streamed(http, place, "agent", input=HELLO, stream_mode=ALL, stream_resumable=True)
-    alike(found, recorded("sse_01_run_to_interrupt_all_modes.txt"))
+    alike(found, sample("sse_01_run_to_interrupt_all_modes.txt"))
 
 
 async def test_an_answer_and_the_same_run_told_again(http: httpx.AsyncClient) -> None:
@@ -100,18 +95,18 @@ async def test_an_answer_and_the_same_run_told_again(http: httpx.AsyncClient) ->
     await streamed(http, place, "agent", input=HELLO, stream_mode=ALL)
     command = {"resume": APPROVED}
     found = await streamed(http, place, "agent", command=command, stream_mode=TALK, stream_resumable=True)
-    alike(found, recorded("sse_02_resume.txt"))
+    alike(found, sample("sse_02_resume.txt"))
     run = f"{place}/runs/{found[0][1]['run_id']}/stream"
     whole = told((await http.get(run, headers={"Last-Event-ID": "-1"})).text)
-    alike(whole, recorded("sse_07a_join_finished_from_start.txt"))
-    middle = recorded("sse_07b_join_finished_from_mid.txt")
+    alike(whole, sample("sse_07a_join_finished_from_start.txt"))
+    middle = sample("sse_07b_join_finished_from_mid.txt")
     last = found[-len(middle) - 1][2]
     alike(told((await http.get(run, headers={"Last-Event-ID": str(last)})).text), middle)
-    assert told((await http.get(run)).text) == recorded("sse_07c_join_finished_nohdr.txt") == []
+    assert told((await http.get(run)).text) == sample("sse_07c_join_finished_nohdr.txt") == []
 
 
 @pytest.mark.parametrize(
-    ("sample", "graph", "asked"),
+    ("name", "graph", "asked"),
     [
         ("sse_03_messages_mode.txt", "agent", {"input": HELLO, "stream_mode": ["messages"]}),
         (
@@ -127,13 +122,13 @@ async def test_an_answer_and_the_same_run_told_again(http: httpx.AsyncClient) ->
         ),
     ],
 )
-async def test_a_stream_of_a_mode(http: httpx.AsyncClient, sample: str, graph: str, asked: Any) -> None:
-    alike(await streamed(http, f"/threads/{await thread_of(http)}", graph, **asked), recorded(sample))
+async def test_a_stream_of_a_mode(http: httpx.AsyncClient, name: str, graph: str, asked: Any) -> None:
+    alike(await streamed(http, f"/threads/{await thread_of(http)}", graph, **asked), sample(name))
 
 
 async def test_a_run_without_a_thread(http: httpx.AsyncClient) -> None:
     found = await streamed(http, "", "counter", input={"x": 1}, stream_mode=["updates"])
-    alike(found, recorded("sse_09_stateless.txt"))
+    alike(found, sample("sse_09_stateless.txt"))
 
 
 async def test_a_run_that_is_left_and_joined_again(http: httpx.AsyncClient) -> None:
@@ -141,7 +136,7 @@ async def test_a_run_that_is_left_and_joined_again(http: httpx.AsyncClient) -> N
     place = f"/threads/{await thread_of(http)}"
     asked = {"assistant_id": "slow", "input": {"x": 26}, "stream_mode": ["values", "custom"]}
     run = (await http.post(f"{place}/runs", json={**asked, "stream_resumable": True})).json()["run_id"]
-    first = recorded("sse_08a_join_live_then_drop.txt")
+    first = sample("sse_08a_join_live_then_drop.txt")
     run_place = f"{place}/runs/{run}/stream"
     seen = ""
     async with http.stream("GET", run_place, headers={"Last-Event-ID": "-1"}) as reply:
@@ -152,13 +147,13 @@ async def test_a_run_that_is_left_and_joined_again(http: httpx.AsyncClient) -> N
     begun = told(seen.rpartition("\r\n\r\n")[0])[: len(first)]
     alike(begun, first)
     rest = await http.get(run_place, headers={"Last-Event-ID": str(begun[-1][2])})
-    alike(told(rest.text), recorded("sse_08b_join_live_resume_last_event_id.txt"))
+    alike(told(rest.text), sample("sse_08b_join_live_resume_last_event_id.txt"))
 
 
 async def test_a_run_that_is_cancelled(http: httpx.AsyncClient) -> None:
     """Recorded up to the fifth tick."""
     place = f"/threads/{await thread_of(http)}"
-    theirs = recorded("sse_10_cancelled.txt")
+    theirs = sample("sse_10_cancelled.txt")
     asked = {"assistant_id": "slow", "input": {"x": 400}, "stream_mode": "custom", "stream_resumable": True}
     seen = ""
     async with http.stream("POST", f"{place}/runs/stream", json=asked) as reply:
@@ -173,7 +168,7 @@ async def test_a_run_that_is_cancelled(http: httpx.AsyncClient) -> None:
 
 
 async def test_a_thread_and_all_its_runs(http: httpx.AsyncClient) -> None:
-    place, theirs = f"/threads/{await thread_of(http)}", recorded("sse_12_thread_stream.txt")
+    place, theirs = f"/threads/{await thread_of(http)}", sample("sse_12_thread_stream.txt")
     await streamed(http, place, "counter", input={"x": 1})
     seen = ""
     async with http.stream("GET", f"{place}/stream", headers={"Last-Event-ID": "-1"}) as reply:
@@ -188,7 +183,7 @@ async def test_a_run_as_an_object(http: httpx.AsyncClient) -> None:
     place = f"/threads/{await thread_of(http)}"
     asked = {"assistant_id": "slow", "input": {"x": 26}, "stream_mode": ["values", "custom"]}
     ours = (await http.post(f"{place}/runs", json={**asked, "stream_resumable": True})).json()
-    theirs = json.loads((SAMPLES / "json_run_create.json").read_text())
+    theirs = json.loads((recorded.SAMPLES / "json_run_create.json").read_text())
     # Where they keep a step while the next one runs, we keep it before.
     theirs["kwargs"]["durability"] = "sync"
     assert plain(ours) == plain(theirs)
@@ -200,7 +195,7 @@ async def test_a_run_as_an_object(http: httpx.AsyncClient) -> None:
     [("sse_01_run_to_interrupt_all_modes.txt", "stream"), ("sse_02_resume.txt", "stream")],
 )
 async def test_the_headers_of_a_stream(http: httpx.AsyncClient, sample: str, ending: str) -> None:
-    head = (SAMPLES / sample).read_text().split("\n\n", 1)[0].splitlines()[1:]
+    head = (recorded.SAMPLES / sample).read_text().split("\n\n", 1)[0].splitlines()[1:]
     theirs = dict(line.split(": ", 1) for line in head)
     place = f"/threads/{await thread_of(http)}/runs/{ending}"
     reply = await http.post(place, json={"assistant_id": "counter", "input": {"x": 1}})

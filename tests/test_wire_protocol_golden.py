@@ -2,18 +2,16 @@
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import httpx
 import pytest
 
+from tests import recorded
 from tests.wire_protocol import SEEN, Event, Wire
 from tests.wire_served import HELLO, home
 
-SAMPLES: Final = Path(__file__).parent / "wire_samples"
-CHANGING: Final = re.compile(r"(lc_run--)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}")
 STORED: Final = re.compile(r"\d{13}-\d+(\.\d+)?")
 """The id of an event that is stored; theirs have parts, where several came at once."""
 OURS: Final = frozenset({"node", "run_id"})
@@ -27,14 +25,15 @@ def url() -> Iterator[str]:
 
 
 def plain(value: Any) -> Any:
-    """What is to be the same of a recorded value and of ours."""
-    if isinstance(value, str):
-        return STORED.sub("<stored>", CHANGING.sub("<some>", value))
-    if isinstance(value, list):
-        return [plain(each) for each in value]
-    if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items() if name not in OURS}
-    return value
+    return recorded.plain(value, hidden, kept)
+
+
+def hidden(text: str) -> str:
+    return STORED.sub("<stored>", re.sub(recorded.ID, "<some>", text))
+
+
+def kept(told: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: each for name, each in told.items() if name not in OURS}
 
 
 def alike(event: Event) -> Any:
@@ -42,13 +41,13 @@ def alike(event: Event) -> Any:
     return plain({**event, "params": params, "seq": None})
 
 
-def recorded() -> list[Event]:
-    text = (SAMPLES / "sse_11_v2_events.txt").read_text()
+def sample() -> list[Event]:
+    text = (recorded.SAMPLES / "sse_11_v2_events.txt").read_text()
     return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
 
 
 async def test_a_run_up_to_its_question_is_told_as_recorded(http: httpx.AsyncClient) -> None:
-    theirs, wire = recorded(), Wire(http)
+    theirs, wire = sample(), Wire(http)
     await wire.start(given=HELLO)
     ours = await wire.seen(lambda told: len(told) == len(theirs), SEEN)
     assert [alike(event) for event in ours] == [alike(event) for event in theirs]
@@ -58,7 +57,7 @@ async def test_a_run_up_to_its_question_is_told_as_recorded(http: httpx.AsyncCli
 
 
 async def test_a_command_is_answered_as_recorded(http: httpx.AsyncClient) -> None:
-    text = (SAMPLES / "json_v2_run_start_response.txt").read_text()
+    text = (recorded.SAMPLES / "json_v2_run_start_response.txt").read_text()
     theirs = json.loads(text.rsplit("\n", 1)[-1])
     asked = {"assistant_id": "agent", "input": HELLO}
     ours = await Wire(http).command("run.start", **asked)

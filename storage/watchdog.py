@@ -45,7 +45,7 @@ exec 3<&0 4>&1 </dev/null >&2
     (
         while
             while read -r line; do :; done
-            : >stopping
+            true >stopping
             read -r line
         do
             rm -f stopping

@@ -1,6 +1,7 @@
 """The embedded server: one for all, gone when unused, and never the reason that a write is lost."""
 
 import os
+import shutil
 import signal
 import stat
 import tempfile
@@ -87,6 +88,14 @@ def test_a_killed_server_is_started_again_with_every_acknowledged_write(
     with leased(data_dir) as server:
         assert pid_of(server) != pid
         assert numbers(server, "a")[: last + 1] == list(range(last + 1))
+
+
+@pytest.mark.fault
+def test_a_server_whose_data_was_swept_away_ends_with_its_last_user(data_dir: Path) -> None:
+    with leased(data_dir) as server:
+        pid = pid_of(server)
+        shutil.rmtree(data_dir / "valkey")
+    until(lambda: gone(pid), "the end of the server without a folder")
 
 
 @pytest.mark.fault

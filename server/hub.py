@@ -40,7 +40,7 @@ class Hub:
                     yield event
                 if found:
                     continue
-                await rung(bell, min(_LOOK_S, heartbeat_s or _LOOK_S))
+                await rung(bell, _patience_s(loop.time() - said, heartbeat_s))
                 if heartbeat_s and loop.time() - said >= heartbeat_s:
                     said = loop.time()
                     yield None
@@ -60,7 +60,7 @@ class Hub:
         async with self._announcements.listening(thread, "end") as bell:
             said = loop.time()
             while True:
-                await rung(bell, min(_LOOK_S, heartbeat_s))
+                await rung(bell, _patience_s(loop.time() - said, heartbeat_s))
                 bell.clear()
                 yield True
                 if loop.time() - said >= heartbeat_s:
@@ -85,3 +85,8 @@ class Hub:
                 yield event
                 if event.name == END:
                     return
+
+
+def _patience_s(silence_s: float, heartbeat_s: float | None) -> float:
+    """How long one waits for an announcement: not beyond the next look, nor the next heartbeat."""
+    return min(_LOOK_S, max(0.0, heartbeat_s - silence_s)) if heartbeat_s else _LOOK_S

@@ -169,8 +169,7 @@ def test_calls_of_tools_are_seen(scene: Scene, hook: str) -> None:
     assert not seen["errors"]
 
 
-# The older hook's first request with a key is lost by Chromium now and then, for a reason not known yet.
-@pytest.mark.parametrize("hook", [pytest.param("legacy", marks=pytest.mark.long), "current", "socket"])
+@ALL
 def test_a_page_says_who_asks(scene: Scene, hook: str) -> None:
     """X16: a key, in a header or offered to a web socket."""
     seen = scene("saysWhoAsks", hook)

@@ -70,11 +70,15 @@ async function opened(context, address, query) {
   const line = await wire(query.key ? guarded : api);
   const page = await context.newPage();
   const complaints = [];
+  const lost = [];
   page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("requestfailed", (one) => lost.push(`${one.method()} ${one.url()} ${one.failure()?.errorText}`));
   await page.goto(`${address}/?${new URLSearchParams({ api: line.url, ...query })}`);
   const one = {
     page,
     complaints,
+    /** Requests without a reply, and why: the hooks say no more than that there was none. */
+    lost,
     cut: line.cut,
     close: () => page.close().finally(line.close),
     until: (condition, given) => page.waitForFunction(condition, given, { polling: 50 }),
@@ -125,7 +129,11 @@ async function played(context, address, { title, query, play }) {
   try {
     Object.assign(told, await play(open, key));
   } catch (error) {
-    const shown = pages.map(async ({ page, seen }) => [await page.locator("body").innerText(), JSON.stringify(await seen())]);
+    const shown = pages.map(async ({ page, seen, lost }) => [
+      await page.locator("body").innerText(),
+      JSON.stringify(await seen()),
+      ...lost,
+    ]);
     told.failed = [error, ...(await Promise.all(shown)).flat()].join("\n");
   }
   if (pictures) await pages[0].page.screenshot({ path: `${pictures}/${title}.png` });

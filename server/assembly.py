@@ -64,7 +64,8 @@ def governed(settings: Settings) -> Iterator[None]:
 
     Raises `Invalid` for terms that there are not.
     """
-    before, guard.house = guard.house, house(json.loads(settings.tools), json.loads(settings.tool_grants))
+    said = (json.loads(one) for one in (settings.tools, settings.tool_grants, settings.prices))
+    before, guard.house = guard.house, house(*said)
     try:
         yield
     finally:

@@ -19,7 +19,7 @@ from server.execution import Reply, questions
 from server.requested import Job
 from server.turns import identifier, message, said, tool_calls, usage
 from server.worker import Worker
-from state import conversation
+from state import agents, conversation
 from state import selection as answers
 from state.errors import Conflict, Invalid
 from state.facts import Fact
@@ -110,8 +110,9 @@ async def job(worker: Worker, storage: Storage, asked: LessonChat) -> Job:
         told = {"ask": "chat", "message": text, **given}
         return asked.job(thread, told, input={**given, "messages": [said(text)]}, stream_modes=CHAT)
     body = {"ask": "choose", "message": asked.message, "selectedFacts": [*asked.chosen], **given}
-    if not asked.place.new and questions(await worker.state(thread)):
-        bound = await answering(worker, asked, thread, {"facts": [*asked.chosen]})
+    waiting = [] if asked.place.new else choices(questions(await worker.state(thread)))
+    if waiting:
+        bound = await answering(worker, asked, thread, {"facts": [*asked.chosen]}, waiting[0])
         # Sent again, it is the same request, though the question waits no more.
         return replace(bound, body={**body, "context": asked.context})
     wanted = selection.calls(await _read(storage, thread, asked.chosen))
@@ -169,22 +170,23 @@ async def answer(storage: Storage, thread: Thread, state: Mapping[str, Any]) -> 
         "success": not failed and not problem,
         "message": failed or _said(state, results) or problem,
         "sessionId": thread.id,
-        **lessons.brief(seen, waits=choosing(asked)),
+        **lessons.brief(seen, waits=bool(choices(asked))),
         "interrupt": {"id": asked[0].id, "value": asked[0].value} if asked else None,
         "created": [dict(made) for made in state.get("created", ())],
         "toolCalls": tool_calls(state, _in_short),
         "provider": state.get("provider", ""),
         "providerReason": state.get("provider_reason", ""),
         "usage": usage(state),
+        "agents": agents.results(results),
         "cost": round(sum(float(one["output"].get("cost", 0)) for one in results), 8),
         "duration": round(sum(float(one["duration_s"]) for one in results), 3),
     }
 
 
-def choosing(asked: Sequence[Interrupt]) -> bool:
-    """Return whether a session waits with the choice of facts, and not with the approval of a narration."""
-    values = [one.value for one in asked if isinstance(one.value, Mapping)]
-    return any(value.get("type") == answers.REQUEST for value in values)
+def choices(asked: Sequence[Interrupt]) -> list[str]:
+    """Return the ids of those questions that ask which facts to tell, and not for a narration's approval."""
+    kind = answers.REQUEST
+    return [one.id for one in asked if isinstance(one.value, Mapping) and one.value.get("type") == kind]
 
 
 async def _read(storage: Storage, thread: Thread, chosen: Sequence[Any]) -> answers.Chosen:

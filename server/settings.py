@@ -78,6 +78,8 @@ class Settings(BaseSettings):
     """Terms of tools as JSON, such as `{"fetch_data": {"timeout_s": 5}, "*": {"calls": 60}}`."""
     tool_grants: Annotated[str, AfterValidator(objects)] = "{}"
     """Permissions by owner as JSON, such as `{"*": ["*"], "ana": ["page:*"]}`; unset, all to everyone."""
+    prices: Annotated[str, AfterValidator(objects)] = "{}"
+    """What models cost as JSON, US dollars for a million tokens read and written: `{"*": [0.15, 0.60]}`."""
     webhook_private: bool = False
     """True lets webhooks call this machine and its network, not the public internet alone."""
     webhook_secret: SecretStr | None = Field(None, repr=False)

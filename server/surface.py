@@ -18,6 +18,7 @@ from server.api import (
     archives,
     chat_socket,
     health,
+    lesson_assets,
     lesson_narration,
     lesson_sources,
     lessons,
@@ -57,7 +58,12 @@ GRAPHS: Final[Graphs] = {
 }
 _OURS: Final[Mapping[str, tuple[APIRouter, ...]]] = {
     "ad_creation": (ads.router, versions.router),
-    "fact_narration": (lessons.router, lesson_sources.router, lesson_narration.router),
+    "fact_narration": (
+        lessons.router,
+        lesson_sources.router,
+        lesson_narration.router,
+        lesson_assets.router,
+    ),
     "page_builder": (pages.shelf, pages.router, uploads.router, page_chat.router, chat_socket.router),
 }
 """What a workflow has beside the wire; in this order, since what an ad has comes before its streams."""

@@ -57,6 +57,7 @@ SAID: Final[frozenset[Status]] = frozenset({"narration_verified", "video_queued"
 """What no version tells, but whoever goes on with the lesson (B44, B-R15)."""
 ASSETS: Final = "assets"
 """The stream of what is shown beside the words (B40)."""
+AssetType = Literal["image", "audio", "video"]
 Step = Literal["input", "selection", "review"]
 """What a person has to do next (B46)."""
 

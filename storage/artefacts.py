@@ -220,6 +220,11 @@ class Artefact(Steps):
         if answer == b"missing":
             raise self.no_version(stream, version_id)
 
+    async def results(self) -> list[dict[str, Any]]:
+        """Return what every effect that happened gave, in no order."""
+        found: list[Any] = await self._redis.hvals(self._receipts)
+        return [json.loads(one) for one in found]
+
     async def erase(self, streams: Sequence[str]) -> None:
         """Take the artefact away: these streams with every version, files, receipts, and all else of it.
 

@@ -267,6 +267,11 @@ def store_index(owner: str) -> str:
     return f"owner:{tagged(owner)}:store:index"
 
 
+def extraction(owner: str, question: str) -> str:
+    """What was found in a material, JSON, by the digest of the question; expires after a day."""
+    return f"owner:{tagged(owner)}:extraction:{question}"
+
+
 CRONS_DUE: Final = "crons:due"
 """The schedules that will start a run, by when."""
 
@@ -284,6 +289,7 @@ OWNER_KEYS: Final = (
     Key("owner:{<id>}:store:item:<item*>", "string", "chosen", "an item of the owner's store"),
     Key("owner:{<id>}:store:index", "zset", "forever", "items of the store by namespace and key"),
     Key("owner:{<id>}:crons", "hash", "forever", "the owner's schedules, JSON by id"),
+    Key("owner:{<id>}:extraction:<digest>", "string", DAY_S, "what was found in a material, JSON"),
     Key(CRONS_DUE, "zset", "forever", "schedules that will start a run, by when"),
     Key(THREADS_EXPIRING, "zset", "forever", "threads whose time is limited, by its end"),
 )

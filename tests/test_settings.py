@@ -11,7 +11,7 @@ from state.errors import Invalid
 
 ROOT = Path(__file__).parent.parent
 _VARIABLE = re.compile(
-    r"\b((?:CALLSHEET|OPENAI|DASHSCOPE|QWEN|MOONSHOT|KIMI|REDIS|XDG|OTEL)_[A-Z][A-Z_]*[A-Z])\b"
+    r"\b((?:CALLSHEET|GOOGLE|OPENAI|DASHSCOPE|QWEN|MOONSHOT|KIMI|REDIS|XDG|OTEL)_[A-Z][A-Z_]*[A-Z])\b"
 )
 _NAMED_ONLY = "routing.py"
 """It names the keys of vendors there may be, to say which is lacking, and reads none."""

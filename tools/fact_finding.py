@@ -32,6 +32,8 @@ class Extraction:
     """US dollars."""
     duration: float
     """Seconds."""
+    cached: bool = False
+    """Whether it was found before, and is remembered (B63)."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from state.facts import Fact, added
 from state.narration import Narration
 from state.student import Student
 from state.versions import Version
-from tools import fact_finding, narrating, sources, web_sources
+from tools import narrating, reading, sources, web_sources
 from tools.call import Call
 from tools.fact_finding import Extraction, Wish
 from tools.lesson_arguments import Content, GivenFact, NarrationWish, StudentInfo
@@ -68,9 +68,7 @@ def extracting(web: Web) -> Tool:
         """Find the facts of the lesson material. ALWAYS use it when the teacher gives lesson content."""
         uploaded, before = await _newest(call, "source"), await _newest(call, "facts")
         source = sources.kept(args.content, uploaded, before) or await _given(args.content, web, _model(call))
-        found = await fact_finding.facts_of(
-            source.text, model=_model(call), wish=_wish(args, source, before), report=_report
-        )
+        found = await reading.remembered(source, _wish(args, source, before), call, _report)
         if not found.facts:
             raise _nothing(source, other=bool(before and args.guidance))
         data, result = _found(found, source)
@@ -155,6 +153,7 @@ def _found(found: Extraction, source: Source) -> tuple[dict[str, Any], dict[str,
         "success": True,
         "message": f"I found {_count(len(facts), 'fact')} about {found.topic}. Which shall the lesson tell?",
         "status": "facts_extracted",
+        "cached": found.cached,
         "cost": found.cost,
         "duration": found.duration,
     }

@@ -13,13 +13,12 @@ from pydantic import BaseModel
 
 import providers
 from providers.routing import OFFLINE, Request, route
+from state import prices
 from state.errors import Unavailable
+from tools import guard
 
 Form = TypeVar("Form", bound=BaseModel)
 TRIES: Final = 2
-USD_A_TOKEN_IN: Final = 0.15 / 1_000_000
-USD_A_TOKEN_OUT: Final = 0.60 / 1_000_000
-"""The reference prices (B58, B-R1)."""
 
 
 @dataclass(frozen=True)
@@ -28,18 +27,22 @@ class Filled(Generic[Form]):
 
     form: Form
     cost: float
-    """US dollars at the reference prices; 0 for the offline model."""
+    """US dollars (B58); 0 for the offline model."""
     duration: float
     """Seconds."""
 
 
 def model_for(spec: str, language: str) -> BaseChatModel:
     """Return the model that answers: `spec` (`provider/model`) if given, else by the language (A-R1)."""
-    chosen = route(Request(provider=spec, language=language), providers.available(os.environ))
-    model = providers.load(chosen.spec)
+    model = providers.load(named(spec, language))
     # A half-filled form is no use to anybody, and rules that take a second would hold up the event loop.
     model.disable_streaming = True
     return model
+
+
+def named(spec: str, language: str) -> str:
+    """Return the name of the model that `model_for` returns."""
+    return route(Request(provider=spec, language=language), providers.available(os.environ)).spec
 
 
 def is_offline(spec: str) -> bool:
@@ -73,6 +76,7 @@ async def fill_in(
 
 def _cost(model: BaseChatModel, raw: AIMessage) -> float:
     used = raw.usage_metadata
-    if used is None or model._llm_type == OFFLINE:  # noqa: SLF001 -- LangChain's name for a model's kind
+    if used is None:
         return 0.0
-    return used["input_tokens"] * USD_A_TOKEN_IN + used["output_tokens"] * USD_A_TOKEN_OUT
+    name = raw.response_metadata.get("model_name") or getattr(model, "model_name", "")
+    return prices.cost(str(name), used["input_tokens"], used["output_tokens"], guard.house.prices)

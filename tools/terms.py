@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
 from state.errors import Invalid
+from state.prices import PRICES, Price, prices
 
 ANY: Final = "*"
 """Stands for every tool, or every owner."""
@@ -89,6 +90,9 @@ class House:
     grants: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {ANY: (ANY,)})
     """Permissions by owner; `*` is for every owner not named, and as a permission it is all of them."""
 
+    prices: Mapping[str, Price] = field(default_factory=lambda: PRICES)
+    """What models cost, by name (B-R1)."""
+
     def grants_all(self, owner: str, permissions: Collection[str]) -> bool:
         """Return whether the owner has all of the permissions; a grant such as `page:*` is many."""
         granted = self.grants.get(owner, self.grants.get(ANY, ()))
@@ -106,7 +110,9 @@ def _settled(named: Terms, own: Terms, every: Terms, calls: int) -> Settled:
     return Settled(**{**found, "cpu_s": found["cpu_s"] or found["timeout_s"]})
 
 
-def house(terms: Mapping[str, Any], grants: Mapping[str, Any]) -> House:
+def house(
+    terms: Mapping[str, Any], grants: Mapping[str, Any], priced: Mapping[str, Any] | None = None
+) -> House:
     """Return what an operator wrote as JSON; raises `Invalid` naming the tool and the field, or the owner."""
     for owner, listed in grants.items():
         if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
@@ -115,7 +121,8 @@ def house(terms: Mapping[str, Any], grants: Mapping[str, Any]) -> House:
                 remedy='write ["*"] for all of them in CALLSHEET_TOOL_GRANTS',
             )
     read = {name: _terms(name, written) for name, written in terms.items()}
-    return House(read, {ANY: (ANY,), **{owner: tuple(listed) for owner, listed in grants.items()}})
+    granted = {ANY: (ANY,), **{owner: tuple(listed) for owner, listed in grants.items()}}
+    return House(read, granted, prices(priced or {}))
 
 
 def _terms(name: str, written: Any) -> Terms:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from server.api.bodies import Chosen
 from server.lesson_jobs import LessonChat, Place
 from state.errors import Invalid
+from state.lesson import AssetType
 from state.narration import Kind
 from state.narration_edits import SegmentEdit
 
@@ -122,6 +123,15 @@ class SourceBody(_Strict):
         if len(sent) != 1:
             raise Invalid(f"{len(sent)} materials are sent", remedy="send either `text` or `url`")
         return sent
+
+
+class AssetBody(_Strict):
+    """What is to be shown beside the words (B40)."""
+
+    sessionId: _Session = None
+    assetType: AssetType
+    url: str | None = Field(None, max_length=2_000)
+    metadata: dict[str, Any] | None = None
 
 
 class EditsBody(_Strict):

@@ -10,11 +10,9 @@ from server import lesson_edits, lesson_jobs
 from server.api.bodies import StrictRoute
 from server.api.lesson_bodies import AgainBody, EditsBody
 from server.api.lesson_replies import LessonTurn, NarrationKept, NarrationVersions
-from server.api.lessons import READ, WRITE, Key, Query_, Session, carried_out
+from server.api.lessons import READ, WRITE, Key, Query_, Session, carried_out, lesson
 from server.lesson_edits import Lesson
 from server.lesson_jobs import Place, Rewrite
-from server.origins import owner
-from server.parts import parts
 from server.problems import Reply, documented
 from state import narration_export
 from state.errors import Invalid
@@ -52,7 +50,7 @@ async def export(
     version: _Version = None,
 ) -> Response:
     """Send the narration as a file: Markdown to read, SRT or WebVTT to show, JSON to go on with."""
-    about = await _lesson(request, header or query)
+    about = await lesson(request, header or query)
     found = await lesson_edits.narration(about, version)
     text = narration_export.exported(Narration.model_validate(found.data), form)
     name = quote(f"narration-{found.id}.{form}", safe="")
@@ -66,7 +64,7 @@ async def export(
 @router.get("/versions", responses=documented(*READ, reply=NarrationVersions))
 async def versions(request: Request, header: Session = None, query: Query_ = None) -> dict[str, Any]:
     """List the versions of the narration, newest last."""
-    about = await _lesson(request, header or query)
+    about = await lesson(request, header or query)
     kept = await about.artefact.stream("narration")
     return {
         "versions": [
@@ -82,7 +80,7 @@ async def edit(
     body: EditsBody, request: Request, header: Session = None, query: Query_ = None
 ) -> dict[str, Any]:
     """Change segments by hand; the others stay as they are, to the byte."""
-    about = await _lesson(request, header or body.sessionId or query)
+    about = await lesson(request, header or body.sessionId or query)
     return await _kept(about, await lesson_edits.edit(about, body.segments))
 
 
@@ -99,7 +97,7 @@ async def again(
     The others stay as they are, to the byte. `regenerate` is a turn of the session, and streams events like
     one.
     """
-    about = await _lesson(request, header or body.sessionId or query)
+    about = await lesson(request, header or body.sessionId or query)
     if body.action == "restore":
         if not body.version:
             raise Invalid("no version is named to restore", remedy="list the versions of the narration")
@@ -114,11 +112,6 @@ async def again(
         idempotency_key=idempotency_key,
     )
     return await carried_out(request, Place(about.thread, new=False), lesson_jobs.rewrite(asked))
-
-
-async def _lesson(request: Request, asked: str | None) -> Lesson:
-    here = parts(request)
-    return Lesson(here.storage, await lesson_jobs.known(here.storage, owner(request), asked))
 
 
 async def _kept(about: Lesson, made: tuple[str, tuple[str, ...]]) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from typing import Any, Literal
 from typing_extensions import TypedDict
 
 from server.api.replies import ToolCall, Usage, VersionLine
-from state.lesson import Status, Step
+from state.agents import AgentResult
+from state.lesson import AssetType, Status, Step
 from state.workflow import DraftMade
 
 
@@ -48,10 +49,82 @@ class LessonTurn(_Lesson):
     provider: str
     providerReason: str
     usage: Usage
+    agents: list[AgentResult]
+    """What the turn's agents did, each with cost and duration (B18-B20)."""
     cost: float
     """US dollars of the turn's tools (B58)."""
     duration: float
     """Seconds of the turn's tools."""
+
+
+class Asset(TypedDict):
+    """What is shown beside the words (B40)."""
+
+    id: str
+    sessionId: str
+    assetType: AssetType
+    url: str | None
+    metadata: dict[str, Any] | None
+    createdAt: str
+
+
+class Assets(TypedDict):
+    """The assets of a session, oldest first."""
+
+    assets: list[Asset]
+
+
+class FoundImage(TypedDict):
+    """One image that was found."""
+
+    url: str
+    title: str
+    thumbnail: str | None
+    page: str | None
+    type: str | None
+
+
+class Images(TypedDict):
+    """Images to choose from (B62)."""
+
+    sessionId: str
+    images: list[FoundImage]
+
+
+class ToolFigures(TypedDict):
+    """How a tool, or the agent behind it, did."""
+
+    calls: int
+    succeeded: int
+    failed: int
+    successRate: float | None
+    """Of the calls that have ended; null before one has."""
+    averageSeconds: float | None
+
+
+class AgentFigures(ToolFigures):
+    """How an agent did."""
+
+    cost: float
+    """US dollars."""
+
+
+class TalkFigures(Usage):
+    """What the conversation itself took."""
+
+    cost: float
+    """US dollars."""
+
+
+class Figures(TypedDict):
+    """What a session took (B66)."""
+
+    sessionId: str
+    tools: dict[str, ToolFigures]
+    agents: dict[str, AgentFigures]
+    conversation: TalkFigures
+    cost: float
+    """US dollars in all."""
 
 
 class LessonMessage(TypedDict):
@@ -71,6 +144,7 @@ class SessionView(_Lesson):
 
     session: dict[str, Any]
     messages: list[LessonMessage]
+    assets: list[Asset]
 
 
 class SessionLine(TypedDict):

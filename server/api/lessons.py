@@ -6,7 +6,7 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 
-from server import lesson_jobs, lessons
+from server import lesson_assets, lesson_jobs, lessons
 from server.api import events
 from server.api.bodies import StrictRoute
 from server.api.lesson_bodies import SessionBody, ToolsBody
@@ -74,10 +74,11 @@ async def session(request: Request, header: Session = None, query: Query_ = None
     told = await lessons.messages(here.worker, thread, state.values.get("messages", []))
     return {
         "sessionId": thread.id,
-        **lessons.brief(seen, waits=lesson_jobs.choosing(asked)),
+        **lessons.brief(seen, waits=bool(lesson_jobs.choices(asked))),
         "interrupt": {"id": asked[0].id, "value": asked[0].value} if asked else None,
         "session": seen.session.model_dump(mode="json"),
         "messages": told,
+        "assets": await lesson_assets.listed(Lesson(here.storage, thread)),
     }
 
 
@@ -110,6 +111,12 @@ async def sessions(
 ) -> dict[str, Any]:
     """List the sessions, newest change first."""
     return await lessons.listed(parts(request).storage, DESK, owner(request), after, limit)
+
+
+async def lesson(request: Request, asked: str | None) -> Lesson:
+    """Return the caller's lesson of this session; raises `Missing` where there is none."""
+    here = parts(request)
+    return Lesson(here.storage, await lesson_jobs.known(here.storage, owner(request), asked))
 
 
 async def carried_out(request: Request, place: Place, job: Job) -> Response:

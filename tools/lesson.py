@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from langgraph.config import get_stream_writer
 
-from state import narration, student
+from state import learning, narration, student
 from state.errors import Conflict, Invalid
 from state.facts import Fact, added
 from state.narration import Narration
@@ -97,6 +97,7 @@ async def generateNarrationTool(args: NarrationWish, call: Call) -> dict[str, An
     made = await narrating.narrated(order, model=_model(call), earlier=earlier, only=only)
     whole = made.narration.model_copy(update={"warnings": (*warnings, *made.narration.warnings)})
     shown = whole.model_dump(mode="json")
+    moved = _moved(args, newest["narration"].data if newest["narration"] else {})
     result = {
         "success": True,
         "message": _said(whole, made.changed),
@@ -106,7 +107,7 @@ async def generateNarrationTool(args: NarrationWish, call: Call) -> dict[str, An
         "cost": made.cost,
         "duration": made.duration,
     }
-    return await call.write("narration", shown, result=result)
+    return await call.write("narration", shown | {"gradesMoved": moved}, result=result)
 
 
 TOOLS: Final = (saveStudentInfoTool, extracting(WEB), generateNarrationTool)
@@ -199,17 +200,26 @@ def _order(args: NarrationWish, newest: Mapping[str, Version | None], call: Call
     now = who.with_news(saved.child_age, saved.child_interest)
     level, warnings = student.level(now.child_age)
     facts = chosen_facts(args.facts, data["facts"], data["confirmed"])
+    likes = student.interests(now.child_interest)
     order = Order(
         topic=str(data["facts"].get("topic") or args.topic or (facts[0].concept if facts else "")),
         facts=facts,
         total_s=_length(args, newest["narration"]),
-        level=level,
-        interests=tuple(student.interests(now.child_interest)),
+        level=learning.adapted(level, _moved(args, data["narration"])),
+        interests=tuple(learning.liked(likes)),
         language=str(data["facts"].get("language") or call.scope.facts.get("language") or "english"),
         subject=call.scope.facts.get("subject", "general"),
         guidance=args.guidance or "",
+        style=learning.wish(learning.style(now.child_interest)),
     )
     return order, warnings
+
+
+def _moved(args: NarrationWish, before: Mapping[str, Any]) -> int:
+    """Return how many grades all that was wished for has moved the words from those of the age (B64)."""
+    # A wish for one segment is not one for the lesson.
+    now = 0 if args.segments else learning.shift(args.guidance)
+    return int(before.get("gradesMoved", 0)) + now
 
 
 async def _earlier(

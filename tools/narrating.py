@@ -30,6 +30,8 @@ class Order:
     subject: str = "general"
     """The school subject (B-R12)."""
     guidance: str = ""
+    style: str = ""
+    """What is shown for how the student learns best (B64)."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ def _request(
             for slot, facts in plan
         ],
         "guidance": order.guidance,
+        "style": order.style,
         "problems": problems,
     }
 

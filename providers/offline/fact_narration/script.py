@@ -160,10 +160,11 @@ def _segment(
     ids = dict.fromkeys(one for sentence in sentences for one in sentence.factIds)
     concepts = [known[one].concept for one in ids]
     shown = concepts or [one.concept for one in known.values()][:1] or [str(request["topic"])]
+    seen = said.seen(page.type, shown, [str(one) for one in request.get("interests") or ()])
     return {
         "type": page.type,
         "sentences": [sentence.model_dump() for sentence in sentences],
-        "visual_guidance": said.seen(page.type, shown, [str(one) for one in request.get("interests") or ()]),
+        "visual_guidance": " ".join(part for part in (seen, str(request.get("style") or "")) if part),
         "key_concepts": concepts,
         "educational_purpose": PURPOSES[page.type],
     }

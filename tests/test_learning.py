@@ -1,0 +1,69 @@
+"""How a student learns best and how hard the words get, from what is said of it (B64)."""
+
+import pytest
+
+from state.learning import adapted, liked, shift, style, wish
+from tests.lesson_double import LessonDouble
+from tests.lesson_material import material
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("learns best with pictures", "visual"),
+        ("She is a visual learner", "visual"),
+        ("understands things by doing", "hands-on"),
+        ("learns by building models", "hands-on"),
+        ("remembers from listening", "auditory"),
+        ("learns through reading", "reading"),
+        ("watching soccer with pictures of stars", None),
+        ("soccer", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_way_of_learning_is_heard_where_it_is_said(said, found):
+    assert style(said) == found
+    assert bool(wish(style(said))) == (found is not None)
+
+
+def test_what_says_how_one_learns_is_no_interest():
+    assert liked(["soccer", "learns best with pictures", "chess"]) == ["soccer", "chess"]
+
+
+@pytest.mark.parametrize(
+    ("guidance", "moved"),
+    [
+        ("That was too hard for her", -1),
+        ("easier words, please", -1),
+        ("this is too simple", 1),
+        ("more challenging", 1),
+        ("shorter", 0),
+        (None, 0),
+    ],
+)
+def test_words_become_easier_or_harder_where_that_is_wanted(guidance, moved):
+    assert shift(guidance) == moved
+
+
+def test_words_stay_within_what_schools_have():
+    assert (adapted(2.5, -5), adapted(8.5, 9), adapted(4.5, -1)) == (1.0, 12.0, 3.5)
+
+
+async def test_a_narration_adapts_and_stays_so(opened):
+    """B64: after "too hard" the next ones are easier too; several interests, and a way of learning."""
+    school = LessonDouble(opened)
+    found = await school.use("extractFactsTool", content=material("photosynthesis").text)
+    await school.put("confirmed", {"facts": found["facts"][:2]})
+    likes = "soccer, chess and learns best with pictures"
+    await school.use("saveStudentInfoTool", child_age="10", child_interest=likes)
+    first = (await school.use("generateNarrationTool"))["narration"]
+    assert first["reading_level"] == "4.5"
+    assert all("pictures and diagrams" in one["visual_guidance"] for one in first["segments"])
+    assert "learns best" not in " ".join(one["narration"] for one in first["segments"])
+    easier = (await school.use("generateNarrationTool", guidance="that was too hard"))["narration"]
+    assert easier["reading_level"] == "3.5"
+    later = (await school.use("generateNarrationTool", target_duration=90))["narration"]
+    assert later["reading_level"] == "3.5"
+    harder = (await school.use("generateNarrationTool", guidance="too easy now"))["narration"]
+    assert harder["reading_level"] == "4.5"

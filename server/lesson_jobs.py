@@ -50,10 +50,18 @@ class LessonChat(Asked):
     message: str = ""
     chosen: Sequence[Any] | None = None
     """The facts the lesson is to tell, each whole, its id or its number (B33, B52)."""
+    decisions: Sequence[Mapping[str, Any]] | None = None
+    """The answer to whatever waits, as for any workflow."""
     subject: str | None = None
     """The school subject from now on (B-R12)."""
     review: bool | None = None
-    """Whether a person is asked to approve each narration from now on (B-R16)."""
+    """Whether a person is asked for every narration's approval from now on (B-R16)."""
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What is said of the session from now on."""
+        said = {"subject": self.subject or None, "review": self.review}
+        return {name: value for name, value in said.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +111,9 @@ async def job(worker: Worker, storage: Storage, asked: LessonChat) -> Job:
     rule, and `Conflict` for a question that was answered meanwhile.
     """
     thread = asked.place.thread
-    chosen = {"subject": asked.subject or None, "review": asked.review}
-    given: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+    given = asked.given
+    if asked.decisions is not None:
+        return await answering(worker, asked, thread, {"decisions": [*asked.decisions]})
     if asked.chosen is None:
         text = message(asked.message)
         told = {"ask": "chat", "message": text, **given}

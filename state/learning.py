@@ -7,8 +7,8 @@ from typing import Final, Literal
 Style = Literal["visual", "auditory", "reading", "hands-on"]
 _CUES: Final[Mapping[Style, str]] = {
     "hands-on": r"hands[\s-]?on|by doing|learns? by (?:touch\w*|mak\w+|build\w*|mov\w+)|kinesthetic|tactile",
-    "visual": r"visual(?:ly| learner| thinker)?|(?:with|from|through|by) (?:pictures|images|diagrams|drawings|"
-    r"seeing|watching)",
+    "visual": r"visual(?:ly| learner| thinker)?|(?:with|from|through|by) (?:pictures|images|"
+    r"diagrams|drawings|seeing|watching)",
     "auditory": r"auditory|(?:by|from|through) (?:listening|hearing|songs?|stories)|learns? best by ear",
     "reading": r"(?:by|from|through) reading|reading and writing|reads? to learn",
 }

@@ -1,4 +1,4 @@
-"""Lessons over REST: a chat, a choice, a narration, and sessions that last (B24-B49)."""
+"""Lessons over REST: a chat, a choice, a narration, and sessions that last."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -229,7 +229,7 @@ async def test_sessions_are_listed_and_deleted_with_everything(teacher: Teacher,
 
 
 async def test_a_session_is_a_thread_like_any_other(teacher: Teacher) -> None:
-    """B43, B50: visible with its question, which the LangGraph wire answers too."""
+    """B43, B50, B67: visible with its question, which the LangGraph wire answers too."""
     found = await teacher.says(TEXT)
     thread = ok(await teacher.http.get(f"/threads/{teacher.session}"))
     assert thread["status"] == "interrupted"
@@ -240,6 +240,20 @@ async def test_a_session_is_a_thread_like_any_other(teacher: Teacher) -> None:
     seen = await teacher.sees()
     assert len(seen["confirmedFacts"]) == 2
     assert seen["workflowStep"] == "review"
+
+
+async def test_a_narration_is_approved_where_that_is_wanted(teacher: Teacher) -> None:
+    """B-R16: off unless asked for; then the narration waits for one more answer."""
+    found = await teacher.says(TEXT, review=True)
+    told = await teacher.chooses(*found["facts"][:2])
+    assert told["narration"]
+    assert told["interrupt"]["value"]["type"] != found["interrupt"]["value"]["type"]
+    assert told["workflowStep"] == "review"
+    approved = ok(await teacher.post(TOOLS, messages=[], decisions=[{"type": "approve"}]))
+    assert approved["interrupt"] is None
+    assert approved["narration"] == told["narration"]
+    nothing = await teacher.post(TOOLS, messages=[], decisions=[{"type": "approve"}])
+    assert nothing.status_code == 409
 
 
 async def test_the_same_choice_sent_twice_is_one_narration(teacher: Teacher) -> None:
@@ -253,7 +267,7 @@ async def test_the_same_choice_sent_twice_is_one_narration(teacher: Teacher) -> 
 
 
 async def test_a_turn_can_be_followed_as_it_goes(teacher: Teacher) -> None:
-    """B59, B61."""
+    """B59: streamed where that is asked for."""
     headers = {"Accept": "text/event-stream"}
     body = {"messages": user(TEXT), "provider": "offline"}
     async with teacher.http.stream("POST", TOOLS, json=body, headers=headers) as reply:

@@ -246,10 +246,12 @@ async def test_a_form_filled_in_wrongly_is_asked_for_once_more(opened, model: Ch
 
 
 async def test_two_wrong_forms_are_an_error_and_nothing_is_written(opened, model: ChatDouble):
+    """B20, B65: with what to do about it."""
     model.script(*[Say(text="Sorry?")] * 8)
     school = LessonDouble(opened, model="openai")
     made = await school.use("extractFactsTool", content=material("two_sentences").text)
     assert (made["type"], made["retryable"]) == ("execution_error", True)
+    assert made["suggestion"] == "try again, or choose another model"
     assert (await school.artefact.tip("facts")).newest is None
 
 

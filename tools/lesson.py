@@ -107,7 +107,8 @@ async def generateNarrationTool(args: NarrationWish, call: Call) -> dict[str, An
         "cost": made.cost,
         "duration": made.duration,
     }
-    return await call.write("narration", shown | {"gradesMoved": moved}, result=result)
+    kept = shown | ({"gradesMoved": moved} if moved else {})
+    return await call.write("narration", kept, result=result)
 
 
 TOOLS: Final = (saveStudentInfoTool, extracting(WEB), generateNarrationTool)

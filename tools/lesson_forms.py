@@ -27,7 +27,8 @@ You write the narration of a short educational video. The user sends JSON.
   and why, the conclusion sums up.
 - Speak to one student: words and sentences of US school grade "level", conversational and enthusiastic;
   draw comparisons from "interests" where there are any. Write in "language", about "topic".
-- "visual_guidance" says what to show, as "style" wants it where it is given; "key_concepts" are the concepts the segment names.
+- "visual_guidance" says what to show, as "style" wants it where that is given; "key_concepts" are the
+  concepts the segment names.
 - Follow "guidance". A segment with "was" is written again: it said that until now, so say it otherwise.
 - Correct what "problems" lists, where it is given."""
 

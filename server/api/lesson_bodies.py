@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from server.api.bodies import Chosen
+from server.api.bodies import Chosen, Flag
+from server.api.chat_bodies import Decision
 from server.lesson_jobs import LessonChat, Place
 from state.errors import Invalid
 from state.lesson import AssetType
@@ -61,19 +62,21 @@ class ToolsBody(Chosen):
         max_length=MOST_FACTS,
         description="Facts to tell, each whole, or its id, or its number: the answer where a choice waits",
     )
+    decisions: list[Decision] | None = Field(
+        None, min_length=1, max_length=1, description="The answer to whatever waits, such as an approval"
+    )
     sessionId: _Session = None
     subject: str | None = Field(
         None, max_length=100, description="The school subject; general when not given"
     )
-
-    review: bool | None = Field(
+    review: Flag | None = Field(
         None, description="Whether to ask if each narration is right, from now on; not unless it is given"
     )
 
     def asked(self, place: Place, owner: str, idempotency_key: str | None) -> LessonChat:
         """Return the request as what it asks for; raises `Invalid` where it asks for nothing."""
         said = next((one.text for one in reversed(self.messages) if one.role == "user"), "")
-        if not said.strip() and self.selectedFacts is None:
+        if not (said.strip() or self.decisions) and self.selectedFacts is None:
             raise Invalid(
                 "nothing was said and nothing chosen",
                 remedy='send {"messages": [{"role": "user", "content": "…"}]}, or selectedFacts',
@@ -82,6 +85,7 @@ class ToolsBody(Chosen):
             place=place,
             message=said,
             chosen=None if self.selectedFacts is None else [_given(one) for one in self.selectedFacts],
+            decisions=[one.model_dump(exclude_none=True) for one in self.decisions or ()] or None,
             subject=self.subject,
             review=self.review,
             context=self.context(),

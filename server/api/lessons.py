@@ -56,8 +56,9 @@ async def say(
     """
     here, who = parts(request), owner(request)
     place = await lesson_jobs.place(here.storage, who, header or body.sessionId or query)
-    if place.new and body.selectedFacts is not None and (header or body.sessionId or query):
-        # Facts are the answer to a question, and a session of this name has none (B-R5).
+    answers = body.selectedFacts is not None or body.decisions is not None
+    if place.new and answers and (body.decisions or header or body.sessionId or query):
+        # An answer belongs to a question, and a session of this name has none (B-R5).
         await lesson_jobs.known(here.storage, who, header or body.sessionId or query)
     asked = body.asked(place, who, idempotency_key)
     return await carried_out(request, place, await lesson_jobs.job(here.worker, here.storage, asked))

@@ -3,12 +3,15 @@
 https://developers.google.com/custom-search/v1/reference/rest/v1/cse/list
 """
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final, Protocol
+from urllib.parse import urlencode
 
-import httpx
+import httpcore
 
 from state.errors import Invalid, Unavailable
 
@@ -59,16 +62,7 @@ class GoogleImages:
     async def top(self, words: str) -> list[Image]:
         """Return the first images that are safe for children; raises `Unavailable`."""
         asked = {"key": self._key, "cx": self._engine, "q": words, "searchType": "image", "num": str(TOP)}
-        try:
-            async with httpx.AsyncClient(timeout=_PATIENCE_S) as client:
-                reply = await client.get(self._url, params={**asked, "safe": "active"})
-                reply.raise_for_status()
-                found = reply.json()
-        except (httpx.HTTPError, ValueError) as error:
-            # The error may name the address, and that has the key in it.
-            raise Unavailable(
-                f"the image search gave no answer: {_told(error)}", remedy="try again later"
-            ) from None
+        found = await _answer(f"{self._url}?{urlencode({**asked, 'safe': 'active'})}")
         return [_image(one) for one in found.get("items", ())][:TOP]
 
 
@@ -81,10 +75,22 @@ def search(environ: Mapping[str, str] | None = None) -> ImageSearch:
     return GoogleImages(key, engine, env.get("GOOGLE_SEARCH_URL", "").strip() or _URL)
 
 
-def _told(error: Exception) -> str:
-    if isinstance(error, httpx.HTTPStatusError):
-        return f"status {error.response.status_code}"
-    return type(error).__name__
+async def _answer(url: str) -> Mapping[str, Any]:
+    waits = dict.fromkeys(("connect", "read", "write", "pool"), _PATIENCE_S)
+    try:
+        async with httpcore.AsyncConnectionPool() as pool:
+            reply = await pool.request("GET", url, extensions={"timeout": waits})
+        if reply.status != HTTPStatus.OK:
+            raise _silent(f"status {reply.status}")
+        found: Mapping[str, Any] = json.loads(reply.content)
+    except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, ValueError) as error:
+        # The error may name the address, and that has the key in it.
+        raise _silent(type(error).__name__) from None
+    return found
+
+
+def _silent(why: str) -> Unavailable:
+    return Unavailable(f"the image search gave no answer: {why}", remedy="try again later")
 
 
 def _image(one: Mapping[str, Any]) -> Image:

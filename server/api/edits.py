@@ -88,7 +88,8 @@ async def find(storage: Storage, name: str, owner: str) -> Ad:
     artefact = Artefact(storage, jobs.KIND, identifier(name, "adId"), owner)
     meta = await artefact.meta()
     known = None if meta else await _conversation(storage, name, owner)
-    if known and known.artefact != f"{jobs.KIND}:{name}":
+    # A thread that only the wire has used names nothing yet: its ad has its own id.
+    if known and known.artefact not in {"", f"{jobs.KIND}:{name}"}:
         return await find(storage, jobs.DESK.subject(known), owner)
     if meta.get("owner") != owner and not known:
         raise Missing(f"there is no ad {name!r}", remedy="make it with POST /api/ai/generate")

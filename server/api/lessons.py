@@ -104,7 +104,7 @@ async def delete(request: Request, header: Session = None, query: Query_ = None)
     return {"deleted": thread.id}
 
 
-@router.get("/sessions", responses=documented(*READ, reply=Sessions))
+@router.get("/sessions", responses=documented(400, 403, 422, 500, 503, 504, reply=Sessions))
 async def sessions(
     request: Request,
     after: Annotated[int, Query(ge=0, description="`next` of the page before")] = 0,

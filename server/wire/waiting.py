@@ -26,26 +26,18 @@ _GONE: Final = {"error": "UserRollback", "message": "the run was cancelled, and 
 
 
 class Awaited(StreamingResponse):
-    """What a run comes to: in one piece, but where it takes its time."""
+    """What a run comes to: its headers at once, white space while it takes, the answer with the end."""
 
     async def stream_response(self, send: Send) -> None:
-        """Send the white space as it comes, and the answer with the end."""
-        begun, last = False, b""
-        async for part in cast("AsyncIterator[bytes]", self.body_iterator):
-            if part != _WHITE:
-                last = part
-                continue
-            if not begun:
-                await self._begin(send)
-                begun = True
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-        if not begun:
-            self.headers["Content-Length"] = str(len(last))
-            await self._begin(send)
-        await send({"type": "http.response.body", "body": last, "more_body": False})
-
-    async def _begin(self, send: Send) -> None:
+        """Send it; the answer, unlike the white space, ends the body."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        last = b""
+        async for part in cast("AsyncIterator[bytes]", self.body_iterator):
+            if part == _WHITE:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            else:
+                last = part
+        await send({"type": "http.response.body", "body": last, "more_body": False})
 
 
 def awaited(answer: AsyncGenerator[bytes, None], place: str) -> StreamingResponse:

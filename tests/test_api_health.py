@@ -15,6 +15,7 @@ from storage import watchdog
 from tests.redis_server import Server
 from tests.served import GENERATE, calling, generated, running, served
 
+FILES = ("/uploads/{upload_id}", "/files/{file_id}", "/session/narration")
 MEDIA = {"application/json", "application/x-ndjson", "text/event-stream", "text/html", "text/plain"}
 
 
@@ -142,7 +143,7 @@ async def test_every_operation_is_described_with_its_reply_and_its_errors(client
                 status,
             )
             # A file is sent as what it is.
-            assert set(media) <= MEDIA or path.endswith(("/uploads/{upload_id}", "/files/{file_id}")), (
+            assert set(media) <= MEDIA or path.endswith(FILES), (
                 method,
                 path,
             )

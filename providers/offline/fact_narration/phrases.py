@@ -10,6 +10,7 @@ from typing import Any
 from state.narration import Kind
 
 _ASKS = ("how ", "why ", "what ", "where ", "when ", "who ")
+_ARTICLES = ("The ", "A ", "An ")
 _MOST_NAMED = 4
 
 
@@ -28,7 +29,9 @@ class Phrases:
     def wonder(self, topic: str) -> list[str]:
         """Return openings, from the longest to the shortest."""
         asked = topic.casefold().startswith(_ASKS) and "wonder_how" in self.table
-        key, shown = ("wonder_how", topic[:1].lower() + topic[1:]) if asked else ("wonder", topic)
+        within = asked or topic.startswith(_ARTICLES)
+        shown = topic[:1].lower() + topic[1:] if within else topic
+        key = "wonder_how" if asked else "wonder"
         return [one.format(topic=shown.rstrip(" .!?")) for one in self.table[key]]
 
     def ways(self, name: str, **words: str) -> list[str]:

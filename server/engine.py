@@ -24,6 +24,8 @@ _CHECK: Final = timedelta(milliseconds=250)
 _EXTRA_CONNECTIONS: Final = 50
 _PAUSES_S: Final = (0.02, 0.2)
 """Before a submission is tried again: Docket keeps connections that a restarted server has forgotten."""
+_AT_A_TIME: Final = 2
+"""Deliveries that are taken in one go: whoever takes many leaves others idle, where runs need processors."""
 CONCURRENCY: Final = 64
 """Runs that one process carries out at once."""
 
@@ -81,6 +83,7 @@ class Engine:
             reconnection_delay=timedelta(seconds=1),
             minimum_check_interval=_CHECK,
             scheduling_resolution=_CHECK,
+            message_batch=_AT_A_TIME,
         ) as worker:
             await worker.run_forever()
         if (task := asyncio.current_task()) and task.cancelling():

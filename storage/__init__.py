@@ -16,9 +16,8 @@ __all__ = ["Storage", "connect", "current", "opened", "use"]
 class _Shared:
     """What `use` was given, and what `current` opened for each event loop."""
 
-    used: Storage | None = None
-    home: asyncio.AbstractEventLoop | None = None
-    """The loop in which `use` was called; a connection works in its own loop only."""
+    used: dict[asyncio.AbstractEventLoop, Storage] = field(default_factory=dict)
+    """By the loop in which `use` was called; a connection works in its own loop only."""
     opened: dict[asyncio.AbstractEventLoop, asyncio.Task[Storage]] = field(default_factory=dict)
     keepers: dict[asyncio.AbstractEventLoop, AsyncGenerator[Storage]] = field(default_factory=dict)
 
@@ -27,9 +26,15 @@ _shared = _Shared()
 
 
 def use(storage: Storage | None) -> None:
-    """Make `storage` what `current` returns, as the server does at its start; None takes it back."""
-    _shared.used = storage
-    _shared.home = asyncio.get_running_loop() if storage else None
+    """Make `storage` what `current` returns, as the server does at its start; None takes it back.
+
+    It holds for the event loop it is called in: a server that ends takes nothing from another in its process.
+    """
+    loop = asyncio.get_running_loop()
+    if storage:
+        _shared.used[loop] = storage
+    else:
+        _shared.used.pop(loop, None)
 
 
 async def current() -> Storage:
@@ -39,8 +44,8 @@ async def current() -> Storage:
     Raises what `connect` raises; the next call then tries again.
     """
     loop = asyncio.get_running_loop()
-    if _shared.used and _shared.home is loop:
-        return _shared.used
+    if used := _shared.used.get(loop):
+        return used
     if loop not in _shared.opened:
         _shared.opened[loop] = loop.create_task(_open(loop))
     return await asyncio.shield(_shared.opened[loop])
@@ -59,7 +64,8 @@ async def _open(loop: asyncio.AbstractEventLoop) -> Storage:
 
 async def _kept(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Storage]:
     """An asynchronous generator, because a loop remembers those and closes them at its end."""
-    storage = await opened(_shared.used.url if _shared.used else None)
+    newest = next(reversed(_shared.used.values()), None)
+    storage = await opened(newest.url if newest else None)
     try:
         yield storage
     finally:

@@ -217,3 +217,11 @@ def sampled(count: int, few: int, seed: int, *, whole: bool) -> Sequence[int]:
     """The points of a walk from 1 to `count`: all of them, or a few by a seed."""
     every = range(1, count + 1)
     return every if whole else sorted(random.Random(seed).sample(every, min(few, count)))
+
+
+def answering(url: str) -> bool:
+    """Whether a server is there."""
+    try:
+        return httpx.get(f"{url}/ok", timeout=2).status_code == 200
+    except httpx.TransportError:
+        return False

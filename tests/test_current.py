@@ -91,6 +91,15 @@ async def test_another_loop_meets_the_same_server(used: Storage) -> None:
     assert await asyncio.to_thread(elsewhere) == used.url
 
 
+async def test_a_loop_that_ends_takes_no_storage_from_another(used: Storage) -> None:
+    async def begun_and_ended() -> None:
+        use(used)
+        use(None)
+
+    await asyncio.to_thread(asyncio.run, begun_and_ended())
+    assert await current() is used
+
+
 @pytest.fixture
 def no_blocking() -> Iterator[None]:
     """Blocking calls in an event loop raise, as under `langgraph dev` without --allow-blocking."""

@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import os
+import signal
 from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig
+from langgraph_sdk import get_client
 
 from graphs import fact_narration
 from state.owners import LOCAL
@@ -13,9 +16,11 @@ from storage import Storage
 from storage.artefacts import Artefact, NewVersion
 from storage.checkpoints import RedisSaver
 from tests.chat_double import ChatDouble, Say
-from tests.lesson_chat import OFFLINE, Chat, asked, ids
+from tests.killing import Warm, answering
+from tests.lesson_chat import CONFIG, OFFLINE, Chat, asked, ids
 from tests.lesson_double import LessonDouble
 from tests.lesson_material import material
+from tests.waiting import until
 from tools import REGISTRY, lesson_choice
 
 OPENAI = {"provider": "openai"}
@@ -287,3 +292,27 @@ def test_the_graph_is_compiled_without_storage_and_shows_its_steps() -> None:
     assert {"planner", "approval", "tool_executor", "select_facts", "summarizer"} <= nodes
     for schema in (fact_narration.graph.get_input_jsonschema(), fact_narration.graph.get_output_jsonschema()):
         assert "messages" in schema["properties"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(90)
+async def test_a_choice_asked_by_a_server_that_was_killed_is_heard_by_the_bare_graph(
+    opened: Storage, warm: Warm
+) -> None:
+    """B50: whoever compiles the graph with the saver goes on, by thread id."""
+    pid, url = warm.start(opened.url, 2)
+    given: Any = {"messages": [{"role": "user", "content": material("struggle_for_existence").text}]}
+    thread = str(CONFIG["configurable"]["thread_id"])
+    try:
+        until(lambda: answering(url), "the server answers", patience_s=30)
+        async with get_client(url=url) as client:
+            await client.threads.create(thread_id=thread)
+            state: Any = await client.runs.wait(thread, "fact_narration", input=given, context=OFFLINE)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    [question] = state["__interrupt__"]
+    chosen = ids(question["value"], 1, 3, 5)
+    chat = Chat(opened)
+    await chat.answers({"facts": chosen})
+    assert (await chat.narration()).facts == set(chosen)
+    assert await chat.count("narration") == 1

@@ -15,7 +15,8 @@ from state.narration import Narration
 from state.owners import LOCAL
 from storage import connect
 from storage.artefacts import Artefact
-from tests.killing import Warm
+from tests.killing import Warm, answering
+from tests.lesson_client import TOOLS
 from tests.lesson_material import material
 from tests.waiting import until
 from tests.wire_served import ground, threaded
@@ -156,8 +157,30 @@ async def test_a_choice_outlives_the_server_that_asked_for_it(redis: str, warm: 
     assert sum(isinstance(each, dict) for each in ended) >= 1
 
 
-def answering(url: str) -> bool:
+@pytest.mark.slow
+@pytest.mark.timeout(90)
+async def test_a_choice_outlives_its_server_over_rest(redis: str, warm: Warm) -> None:
+    """B33, B43, B50: asked by server A, which is killed; answered to server B."""
+    pid, here = warm.start(redis, 2)
+    until(lambda: answering(here), "server A answers", patience_s=30)
+    said = {
+        "messages": [
+            {"id": "1", "role": "user", "content": STUDENT + material("struggle_for_existence").text}
+        ]
+    }
+    async with httpx.AsyncClient(base_url=here, timeout=30) as http:
+        found = (await http.post(TOOLS, json=said)).json()
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not answering(here), "server A is gone", patience_s=30)
+    chosen = [found["facts"][number] for number in (0, 2, 4)]
+    pid, there = warm.start(redis, 2)
     try:
-        return httpx.get(f"{url}/ok", timeout=2).status_code == 200
-    except httpx.TransportError:
-        return False
+        until(lambda: answering(there), "server B answers", patience_s=30)
+        async with httpx.AsyncClient(base_url=there, timeout=30) as http:
+            answer = {"messages": [], "selectedFacts": chosen, "sessionId": found["sessionId"]}
+            told = (await http.post(TOOLS, json=answer)).json()
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    assert told["status"] == "script_generated", told["message"]
+    [made] = await versions(redis, found["sessionId"])
+    assert Narration.model_validate(made.data).facts == {one["id"] for one in chosen}

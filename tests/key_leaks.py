@@ -43,4 +43,5 @@ def _lives_as(lifetime: keys.Lifetime, left_ms: int) -> bool:
         return True
     if lifetime == "forever":
         return left_ms < 0
-    return 0 < left_ms <= lifetime * 1000
+    # Zero is a key in its last millisecond.
+    return 0 <= left_ms <= lifetime * 1000

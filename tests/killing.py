@@ -128,7 +128,8 @@ class Warm:
         return self
 
     def __exit__(self, *error):
-        self._in.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._in.close()
         self._process.wait(60)
         self._out.close()
 
@@ -154,7 +155,9 @@ class Warm:
     def _asked(self, what: str, how: object, *, waits: bool) -> Any:
         self._in.write(json.dumps({"what": what, "how": how, "waits": waits}) + "\n")
         self._in.flush()
-        return json.loads(self._out.readline())
+        answer = self._out.readline()
+        assert answer, f"the warmed parent ended with {self._process.wait(60)}; why is on standard error"
+        return json.loads(answer)
 
 
 class Shop:

@@ -43,8 +43,11 @@ def main() -> None:
 
 def _reap() -> None:
     for child in set(_children):
-        if os.waitpid(child, os.WNOHANG)[0]:
-            _children.discard(child)
+        # Another child may end meanwhile, and the signal's call of this function take it first.
+        with suppress(ChildProcessError):
+            if not os.waitpid(child, os.WNOHANG)[0]:
+                continue
+        _children.discard(child)
 
 
 def _begun(asked: dict[str, Any]) -> int:

@@ -20,7 +20,7 @@ from tests.wire_served import anew, collected, home, status, threaded
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home(max_batch_runs=3) as found:
+    with home() as found:
         yield found
 
 
@@ -176,32 +176,6 @@ async def test_a_thread_of_a_run_without_one_is_kept_where_wanted(
     await client.runs.join(made["thread_id"], made["run_id"])
     assert (await client.threads.get_state(made["thread_id"]))["values"] == COUNTED
     assert (await http.get(f"/runs/{made['run_id']}")).json()["thread_id"] == made["thread_id"]
-
-
-async def test_a_batch_starts_every_run(client: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread = await threaded(client)
-    payloads: Any = [
-        {"assistant_id": "counter", "input": {"x": 1}},
-        {"assistant_id": "counter", "input": {"x": 5}, "thread_id": thread},
-    ]
-    first, second = await client.runs.create_batch(payloads)
-    assert (await http.get(f"/runs/{first['run_id']}/join")).json() == COUNTED
-    found: Any = await client.runs.join(thread, second["run_id"])
-    assert found["x"] == 8
-
-
-async def test_a_batch_over_the_limit_is_refused_whole(
-    client: LangGraphClient, http: httpx.AsyncClient
-) -> None:
-    """X13: the limit is 3 here, 100 by default."""
-    thread = await threaded(client)
-    one = {"assistant_id": "counter", "input": {"x": 1}, "thread_id": thread}
-    reply = await http.post("/runs/batch", json=[one] * 4)
-    assert reply.status_code == 413
-    assert "a batch of 4 runs is over the limit of 3" in reply.json()["detail"]
-    assert "CALLSHEET_MAX_BATCH_RUNS" in reply.json()["detail"]
-    assert await client.runs.list(thread) == []
-    assert len((await http.post("/runs/batch", json=[one] * 3)).json()) == 3
 
 
 async def test_a_run_can_wait_for_its_time(client: LangGraphClient) -> None:

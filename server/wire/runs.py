@@ -15,12 +15,12 @@ from server.encoding import dumps
 from server.origins import owner
 from server.parts import Parts, parts
 from server.problems import documented_wire
-from server.wire import run_streams, waiting
+from server.wire import batches, run_streams, waiting
 from server.wire.run_bodies import BatchBody, RunBody
 from server.wire.run_shapes import shown
 from server.wire.run_streams import OVER, ThreadMode, streamed
 from server.wire.starting import Started, alone, homes, on_thread
-from state.errors import Missing, TooLarge
+from state.errors import Missing
 from storage import events, thread_records
 from storage.run_records import Action, Run
 
@@ -97,17 +97,9 @@ async def wait_alone(body: RunBody, request: Request) -> Response:
 
 @router.post("/runs/batch", responses=documented_wire(*_WRITE, reply=list[_Object]), response_model=None)
 async def batch(body: list[BatchBody], request: Request) -> Response:
-    """Start several runs and return at once."""
+    """Start several runs and return at once; where one of them cannot be, none is."""
     here, who = parts(request), owner(request)
-    if len(body) > (most := here.settings.max_batch_runs):
-        raise TooLarge(
-            f"a batch of {len(body)} runs is over the limit of {most}",
-            remedy="send fewer at a time, or raise CALLSHEET_MAX_BATCH_RUNS",
-        )
-    started = [
-        await (on_thread(here, who, each.thread_id, each) if each.thread_id else alone(here, who, each))
-        for each in body
-    ]
+    started = await batches.started(here, who, body)
     return Json([await _recorded(here, one) for one in started])
 
 

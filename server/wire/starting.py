@@ -42,24 +42,38 @@ class Started:
         return f"/runs/{self.run}" if self.temporary else f"/threads/{self.thread}/runs/{self.run}"
 
 
+@dataclass(frozen=True)
+class Ready:
+    """A run with which nothing is wrong that can be told without writing; `begin` records it."""
+
+    thread: str
+    asked: Wanted
+    body: RunBody
+    new: New | None
+    """The thread that is made for it first; None where there is one, or it goes with the run."""
+    alone: bool = False
+    """Whether the thread is the run's own."""
+
+
 async def on_thread(here: Parts, owner: str, thread: str, body: RunBody, run: str = "") -> Started:
     """Record a run on a thread and have it carried out; with an id that is known already, it is that run.
 
-    Raises `Missing` for a thread or an assistant there is none of, `Conflict` for a thread of another graph
-    and for an answer to nothing, and `Busy` where the thread is to be left alone.
+    Raises `Busy` where the thread is to be left alone, and as `ready`.
     """
-    while True:
-        asked = await _asked(here, owner, thread, body, run)
-        made, _ = await asyncio.gather(
-            here.worker.start(thread, asked),
-            indexes.touch_thread(here.storage, owner, thread),
-        )
-        if made.verdict != "changed":
-            return Started(thread, made.run, made.since, bool(body.stream_resumable), wanted=asked)
+    return await begin(here, await ready(here, owner, thread, body, run))
 
 
-async def _asked(here: Parts, owner: str, thread: str, body: RunBody, run: str) -> Wanted:
-    """The run that is wanted, on the thread as it is now; raises as `on_thread`."""
+async def alone(here: Parts, owner: str, body: RunBody, run: str = "") -> Started:
+    """As `on_thread`, on a thread of the run's own, which goes with it unless it is to be kept."""
+    return await begin(here, await ready_alone(here, owner, body, run))
+
+
+async def ready(here: Parts, owner: str, thread: str, body: RunBody, run: str = "") -> Ready:
+    """Return the run that is wanted, on the thread as it is now; writes nothing.
+
+    Raises `Missing` for a thread there is none of, `Invalid` for an assistant there is none of, and
+    `Conflict` for a thread of another graph and for an answer to nothing.
+    """
     record, chosen = await asyncio.gather(
         thread_records.find(here.storage, thread, owner),
         assistant(here, owner, body.assistant_id),
@@ -73,30 +87,50 @@ async def _asked(here: Parts, owner: str, thread: str, body: RunBody, run: str) 
     if isinstance(chosen, BaseException):
         raise chosen
     new = New(thread, owner, chosen.graph_id, _shown(chosen))
-    adopting = await _claimed(here, new, record)
+    if record is None:
+        _nameable(thread)
     start = Start(
         run or str(uuid.uuid4()),
         owner,
         context_names(here.graphs[chosen.graph_id]),
         await _answers(here, thread, chosen.graph_id, body),
     )
-    return replace(wanted(body, chosen, start), adopting=adopting)
+    asked = replace(wanted(body, chosen, start), adopting=_adopting(record, new) if record else None)
+    return Ready(thread, asked, body, None if record else new)
 
 
-async def alone(here: Parts, owner: str, body: RunBody, run: str = "") -> Started:
-    """As `on_thread`, on a thread of the run's own, which goes with it unless it is to be kept."""
+async def ready_alone(here: Parts, owner: str, body: RunBody, run: str = "") -> Ready:
+    """As `ready`, on a thread of the run's own."""
     chosen = await assistant(here, owner, body.assistant_id)
     if body.command and body.command.resume is not None:
         raise Refused("an answer needs the thread that asked", remedy="send it to /threads/{thread_id}/runs")
     run, keep = run or str(uuid.uuid4()), body.on_completion == "keep"
     going, staying = homes(run)
     thread = staying if keep else going
-    if keep:
-        new = New(thread, owner, chosen.graph_id, _shown(chosen))
-        await thread_records.create(here.storage, new, or_get=True)
+    new = New(thread, owner, chosen.graph_id, _shown(chosen)) if keep else None
     start = Start(run, owner, context_names(here.graphs[chosen.graph_id]), temporary=not keep)
-    await here.worker.start(thread, wanted(body, chosen, start))
-    return Started(thread, run, events.BEGINNING, bool(body.stream_resumable), temporary=not keep)
+    return Ready(thread, wanted(body, chosen, start), body, new, alone=True)
+
+
+async def begin(here: Parts, found: Ready) -> Started:
+    """Record the run and have it carried out; raises as `on_thread`."""
+    while True:
+        asked = found.asked
+        if found.new:
+            record = await thread_records.create(here.storage, found.new, or_get=True)
+            asked = replace(asked, adopting=_adopting(record, found.new))
+        resumable = bool(found.body.stream_resumable)
+        if found.alone:
+            await here.worker.start(found.thread, asked)
+            temporary = found.new is None
+            return Started(found.thread, asked.id, events.BEGINNING, resumable, temporary=temporary)
+        made, _ = await asyncio.gather(
+            here.worker.start(found.thread, asked),
+            indexes.touch_thread(here.storage, asked.owner, found.thread),
+        )
+        if made.verdict != "changed":
+            return Started(found.thread, made.run, made.since, resumable, wanted=asked)
+        found = await ready(here, asked.owner, found.thread, found.body, asked.id)
 
 
 def homes(run: str) -> tuple[str, str]:
@@ -119,15 +153,16 @@ def context_names(graph: Pregel[Any, Any]) -> frozenset[str]:
     return frozenset(get_type_hints(schema)) if schema else frozenset()
 
 
-async def _claimed(here: Parts, new: New, record: Record | None) -> Adopting | None:
+def _nameable(thread: str) -> None:
+    if not 0 < len(thread) <= _MAX_ID or not thread.isprintable():
+        raise Invalid(
+            f"thread id {thread[:40]!r} must have 1 to {_MAX_ID} printable characters",
+            remedy="choose another",
+        )
+
+
+def _adopting(record: Record, new: New) -> Adopting | None:
     """Check that the thread is one of this graph, and return what makes it one where it is of none."""
-    if record is None:
-        if not 0 < len(new.id) <= _MAX_ID or not new.id.isprintable():
-            raise Invalid(
-                f"thread id {new.id[:40]!r} must have 1 to {_MAX_ID} printable characters",
-                remedy="choose another",
-            )
-        record = await thread_records.create(here.storage, new, or_get=True)
     if record.graph not in {"", new.graph}:
         raise Conflict(
             f"thread {new.id!r} runs {record.graph!r}, not {new.graph!r}", remedy="use another thread"

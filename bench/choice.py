@@ -21,7 +21,8 @@ from langgraph.types import Command
 import storage
 from graphs import fact_narration
 from graphs.loop import compiled
-from nodes.selection import calls, decision
+from nodes.question import decision
+from nodes.selection import calls
 from state.context import Context
 from state.facts import Fact
 from state.lesson_workflow import LessonState

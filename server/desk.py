@@ -92,7 +92,7 @@ class Desk:
 
 
 async def answering(
-    worker: Worker, asked: Asked, thread: Thread, answer: Mapping[str, Any], question_id: str | None = None
+    worker: Worker, asked: Asked, thread: Thread, answer: Any, question_id: str | None = None
 ) -> Job:
     """Return the job that gives the waiting question its answer, bound to that question.
 
@@ -109,9 +109,9 @@ async def answering(
         )
     return asked.job(
         thread,
-        {"ask": "decision", **answer, "question": name},
+        {"ask": "decision", "answer": answer, "question": name},
         input={},
         stream_modes=CHAT,
-        answers={name: dict(answer)},
+        answers={name: answer},
         questions={name: digest(waiting[name].value)},
     )

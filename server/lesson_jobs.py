@@ -13,6 +13,7 @@ from langgraph.types import Interrupt
 
 from graphs import fact_narration
 from nodes import selection
+from nodes.question import decision
 from server import lessons
 from server.desk import CHAT, Asked, Desk, answering
 from server.execution import Reply, questions
@@ -50,8 +51,8 @@ class LessonChat(Asked):
     message: str = ""
     chosen: Sequence[Any] | None = None
     """The facts the lesson is to tell, each whole, its id or its number (B33, B52)."""
-    decisions: Sequence[Mapping[str, Any]] | None = None
-    """The answer to whatever waits, as for any workflow."""
+    answer: Any = None
+    """The answer to whatever waits, in any of its forms; None for no answer."""
     subject: str | None = None
     """The school subject from now on (B-R12)."""
     review: bool | None = None
@@ -112,8 +113,8 @@ async def job(worker: Worker, storage: Storage, asked: LessonChat) -> Job:
     """
     thread = asked.place.thread
     given = asked.given
-    if asked.decisions is not None:
-        return await answering(worker, asked, thread, {"decisions": [*asked.decisions]})
+    if asked.answer is not None:
+        return await answering(worker, asked, thread, asked.answer)
     if asked.chosen is None:
         text = message(asked.message)
         told = {"ask": "chat", "message": text, **given}
@@ -148,7 +149,7 @@ def _decided(
     given: Mapping[str, Any],
 ) -> Job:
     """Return the job that carries out what a person decided; no model is asked what to do."""
-    decided = selection.decision(fact_narration.SUBJECT, uuid.uuid4().hex, *wanted)
+    decided = decision(fact_narration.SUBJECT, uuid.uuid4().hex, *wanted)
     messages = [said(message(words)), {"role": "assistant", **decided["messages"][0]}]
     given = {**given, **decided, "messages": messages}
     return asked.job(thread, body, input=given, stream_modes=CHAT)

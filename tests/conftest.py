@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from langgraph.pregel import Pregel
     from langgraph_sdk.client import LangGraphClient
 
+    from tests.lesson_client import Teacher
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the whole of tests that are otherwise sampled")
@@ -89,6 +91,15 @@ async def storage(valkey_url: str) -> AsyncIterator[Storage]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A server for the whole file, of the graphs that the file calls `GRAPHS`."""
+    from tests.wire_served import home
+
+    with home(request.module.GRAPHS) as found:
+        yield found
+
+
 @pytest.fixture
 async def client(url: str) -> "AsyncIterator[LangGraphClient]":
     """LangGraph's own client of the server that the file calls `url`."""
@@ -105,6 +116,14 @@ async def http(url: str) -> "AsyncIterator[AsyncClient]":
 
     async with AsyncClient(base_url=url, timeout=20) as found:
         yield found
+
+
+@pytest.fixture
+def teacher(http: "AsyncClient") -> "Teacher":
+    """One who has no session yet."""
+    from tests.lesson_client import Teacher
+
+    return Teacher(http)
 
 
 @pytest.fixture(scope="session")

@@ -1,30 +1,18 @@
 """Beside a lesson over REST: assets, images, what it took, and what was read before (B40, B62, B63, B66)."""
 
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import httpx
 import pytest
 
 from graphs import fact_narration
 from tests.chat_double import ChatDouble, Say
 from tests.lesson_client import SESSION, Teacher, ok
 from tests.lesson_material import material
-from tests.wire_served import home
 
 TEXT = material("photosynthesis").text
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with home({"fact_narration": fact_narration.graph}) as found:
-        yield found
-
-
-@pytest.fixture
-async def teacher(url: str) -> AsyncIterator[Teacher]:
-    async with httpx.AsyncClient(base_url=url, timeout=60) as http:
-        yield Teacher(http)
+GRAPHS = {"fact_narration": fact_narration.graph}
 
 
 async def test_assets_are_kept_with_their_session(teacher: Teacher) -> None:

@@ -1,10 +1,8 @@
 """The materials and the narration of a lesson over REST: brought, edited, written again, exported."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import httpx
 import pytest
 
 from graphs import fact_narration
@@ -13,21 +11,11 @@ from tests.lesson_client import NARRATION, SESSION, SOURCE, TOOLS, Teacher, ok, 
 from tests.lesson_material import material
 from tests.pdf_writer import pdf, written
 from tests.served import events
-from tests.wire_served import home
 
 TEXT = material("photosynthesis").text
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with home({"fact_narration": fact_narration.graph}) as found:
-        yield found
-
-
-@pytest.fixture
-async def teacher(url: str) -> AsyncIterator[Teacher]:
-    async with httpx.AsyncClient(base_url=url, timeout=60) as http:
-        yield Teacher(http)
+GRAPHS = {"fact_narration": fact_narration.graph}
 
 
 def segments(told: dict[str, Any]) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """Lessons over REST: a chat, a choice, a narration, and sessions that last."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
@@ -10,21 +9,12 @@ import pytest
 from graphs import fact_narration
 from tests.lesson_client import SESSION, TOOLS, Teacher, ok, user
 from tests.lesson_material import material
-from tests.wire_served import anew, home
+from tests.wire_served import anew
 
 TEXT = material("photosynthesis").text
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with home({"fact_narration": fact_narration.graph}) as found:
-        yield found
-
-
-@pytest.fixture
-async def teacher(url: str) -> AsyncIterator[Teacher]:
-    async with httpx.AsyncClient(base_url=url, timeout=30) as http:
-        yield Teacher(http)
+GRAPHS = {"fact_narration": fact_narration.graph}
 
 
 async def test_a_text_becomes_facts_a_choice_and_a_narration(teacher: Teacher) -> None:

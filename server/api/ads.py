@@ -2,13 +2,13 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from server import jobs
 from server.api import edits, events, locks, views
-from server.api.bodies import ChatBody, GenerateBody, MixerBody, StrictRoute
+from server.api.bodies import ChatBody, GenerateBody, IdempotencyKey, MixerBody, StrictRoute
 from server.api.replies import AdPage, AdView, Conversation, Mixer, StreamLocks, Turn
 from server.description import EVENTS
 from server.origins import owner
@@ -19,13 +19,6 @@ from server.worker import Report, Told
 from state.timeline import Timeline
 
 router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["ads"], default_response_class=Reply)
-_Key = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        description="1 to 255 printable characters; the same again within a day gives the first reply again",
-    ),
-]
 _READ = (400, 403, 404, 500, 503, 504)
 _WRITE = (400, 403, 404, 409, 413, 422, 500, 503, 504)
 _RUN = documented(*_WRITE, 429, reply=Turn)
@@ -33,7 +26,7 @@ _RUN[200] |= {"content": EVENTS["content"]}
 
 
 @router.post("/ai/generate", responses=_RUN, response_model=None)
-async def generate(body: GenerateBody, request: Request, idempotency_key: _Key = None) -> Response:
+async def generate(body: GenerateBody, request: Request, idempotency_key: IdempotencyKey = None) -> Response:
     """Make an ad from a brief: voices, music and effects as new drafts (A50, A53).
 
     With `Accept: text/event-stream` the reply is a stream of events: `step`, `drafts`, then `result` or
@@ -44,7 +37,9 @@ async def generate(body: GenerateBody, request: Request, idempotency_key: _Key =
 
 
 @router.post("/ads/{ad_id}/chat", responses=_RUN, response_model=None)
-async def chat(ad_id: str, body: ChatBody, request: Request, idempotency_key: _Key = None) -> Response:
+async def chat(
+    ad_id: str, body: ChatBody, request: Request, idempotency_key: IdempotencyKey = None
+) -> Response:
     """Refine an ad in words; `drafts` names only what changed (A55, A56). Streams events like generate."""
     here = parts(request)
     meant = await edits.meant(here.storage, ad_id, owner(request))

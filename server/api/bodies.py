@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, Final, NoReturn, cast
 
-from fastapi import Request, Response
+from fastapi import Header, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
 
@@ -36,6 +36,13 @@ Number = Annotated[float, Strict()]
 """A number, not a text of digits."""
 Whole = Annotated[int, BeforeValidator(_whole)]
 """A whole number, not a text of digits."""
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="1 to 255 printable characters; the same again within a day gives the first reply again",
+    ),
+]
 _Db = Field(None, ge=-60, le=12)
 
 

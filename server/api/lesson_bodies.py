@@ -65,6 +65,7 @@ class ToolsBody(Chosen):
     decisions: list[Decision] | None = Field(
         None, min_length=1, max_length=1, description="The answer to whatever waits, such as an approval"
     )
+    answer: Any = Field(None, description="The same in any form that the question's response_schema takes")
     sessionId: _Session = None
     subject: str | None = Field(
         None, max_length=100, description="The school subject; general when not given"
@@ -73,10 +74,20 @@ class ToolsBody(Chosen):
         None, description="Whether to ask if each narration is right, from now on; not unless it is given"
     )
 
+    @property
+    def bound(self) -> bool:
+        """Whether it answers a question that must be waiting."""
+        return self.decisions is not None or self.answer is not None
+
+    @property
+    def answers(self) -> bool:
+        """Whether it says something beside a message."""
+        return self.bound or self.selectedFacts is not None
+
     def asked(self, place: Place, owner: str, idempotency_key: str | None) -> LessonChat:
         """Return the request as what it asks for; raises `Invalid` where it asks for nothing."""
         said = next((one.text for one in reversed(self.messages) if one.role == "user"), "")
-        if not (said.strip() or self.decisions) and self.selectedFacts is None:
+        if not (said.strip() or self.answers):
             raise Invalid(
                 "nothing was said and nothing chosen",
                 remedy='send {"messages": [{"role": "user", "content": "…"}]}, or selectedFacts',
@@ -85,13 +96,16 @@ class ToolsBody(Chosen):
             place=place,
             message=said,
             chosen=None if self.selectedFacts is None else [_given(one) for one in self.selectedFacts],
-            decisions=[one.model_dump(exclude_none=True) for one in self.decisions or ()] or None,
+            answer=self._decided() if self.decisions else self.answer,
             subject=self.subject,
             review=self.review,
             context=self.context(),
             owner=owner,
             idempotency_key=idempotency_key,
         )
+
+    def _decided(self) -> dict[str, Any]:
+        return {"decisions": [one.model_dump(exclude_none=True) for one in self.decisions or ()]}
 
 
 def _given(one: SelectedFact | str | int) -> dict[str, Any] | int:

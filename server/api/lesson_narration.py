@@ -7,10 +7,10 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from server import lesson_edits, lesson_jobs
-from server.api.bodies import StrictRoute
+from server.api.bodies import IdempotencyKey, StrictRoute
 from server.api.lesson_bodies import AgainBody, EditsBody
 from server.api.lesson_replies import LessonTurn, NarrationKept, NarrationVersions
-from server.api.lessons import READ, WRITE, Key, Query_, Session, carried_out, lesson
+from server.api.lessons import READ, WRITE, Query_, Session, carried_out, lesson
 from server.lesson_edits import Lesson
 from server.lesson_jobs import Place, Rewrite
 from server.problems import Reply, documented
@@ -90,7 +90,7 @@ async def again(
     request: Request,
     header: Session = None,
     query: Query_ = None,
-    idempotency_key: Key = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Have segments written again by the model, or bring them back from an earlier version.
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from server import lesson_assets, lesson_jobs, lessons
 from server.api import events
-from server.api.bodies import StrictRoute
+from server.api.bodies import IdempotencyKey, StrictRoute
 from server.api.lesson_bodies import SessionBody, ToolsBody
 from server.api.lesson_replies import Deleted, LessonTurn, Sessions, SessionView
 from server.description import EVENTS
@@ -30,13 +30,6 @@ READ: Final = (400, 403, 404, 409, 422, 500, 503, 504)
 WRITE: Final = (*READ, 413)
 Session = Annotated[str | None, Header(alias=HEADER, max_length=255, description="The session (B35)")]
 Query_ = Annotated[str | None, Query(alias="sessionId", max_length=255, description="The session")]
-Key = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        description="1 to 255 printable characters; the same again within a day gives the first reply again",
-    ),
-]
 _RUN = documented(*WRITE, 429, reply=LessonTurn)
 _RUN[200] |= {"content": EVENTS["content"]}
 
@@ -48,7 +41,7 @@ async def say(
     request: Request,
     header: Session = None,
     query: Query_ = None,
-    idempotency_key: Key = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Say something in a session, or choose facts; without a session, in a new one (B24, B25, B-R2).
 
@@ -56,8 +49,7 @@ async def say(
     """
     here, who = parts(request), owner(request)
     place = await lesson_jobs.place(here.storage, who, header or body.sessionId or query)
-    answers = body.selectedFacts is not None or body.decisions is not None
-    if place.new and answers and (body.decisions or header or body.sessionId or query):
+    if place.new and body.answers and (body.bound or header or body.sessionId or query):
         # An answer belongs to a question, and a session of this name has none (B-R5).
         await lesson_jobs.known(here.storage, who, header or body.sessionId or query)
     asked = body.asked(place, who, idempotency_key)

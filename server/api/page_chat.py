@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from server import chats, page_jobs
 from server.api import events
-from server.api.bodies import StrictRoute
+from server.api.bodies import IdempotencyKey, StrictRoute
 from server.api.chat_bodies import DecisionBody, PageChatBody
 from server.api.replies import ToolCall, Usage
 from server.chat_events import Frame
@@ -49,13 +49,6 @@ class PageTurn(TypedDict):
 
 
 router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["pages"], default_response_class=Reply)
-_Key = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        description="1 to 255 printable characters; the same again within a day gives the first reply again",
-    ),
-]
 _MEDIA: Final = "text/event-stream"
 _EVENTS: Final = {"content": {_MEDIA: {"schema": {"type": "string"}}}}
 _HEADERS: Final = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
@@ -69,7 +62,9 @@ Told = AsyncGenerator[tuple[str, Frame] | None, None]
 
 
 @router.post("/pages/{page_id}/chat", responses=_RUN, response_model=None)
-async def chat(page_id: str, body: PageChatBody, request: Request, idempotency_key: _Key = None) -> Response:
+async def chat(
+    page_id: str, body: PageChatBody, request: Request, idempotency_key: IdempotencyKey = None
+) -> Response:
     """Edit a page in words; a page that is not there begins as the starter page.
 
     With `Accept: text/event-stream` the reply is what the web socket tells of the run, to its end.
@@ -80,7 +75,7 @@ async def chat(page_id: str, body: PageChatBody, request: Request, idempotency_k
 
 @router.post("/pages/{page_id}/decisions", responses=_RUN, response_model=None)
 async def decide(
-    page_id: str, body: DecisionBody, request: Request, idempotency_key: _Key = None
+    page_id: str, body: DecisionBody, request: Request, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Answer the question that the page's conversation waits with."""
     here, asked = parts(request), body.decided(page_id, owner(request), idempotency_key)

@@ -21,10 +21,11 @@ Graph = Pregel[Any, Any]
 class Chat:
     """A conversation about one lesson, with the graph itself."""
 
-    def __init__(self, opened: Storage, chosen: Any = None) -> None:
+    def __init__(self, opened: Storage, chosen: Any = None, thread: str = "lesson-chat") -> None:
         self.graph: Graph = fact_narration.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
-        self.artefact = Artefact(opened, "lesson", "lesson-chat", LOCAL)
+        self.artefact = Artefact(opened, "lesson", thread, LOCAL)
         self._chosen = chosen or OFFLINE
+        self._config: RunnableConfig = {"configurable": {"thread_id": thread}}
 
     async def says(self, text: str, **more: Any) -> dict[str, Any]:
         return await self._run({"messages": [{"role": "user", "content": text}], **more})
@@ -34,7 +35,7 @@ class Chat:
 
     async def _run(self, given: Any) -> dict[str, Any]:
         state: dict[str, Any] = await self.graph.ainvoke(
-            given, CONFIG, context=self._chosen, durability="sync"
+            given, self._config, context=self._chosen, durability="sync"
         )
         return state
 

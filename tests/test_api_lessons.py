@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import httpx
-import pytest
 
 from graphs import fact_narration
 from tests.lesson_client import SESSION, TOOLS, Teacher, ok, user
@@ -135,64 +134,6 @@ async def test_facts_for_a_session_that_is_not_there_make_none(teacher: Teacher)
     assert (await teacher.http.get(SESSION, headers=nowhere.named)).status_code == 404
     assert (await teacher.http.delete(SESSION, headers=nowhere.named)).status_code == 404
     assert (await teacher.http.get(SESSION)).status_code == 400
-
-
-@pytest.mark.parametrize(
-    ("said", "numbers"),
-    [
-        ("all", [1, 2, 3, 4, 5, 6, 7]),
-        ("the first two and the last", [1, 2, 7]),
-        ("everything but the third", [1, 2, 4, 5, 6, 7]),
-        ("I'd like the ones about chlorophyll and sunlight", None),
-    ],
-)
-async def test_a_choice_in_plain_words_is_narrated(
-    teacher: Teacher, said: str, numbers: list[int] | None
-) -> None:
-    """B52, through REST."""
-    found = await teacher.says(TEXT)
-    told = await teacher.says(said)
-    assert (told["status"], told["workflowStep"]) == ("script_generated", "review"), told["message"]
-    confirmed = [one["id"] for one in told["confirmedFacts"]]
-    offered = [one["id"] for one in found["facts"]]
-    if numbers:
-        assert confirmed == [offered[number - 1] for number in numbers]
-    assert set(confirmed) < {*offered, ""}
-    told_of = {
-        one for each in told["narration"]["segments"] for part in each["sentences"] for one in part["factIds"]
-    }
-    assert told_of == set(confirmed)
-
-
-@pytest.mark.parametrize("shape", ["ids", "numbers", "facts", "added"])
-async def test_a_choice_in_any_shape_is_narrated(teacher: Teacher, shape: str) -> None:
-    """B52, through REST."""
-    found = (await teacher.says(TEXT))["facts"]
-    own = {"concept": "Algae", "details": "Algae make oxygen in the sea, too."}
-    chosen = {
-        "ids": [found[1]["id"], found[3]["id"]],
-        "numbers": [2, 4],
-        "facts": [found[1], found[3]],
-        "added": [found[1]["id"], own],
-    }[shape]
-    told = await teacher.chooses(*chosen)
-    assert told["status"] == "script_generated", told["message"]
-    kept = [one["concept"] for one in told["confirmedFacts"]]
-    assert kept == [found[1]["concept"], "Algae" if shape == "added" else found[3]["concept"]]
-
-
-@pytest.mark.parametrize("chosen", [[], ["fact-nobody-has"], [99]])
-async def test_a_choice_of_nothing_is_refused_and_can_be_made_again(
-    teacher: Teacher, chosen: list[Any]
-) -> None:
-    """B53."""
-    found = await teacher.says(TEXT)
-    refused = await teacher.chooses(*chosen)
-    assert not refused["success"]
-    assert refused["message"]
-    assert refused["workflowStep"] == "selection"
-    assert refused["facts"] == found["facts"]
-    assert (await teacher.chooses(found["facts"][0]["id"]))["status"] == "script_generated"
 
 
 async def test_a_chat_message_while_a_choice_waits_loses_no_facts(teacher: Teacher) -> None:

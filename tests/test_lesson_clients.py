@@ -61,26 +61,6 @@ async def versions(redis: str, thread: str) -> list[Any]:
         return list((await Artefact(storage, "lesson", thread, LOCAL).stream("narration")).versions)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "the first two and the last",
-        [1, 2, 7],
-        {"decisions": [{"type": "respond", "message": "1, 2 and 7"}]},
-        [{"type": "response", "args": "all but 3, 4, 5 and 6"}],
-    ],
-)
-async def test_a_client_answers_in_any_form(client: LangGraphClient, redis: str, answer: Any) -> None:
-    """B50, B52."""
-    thread, question = await waiting(client)
-    assert question["action_requests"][0]["name"] == "select_facts"
-    state = await answers(client, thread, answer)
-    wanted = {question["facts"][number]["id"] for number in (0, 1, 6)}
-    [made] = await versions(redis, thread)
-    assert Narration.model_validate(made.data).facts == wanted
-    assert state["messages"][-1]["content"].endswith("The narration is ready: 60 s in 4 segments.")
-
-
 async def test_a_refused_answer_leaves_the_thread_waiting(client: LangGraphClient, redis: str) -> None:
     """B53: the old question is gone, and an answer to it is told so."""
     thread, _ = await waiting(client)

@@ -69,25 +69,6 @@ async def status(chat: Chat) -> str:
     return (await chat.artefact.meta()).get("status", "")
 
 
-async def test_an_approval_is_noted_and_ends_the_turn(chat: Chat) -> None:
-    """B44, B-R15, B-R16."""
-    state = await chat.answers({"decisions": [{"type": "approve"}]})
-    assert "__interrupt__" not in state
-    assert state["messages"][-1].text == "The narration is approved."
-    assert await status(chat) == "narration_verified"
-    assert await chat.count("narration") == 1
-
-
-async def test_a_persons_own_words_are_approved_with_the_others_as_they_were(chat: Chat) -> None:
-    before = await chat.narration()
-    state = await chat.answers({"decisions": [{"type": "edit", **EDIT}]})
-    after = await chat.narration()
-    assert "__interrupt__" not in state
-    assert after.segments[0].narration == "What do leaves eat?"
-    assert after.segments[1:] == before.segments[1:]
-    assert await status(chat) == "narration_verified"
-
-
 async def test_a_wish_is_carried_out_and_the_new_narration_asked_about(chat: Chat) -> None:
     before = await chat.narration()
     for ask, words in ((chat.answers, "make the hook shorter"), (chat.says, "end it differently")):
@@ -103,22 +84,6 @@ async def test_a_wish_is_carried_out_and_the_new_narration_asked_about(chat: Cha
     assert await status(chat) == ""
     assert "__interrupt__" not in await chat.says("yes")
     assert await status(chat) == "narration_verified"
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        ({"segments": [{"id": "coda", "narration": "x"}]}, "coda"),
-        ({"segments": [{"id": "hook", "narration": "word " * 60}]}, "room for 22"),
-        ({"decisions": [{"type": "reject"}]}, "nothing is said"),
-    ],
-)
-async def test_an_edit_that_cannot_be_is_refused_and_it_waits_on(chat: Chat, answer: Any, words: str) -> None:
-    state = await chat.answers(answer)
-    assert words in asked(state)["problem"]
-    assert words in state["messages"][-1].text.casefold()
-    assert await chat.count("narration") == 1
-    assert "__interrupt__" not in await chat.answers("ok")
 
 
 async def test_a_choice_can_be_changed_while_the_narration_waits(chat: Chat) -> None:

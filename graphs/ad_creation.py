@@ -15,6 +15,7 @@ from graphs.loop import compiled, loop
 from nodes.node import Subject
 from state import ad, brief
 from state.ad import AdState
+from state.brief import Brief
 from state.context import Context
 from tools import REGISTRY
 
@@ -43,18 +44,25 @@ Spot: {spot:g} s"""
 
 def system_prompt(state: AdState, ad_id: str) -> str:
     """Return the creative director's prompt; it stays the same from turn to turn (A62, A65)."""
-    spot = state["brief"]["duration"] if "brief" in state else brief.DEFAULT_SPOT_S
+    known = brief_of(state)
+    spot = known["duration"] if known else brief.DEFAULT_SPOT_S
     return PROMPT.format(ad_id=json.dumps(ad_id, ensure_ascii=False), spot=spot)
 
 
 def opening(state: AdState) -> str | None:
     """Return the message a brief becomes where the input holds a brief and no message (A52)."""
-    return brief.message(state["brief"]) if "brief" in state else None
+    known = brief_of(state)
+    return brief.message(known) if known else None
+
+
+def brief_of(state: AdState) -> Brief | None:
+    """Return the brief, whichever shape a client has put into the state; raises `Invalid` (A51, A-R15)."""
+    return brief.parsed(state["brief"]) if state.get("brief") else None
 
 
 def facts(state: AdState) -> dict[str, str]:
     """Return what the tools need to know of the ad."""
-    known = state.get("brief")
+    known = brief_of(state)
     return {
         "language": state.get("language") or (known["language"] if known else "english"),
         "market": state.get("market") or (known["market"] if known else "US"),

@@ -19,7 +19,7 @@ from state import ad, brief
 from state.ad import AdState
 from state.errors import Invalid
 from state.timeline import Timeline
-from storage import indexes, mixers, threads
+from storage import mixers, threads
 from storage.connection import Storage
 from storage.run_records import Run
 from storage.threads import Thread
@@ -149,7 +149,6 @@ def replying(storage: Storage) -> Reply:
         thread = await threads.get(storage, run.thread, run.owner)
         facts = ad_facts(state)
         await DESK.artefact_of(storage, thread).describe(facts)
-        await indexes.touch(storage, thread.owner, KIND, DESK.subject(thread))
         return answer(thread, state) | await in_time(storage, thread, facts)
 
     return reply
@@ -211,7 +210,7 @@ def _changes(known: Mapping[str, Any], asked: Chat) -> tuple[dict[str, Any], lis
         asked.duration is not None
         and f"{(length_s := brief.seconds(asked.duration)):g}" != old["spotSeconds"]
     ):
-        before = known.get("brief") or brief.parsed(known["messages"][0].text)
+        before = ad_creation.brief_of(cast("AdState", known)) or brief.parsed(known["messages"][0].text)
         changes["brief"] = {**before, "duration": length_s}
         notes.append(f"(Spot now: {length_s:g} s)")
     return changes, notes

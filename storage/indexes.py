@@ -9,7 +9,7 @@ from typing import Final
 from state.errors import Invalid
 from storage import keys
 from storage.connection import Storage
-from storage.scripts import Script
+from storage.scripts import Asked, Script
 
 _TOUCH: Final = Script("""
 local t = redis.call('TIME')
@@ -41,7 +41,12 @@ class Page:
 
 async def touch(storage: Storage, owner: str, kind: str, name: str) -> None:
     """Put an artefact at the head of its owner's list of that kind."""
-    await _TOUCH(storage.redis, [keys.owned(owner, kind)], [name])
+    await storage.redis.trip([touching(owner, kind, name)])
+
+
+def touching(owner: str, kind: str, name: str) -> Asked:
+    """Return the script that `touch` runs."""
+    return Asked(_TOUCH, [keys.owned(owner, kind)], [name])
 
 
 async def touch_thread(storage: Storage, owner: str, thread_id: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from state import owners
 from state.errors import Fenced, Forbidden, Unsure
 from storage import artefact_scripts as scripts
-from storage import call_keys, keys
+from storage import call_keys, indexes, keys, threads
 from storage.connection import Storage
 from storage.scripts import Asked, Word, together
 
@@ -147,6 +147,16 @@ class Steps:
 
     def _look_up(self, digest: str) -> str:
         return call_keys.look_up(self.kind, self.stored_id, digest)
+
+    def noting(self, owner: str, thread: str) -> list[Asked]:
+        """Return what lists the artefact, newest change first, and tells its thread what it is about.
+
+        For whoever has changed it on the thread, whichever way that was begun; twice is safe.
+        """
+        return [
+            indexes.touching(owner, self.kind, self.id),
+            threads.naming(thread, owner, f"{self.kind}:{self.id}"),
+        ]
 
     async def receipts_of(self, thread: str, step_id: str) -> list[dict[str, Any]]:
         """Return the results this thread's step left, whichever attempt made them."""

@@ -8,7 +8,7 @@ from state.errors import Conflict, Missing
 from storage import indexes, keys
 from storage.assistants import default_id
 from storage.connection import Storage
-from storage.scripts import Script
+from storage.scripts import Asked, Script
 
 # A thread that was made without saying what for becomes what its first run is about.
 _BIND: Final = Script("""
@@ -25,6 +25,14 @@ for i, name in ipairs({'owner', 'graph', 'artefact'}) do
   end
 end
 return {theirs[1], theirs[2] or '', theirs[3] or ''}
+""")
+
+# Only where the thread is there: a graph that runs without a server keeps its threads elsewhere.
+_NAME: Final = Script("""
+local owner, about = unpack(redis.call('HMGET', KEYS[1], 'owner', 'artefact'))
+if owner ~= ARGV[1] or (about and about ~= '') then return 0 end
+redis.call('HSET', KEYS[1], 'artefact', ARGV[2])
+return 1
 """)
 
 
@@ -58,6 +66,11 @@ async def bind(storage: Storage, thread: Thread) -> None:
             remedy="use another conversation id",
         )
     await indexes.touch_thread(storage, thread.owner, thread.id)
+
+
+def naming(thread_id: str, owner: str, artefact: str) -> Asked:
+    """Return the script that says what the owner's thread is about, where that is open."""
+    return Asked(_NAME, [keys.thread_meta(thread_id)], [owner, artefact])
 
 
 async def get(storage: Storage, thread_id: str, owner: str) -> Thread:

@@ -7,6 +7,7 @@ from graphs import ad_creation
 from nodes.node import EPOCH, OWNER, RUN
 from state.errors import Invalid
 from state.owners import LOCAL
+from storage import indexes, threads
 from storage.artefacts import Artefact, Fence, NewVersion, step_name
 from tests.ad_double import SAY_DONE, THAI, call, config, drafts, given, stream, tool_messages
 from tests.chat_double import Fail, Say
@@ -28,6 +29,15 @@ async def test_a_brief_becomes_three_drafts_over_several_rounds(graph, model, op
         ("track-1", "track-0", 0.0, 1.0),
     ]
     assert (state["provider"], state["provider_reason"]) == ("openai", "the caller asked for OpenAI")
+
+
+async def test_an_ad_of_a_graph_without_a_server_is_on_the_list_of_local_ads(graph, model, opened):
+    """A29, X5: a server on the same data shows it; the thread is kept by whoever runs the graph."""
+    model.script(Say(calls=drafts("หนึ่ง")), SAY_DONE)
+    await graph.ainvoke(given(), config(), context={"provider": "openai"})
+    page = await indexes.owned(opened, LOCAL, "ad", after=None, limit=5)
+    assert page.ids == ("kopi",)
+    assert not await threads.taken(opened, config()["configurable"]["thread_id"])
 
 
 async def test_the_brief_is_told_to_the_model_as_the_template_says(graph, model):

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from state import owners
 from state.owners import LOCAL, stored
-from storage import Storage
+from storage import Storage, threads
 from storage.artefacts import Artefact, NewVersion
+from storage.scripts import together
+from storage.threads import Thread
 
 NAMES = st.text(min_size=1, max_size=40)
 
@@ -53,3 +55,13 @@ async def test_two_owners_may_both_have_an_ad_of_one_name(storage: Storage) -> N
     for owner, ad in ads.items():
         (version,) = (await ad.stream("music")).versions
         assert (version.id, version.data, (await ad.meta())["owner"]) == ("v1", {"musicPrompt": owner}, owner)
+
+
+async def test_only_its_owner_says_what_a_thread_is_about_and_only_once(storage: Storage) -> None:
+    """X16: and a thread that is not there is not made by that."""
+    await threads.bind(storage, Thread("t", "alice", "ad_creation", ""))
+    for owner, artefact in (("bob", "ad:his"), ("alice", "ad:hers"), ("alice", "ad:another")):
+        await together(storage.redis, [threads.naming("t", owner, artefact)])
+    assert (await threads.get(storage, "t", "alice")).artefact == "ad:hers"
+    await together(storage.redis, [threads.naming("other", "alice", "ad:hers")])
+    assert not await threads.taken(storage, "other")

@@ -136,6 +136,8 @@ class Attempt:
             asked.append(admission.telling(self.gate, self.record.call, verdict, uuid.uuid4().hex))
         elif isinstance(self.entry, Admitted):
             asked.append(admission.withdrawing(self.gate, self.scope.owner, self.record.call, self.entry))
+        if outcome.ok and self.tool.writes:
+            asked += self.artefact.noting(self.scope.owner, self.scope.thread)
         kept = self._kept() if outcome.ok and self.ran else []
         answers = await together(self.storage.redis, [*asked, *kept])
         if kept and self.tool.outside and answers[-1][0] == b"fenced":

@@ -16,9 +16,10 @@ from server.turns import identifier
 from state import ad
 from state.errors import Invalid, Missing
 from state.versions import Version
-from storage import indexes, mixers, thread_records, threads
+from storage import mixers, thread_records, threads
 from storage.artefacts import Artefact, Done, NewVersion, step_name
 from storage.connection import Storage
+from storage.scripts import together
 from storage.threads import Thread
 from tools import voices
 from tools.audio import EffectPrompt, Track
@@ -129,7 +130,7 @@ async def write(found: Ad, stream: str, raw: Mapping[str, Any], *, parent: str |
     )
     new = NewVersion(stream, data, owner, request, parent, {"status": "draft"})
     made = fence.result if isinstance(fence, Done) else await found.artefact.create_version(new, fence)
-    await indexes.touch(found.storage, owner, jobs.KIND, found.artefact.id)
+    await together(found.storage.redis, found.artefact.noting(owner, found.thread.id))
     return str(made["versionId"])
 
 

@@ -20,6 +20,7 @@ from state.versions import Version, described
 from storage import files, indexes, threads
 from storage.artefacts import Artefact, Done, NewVersion, Tip, step_name
 from storage.connection import Storage
+from storage.scripts import together
 from tools.page_html import Document, document
 from tools.uploads import address
 
@@ -163,7 +164,7 @@ async def restore(found: Found, version_id: str) -> dict[str, Any]:
     made = fence.result if isinstance(fence, Done) else None
     for _ in range(_TRIES):
         if made is not None:
-            await indexes.touch(found.storage, found.owner, KIND, found.artefact.id)
+            await together(found.storage.redis, found.artefact.noting(found.owner, found.thread))
             return await version(found, str(made["versionId"]))
         tip = await found.artefact.tip(STREAM)
         new = NewVersion(

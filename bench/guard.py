@@ -1,9 +1,9 @@
 """What the guard costs: a tool that does nothing, through the guard with every check on, and called bare.
 
-Both take turns, on an embedded Valkey of the bench's own; a test counts the round trips.
+Both take turns, on an embedded Valkey of the bench's own and in an event loop as the server has it; a test
+counts the round trips.
 """
 
-import asyncio
 import statistics
 import sys
 import tempfile
@@ -14,6 +14,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 import storage
+from server import process
 from state.plan import Step
 from storage.artefacts import Artefact
 from tools import guard
@@ -50,13 +51,14 @@ async def change(args: Nothing, call: Call) -> dict[str, Any]:
 def main() -> int:
     """Print the table."""
     with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
-        return asyncio.run(_measured(Path(folder)))
+        return process.run(_measured(Path(folder)))
 
 
 async def _measured(folder: Path) -> int:
     print(f"{'':<30}{'p50':>9}{'p95':>9}{'p99':>9}{'CPU':>9}   bare p50    ratio")
     async with storage.connect(data_dir=folder) as opened:
         storage.use(opened)
+        process.settled()
         for name, item in (("look-up, remembered after", look), ("tool with an effect", change)):
             guarded, bare, spent_s = await _compared(item, opened)
             cuts = [cut * 1000 for cut in statistics.quantiles(guarded, n=100)]

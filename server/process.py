@@ -4,20 +4,20 @@ import asyncio
 import gc
 import sys
 from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+T = TypeVar("T")
 _ALLOCATIONS: Final = 20_000
 """Objects that are made and not given back between two looks at the youngest."""
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run to the end, in uvloop's event loop where there is one; Ctrl-C raises `KeyboardInterrupt`."""
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Return what the work returns, in uvloop where it is to be had; Ctrl-C raises `KeyboardInterrupt`."""
     if sys.platform == "win32":
-        asyncio.run(work)
-        return
+        return asyncio.run(work)
     import uvloop  # noqa: PLC0415 -- not made for Windows
 
-    uvloop.run(work)
+    return uvloop.run(work)
 
 
 def settled() -> None:

@@ -5,12 +5,14 @@ independent steps run side by side and dependent ones in the order the model gav
 """
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
 _SORTED: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
+_HALF: Final = re.compile("[\ud800-\udfff]")
 StepStatus = Literal["pending", "in-progress", "completed", "error", "blocked", "cancelled"]
 
 
@@ -87,6 +89,12 @@ def blocked(plan: Plan, done: Mapping[str, StepStatus]) -> list[Step]:
 def fingerprint(step: Step) -> str:
     """Return what two steps share when they would do the same."""
     return dumped([step["tool"], step["params"]])
+
+
+def spelt(step: Step) -> Step:
+    """Return the step with U+FFFD for each half of a surrogate pair, which UTF-8 has no bytes for."""
+    whole: Step = json.loads(_HALF.sub("\ufffd", dumped(step)))
+    return whole
 
 
 def dumped(value: object) -> str:

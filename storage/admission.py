@@ -4,13 +4,14 @@ Both live in the slot of the name that calls are counted under, so one script de
 that of Redis. A call whose answer was lost comes again under its own name and is counted once.
 """
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from storage import call_keys
 from storage.connection import Storage
-from storage.scripts import Asked, Script, together
+from storage.scripts import Asked, Command, Script, Word, together
 
 State = Literal["closed", "open", "half-open"]
 Verdict = Literal["ok", "failed", "neutral"]
@@ -34,6 +35,7 @@ if new then
     return {'limited', math.max(1, math.ceil((oldest + window * 1000 - us) / 1000))}
   end
 end
+local trying = 0
 if failures > 0 then
   local b = redis.call('HMGET', breaker, 'failed', 'openedMs', 'trying', 'untilMs')
   if tonumber(b[1] or 0) >= failures then
@@ -41,40 +43,35 @@ if failures > 0 then
     if closed_for > 0 then return {'open', closed_for} end
     if b[3] and b[3] ~= name and tonumber(b[4]) > ms then return {'open', b[4] - ms} end
     redis.call('HSET', breaker, 'trying', name, 'untilMs', string.format('%.0f', ms + lease))
+    trying = 1
   end
 end
 if new then
   redis.call('ZADD', calls, string.format('%.0f', us), name)
   redis.call('PEXPIRE', calls, window)
 end
-return {'go', new and 1 or 0}
+return {'go', new and 1 or 0, trying}
 """)
 
-_WITHDRAW: Final = Script("""
-local calls, breaker, name = KEYS[1], KEYS[2], ARGV[1]
-if ARGV[2] == '1' then redis.call('ZREM', calls, name) end
+_LEAVE: Final = Script("""
+local breaker, calls, name = KEYS[1], KEYS[2], ARGV[1]
+if calls then redis.call('ZREM', calls, name) end
 if redis.call('HGET', breaker, 'trying') == name then redis.call('HDEL', breaker, 'trying', 'untilMs') end
 return 0
 """)
 
-_TELL: Final = Script("""
-local breaker, name, verdict, failures = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
-local b = redis.call('HMGET', breaker, 'trying', 'last')
-if verdict == 'ok' then return redis.call('DEL', breaker) end
-if verdict == 'neutral' then
-  if b[1] == name then redis.call('HDEL', breaker, 'trying', 'untilMs') end
-  return 0
-end
-if b[2] == ARGV[4] then return 0 end
+_FAIL: Final = Script("""
+local breaker, failures, token = KEYS[1], tonumber(ARGV[1]), ARGV[2]
+if redis.call('HGET', breaker, 'last') == token then return 0 end
 local failed = redis.call('HINCRBY', breaker, 'failed', 1)
-redis.call('HSET', breaker, 'last', ARGV[4])
+redis.call('HSET', breaker, 'last', token)
 if failed >= failures then
   local t = redis.call('TIME')
   local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
   redis.call('HSET', breaker, 'openedMs', ms)
   redis.call('HDEL', breaker, 'trying', 'untilMs')
 end
-redis.call('PEXPIRE', breaker, ARGV[5])
+redis.call('PEXPIRE', breaker, ARGV[3])
 return failed
 """)
 
@@ -122,6 +119,8 @@ class Admitted:
 
     counted: bool
     """Whether it was counted now; one that was counted in an earlier attempt is not."""
+    trying: bool
+    """Whether it is the one call that tries a tool which has rested."""
 
 
 @dataclass(frozen=True)
@@ -138,43 +137,46 @@ class Breaker:
 def admitting(gate: Gate, owner: str, call: str) -> Asked:
     """Return the script that lets a call in or turns it away; `admitted` reads its answer."""
     numbers = [gate.calls, _ms(gate.window_s), gate.failures, _ms(gate.rest_s), _ms(gate.timeout_s)]
-    return Asked(_ADMIT, _touched(gate, owner), [call, *numbers])
+    return Asked(_ADMIT, [call_keys.window(gate.rate_key, owner), _breaker(gate)], [call, *numbers])
 
 
 def admitted(answer: Sequence[Any]) -> Turned | Admitted:
     """Return what the gate said."""
     if answer[0] == b"go":
-        return Admitted(bool(answer[1]))
+        return Admitted(bool(answer[1]), bool(answer[2]))
     return Turned("limited" if answer[0] == b"limited" else "open", int(answer[1]) / 1000)
 
 
-def withdrawing(gate: Gate, owner: str, call: str, entry: Admitted) -> Asked:
-    """Return the script that makes as if a call that was let in, and is not made, had never asked."""
-    return Asked(_WITHDRAW, _touched(gate, owner), [call, int(entry.counted)])
+def withdrawing(gate: Gate, owner: str, call: str, entry: Admitted) -> list[Asked]:
+    """Return what makes as if a call that was let in, and is not made, had never asked; empty for nothing."""
+    counted = [call_keys.window(gate.rate_key, owner)] if entry.counted else []
+    return [Asked(_LEAVE, [_breaker(gate), *counted], [call])] if counted or entry.trying else []
 
 
-def _touched(gate: Gate, owner: str) -> list[str]:
-    return [call_keys.window(gate.rate_key, owner), call_keys.breaker(gate.rate_key, gate.tool)]
-
-
-def telling(gate: Gate, call: str, verdict: Verdict, token: str) -> Asked:
-    """Return the script that tells the breaker how a call went; with the same `token`, twice is once."""
-    kept_ms = _ms(call_keys.COUNTED_S)
-    touched = [call_keys.breaker(gate.rate_key, gate.tool)]
-    return Asked(_TELL, touched, [call, verdict, gate.failures, token, kept_ms])
+def telling(gate: Gate, call: str, verdict: Verdict, entry: Admitted) -> list[Asked | Command]:
+    """Return what tells the breaker how a call went, empty for nothing; sent twice, it is told once."""
+    if not gate.failures:
+        return []
+    if verdict == "ok":
+        return [Command(("DEL", _breaker(gate)))]
+    if verdict == "failed":
+        told: list[Word] = [gate.failures, uuid.uuid4().hex, _ms(call_keys.COUNTED_S)]
+        return [Asked(_FAIL, [_breaker(gate)], told)]
+    return [Asked(_LEAVE, [_breaker(gate)], [call])] if entry.trying else []
 
 
 async def breakers(storage: Storage, gates: Sequence[Gate]) -> Mapping[str, Breaker]:
     """Return how the breakers stand, by tool."""
-    asked = [
-        Asked(_STATE, [call_keys.breaker(gate.rate_key, gate.tool)], [gate.failures or 1, _ms(gate.rest_s)])
-        for gate in gates
-    ]
+    asked = [Asked(_STATE, [_breaker(gate)], [gate.failures or 1, _ms(gate.rest_s)]) for gate in gates]
     answers = await together(storage.redis, asked) if asked else []
     return {
         gate.tool: Breaker(answer[0].decode(), int(answer[1]), int(answer[2]) / 1000)
         for gate, answer in zip(gates, answers, strict=True)
     }
+
+
+def _breaker(gate: Gate) -> str:
+    return call_keys.breaker(gate.rate_key, gate.tool)
 
 
 def _ms(seconds: float) -> int:

@@ -156,11 +156,6 @@ redis.call('HINCRBY', KEYS[2], 'locks', 1)
 return 1
 """)
 
-REMEMBER: Final = Script("""
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return 1
-""")
-
 # The meta last: while it is there, a deletion that was cut off can be asked for again.
 ERASE: Final = Script("""
 local meta, files, file = KEYS[1], KEYS[2], ARGV[1]

@@ -7,6 +7,7 @@ What is written is told by the guard; times are those of Redis.
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from storage import call_keys
@@ -20,7 +21,7 @@ _CHUNK: Final = 100
 # Only its beginning puts a call into the lists, so that one that begins again stays in its place.
 _WRITE: Final = Script("""
 local record, all, thread = KEYS[1], KEYS[2], KEYS[3]
-local id, kept, most, over, stem = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
+local id, kept, most, over = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local t = redis.call('TIME')
 local ms = t[1] * 1000 + math.floor(t[2] / 1000)
 local now = string.format('%.0f', ms)
@@ -31,7 +32,7 @@ if redis.call('HSETNX', record, 'startMs', now) == 1 then
   redis.call('ZREMRANGEBYSCORE', all, '-inf', old)
   redis.call('ZREMRANGEBYSCORE', thread, '-inf', old)
   for _, gone in ipairs(redis.call('ZRANGE', all, 0, -most - 1)) do
-    redis.call('DEL', stem .. gone)
+    redis.call('DEL', string.sub(record, 1, -#id - 1) .. gone)
     redis.call('ZREM', all, gone)
   end
   redis.call('PEXPIRE', all, ARGV[2])
@@ -40,7 +41,7 @@ else
   redis.call('HDEL', record, 'endMs', 'output', 'error', 'errorType', 'retryable')
 end
 if over == '1' then redis.call('HSET', record, 'endMs', now) end
-redis.call('HSET', record, unpack(ARGV, 6))
+redis.call('HSET', record, unpack(ARGV, 5))
 redis.call('PEXPIRE', record, ARGV[2])
 return 1
 """)
@@ -64,11 +65,9 @@ def writing(
 
     Of the owner's calls the newest `most` are kept.
     """
-    touched = call_keys.records(owner, thread, call)
-    stem = call_keys.records(owner, thread, "").record
-    pairs = [text for pair in fields.items() for text in pair]
-    head: list[Word] = [call, int(call_keys.RECORDED_S * 1000), most, int(over), stem]
-    return Asked(_WRITE, list(touched), [*head, *pairs])
+    pairs = chain.from_iterable(fields.items())
+    head: list[Word] = [call, int(call_keys.RECORDED_S * 1000), most, int(over)]
+    return Asked(_WRITE, call_keys.records(owner, thread, call), [*head, *pairs])
 
 
 async def find(storage: Storage, owner: str, call: str) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final, Literal
 
 from state.errors import Invalid
@@ -27,6 +27,7 @@ class Key:
     purpose: str
 
 
+@lru_cache(maxsize=1024)
 def tagged(name: str) -> str:
     """`name` as a hash tag, in braces; two names never give the same tag.
 

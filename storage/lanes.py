@@ -8,8 +8,8 @@ share a few connections, and there is no pool to run out.
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import accumulate
-from typing import Any, Final
+from itertools import accumulate, chain
+from typing import Any, Final, cast
 
 from hiredis import pack_command
 from redis.asyncio.connection import AbstractConnection
@@ -34,6 +34,9 @@ _LONG_S: Final = 0.005
 _RETRY: Final = Retry(ExponentialWithJitterBackoff(cap=0.5, base=0.01), 10)
 """For clients that were made without a way to try again, as from_url and Sentinel make them."""
 
+_packed: Final = cast("Callable[[Sequence[Word]], bytes]", pack_command)
+"""A command as it is sent; hiredis' stub says that commands have one word."""
+
 FSYNC_MS: Final = 10_000
 """How long a reply may be held back until its effect is on disk."""
 
@@ -41,25 +44,31 @@ FSYNC_MS: Final = 10_000
 class _Trip:
     """What is asked in one round trip, and where the replies are awaited."""
 
+    __slots__ = ("asked", "packed", "replies", "since_s")
+
     def __init__(self, asked: Sequence[Asked | Command]) -> None:
         loop = asyncio.get_running_loop()
         self.asked = asked
         # Here, so that what cannot be sent is its caller's trouble and nobody else's. redis-py's asyncio
         # connections pack in Python, which takes six times as long.
         self.packed = [_packed(one.by_name()) for one in asked]
-        self.durable = any(one.durable for one in asked)
         self.since_s = loop.time()
         self.replies: asyncio.Future[list[Any]] = loop.create_future()
+
+    @property
+    def durable(self) -> bool:
+        """Whether a reply may be held back until the effect is on disk."""
+        return any(one.durable for one in self.asked)
 
     def end(self, replies: list[Any]) -> None:
         """Hand the replies over, or the first of them that is an error, to whoever still waits."""
         if self.replies.done():
             return
-        failed = next((reply for reply in replies if isinstance(reply, Exception)), None)
-        if failed:
-            self.replies.set_exception(failed)
-        else:
-            self.replies.set_result(replies)
+        for reply in replies:
+            if isinstance(reply, Exception):
+                self.replies.set_exception(reply)
+                return
+        self.replies.set_result(replies)
 
 
 class Lanes:
@@ -131,15 +140,15 @@ class Lanes:
         finally:
             self._idle.append(connection)
             # At once, for the next call looks here: a callback of the task would come too late.
-            self._busy = {lane for lane in self._busy if lane is not asyncio.current_task()}
+            self._busy.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     async def _carry(self, connection: AbstractConnection, batch: Sequence[_Trip]) -> None:
-        retry = connection.retry if connection.retry.get_retries() else _RETRY
         try:
             async with asyncio.timeout(self._bounds.patience_s):
-                replies = await retry.call_with_retry(
-                    lambda: self._exchange(connection, batch), lambda _: connection.disconnect()
-                )
+                try:
+                    replies = await self._exchange(connection, batch)
+                except (RedisError, OSError) as error:
+                    replies = await self._again(connection, batch, error)
         except asyncio.CancelledError:
             for trip in batch:
                 trip.replies.cancel()
@@ -153,23 +162,36 @@ class Lanes:
         for trip, answers in zip(batch, replies, strict=True):
             trip.end(answers)
 
+    async def _again(
+        self, connection: AbstractConnection, batch: Sequence[_Trip], error: Exception
+    ) -> list[list[Any]]:
+        """The replies by trip, of an attempt after the first, which ended with `error`."""
+        failed = [error]
+
+        async def attempt() -> list[list[Any]]:
+            if failed:
+                raise failed.pop()
+            return await self._exchange(connection, batch)
+
+        retry = connection.retry if connection.retry.get_retries() else _RETRY
+        return await retry.call_with_retry(attempt, lambda _: connection.disconnect())
+
     async def _exchange(self, connection: AbstractConnection, batch: Sequence[_Trip]) -> list[list[Any]]:
         """The replies by trip."""
         replies = await self._sent(connection, [trip.packed for trip in batch], batch)
-        for at, trip in enumerate(batch):
-            unknown = next(
-                (n for n, reply in enumerate(replies[at]) if isinstance(reply, NoScriptError)), None
-            )
-            if unknown is not None:
+        for trip, answers in zip(batch, replies, strict=True):
+            kinds = [*map(type, answers)]
+            if NoScriptError in kinds:
                 # From there on again, so that the order holds; a script that did run is safe to run twice.
+                unknown = kinds.index(NoScriptError)
                 again = [_packed(one.in_full()) for one in trip.asked[unknown:]]
-                replies[at][unknown:] = (await self._sent(connection, [again], [trip]))[0]
+                answers[unknown:] = (await self._sent(connection, [again], [trip]))[0]
         return replies
 
     async def _sent(
         self, connection: AbstractConnection, packed: Sequence[list[bytes]], batch: Sequence[_Trip]
     ) -> list[list[Any]]:
-        commands = [command for trip in packed for command in trip]
+        commands = [*chain.from_iterable(packed)]
         waits = self._wait_aof and any(trip.durable for trip in batch)
         flat = await _pipelined(connection, [*commands, _WAIT_AOF] if waits else commands)
         ends = list(accumulate(len(trip) for trip in packed))
@@ -185,10 +207,6 @@ class Lanes:
 
 async def _raise(error: Exception) -> list[Any]:
     raise error
-
-
-def _packed(command: Sequence[Word]) -> bytes:
-    return bytes(pack_command(command))  # type: ignore[arg-type]  # its stub's one word
 
 
 def _unsynced(reply: Any) -> Exception | None:

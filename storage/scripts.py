@@ -70,7 +70,7 @@ class Trips(Protocol):
         """
 
 
-async def together(redis: Trips, asked: Sequence[Asked]) -> list[Any]:
+async def together(redis: Trips, asked: Sequence[Asked | Command]) -> list[Any]:
     """Return what the scripts return, as `Trips.trip`."""
     return await redis.trip(asked)
 

@@ -14,7 +14,7 @@ from state.errors import Fenced, Forbidden, Unsure
 from storage import artefact_scripts as scripts
 from storage import call_keys, indexes, keys, threads
 from storage.connection import Storage
-from storage.scripts import Asked, Word, together
+from storage.scripts import Asked, Command, Word, together
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,9 @@ class Steps:
         found = [self._look_up(digest)] if digest else []
         return Asked(scripts.LOOK, [self._meta, *found], [owner])
 
-    def remembering(self, digest: str, result: str, kept_s: float) -> Asked:
-        """Return the script that remembers what a look-up gave, JSON, for `kept_s` seconds."""
-        return Asked(scripts.REMEMBER, [self._look_up(digest)], [result, int(kept_s * 1000)])
+    def remembering(self, digest: str, result: str, kept_s: float) -> Command:
+        """Return the command that remembers what a look-up gave, JSON, for `kept_s` seconds."""
+        return Command(("SET", self._look_up(digest), result, "PX", int(kept_s * 1000)))
 
     def _look_up(self, digest: str) -> str:
         return call_keys.look_up(self.kind, self.stored_id, digest)

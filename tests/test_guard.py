@@ -7,10 +7,12 @@ import pytest
 
 from state.errors import Broken, Fenced, Forbidden, Invalid, Limited, StorageDown, TimedOut, Unavailable
 from state.owners import LOCAL
+from storage import calls
 from storage.artefacts import Artefact
+from storage.calls import Wanted
 from tests.guarded import SCOPE, made, step, write
 from tools import guard
-from tools.outcome import SUGGESTION
+from tools.outcome import SUGGESTION, answer
 from tools.terms import Terms
 
 
@@ -216,3 +218,25 @@ async def test_every_call_is_counted_by_how_it_ended(opened, monkeypatch):
         ("unknown", "unknown_tool"),
         ("probe", "aborted"),
     ]
+
+
+HALF = "half \ud800 of a pair"
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        (step({"n": HALF}), "validation_error"),
+        (step({HALF: 1}), "validation_error"),
+        (step(tool=HALF), "unknown_tool"),
+        (step(call=HALF), "ok"),
+    ],
+)
+async def test_half_a_surrogate_pair_from_a_model_gets_an_answer_and_a_record(opened, asked, kind):
+    """C41, C50: vendors pass on what their models write, and UTF-8 has no bytes for it."""
+    outcome = await guard.call(made(write, writes=("music",)), asked, SCOPE)
+    assert outcome.word == kind
+    (record,) = await calls.listed(opened, "local", Wanted(), 10)
+    assert record["status"] == ("completed" if outcome.ok else "failed")
+    assert "endMs" in record
+    assert HALF not in str(answer("c1", "probe", outcome.output).content)

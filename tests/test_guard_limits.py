@@ -70,6 +70,13 @@ async def test_a_call_over_the_limit_is_refused_and_told_when_to_come_again(open
     assert told.runs == 3
 
 
+@pytest.mark.parametrize("more", [{}, {"outside": True}])
+async def test_a_limit_holds_for_a_tool_without_a_breaker(opened, more):
+    """C48: `failures` 0 is no breaker, and the calls count all the same."""
+    tools = Told().tool(terms=replace(FEW, cache_s=0 if not more else None, failures=0), **more)
+    assert [await kind(tools, f"c{i}") for i in range(3)] == ["ok", "ok", "rate_limit_error"]
+
+
 async def test_tools_with_one_rate_key_share_a_limit(opened):
     """C1: rateLimitKey."""
     one, two = Told(), Told()

@@ -8,10 +8,9 @@ import asyncio
 import hashlib
 import json
 import random
-import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -28,12 +27,12 @@ from state.errors import (
     Unreached,
     Unsure,
 )
-from state.plan import Step, dumped
+from state.plan import Step
 from storage import admission
 from storage.admission import Admitted, Gate, Turned, Verdict
 from storage.artefacts import Artefact, Done, Fence
 from storage.connection import Storage
-from storage.scripts import Asked, together
+from storage.scripts import Asked, Command, together
 from storage.steps import Claim
 from tools.call import Call, Scope
 from tools.outcome import Outcome, failure, refusal
@@ -78,6 +77,10 @@ class Attempt:
     terms: Settled
     args: BaseModel
     record: Record
+    artefact: Artefact = field(init=False)
+    """What the conversation is about."""
+    gate: Gate = field(init=False)
+    """What the tool is held to."""
     fence: Fence | None = None
     """Leave for the effect, for a tool that has one."""
     let_in: bool = False
@@ -94,6 +97,11 @@ class Attempt:
     text: str = ""
     """The result as JSON, once there is one."""
 
+    def __post_init__(self) -> None:
+        scope = self.scope
+        self.artefact = Artefact(self.storage, scope.kind, scope.artefact, scope.owner)
+        self.gate = gate(self.tool, self.terms)
+
     @property
     def scope(self) -> Scope:
         """Who asks, and about what."""
@@ -103,16 +111,6 @@ class Attempt:
     def step(self) -> Step:
         """What is to be done."""
         return self.record.step
-
-    @cached_property
-    def artefact(self) -> Artefact:
-        """What the conversation is about."""
-        return Artefact(self.storage, self.scope.kind, self.scope.artefact, self.scope.owner)
-
-    @cached_property
-    def gate(self) -> Gate:
-        """What the tool is held to."""
-        return gate(self.tool, self.terms)
 
     async def result(self) -> dict[str, Any]:
         """Carry it out, or find what it did before; raises what is wrong with it."""
@@ -129,13 +127,10 @@ class Attempt:
         """Tell storage how it went; return the outcome, which an effect that did happen makes a good one."""
         if not outcome.ok and self.fence:
             outcome = await self._taken_back(self.fence, outcome)
-        more = {"tries": self.tries, "cached": bool(self.cached)}
-        asked = [self.record.ended(outcome, self._text(outcome), **more)]
-        if self.let_in and self.gate.failures:
-            verdict = self._verdict(outcome)
-            asked.append(admission.telling(self.gate, self.record.call, verdict, uuid.uuid4().hex))
-        elif isinstance(self.entry, Admitted):
-            asked.append(admission.withdrawing(self.gate, self.scope.owner, self.record.call, self.entry))
+        text, cached = self._text(outcome), bool(self.cached)
+        asked: list[Asked | Command] = [self.record.ended(outcome, text, tries=self.tries, cached=cached)]
+        if isinstance(self.entry, Admitted):
+            asked += self._left(self.entry, outcome)
         if outcome.ok and self.tool.writes:
             asked += self.artefact.noting(self.scope.owner, self.scope.thread)
         kept = self._kept() if outcome.ok and self.ran else []
@@ -144,11 +139,18 @@ class Attempt:
             raise Fenced(f"call {self.step['id']!r} was taken over by a later attempt")
         return outcome
 
+    def _left(self, entry: Admitted, outcome: Outcome) -> Sequence[Asked | Command]:
+        """Return what tells the gate how a call went that was let in, or that none was made."""
+        name = self.record.call
+        if self.let_in:
+            return admission.telling(self.gate, name, self._verdict(outcome), entry)
+        return admission.withdrawing(self.gate, self.scope.owner, name, entry)
+
     def _text(self, outcome: Outcome) -> str:
         """Return the output as JSON where it was made already; what a receipt says was not."""
         return self.known or (self.text if outcome.ok and self.ran and not self.failed else "")
 
-    def _kept(self) -> list[Asked]:
+    def _kept(self) -> list[Asked | Command]:
         """Return what writes the receipt of an effect outside, or remembers the result of a look-up."""
         if self.tool.outside and self.fence:
             return [self.artefact.sealing(self.fence, self.text)]
@@ -299,11 +301,6 @@ class Attempt:
         if not self.tool.pure or not self.terms.cache_s:
             return None
         scope = self.scope
-        asked = [
-            self.tool.name,
-            self.args.model_dump(mode="json"),
-            scope.owner,
-            {**scope.facts},
-            scope.selected,
-        ]
-        return hashlib.sha256(dumped(asked).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        whose = (scope.owner, sorted(scope.facts.items()), scope.selected)
+        asked = (self.tool.name, self.args.model_dump(mode="json"), *whose)
+        return hashlib.sha256(repr(asked).encode()).hexdigest()[:32]

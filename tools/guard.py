@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 import storage
 from state.errors import CallsheetError, Fenced, Forbidden, Invalid, StorageDown
-from state.plan import Step
+from state.plan import Step, spelt
 from storage.connection import Storage
 from storage.scripts import together
 from tools.attempt import Attempt
@@ -74,7 +74,7 @@ async def call(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
     """
     # A model may make names up without end, and a counter keeps every one it is given.
     with counters.call(step["tool"] if step["tool"] in tools else "unknown", scope) as tell:
-        outcome = await _answered(tools, Record(step, scope))
+        outcome = await _answered(tools, _recorded(step, scope))
         tell(outcome.word)
     return outcome
 
@@ -98,6 +98,14 @@ async def execute(
 def permitted(tool: Tool, owner: str) -> bool:
     """Return whether the owner has been granted everything the tool asks for (C3, C-R1)."""
     return house.grants_all(owner, tool.permissions)
+
+
+def _recorded(step: Step, scope: Scope) -> Record:
+    """Return the record of a call, which no model keeps from being written by what it writes."""
+    try:
+        return Record(step, scope)
+    except UnicodeEncodeError:
+        return Record(spelt(step), scope)
 
 
 async def _answered(tools: Mapping[str, Tool], record: Record) -> Outcome:

@@ -3,8 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from state.plan import Step
@@ -24,22 +23,28 @@ _NEWEST: Final = 100
 """Calls of a thread that are looked through for those that were left."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Record:
-    """The record of one call, whichever attempt is at it."""
+    """The record of one call, whichever attempt is at it.
+
+    Raises `UnicodeEncodeError` for a step with half a surrogate pair, which cannot be written down.
+    """
 
     step: Step
     scope: Scope
+    name: str = field(init=False)
+    """What its receipt is filed under."""
+    call: str = field(init=False)
+    """Its id: another for another conversation, message, call or fork (C-R7)."""
+    input: str = field(init=False)
+    """What the model asked with, as JSON."""
 
-    @cached_property
-    def name(self) -> str:
-        """What its receipt is filed under."""
-        return step_name(self.scope.thread, self.scope.task, f"{self.scope.plan}/{self.step['id']}")
-
-    @cached_property
-    def call(self) -> str:
-        """Its id: another for another conversation, message, call or fork (C-R7)."""
-        return hashlib.sha256(self.name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    def __post_init__(self) -> None:
+        scope, step = self.scope, self.step
+        self.name = step_name(scope.thread, scope.task, f"{scope.plan}/{step['id']}")
+        self.call = hashlib.sha256(self.name.encode()).hexdigest()[:32]
+        self.input = cut({"raw": step["raw"]} if "raw" in step else step["params"])
+        (step["tool"] + self.input).encode()
 
     def waits(self) -> Asked:
         """Return the script that records that it waits for its turn."""
@@ -47,28 +52,27 @@ class Record:
 
     def begun(self) -> Asked:
         """Return the script that records that it is being carried out."""
-        return self._writing({"status": "executing", **self._about}, over=False)
+        return self._writing({"status": "executing", **self._about()}, over=False)
 
     def refused(self, outcome: Outcome) -> Asked:
         """Return the script that records a call that was refused before it began."""
-        return self._writing({**self._about, **_ending(outcome, "")}, over=True)
+        return self._writing({**self._about(), **_ending(outcome, "")}, over=True)
 
-    def ended(self, outcome: Outcome, text: str, **more: object) -> Asked:
-        """Return the script that records how a call that began has ended, with `more` to know of it.
+    def ended(self, outcome: Outcome, text: str, *, tries: int, cached: bool) -> Asked:
+        """Return the script that records how a call that began has ended.
 
-        `text` is the output as JSON where that is known.
+        `text` is the output as JSON where that is known, and `cached` says that it was remembered.
         """
-        told = {key: json.dumps(value) for key, value in more.items()}
+        told = {"tries": str(tries), "cached": "true" if cached else "false"}
         return self._writing(_ending(outcome, text) | told, over=True)
 
-    @cached_property
     def _about(self) -> Mapping[str, str]:
         return {
             "conversationId": self.scope.thread,
             "messageId": self.scope.plan,
             "toolCallId": self.step["id"],
             "toolName": self.step["tool"][:_MAX_NAME],
-            "input": cut({"raw": self.step["raw"]} if "raw" in self.step else self.step["params"]),
+            "input": self.input,
             "userId": self.scope.owner,
             "runId": self.scope.run,
             "kind": self.scope.kind,

@@ -4,7 +4,7 @@ A tool says what is its own. An operator's word for that tool goes before it; be
 word for all tools and the numbers here.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from functools import cache
@@ -93,14 +93,18 @@ class House:
     prices: Mapping[str, Price] = field(default_factory=lambda: PRICES)
     """What models cost, by name (B-R1)."""
 
-    def grants_all(self, owner: str, permissions: Collection[str]) -> bool:
+    def grants_all(self, owner: str, permissions: frozenset[str]) -> bool:
         """Return whether the owner has all of the permissions; a grant such as `page:*` is many."""
-        granted = self.grants.get(owner, self.grants.get(ANY, ()))
-        return all(any(fnmatchcase(one, grant) for grant in granted) for one in permissions)
+        return _covers(self.grants.get(owner, self.grants.get(ANY, ())), permissions)
 
     def settled(self, name: str, own: Terms, *, calls: int) -> Settled:
         """Return the terms of the tool `name`; `calls` is the limit where nobody says another."""
         return _settled(self.terms.get(name, _SILENT), own, self.terms.get(ANY, _SILENT), calls)
+
+
+@cache
+def _covers(granted: tuple[str, ...], permissions: frozenset[str]) -> bool:
+    return all(any(fnmatchcase(one, grant) for grant in granted) for one in permissions)
 
 
 @cache

@@ -50,6 +50,7 @@ async def assembled(
         tell=surface.telling(settings),
         settling_s=settling_s,
         grace_s=settings.stop_grace_s,
+        at_once=settings.runs_at_once,
     )
     if settings.fetch_hosts:
         _narrow(settings.fetch_hosts, stack)

@@ -23,7 +23,8 @@ async def at_hand(
         storage.use(opened)
         try:
             # Who presses Ctrl-C wants the prompt back; the run goes on in another process, or the next time.
-            terms = replace(jobs.terms(opened, settings.lease_s, settings.run_timeout_s), grace_s=0.2)
+            terms = jobs.terms(opened, settings.lease_s, settings.run_timeout_s)
+            terms = replace(terms, grace_s=0.2, at_once=settings.runs_at_once)
             async with working(opened, graphs, terms) as worker:
                 yield worker, opened
         finally:

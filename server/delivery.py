@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 class Delivery:
     """Brings runs to whichever process carries them out."""
 
-    def __init__(self, storage: Storage, lease_s: float, settling_s: float = 0) -> None:
-        """`settling_s` after its start the process begins to take what others recorded."""
+    def __init__(self, storage: Storage, lease_s: float, *, at_once: int, settling_s: float = 0) -> None:
+        """`settling_s` after its start the process begins to take what others recorded, `at_once` at most."""
         self._storage = storage
         self._lease_s = lease_s
+        self._at_once = at_once
         self._settling_s = settling_s
         self._made: Engine | None = None
         self._making = asyncio.Lock()
@@ -45,6 +46,8 @@ class Delivery:
         async with self._making:
             if self._made is None:
                 module = await asyncio.to_thread(importlib.import_module, "server.engine")
-                engine: Engine = module.Engine(self._storage, lease_s=self._lease_s)
+                engine: Engine = module.Engine(
+                    self._storage, lease_s=self._lease_s, concurrency=self._at_once
+                )
                 self._made = await self._stack.enter_async_context(engine)
             return self._made

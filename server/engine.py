@@ -26,8 +26,6 @@ _PAUSES_S: Final = (0.02, 0.2)
 """Before a submission is tried again: Docket keeps connections that a restarted server has forgotten."""
 _AT_A_TIME: Final = 2
 """Deliveries that are taken in one go: whoever takes many leaves others idle, where runs need processors."""
-CONCURRENCY: Final = 64
-"""Runs that one process carries out at once."""
 
 Carry = Callable[[str, str], Awaitable[None]]
 """Carries out the run of a thread: (thread id, run id); raises `Fenced` where another has taken it over."""
@@ -36,7 +34,7 @@ Carry = Callable[[str, str], Awaitable[None]]
 class Engine:
     """Deliveries by Docket, on the same Redis as everything else."""
 
-    def __init__(self, storage: Storage, *, lease_s: float, concurrency: int = CONCURRENCY) -> None:
+    def __init__(self, storage: Storage, *, lease_s: float, concurrency: int) -> None:
         self._storage = storage
         self._lease = timedelta(seconds=lease_s)
         self._concurrency = concurrency

@@ -100,7 +100,7 @@ class Execution:
         except (Fenced, Stopped, StorageDown):
             # Not the run's fault: it goes on, here or elsewhere.
             raise
-        except Exception as error:  # noqa: BLE001 -- one of the places that may: the run must end, and say how
+        except Exception as error:  # noqa: BLE001 -- one of the three places that may: the run must end
             if limit.expired():
                 late = TimeoutError(f"took longer than {self.timeout_s:g} s")
                 return self._failed(late, "timeout")

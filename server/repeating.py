@@ -12,17 +12,24 @@ _STOP_S = 2.0
 _log = logging.getLogger(__name__)
 
 
-async def repeated(step: Callable[[], Awaitable[object]], every_s: float, trouble: str) -> None:
+async def repeated(
+    step: Callable[[], Awaitable[object]],
+    every_s: float,
+    trouble: str,
+    *,
+    despite: type[Exception] = CallsheetError,
+) -> None:
     """Take the step, and take it again `every_s` after it was done, until cancelled.
 
-    A step that fails is logged as `trouble`, and the next one is taken all the same.
+    A step that fails with `despite` is logged as `trouble`, and the next one is taken all the same; any other
+    error ends this, and is raised.
     """
     while True:
         try:
             await step()
         except CallsheetError as error:
             _log.warning("%s: %s", trouble, error)
-        except Exception:  # noqa: BLE001 -- one of the places that may: a bug must not end all steps to come
+        except despite:
             _log.exception(trouble)
         await asyncio.sleep(every_s)
 
@@ -30,5 +37,15 @@ async def repeated(step: Callable[[], Awaitable[object]], every_s: float, troubl
 def begun(
     step: Callable[[], Awaitable[object]], every_s: float, trouble: str
 ) -> Callable[[], Awaitable[object]]:
-    """Begin to repeat the step, and return what ends that; to be called in an event loop."""
-    return partial(ended, asyncio.create_task(repeated(step, every_s, trouble)), within_s=_STOP_S)
+    """Begin to repeat the step, and return what ends that; to be called in an event loop.
+
+    A bug ends it at once, and is logged as what it is.
+    """
+
+    def complain(task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()):
+            _log.critical("%s until the next start", trouble, exc_info=error)
+
+    task = asyncio.create_task(repeated(step, every_s, trouble))
+    task.add_done_callback(complain)
+    return partial(ended, task, within_s=_STOP_S)

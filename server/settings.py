@@ -66,6 +66,8 @@ class Settings(BaseSettings):
     """Most streams one owner may have open, over all processes; 0 for no limit."""
     carry_runs: bool = True
     """False leaves runs to `callsheet worker` processes on the same Redis."""
+    runs_at_once: int = Field(64, ge=1, le=1_000)
+    """Most runs that one process, server or worker, carries out at once; the others wait, or go elsewhere."""
     worker_port: int | None = Field(None, ge=0, le=65_535)
     """Port on which `callsheet worker` answers /ok, /health and /metrics; it listens nowhere when not set."""
     run_timeout_s: float = Field(3600.0, gt=0)

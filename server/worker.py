@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, cast
@@ -24,6 +24,7 @@ from server.hub import Hub
 from server.observing import Observer
 from server.repeating import repeated
 from server.requested import Job
+from server.room import Room
 from server.suspects import Suspects
 from server.teller import Teller
 from server.transcripts import Transcript
@@ -40,8 +41,6 @@ Told = Callable[[], Awaitable[None]]
 """To be called once a reply has arrived."""
 Report = Callable[[dict[str, Any]], None]
 """Is told of every step as it happens."""
-ROOM: Final = 32
-"""Runs that a process begins at once by itself; what comes beyond goes to whichever has the time."""
 _POLL_S: Final = 0.2
 _LOOK_S: Final = 2.0
 """How often one looks for runs that nobody is at."""
@@ -68,6 +67,8 @@ class Terms:
     """By graph, what the callers of its jobs are told."""
     tell: Tell | None = None
     """How webhooks are told; None where nobody may be."""
+    at_once: int = 64
+    """Runs that one process carries out at once."""
 
 
 class Worker:
@@ -92,6 +93,7 @@ class Worker:
         self._here: set[asyncio.Task[None]] = set()
         """Runs that nobody delivered: this process began them."""
         self._suspects = Suspects(saver)
+        self._room = Room(terms.at_once)
         self._open = False
         """Whether this process takes runs."""
         self._stopping = False
@@ -143,21 +145,24 @@ class Worker:
         """Record a run and have it carried out as soon as it may, by this process if it has room."""
         if parent := self._observer.traceparent():
             wanted = replace(wanted, request={**wanted.request, "traceparent": parent})
-        made = await self.runs.create(thread, wanted, claim=self._has_room(wanted.graph))
-        if made.attempt:
-            self._begin(thread, made.run, self._attempted(made.attempt, wanted.record(thread)))
-        elif made.verdict in {"start", "later", "attached"}:
+        with ExitStack() as held:
+            if claim := self._open and wanted.graph in self.graphs and await self._room.taken():
+                held.callback(self._room.leave)
+            made = await self.runs.create(thread, wanted, claim=claim)
+            if made.attempt:
+                held.pop_all()
+                begun = self._begin(thread, made.run, self._attempted(made.attempt, wanted.record(thread)))
+                begun.add_done_callback(lambda _: self._room.leave())
+        if made.verdict in {"start", "later", "attached"} and not made.attempt:
             await self._engine.submit(thread, made.run, wanted.due_ms if made.verdict == "later" else 0)
         return made
 
-    def _has_room(self, graph: str) -> bool:
-        return self._open and graph in self.graphs and len(self._under_way) < ROOM
-
-    def _begin(self, thread: str, run: str, attempt: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, thread: str, run: str, attempt: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Carry a run out beside everything else, or leave it to another process."""
         task = asyncio.create_task(self._carried(thread, run, attempt))
         self._here.add(task)
         task.add_done_callback(self._here.discard)
+        return task
 
     async def _carried(self, thread: str, run: str, attempt: Coroutine[Any, Any, None]) -> None:
         try:
@@ -198,10 +203,11 @@ class Worker:
 
     async def work(self) -> None:
         """Carry out what is submitted, anywhere, until cancelled; what is under way then is handed over."""
-        look = repeated(self._submit_the_forgotten, _LOOK_S, "cannot look for unfinished runs")
-        looking = asyncio.create_task(look)
-        bring = repeated(partial(self._engine.work, self.carry_out), _AGAIN_S, "no runs are brought here")
-        engine = asyncio.create_task(bring)
+        # Whatever a step fails with, Docket's own errors included, runs are looked for and brought again.
+        again = partial(repeated, despite=Exception)
+        looking = asyncio.create_task(again(self._submit_the_forgotten, _LOOK_S, "no runs are looked for"))
+        bring = partial(self._engine.work, self.carry_out)
+        engine = asyncio.create_task(again(bring, _AGAIN_S, "no runs are brought here"))
         self._open = True
         try:
             await asyncio.wait((looking, engine))
@@ -234,7 +240,7 @@ class Worker:
         record = await self._admitted(thread, run)
         if record and record.graph not in self.graphs:
             raise Elsewhere(f"no graph {record.graph!r} is served here")
-        async with AsyncExitStack() as held:
+        async with AsyncExitStack() as held, self._room.place():
             if record and (attempt := await self._claimed(thread, run, held)):
                 await self._attempted(attempt, record)
 
@@ -364,7 +370,8 @@ async def working(
         if saver is None:
             saver = RedisSaver(storage.redis, fence=EPOCH)
             stack.push_async_callback(saver.aclose)
-        engine = await stack.enter_async_context(Delivery(storage, terms.lease_s, terms.settling_s))
+        delivery = Delivery(storage, terms.lease_s, at_once=terms.at_once, settling_s=terms.settling_s)
+        engine = await stack.enter_async_context(delivery)
         worker = Worker(storage, saver, graphs, engine, terms, observer)
         await worker.open()
         tasks = [asyncio.create_task(worker.listen())]

@@ -146,6 +146,19 @@ async def ended(here: Parts, thread: str) -> None:
     await eventually(over, "the runs have ended")
 
 
+async def test_a_schedule_that_cannot_run_any_more_keeps_no_other_from_its_time(
+    here: Parts, caplog: pytest.LogCaptureFixture
+) -> None:
+    thread = await new_thread(here)
+    broken = await scheduled(here, thread, payload={"stream_mode": "a mode of another version"})
+    cron = await scheduled(here, thread)
+    now_ms = max([await due_ms(here, one) for one in (broken, cron)])
+    assert await fire(here, now_ms) == 2
+    assert f"cron {broken.id} started nothing" in caplog.text
+    assert len(await here.worker.runs.listed(thread)) == 1
+    await ended(here, thread)
+
+
 async def test_a_process_that_dies_between_the_run_and_the_schedule_starts_no_second_run(
     here: Parts,
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from server.ending import ended
-from server.repeating import repeated
+from server.repeating import begun, repeated
 from server.worker import Terms, Worker, working
 from state.errors import StorageDown
 from storage import Storage, connect, watchdog
@@ -129,12 +129,25 @@ async def test_a_step_that_fails_is_followed_by_the_next(caplog: pytest.LogCaptu
             raise troubles.pop(0)
         over.set()
 
-    task = asyncio.create_task(repeated(step, 0, "it did not happen"))
+    task = asyncio.create_task(repeated(step, 0, "it did not happen", despite=ValueError))
     async with asyncio.timeout(5):
         await over.wait()
     assert await ended(task, within_s=1)
     assert "it did not happen: it is away" in caplog.text
     assert "a bug" in caplog.text
+
+
+async def test_a_bug_ends_what_is_repeated_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def step() -> None:
+        raise ValueError("a bug")
+
+    async def told() -> bool:
+        return "nothing happens until the next start" in caplog.text
+
+    end = begun(step, 0, "nothing happens")
+    await eventually(told, "it is told")
+    assert "a bug" in caplog.text
+    assert await end()
 
 
 async def test_a_task_that_clings_on_is_cancelled_again_and_given_up_in_the_end(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 from starlette.responses import Response
 
 from server import repeating
@@ -175,7 +175,7 @@ async def _started(here: Parts, cron: Cron, due: Due) -> None:
             await starting.on_thread(here, cron.owner, cron.thread, body, run)
     except Unavailable:
         raise
-    except CallsheetError as error:
+    except (CallsheetError, ValidationError) as error:
         _log.warning("cron %s started nothing at %s: %s", cron.id, when(due.ms), error)
 
 

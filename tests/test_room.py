@@ -1,0 +1,124 @@
+"""A process carries out no more runs at once than it may, whichever way they come to it (X13)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+from langgraph.graph import END, START, StateGraph
+from typing_extensions import TypedDict
+
+from server.assembly import Assembled, assembled
+from server.execution import Elsewhere
+from server.observing import Observer
+from server.requested import request
+from server.room import Room
+from server.settings import Settings
+from storage import Storage, threads
+from storage.run_records import Wanted
+from storage.threads import Thread
+from tests.waiting import eventually
+
+RUNS = 7
+WORK_S = 0.02
+
+
+class Word(TypedDict):
+    word: str
+
+
+class Crowd:
+    """A graph that knows how many are in it."""
+
+    def __init__(self) -> None:
+        self.inside = self.most = self.done = 0
+
+    def graphs(self) -> dict[str, Any]:
+        builder = StateGraph(Word)
+        builder.add_node("step", self.step)
+        builder.add_edge(START, "step")
+        builder.add_edge("step", END)
+        return {"crowd": builder.compile(name="crowd")}
+
+    async def step(self, state: Word) -> Word:
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        await asyncio.sleep(WORK_S)
+        self.inside -= 1
+        self.done += 1
+        return state
+
+
+@pytest.fixture
+async def crowd() -> Crowd:
+    return Crowd()
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as held:
+        yield held
+
+
+async def process(storage: Storage, stack: AsyncExitStack, crowd: Crowd, **chosen: Any) -> Assembled:
+    """What a server and `callsheet worker` are made of."""
+    return await assembled(storage, Settings(**chosen), crowd.graphs(), stack, Observer())
+
+
+async def recorded(here: Assembled, storage: Storage) -> None:
+    """Record runs on threads of their own, all at the same moment."""
+
+    async def one(number: int) -> None:
+        thread = Thread(f"t{number}", "local", "crowd", "")
+        await threads.bind(storage, thread)
+        asked = request(input={"word": "hello"})
+        await here.worker.start(thread.id, Wanted(f"r{number}", "crowd", "local", asked))
+
+    await asyncio.gather(*(one(number) for number in range(RUNS)))
+
+
+@pytest.mark.parametrize("most", [1, 3])
+async def test_a_server_keeps_to_its_number_of_runs(
+    opened: Storage, stack: AsyncExitStack, crowd: Crowd, most: int
+) -> None:
+    """What it records itself and what is brought to it count together."""
+    here = await process(opened, stack, crowd, runs_at_once=most)
+    await recorded(here, opened)
+    await eventually(lambda: _done(crowd), "all have run")
+    assert crowd.most <= most
+
+
+async def test_a_worker_keeps_to_its_number_of_runs(
+    opened: Storage, stack: AsyncExitStack, crowd: Crowd
+) -> None:
+    server = await process(opened, stack, crowd, carry_runs=False, runs_at_once=64)
+    await recorded(server, opened)
+    assert crowd.done == 0
+    await process(opened, stack, crowd, runs_at_once=2)
+    await eventually(lambda: _done(crowd), "all have run")
+    assert crowd.most <= 2
+
+
+async def test_who_finds_no_place_in_time_goes_elsewhere() -> None:
+    room = Room(1, patience_s=0.01)
+    async with room.place():
+        assert not await room.taken()
+        with pytest.raises(Elsewhere):
+            async with room.place():
+                raise AssertionError
+    assert await room.taken()
+    room.leave()
+    async with room.place():
+        pass
+
+
+async def test_half_of_the_places_are_left_to_what_is_brought_here() -> None:
+    room = Room(5)
+    assert [await room.taken() for _ in range(3)] == [True, True, False]
+    async with room.place(), room.place(), room.place():
+        assert not await room.taken()
+
+
+async def _done(crowd: Crowd) -> bool:
+    return crowd.done == RUNS

@@ -49,14 +49,9 @@ class Hub:
         """Return by name the newest of a run's events that are among so many of the thread's newest."""
         return self.transcripts.last(run) or await events.newest_of(self._storage, thread, run, among)
 
-    async def ends(self, thread: str, run: str, heartbeat_s: float) -> AsyncGenerator[bool, None]:
-        """Yield True whenever the run may have ended, for ever; False after a silence."""
+    async def ends(self, thread: str, heartbeat_s: float) -> AsyncGenerator[bool, None]:
+        """Yield True whenever a run of the thread may have ended, for ever; False after a silence."""
         loop = asyncio.get_running_loop()
-        if here := self.transcripts.find(run):
-            while not here.closed:
-                if not await here.changed(heartbeat_s):
-                    yield False
-            yield True
         async with self._announcements.listening(thread, "end") as bell:
             said = loop.time()
             while True:

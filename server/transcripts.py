@@ -20,11 +20,15 @@ class Transcript:
         self.run = run
         self.last: dict[str, Event] = {}
         """The newest event of each name."""
-        self.closed = False
-        """Whether nothing is added any more; what follows, if anything, is in Redis."""
         self._events: list[Event] = []
         self._bytes = 0
         self._bell = asyncio.Event()
+        self._closed = asyncio.Event()
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is added any more; what follows, if anything, is in Redis."""
+        return self._closed.is_set()
 
     @property
     def over(self) -> bool:
@@ -46,8 +50,12 @@ class Transcript:
 
     def close(self) -> None:
         """Add no more."""
-        self.closed = True
+        self._closed.set()
         self._ring()
+
+    async def closing(self, patience_s: float) -> bool:
+        """Wait until it is closed, or for as long as that; return whether it is."""
+        return self.closed or await rung(self._closed, patience_s)
 
     async def follow(self, after: str, heartbeat_s: float | None) -> AsyncGenerator[Event | None, None]:
         """Yield the events that follow the id `after`, until no more are added; None after a silence."""
@@ -60,12 +68,8 @@ class Transcript:
             if told == len(self._events):
                 if self.closed:
                     return
-                if not await self.changed(heartbeat_s):
+                if not await rung(self._bell, heartbeat_s):
                     yield None
-
-    async def changed(self, patience_s: float | None) -> bool:
-        """Wait until something is added, or for as long as that; return whether it was."""
-        return await rung(self._bell, patience_s)
 
     def _ring(self) -> None:
         # Wakes all who wait now; whoever comes later looks first.

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from fastapi import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from server import problems
+from server.followed import Followed
 from server.worker import Report, Told
 from tools import REGISTRY
 
@@ -52,7 +53,7 @@ def wanted(request: Request) -> bool:
 def streamed(running: Running, carry: Carry, heartbeat_s: float = HEARTBEAT_S) -> Response:
     """Return the reply that streams a run's events."""
     lines = _lines(running.start(carry), heartbeat_s)
-    return StreamingResponse(lines, media_type=_MEDIA, headers=_HEADERS)
+    return Followed(lines, media_type=_MEDIA, headers=_HEADERS)
 
 
 async def _lines(told: "asyncio.Queue[bytes | Told | None]", heartbeat_s: float) -> AsyncIterator[bytes]:

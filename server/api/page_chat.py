@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.background import BackgroundTask
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from server import chats, page_jobs
@@ -16,6 +16,7 @@ from server.api.chat_bodies import DecisionBody, PageChatBody
 from server.api.replies import ToolCall, Usage
 from server.chat_events import Frame
 from server.encoding import dumps
+from server.followed import Followed
 from server.origins import owner
 from server.parts import parts
 from server.problems import Reply, documented
@@ -104,7 +105,7 @@ async def _carried_out(request: Request, job: Job) -> Response:
 
 
 def _streamed(told: Told) -> Response:
-    return StreamingResponse(_lines(told), media_type=_MEDIA, headers=_HEADERS)
+    return Followed(_lines(told), media_type=_MEDIA, headers=_HEADERS)
 
 
 async def _lines(told: Told) -> AsyncGenerator[bytes, None]:

@@ -8,9 +8,9 @@ from typing import Final, Literal
 
 import orjson
 from langchain_core.runnables import RunnableConfig
-from starlette.responses import StreamingResponse
 
 from server.encoding import MODES, dumps
+from server.followed import Followed
 from server.parts import Parts
 from server.wire.shapes import state
 from server.wire.starting import Started
@@ -37,10 +37,10 @@ ThreadMode = Literal["run_modes", "lifecycle", "state_update"]
 """What one is told of a thread: all that its runs tell; when they begin and end; changes made by hand."""
 
 
-def streamed(lines: AsyncGenerator[bytes, None], place: str = "") -> StreamingResponse:
+def streamed(lines: AsyncGenerator[bytes, None], place: str = "") -> Followed:
     """Return the reply that streams events; `place` is the path of the run they are of."""
     where = {"Location": f"{place}/stream", "Content-Location": place} if place else {}
-    return StreamingResponse(lines, media_type="text/event-stream", headers=_HEADERS | where)
+    return Followed(lines, media_type="text/event-stream", headers=_HEADERS | where)
 
 
 async def of_run(

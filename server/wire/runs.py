@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Request
@@ -280,7 +281,7 @@ def _streamed(request: Request, started: Started, body: RunBody) -> Response:
 def _awaited(request: Request, started: Started, body: RunBody) -> Response:
     here = parts(request)
     leave = _leaving(here, started, wanted=body.on_disconnect == "cancel")
-    return waiting.awaited(waiting.answer(here, started, leave), started.place)
+    return waiting.Awaited(partial(waiting.answer, here, started, leave), started.place)
 
 
 async def _told(request: Request, started: Started) -> Response:
@@ -303,9 +304,9 @@ async def _recorded(here: Parts, started: Started) -> _Object:
 def _joined(request: Request, found: Run, *, leaving: bool) -> Response:
     here, started = parts(request), _started(found, run_streams.before(found))
     if found.status in OVER:
-        return waiting.awaited(waiting.ended(here, started), started.place)
+        return waiting.Awaited(partial(waiting.ended, here, started), started.place)
     leave = _leaving(here, started, wanted=leaving)
-    return waiting.awaited(waiting.answer(here, started, leave), started.place)
+    return waiting.Awaited(partial(waiting.answer, here, started, leave), started.place)
 
 
 async def _followed(

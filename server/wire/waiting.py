@@ -1,16 +1,16 @@
 """What a run comes to, for callers who wait for it without reading its events."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import orjson
 from langgraph.types import StateSnapshot
-from starlette.responses import StreamingResponse
-from starlette.types import Send
+from starlette.types import Message, Send
 
 from server.encoding import dumps
 from server.execution import result
+from server.followed import Followed
 from server.parts import Parts
 from server.wire.run_streams import HEARTBEAT_S, is_over, kept
 from server.wire.starting import Started
@@ -24,57 +24,63 @@ _TAIL: Final = 16
 """Events of a thread among which a run's last ones are looked for first."""
 _GONE: Final = {"error": "UserRollback", "message": "the run was cancelled, and what it did was taken back"}
 
+Silent = Callable[[], Awaitable[None]]
+"""Is called after every silence."""
+Answer = Callable[[Silent], Awaitable[bytes]]
+"""What a reply comes to."""
 
-class Awaited(StreamingResponse):
+
+class Awaited(Followed):
     """What a run comes to: its headers at once, white space while it takes, the answer with the end."""
+
+    def __init__(self, answer: Answer, place: str) -> None:
+        """`place` is the path of the run that is waited for."""
+        where = {"Location": f"{place}/join", "Content-Location": place}
+        super().__init__((), media_type="application/json", headers=where)
+        self._answer = answer
 
     async def stream_response(self, send: Send) -> None:
         """Send it; the answer, unlike the white space, ends the body."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        last = b""
-        async for part in cast("AsyncIterator[bytes]", self.body_iterator):
-            if part == _WHITE:
-                await send({"type": "http.response.body", "body": part, "more_body": True})
-            else:
-                last = part
-        await send({"type": "http.response.body", "body": last, "more_body": False})
+        last = await self._answer(lambda: send(_body(_WHITE, more=True)))
+        await send(_body(last, more=False))
 
 
-def awaited(answer: AsyncGenerator[bytes, None], place: str) -> StreamingResponse:
-    """Return the reply that is complete when the run has ended."""
-    where = {"Location": f"{place}/join", "Content-Location": place}
-    return Awaited(answer, media_type="application/json", headers=where)
+def _body(data: bytes, *, more: bool) -> Message:
+    return {"type": "http.response.body", "body": data, "more_body": more}
 
 
-async def answer(
-    here: Parts, started: Started, leave: Callable[[], None] | None = None
-) -> AsyncGenerator[bytes, None]:
-    """Yield what the run comes to, after white space while it takes; `leave` is called if the reader goes."""
+async def answer(here: Parts, started: Started, leave: Callable[[], None] | None, silent: Silent) -> bytes:
+    """Return what the run comes to, when it has ended; `leave` is called if the reader goes before."""
     over = False
     try:
-        async with aclosing(_waited(here, started)) as parts:
-            async for part in parts:
-                yield part
+        found = await _answer(here, started, await _waited(here, started, silent))
         over = True
     finally:
         if not over and leave:
             leave()
+    return found
 
 
-async def _waited(here: Parts, started: Started) -> AsyncGenerator[bytes, None]:
-    async with aclosing(here.worker.hub.ends(started.thread, started.run, HEARTBEAT_S)) as ends:
-        async for maybe in ends:
-            told = await _told(here, started) if maybe else None
-            if told is not None:
-                yield await _answer(here, started, told)
-                return
-            if not maybe:
-                yield _WHITE
+async def ended(here: Parts, started: Started, silent: Silent) -> bytes:
+    """As `answer`, of a run that has ended; there is no silence before it."""
+    del silent
+    return await _answer(here, started, await _told(here, started) or {})
 
 
-async def ended(here: Parts, started: Started) -> AsyncGenerator[bytes, None]:
-    """As `answer`, of a run that has ended."""
-    yield await _answer(here, started, await _told(here, started) or {})
+async def _waited(here: Parts, started: Started, silent: Silent) -> Mapping[str, Event]:
+    """By name, what the run told last, once it has ended."""
+    transcript = here.worker.hub.transcripts.find(started.run)
+    while transcript and not await transcript.closing(HEARTBEAT_S):
+        await silent()
+    if transcript and (told := await _told(here, started)) is not None:
+        return told
+    async with aclosing(here.worker.hub.ends(started.thread, HEARTBEAT_S)) as ends:
+        while True:
+            if not await anext(ends):
+                await silent()
+            elif (told := await _told(here, started)) is not None:
+                return told
 
 
 async def _told(here: Parts, started: Started) -> Mapping[str, Event] | None:

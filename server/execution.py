@@ -72,8 +72,10 @@ class Execution:
     """What the run's caller is told, made while the thread is still held."""
     control: RunControl = field(default_factory=RunControl)
     cancelled: Action | None = None
-    nudge: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when this process has cancelled the run."""
+    _spell: asyncio.Timeout | None = None
+    """While the work lasts; its end cuts that short."""
+    _beating: "asyncio.Task[None] | None" = None
+    """What renews the lease."""
 
     async def outcome(self) -> Outcome:
         """Carry the run out and return how it ended, with what is left to tell of it.
@@ -93,10 +95,6 @@ class Execution:
         try:
             async with asyncio.timeout(self.timeout_s) as limit:
                 return await self._working()
-        except asyncio.CancelledError:
-            if self.cancelled is None:
-                raise
-            return self._cut_short()
         except (Fenced, Stopped, StorageDown):
             # Not the run's fault: it goes on, here or elsewhere.
             raise
@@ -107,31 +105,45 @@ class Execution:
             return self._failed(error)
 
     async def _working(self) -> Outcome:
-        """Work while the lease is renewed."""
-        work = asyncio.create_task(self._work())
-        beat = asyncio.create_task(self._beat(work))
+        """Work while the lease is renewed; raises as `outcome`."""
+        # Most runs are over before anybody can want them cancelled.
+        later = asyncio.get_running_loop().call_later(_SHORT_S, self.look)
+        spell = self._spell = asyncio.timeout(None)
         try:
-            await asyncio.wait((work, beat), return_when=asyncio.FIRST_COMPLETED)
-            if beat.done() and not work.done():
-                beat.result()
-            return await work
+            async with spell:
+                return await self._work()
         except GraphDrained as error:
             raise Stopped from error
+        except TimeoutError:
+            if not (self._beating and spell.expired()):
+                raise
+            self._beating.result()
+            return self._cut_short()
         finally:
-            for one in (work, beat):
-                one.cancel()
-            await asyncio.gather(work, beat, return_exceptions=True)
+            self._spell = None
+            later.cancel()
+            if self._beating:
+                self._beating.cancel()
+                await asyncio.gather(self._beating, return_exceptions=True)
 
-    async def _beat(self, work: "asyncio.Task[Outcome]") -> None:
-        """Renew the lease, and cancel the work once the run is to be cancelled or the lease is lost."""
-        # Most runs are over before anybody can want them cancelled.
-        await rung(self.nudge, _SHORT_S)
+    def look(self) -> None:
+        """Renew the lease from now on, and see whether the run is to be cancelled."""
+        if self._spell and self._beating is None:
+            self._beating = asyncio.create_task(self._beat())
+            self._beating.add_done_callback(self._end_spell)
+
+    def _end_spell(self, beating: "asyncio.Task[None]") -> None:
+        """Cut the work short: the run is to be cancelled, or the lease is lost."""
+        if self._spell and not beating.cancelled():
+            self._spell.reschedule(0)
+
+    async def _beat(self) -> None:
+        """Renew the lease until the run is to be cancelled, or the lease is lost."""
         async with self.announcements.listening(self.attempt.thread, "cancel") as bell:
             while self.cancelled is None:
                 await rung(bell, self.runs.lease_s / _BEATS)
                 bell.clear()
                 self.cancelled = await self._renewed()
-        work.cancel()
 
     async def _renewed(self) -> Action | None:
         try:

@@ -8,6 +8,7 @@ loopback page, or allowed.
 """
 
 from collections.abc import Collection
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
@@ -35,6 +36,7 @@ def require_safe(settings: Settings) -> None:
         )
 
 
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Return whether `host`, a name or an address without port, is this machine and nothing else."""
     name = host.strip("[]").rstrip(".").casefold()

@@ -186,7 +186,7 @@ class Worker:
             await self._engine.submit(thread, following)
         for execution in self._under_way:
             if execution.run.id == run:
-                execution.nudge.set()
+                execution.look()
         return ended
 
     def cancel_later(self, thread: str, run: str) -> None:

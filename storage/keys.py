@@ -6,6 +6,7 @@ script may touch them together on a cluster. Those behind the calls of tools are
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from storage.call_keys import CALL_KEYS, guarded
@@ -136,6 +137,7 @@ class RunKeys(NamedTuple):
     """What runs told; its name is the channel on which new ones are announced too."""
 
 
+@lru_cache(maxsize=1024)
 def run_keys(thread: str) -> RunKeys:
     """The keys by which the runs of `thread` take their turns."""
     stem = f"thread:{tagged(thread)}:"
@@ -194,6 +196,7 @@ class CheckpointKeys(NamedTuple):
     """The pending writes of each checkpoint, in the order they are applied."""
 
 
+@lru_cache(maxsize=1024)
 def checkpoints(thread: str, prefix: str = CHECKPOINT_PREFIX) -> CheckpointKeys:
     """The keys the saver keeps for `thread`."""
     stem = f"{prefix}:{tagged(thread)}:"

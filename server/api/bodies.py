@@ -14,6 +14,8 @@ from typing import Annotated, Any, Final, NoReturn, cast
 from fastapi import Header, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
+from starlette.routing import Match
+from starlette.types import Scope
 
 from server.api.paths import decoded
 from server.jobs import Chat, Generate
@@ -148,6 +150,17 @@ class MixerBody(_Strict):
 class StrictRoute(APIRoute):
     """A route whose body is read by `read`, and whose path was split by `Segments`."""
 
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        """`options` are FastAPI's."""
+        super().__init__(path, endpoint, **options | {"strict_content_type": False})
+        self._depth = path.count("/")
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """As Starlette's, without a search where a path has another number of parts."""
+        if scope["path"].count("/") != self._depth and not scope.get("root_path"):
+            return Match.NONE, {}
+        return super().matches(scope)
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return FastAPI's handler, given our request."""
         handle = super().get_route_handler()
@@ -234,10 +247,9 @@ def _refuse(rule: str, position: int = 0) -> NoReturn:
 
 
 def _as_meant(request: Request) -> dict[str, Any]:
-    """The request's scope, with its body declared to be what it is read as, and ids as they were sent."""
-    headers = [pair for pair in request.scope["headers"] if pair[0] != b"content-type"]
+    """The request's scope, ids as they were sent; a body of which nothing is said is read as JSON."""
     return {
         **request.scope,
-        "headers": [*headers, (b"content-type", b"application/json")],
+        "headers": [pair for pair in request.scope["headers"] if pair[0] != b"content-type"],
         "path_params": decoded(request.path_params),
     }

@@ -247,21 +247,21 @@ class RedisSaver(BaseCheckpointSaver[int]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> Exchange[RunnableConfig]:
-        metadata = get_checkpoint_metadata(config, metadata)
-        return writing.put(
-            self._books, place(config), checkpoint, metadata, new_versions, self._fence_of(config)
-        )
+        metadata, parent = get_checkpoint_metadata(config, metadata), place(config)
+        fence = self._fence_of(config, parent.thread)
+        return writing.put(self._books, parent, checkpoint, metadata, new_versions, fence)
 
     def _put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: tuple[str, str]
     ) -> Exchange[None]:
-        return writing.put_writes(self._books, place(config), writes, task, self._fence_of(config))
+        at = place(config)
+        return writing.put_writes(self._books, at, writes, task, self._fence_of(config, at.thread))
 
-    def _fence_of(self, config: RunnableConfig) -> Fence | None:
+    def _fence_of(self, config: RunnableConfig, thread: str) -> Fence | None:
         epoch = config["configurable"].get(self._fence) if self._fence else None
         if epoch is None:
             return None
-        return Fence(run_keys(place(config).thread).thread, str(epoch))
+        return Fence(run_keys(thread).thread, str(epoch))
 
     async def _go(self, exchange: Exchange[T]) -> T:
         wire = await self._wires.here()

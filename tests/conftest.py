@@ -4,7 +4,6 @@ import asyncio
 import os
 import re
 import shutil
-import ssl
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from functools import cache
@@ -29,8 +28,9 @@ if TYPE_CHECKING:
 
     from tests.lesson_client import Teacher
 
-NO_AUTHORITIES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""What clients of loopback get, which speak no TLS."""
+# Whatever a test speaks TLS with it trusts by name; reading all the authorities of the machine costs each
+# client 20 ms and more, and there are thousands.
+os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("authority.pem"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -107,13 +107,9 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.fixture
 async def client(url: str) -> "AsyncIterator[LangGraphClient]":
     """LangGraph's own client of the server that the file calls `url`."""
-    from httpx import AsyncClient, AsyncHTTPTransport, Timeout
-    from langgraph_sdk.client import LangGraphClient
+    from langgraph_sdk import get_client
 
-    # As `get_client` makes it, but for the authorities: reading those takes longer than most tests.
-    transport = AsyncHTTPTransport(retries=5, verify=NO_AUTHORITIES)
-    patience = Timeout(5, read=300, write=300)
-    async with LangGraphClient(AsyncClient(base_url=url, transport=transport, timeout=patience)) as found:
+    async with get_client(url=url) as found:
         yield found
 
 
@@ -122,7 +118,7 @@ async def http(url: str) -> "AsyncIterator[AsyncClient]":
     """A client of the same server that knows nothing but HTTP."""
     from httpx import AsyncClient
 
-    async with AsyncClient(base_url=url, timeout=20, verify=NO_AUTHORITIES) as found:
+    async with AsyncClient(base_url=url, timeout=20) as found:
         yield found
 
 

@@ -1,14 +1,16 @@
 """A text becomes facts, a person chooses among them, and what they choose becomes a narrated script.
 
 START → planner → tool_executor → select_facts (interrupt) → tool_executor → summarizer
-                                                             → review_narration (interrupt, if wanted) → END
+                                                             → review_narration (interrupt, if wanted)
+                                                             → select_images (interrupt, if wanted) → END
 
 The planner calls the model with three tools: note the student, find the facts, write the narration. Once
 facts are proposed the thread waits for a person, whom any process may hear. After the choice no model is
 asked what to do; it only writes. What is said instead of a choice is answered, and the question waits on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, Literal
 
 from langchain_core.messages import HumanMessage
@@ -16,6 +18,7 @@ from langgraph.graph import START, StateGraph
 
 from graphs.loop import after_approval, after_planner, compiled
 from nodes.approval import approval
+from nodes.illustration import illustration
 from nodes.node import Node, Subject
 from nodes.planner import planner
 from nodes.review import reviewing
@@ -25,8 +28,9 @@ from nodes.tool_executor import tool_executor
 from state import lesson
 from state.context import Context
 from state.lesson_workflow import LessonState
+from state.pictures import OVER, WANTED
 from state.workflow import DraftMade
-from tools import REGISTRY, lesson_choice, lesson_review
+from tools import REGISTRY, lesson_choice, lesson_images, lesson_review
 
 PROMPT: Final = """\
 You help a teacher to make a short narrated lesson for one student. You work with these tools:
@@ -57,16 +61,35 @@ def facts(state: LessonState) -> dict[str, str]:
 
 
 def noted(state: LessonState, made: Sequence[DraftMade]) -> dict[str, Any]:
-    """Return what waits for a person: facts until the chosen ones are narrated, then the narration."""
+    """Return what waits for a person: facts until they are narrated, then the narration, then images."""
     versions = {one["stream"]: one["versionId"] for one in made}
     if "facts" in versions:
         return {"choice": versions["facts"], "problem": ""}
-    if "narration" not in versions:
-        return {}
     plan = state.get("plan")
-    approved = any(step["tool"] == "verifyNarrationTool" for step in (plan["steps"] if plan else ()))
-    asks: dict[str, Any] = {"reviewing": bool(state.get("review")) and not approved}
+    called = {step["tool"] for step in (plan["steps"] if plan else ())}
+    approved = "verifyNarrationTool" in called
+    if "narration" not in versions:
+        return _pictured(state, versions, called, stands=approved)
+    reviewing = bool(state.get("review")) and not approved
+    asks: dict[str, Any] = {
+        "reviewing": reviewing,
+        **_pictured(state, versions, called, stands=not reviewing),
+    }
     return asks | ({"choice": None, "problem": ""} if state.get("decided") else {})
+
+
+def _pictured(
+    state: LessonState, versions: Mapping[str, str], called: AbstractSet[str], *, stands: bool
+) -> dict[str, Any]:
+    """Return what waits of images: to be looked for where a narration `stands` of facts that have none."""
+    now = "" if "confirmed" in versions else state.get("picturing", "")
+    if "images" in versions:
+        return {"picturing": versions["images"]}
+    if "findImagesTool" in called:
+        return {"picturing": OVER if now == WANTED else now}
+    if stands and state.get("images") and not now:
+        return {"picturing": WANTED}
+    return {"picturing": now}
 
 
 SUBJECT: Final = Subject(
@@ -78,7 +101,7 @@ SUBJECT: Final = Subject(
     prompt=system_prompt,
     opening=lambda _: None,
     summary=lesson.summary,
-    own={**lesson_choice.TOOLS, **lesson_review.TOOLS},
+    own={**lesson_choice.TOOLS, **lesson_review.TOOLS, **lesson_images.TOOLS},
     noted=noted,
 )
 
@@ -91,6 +114,7 @@ def build(ask: Node[LessonState] | None = None) -> StateGraph[LessonState, Conte
     builder.add_node("tool_executor", tool_executor(SUBJECT), input_schema=LessonState)
     builder.add_node("select_facts", ask or selection(SUBJECT), input_schema=LessonState)
     builder.add_node("review_narration", reviewing(SUBJECT), input_schema=LessonState)
+    builder.add_node("select_images", illustration(SUBJECT), input_schema=LessonState)
     builder.add_node("summarizer", summarizer(SUBJECT), input_schema=LessonState)
     builder.add_conditional_edges(START, after_start)
     builder.add_conditional_edges("planner", after_planner)
@@ -98,13 +122,14 @@ def build(ask: Node[LessonState] | None = None) -> StateGraph[LessonState, Conte
     builder.add_conditional_edges("tool_executor", after_tools)
     builder.add_conditional_edges("select_facts", after_selection)
     builder.add_conditional_edges("review_narration", after_review)
+    builder.add_conditional_edges("select_images", after_images)
     builder.add_conditional_edges("summarizer", after_summary)
     return builder
 
 
 def after_start(
     state: LessonState,
-) -> Literal["tool_executor", "review_narration", "select_facts", "planner"]:
+) -> Literal["tool_executor", "review_narration", "select_images", "select_facts", "planner"]:
     """Return who hears the input first: the executor a plan that a person made, else a question that waits.
 
     Where there are facts, a message may be about which of them are told.
@@ -112,15 +137,16 @@ def after_start(
     plan = state.get("plan")
     if plan and state.get("decided") and state["messages"][-1].id == plan["id"]:
         return "tool_executor"
-    if state.get("reviewing") and not state.get("choice"):
-        return "review_narration"
-    return "select_facts" if "choice" in state else "planner"
+    return _waiting(state) or ("select_facts" if "choice" in state else "planner")
 
 
 def after_tools(
     state: LessonState,
-) -> Literal["approval", "tool_executor", "select_facts", "planner", "summarizer"]:
-    """Return what follows: new facts are shown to a person; what a person decided ends the turn."""
+) -> Literal["approval", "tool_executor", "select_facts", "select_images", "planner", "summarizer"]:
+    """Return what follows: new facts are shown to a person; what a person decided ends the turn.
+
+    Images are looked for before that end is told, in the same turn.
+    """
     decided = bool(state.get("decided"))
     if state.get("plan"):
         return "tool_executor" if decided else "approval"
@@ -128,6 +154,8 @@ def after_tools(
         made["stream"] == "facts" and made["versionId"] == state.get("choice") for made in state["created"]
     ):
         return "select_facts"
+    if decided and state.get("picturing") == WANTED:
+        return "select_images"
     return "summarizer" if decided else "planner"
 
 
@@ -153,11 +181,31 @@ def after_review(
     return "review_narration" if state.get("reviewing") else "summarizer"
 
 
-def after_summary(state: LessonState) -> Literal["select_facts", "review_narration", "__end__"]:
+def after_images(
+    state: LessonState,
+) -> Literal["tool_executor", "select_facts", "select_images", "summarizer"]:
+    """Return where an answer leads: a choice is carried out, talk heard as ever, all else asked again."""
+    if state.get("plan"):
+        return "tool_executor"
+    if isinstance(state["messages"][-1], HumanMessage):
+        return "select_facts"
+    return "select_images" if _waiting(state) == "select_images" else "summarizer"
+
+
+def after_summary(
+    state: LessonState,
+) -> Literal["select_facts", "review_narration", "select_images", "__end__"]:
     """Return to the question that still waits, or end."""
+    return _waiting(state) or "__end__"
+
+
+def _waiting(state: LessonState) -> Literal["select_facts", "review_narration", "select_images"] | None:
+    """Return the first of the questions that wait; images wait to be looked for, too."""
     if state.get("choice"):
         return "select_facts"
-    return "review_narration" if state.get("reviewing") else "__end__"
+    if state.get("reviewing"):
+        return "review_narration"
+    return "select_images" if state.get("picturing", OVER) not in {"", OVER} else None
 
 
 graph = compiled(build(), "fact_narration")

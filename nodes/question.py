@@ -87,6 +87,11 @@ class Hearing:
         made = decision(self.subject, self.scope.task, words, wanted)
         return {**made, "messages": [AIMessage(**made["messages"][0])]}
 
+    def also(self, words: str, wanted: Calls) -> dict[str, Any]:
+        """Return what carries the turn on with more calls: what it made and said so far stays told."""
+        changed = self.decided(words, wanted)
+        return {key: changed[key] for key in ("messages", "plan", "decided", "problem")}
+
 
 async def hearing(subject: Subject, state: Workflow, runtime: Runtime[Context]) -> Hearing:
     """Return who is heard: the message that was sent, or nobody yet."""

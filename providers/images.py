@@ -32,6 +32,8 @@ class Image:
     """Where it is shown."""
     type: str | None
     """Media type."""
+    credit: str | None = None
+    """Whose page that is."""
 
 
 class ImageSearch(Protocol):
@@ -101,4 +103,5 @@ def _image(one: Mapping[str, Any]) -> Image:
         thumbnail=about.get("thumbnailLink"),
         page=about.get("contextLink"),
         type=one.get("mime"),
+        credit=one.get("displayLink"),
     )

@@ -83,6 +83,7 @@ def _wrap(app: "Application", chosen: Settings) -> None:
         "/api/pages/*/uploads": MAX_FILE,
         "/api/pages/*/uploads/*": MAX_FILE,
         "/api/agent-create/session/source/files": MAX_MATERIAL,
+        "/api/agent-create/session/assets/files": MAX_FILE,
     }
     app.add_middleware(BodyLimit, most=chosen.max_body_bytes, larger=larger)
     app.add_middleware(Allowance, settings=chosen)

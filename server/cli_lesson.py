@@ -47,7 +47,7 @@ def _turns(options: LessonOptions) -> None:
 
 def _first(options: LessonOptions) -> dict[str, Any]:
     said = "" if options.said is None else words.given(options.said, None)
-    first = {"said": said, "lesson": options.lesson or "", "review": options.review}
+    first = {"said": said, "lesson": options.lesson or "", "review": options.review, "images": options.images}
     if options.file is None:
         return first
     return {**first, "file": Path(options.file).name, "content": words.content(options.file)}

@@ -30,6 +30,7 @@ class Wish:
     content: bytes = b""
     """What is in it."""
     review: bool | None = None
+    images: bool | None = None
     context: Context = field(default_factory=Context)
 
 
@@ -44,7 +45,7 @@ async def carried_out(wish: Wish, settings: Settings, report: Report) -> Mapping
             await DESK.opened(opened, place.thread)
             await add_file(Lesson(opened, place.thread), wish.file, wish.content, lambda _done, _of: None)
             said = f"{said}\n\n{_UPLOADED}".strip()
-        asked = LessonChat(place, said, review=wish.review, context=wish.context)
+        asked = LessonChat(place, said, review=wish.review, images=wish.images, context=wish.context)
         job = await lesson_jobs.job(worker, opened, asked)
         await DESK.opened(opened, place.thread)
         return await worker.do(job, report)

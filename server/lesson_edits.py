@@ -190,7 +190,7 @@ async def forget(about: Lesson, saver: BaseCheckpointSaver[Any]) -> None:
     """Take the session away with all that was made in it; raises `Busy` while a run is at it."""
     record = await thread_records.get(about.storage, about.thread.id, about.thread.owner)
     async with thread_records.held(about.storage, record.id, record.owner):
-        await about.artefact.erase((*lesson.STREAMS, lesson.ASSETS))
+        await about.artefact.erase(lesson.STREAMS)
         # The record last: while it is there, a deletion that was cut off can be asked for again.
         await saver.adelete_thread(record.id)
         await thread_records.remove(about.storage, record)

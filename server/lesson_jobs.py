@@ -57,11 +57,13 @@ class LessonChat(Asked):
     """The school subject from now on (B-R12)."""
     review: bool | None = None
     """Whether a person is asked for every narration's approval from now on (B-R16)."""
+    images: bool | None = None
+    """Whether images are looked for and chosen from now on (B62)."""
 
     @property
     def given(self) -> dict[str, Any]:
         """What is said of the session from now on."""
-        said = {"subject": self.subject or None, "review": self.review}
+        said = {"subject": self.subject or None, "review": self.review, "images": self.images}
         return {name: value for name, value in said.items() if value is not None}
 
 
@@ -180,7 +182,7 @@ async def answer(storage: Storage, thread: Thread, state: Mapping[str, Any]) -> 
         "success": not failed and not problem,
         "message": failed or _said(state, results) or problem,
         "sessionId": thread.id,
-        **lessons.brief(seen, waits=bool(choices(asked))),
+        **lessons.brief(seen, lessons.waits_for(one.value for one in asked)),
         "interrupt": {"id": asked[0].id, "value": asked[0].value} if asked else None,
         "created": [dict(made) for made in state.get("created", ())],
         "toolCalls": tool_calls(state, _in_short),
@@ -194,7 +196,7 @@ async def answer(storage: Storage, thread: Thread, state: Mapping[str, Any]) -> 
 
 
 def choices(asked: Sequence[Interrupt]) -> list[str]:
-    """Return the ids of those questions that ask which facts to tell, and not for a narration's approval."""
+    """Return the ids of those questions that ask which facts to tell, and nothing else."""
     kind = answers.REQUEST
     return [one.id for one in asked if isinstance(one.value, Mapping) and one.value.get("type") == kind]
 

@@ -49,8 +49,11 @@ def _body(reply: Mapping[str, Any]) -> Iterator[RenderableType]:
     value = reply["interrupt"]["value"] if reply["interrupt"] else {}
     if value.get("facts"):
         yield facts(value["facts"])
-    elif reply["narration"] and any(one["stream"] == "narration" for one in reply["created"]):
+        return
+    if reply["narration"] and any(one["stream"] == "narration" for one in reply["created"]):
         yield narration(reply["narration"], _changed(reply))
+    if value.get("images"):
+        yield images(value["images"])
 
 
 def facts(listed: Sequence[Mapping[str, Any]]) -> Table:
@@ -63,6 +66,19 @@ def facts(listed: Sequence[Mapping[str, Any]]) -> Table:
     for one in listed:
         sure = f"{round(one['confidence'] * 100)} %"
         table.add_row(str(one["number"]), harmless(one["concept"]), harmless(one["details"]), sure)
+    return table
+
+
+def images(listed: Sequence[Mapping[str, Any]]) -> Table:
+    """Return images as a table, each with its number, where it is and whose page shows it."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("", justify="right", style="bold", no_wrap=True)
+    table.add_column("Image", style="cyan", overflow="fold", max_width=32)
+    table.add_column("Where", overflow="fold", ratio=1)
+    table.add_column("Whose", style="dim", overflow="fold", max_width=24)
+    for one in listed:
+        credit = harmless(one["credit"] or "")
+        table.add_row(str(one["number"]), harmless(one["title"]), harmless(one["url"]), credit)
     return table
 
 

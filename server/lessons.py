@@ -1,7 +1,7 @@
 """A lesson as people see and keep it: its session, what was said in it, its list, its end (B38-B49)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -45,15 +45,16 @@ async def seen(artefact: Artefact) -> Seen:
     return Seen(lesson.session(artefact.id, meta.get("owner", ""), newest, about), newest)
 
 
-def brief(found: Seen, *, waits: bool) -> dict[str, Any]:
-    """Return what every reply says of a lesson, flat; `waits` is whether a choice does (B-R3, B45-B49)."""
+def brief(found: Seen, waits: str | None) -> dict[str, Any]:
+    """Return what every reply says of a lesson, flat; `waits` is the question that does (B-R3, B45-B49)."""
     one = found.session
-    step = "selection" if waits else lesson.step(one.status)
+    step = lesson.step(one.status, waits)
     facts = found.newest.get("facts")
     told = one.model_dump(mode="json")
     return {
         "status": one.status,
         "workflowStep": step,
+        "waitsFor": waits,
         "showFactSelectionPrompt": step == "selection",
         "showNarrationReviewPrompt": step == "review" and one.generatedScript is not None,
         "facts": told["extractedFacts"],
@@ -65,6 +66,11 @@ def brief(found: Seen, *, waits: bool) -> dict[str, Any]:
         "childInterest": one.childInterest,
         "warnings": [*(facts.data.get("warnings", ()) if facts else ())],
     }
+
+
+def waits_for(asked: Iterable[Any]) -> str | None:
+    """Return the name of the question that waits, of the values of those that do; None for none."""
+    return next((str(one.get("type")) for one in asked if isinstance(one, Mapping)), None)
 
 
 async def messages(worker: Worker, thread: Thread, said: list[AnyMessage]) -> list[dict[str, Any]]:
@@ -151,11 +157,12 @@ async def _threads(storage: Storage, owner: str, start: int) -> AsyncIterator[tu
 
 def _line(record: Record, found: Seen) -> dict[str, Any]:
     one = found.session
-    waits = record.status == "interrupted"
+    waits = waits_for([value["value"] for asked in record.interrupts.values() for value in asked])
     return {
         "id": record.id,
         "status": one.status,
-        "workflowStep": "selection" if waits else lesson.step(one.status),
+        "workflowStep": lesson.step(one.status, waits),
+        "waitsFor": waits,
         "topic": one.topic,
         "childAge": one.childAge,
         "childInterest": one.childInterest,

@@ -19,6 +19,7 @@ _EDIT = "What should be different; - for stdin; left out with --yes or --no."
 _LESSON = "The material, who it is for, or what should be different; - for stdin."
 _CHOICE = 'Which facts to tell: all, 1 and 3, "all but the third" [asked here].'
 _REVIEW = "Ask whether each narration is right [no]."
+_IMAGES = "Look for images once the narration stands, and ask which are shown [no]."
 _LEAVE = "What to answer when asked before a deletion [asked here]."
 _LENGTH = "Seconds of the spot [the brief's, else 30]."
 _JSON = "Print the reply as the REST API gives it."
@@ -51,6 +52,7 @@ class LessonOptions:
     lesson: Annotated[str | None, typer.Option(help="Go on with this lesson [a new one].")] = None
     choose: Annotated[str | None, typer.Option(help=_CHOICE)] = None
     review: Annotated[bool | None, typer.Option("--review/--no-review", help=_REVIEW)] = None
+    images: Annotated[bool | None, typer.Option("--images/--no-images", help=_IMAGES)] = None
     provider: Annotated[str | None, typer.Option(help="Who writes: openai, offline … [who has a key].")] = (
         None
     )

@@ -26,10 +26,11 @@ NUMBERS: Final = {
 LAST: Final = frozenset({"last", "último", "última", "letzten", "letzte", "dernier", "dernière"})
 
 _ARTICLE: Final = r"(?:(?:the|el|la|los|las|die|der|das|den|dem|le|les)\s+|l')?"
-_NOUN: Final = r"(?:facts?|numbers?|nos?\.?|points?|items?|hechos?|fakten|faits?)"
+_NOUN: Final = r"(?:facts?|images?|pictures?|photos?|numbers?|nos?\.?|points?|items?|hechos?|fakten|faits?)"
+_THINGS: Final = r"(?:facts|images|pictures|photos)"
 _WORD: Final = "|".join(sorted((re.escape(word) for word in (*NUMBERS, *LAST)), key=len, reverse=True))
 _NUM: Final = rf"(?:#\s*)?(?:\d+(?:st|nd|rd|th|\.|º)?|第?(?:{_WORD})个?)"
-_TAIL: Final = r"(?:\s+(?:ones?|facts?|points?|hechos?|fakten|faits?))?"
+_TAIL: Final = r"(?:\s+(?:ones?|facts?|images?|pictures?|photos?|points?|hechos?|fakten|faits?))?"
 
 NUMBER: Final = re.compile(rf"{_ARTICLE}(?:{_NOUN}\s*)?(?P<at>{_NUM}){_TAIL}")
 SPAN: Final = re.compile(
@@ -43,14 +44,16 @@ EDGE: Final = re.compile(
     rf"{_ARTICLE}(?:(?P<first>{_FIRST})|{_FINAL})\s*(?P<n>{_NUM}){_TAIL}"
     rf"|{_ARTICLE}(?P<m>{_NUM}) (?:(?P<premiers>{_FIRST})|{_FINAL}){_TAIL}"
 )
-IDS: Final = re.compile(r"fact-\w+")
+IDS: Final = re.compile(r"(?:fact|image)-\w+")
 BARE_NUMBERS: Final = re.compile(r"#?\d+(?:\s+#?\d+)+")
 TOPIC: Final = re.compile(
-    r"(?:(?:the|that|those|any|all|every)\s+)*(?P<many>ones|facts|bits|points|everything|all)?"
-    r"(?:one|fact|bit|point)?\s+"
+    r"(?:(?:the|that|those|any|all|every)\s+)*(?P<many>ones|facts|images|pictures|photos|bits|points|everything|all)?"
+    r"(?:one|fact|image|picture|photo|bit|point)?\s+"
     r"(?:about|on|of|with|mentioning|that (?:say|mention|talk about|is|are about)s?)\s+(?P<topic>.+)"
 )
-CALLED: Final = re.compile(r"(?:the\s+)?(?P<topic>.+?)\s+(?:(?P<many>ones|facts)|one|fact)")
+CALLED: Final = re.compile(
+    r"(?:the\s+)?(?P<topic>.+?)\s+(?:(?P<many>ones|facts|images|pictures|photos)|one|fact|image|picture|photo)"
+)
 
 SEPARATOR: Final = re.compile(
     r"\s*(?:[,;&+、，]|\b(?:and also|as well as|along with|plus|and|y|und|et)\b|和|与)\s*"
@@ -76,13 +79,15 @@ BUT: Final = re.compile(
 )
 CHINESE_BUT: Final = re.compile(r"除了(?P<but>.+?)(?:以外|之外)?(?:都要|全部|都可以|全要|其他都要)")
 AGREES: Final = re.compile(
-    r"all(?: of (?:them|these|those|the facts)| (?:the )?facts| (?:of )?these)?|everything|every (?:one|fact)"
+    rf"all(?: of (?:them|these|those|the {_THINGS})| (?:the )?{_THINGS}| (?:of )?these)?|everything"
+    r"|every (?:one|fact|image|picture|photo)"
     r"|yes|y|ok|okay|sure|approved?|accept(?:ed)?|go (?:ahead|on)|(?:looks|sounds) (?:good|great|fine)"
     r"|perfect|todos|todo|alle|alles|tous|tout|全部|都要|所有"
 )
 EVERY: Final = re.compile(rf"all (?:the |of the )?(?P<n>{_NUM}){_TAIL}")
 NOTHING: Final = re.compile(
-    r"none|nothing|none of (?:them|these|those|the facts)|no facts?|ninguno|keine[ns]?|aucun|都不要"
+    rf"none|nothing|none of (?:them|these|those|the {_THINGS})"
+    r"|no (?:facts?|images?|pictures?|photos?)|ninguno|keine[ns]?|aucun|都不要"
 )
 ADDS: Final = re.compile(
     r"(?:^|[\s,;]*\band\s+)(?:please\s+)?(?:also\s+)?(?:add|include)\s*"

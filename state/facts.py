@@ -4,7 +4,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -29,6 +29,8 @@ class Fact(BaseModel):
     """One thing to teach."""
 
     model_config = ConfigDict(frozen=True)
+
+    NOUN: ClassVar[str] = "fact"
 
     id: str
     """The same for the same concept and passage, however often they are found."""

@@ -5,15 +5,20 @@ from typing import Any, Final, Literal, cast, get_args
 
 from pydantic import BaseModel
 
+from state import assets
 from state.errors import Conflict
 from state.facts import Fact
 from state.narration import Narration
+from state.pictures import Picture
 from state.student import Student
 from state.versions import Version
 
-Stream = Literal["student", "source", "facts", "confirmed", "narration"]
+Stream = Literal["student", "source", "facts", "confirmed", "narration", "images", "assets"]
 STREAMS: Final[tuple[Stream, ...]] = get_args(Stream)
-"""Proposed and confirmed facts are streams apart (B41), and so is the source (B42)."""
+"""Proposed and confirmed facts are streams apart (B41), and so is the source (B42).
+
+`images` are those that were found (B62), `assets` what is shown beside the words (B40).
+"""
 
 Status = Literal[
     "created",
@@ -55,11 +60,14 @@ _FOLLOWS: Final[Mapping[Status, frozenset[Status]]] = {
 }
 SAID: Final[frozenset[Status]] = frozenset({"narration_verified", "video_queued", "completed", "failed"})
 """What no version tells, but whoever goes on with the lesson (B44, B-R15)."""
-ASSETS: Final = "assets"
-"""The stream of what is shown beside the words (B40)."""
-AssetType = Literal["image", "audio", "video"]
 Step = Literal["input", "selection", "review"]
 """What a person has to do next (B46)."""
+_STEPS: Final[Mapping[str | None, Step]] = {
+    "select_facts": "selection",
+    "review_narration": "review",
+    "select_images": "review",
+}
+"""Where the questions are answered, by their actions."""
 
 
 class SourceMaterials(BaseModel):
@@ -126,8 +134,13 @@ def _said(newest: Mapping[str, Version | None], meta: Mapping[str, Any]) -> Stat
     return cast("Status | None", said)
 
 
-def step(now: Status) -> Step:
-    """Return what a person has to do next (B45-B49)."""
+def step(now: Status, waits: str | None = None) -> Step:
+    """Return what a person has to do next: answer what waits, or go on from here (B45-B49).
+
+    Images are chosen in the review of the narration that they are for.
+    """
+    if waits in _STEPS:
+        return _STEPS[waits]
     if now in {"created", "failed"}:
         return "input"
     return "selection" if now == "facts_extracted" else "review"
@@ -170,6 +183,10 @@ def summary(stream: str, data: Mapping[str, Any]) -> str:
         return str(data["name"])
     if stream == "narration":
         return f"{data['total_duration']} s about {data['topic']}"
+    if stream == "images":
+        return ", ".join(one["title"] for one in data["images"]) or "none"
+    if stream == "assets":
+        return assets.summary(data)
     return ", ".join(fact["concept"] for fact in data["facts"])
 
 
@@ -189,12 +206,19 @@ class _Material(BaseModel):
     text: str
 
 
+class _Images(BaseModel):
+    words: str
+    images: list[Picture]
+
+
 _HELD: Final[Mapping[str, type[BaseModel]]] = {
     "student": Student,
     "source": _Material,
     "facts": _Proposal,
     "confirmed": _Facts,
     "narration": Narration,
+    "images": _Images,
+    "assets": assets.Held,
 }
 
 

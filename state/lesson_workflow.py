@@ -16,5 +16,9 @@ class LessonState(Workflow):
     """Whether a person is asked to approve each narration (B-R16); not unless it is given."""
     reviewing: NotRequired[bool]
     """Whether the newest narration waits for that."""
+    images: NotRequired[bool]
+    """Whether images are looked for once a narration stands, to choose among (B62); not unless given."""
+    picturing: NotRequired[str]
+    """Version of the images that wait for a choice; `wanted` before they were looked for, `over` after."""
     problem: NotRequired[str]
     """What was wrong with the last answer to the question that waits; empty where nothing was."""

@@ -1,4 +1,4 @@
-"""Facts chosen in plain words: "the first two and the one about tea", "all but the third" (B52).
+"""Facts, or images, chosen in plain words: "the first two and the one about tea", "all but the third" (B52).
 
 Only a message that is a choice from its first word to its last is read as one; anything else is talk.
 """
@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 from state import choice_words as said
 from state.errors import Invalid
@@ -16,6 +16,28 @@ from state.facts import Fact, added
 _LONGEST = 2_000
 """Characters of a choice; what is longer is material or talk."""
 _CONCEPT_WORDS = 4
+
+
+class Offered(Protocol):
+    """What words may choose: a fact, an image."""
+
+    NOUN: ClassVar[str]
+    """What people call one."""
+
+    @property
+    def id(self) -> str:
+        """What programs call it."""
+
+    @property
+    def concept(self) -> str:
+        """Its name."""
+
+    @property
+    def details(self) -> str:
+        """What there is to know of it."""
+
+
+One = TypeVar("One", bound=Offered)
 
 
 class Spoken(NamedTuple):
@@ -31,17 +53,25 @@ def spoken(text: str, facts: Sequence[Fact]) -> Spoken | None:
 
     Raises `Invalid` for a choice of nothing, or of what is not there.
     """
-    if not text.strip():
-        raise Invalid("the answer is empty", remedy=_remedy(facts))
-    if len(text) > _LONGEST:
-        return None
     more = said.ADDS.search(text.strip())
-    if more:
+    if more and len(text) <= _LONGEST:
         rest, new = text.strip()[: more.start()], (stated(more["fact"]),)
         chosen = _chosen(rest, facts) if rest else ()
-        return None if chosen is None else Spoken(tuple(chosen), new)
-    chosen = _chosen(text, facts)
-    return None if chosen is None else Spoken(tuple(chosen))
+        return None if chosen is None else Spoken(chosen, new)
+    chosen = named(text, facts)
+    return None if chosen is None else Spoken(chosen)
+
+
+def named(text: str, offered: Sequence[One]) -> tuple[One, ...] | None:
+    """Return what a text chooses among things, or None where it is not a choice; raises as `spoken` does."""
+    if not text.strip():
+        raise Invalid("the answer is empty", remedy=_remedy(offered))
+    return _chosen(text, offered) if len(text) <= _LONGEST else None
+
+
+def nothing(text: str) -> bool:
+    """Return whether a text says none and nothing else."""
+    return said.NOTHING.fullmatch(said.TRAIL.sub("", _plain(text))) is not None
 
 
 def revised(text: str, told: Sequence[Fact]) -> tuple[Fact, ...] | None:
@@ -54,8 +84,7 @@ def revised(text: str, told: Sequence[Fact]) -> tuple[Fact, ...] | None:
         return (*told, stated(more["fact"]))
     if len(text) > _LONGEST or not said.DROP.match(_plain(text)):
         return None
-    chosen = _chosen(text, told)
-    return None if chosen is None else tuple(chosen)
+    return _chosen(text, told)
 
 
 def agreed(text: str) -> bool:
@@ -79,7 +108,7 @@ def stated(text: str) -> Fact:
     return added(concept[:1].upper() + concept[1:], details)
 
 
-def _chosen(text: str, facts: Sequence[Fact]) -> list[Fact] | None:
+def _chosen(text: str, facts: Sequence[One]) -> tuple[One, ...] | None:
     """Return the facts that a text names, in their own order."""
     bare = _plain(text)
     lead = said.LEAD.match(bare)
@@ -89,13 +118,15 @@ def _chosen(text: str, facts: Sequence[Fact]) -> list[Fact] | None:
     named = _named(bare, facts)
     if named is None:
         return None
-    chosen = [fact for fact in facts if fact.id in named]
+    chosen = tuple(fact for fact in facts if fact.id in named)
     if not chosen:
-        raise Invalid("a lesson tells at least one fact, and none is chosen", remedy=_remedy(facts))
+        raise Invalid(
+            f"a lesson tells at least one {_noun(facts)}, and none is chosen", remedy=_remedy(facts)
+        )
     return chosen
 
 
-def _named(bare: str, facts: Sequence[Fact]) -> set[str] | None:
+def _named(bare: str, facts: Sequence[Offered]) -> set[str] | None:
     """Return the ids of the facts that a text in plain form names."""
     every = {fact.id for fact in facts}
     if said.NOTHING.fullmatch(bare) or _agrees(bare, facts):
@@ -109,7 +140,7 @@ def _named(bare: str, facts: Sequence[Fact]) -> set[str] | None:
     return _positive(rest, facts, free=bool(lead and said.CHOOSES.search(lead[0]))) if rest else None
 
 
-def _positive(rest: str, facts: Sequence[Fact], *, free: bool) -> set[str] | None:
+def _positive(rest: str, facts: Sequence[Offered], *, free: bool) -> set[str] | None:
     """Return what a text names that says which, and which not; `free` where a verb says it chooses."""
     if _agrees(rest, facts):
         return {fact.id for fact in facts}
@@ -119,12 +150,12 @@ def _positive(rest: str, facts: Sequence[Fact], *, free: bool) -> set[str] | Non
     return _listed(rest, facts, about=free)
 
 
-def _but(kept: set[str], text: str, facts: Sequence[Fact]) -> set[str] | None:
+def _but(kept: set[str], text: str, facts: Sequence[Offered]) -> set[str] | None:
     gone = _named(text, facts)
     return None if gone is None else kept - gone
 
 
-def _agrees(bare: str, facts: Sequence[Fact]) -> bool:
+def _agrees(bare: str, facts: Sequence[Offered]) -> bool:
     counted = said.EVERY.fullmatch(said.LEAD.sub("", bare, count=1))
     if counted and said.number(counted["n"]) == len(facts):
         return True
@@ -132,7 +163,7 @@ def _agrees(bare: str, facts: Sequence[Fact]) -> bool:
     return bool(parts) and all(said.AGREES.fullmatch(said.TRAIL.sub("", part)) for part in parts)
 
 
-def _listed(text: str, facts: Sequence[Fact], *, about: bool) -> set[str] | None:
+def _listed(text: str, facts: Sequence[Offered], *, about: bool) -> set[str] | None:
     """Return what a list names: as many of its parts as belong together are read as one.
 
     Its parts may be subjects where it is a choice `about` them: "the ones about tea, sugar and rice".
@@ -147,7 +178,7 @@ def _listed(text: str, facts: Sequence[Fact], *, about: bool) -> set[str] | None
         if found is None and about and (meant := _about(parts[0], facts, many=True)):
             found = (1, meant)
         if found is None:
-            _refuse_unknown(parts[0])
+            _refuse_unknown(parts[0], facts)
             return None
         about = about or said.TOPIC.fullmatch(parts[0]) is not None
         named |= found[1]
@@ -155,7 +186,7 @@ def _listed(text: str, facts: Sequence[Fact], *, about: bool) -> set[str] | None
     return named
 
 
-def _longest(parts: Sequence[str], facts: Sequence[Fact]) -> tuple[int, set[str]] | None:
+def _longest(parts: Sequence[str], facts: Sequence[Offered]) -> tuple[int, set[str]] | None:
     """Return how many of the first parts name something together, as many as can, and what."""
     for size in range(len(parts), 0, -1):
         named = _item(" and ".join(parts[:size]), facts)
@@ -164,11 +195,11 @@ def _longest(parts: Sequence[str], facts: Sequence[Fact]) -> tuple[int, set[str]
     return None
 
 
-def _item(text: str, facts: Sequence[Fact]) -> set[str] | None:
+def _item(text: str, facts: Sequence[Offered]) -> set[str] | None:
     """Return what one item of a list names: an id, numbers, a subject or a fact's own name."""
     if said.IDS.fullmatch(text):
         if text not in {fact.id for fact in facts}:
-            raise Invalid(f"there is no fact {text!r} here", remedy=_remedy(facts))
+            raise Invalid(f"there is no {_noun(facts)} {text!r} here", remedy=_remedy(facts))
         return {text}
     numbers = _numbers(text, len(facts))
     if numbers is not None:
@@ -199,15 +230,16 @@ def _place(word: str, count: int) -> int:
     return count if place == -1 else place
 
 
-def _at(place: int, facts: Sequence[Fact]) -> Fact:
+def _at(place: int, facts: Sequence[One]) -> One:
     if not 1 <= place <= len(facts):
         raise Invalid(
-            f"there is no fact {place}; they are counted from 1 to {len(facts)}", remedy=_remedy(facts)
+            f"there is no {_noun(facts)} {place}; they are counted from 1 to {len(facts)}",
+            remedy=_remedy(facts),
         )
     return facts[place - 1]
 
 
-def _about(topic: str, facts: Sequence[Fact], *, many: bool) -> set[str]:
+def _about(topic: str, facts: Sequence[Offered], *, many: bool) -> set[str]:
     """Return the facts about a subject: by their names, and by what they say where that is needed."""
     wanted = _stems(topic)
     if not wanted:
@@ -220,16 +252,18 @@ def _about(topic: str, facts: Sequence[Fact], *, many: bool) -> set[str]:
     found = exact or by_name or by_text
     if len(found) > 1:
         names = ", ".join(repr(fact.concept) for fact in found)
-        raise Invalid(f"several facts are about {topic!r}: {names}", remedy="name one of them, or its number")
+        raise Invalid(
+            f"several {_noun(facts)}s are about {topic!r}: {names}", remedy="name one of them, or its number"
+        )
     return {fact.id for fact in found}
 
 
-def _refuse_unknown(part: str) -> None:
+def _refuse_unknown(part: str, facts: Sequence[Offered]) -> None:
     """Raise `Invalid` where a part can only have meant a fact, and there is none."""
     topic = said.TOPIC.fullmatch(part)
     if topic and re.match(r"(?:the|that|those) ", part):
         about = topic["topic"]
-        raise Invalid(f"no fact is about {about!r}", remedy="choose by number, or add the fact yourself")
+        raise Invalid(f"no {_noun(facts)} is about {about!r}", remedy="choose by number, or add it yourself")
 
 
 def _plain(text: str) -> str:
@@ -248,5 +282,9 @@ def _words(word: str) -> Iterator[str]:
         yield word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word  # noqa: PLR2004
 
 
-def _remedy(facts: Sequence[Fact]) -> str:
+def _noun(facts: Sequence[Offered]) -> str:
+    return facts[0].NOUN if facts else "fact"
+
+
+def _remedy(facts: Sequence[Offered]) -> str:
     return f'choose by number, 1 to {len(facts)}, by id or by name, or say "all"'

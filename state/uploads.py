@@ -21,7 +21,7 @@ MEDIA: Final = {
     "csv": "text/csv; charset=utf-8",
 }
 """Every format by its extension, with its media type."""
-FORMATS: Final[Mapping[str, tuple[str, ...]]] = {
+FORMATS: Final[Mapping[FileType, tuple[str, ...]]] = {
     "image": ("png", "jpg", "jpeg", "gif", "webp"),
     "video": ("mp4", "webm"),
     "document": ("pdf", "txt", "csv"),

@@ -35,6 +35,13 @@ redis.call('PERSIST', file)
 redis.call('HSET', files, id, record, 'bytes', held + size)
 return 'kept'
 """)
+_REMOVE: Final = Script("""
+local record = redis.call('HGET', KEYS[2], ARGV[1])
+if not record then return 0 end
+redis.call('HDEL', KEYS[2], ARGV[1])
+redis.call('HINCRBY', KEYS[2], 'bytes', -cjson.decode(record).size)
+return redis.call('DEL', KEYS[1])
+""")
 
 
 class FileRecord(TypedDict):
@@ -72,6 +79,12 @@ async def keep(
         )
     if answer == b"gone":
         raise Conflict(f"upload {file_id!r} took too long", remedy="send it again")
+
+
+async def remove(storage: Storage, artefact: Artefact, file_id: str) -> None:
+    """Take a file away, and make room for another; nothing for one that is not there."""
+    file = keys.file(artefact.kind, artefact.stored_id, file_id)
+    await _REMOVE(storage.redis, [file, keys.files(artefact.kind, artefact.stored_id)], [file_id])
 
 
 async def records(storage: Storage, artefact: Artefact) -> dict[str, FileRecord]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from langgraph_sdk.client import LangGraphClient
 
     from tests.lesson_client import Teacher
+    from tests.lesson_doors import Door
 
 # Whatever a test speaks TLS with it trusts by name; reading all the authorities of the machine costs each
 # client 20 ms and more, and there are thousands.
@@ -96,12 +97,30 @@ async def storage(valkey_url: str) -> AsyncIterator[Storage]:
 
 
 @pytest.fixture(scope="module")
-def url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A server for the whole file, of the graphs that the file calls `GRAPHS`."""
-    from tests.wire_served import home
+def redis() -> Iterator[str]:
+    """A Redis for the whole file, which nothing empties."""
+    from tests.wire_served import ground
 
-    with home(request.module.GRAPHS) as found:
+    with ground() as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def url(redis: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A server on it, of the graphs that the file calls `GRAPHS`."""
+    from tests.wire_server import serving
+
+    with serving(redis, request.module.GRAPHS) as found:
+        yield found
+
+
+@pytest.fixture
+async def used(redis: str) -> AsyncIterator[Storage]:
+    """The storage of the whole file, in use here, too."""
+    async with connect(redis) as found:
+        use(found)
+        yield found
+        use(None)
 
 
 @pytest.fixture
@@ -128,6 +147,18 @@ def teacher(http: "AsyncClient") -> "Teacher":
     from tests.lesson_client import Teacher
 
     return Teacher(http)
+
+
+@pytest.fixture(params=("graph", "sdk", "rest"))
+def door(
+    request: pytest.FixtureRequest, used: Storage, client: "LangGraphClient", teacher: "Teacher"
+) -> "Door":
+    """A lesson by each of its doors."""
+    from tests.lesson_doors import Bare, Rest, Sdk
+
+    if request.param == "graph":
+        return Bare(used)
+    return Sdk(used, client) if request.param == "sdk" else Rest(used, teacher)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from typing import Any
 
 from langgraph_sdk.client import LangGraphClient
 
+from state.assets import live
 from state.narration import Narration
 from state.owners import LOCAL
 from storage import Storage
@@ -19,8 +20,27 @@ from tests.wire_served import anew
 
 GRAPH = "fact_narration"
 _CARDS = {"approve", "edit", "reject"}
+Question = dict[str, Any]
 Waits = dict[str, Any] | None
 """The value of the question that waits; None where none does."""
+
+
+def ids(asked: Question, *numbers: int) -> list[str]:
+    return [asked["facts"][number - 1]["id"] for number in numbers]
+
+
+def card(kind: str, **more: Any) -> dict[str, Any]:
+    """What LangChain's cards send."""
+    return {"decisions": [{"type": kind, **more}]}
+
+
+def edited(action: str, **args: Any) -> dict[str, Any]:
+    return card("edit", edited_action={"name": action, "args": args})
+
+
+def inbox(kind: str, args: Any = None) -> list[dict[str, Any]]:
+    """What Agent Inbox sends."""
+    return [{"type": kind, "args": args}]
 
 
 class Door(ABC):
@@ -62,6 +82,10 @@ class Door(ABC):
     async def narration(self) -> Narration:
         """The newest narration."""
         return Narration.model_validate(await self.newest("narration"))
+
+    async def assets(self) -> list[dict[str, Any]]:
+        """What is shown beside the words."""
+        return [dict(one.data) for one in live((await self._artefact.stream("assets")).versions)]
 
     async def standing(self) -> str:
         """What was said of the lesson beside what was made of it."""
@@ -121,26 +145,29 @@ class Rest(Door):
     def __init__(self, storage: Storage, teacher: Teacher) -> None:
         super().__init__(storage)
         self._teacher = teacher
+        self._asks = ""
 
     async def says(self, text: str, **chosen: Any) -> Waits:
         return self._waits(await self._teacher.says(text, **chosen))
 
     async def answers(self, answer: Any) -> Waits:
-        return self._waits(ok(await self._teacher.post(TOOLS, **_body(answer))))
+        return self._waits(ok(await self._teacher.post(TOOLS, **self._body(answer))))
 
     def _waits(self, told: Mapping[str, Any]) -> Waits:
         self.told, self.thread = str(told["message"]), str(told["sessionId"])
         question = told["interrupt"]
-        assert told["success"] == (not (question and question["value"]["problem"])), told["message"]
+        problem = question["value"]["problem"] if question else ""
+        assert told["success"] != (bool(problem) or self.told.startswith("Failed: ")), self.told
+        self._asks = question["value"]["type"] if question else ""
         return dict(question["value"]) if question else None
 
-
-def _body(answer: Any) -> dict[str, Any]:
-    """The request that says an answer as a client of these endpoints would."""
-    if isinstance(answer, str) and answer:
-        return {"messages": user(answer)}
-    if isinstance(answer, list) and not any(isinstance(one, dict) and "type" in one for one in answer):
-        return {"selectedFacts": answer}
-    if isinstance(answer, dict) and {one.get("type") for one in answer.get("decisions", ())} & _CARDS:
-        return answer
-    return {"answer": answer}
+    def _body(self, answer: Any) -> dict[str, Any]:
+        """The request that says an answer as a client of these endpoints would."""
+        listed = isinstance(answer, list) and self._asks == "select_facts"
+        if isinstance(answer, str) and answer:
+            return {"messages": user(answer)}
+        if listed and not any(isinstance(one, dict) and "type" in one for one in answer):
+            return {"selectedFacts": answer}
+        if isinstance(answer, dict) and {one.get("type") for one in answer.get("decisions", ())} & _CARDS:
+            return answer
+        return {"answer": answer}

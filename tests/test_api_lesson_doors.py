@@ -1,10 +1,8 @@
 """Who may have a lesson, on which server, and what is said when nobody foresaw it (B30, B31, B36, B-R6)."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import pytest
 from langgraph.graph import START, StateGraph
 from langgraph.pregel import Pregel
 
@@ -14,7 +12,6 @@ from storage import connect
 from tests.auth_cases import key, nothing_told  # noqa: F401 -- used by every test
 from tests.lesson_client import NARRATION, SESSION, SOURCE, TOOLS, Teacher, ok, user
 from tests.lesson_material import material
-from tests.wire_served import ground
 from tests.wire_server import serving
 
 GRAPHS = {"fact_narration": fact_narration.graph}
@@ -31,12 +28,6 @@ EVERYTHING: tuple[tuple[str, str, Any], ...] = (
     ("GET", f"{SESSION}/assets", None),
     ("GET", f"{SESSION}/analytics", None),
 )
-
-
-@pytest.fixture(scope="module")
-def redis() -> Iterator[str]:
-    with ground() as found:
-        yield found
 
 
 async def test_what_was_answered_is_there_for_another_server(redis: str) -> None:

@@ -13,6 +13,7 @@ from server import archive
 from server.archive import Shelf
 from state.errors import Conflict, Invalid
 from storage import Storage, thread_records, threads, use
+from storage.artefacts import Artefact, NewVersion
 from storage.checkpoints import RedisSaver
 from storage.thread_lines import Codec, Lines, read
 from storage.thread_records import New
@@ -118,11 +119,15 @@ def messages(text: str) -> dict[str, Any]:
 
 
 async def test_a_lesson_that_waits_is_answered_where_it_was_carried_to(storage: Storage) -> None:
-    """B43, B50: with its facts."""
+    """B40, B43, B50: with its facts, and with what is shown beside them."""
     thread = Thread("l-1", "local", "fact_narration", "lesson:l-1")
+    lesson = Artefact(storage, "lesson", "l-1", "local")
+    shown = {"id": "a-1", "assetType": "image", "url": "https://e.org/leaf.png", "metadata": None}
+    await lesson.create_version(NewVersion("assets", shown, "local", "by-hand"))
     state = await moved(storage, fact_narration.graph, thread, material("photosynthesis").text)
     assert state["drafts"] == {"confirmed": "v1", "narration": "v1"}
     assert "6 facts" in state["messages"][-1].text
+    assert [one.data for one in (await lesson.stream("assets")).versions] == [shown]
 
 
 async def test_a_page_is_edited_on_where_it_was_carried_to(storage: Storage) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import Finished, in_process, refused
+from tests.image_double import configured, google, leaves
 from tests.lesson_material import material
 from tests.pdf_writer import pdf
 
@@ -82,3 +83,17 @@ def test_what_is_missing_is_named(here: Callable[..., Finished]) -> None:
     assert here("lesson").code == 2
     refused(here("lesson", "hello", "--lesson", "nobody"), "there is no conversation 'nobody'")
     refused(here("lesson", "--file", "/nowhere.pdf"), "cannot be read")
+
+
+def test_images_are_chosen_in_the_terminal(
+    here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B62: they are a table under the narration, and one is kept."""
+    with google(200, leaves) as (url, _):
+        for key, value in configured(url).items():
+            monkeypatch.setenv(key, value)
+        asked = here("lesson", TEXT, "--images", "--choose", "all", *OFFLINE)
+        assert re.search(r"45\.0 – 60\.0 s +Conclusion", asked.out)
+        assert re.search(r"3 +A tree +https://e\.org/Photosynthesis-tree\.png +e\.org", asked.out)
+        done = here("lesson", "the one of the tree", "--lesson", named(asked))
+    assert "Added: A tree." in done.out

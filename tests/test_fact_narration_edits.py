@@ -97,3 +97,20 @@ async def test_a_narration_is_made_for_another_student_and_another_length(
     assert state["drafts"] == {"student": "v2", "narration": "v3"}
     await chat.says("make it shorter")
     assert (await chat.narration()).total_duration == 68
+
+
+@pytest.mark.parametrize("gone", ["first", "second"])
+@pytest.mark.parametrize("first", [False, True])
+async def test_of_two_facts_either_can_be_left_out(
+    chat: Chat, waiting: dict[str, Any], gone: str, *, first: bool
+) -> None:
+    """B22: a segment that is left without a fact of its own comes back to what is told elsewhere."""
+    del waiting
+    await chat.answers([1, 2] if first else [4, 6])
+    before = await chat.narration()
+    kept = [one["id"] for one in (await chat.data("confirmed"))["facts"]][gone == "first"]
+    state = await chat.says(f"leave out the {gone} fact")
+    after = await chat.narration()
+    assert after.facts == {kept}, state["messages"][-1].text
+    assert after.segments != before.segments
+    assert all(segment.narration for segment in after.segments)

@@ -1,48 +1,12 @@
 """Images for a lesson (B62): six of Google's, at the wire, or a clear answer that there is no search."""
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
-from urllib.parse import parse_qs, urlparse
 
 import pytest
 
 from providers.images import search
 from state.errors import Invalid, Unavailable
-
-KEY = "AIza-secret"
-
-
-@contextmanager
-def google(status: int, body: str) -> Iterator[tuple[str, list[dict[str, list[str]]]]]:
-    """A search on loopback that gives this answer; its URL, and what it was asked."""
-    asked: list[dict[str, list[str]]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(parse_qs(urlparse(self.path).query))
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(body.encode())
-
-        def log_message(self, *told: Any) -> None:
-            """Say nothing."""
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/v1", asked
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def configured(url: str) -> dict[str, str]:
-    return {"GOOGLE_SEARCH_KEY": KEY, "GOOGLE_SEARCH_ENGINE": "engine", "GOOGLE_SEARCH_URL": url}
+from tests.image_double import KEY, configured, google
 
 
 async def test_the_first_six_images_are_found():
@@ -51,6 +15,7 @@ async def test_the_first_six_images_are_found():
         "link": "https://e.org/leaf.png",
         "title": "A leaf",
         "mime": "image/png",
+        "displayLink": "e.org",
         "image": {"thumbnailLink": "https://e.org/t.png", "contextLink": "https://e.org/"},
     }
     with google(200, json.dumps({"items": [one, {"link": "https://e.org/2.png"}, *[one] * 8]})) as (
@@ -61,6 +26,7 @@ async def test_the_first_six_images_are_found():
     assert len(found) == 6
     assert (found[0].url, found[0].title, found[0].type) == ("https://e.org/leaf.png", "A leaf", "image/png")
     assert (found[0].thumbnail, found[0].page) == ("https://e.org/t.png", "https://e.org/")
+    assert found[0].credit == "e.org"
     assert (found[1].thumbnail, found[1].title) == (None, "")
     [query] = asked
     assert (query["q"], query["num"], query["searchType"], query["safe"]) == (

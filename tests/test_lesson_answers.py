@@ -1,72 +1,18 @@
 """Every kind of answer to what a lesson asks, by every door: graph, LangGraph's client, REST (B47-B54)."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
 import pytest
-from langgraph_sdk.client import LangGraphClient
 
 from graphs import fact_narration
-from storage import Storage, connect, use
-from tests.lesson_client import Teacher
-from tests.lesson_doors import Bare, Door, Rest, Sdk
+from tests.lesson_doors import Door, Question, card, edited, ids, inbox
 from tests.lesson_material import material
-from tests.wire_served import ground
-from tests.wire_server import serving
 
 TEXT = material("photosynthesis").text
-DOORS = ("graph", "sdk", "rest")
-Question = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def redis() -> Iterator[str]:
-    with ground() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def url(redis: str) -> Iterator[str]:
-    with serving(redis, {"fact_narration": fact_narration.graph}) as found:
-        yield found
-
-
-@pytest.fixture
-async def used(redis: str) -> AsyncIterator[Storage]:
-    async with connect(redis) as storage:
-        use(storage)
-        yield storage
-        use(None)
-
-
-@pytest.fixture(params=DOORS)
-def door(
-    request: pytest.FixtureRequest, used: Storage, client: LangGraphClient, http: httpx.AsyncClient
-) -> Door:
-    if request.param == "graph":
-        return Bare(used)
-    return Sdk(used, client) if request.param == "sdk" else Rest(used, Teacher(http))
-
-
-def ids(asked: Question, *numbers: int) -> list[str]:
-    return [asked["facts"][number - 1]["id"] for number in numbers]
-
-
-def card(kind: str, **more: Any) -> dict[str, Any]:
-    """What LangChain's cards send."""
-    return {"decisions": [{"type": kind, **more}]}
-
-
-def edited(action: str, **args: Any) -> dict[str, Any]:
-    return card("edit", edited_action={"name": action, "args": args})
-
-
-def inbox(kind: str, args: Any = None) -> list[dict[str, Any]]:
-    """What Agent Inbox sends."""
-    return [{"type": kind, "args": args}]
+GRAPHS = {"fact_narration": fact_narration.graph}
 
 
 EVERY = (1, 2, 3, 4, 5, 6, 7)

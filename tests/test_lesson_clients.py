@@ -19,18 +19,12 @@ from tests.killing import Warm, answering
 from tests.lesson_client import TOOLS
 from tests.lesson_material import material
 from tests.waiting import until
-from tests.wire_served import ground, threaded
+from tests.wire_served import threaded
 from tests.wire_server import serving
 
 GRAPH = "fact_narration"
 OFFLINE: Any = {"provider": "offline"}
 STUDENT = "My student is 10 and loves soccer.\n\n"
-
-
-@pytest.fixture(scope="module")
-def redis() -> Iterator[str]:
-    with ground() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,7 @@ def test_a_sentence_chooses_what_it_says(case: Case) -> None:
     ("answer", "numbers"),
     [
         (True, [1, 2, 3, 4, 5, 6]),
+        ({"facts": True}, [1, 2, 3, 4, 5, 6]),
         (2, [2]),
         ("leaf", None),
         ('{"facts": [1, "2"]}', [1, 2]),

@@ -4,7 +4,6 @@ import asyncio
 import struct
 import zlib
 from collections.abc import AsyncIterator
-from typing import cast
 
 import httpx
 import pytest
@@ -14,7 +13,7 @@ from server.api.page_replies import Upload, Uploads
 from state import file_forms
 from state.errors import Invalid
 from state.page import UPLOADS
-from state.uploads import FORMATS, MEDIA, FileType, media, ticket
+from state.uploads import FORMATS, MEDIA, media, ticket
 from storage import Storage
 from storage.artefacts import Artefact
 from tests.page_double import PageDouble
@@ -88,7 +87,7 @@ POLYGLOTS = {
 def test_a_file_is_what_all_of_its_bytes_say(name: str):
     assert file_forms.form(GOOD[name]) == name
     (kind,) = [kind for kind, formats in FORMATS.items() if name in formats]
-    given = ticket("1", cast("FileType", kind), f"a.{name}", None, None)
+    given = ticket("1", kind, f"a.{name}", None, None)
     assert media(given, GOOD[name]) == MEDIA[name]
 
 

@@ -137,9 +137,14 @@ def _request(
 
 
 def _told(order: Order, plan: Plan) -> list[Fact]:
-    named = {one for _, facts in plan for one in facts or ()}
-    everything = any(facts is None for _, facts in plan)
+    """Return the facts that may be spoken of: a segment without any of its own may come back to all."""
+    named = _named(plan)
+    everything = any(not facts for _, facts in plan)
     return [fact for fact in order.facts if everything or fact.id in named]
+
+
+def _named(plan: Plan) -> set[str]:
+    return {one for _, facts in plan for one in facts or ()}
 
 
 def _problems(order: Order, plan: Plan, script: NarrationScript) -> Iterable[str]:
@@ -148,18 +153,19 @@ def _problems(order: Order, plan: Plan, script: NarrationScript) -> Iterable[str
     if [segment.type for segment in script.segments] != kinds:
         yield f"the segments are {[segment.type for segment in script.segments]}, and shall be {kinds}"
         return
-    wanted = {fact.id for fact in _told(order, plan)}
+    allowed = {fact.id for fact in _told(order, plan)}
+    wanted = allowed if any(facts is None for _, facts in plan) else _named(plan)
     said: set[str] = set()
     for (slot, facts), segment in zip(plan, script.segments, strict=True):
         ids = {one for sentence in segment.sentences for one in sentence.factIds}
         spoken = sum(narration.length(one.text, order.language) for one in segment.sentences)
         if spoken > slot.budget:
             yield f"{slot.type} says {spoken} words, and has room for {slot.budget}"
-        if facts is not None and ids - set(facts):
+        if facts and ids - set(facts):
             yield f"{slot.type} says {sorted(ids - set(facts))}, which are not its facts"
         said |= ids
-    if said - wanted:
-        yield f"{sorted(said - wanted)} are no facts that were chosen"
+    if said - allowed:
+        yield f"{sorted(said - allowed)} are no facts that were chosen"
     if wanted - said:
         yield f"these facts are not said: {sorted(wanted - said)}"
 

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from server.api.bodies import Chosen, Flag
 from server.api.chat_bodies import Decision
 from server.lesson_jobs import LessonChat, Place
+from state.assets import AssetType
 from state.errors import Invalid
-from state.lesson import AssetType
 from state.narration import Kind
 from state.narration_edits import SegmentEdit
 
@@ -73,6 +73,9 @@ class ToolsBody(Chosen):
     review: Flag | None = Field(
         None, description="Whether to ask if each narration is right, from now on; not unless it is given"
     )
+    images: Flag | None = Field(
+        None, description="Whether to look for images and ask which are shown, from now on; not unless given"
+    )
 
     @property
     def bound(self) -> bool:
@@ -99,6 +102,7 @@ class ToolsBody(Chosen):
             answer=self._decided() if self.decisions else self.answer,
             subject=self.subject,
             review=self.review,
+            images=self.images,
             context=self.context(),
             owner=owner,
             idempotency_key=idempotency_key,

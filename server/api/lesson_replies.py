@@ -6,8 +6,11 @@ from typing_extensions import TypedDict
 
 from server.api.replies import ToolCall, Usage, VersionLine
 from state.agents import AgentResult
-from state.lesson import AssetType, Status, Step
+from state.assets import AssetType
+from state.lesson import Status, Step
 from state.workflow import DraftMade
+
+Waits = Literal["select_facts", "review_narration", "select_images"]
 
 
 class LessonQuestion(TypedDict):
@@ -22,6 +25,8 @@ class _Lesson(TypedDict):
     sessionId: str
     status: Status
     workflowStep: Step
+    waitsFor: Waits | None
+    """The question that waits for an answer."""
     showFactSelectionPrompt: bool
     showNarrationReviewPrompt: bool
     facts: list[dict[str, Any]]
@@ -82,6 +87,7 @@ class FoundImage(TypedDict):
     thumbnail: str | None
     page: str | None
     type: str | None
+    credit: str | None
 
 
 class Images(TypedDict):
@@ -153,6 +159,7 @@ class SessionLine(TypedDict):
     id: str
     status: Status
     workflowStep: Step
+    waitsFor: Waits | None
     topic: str | None
     childAge: str | None
     childInterest: str | None

@@ -27,8 +27,6 @@ router = APIRouter(
     tags=["lessons"],
     default_response_class=Reply,
 )
-_BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-_BODY: Final = {"requestBody": {"required": True, "content": _BYTES}}
 _KEPT = documented(*WRITE, reply=SourceKept, status=201)
 _STREAMED = documented(*WRITE, reply=SourceKept, status=201) | {200: EVENTS}
 _FILE: Final[dict[int | str, dict[str, Any]]] = {
@@ -58,7 +56,7 @@ async def add(body: SourceBody, request: Request, header: Session = None, query:
     return named(Reply(_shown(place, kept), 201), place)
 
 
-@router.post("/files", status_code=201, responses=_STREAMED, openapi_extra=_BODY, response_model=None)
+@router.post("/files", status_code=201, responses=_STREAMED, openapi_extra=uploads.BODY, response_model=None)
 async def send(
     request: Request,
     name: Annotated[str, Query(alias="fileName", max_length=210, description="Such as candle.pdf")],

@@ -67,7 +67,7 @@ async def session(request: Request, header: Session = None, query: Query_ = None
     told = await lessons.messages(here.worker, thread, state.values.get("messages", []))
     return {
         "sessionId": thread.id,
-        **lessons.brief(seen, waits=bool(lesson_jobs.choices(asked))),
+        **lessons.brief(seen, lessons.waits_for(one.value for one in asked)),
         "interrupt": {"id": asked[0].id, "value": asked[0].value} if asked else None,
         "session": seen.session.model_dump(mode="json"),
         "messages": told,

@@ -15,7 +15,7 @@ from server.origins import owner
 from server.parts import parts
 from server.problems import Reply, documented
 from state.errors import Missing
-from state.uploads import MEDIA, FileType
+from state.uploads import FORMATS, MEDIA, FileType
 from storage import files
 from storage.artefacts import Artefact
 from storage.connection import Storage
@@ -29,14 +29,19 @@ router = APIRouter(
 _READ = (400, 403, 404, 500, 503, 504)
 _WRITE = (*_READ, 409, 413, 422)
 _BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-_BODY: Final = {"requestBody": {"required": True, "content": _BYTES}}
-_TYPES: Final = sorted({kind.partition(";")[0] for kind in MEDIA.values()})
+BODY: Final = {"requestBody": {"required": True, "content": _BYTES}}
+
+
+def binary(*types: FileType) -> dict[str, Any]:
+    """Return how a reply is described that is a file of one of these types."""
+    media = sorted({MEDIA[one].partition(";")[0] for kind in types for one in FORMATS[kind]})
+    content = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in media}
+    return {"content": content, "description": "The file"}
+
+
 _FILE: Final[dict[int | str, dict[str, Any]]] = {
     **documented(*_READ, reply=None),
-    200: {
-        "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in _TYPES},
-        "description": "The file",
-    },
+    200: binary(*FORMATS),
 }
 
 
@@ -54,9 +59,7 @@ async def listed(place: _Place) -> dict[str, Any]:
     return {"uploads": await uploads.tickets(place)}
 
 
-@router.post(
-    "", status_code=201, responses=documented(*_WRITE, reply=Upload, status=201), openapi_extra=_BODY
-)
+@router.post("", status_code=201, responses=documented(*_WRITE, reply=Upload, status=201), openapi_extra=BODY)
 async def bring(
     request: Request,
     place: _Place,
@@ -68,7 +71,7 @@ async def bring(
     return await uploads.bring(place, asked, request.stream())
 
 
-@router.put("/{upload_id}", responses=documented(*_WRITE, reply=Upload), openapi_extra=_BODY)
+@router.put("/{upload_id}", responses=documented(*_WRITE, reply=Upload), openapi_extra=BODY)
 async def take(upload_id: str, request: Request, place: _Place) -> dict[str, Any]:
     """Send the file that an upload waits for, as the body. The same file again changes nothing."""
     return await uploads.take(place, await uploads.given(place, upload_id), request.stream())

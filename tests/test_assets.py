@@ -1,0 +1,62 @@
+"""What is shown beside a lesson, as its versions hold it (B40)."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from state import lesson
+from state.assets import live, of_picture, removal
+from state.pictures import Picture
+from state.versions import Version
+
+LEAF = Picture(
+    id="image-1", title="A leaf", url="https://e.org/leaf.png", page="https://e.org/", credit="e.org"
+)
+
+
+def version(data: dict[str, Any], number: int) -> Version:
+    return Version(f"v{number}", "assets", data, number, "local", None, "by-hand")
+
+
+def test_what_was_taken_away_is_not_there() -> None:
+    one, other = of_picture(LEAF, "a"), of_picture(LEAF, "b")
+    made = [version(data, number) for number, data in enumerate((one, other, removal("a")), 1)]
+    assert [found.data["id"] for found in live(made)] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("stream", "data", "line"),
+    [
+        ("assets", of_picture(LEAF, "a"), "image A leaf"),
+        (
+            "assets",
+            {"id": "b", "assetType": "audio", "url": "https://e.org/1.mp3"},
+            "audio https://e.org/1.mp3",
+        ),
+        ("assets", {"id": "c", "assetType": "video", "url": None, "metadata": None}, "video c"),
+        ("assets", removal("a"), "without a"),
+        ("images", {"words": "leaves", "images": [LEAF.model_dump()]}, "A leaf"),
+        ("images", {"words": "leaves", "images": []}, "none"),
+    ],
+)
+def test_a_version_is_told_in_a_line_and_can_be_brought_back(
+    stream: str, data: dict[str, Any], line: str
+) -> None:
+    lesson.checked(stream, data)
+    assert lesson.summary(stream, data) == line
+
+
+@pytest.mark.parametrize(
+    ("stream", "data"),
+    [
+        ("assets", {}),
+        ("assets", {"id": "a", "gone": "b"}),
+        ("assets", {"id": "a", "url": "javascript:alert(1)"}),
+        ("assets", {"id": "a", "assetType": "program"}),
+        ("images", {"words": "leaves"}),
+    ],
+)
+def test_what_nobody_could_have_written_is_refused(stream: str, data: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        lesson.checked(stream, data)

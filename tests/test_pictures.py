@@ -1,0 +1,102 @@
+"""A person's answer which images a lesson shows (B62)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from state.errors import Invalid
+from state.pictures import Picture, Said, Shown, Sought, on_the_web, picture_id, read
+
+NAMES = ("A leaf", "A root", "A tree", "Two leaves")
+FOUND = [
+    Picture(id=picture_id(name), title=name, url=f"https://e.org/{number}.png", credit="e.org")
+    for number, name in enumerate(NAMES)
+]
+IDS = [one.id for one in FOUND]
+
+
+@pytest.mark.parametrize(
+    ("answer", "numbers"),
+    [
+        ("all of them", [1, 2, 3, 4]),
+        ("all the pictures", [1, 2, 3, 4]),
+        ("looks good", [1, 2, 3, 4]),
+        (True, [1, 2, 3, 4]),
+        ("none", []),
+        ("no pictures, please", []),
+        ("none of the images", []),
+        (False, []),
+        ([{"type": "ignore", "args": None}], []),
+        ({"images": []}, []),
+        ([], []),
+        ("the last picture", [4]),
+        ("photos 1 and 3", [1, 3]),
+        ("image 2", [2]),
+        ("the one of the tree", [3]),
+        ("the tree picture", [3]),
+        ("not the root", [1, 3, 4]),
+        (3, [3]),
+        (["2", IDS[0]], [2, 1]),
+        ([IDS[1], IDS[1]], [2]),
+        (IDS[2], [3]),
+        (json.dumps({"images": IDS[:2]}), [1, 2]),
+        ({"images": [{"id": IDS[0], "selected": False}, {"id": IDS[3]}]}, [4]),
+        ({"selectedImages": "the first two"}, [1, 2]),
+    ],
+)
+def test_an_answer_chooses_images(answer: Any, numbers: list[int]) -> None:
+    """B62: none is an answer, too."""
+    assert read(answer, FOUND) == Shown(tuple(FOUND[number - 1] for number in numbers))
+
+
+@pytest.mark.parametrize(
+    "text", ["What do you think?", "make the hook shorter", "[not json", "the " + "very " * 500 + "first"]
+)
+def test_what_is_no_choice_is_talk(text: str) -> None:
+    assert read(text, FOUND) == Said(text)
+
+
+def test_a_rejection_with_words_has_others_looked_for() -> None:
+    assert read({"decisions": [{"type": "reject", "message": "roots"}]}, FOUND) == Sought("roots")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("", "empty"),
+        ("image 9", "no image 9"),
+        ("the one of the volcano", "no image is about 'the volcano'"),
+        ([5], "no image 5"),
+        (["image-nope"], "image-nope"),
+        ([1, "image-nope"], "no image 'image-nope'"),
+        ("image-nope", "image-nope"),
+        ([None], "None"),
+        ({"images": 1.5}, "1.5"),
+        ({}, "chooses no images"),
+        ("all but all", "at least one image"),
+    ],
+)
+def test_what_is_not_there_is_refused(answer: Any, words: str) -> None:
+    with pytest.raises(Invalid, match=words) as refused:
+        read(answer, FOUND)
+    assert refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("url", "there"),
+    [
+        ("https://e.org/a.png", True),
+        ("http://e.org", True),
+        ("data:image/png;base64,AA", False),
+        ("https://", False),
+        ("https://[e.org/", False),
+        ("leaf.png", False),
+    ],
+)
+def test_an_address_on_the_web_is_known(url: str, *, there: bool) -> None:
+    assert on_the_web(url) is there
+
+
+def test_words_know_a_picture_by_its_title_and_where_it_is_from() -> None:
+    assert (FOUND[0].concept, FOUND[0].details) == ("A leaf", "e.org ")

@@ -25,8 +25,24 @@ def patient(slow_s: float) -> type[asyncio.Protocol]:
     Time counts only while more waits than uvicorn writes ahead; with 0, it never does.
     """
     if not slow_s:
-        return AutoHTTPProtocol
-    return type("Patient", (_Cutting, AutoHTTPProtocol), {"slow_s": slow_s})
+        return type("Forgetting", (_Forgetting, AutoHTTPProtocol), {})
+    return type("Patient", (_Cutting, _Forgetting, AutoHTTPProtocol), {"slow_s": slow_s})
+
+
+class _Forgetting(asyncio.Protocol):
+    """What is added to a protocol that remembers a connection that was reset until its idle time is over.
+
+    uvicorn 0.54 stops that clock only where the other side has ended the connection in order, and proxies
+    reset those they have no more use for.
+    """
+
+    timeout_keep_alive_task: asyncio.TimerHandle | None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self.timeout_keep_alive_task:
+            self.timeout_keep_alive_task.cancel()
+            self.timeout_keep_alive_task = None
 
 
 class _Cutting(asyncio.Protocol):

@@ -23,8 +23,11 @@ from storage import address, folders
 
 _PATIENCE_S: Final = 5
 """How long requests in flight may take to end once the server is told to stop."""
-_KEPT_S: Final = 75
-"""How long an idle connection is kept: a browser does not send a POST again that meets its end."""
+_KEPT_S: Final = 620
+"""How long an idle connection is kept: longer than by who calls, for a POST that meets its end may be lost.
+
+Chromium ends one after 300 seconds, Firefox after 115, load balancers after 60 (AWS) to 600 (Google Cloud).
+"""
 _log = logging.getLogger("uvicorn.error")
 
 
@@ -38,15 +41,7 @@ def serve(settings: Settings, version: str) -> None:
     url = f"http://{named(settings.host)}:{listeners[0].getsockname()[1]}"
     _log.setLevel(logging.WARNING)
     logs.configure(settings.log_level, settings.log_format)
-    config = uvicorn.Config(
-        guarded,
-        http=readers.patient(settings.slow_reader_s),
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=_PATIENCE_S,
-        timeout_keep_alive=_KEPT_S,
-    )
+    config = configured(guarded, settings)
 
     async def ready() -> None:
         app.state.loading.add_done_callback(lambda _: process.settled())
@@ -61,6 +56,19 @@ def serve(settings: Settings, version: str) -> None:
     finally:
         for listener in listeners:
             listener.close()
+
+
+def configured(app: ASGIApp, settings: Settings, patience_s: int = _PATIENCE_S) -> uvicorn.Config:
+    """Return how `app` is served; requests in flight have `patience_s` to end once the server is to stop."""
+    return uvicorn.Config(
+        app,
+        http=readers.patient(settings.slow_reader_s),
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=patience_s,
+        timeout_keep_alive=_KEPT_S,
+    )
 
 
 def listening(host: str, port: int) -> list[socket.socket]:

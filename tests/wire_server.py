@@ -9,8 +9,7 @@ import uvicorn
 from langgraph_sdk.client import LangGraphClient
 
 from server.app import create_app
-from server.readers import patient
-from server.serving import listening
+from server.serving import configured, listening
 from server.settings import Settings
 from storage import Storage, thread_records
 from storage.checkpoints import RedisSaver
@@ -23,16 +22,7 @@ def serving(redis_url: str, graphs: Mapping[str, Any] | None = GRAPHS, **chosen:
     """A server in a thread; its URL."""
     settings = Settings(redis_url=redis_url, **chosen)
     sockets = listening("127.0.0.1", 0)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            create_app(settings, graphs),
-            http=patient(settings.slow_reader_s),
-            lifespan="on",
-            log_config=None,
-            timeout_graceful_shutdown=2,
-            timeout_keep_alive=75,
-        )
-    )
+    server = uvicorn.Server(configured(create_app(settings, graphs), settings, patience_s=2))
     thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
     thread.start()
     try:

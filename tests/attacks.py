@@ -47,6 +47,7 @@ INSIDE = [
     "http://[2001:0:7f00:1::]/",
     "http://[fd00:ec2::254]/",
     "http://[fe80::1]/",
+    "http://[fec0::1]/",
     "http://[ff02::1]/",
 ]
 """Spellings of addresses of this machine and of networks that are nobody else's."""

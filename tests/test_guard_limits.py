@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from pydantic import BaseModel
 
 from state.errors import Invalid, Limited, Unavailable, Unreached
 from state.owners import LOCAL
@@ -13,6 +14,7 @@ from tests.guarded import SCOPE, made, step, write
 from tests.waiting import eventually
 from tools import guard
 from tools.attempt import gate
+from tools.registry import index, tool
 from tools.terms import House, Terms, house
 
 
@@ -208,6 +210,24 @@ async def test_the_same_look_up_is_answered_from_what_is_remembered(opened):
         return told.runs == 6
 
     await eventually(asked_anew, "the end of the remembered time")
+
+
+async def test_what_is_remembered_of_one_thing_is_no_answer_about_another(opened):
+    """C47, B23: where no argument says which, only the conversation does."""
+
+    class Asked(BaseModel):
+        n: int = 1
+
+    @tool(schema=Asked, display="Looking")
+    async def about(args, call):
+        """Say what the conversation is about."""
+        return {"kind": call.scope.kind, "id": call.scope.artefact}
+
+    tools = index(probes=[about])
+    for scope in (SCOPE, replace(SCOPE, artefact="tea"), replace(SCOPE, kind="page")):
+        for call in ("c1", "c2"):
+            outcome = await guard.call(tools, step(tool="about", writes=(), call=call), scope)
+            assert outcome.output == {"kind": scope.kind, "id": scope.artefact}
 
 
 async def test_what_writes_or_reads_versions_or_acts_outside_is_never_remembered(opened):

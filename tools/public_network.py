@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cache
 from ipaddress import IPv6Address, ip_address
-from typing import Any, Final
+from typing import Any
 
 import httpcore
 
@@ -43,13 +43,10 @@ def is_public(address: str) -> bool:
     if isinstance(found, IPv6Address):
         if found.ipv4_mapped:
             return is_public(str(found.ipv4_mapped))
-        if found.sixtofour or found.teredo or found.is_reserved or found.packed.startswith(_NAT64):
+        # Those that stand for IPv4 ones behind NAT64 (RFC 6052) are reserved, too.
+        if found.sixtofour or found.teredo or found.is_site_local or found.is_reserved:
             return False
     return found.is_global and not found.is_multicast
-
-
-_NAT64: Final = bytes.fromhex("0064ff9b")
-"""How the IPv6 addresses begin that stand for IPv4 ones (RFC 6052)."""
 
 
 class PublicNetwork(httpcore.AsyncNetworkBackend):

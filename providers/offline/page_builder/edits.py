@@ -125,14 +125,17 @@ def _undo(clause: Clause, scene: Scene) -> list[Edit]:
 
 
 def _clear(clause: Clause, scene: Scene) -> list[Edit]:
-    del clause, scene
+    del clause
+    if scene.kept:
+        return [_deletion(node) for node in scene.view.beside(scene.kept)]
     return [Edit(Request("clear_page", {}), "I cleared the page.")]
 
 
 def _remove(clause: Clause, scene: Scene) -> list[Edit]:
     if clause.has("kind.page") and clause.has("many.all"):
         return _clear(clause, scene)
-    return [_deletion(node) for node in scene.found(clause)]
+    nodes = scene.found(clause)
+    return _clear(clause, scene) if scene.view.root in nodes else [_deletion(node) for node in nodes]
 
 
 def _hide(clause: Clause, scene: Scene) -> list[Edit]:

@@ -30,7 +30,12 @@ def plan(conversation: Conversation, view: View) -> Plan:
     found = [one for one in clauses(text, spoken) if _says_something(one)]
     orders = [one for one in found if not keeps(one)]
     scene = _scene(conversation, view, _rich(text, language, found))
-    scene = replace(scene, kept=_kept([one for one in found if keeps(one)], scene))
+    try:
+        scene = replace(scene, kept=_kept([one for one in found if keeps(one)], scene))
+    except Unclear as unclear:
+        return Plan(problems=(str(unclear),))
+    except Unread as more:
+        return Plan(unread=more.ids)
     return _planned(orders, scene) if orders else _nothing_to_do(found, scene)
 
 
@@ -72,12 +77,17 @@ def _spoken_of(before: Turn | None) -> tuple[str, ...]:
 
 
 def _kept(found: Sequence[Clause], scene: Scene) -> tuple[str, ...]:
+    """Return the ids of what is to be left alone; raises what `found` does for an exception from an order.
+
+    Without what it excepts, "delete everything except the logo" would be the opposite of what was asked.
+    """
     ids: list[str] = []
     for clause in found:
         try:
             ids += [node.id for node in scene.found(clause, whole=True)]
         except (Unclear, Unread):
-            continue
+            if clause.has("except."):
+                raise
     return tuple(ids)
 
 

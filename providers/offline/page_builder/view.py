@@ -103,6 +103,10 @@ class View:
         """Return whether an element is one of these, or lies in one."""
         return node.id in ids or any(one.id in ids for one in self.around(node))
 
+    def beside(self, ids: Sequence[str]) -> list[Node]:
+        """Return the largest elements that neither are one of these, nor hold one."""
+        return list(_beside(self.root, frozenset(ids)))
+
     def context(self, node: Node) -> frozenset[str]:
         """Return what the things an element lies in may be called by."""
         inner = (one.names | {one.type} for one in self.around(node))
@@ -121,6 +125,14 @@ class View:
         named = (node for node in self.nodes if node.type in HOLDERS and "hero" in node.names)
         sections = (node for node in self.nodes if node.type == "section")
         return next(named, None) or next(sections, None)
+
+
+def _beside(holder: Node, ids: frozenset[str]) -> Iterator[Node]:
+    for child in holder.children:
+        if ids.isdisjoint(node.id for node in child.walk()):
+            yield child
+        elif child.id not in ids:
+            yield from _beside(child, ids)
 
 
 def view_of(listed: Mapping[str, Any], read: Mapping[str, Mapping[str, Any]]) -> View | None:

@@ -25,8 +25,8 @@ unexport PYTHONDONTWRITEBYTECODE
 run: .venv/run  ## install what is needed and serve on 127.0.0.1:2024
 	@$(BIN)/callsheet serve
 
-test: .venv/dev  ## install what is needed, and test offline; with CI=true, the slow tests, coverage and checks too
-	@$(MAKE) --no-print-directory --jobs 2 $(if $(CI),linted covered,tested)
+test: .venv/dev  ## install what is needed, check, and test offline; with CI=true, the slow tests too, and coverage
+	@$(MAKE) --no-print-directory --jobs 2 linted $(if $(CI),covered,tested)
 
 tested: .venv/dev
 	@$(BIN)/python -m pytest -q -n 3

@@ -3,15 +3,14 @@
 Whatever is left stays on the list of open runs, so that another process does it where this one dies.
 """
 
-import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from state.errors import CallsheetError, Missing
+from server.beside import Beside
+from state.errors import Missing
 from storage.run_records import Run
 from storage.runs import Runs
 
@@ -21,7 +20,6 @@ KEPT_S: Final = 60.0
 """How long a thread that goes with its run is there for those who still read."""
 AGAIN_S: Final = 120.0
 """After how long another process tells a webhook; longer than all tries of the first take."""
-_log = logging.getLogger(__name__)
 
 
 class Aftermath:
@@ -31,7 +29,7 @@ class Aftermath:
         self._runs = runs
         self._saver = saver
         self._tell = tell
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._beside = Beside()
 
     def after_s(self, record: Run) -> float:
         """Return after how long another process looks after the run once it has ended; 0 for never."""
@@ -45,9 +43,7 @@ class Aftermath:
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
         """Do some work beside everything else; nobody waits for it."""
-        task = asyncio.create_task(_logged(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._beside.begin(work)
 
     async def settle(self, thread: str, run: str) -> None:
         """Do what is left to do of a run that has ended; twice is safe."""
@@ -73,13 +69,4 @@ class Aftermath:
 
     async def stop(self) -> None:
         """End what is under way; another process does it."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-async def _logged(work: Coroutine[Any, Any, None]) -> None:
-    try:
-        await work
-    except CallsheetError as error:
-        _log.warning("left for later: %s", error)
+        await self._beside.stop()

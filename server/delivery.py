@@ -1,4 +1,8 @@
-"""The task engine, made when it is first needed: its libraries take half a second to import."""
+"""The task engine, made beside the first requests: its libraries take half a second to import.
+
+No request waits for that. What is to be delivered meanwhile is submitted after it, and where this process
+ends before, whoever looks for runs that nobody is at submits it.
+"""
 
 import asyncio
 import importlib
@@ -6,7 +10,8 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from storage.connection import Storage
+from server.beside import Beside
+from storage.connection import Storage, reached
 
 if TYPE_CHECKING:
     from server.engine import Carry, Engine
@@ -24,23 +29,38 @@ class Delivery:
         self._made: Engine | None = None
         self._making = asyncio.Lock()
         self._stack = AsyncExitStack()
+        self._beside = Beside()
 
     async def __aenter__(self) -> Self:
+        if self._settling_s:
+            self._beside.begin(self._settled())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._beside.stop()
         await self._stack.__aexit__(kind, error, trace)
 
     async def submit(self, thread: str, run: str, due_ms: int = 0) -> None:
         """Have the run carried out, now or when it is due; one that is delivered already is left alone."""
+        if self._made:
+            await self._made.submit(thread, run, due_ms)
+        else:
+            self._beside.begin(self._submitted(thread, run, due_ms))
+
+    async def _submitted(self, thread: str, run: str, due_ms: int) -> None:
         await (await self._engine()).submit(thread, run, due_ms)
 
     async def work(self, carry: "Carry") -> None:
         """Carry out what is delivered, until cancelled; what is under way then is waited for."""
-        await asyncio.sleep(self._settling_s)
+        await self._settled()
         await (await self._engine()).work(carry)
+
+    async def _settled(self) -> None:
+        """Be ready once the first requests are over."""
+        await asyncio.sleep(self._settling_s)
+        await self._engine()
 
     async def _engine(self) -> "Engine":
         async with self._making:
@@ -49,5 +69,6 @@ class Delivery:
                 engine: Engine = module.Engine(
                     self._storage, lease_s=self._lease_s, concurrency=self._at_once
                 )
-                self._made = await self._stack.enter_async_context(engine)
+                with reached(self._storage):
+                    self._made = await self._stack.enter_async_context(engine)
             return self._made

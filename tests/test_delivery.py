@@ -1,0 +1,64 @@
+"""The task engine is made beside requests, none of which waits for it (X8)."""
+
+import asyncio
+import logging
+from dataclasses import replace
+
+import pytest
+
+from server.beside import Beside
+from server.delivery import Delivery
+from storage import Storage
+from tests.redis_server import double
+from tests.waiting import eventually
+
+
+async def test_a_submission_does_not_wait_for_the_engine(storage: Storage) -> None:
+    """Here it never comes to be: its connection is answered by nobody."""
+    async with (
+        double({}, otherwise=b"") as url,
+        asyncio.timeout(8),
+        Delivery(replace(storage, url=url), 10, at_once=1) as delivery,
+    ):
+        await delivery.submit("t", "r")
+
+
+async def test_what_was_submitted_meanwhile_is_delivered(storage: Storage) -> None:
+    carried: list[tuple[str, str]] = []
+
+    async def carry(thread: str, run: str) -> None:
+        carried.append((thread, run))
+
+    async def all_carried() -> bool:
+        return sorted(carried) == [("t", "first"), ("t", "second")]
+
+    async with Delivery(storage, 10, at_once=1) as delivery:
+        for run in ("first", "second"):
+            await delivery.submit("t", run)
+        work = asyncio.create_task(delivery.work(carry))
+        await eventually(all_carried, "both")
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+
+async def test_a_submission_that_fails_is_told(storage: Storage, caplog: pytest.LogCaptureFixture) -> None:
+    async def told() -> bool:
+        return "left for later" in caplog.text
+
+    with caplog.at_level(logging.WARNING):
+        async with Delivery(replace(storage, url="redis://127.0.0.1:1"), 10, at_once=1) as delivery:
+            await delivery.submit("t", "r")
+            await eventually(told, "the warning")
+
+
+async def test_a_bug_in_what_nobody_waits_for_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        raise ValueError("a bug")
+
+    async def told() -> bool:
+        return "ValueError: a bug" in caplog.text
+
+    beside = Beside()
+    beside.begin(work())
+    await eventually(told, "the trace")
+    await beside.stop()

@@ -82,10 +82,14 @@ class Hearing:
         )
         return {"messages": said, "plan": None, "problem": ""}
 
-    def decided(self, words: str, wanted: Calls) -> dict[str, Any]:
-        """Return what an answer changes that decides something: the calls it decides, as the plan."""
+    def decided(self, words: str, wanted: Calls, said: str = "") -> dict[str, Any]:
+        """Return what an answer changes that decides something: the calls it decides, as the plan.
+
+        `said` is what the person said along with it, which goes into the conversation.
+        """
         made = decision(self.subject, self.scope.task, words, wanted)
-        return {**made, "messages": [AIMessage(**made["messages"][0])]}
+        told: list[AnyMessage] = self.talk(said)["messages"] if said else []
+        return {**made, "messages": [*told, AIMessage(**made["messages"][0])]}
 
     def also(self, words: str, wanted: Calls) -> dict[str, Any]:
         """Return what carries the turn on with more calls: what it made and said so far stays told."""

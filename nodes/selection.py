@@ -12,6 +12,7 @@ from state import selection as answers
 from state.context import Context
 from state.errors import Invalid
 from state.facts import Fact
+from state.lengths import seconds
 from state.lesson_workflow import LessonState
 from state.selection import REQUEST, SCHEMA, Answer, Chosen, Others, Said, Stated
 from state.selection_words import reopened, revised
@@ -35,7 +36,9 @@ def selection(subject: Subject) -> Node[LessonState]:
             return refused(error)
         if read is None:
             return {"messages": [AIMessage("Choose again.")], "choice": proposed.id, "plan": None}
-        return asking.talk(read.text) if isinstance(read, Said) else asking.decided(*calls(read))
+        if isinstance(read, Said):
+            return asking.talk(read.text)
+        return asking.decided(*calls(read), said=read.wish if isinstance(read, Chosen) else "")
 
     return select_facts
 
@@ -99,5 +102,13 @@ def calls(read: Chosen | Stated | Others) -> tuple[str, Calls]:
         return f"I add: {names}.", [("addFactsTool", {"facts": facts})]
     return f"The lesson tells: {names}.", [
         ("confirmFactsTool", {"facts": facts}),
-        ("generateNarrationTool", {"facts": [], "segments": []}),
+        ("generateNarrationTool", {"facts": [], **_wanted(read.wish)}),
     ]
+
+
+def _wanted(wish: str) -> dict[str, Any]:
+    """Return how to narrate: all of it anew where something is wished for, else what the facts change."""
+    if not wish:
+        return {"segments": []}
+    lasts = {"target_duration": seconds(wish)} if seconds(wish) else {}
+    return {"guidance": wish[:1000], **lasts}

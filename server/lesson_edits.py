@@ -17,6 +17,7 @@ from state.errors import Conflict, Invalid, Missing
 from state.lesson import Status
 from state.narration import Narration
 from state.narration_edits import SegmentEdit
+from state.student import Student
 from state.uploads import MAX_MATERIAL, Ticket, extension
 from state.versions import Version
 from storage import files, thread_records
@@ -184,6 +185,13 @@ async def become(about: Lesson, to: Status) -> None:
         )
     lesson.moved(found.session.status, to)
     await about.artefact.describe({"status": to, "statusOf": lesson.standing(found.newest)})
+
+
+async def know(about: Lesson, age: str | None, interest: str | None, style: str | None) -> None:
+    """Note what is said of the student; the rest stays (B-R11). Raises `Conflict` if it changed meanwhile."""
+    tip = await about.artefact.tip("student")
+    known = Student.model_validate(tip.newest.data if tip.newest else {})
+    await about.write("student", known.with_news(age, interest, style).kept(), onto=tip)
 
 
 async def forget(about: Lesson, saver: BaseCheckpointSaver[Any]) -> None:

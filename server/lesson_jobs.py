@@ -124,10 +124,10 @@ async def job(worker: Worker, storage: Storage, asked: LessonChat) -> Job:
     body = {"ask": "choose", "message": asked.message, "selectedFacts": [*asked.chosen], **given}
     waiting = [] if asked.place.new else choices(questions(await worker.state(thread)))
     if waiting:
-        bound = await answering(worker, asked, thread, {"facts": [*asked.chosen]}, waiting[0])
+        bound = await answering(worker, asked, thread, _choice(asked), waiting[0])
         # Sent again, it is the same request, though the question waits no more.
         return replace(bound, body={**body, "context": asked.context})
-    wanted = selection.calls(await _read(storage, thread, asked.chosen))
+    wanted = selection.calls(await _read(storage, thread, _choice(asked)))
     return _decided(asked, thread, asked.message or _NARRATE, body, wanted, given)
 
 
@@ -201,14 +201,20 @@ def choices(asked: Sequence[Interrupt]) -> list[str]:
     return [one.id for one in asked if isinstance(one.value, Mapping) and one.value.get("type") == kind]
 
 
-async def _read(storage: Storage, thread: Thread, chosen: Sequence[Any]) -> answers.Chosen:
+def _choice(asked: LessonChat) -> dict[str, Any]:
+    """Return the facts that a person chose, and what they want of the narration beside."""
+    wish = {"message": asked.message} if asked.message.strip() else {}
+    return {"facts": [*(asked.chosen or ())], **wish}
+
+
+async def _read(storage: Storage, thread: Thread, choice: Mapping[str, Any]) -> answers.Chosen:
     """Return the facts that a person sends unasked; raises `Invalid` for none and for what is not there."""
     proposed = (await DESK.artefact_of(storage, thread).tip("facts")).newest
     data: Mapping[str, Any] = proposed.data if proposed else {}
     offered, earlier = [
         [Fact.model_validate(one) for one in data.get(name, ())] for name in ("facts", "earlier")
     ]
-    return cast("answers.Chosen", answers.read({"facts": [*chosen]}, offered, earlier))
+    return cast("answers.Chosen", answers.read(choice, offered, earlier))
 
 
 def _thread(session: str, owner: str) -> Thread:

@@ -49,7 +49,7 @@ def brief(found: Seen, waits: str | None) -> dict[str, Any]:
     """Return what every reply says of a lesson, flat; `waits` is the question that does (B-R3, B45-B49)."""
     one = found.session
     step = lesson.step(one.status, waits)
-    facts = found.newest.get("facts")
+    facts, student = found.newest.get("facts"), found.newest.get("student")
     told = one.model_dump(mode="json")
     return {
         "status": one.status,
@@ -64,6 +64,7 @@ def brief(found: Seen, waits: str | None) -> dict[str, Any]:
         "learningObjective": one.learningObjective,
         "childAge": one.childAge,
         "childInterest": one.childInterest,
+        "learningStyle": student.data.get("learning_style") if student else None,
         "warnings": [*(facts.data.get("warnings", ()) if facts else ())],
     }
 

@@ -51,6 +51,10 @@ class AnswerReader(ABC, Generic[Read]):
         """Return what a list says."""
 
     @abstractmethod
+    def wished(self, read: Read, words: str) -> Read:
+        """Return what a list says along with words sent beside it; raises `Invalid` where none go."""
+
+    @abstractmethod
     def known(self, text: str) -> bool:
         """Return whether a text is the id of something offered."""
 
@@ -82,9 +86,9 @@ class AnswerReader(ABC, Generic[Read]):
 
     def _mapping(self, answer: Mapping[str, Any]) -> Read:
         listed = next((answer[name] for name in self.LISTS if name in answer), None)
-        if listed is not None:
-            return self._listed(listed)
         words = next((answer[name] for name in _WORDS if isinstance(answer.get(name), str)), None)
+        if listed is not None:
+            return self.wished(self._listed(listed), words or "")
         if words is None:
             raise self.malformed(answer)
         return self._text(words)

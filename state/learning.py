@@ -6,20 +6,59 @@ from typing import Final, Literal
 
 Style = Literal["visual", "auditory", "reading", "hands-on"]
 _CUES: Final[Mapping[Style, str]] = {
-    "hands-on": r"hands[\s-]?on|by doing|learns? by (?:touch\w*|mak\w+|build\w*|mov\w+)|kinesthetic|tactile",
-    "visual": r"visual(?:ly| learner| thinker)?|(?:with|from|through|by) (?:pictures|images|"
-    r"diagrams|drawings|seeing|watching)",
-    "auditory": r"auditory|(?:by|from|through) (?:listening|hearing|songs?|stories)|learns? best by ear",
-    "reading": r"(?:by|from|through) reading|reading and writing|reads? to learn",
+    "hands-on": r"hands[\s-]?on|by doing|(?:by|from|through) (?:touch|mak|build|mov|try)ing|kin[ae]?esthetic"
+    r"|tactile|with (?:his|her|their) hands|haciendo|tocando|practicando|con las manos|durch (?:tun|machen"
+    r"|ausprobieren|anfassen)|mit den händen|praktisch|en (?:faisant|manipulant|touchant)|avec les mains",
+    "visual": r"visual(?:ly)?|(?:with|from|through|by) (?:pictures|images|diagrams|drawings|seeing|watching)"
+    r"|(?:con|viendo) (?:imágenes|dibujos|fotos|diagramas)|viendo|visuell\w*|mit (?:bildern|zeichnungen)"
+    r"|durch (?:sehen|zuschauen)|avec des (?:images|dessins|schémas)|en regardant|visuel(?:le)?",
+    "auditory": r"auditory|(?:by|from|through) (?:listening|hearing|songs?|stories)|by ear|escuchando|oyendo"
+    r"|auditiv\w*|de oído|(?:durch|beim) (?:zu)?hören|en écoutant|à l['’]oreille|auditif",
+    "reading": r"(?:by|from|through) reading|reading and writing|reads? to learn|leyendo|(?:durch|beim) lesen"
+    r"|en lisant",
+}
+_CHINESE: Final[Mapping[Style, str]] = {
+    "hands-on": "动手|实践|边做边学",
+    "visual": "看图|图片|图画|视觉",
+    "auditory": "听",
+    "reading": "阅读|读书",
 }
 _LEARNS: Final = re.compile(
-    r"\b(?:learn\w*|understand\w*|remember\w*|takes? in|thinker|style)\b", re.IGNORECASE
+    r"\b(?:learn\w*|understand\w*|remember\w*|takes? in|thinker|style|aprend\w+|entiend\w+|recuerd\w+"
+    r"|lern\w*|versteh\w+|merk\w+|appren\w+|compren\w+|retien\w*)\b|学得|学习|记得|记住|理解",
+    re.IGNORECASE,
 )
-_WISHES: Final[Mapping[Style, str]] = {
-    "visual": "Show it in large, clear pictures and diagrams.",
-    "auditory": "Let sounds and the voice carry it; keep the picture calm.",
-    "reading": "Put the key words on the screen to read along.",
-    "hands-on": "Show what the student can try with their own hands.",
+_WISHES: Final[Mapping[str, Mapping[Style, str]]] = {
+    "english": {
+        "visual": "Show it in large, clear pictures and diagrams.",
+        "auditory": "Let sounds and the voice carry it; keep the picture calm.",
+        "reading": "Put the key words on the screen to read along.",
+        "hands-on": "Show what the student can try with their own hands.",
+    },
+    "spanish": {
+        "visual": "Muéstralo con imágenes y diagramas grandes y claros.",
+        "auditory": "Deja que la voz y los sonidos lo cuenten; que la imagen sea tranquila.",
+        "reading": "Pon las palabras clave en la pantalla para leerlas.",
+        "hands-on": "Muestra lo que el alumno puede probar con sus propias manos.",
+    },
+    "german": {
+        "visual": "Zeige es in großen, klaren Bildern und Schaubildern.",
+        "auditory": "Lass Stimme und Klänge erzählen; das Bild bleibt ruhig.",
+        "reading": "Blende die wichtigsten Wörter zum Mitlesen ein.",
+        "hands-on": "Zeige, was man mit den eigenen Händen ausprobieren kann.",
+    },
+    "french": {
+        "visual": "Montre-le avec de grandes images et des schémas clairs.",
+        "auditory": "Laisse la voix et les sons raconter ; l'image reste calme.",
+        "reading": "Affiche les mots clés à l'écran pour les lire.",
+        "hands-on": "Montre ce que l'élève peut essayer de ses propres mains.",
+    },
+    "chinese": {
+        "visual": "用大而清楚的图片和示意图来展示。",
+        "auditory": "让声音来讲述，画面保持简单。",
+        "reading": "把关键词放在屏幕上，方便跟读。",
+        "hands-on": "展示学生可以亲手尝试的内容。",
+    },
 }
 _EASIER: Final = re.compile(
     r"\b(?:easier|simpler|simplify|plainer|too (?:hard|difficult|complicated|advanced))\b", re.IGNORECASE
@@ -34,9 +73,16 @@ HIGHEST: Final = 12.0
 
 def style(said: str | None) -> Style | None:
     """Return how a student learns best where `said` says so: "learns best with pictures"; else None."""
-    if not said or not _LEARNS.search(said):
-        return None
-    found = (name for name, cue in _CUES.items() if re.search(rf"\b(?:{cue})\b", said, re.IGNORECASE))
+    return cue(said) if said and _LEARNS.search(said) else None
+
+
+def cue(said: str | None) -> Style | None:
+    """Return the way of learning that is named where it is known to be one: "with pictures"; else None."""
+    found = (
+        name
+        for name, words in _CUES.items()
+        if re.search(rf"\b(?:{words})\b|{_CHINESE[name]}", said or "", re.IGNORECASE)
+    )
     return next(found, None)
 
 
@@ -45,9 +91,12 @@ def liked(interests: Iterable[str]) -> list[str]:
     return [one for one in interests if style(one) is None]
 
 
-def wish(found: Style | None) -> str:
-    """Return what is shown for a student who learns so; empty where it is not known."""
-    return _WISHES[found] if found else ""
+def wish(found: Style | None, language: str = "english") -> str:
+    """Return what is shown for a student who learns so, in a language that has words for it, else English.
+
+    Empty where it is not known.
+    """
+    return _WISHES.get(language, _WISHES["english"])[found] if found else ""
 
 
 def shift(guidance: str | None) -> int:

@@ -143,6 +143,13 @@ class _Images(AnswerReader[Answer]):
         chosen = {one.id: one for one in map(self._item, selected(items))}
         return Shown(tuple(chosen.values()))
 
+    def wished(self, read: Answer, words: str) -> Answer:
+        if words.strip():
+            raise Invalid(
+                f"the words {words[:80]!r} are no part of a choice of images", remedy="send them as a message"
+            )
+        return read
+
     def known(self, text: str) -> bool:
         return text.strip() in self._by_id
 

@@ -4,7 +4,7 @@ Beside what every choice is made by, facts may have changed or new words. `SCHEM
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -44,7 +44,8 @@ SCHEMA: Final[dict[str, Any]] = {
                             },
                         ]
                     },
-                }
+                },
+                "message": {"type": "string", "description": "what else is wanted of the narration"},
             },
         },
         DECISIONS,
@@ -59,6 +60,8 @@ class Chosen:
     """These are to be told."""
 
     facts: tuple[Fact, ...]
+    wish: str = ""
+    """What is wanted of the narration, in the person's words."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,9 @@ class _Facts(AnswerReader[Answer]):
         if len(facts) > MOST_CHOSEN:
             raise Invalid(f"{len(facts)} facts are chosen, over {MOST_CHOSEN}", remedy="choose fewer")
         return Chosen(tuple(facts))
+
+    def wished(self, read: Answer, words: str) -> Answer:
+        return replace(read, wish=words.strip()) if isinstance(read, Chosen) else read
 
     def known(self, text: str) -> bool:
         return text.strip() in self._by_id

@@ -65,12 +65,22 @@ class Student(BaseModel):
     """As it was said: "7", "12 years old", "seven"."""
     child_interest: str | None = None
     """As it was said; may name several interests."""
+    learning_style: str | None = None
+    """How they learn best, as it was said (B64)."""
 
-    def with_news(self, child_age: str | None, child_interest: str | None) -> "Student":
+    def with_news(
+        self, child_age: str | None, child_interest: str | None, learning_style: str | None = None
+    ) -> "Student":
         """Return the student with what is new; what was not said stays as it was (B-R11)."""
         return Student(
-            child_age=child_age or self.child_age, child_interest=child_interest or self.child_interest
+            child_age=child_age or self.child_age,
+            child_interest=child_interest or self.child_interest,
+            learning_style=learning_style or self.learning_style,
         )
+
+    def kept(self) -> dict[str, str | None]:
+        """Return what is remembered: how they learn only where something was said of it."""
+        return self.model_dump(exclude=set() if self.learning_style else {"learning_style"})
 
 
 def age(said: str | None) -> int | None:

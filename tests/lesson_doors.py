@@ -170,4 +170,6 @@ class Rest(Door):
             return {"selectedFacts": answer}
         if isinstance(answer, dict) and {one.get("type") for one in answer.get("decisions", ())} & _CARDS:
             return answer
+        if isinstance(answer, dict) and set(answer) == {"facts", "message"}:
+            return {"selectedFacts": answer["facts"], "messages": user(answer["message"])}
         return {"answer": answer}

@@ -270,3 +270,33 @@ async def test_a_step_that_no_version_tells_is_noted_until_something_new_is_made
     assert (await become("failed")).status_code == 409
     again = await teacher.chooses(*told["facts"][:2])
     assert again["status"] == "script_generated"
+
+
+async def test_the_student_is_noted_by_hand(teacher: Teacher) -> None:
+    """B3, B64, B-R11: each field alone, the others stay; the next narration is for that student."""
+    found = await teacher.says(TEXT)
+    noted = await patched(teacher, childAge="7", childInterest="trains")
+    assert (noted["childAge"], noted["childInterest"], noted["learningStyle"]) == ("7", "trains", None)
+    noted = await patched(teacher, learningStyle="by doing")
+    assert (noted["childAge"], noted["learningStyle"]) == ("7", "by doing")
+    assert noted["waitsFor"] == "select_facts"
+    told = (await teacher.chooses(*found["facts"][:2]))["narration"]
+    assert told["reading_level"] == "3.5"
+    assert all("own hands" in one["visual_guidance"] for one in told["segments"])
+    assert "trains" in json.dumps(told)
+    for bad in ({}, {"childAge": ""}, {"learningStyle": "x" * 201}, {"shoeSize": "38"}):
+        assert (await teacher.http.patch(SESSION, json=bad, headers=teacher.named)).status_code == 400
+
+
+async def patched(teacher: Teacher, **news: str) -> dict[str, Any]:
+    return ok(await teacher.http.patch(SESSION, json=news, headers=teacher.named))
+
+
+async def test_a_length_said_with_the_material_is_that_of_the_narration(teacher: Teacher) -> None:
+    """B-R8, B56: until another is said."""
+    found = await teacher.says("My student is 10. Make it 90 seconds.\n\n" + TEXT)
+    assert (await teacher.chooses(1, 2))["narration"]["total_duration"] == 90
+    assert (await teacher.says("make it two minutes"))["narration"]["total_duration"] == 120
+    again = await teacher.says("Here is another text:\n\n" + material("the_moon").text)
+    assert again["topic"] != found["topic"]
+    assert (await teacher.chooses(1, 2))["narration"]["total_duration"] == 120

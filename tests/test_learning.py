@@ -2,7 +2,7 @@
 
 import pytest
 
-from state.learning import adapted, liked, shift, style, wish
+from state.learning import adapted, cue, liked, shift, style, wish
 from tests.lesson_double import LessonDouble
 from tests.lesson_material import material
 
@@ -16,7 +16,26 @@ from tests.lesson_material import material
         ("learns by building models", "hands-on"),
         ("remembers from listening", "auditory"),
         ("learns through reading", "reading"),
+        ("aprende mejor con imágenes", "visual"),
+        ("entiende mejor haciendo las cosas", "hands-on"),
+        ("aprende escuchando cuentos", "auditory"),
+        ("aprende leyendo", "reading"),
+        ("sie lernt am besten mit Bildern", "visual"),
+        ("er versteht es durch Ausprobieren", "hands-on"),
+        ("lernt am besten durch Zuhören", "auditory"),
+        ("sie lernt beim Lesen", "reading"),
+        ("elle apprend mieux avec des images", "visual"),
+        ("il comprend en manipulant", "hands-on"),
+        ("apprend en écoutant", "auditory"),
+        ("il retient mieux en lisant", "reading"),
+        ("看图学得最好", "visual"),
+        ("动手学得最快", "hands-on"),
+        ("听故事记得最牢", "auditory"),
+        ("通过阅读学习", "reading"),
         ("watching soccer with pictures of stars", None),
+        ("le gusta el fútbol y las fotos", None),
+        ("mag Bilder von Pferden", None),
+        ("喜欢听音乐", None),
         ("soccer", None),
         ("", None),
         (None, None),
@@ -25,6 +44,35 @@ from tests.lesson_material import material
 def test_a_way_of_learning_is_heard_where_it_is_said(said, found):
     assert style(said) == found
     assert bool(wish(style(said))) == (found is not None)
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("with pictures", "visual"),
+        ("by doing", "hands-on"),
+        ("听", "auditory"),
+        ("quickly", None),
+        (None, None),
+    ],
+)
+def test_a_way_of_learning_that_is_known_to_be_one_needs_no_verb(said, found):
+    assert cue(said) == found
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("english", "large, clear pictures"),
+        ("spanish", "imágenes"),
+        ("german", "Bildern"),
+        ("french", "images"),
+        ("chinese", "图片"),
+        ("thai", "large, clear pictures"),
+    ],
+)
+def test_what_is_shown_is_said_in_the_lessons_language(language, words):
+    assert words in wish("visual", language)
 
 
 def test_what_says_how_one_learns_is_no_interest():

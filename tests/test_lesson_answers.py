@@ -113,6 +113,21 @@ async def test_edited_and_added_facts_are_told_in_the_persons_words(
     assert "Moss has no roots." in said
 
 
+async def test_a_wish_sent_along_with_the_choice_is_heard(door: Door) -> None:
+    """B33, B48: the narration is of those facts and as is wished; what was said is in the conversation."""
+    asked = await door.asked(TEXT)
+    wish = "Make it 90 seconds, and that was too hard last time."
+    assert await door.answers({"facts": [1, 2], "message": wish}) is None, door.told
+    told = await door.narration()
+    assert told.facts == set(ids(asked, 1, 2))
+    assert (told.total_duration, told.reading_level) == (90, "5.5")
+    again = await door.asked("let me choose the facts again")
+    assert await door.answers({"facts": [3], "message": "shorter, please"}) is None
+    after = await door.narration()
+    assert after.facts == set(ids(again, 3))
+    assert after.total_duration == 90
+
+
 REFUSED: tuple[tuple[Any, str], ...] = (
     ("", "empty"),
     ([], "at least one"),

@@ -56,6 +56,12 @@ def test_ids_may_stand_among_words() -> None:
     assert read("the " + "very " * 500 + "last", teas) == Said("the " + "very " * 500 + "last")
 
 
+def test_what_is_said_beside_a_choice_is_a_wish() -> None:
+    """B33."""
+    assert read({"facts": [1], "message": " shorter "}, TEA) == Chosen((TEA[0],), wish="shorter")
+    assert read({"facts": "why?", "message": "shorter"}, TEA) == Said("why?")
+
+
 def test_a_fact_proposed_earlier_is_known_by_its_id() -> None:
     """B54."""
     assert read("leaf-2", TEA, LEAF) == Chosen((LEAF[1],))

@@ -33,22 +33,23 @@ _WRITING: Final = Terms(timeout_s=180.0, tries=1)
 
 @tool(schema=StudentInfo, display="Noting who the lesson is for", writes=("student",))
 async def saveStudentInfoTool(args: StudentInfo, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
-    """Save the student's age and interests, when they are mentioned. Either alone will do."""
-    if not (args.child_age or args.child_interest):
+    """Save the student's age, interests and way of learning, when they are mentioned. Any alone will do."""
+    news = (args.child_age, args.child_interest, args.learning_style)
+    if not any(news):
         raise Invalid("neither child_age nor child_interest is given", remedy="give at least one of them")
     for _ in range(_TRIES):
         tip = await call.artefact.tip("student")
         known = Student.model_validate(tip.newest.data if tip.newest else {})
-        now = known.with_news(args.child_age, args.child_interest)
+        now = known.with_news(*news)
         _, warnings = student.level(now.child_age)
         result = {
             "success": True,
             "message": f"Noted: {_described(now)}.",
-            **now.model_dump(),
+            **now.kept(),
             "warnings": warnings,
         }
         try:
-            return await call.write("student", now.model_dump(), result=result, onto=tip)
+            return await call.write("student", now.kept(), result=result, onto=tip)
         except Conflict:
             continue
     raise Conflict("the student's data kept changing", remedy="try again")
@@ -60,7 +61,7 @@ def extracting(web: Web) -> Tool:
     @tool(
         schema=Content,
         display="Finding the facts",
-        reads=("source", "facts"),
+        reads=("source", "facts", "narration"),
         writes=("facts",),
         terms=_READING,
     )
@@ -75,7 +76,8 @@ def extracting(web: Web) -> Tool:
         known = {fact.id for fact in found.facts}
         earlier = [one for one in facts_before(before) if one["id"] not in known]
         reference = {"language": found.language, "source": source.reference(uploaded), "earlier": earlier}
-        return await call.write("facts", data | reference, result=result)
+        lasts = _lasts(args, before, await _newest(call, "narration"))
+        return await call.write("facts", data | reference | lasts, result=result)
 
     return extractFactsTool
 
@@ -127,6 +129,13 @@ def chosen_facts(
     if not known:
         return tuple(added(one.concept, one.details) for one in given)
     return tuple(_known(one, known) for one in given)
+
+
+def _lasts(args: Content, before: Version | None, told: Version | None) -> dict[str, int]:
+    """Return how long the narration shall be: said with this material, or with one not narrated since."""
+    waits = before is not None and not (told and told.created_ms >= before.created_ms)
+    said = args.target_duration or (before.data.get("targetDuration") if before and waits else None)
+    return {"targetDuration": narration.clamped(said)} if said else {}
 
 
 async def _given(content: str, web: Web, model: str) -> Source:
@@ -198,20 +207,21 @@ def _order(args: NarrationWish, newest: Mapping[str, Version | None], call: Call
     data = {name: version.data if version else {} for name, version in newest.items()}
     who = Student(child_age=args.child_age, child_interest=args.child_interest)
     saved = Student.model_validate(data["student"])
-    now = who.with_news(saved.child_age, saved.child_interest)
+    now = who.with_news(saved.child_age, saved.child_interest, saved.learning_style)
     level, warnings = student.level(now.child_age)
     facts = chosen_facts(args.facts, data["facts"], data["confirmed"])
     likes = student.interests(now.child_interest)
+    language = str(data["facts"].get("language") or call.scope.facts.get("language") or "english")
     order = Order(
         topic=str(data["facts"].get("topic") or args.topic or (facts[0].concept if facts else "")),
         facts=facts,
-        total_s=_length(args, newest["narration"]),
+        total_s=_length(args, newest["narration"], newest["facts"]),
         level=learning.adapted(level, _moved(args, data["narration"])),
         interests=tuple(learning.liked(likes)),
-        language=str(data["facts"].get("language") or call.scope.facts.get("language") or "english"),
+        language=language,
         subject=call.scope.facts.get("subject", "general"),
         guidance=args.guidance or "",
-        style=learning.wish(learning.style(now.child_interest)),
+        style=learning.wish(_style(now), language),
     )
     return order, warnings
 
@@ -250,11 +260,21 @@ def _is_about(earlier: Narration, order: Order) -> bool:
     return same and any(one.id in earlier.facts for one in order.facts)
 
 
-def _length(args: NarrationWish, newest: Version | None) -> int:
-    """Return how many seconds are asked for; a narration written again is as long as it was."""
-    if newest and "target_duration" not in args.model_fields_set:
+def _style(who: Student) -> learning.Style | None:
+    return learning.cue(who.learning_style) or learning.style(who.child_interest)
+
+
+def _length(args: NarrationWish, newest: Version | None, facts: Version | None) -> int:
+    """Return how many seconds are asked for: now, or along with the material since the last narration.
+
+    A narration written again is as long as it was.
+    """
+    if "target_duration" in args.model_fields_set:
+        return narration.clamped(args.target_duration)
+    said = facts.data.get("targetDuration") if facts else None
+    if newest and not (said and facts and facts.created_ms > newest.created_ms):
         return int(newest.data["total_duration"])
-    return narration.clamped(args.target_duration)
+    return narration.clamped(said or args.target_duration)
 
 
 def _wish(args: Content, source: Source, before: Version | None) -> Wish:
@@ -289,8 +309,8 @@ def _told(event: Mapping[str, Any]) -> None:
 
 
 def _described(who: Student) -> str:
-    age, likes = who.child_age, who.child_interest
-    return " and ".join([*([f"age {age}"] if age else []), *([f"likes {likes}"] if likes else [])])
+    said = (("age", who.child_age), ("likes", who.child_interest), ("learns best", who.learning_style))
+    return " and ".join(f"{name} {words}" for name, words in said if words)
 
 
 def _said(whole: Narration, changed: Sequence[str]) -> str:

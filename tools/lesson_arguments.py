@@ -26,6 +26,9 @@ class StudentInfo(LessonArguments):
     child_interest: str | None = Field(
         None, description="Interests as they were said: soccer, Minecraft", max_length=300
     )
+    learning_style: str | None = Field(
+        None, description="How they learn best, as it was said: with pictures, by doing", max_length=200
+    )
 
 
 class Content(LessonArguments):
@@ -38,6 +41,9 @@ class Content(LessonArguments):
     )
     guidance: str | None = Field(
         None, description="What the facts should be about, when others were asked for", max_length=1000
+    )
+    target_duration: float | None = Field(
+        None, description="Seconds the narration shall last, where that is said with the material"
     )
 
 

@@ -126,9 +126,21 @@ class SessionBody(_Strict):
     """What is to be different about a session."""
 
     sessionId: _Session = None
-    status: Literal["narration_verified", "video_queued", "completed", "failed"] = Field(
-        description="What no version tells (B44)"
+    status: Literal["narration_verified", "video_queued", "completed", "failed"] | None = Field(
+        None, description="What no version tells (B44)"
     )
+    childAge: str | None = Field(None, min_length=1, max_length=100, description="7, ten, 12 years old")
+    childInterest: str | None = Field(None, min_length=1, max_length=300, description="One or several")
+    learningStyle: str | None = Field(
+        None, min_length=1, max_length=200, description="How they learn best: with pictures, by doing (B64)"
+    )
+
+    def news(self) -> tuple[str | None, str | None, str | None]:
+        """Return what is said of the student; raises `Invalid` where nothing is to be different."""
+        told = (self.childAge, self.childInterest, self.learningStyle)
+        if self.status is None and not any(told):
+            raise Invalid("nothing is to be different", remedy="send status, childAge or another field")
+        return told
 
 
 class SourceBody(_Strict):

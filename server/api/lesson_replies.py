@@ -37,6 +37,8 @@ class _Lesson(TypedDict):
     learningObjective: str | None
     childAge: str | None
     childInterest: str | None
+    learningStyle: str | None
+    """How the student learns best, as it was said (B64)."""
     warnings: list[str]
     interrupt: LessonQuestion | None
 

@@ -13,7 +13,7 @@ from server.api.lesson_bodies import SessionBody, ToolsBody
 from server.api.lesson_replies import Deleted, LessonTurn, Sessions, SessionView
 from server.description import EVENTS
 from server.execution import questions
-from server.lesson_edits import Lesson, become, forget
+from server.lesson_edits import Lesson, become, forget, know
 from server.lesson_jobs import DESK, Place
 from server.origins import owner
 from server.parts import parts
@@ -79,11 +79,19 @@ async def session(request: Request, header: Session = None, query: Query_ = None
 async def change(
     body: SessionBody, request: Request, header: Session = None, query: Query_ = None
 ) -> dict[str, Any]:
-    """Note how far a session is beyond what was made in it; something new takes it back (B44)."""
+    """Note who the lesson is for, and how far it is beyond what was made in it (B44, B64).
+
+    What is made later takes the status back.
+    """
+    news = body.news()
     thread = await lesson_jobs.known(
         parts(request).storage, owner(request), header or body.sessionId or query
     )
-    await become(Lesson(parts(request).storage, thread), body.status)
+    about = Lesson(parts(request).storage, thread)
+    if body.status is not None:
+        await become(about, body.status)
+    if any(news):
+        await know(about, *news)
     return await session(request, thread.id)
 
 

@@ -87,6 +87,7 @@ def _student(message: Message, wish: Rewrite | None) -> list[Request]:
     news = {
         "child_age": message.age or (wish.age if wish else ""),
         "child_interest": message.interest or (wish.interest if wish else ""),
+        "learning_style": message.style,
     }
     known = {name: value for name, value in news.items() if value}
     return [Request(_STUDENT, known)] if known else []
@@ -96,7 +97,8 @@ def _lesson(
     message: Message, facts: Exchange | None, narrated: Exchange | None, wish: Rewrite | None
 ) -> list[Request]:
     if message.content:
-        return [Request(_EXTRACT, {"content": message.content})]
+        lasts = {"target_duration": message.seconds} if message.seconds else {}
+        return [Request(_EXTRACT, {"content": message.content, **lasts})]
     if facts and message.facts and not message.parts:
         return [Request(_EXTRACT, {"content": "", "guidance": message.guidance or "other facts"})]
     if facts and (message.script or wish):

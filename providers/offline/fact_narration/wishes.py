@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import sentencex
 
 from state.languages import detected, find
+from state.learning import style
+from state.lengths import lasting, seconds
 from state.narration import Kind
-from state.student import ORDINALS, TEENS, TO_TWELVE, age
+from state.student import ORDINALS, TEENS, TO_TWELVE
 
 _ADDRESS = re.compile(r"https?://[^\s<>\"')\]]+[^\s<>\"')\].,;:!?]")
 _NUMBER = rf"(?:\d{{1,2}}|(?:{'|'.join((*TO_TWELVE, *TEENS))})\b)"
@@ -41,10 +43,22 @@ _LIKES = re.compile(
     r"favou?rite [\w ]+? is|gustan?|encantan?|mag|liebt|aime)\b:?|喜欢|喜歡)\s*([^.!?;:。！？；\n]+)",
     re.IGNORECASE,
 )
-_MORE_OF_THEM = re.compile(
-    r"(?:,|\band\b)\s*(?:(?:and|who)\s+)?(?:he|she|they|is|has|just|age[ds]?|it)\b.*$", re.IGNORECASE
+_ASKED = (
+    r"find|make|write|extract|create|give|show|tell|teach|explain|turn|prepare|look|pull|read|help|get|do"
+    r"|can you|could you|here"
 )
-"""What is said of a student after what they like."""
+_MORE_OF_THEM = re.compile(
+    r"(?:[,，]|\b(?:and|but|y|und|et)\b)\s*(?:(?:and|y|und|et|who|then|so|please)\s+)*"
+    rf"(?:(?:he|she|they|is|has|just|age[ds]?|it|(?:and )?the|{_ASKED}|sie|er|il|elle"
+    r"|(?:learn|understand|remember|aprend|entiend|lern|versteh|appren|compren)\w*)\b"
+    r"|[看听读动]\w*(?:学|记|理解)).*$",
+    re.IGNORECASE,
+)
+"""What is said of a student, or asked for, after what they like."""
+_LEARNER = re.compile(r"^\W*(?:and |who )?(?:he|she|they|sie|er|il|elle|aprende|这个?学生)\b", re.IGNORECASE)
+_CLAUSES = re.compile(r"[.!?;:,。！？；，\n]|\b(?:and|but|y|und|et)\b", re.IGNORECASE)
+_THEN = re.compile(rf"\b(?:{_ASKED})\b[^:]*:\s+(?=\S)", re.IGNORECASE)
+"""What leads from a student to material on the same line."""
 _LEADING = re.compile(
     r"^(?:(?:hi|hello|hey|please|ok|okay|thanks)\b[^.!?:\n]{0,20}[.!,]\s*)?[^.!?\n]{0,80}"
     r"\b(?:text|lesson|material|chapter|article|here|following|this)\b[^.!?\n]{0,40}:\s*",
@@ -62,9 +76,6 @@ _GUIDANCE = re.compile(
 _TRAILING = re.compile(r"\s*\b(?:instead|please|now|too|thanks?)\b\s*$", re.IGNORECASE)
 _WRITE = re.compile(
     r"\b(?:narrat\w*|script|skript|guion|guión|narración|version)\b|旁白|脚本|讲稿", re.IGNORECASE
-)
-_LENGTH = re.compile(
-    rf"\b(\d+(?:[.,]\d+)?|an?|{_NUMBER})[\s-]*(seconds?|secs?|s|minutes?|mins?|m)\b", re.IGNORECASE
 )
 AGAIN = re.compile(
     r"\b(?:rewrite|redo|again|another|boring|change|short\w*|long\w*|different\w*|improve|new|better|fix|replace"
@@ -103,6 +114,8 @@ class Message:
     """The segments to write again; empty for all."""
     seconds: float = 0.0
     """How long the narration shall be; 0 where nothing is said of it."""
+    style: str = ""
+    """How the student learns best, in the words it was said in."""
 
 
 def taken_apart(text: str) -> Message:
@@ -122,9 +135,10 @@ def taken_apart(text: str) -> Message:
         uploaded=bool(_UPLOAD.search(rest)),
         facts=bool(_FACTS.search(rest)),
         guidance=_TRAILING.sub("", guidance[1]).strip() if guidance else "",
-        script=bool(_WRITE.search(rest) or parts or _LENGTH.search(rest)),
+        script=bool(_WRITE.search(rest) or parts or seconds(rest)),
         parts=parts,
-        seconds=_seconds(rest),
+        seconds=seconds(lasting(rest) if content else rest),
+        style=_style(about),
     )
 
 
@@ -136,22 +150,32 @@ def _parted(text: str) -> tuple[str, str]:
     for place, (start, end) in enumerate(sentences):
         # A lesson may speak of children too, so only what it begins or ends with is about the student.
         outside = place < _BEFORE or place == len(sentences) - 1
-        if outside and _is_about_student(text[start:end]):
-            about.append(text[start:end])
+        said = text[start:end]
+        if outside and (_is_about_student(said) or lasting(said)):
+            leads = _THEN.search(said)
+            about.append(said[: leads.end()] if leads else said)
+            material += [(start + leads.end(), end)] if leads else []
         else:
             material.append((start, end))
     taught = _span(text, material)
     if _is_lesson(taught):
         return " ".join(about), taught
-    return (text if about or _PERSON.search(text) else ""), ""
+    return (text if about or _PERSON.search(text) or _style(text) else ""), ""
 
 
 def _is_about_student(sentence: str) -> bool:
     short = len(sentence.split()) <= _WORDS_ABOUT_STUDENT
     aged, likes = _AGE.search(sentence), _LIKES.search(sentence)
     return short and bool(
-        (_STUDENT.search(sentence) and (aged or likes)) or (_PERSON.match(sentence) and aged)
+        (_STUDENT.search(sentence) and (aged or likes or _style(sentence)))
+        or (_PERSON.match(sentence) and aged)
+        or (_LEARNER.match(sentence) and _style(sentence))
     )
+
+
+def _style(text: str) -> str:
+    """Return the part of what is said that tells how a student learns best."""
+    return next((part.strip() for part in _CLAUSES.split(text) if part and style(part)), "")
 
 
 def _sentences(text: str) -> list[tuple[int, int]]:
@@ -188,12 +212,3 @@ def _is_lesson(text: str) -> bool:
 def first_of(found: re.Match[str] | None) -> str:
     """Return the first group that a pattern found; empty where it found nothing."""
     return next((group for group in found.groups() if group), "") if found else ""
-
-
-def _seconds(text: str) -> float:
-    found = _LENGTH.search(text)
-    if not found:
-        return 0.0
-    said = found[1].casefold().replace(",", ".")
-    amount = float(said) if said[0].isdigit() else float(age(said) or 1)
-    return amount * 60 if found[2].casefold().startswith("m") else amount

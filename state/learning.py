@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
+from state.student import interests
+
 Style = Literal["visual", "auditory", "reading", "hands-on"]
 _CUES: Final[Mapping[Style, str]] = {
     "hands-on": r"hands[\s-]?on|by doing|(?:by|from|through) (?:touch|mak|build|mov|try)ing|kin[ae]?esthetic"
@@ -86,9 +88,21 @@ def cue(said: str | None) -> Style | None:
     return next(found, None)
 
 
-def liked(interests: Iterable[str]) -> list[str]:
+def parted(said: str | None) -> tuple[str | None, str | None]:
+    """Return what `said` tells of interests, and what it tells of how a student learns; None for nothing.
+
+    Interests stay as they were said where nothing else is.
+    """
+    parts = interests(said)
+    ways = [one for one in parts if style(one)]
+    if not ways:
+        return said, None
+    return ", ".join(liked(parts)) or None, ", ".join(ways)
+
+
+def liked(named: Iterable[str]) -> list[str]:
     """Return the interests among some wishes: what says how a student learns is none."""
-    return [one for one in interests if style(one) is None]
+    return [one for one in named if style(one) is None]
 
 
 def wish(found: Style | None, language: str = "english") -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from state.learning import adapted, cue, liked, shift, style, wish
+from state.learning import adapted, cue, liked, parted, shift, style, wish
 from tests.lesson_double import LessonDouble
 from tests.lesson_material import material
 
@@ -73,6 +73,20 @@ def test_a_way_of_learning_that_is_known_to_be_one_needs_no_verb(said, found):
 )
 def test_what_is_shown_is_said_in_the_lessons_language(language, words):
     assert words in wish("visual", language)
+
+
+@pytest.mark.parametrize(
+    ("said", "likes", "learns"),
+    [
+        ("soccer and chess", "soccer and chess", None),
+        ("soccer, chess and learns best with pictures", "soccer, chess", "learns best with pictures"),
+        ("learns by doing", None, "learns by doing"),
+        (None, None, None),
+    ],
+)
+def test_interests_and_ways_of_learning_are_parted(said, likes, learns):
+    """B2, B64."""
+    assert parted(said) == (likes, learns)
 
 
 def test_what_says_how_one_learns_is_no_interest():

@@ -34,7 +34,7 @@ _WRITING: Final = Terms(timeout_s=180.0, tries=1)
 @tool(schema=StudentInfo, display="Noting who the lesson is for", writes=("student",))
 async def saveStudentInfoTool(args: StudentInfo, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
     """Save the student's age, interests and way of learning, when they are mentioned. Any alone will do."""
-    news = (args.child_age, args.child_interest, args.learning_style)
+    news = (args.child_age, *learning.parted(args.child_interest))
     if not any(news):
         raise Invalid("neither child_age nor child_interest is given", remedy="give at least one of them")
     for _ in range(_TRIES):

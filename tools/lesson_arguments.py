@@ -24,10 +24,9 @@ class StudentInfo(LessonArguments):
         None, description="Age as it was said: 7, ten, 12 years old", max_length=100
     )
     child_interest: str | None = Field(
-        None, description="Interests as they were said: soccer, Minecraft", max_length=300
-    )
-    learning_style: str | None = Field(
-        None, description="How they learn best, as it was said: with pictures, by doing", max_length=200
+        None,
+        description="Interests as they were said: soccer, Minecraft; and how they learn best, if told",
+        max_length=300,
     )
 
 

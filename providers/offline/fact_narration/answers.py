@@ -84,10 +84,10 @@ def _explained(said: str, found: Mapping[str, Any]) -> str:
 
 
 def _student(message: Message, wish: Rewrite | None) -> list[Request]:
+    likes = message.interest or (wish.interest if wish else "")
     news = {
         "child_age": message.age or (wish.age if wish else ""),
-        "child_interest": message.interest or (wish.interest if wish else ""),
-        "learning_style": message.style,
+        "child_interest": ", ".join(one for one in (likes, message.style) if one),
     }
     known = {name: value for name, value in news.items() if value}
     return [Request(_STUDENT, known)] if known else []

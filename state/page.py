@@ -83,7 +83,7 @@ class Element(BaseModel):
         object.__setattr__(self, "attributes", elements.checked(self.type, self.attributes))
         if self.content and not kind.says:
             raise Invalid(
-                f"a {self.type} has no text of its own",
+                f"an element of type {self.type!r} has no text of its own",
                 remedy="put a text or heading element beside or inside it",
             )
         if self.children and not kind.holds:

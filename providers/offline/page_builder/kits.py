@@ -1,7 +1,7 @@
 """What can be added to a page: single elements, and sections made of several."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from providers.offline.page_builder.clauses import Clause
@@ -27,6 +27,9 @@ _END: Final = re.compile(
     re.IGNORECASE,
 )
 _ABOUT: Final = re.compile(r"\babout (?:our |my |the )?(\w[\w -]{0,60})$", re.IGNORECASE)
+_TOPIC: Final = re.compile(
+    r"\b(?:about|for|with) (?:our |my |the )?(\w[\w '’-]{0,60}?)\s*[:：]", re.IGNORECASE
+)
 _MOST: Final = 8
 _KITS: Final[Mapping[str, str]] = {
     "contact": "Contact us", "signup": "Stay in touch", "faq": "Frequently asked questions",
@@ -39,6 +42,13 @@ def section(heading: str, *children: Spec, label: str = "") -> Spec:
     """Return a section with a heading."""
     head: Spec = {"type": "heading", "content": heading, "attributes": {"level": "2"}}
     return {"type": "section", "label": label or heading, "style": dict(_ROOM), "children": [head, *children]}
+
+
+def walked(spec: Spec) -> Iterator[Spec]:
+    """Yield what is made, and all inside it."""
+    yield spec
+    for child in spec.get("children", ()):
+        yield from walked(child)
 
 
 def wanted(clause: Clause) -> Spec | None:
@@ -143,17 +153,19 @@ def _a_card(clause: Clause) -> Spec:
 
 
 def _a_section(clause: Clause) -> Spec:
+    topic, said = _TOPIC.search(clause.text), wording(clause)
+    if topic and said:
+        return section(_capital(topic[1]), {"type": "text", "content": said})
     named = [
         one.text for one in _before_the_kind(clause) if not one.means("small.", "verb.", "number.", "many.")
     ]
     about = _ABOUT.search(clause.text)
-    title = (
-        wording(clause)
-        or (about[1].capitalize() if about else "")
-        or " ".join(named).capitalize()
-        or "New section"
-    )
+    title = said or (_capital(about[1]) if about else "") or _capital(" ".join(named)) or "New section"
     return section(title, {"type": "text", "content": "Write something here."})
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _before_the_kind(clause: Clause) -> tuple[Piece, ...]:

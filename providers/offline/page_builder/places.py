@@ -36,8 +36,15 @@ def added(rich: Clause, clause: Clause, scene: "Scene") -> "Edit":
     return _edit(
         "create_element",
         args,
-        f"I added {_named(spec)} {_side(position)} {where.called() if where else reference}.",
+        f"I added {_named(spec)} {_side(position)} {where.called() if where else reference}.{_lacking(spec)}",
     )
+
+
+def _lacking(spec: kits.Spec) -> str:
+    """Return what a person is told of an image that only holds a place."""
+    made = [*kits.walked(spec)]
+    bare = any(one["type"] == "image" and "src" not in one["attributes"] for one in made)
+    return " There is no picture yet: tell me its address." if bare else ""
 
 
 def _made(spec: kits.Spec) -> dict[str, Any]:

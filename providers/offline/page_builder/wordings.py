@@ -146,7 +146,13 @@ def _said(clause: Clause, scene: "Scene") -> Iterator[Change]:
         cut = to if (verb is None or (_renames(clause) and to is not None)) else verb
         kept = list(clause.pieces[: cut if cut is not None else None])
     for node in scene.found(Clause(clause.message, tuple(kept), clause.verb)):
-        yield _writable(node), {"content": new} | _look(clause, node, scene, new)
+        yield _writable(node), _worded(node, new) | _look(clause, node, scene, new)
+
+
+def _worded(node: Node, new: str) -> dict[str, Any]:
+    """Return what makes an element say something; of what is shown, the address is where it is got from."""
+    shown = node.type in {"image", "video"} and new.startswith(("http://", "https://", "/"))
+    return {"attributes": {"src": new}} if shown else {"content": new}
 
 
 def _look(clause: Clause, node: Node, scene: "Scene", new: str) -> dict[str, Any]:

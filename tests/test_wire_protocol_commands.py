@@ -48,6 +48,16 @@ async def test_starting_a_run_makes_the_thread(url: str, wire: Wire) -> None:
     assert found["kwargs"]["config"]["tags"] == ["x"]
 
 
+async def test_what_is_said_after_an_answer_waits_for_its_run(wire: Wire) -> None:
+    """It is no second answer, though the question is still the thread's while it is being answered."""
+    [question] = await asked(wire)
+    answer = await wire.respond(question, APPROVED)
+    after = await wire.start(given=HELLO)
+    told = lives(await wire.seen(ended(after)))
+    assert [what for what, event in told if answer in event][-1] == "completed"
+    assert [what for what, event in told if after in event][-1] == "interrupted"
+
+
 async def test_a_run_that_cannot_be_is_refused(wire: Wire) -> None:
     assert await refused(wire, "run.start", input={}) == "invalid_argument"
     assert await refused(wire, "run.start", assistant_id="nobody", input={}) == "invalid_argument"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Final, Literal
 
 from fastapi import APIRouter, Request
@@ -164,11 +165,14 @@ async def _start(here: Parts, who: str, thread: str, params: _Object) -> tuple[_
     wanted = _Start.model_validate(params)
     record = await thread_records.find(here.storage, thread, who)
     # As LangGraph's server has it: a thread that waits for an answer takes its next input for that.
-    answers = record is not None and bool(record.interrupts) and wanted.input is not None
+    waits = record is not None and bool(record.interrupts) and record.status == "interrupted"
     body = wanted.body()
-    if answers and not place_of(body):
-        body = wanted.body(CommandBody(resume=wanted.input))
     try:
+        if waits and wanted.input is not None and not place_of(body):
+            # Where it is being answered already, this is what comes after the answer.
+            with suppress(Conflict):
+                answer = wanted.body(CommandBody(resume=wanted.input))
+                return _told(await on_thread(here, who, thread, answer))
         return _told(await on_thread(here, who, thread, body))
     except Conflict:
         if await thread_records.find(here.storage, thread, who) is None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Final
 
-from server.transcripts import Transcripts
+from server.transcripts import Transcript, Transcripts
 from storage import events
 from storage.announcements import Announcements, rung
 from storage.connection import Storage
@@ -44,6 +44,10 @@ class Hub:
                 if heartbeat_s and loop.time() - said >= heartbeat_s:
                     said = loop.time()
                     yield None
+
+    def followed(self, thread: str, transcript: Transcript | None) -> bool:
+        """Return whether somebody in this process follows the thread, or the run of this transcript."""
+        return bool(transcript and transcript.followers) or self._announcements.heard(thread)
 
     async def last(self, thread: str, run: str, among: int) -> Mapping[str, Event]:
         """Return by name the newest of a run's events that are among so many of the thread's newest."""

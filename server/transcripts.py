@@ -22,6 +22,8 @@ class Transcript:
         """The newest event of each name."""
         self._events: list[Event] = []
         self._bytes = 0
+        self.followers = 0
+        """How many follow it now."""
         self._bell = asyncio.Event()
         self._closed = asyncio.Event()
 
@@ -60,16 +62,17 @@ class Transcript:
     async def follow(self, after: str, heartbeat_s: float | None) -> AsyncGenerator[Event | None, None]:
         """Yield the events that follow the id `after`, until no more are added; None after a silence."""
         told = 0
-        while True:
-            for event in self._events[told:]:
-                told += 1
-                if _place(event.id) > _place(after):
+        self.followers += 1
+        try:
+            while told < len(self._events) or not self.closed:
+                fresh = self._events[told:]
+                told += len(fresh)
+                for event in (one for one in fresh if _place(one.id) > _place(after)):
                     yield event
-            if told == len(self._events):
-                if self.closed:
-                    return
-                if not await rung(self._bell, heartbeat_s):
+                if told == len(self._events) and not self.closed and not await rung(self._bell, heartbeat_s):
                     yield None
+        finally:
+            self.followers -= 1
 
     def _ring(self) -> None:
         # Wakes all who wait now; whoever comes later looks first.

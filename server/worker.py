@@ -272,7 +272,7 @@ class Worker:
         return Execution(
             self.runs,
             self._announcements,
-            Teller(self.runs, attempt, transcript),
+            Teller(self.runs, attempt, transcript, partial(self.hub.followed, attempt.thread, transcript)),
             attempt,
             record,
             self.graphs[record.graph],

@@ -55,6 +55,11 @@ class Announcements:
                 with suppress(StorageDown), reached(self._storage):
                     await self._listener.unsubscribe(channel)
 
+    def heard(self, thread: str) -> bool:
+        """Return whether somebody in this process listens for the thread's events."""
+        bells = self._heard.get(keys.run_keys(thread).events) or {}
+        return b"events" in bells.values()
+
     async def open(self) -> None:
         """Connect; before the first thread is listened to, since redis-py would connect twice."""
         with reached(self._storage):

@@ -130,6 +130,49 @@ async def test_what_is_not_told_yet_when_a_run_ends_is_told_with_its_end(storage
     assert transcript.last["b"] == Event(transcript.last["b"].id, "r", "b", b"2")
 
 
+async def test_what_nobody_here_follows_leaves_together_or_with_the_end(storage: Storage) -> None:
+    runs = Runs(storage)
+    attempt = await claimed(runs)
+    teller = Teller(runs, attempt, None, moment_s=60)
+    for name in "abc":
+        await teller.tell([(name, b"1")])
+        await until_told(storage, 1)
+    assert [name for name, _ in await teller.rest()] == ["b", "c"]
+
+
+async def test_what_nobody_here_follows_leaves_in_a_moment(storage: Storage) -> None:
+    runs = Runs(storage)
+    teller = Teller(runs, await claimed(runs), None, moment_s=0.001)
+    for number, name in enumerate("abc", 1):
+        await teller.tell([(name, b"1")])
+        await until_told(storage, number)
+
+
+async def test_what_somebody_here_follows_leaves_at_once(storage: Storage) -> None:
+    runs, announcements = Runs(storage), Announcements(storage)
+    hub, attempt = Hub(storage, announcements), await claimed(runs)
+    transcript = hub.transcripts.begin("r")
+    teller = Teller(runs, attempt, transcript, lambda: hub.followed("t", transcript), moment_s=60)
+    following = asyncio.create_task(followed(transcript))
+    for number, name in enumerate("abc", 1):
+        await teller.tell([(name, b"1")])
+        await until_told(storage, number)
+    assert await teller.rest() == []
+    transcript.close()
+    assert await following == ["a", "b", "c"]
+    assert not hub.followed("t", transcript)
+    async with announcements.listening("t"):
+        assert hub.followed("t", transcript)
+    async with announcements.listening("t", "cancel"):
+        assert not hub.followed("t", transcript)
+
+
+async def until_told(storage: Storage, many: int) -> None:
+    async with asyncio.timeout(5):
+        while len(await events.after(storage, "t", events.BEGINNING)) < many:
+            pass
+
+
 async def test_who_tells_more_than_storage_takes_waits(storage: Storage) -> None:
     runs = Runs(storage)
     teller = Teller(runs, await claimed(runs), None)

@@ -20,6 +20,7 @@ from storage.scripts import Asked, Script, Word, sent, whole
 LEASE_S: Final = 10.0
 """How long an attempt that has fallen silent still holds its thread."""
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 _NOTHING: Final = ("", "", "", "")
 """In place of what makes a thread one of a graph."""
 _LOOK_AFTER_MS: Final = 5_000
@@ -289,7 +290,7 @@ def _texts(answer: Sequence[bytes]) -> list[str]:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return _ENCODER.encode(value)
 
 
 def _fenced(attempt: Attempt) -> Fenced:

@@ -183,7 +183,7 @@ def read(body: bytes) -> Any:
     except UnicodeDecodeError as error:
         _refuse("it is not UTF-8", error.start)
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number, parse_float=_finite)
+        value = _DECODER.decode(text)
     except json.JSONDecodeError:
         raise
     except RecursionError:
@@ -215,6 +215,9 @@ def _finite(text: str) -> float:
 
 def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_number, parse_float=_finite)
 
 
 def _check(value: Any) -> None:

@@ -54,11 +54,13 @@ def text(data: bytes) -> str:
 
 _channel = lru_cache(maxsize=4096)(name)
 """`name` for names there are few of, which every checkpoint has again."""
+_recent = lru_cache(maxsize=1024)(name)
+"""`name` for ids, of which those of a run's last steps come again."""
 
 
 def joined(*names: str) -> bytes:
     """Names as one field, NUL between them."""
-    return NUL.join(map(name, names))
+    return NUL.join(map(_recent, names))
 
 
 def value_field(namespace: str, channel: str, version: Version) -> bytes:
@@ -66,6 +68,7 @@ def value_field(namespace: str, channel: str, version: Version) -> bytes:
     return b"%b\0%b\0%b" % (_channel(namespace), _channel(channel), written_version(version))
 
 
+@lru_cache(maxsize=4096, typed=True)
 def written_version(version: Version) -> bytes:
     """A channel version as text that keeps its type."""
     if isinstance(version, int):
@@ -106,7 +109,7 @@ class Codec:
         channel with writes since the last stored value its name, `\1-`, NUL. No name has a bare U+0001.
         """
         unsaved = metadata.get("counters_since_delta_snapshot") or {}
-        parts = [name(parent), name(str(metadata.get("run_id") or ""))]
+        parts = [_recent(parent), _recent(str(metadata.get("run_id") or ""))]
         for channel, version in checkpoint["channel_versions"].items():
             parts.append(_channel(channel) + _HAS + written_version(version))
         parts += (_channel(channel) + _LACKS for channel in unsaved)

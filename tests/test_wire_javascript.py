@@ -32,6 +32,8 @@ async def test_a_conversation_goes_on_over_every_wire(url: str, tmp_path: Path) 
         "history": 5,
         "runs": ["success", "success"],
     }
+    assert told["left"] == {"ticks": [*range(30)], "status": "interrupted"}
+    assert told["back"] == {"forked": {"x": 3, "log": ["a", "b", "c"]}, "changed": 13}
     expected = {"words": WORDS, "lives": LIVES, "decision": APPROVED}
     assert told["sse"] == expected
     assert told["socket"] == expected

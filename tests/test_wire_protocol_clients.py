@@ -122,6 +122,74 @@ async def test_two_readers_each_get_everything(client: LangGraphClient) -> None:
     assert len(told[0]) == len(set(told[0])) > 20
 
 
+@BOTH
+async def test_a_reader_that_left_in_the_middle_is_told_the_rest(
+    client: LangGraphClient, transport: Transport
+) -> None:
+    """X10: whoever opens the stream anew is told all of it once, from any client."""
+    name = anew()
+    async with streamed(client, name, assistant_id="slow", transport=transport) as thread:
+        await thread.run.start(input=said(x=40, log=[]))
+        early = [event["event_id"] async for event in upto(thread, "custom")]
+    async with streamed(client, name, assistant_id="slow", transport=transport) as thread:
+        told = [event async for event in upto(thread, "completed")]
+    numbers = [event["params"]["data"]["tick"] for event in told if event["method"] == "custom"]
+    assert numbers == list(range(40))
+    assert [event["event_id"] for event in told][: len(early)] == early
+
+
+async def upto(thread: Any, what: str) -> AsyncIterator[Any]:
+    """All that is told, up to a method's first event or a life's end; a web socket answers commands, too."""
+    async for event in thread.events:
+        if event["type"] != "event":
+            continue
+        yield event
+        root = event["method"] == "lifecycle" and not event["params"]["namespace"]
+        if what == event["method"] or (root and what == event["params"]["data"]["event"]):
+            return
+
+
+@BOTH
+async def test_a_run_is_cancelled(client: LangGraphClient, transport: Transport) -> None:
+    async with streamed(client, assistant_id="slow", transport=transport) as thread:
+        run = (await thread.run.start(input=said(x=400, log=[])))["run_id"]
+        _ = [event async for event in upto(thread, "custom")]
+        await client.runs.cancel(thread.thread_id, run)
+        _ = [event async for event in upto(thread, "interrupted")]
+        await client.runs.join(thread.thread_id, run)
+        assert (await client.runs.get(thread.thread_id, run))["status"] == "interrupted"
+
+
+@BOTH
+async def test_a_thread_is_gone_on_with_from_an_earlier_place(
+    client: LangGraphClient, transport: Transport
+) -> None:
+    async with streamed(client, assistant_id="counter", transport=transport) as thread:
+        await thread.run.start(input=said(x=0, log=[]))
+        assert (await thread.output)["x"] == 3
+        history: Any = await client.threads.get_history(thread.thread_id)
+        [place] = [one["checkpoint"] for one in history if one["values"].get("x") == 1]
+    async with streamed(client, thread.thread_id, assistant_id="counter", transport=transport) as again:
+        chosen = {"checkpoint_id": str(place["checkpoint_id"])}
+        run = (await again.run.start(config={"configurable": chosen}))["run_id"]
+        await client.runs.join(thread.thread_id, run)
+        state = await client.threads.get_state(thread.thread_id)
+    assert state["values"] == {"x": 3, "log": ["a", "b", "c"]}
+    assert len(await client.threads.get_history(thread.thread_id)) == len(history) + 3
+
+
+@BOTH
+async def test_a_state_is_changed_between_two_runs(client: LangGraphClient, transport: Transport) -> None:
+    async with streamed(client, assistant_id="counter", transport=transport) as thread:
+        await thread.run.start(input=said(x=0, log=[]))
+        await thread.output
+        await client.threads.update_state(thread.thread_id, {"x": 10})
+        run = (await thread.run.start(input=said(log=["said"])))["run_id"]
+        await client.runs.join(thread.thread_id, run)
+        state = await client.threads.get_state(thread.thread_id)
+    assert state["values"] == {"x": 13, "log": ["a", "b", "c", "said", "a", "b", "c"]}
+
+
 def test_the_blocking_client_reads_too(url: str) -> None:
     with get_sync_client(url=url) as client, client.threads.stream(assistant_id="agent") as thread:
         thread.run.start(input=HELLO)

@@ -48,6 +48,46 @@ async function overEvents(transport) {
   return { words, lives, decision: state.values.decision };
 }
 
-const told = { runs: await overRuns(), sse: await overEvents("sse"), socket: await overEvents("websocket") };
+/** Leaves a run in the middle and comes back, then cancels another. */
+async function leaves() {
+  const { thread_id } = await client.threads.create();
+  const ticks = [];
+  let run;
+  let last;
+  const asked = { input: { x: 30, log: [] }, streamMode: ["custom"], streamResumable: true, onDisconnect: "continue" };
+  const onRunCreated = ({ run_id }) => (run = run_id);
+  for await (const part of client.runs.stream(thread_id, "slow", { ...asked, onRunCreated })) {
+    if (part.event !== "custom") continue;
+    ticks.push(part.data.tick);
+    last = part.id;
+    if (ticks.length === 5) break;
+  }
+  const rest = client.runs.joinStream(thread_id, run, { lastEventId: last, streamMode: ["custom"] });
+  for await (const part of rest) if (part.event === "custom") ticks.push(part.data.tick);
+  const long = await client.runs.create(thread_id, "slow", { input: { x: 400, log: [] } });
+  await client.runs.cancel(thread_id, long.run_id, true);
+  const { status } = await client.runs.get(thread_id, long.run_id);
+  return { ticks, status };
+}
+
+/** Goes on from an earlier place, and from a state that was changed. */
+async function goesBack() {
+  const { thread_id } = await client.threads.create();
+  await client.runs.wait(thread_id, "counter", { input: { x: 0, log: [] } });
+  const history = await client.threads.getHistory(thread_id);
+  const { checkpoint } = history.find(({ values }) => values.x === 1);
+  const forked = await client.runs.wait(thread_id, "counter", { checkpoint });
+  await client.threads.updateState(thread_id, { values: { x: 10 } });
+  const changed = await client.runs.wait(thread_id, "counter", { input: { log: ["said"] } });
+  return { forked, changed: changed.x };
+}
+
+const told = {
+  left: await leaves(),
+  back: await goesBack(),
+  runs: await overRuns(),
+  sse: await overEvents("sse"),
+  socket: await overEvents("websocket"),
+};
 process.stdout.write(JSON.stringify(told));
 process.exit(0);

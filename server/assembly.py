@@ -1,9 +1,12 @@
 """The graphs that are served, with everything they remember, and the worker that carries their runs out."""
 
+import asyncio
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
+from typing import Final
 
 from nodes.node import EPOCH
 from server import jobs, surface
@@ -18,6 +21,9 @@ from tools import REGISTRY, guard
 from tools.fetching import fetching
 from tools.terms import house
 from tools.web import Web
+
+_OTHER_THREADS: Final = 8
+"""For all but nodes: imports, files, looking names up."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,9 @@ async def assembled(
 
     `settling_s` is how long deliveries are left to others at first.
     """
+    # A node that is no coroutine takes a thread, and asyncio's own choice is six of them on two processors.
+    threads = ThreadPoolExecutor(settings.runs_at_once + _OTHER_THREADS, thread_name_prefix="callsheet")
+    asyncio.get_running_loop().set_default_executor(threads)
     stack.enter_context(governed(settings))
     memory = Memory(RedisSaver(opened.redis, fence=EPOCH), surface.store(opened, wanted))
     graphs = await surface.served(wanted, memory, stack)

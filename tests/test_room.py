@@ -1,6 +1,7 @@
 """A process carries out no more runs at once than it may, whichever way they come to it (X13)."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -21,6 +22,8 @@ from storage.threads import Thread
 from tests.waiting import eventually
 
 RUNS = 7
+MANY = 40
+"""More than the threads that asyncio takes by itself, on any machine."""
 WORK_S = 0.02
 
 
@@ -36,10 +39,13 @@ class Crowd:
 
     def graphs(self) -> dict[str, Any]:
         builder = StateGraph(Word)
-        builder.add_node("step", self.step)
+        builder.add_node("step", self.node())
         builder.add_edge(START, "step")
         builder.add_edge("step", END)
         return {"crowd": builder.compile(name="crowd")}
+
+    def node(self) -> Any:
+        return self.step
 
     async def step(self, state: Word) -> Word:
         self.inside += 1
@@ -48,6 +54,22 @@ class Crowd:
         self.inside -= 1
         self.done += 1
         return state
+
+
+class Blocking(Crowd):
+    """A graph that nobody leaves before all are in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._all = threading.Barrier(MANY)
+
+    def blocking(self, state: Word) -> Word:
+        self._all.wait(10)
+        self.done += 1
+        return state
+
+    def node(self) -> Any:
+        return self.blocking
 
 
 @pytest.fixture
@@ -66,7 +88,7 @@ async def process(storage: Storage, stack: AsyncExitStack, crowd: Crowd, **chose
     return await assembled(storage, Settings(**chosen), crowd.graphs(), stack, Observer())
 
 
-async def recorded(here: Assembled, storage: Storage) -> None:
+async def recorded(here: Assembled, storage: Storage, count: int = RUNS) -> None:
     """Record runs on threads of their own, all at the same moment."""
 
     async def one(number: int) -> None:
@@ -75,7 +97,7 @@ async def recorded(here: Assembled, storage: Storage) -> None:
         asked = request(input={"word": "hello"})
         await here.worker.start(thread.id, Wanted(f"r{number}", "crowd", "local", asked))
 
-    await asyncio.gather(*(one(number) for number in range(RUNS)))
+    await asyncio.gather(*(one(number) for number in range(count)))
 
 
 @pytest.mark.parametrize("most", [1, 3])
@@ -100,6 +122,14 @@ async def test_a_worker_keeps_to_its_number_of_runs(
     assert crowd.most <= 2
 
 
+async def test_nodes_that_block_run_beside_each_other(opened: Storage, stack: AsyncExitStack) -> None:
+    """As many as runs may, whatever number of threads asyncio chooses for this machine."""
+    crowd = Blocking()
+    here = await assembled(opened, Settings(runs_at_once=2 * MANY), crowd.graphs(), stack, Observer())
+    await recorded(here, opened, MANY)
+    await eventually(lambda: _done(crowd, MANY), "all have met")
+
+
 async def test_who_finds_no_place_in_time_goes_elsewhere() -> None:
     room = Room(1, patience_s=0.01)
     async with room.place():
@@ -120,5 +150,5 @@ async def test_half_of_the_places_are_left_to_what_is_brought_here() -> None:
         assert not await room.taken()
 
 
-async def _done(crowd: Crowd) -> bool:
-    return crowd.done == RUNS
+async def _done(crowd: Crowd, count: int = RUNS) -> bool:
+    return crowd.done == count

@@ -18,15 +18,17 @@ _PLACES: Final = (
     ("ersten", "zweiten", "dritten", "vierten", "fünften", "sechsten", "siebten", "achten", "neunten"),
     ("premier", "deuxième", "troisième", "quatrième", "cinquième", "sixième", "septième", "huitième"),
 )
-_MORE: Final = {"two": 2, "both": 2, "两": 2, "primera": 1, "erste": 1, "première": 1}
+_MORE: Final = {"แรก": 1, "two": 2, "both": 2, "两": 2, "primera": 1, "erste": 1, "première": 1}
 NUMBERS: Final = {
     word: number for words in (*_CARDINALS, *_PLACES) for number, word in enumerate(words, 1)
 } | _MORE
 """What a word for a number, or for a place in a list, counts."""
-LAST: Final = frozenset({"last", "último", "última", "letzten", "letzte", "dernier", "dernière"})
+LAST: Final = frozenset({"last", "último", "última", "letzten", "letzte", "dernier", "dernière", "สุดท้าย"})
 
 _ARTICLE: Final = r"(?:(?:the|el|la|los|las|die|der|das|den|dem|le|les)\s+|l')?"
-_NOUN: Final = r"(?:facts?|images?|pictures?|photos?|numbers?|nos?\.?|points?|items?|hechos?|fakten|faits?)"
+_NOUN: Final = (
+    r"(?:facts?|images?|pictures?|photos?|numbers?|nos?\.?|points?|items?|hechos?|fakten|faits?|ข้อ(?:ที่)?)"
+)
 _THINGS: Final = r"(?:facts|images|pictures|photos)"
 _WORD: Final = "|".join(sorted((re.escape(word) for word in (*NUMBERS, *LAST)), key=len, reverse=True))
 _NUM: Final = rf"(?:#\s*)?(?:\d+(?:st|nd|rd|th|\.|º)?|第?(?:{_WORD})个?)"
@@ -56,7 +58,7 @@ CALLED: Final = re.compile(
 )
 
 SEPARATOR: Final = re.compile(
-    r"\s*(?:[,;&+、，]|\b(?:and also|as well as|along with|plus|and|y|und|et)\b|和|与)\s*"
+    r"\s*(?:[,;&+、，]|\b(?:and also|as well as|along with|plus|and|y|und|et)\b|和|与|และ|กับ)\s*"
 )
 LEAD: Final = re.compile(
     r"(?:(?:ok(?:ay)?|yes|sure|great|please|well|so|then|and|also|just|only)\b[\s,.!:;–-]*"
@@ -71,23 +73,23 @@ CHOOSES: Final = re.compile(r"\b(?:use|take|keep|choose|select|pick|include|do|h
 TRAIL: Final = re.compile(r"[\s,]*\b(?:please|only|thanks|thank you)$")
 DROP: Final = re.compile(
     r"(?:(?:please|but)\s+)?(?:not|drop|remove|delete|skip|forget|exclude|without|leave out|take out"
-    r"|don't (?:use|tell|want|take|include)|i don't want)\b\s*"
+    r"|don't (?:use|tell|want|take|include)|i don't want)\b\s*|(?:ยกเว้น|ไม่เอา)\s*"
 )
 BUT: Final = re.compile(
     r"[\s,]*\b(?:but not|but|except(?: for)?|apart from|other than|without|excluding|minus|not|menos|excepto"
-    r"|salvo|ausser|ohne|sauf|sans)\b\s*"
+    r"|salvo|ausser|ohne|sauf|sans)\b\s*|\s*ยกเว้น\s*"
 )
 CHINESE_BUT: Final = re.compile(r"除了(?P<but>.+?)(?:以外|之外)?(?:都要|全部|都可以|全要|其他都要)")
 AGREES: Final = re.compile(
     rf"all(?: of (?:them|these|those|the {_THINGS})| (?:the )?{_THINGS}| (?:of )?these)?|everything"
     r"|every (?:one|fact|image|picture|photo)"
     r"|yes|y|ok|okay|sure|approved?|accept(?:ed)?|go (?:ahead|on)|(?:looks|sounds) (?:good|great|fine)"
-    r"|perfect|todos|todo|alle|alles|tous|tout|全部|都要|所有"
+    r"|perfect|todos|todo|alle|alles|tous|tout|全部|都要|所有|ทั้งหมด|ทุกข้อ"
 )
 EVERY: Final = re.compile(rf"all (?:the |of the )?(?P<n>{_NUM}){_TAIL}")
 NOTHING: Final = re.compile(
     rf"none|nothing|none of (?:them|these|those|the {_THINGS})"
-    r"|no (?:facts?|images?|pictures?|photos?)|ninguno|keine[ns]?|aucun|都不要"
+    r"|no (?:facts?|images?|pictures?|photos?)|ninguno|keine[ns]?|aucun|都不要|ไม่เอาเลย"
 )
 ADDS: Final = re.compile(
     r"(?:^|[\s,;]*\band\s+)(?:please\s+)?(?:also\s+)?(?:add|include)\s*"

@@ -1,5 +1,6 @@
 """What a narrator says around the facts, for the languages that have a table; no words for the others."""
 
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +37,14 @@ class Phrases:
 
     def ways(self, name: str, **words: str) -> list[str]:
         """Return the wordings of `name` with its words filled in, from the longest to the shortest."""
-        return [one.format(**words) for one in self.table[name]]
+        return [self._joined(one.format(**words)) for one in self.table[name]]
+
+    def _joined(self, text: str) -> str:
+        """Return a text whose articles join the word before them, as "de el" becomes "del" in Spanish."""
+        joins: dict[str, str] = self.table.get("joins", {})
+        if not joins:
+            return text
+        return re.sub(rf"\b(?:{'|'.join(joins)})\b", lambda found: joins[found[0]], text)
 
     def listed(self, words: Sequence[str]) -> str:
         """Return "a, b and c"."""

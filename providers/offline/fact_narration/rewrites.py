@@ -3,14 +3,31 @@
 import re
 from dataclasses import dataclass
 
-from providers.offline.fact_narration.wishes import Message, first_of
+from providers.offline.fact_narration.wishes import Message, first_of, segments
 from state.narration import Kind
 
 _SHORTER = re.compile(
-    r"\b(?:short\w*|brief\w*|fewer words|too long|less text|trim\w*|tight\w*)\b", re.IGNORECASE
+    r"\b(?:short\w*|brief\w*|fewer words|too long|less text|trim\w*|tight\w*|más (?:cort[oa]|breve)|kürzer\w*"
+    r"|plus (?:courte?|bref|brève))\b|短一?点|更短|太长|สั้นลง|สั้นกว่า",
+    re.IGNORECASE,
 )
-_LONGER = re.compile(r"\b(?:longer|lengthen\w*|too short|more detail\w*)\b", re.IGNORECASE)
-_EASIER = re.compile(r"\b(?:easier|simpl\w+|too (?:hard|difficult|complicated)|plainer)\b", re.IGNORECASE)
+_LONGER = re.compile(
+    r"\b(?:longer|lengthen\w*|too short|more detail\w*|más larg[oa]|länger\w*|plus longue?)\b"
+    r"|长一?点|更长|太短|ยาวขึ้น|ยาวกว่า",
+    re.IGNORECASE,
+)
+_EASIER = re.compile(
+    r"\b(?:easier|simpl\w+|too (?:hard|difficult|complicated)|plainer|más (?:fácil|sencill[oa])|einfacher\w*"
+    r"|leichter\w*|plus facile)\b|简单一?点|更简单|太难|ง่ายขึ้น|ง่ายกว่า",
+    re.IGNORECASE,
+)
+_LIVELIER = re.compile(
+    r"\b(?:funnier|livelier|clearer|harder|más (?:divertid[oa]|clar[oa])|lustiger|klarer"
+    r"|plus (?:drôle|claire?))\b",
+    re.IGNORECASE,
+)
+_MOST_BARE = 5
+"""Words of a wish that says no more than how it shall be: "shorter, please"."""
 _OTHERWISE = re.compile(
     r"\b(?:different\w*|more \w+|less \w+|funnier|livelier|clearer|better|harder|boring|another|again|new)\b",
     re.IGNORECASE,
@@ -51,11 +68,12 @@ def rewrite(text: str, message: Message) -> Rewrite | None:
     age, instead = first_of(_FOR_AGE.search(text)), _INSTEAD.search(text)
     if (age or instead or message.age or message.interest) and (_ANEW.search(text) or instead):
         return Rewrite(age=message.age or age, interest=message.interest or (instead[1] if instead else ""))
-    how = _SHORTER.search(text) or _LONGER.search(text) or _EASIER.search(text) or _OTHERWISE.search(text)
-    if not how or not _VERB.search(text):
+    how = _SHORTER.search(text) or _LONGER.search(text) or _EASIER.search(text) or _LIVELIER.search(text)
+    bare = bool(how) and len(text.split()) <= _MOST_BARE and not text.rstrip().endswith(("?", "？"))
+    if not bare and not ((how or _OTHERWISE.search(text)) and _VERB.search(text)):
         return None
-    parts = message.parts or _named(text)
-    if not parts and not _WHOLE.search(text):
+    parts = message.parts or segments(text) or _named(text)
+    if not parts and not bare and not _WHOLE.search(text):
         return None
     if not parts and _SHORTER.search(text):
         return Rewrite(factor=_SHORTENED)

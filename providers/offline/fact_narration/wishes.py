@@ -21,7 +21,7 @@ _STUDENT = re.compile(
     r"^for an? \w+ (?:of|aged)\b|this is for\b|it['’]?s for (?:a|my|our)\b|"
     r"mi (?:alumn\w+|hij\w+|estudiante)|"
     r"mein\w* (?:schüler\w*|sohn|tochter|kind)|mon (?:élève|fils)|ma fille)|"
-    r"我的?(?:学生|孩子|儿子|女儿)|^\W*age\s*:",
+    r"我的?(?:学生|孩子|儿子|女儿)|(?:นักเรียน|ลูก(?:สาว|ชาย)?|เด็ก)|^\W*age\s*:",
     re.IGNORECASE,
 )
 _PERSON = re.compile(
@@ -33,14 +33,14 @@ _PERSON = re.compile(
 _AGE = re.compile(
     rf"({_NUMBER})[\s-]*(?:years?[\s-]olds?|yrs?|y/?o\b|años|ans\b|jahre)|({_ORDINAL}[\s-]grade)(?:rs?)?\b|"
     rf"\((\d{{1,2}})\)|,\s*({_NUMBER}),|\bage[d:]?\s*({_NUMBER})|"
-    rf"(?:\bis|\bare|['’]s|\bturned|\bof)\s+(?:now |about |only )?({_NUMBER})|"
+    rf"(?:\bis|\bist|\btiene|\bare|['’]s|\bturned|\bof|อายุ)\s*(?:now |about |only )?({_NUMBER})|"
     r"([\d一二三四五六七八九十]{1,3}岁)",
     re.IGNORECASE,
 )
 _LIKES = re.compile(
     r"(?:\b(?:loves?|likes?|enjoys?|adores?|into|(?:crazy|mad|nuts|wild|passionate) about|keen on|"
     r"obsessed with|can['’]?t get enough of|fans? of|interested in|interests?|hobb(?:y|ies)(?: (?:is|are))?|"
-    r"favou?rite [\w ]+? is|gustan?|encantan?|mag|liebt|aime)\b:?|喜欢|喜歡)\s*([^.!?;:。！？；\n]+)",
+    r"favou?rite [\w ]+? is|gustan?|encantan?|mag|liebt|aime)\b:?|喜欢|喜歡|ชอบ)\s*([^.!?;:。！？；\n]+)",
     re.IGNORECASE,
 )
 _ASKED = (
@@ -126,7 +126,7 @@ def taken_apart(text: str) -> Message:
     content = address[0] if address else material
     if content and not address:
         rest = about
-    parts = tuple(kind for kind, pattern in _PARTS if pattern.search(rest)) if AGAIN.search(rest) else ()
+    parts = segments(rest) if AGAIN.search(rest) else ()
     guidance = _GUIDANCE.search(rest)
     return Message(
         age=first_of(_AGE.search(about)),
@@ -140,6 +140,11 @@ def taken_apart(text: str) -> Message:
         seconds=seconds(lasting(rest) if content else rest),
         style=_style(about),
     )
+
+
+def segments(text: str) -> tuple[Kind, ...]:
+    """Return the segments that a text names."""
+    return tuple(kind for kind, pattern in _PARTS if pattern.search(text))
 
 
 def _parted(text: str) -> tuple[str, str]:
@@ -204,7 +209,8 @@ def _span(text: str, sentences: Sequence[tuple[int, int]]) -> str:
 
 
 def _is_lesson(text: str) -> bool:
-    letters = sum(char > "\u2e80" for char in text)
+    # A Thai word has some three letters for one of Chinese, and neither has blanks about it.
+    letters = sum(char > "\u2e80" for char in text) + sum("\u0e00" <= char < "\u0f00" for char in text) // 3
     asks = text.rstrip().endswith(("?", "？")) and len(text.split()) < 2 * _WORDS_OF_A_LESSON
     return not asks and (len(text.split()) >= _WORDS_OF_A_LESSON or letters >= _SIGNS_OF_A_LESSON)
 

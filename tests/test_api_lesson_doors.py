@@ -26,6 +26,9 @@ EVERYTHING: tuple[tuple[str, str, Any], ...] = (
     ("GET", NARRATION, None),
     ("PATCH", NARRATION, {"segments": [{"id": "hook"}]}),
     ("GET", f"{SESSION}/assets", None),
+    ("POST", f"{SESSION}/assets/files?fileName=leaf.png", {}),
+    ("GET", f"{SESSION}/assets/1/file", None),
+    ("PATCH", SESSION, {"childAge": "9"}),
     ("GET", f"{SESSION}/analytics", None),
 )
 

@@ -12,11 +12,14 @@ from state.languages import find
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*|\d[\d.,]*|[^\w\s]")
 _MOST_WORDS = 3
 _BEFORE_VERBS = frozenset(["to", "will", "can", "may", "must", "should", "would", "could", "might", "not"])
+_SOMEBODY = frozenset(["you", "we", "i", "they", "he", "she", "it"])
 _SIZE_WORTH = {1: 0.0, 2: 0.6, 3: 0.65}
 _SHORT_TEXT = 12
 """Sentences."""
 _SHORT = 24
 """Characters of a concept where a script does not part words."""
+_PART = re.compile(r"[,;:]\s+(?:(?:y|et|und|pero|mais|aber|por eso|c['’]est pourquoi|donc)\s+)*")
+"""What stands between two clauses."""
 _CLAUSE = re.compile(r"[，。、；：,;:!！?？\s]")
 
 
@@ -36,12 +39,20 @@ def concept(text: str, cues: Cues, common: Mapping[str, int], used: frozenset[st
     for doer in _doers(text, cues):
         if doer.casefold() not in used:
             return _capital(doer)
-    phrases = sorted(_phrases(text, cues, common), key=lambda pair: (-pair[0], pair[1]))
+    phrases = sorted(_phrases(_parted(text, cues), cues, common), key=lambda pair: (-pair[0], pair[1]))
     known = [_stems(one) for one in used]
     fresh = next((one for _, one in phrases if not any(_stems(one) <= stems for stems in known)), None)
     if fresh:
         return _capital(fresh)
-    return _numbered(_capital(phrases[0][1] if phrases else " ".join(text.split()[:4])), used)
+    return _numbered(_capital(phrases[0][1] if phrases else _opening(text, cues)), used)
+
+
+def _opening(text: str, cues: Cues) -> str:
+    """Return the first words of a sentence that names nothing: "Save 100 dollars" of "If you save …"."""
+    lead = cues.subordinate.match(text)
+    words = text[lead.end() if lead else 0 :].split()
+    said = words[1:] if len(words) > 1 and words[0].casefold() in _SOMEBODY else words
+    return trimmed(" ".join(said[:_MOST_WORDS]), cues) or " ".join(words[:_MOST_WORDS])
 
 
 def topic(headings: Sequence[str], sentences: Sequence[Ranked], cues: Cues) -> str:
@@ -65,6 +76,24 @@ def _doers(text: str, cues: Cues) -> Iterator[str]:
     """Yield what a sentence says something about, where the language's grammar is known here."""
     if cues.language == "english":
         yield from filter(None, (trimmed(one, cues) for one in subjects(text)))
+    else:
+        yield from (found["term"] for found in _begun(text, cues))
+
+
+def _begun(text: str, cues: Cues) -> Iterator[re.Match[str]]:
+    """Yield what the clauses of a sentence begin with that they speak of."""
+    for start in (0, *(found.end() for found in _PART.finditer(text))):
+        lead = cues.subordinate.match(text, start)
+        found = cues.subject.match(text, start) or cues.subject.match(text, lead.end() + 1 if lead else start)
+        if found and found["term"].split()[0].casefold() not in cues.stop:
+            yield found
+
+
+def _parted(text: str, cues: Cues) -> str:
+    """Return a text with a stop behind what its clauses speak of: a verb follows, which names nothing."""
+    for found in reversed([*_begun(text, cues)]):
+        text = f"{text[: found.end('term')]} ; {text[found.end('term') :]}"
+    return text
 
 
 def trimmed(term: str, cues: Cues) -> str:

@@ -24,6 +24,8 @@ class Cues:
     """Words that a heading or a concept does not begin or end with."""
     defines: tuple[re.Pattern[str], ...]
     names: tuple[re.Pattern[str], ...]
+    subject: re.Pattern[str]
+    """What a sentence begins with that it speaks of, as its group `term`, where that shows."""
     causes: re.Pattern[str]
     meta: re.Pattern[str]
     asides: re.Pattern[str]
@@ -61,6 +63,7 @@ def cues(language: str) -> Cues:
         small=frozenset(str(table.get("small_words", "")).split()),
         defines=tuple(re.compile(one, _FLAGS) for one in table.get("defines", ())),
         names=tuple(re.compile(one, _FLAGS) for one in table.get("names", ())),
+        subject=_pattern(table.get("subject")),
         causes=_words(table.get("causes")),
         meta=_pattern(table.get("meta")),
         asides=_pattern(table.get("asides")),

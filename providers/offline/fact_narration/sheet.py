@@ -93,7 +93,9 @@ def _facts(
         first, last = _passage(place, sentences, taken, table)
         taken |= set(range(first, last + 1))
         quote = text[sentences[first].sentence.start : sentences[last].sentence.end]
-        name = concept(sentences[place].sentence.text, table, common, frozenset(used))
+        within = sentences[first : last + 1]
+        says = next((one for one in within if "definition" in one.kinds), sentences[place])
+        name = concept(says.sentence.text, table, common, frozenset(used))
         used.add(name.casefold())
         confidence = round(min(0.99, 0.5 + sentences[place].score / 2), 2)
         facts.append({"concept": name, "details": quote, "quote": quote, "confidence": confidence})

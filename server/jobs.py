@@ -85,13 +85,15 @@ async def generate_job(storage: Storage, asked: Generate) -> Job:
 async def chat_job(worker: Worker, storage: Storage, asked: Chat) -> Job:
     """Return the job that carries a conversation on; what changed of the ad is added to the message.
 
-    Writes nothing. Raises `Invalid` where the ad has no conversation yet (A57) or a value breaks a rule, and
-    `Missing` for a conversation that is not this ad's (A-R14).
+    Writes nothing. Raises `Invalid` where the ad has no conversation yet (A57) or a value breaks a rule,
+    `Busy` while its first run has come to nothing yet, and `Missing` for a conversation that is not this
+    ad's (A-R14).
     """
     text = message(asked.message)
     thread = await DESK.thread(storage, asked.ad_id, asked.owner, asked.conversation_id)
     known: Mapping[str, Any] = (await worker.state(thread)).values
     if not known.get("messages"):
+        await worker.runs.require_idle(thread.id)
         raise Invalid(NO_CONVERSATION, remedy="send a brief to POST /api/ai/generate first")
     changes, notes = _changes(known, asked)
     return asked.job(

@@ -176,6 +176,11 @@ class Runs:
         found: bytes | None = await self._redis.hget(keys.run_keys(thread).thread, "active")
         return found.decode() if found else None
 
+    async def require_idle(self, thread: str) -> None:
+        """Raise `Busy` while a run has the thread."""
+        if run := await self.active(thread):
+            raise _busy(thread, run)
+
     async def delete(self, thread: str, run: str) -> None:
         """Delete the record of a run that has ended; raises `Conflict` while it has not, or `Missing`."""
         verdict: bytes = await self._do(scripts.DELETE, thread, run)
@@ -264,11 +269,15 @@ def _granted(verdict: str, found: str, thread: str, wanted: Wanted) -> None:
             f"run {found!r} brings the answer already", remedy="wait for it, and read the thread's state"
         )
     if verdict == "busy":
-        raise Busy(
-            f"thread {thread!r} is busy with run {found!r}",
-            remedy="wait for it to end and send the request again",
-            details={"run": found},
-        )
+        raise _busy(thread, found)
+
+
+def _busy(thread: str, run: str) -> Busy:
+    return Busy(
+        f"thread {thread!r} is busy with run {run!r}",
+        remedy="wait for it to end and send the request again",
+        details={"run": run},
+    )
 
 
 def _note(thread: str, run: str, due_ms: int, after_ms: int) -> Asked:

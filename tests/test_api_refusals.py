@@ -8,6 +8,11 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
+from server.requested import request
+from state.owners import LOCAL
+from storage import Storage
+from storage.run_records import Wanted
+from storage.runs import Runs
 from tests.served import BRIEF, GENERATE, VOICE, generated, served
 
 LIMIT = 20_000
@@ -138,6 +143,16 @@ async def test_a_chat_before_any_brief_is_told_in_the_words_of_the_contract(
     reply = await client.post("/api/ads/ad-1/chat", json={"message": "Make the music more upbeat"})
     assert refused(reply, 400)["error"] == "No conversation found. Generate initial ad first."
     assert await written(valkey_url) == 0
+
+
+async def test_a_chat_while_the_brief_has_come_to_nothing_yet_is_told_to_come_again(
+    client: httpx.AsyncClient, storage: Storage
+) -> None:
+    """A57: there will be a conversation once the first run, which another process has, has begun."""
+    await Runs(storage).create("ad-1", Wanted("r-1", "ad_creation", LOCAL, request(input={})), claim=True)
+    reply = await client.post("/api/ads/ad-1/chat", json={"message": "Make the music more upbeat"})
+    refused(reply, 409, "busy with run 'r-1'")
+    assert int(reply.headers["Retry-After"]) > 0
 
 
 CHAT_REFUSALS: list[tuple[dict[str, Any], int, str]] = [

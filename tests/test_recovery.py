@@ -74,7 +74,7 @@ async def test_a_generation_killed_anywhere_is_finished_by_the_same_request(shop
     """No version is lost and none made twice, whichever message to Redis was the server's last."""
     long = request.config.getoption("--long")
     count = await messages_of(shop, "/api/ai/generate", {"adId": "dry-run", "brief": BRIEF})
-    assert count > 10, "the walk must have somewhere to go"
+    assert count > 5, "the walk must have somewhere to go"
     for at in sampled(count, 2, seed=20, whole=long):
         body = {"adId": f"bikes-{when}-{at}", "brief": BRIEF}
         died = await killed_at(shop, Kill(at=at, when=when), "/api/ai/generate", body)

@@ -26,6 +26,7 @@ from server.protocol_encoding import ProtocolTranslator, named
 from server.teller import Teller
 from state.errors import CallsheetError, Conflict, Fenced, StorageDown, Unavailable
 from storage.announcements import Announcements, rung
+from storage.checkpoints.ahead import AHEAD
 from storage.run_records import Action, Attempt, Outcome, Run
 from storage.runs import Runs
 
@@ -194,8 +195,9 @@ class Execution:
     async def _stream(
         self, translator: Translator | ProtocolTranslator, given: Any, config: RunnableConfig
     ) -> None:
-        """Run the graph, and tell what it does as it happens."""
+        """Run the graph, and tell what it does as it happens, what a step told no later than it is stored."""
         request = self.run.request
+        AHEAD.set(self.teller.leave)
         options = {
             "context": request["context"],
             "interrupt_before": request["interrupt_before"],

@@ -50,6 +50,15 @@ class Teller:
         if len(self._waiting) > _MOST:
             await self.flush()
 
+    async def leave(self) -> None:
+        """Have what was told until now leave before what the caller sends next; raises as `flush`."""
+        if self._sending and not self._sending.done() and self._waiting:
+            await self.flush()
+        elif self._due:
+            self._leave()
+            # It is in the queue to storage once its task has begun.
+            await asyncio.sleep(0)
+
     async def flush(self) -> None:
         """Wait until all is told; raises `Fenced` when a later attempt has the thread."""
         while self._sending:

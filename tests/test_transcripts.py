@@ -3,6 +3,8 @@
 import asyncio
 
 import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import empty_checkpoint
 
 from server.hub import Hub
 from server.requested import request
@@ -11,6 +13,8 @@ from server.transcripts import Transcript
 from state.errors import Fenced
 from storage import events
 from storage.announcements import Announcements
+from storage.checkpoints import RedisSaver
+from storage.checkpoints.ahead import AHEAD
 from storage.connection import Storage
 from storage.events import END, Event
 from storage.run_records import Attempt, Outcome, Wanted
@@ -138,6 +142,33 @@ async def test_what_nobody_here_follows_leaves_together_or_with_the_end(storage:
         await teller.tell([(name, b"1")])
         await until_told(storage, 1)
     assert [name for name, _ in await teller.rest()] == ["b", "c"]
+
+
+async def test_what_a_step_told_is_in_storage_no_later_than_its_checkpoint(storage: Storage) -> None:
+    """A step that is stored is not done again, so nobody would tell of it once more."""
+    runs = Runs(storage)
+    teller = Teller(runs, await claimed(runs), None, moment_s=60)
+    saver = RedisSaver(storage.redis)
+    AHEAD.set(teller.leave)
+    config: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    for number, name in enumerate("abc", 1):
+        await teller.tell([(name, b"1")])
+        await saver.aput(config, empty_checkpoint(), {}, {})
+        told = await events.after(storage, "t", events.BEGINNING)
+        assert [event.name for event in told] == [*"abc"[:number]]
+    await saver.aclose()
+
+
+async def test_what_is_told_while_earlier_words_are_on_their_way_leaves_before_the_checkpoint_too(
+    storage: Storage,
+) -> None:
+    runs = Runs(storage)
+    teller = Teller(runs, await claimed(runs), None, moment_s=60)
+    for name in "abc":
+        await teller.tell([(name, b"1")])
+        await asyncio.sleep(0)
+    await teller.leave()
+    assert len(await events.after(storage, "t", events.BEGINNING)) == 3
 
 
 async def test_what_nobody_here_follows_leaves_in_a_moment(storage: Storage) -> None:

@@ -21,6 +21,7 @@ from redis.asyncio import Redis, RedisCluster
 import storage
 from state.errors import Invalid
 from storage.checkpoints import reading, upkeep, writing
+from storage.checkpoints.ahead import AHEAD
 from storage.checkpoints.books import Books, Rules
 from storage.checkpoints.listing import Listing, wanted
 from storage.checkpoints.message_log import CACHED_BYTES, LogCache
@@ -128,6 +129,8 @@ class RedisSaver(BaseCheckpointSaver[int]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Store a checkpoint as the child of the one `config` names; the result names it."""
+        if ahead := AHEAD.get():
+            await ahead()
         return await self._go(self._put(config, checkpoint, metadata, new_versions))
 
     def put(

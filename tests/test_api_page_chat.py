@@ -41,6 +41,22 @@ async def test_a_page_is_begun_and_edited_by_chat(http: httpx.AsyncClient) -> No
     assert [one["status"] for one in (await http.get("/threads/shop/runs")).json()] == ["success"] * 2
 
 
+async def test_a_whole_page_is_made_of_one_message_and_taken_back_by_one(http: httpx.AsyncClient) -> None:
+    """C10: several calls in one turn; what the model asks for is told in the next."""
+    turn = await said(http, "I'm a dentist in Lisbon, make me a page with opening hours and a contact form")
+    names = [call["name"] for call in turn["toolCalls"]]
+    assert names == ["list_elements", "modify_element", "create_element", "create_element"]
+    assert not any("error" in (call["result"] or {}) for call in turn["toolCalls"])
+    assert "Still to be told: “Opening hours”" in turn["message"]
+    await said(http, "Opening hours: 9 to 17")
+    page = json.dumps((await http.get("/api/pages/shop")).json()["page"])
+    assert "Dentist in Lisbon" in page
+    assert "9 to 17" in page
+    assert "tell me yours" not in page
+    await said(http, "undo the last 2 changes")
+    assert "Dentist in Lisbon" not in json.dumps((await http.get("/api/pages/shop")).json()["page"])
+
+
 async def test_a_question_waits_for_its_answer_and_takes_one(http: httpx.AsyncClient) -> None:
     turn = await said(http, "clear the page")
     assert turn["message"] == ""

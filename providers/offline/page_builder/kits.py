@@ -38,9 +38,9 @@ _KITS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 
 
-def section(heading: str, *children: Spec, label: str = "") -> Spec:
+def section(heading: str, *children: Spec, label: str = "", level: str = "2") -> Spec:
     """Return a section with a heading."""
-    head: Spec = {"type": "heading", "content": heading, "attributes": {"level": "2"}}
+    head: Spec = {"type": "heading", "content": heading, "attributes": {"level": level}}
     return {"type": "section", "label": label or heading, "style": dict(_ROOM), "children": [head, *children]}
 
 
@@ -74,10 +74,14 @@ def _new_kind(clause: Clause) -> str:
 def _kit(kit: str, clause: Clause) -> Spec:
     title = wording(clause) or _KITS[kit]
     count = next((int(one) for one in clause.names("number")), 3)
-    count = max(1, min(count, _MOST))
+    return ready(kit, title, max(1, min(count, _MOST)))
+
+
+def ready(kit: str, title: str, count: int = 3) -> Spec:
+    """Return a ready-made section with `count` of what it is made of."""
     made: Mapping[str, Callable[[], Sequence[Spec]]] = {
-        "contact": lambda: [_form(["name", "email"], "Send", message=True)],
-        "signup": lambda: [_form(["email"], "Subscribe")],
+        "contact": lambda: [form(["name", "email"], "Send", message="Your message")],
+        "signup": lambda: [form(["email"], "Subscribe")],
         "faq": lambda: [
             _card(f"Question {number}", "Write the answer here.") for number in range(1, count + 1)
         ],
@@ -113,32 +117,34 @@ def _image(alt: str) -> Spec:
     return {"type": "image", "attributes": {"alt": alt}}
 
 
-def _input(field: str) -> Spec:
+def _input(field: str, label: str = "") -> Spec:
     kind, shown = _INPUTS.get(field, ("text", field[:1].upper() + field[1:]))
+    shown = label or shown
     name = re.sub(r"[^a-z0-9]+", "-", field.lower()).strip("-")
     attributes = {"type": kind, "placeholder": shown, "label": shown}
     return {"type": "input", "attributes": attributes | ({"name": name} if name[:1].isalpha() else {})}
 
 
-def _form(fields: Sequence[str], send: str, *, message: bool = False) -> Spec:
+def form(
+    fields: Sequence[str], send: str, *, message: str = "", shown: Mapping[str, str] | None = None
+) -> Spec:
+    """Return a form: `fields` by name, with other words if `shown`, an area for a `message`, and a button."""
     area = {
         "type": "textarea",
-        "attributes": {"name": "message", "placeholder": "Your message", "label": "Your message"},
+        "attributes": {"name": "message", "placeholder": message, "label": message},
     }
     button = {"type": "button", "content": send, "attributes": {"type": "submit"}}
-    return {
-        "type": "form",
-        "children": [*(_input(one) for one in fields), *([area] if message else []), button],
-    }
+    inputs = [_input(one, (shown or {}).get(one, "")) for one in fields]
+    return {"type": "form", "children": [*inputs, *([area] if message else []), button]}
 
 
 def _a_form(clause: Clause) -> Spec:
     fields = list(dict.fromkeys(one for one in clause.names("field") if one != "message"))
-    message = "message" in clause.names("field") or not fields
+    message = "Your message" if "message" in clause.names("field") or not fields else ""
     # "With name and phone" lists the fields.
     named = clause.quotes()[:1] if clause.has("field.") else [wording(clause)]
     title = next((one for one in named if one), _KITS["contact"])
-    return section(title, _form(fields or ["name", "email"], "Send", message=message))
+    return section(title, form(fields or ["name", "email"], "Send", message=message))
 
 
 def _an_input(clause: Clause) -> Spec:
@@ -155,16 +161,17 @@ def _a_card(clause: Clause) -> Spec:
 def _a_section(clause: Clause) -> Spec:
     topic, said = _TOPIC.search(clause.text), wording(clause)
     if topic and said:
-        return section(_capital(topic[1]), {"type": "text", "content": said})
+        return section(capital(topic[1]), {"type": "text", "content": said})
     named = [
         one.text for one in _before_the_kind(clause) if not one.means("small.", "verb.", "number.", "many.")
     ]
     about = _ABOUT.search(clause.text)
-    title = said or (_capital(about[1]) if about else "") or _capital(" ".join(named)) or "New section"
+    title = said or (capital(about[1]) if about else "") or capital(" ".join(named)) or "New section"
     return section(title, {"type": "text", "content": "Write something here."})
 
 
-def _capital(text: str) -> str:
+def capital(text: str) -> str:
+    """Return a text with a large first letter."""
     return text[:1].upper() + text[1:]
 
 

@@ -31,31 +31,32 @@ def added(rich: Clause, clause: Clause, scene: "Scene") -> "Edit":
     if spec is None:
         raise _unclear(f"I do not know how to add that: “{clause.text}”.")
     reference, position = _place_of_new(spec, rich, scene)
-    args = {"parentId": reference, **_made(spec), "position": position}
+    args = {"parentId": reference, **made(spec), "position": position}
     where = scene.view.get(reference)
     return _edit(
         "create_element",
         args,
-        f"I added {_named(spec)} {_side(position)} {where.called() if where else reference}.{_lacking(spec)}",
+        f"I added {named(spec)} {_side(position)} {where.called() if where else reference}.{lacking(spec)}",
     )
 
 
-def _lacking(spec: kits.Spec) -> str:
+def lacking(spec: kits.Spec) -> str:
     """Return what a person is told of an image that only holds a place."""
     made = [*kits.walked(spec)]
     bare = any(one["type"] == "image" and "src" not in one["attributes"] for one in made)
     return " There is no picture yet: tell me its address." if bare else ""
 
 
-def _made(spec: kits.Spec) -> dict[str, Any]:
+def made(spec: kits.Spec) -> dict[str, Any]:
     """Return what is new as `create_element` wants it."""
     properties = {name: value for name, value in spec.items() if name not in {"type", "children"}}
     if spec.get("children"):
-        properties["children"] = [_made(one) for one in spec["children"]]
+        properties["children"] = [made(one) for one in spec["children"]]
     return {"elementType": spec["type"], "properties": properties}
 
 
-def _named(spec: kits.Spec) -> str:
+def named(spec: kits.Spec) -> str:
+    """Return how what is new is spoken of."""
     said = spec.get("label") or spec.get("content") or spec.get("attributes", {}).get("alt") or ""
     inner = next((one["content"] for one in spec.get("children", ()) if one.get("content")), "")
     said = said or inner
@@ -74,7 +75,7 @@ def _place_of_new(spec: kits.Spec, clause: Clause, scene: "Scene") -> Place:
         return _beside(side, reference, scene, spec["type"])
     if clause.has("pron.instead") and scene.gone:
         return scene.gone[-1].id, "before"
-    return _usual_place(spec, scene)
+    return usual_place(spec, scene)
 
 
 def _where(clause: Clause, *, new: bool) -> int | None:
@@ -117,8 +118,8 @@ def _edge(side: str, holder: Node, moving: str = "") -> Place:
     return (inner[0].id, "before") if side in {"first", "before"} and inner else (holder.id, "inside")
 
 
-def _usual_place(spec: kits.Spec, scene: "Scene") -> Place:
-    """Where something goes that nobody says a place for: a section before the footer, the rest in one."""
+def usual_place(spec: kits.Spec, scene: "Scene") -> Place:
+    """Return where what nobody says a place for goes: a section before the footer, the rest in one."""
     footer = next((one for one in scene.view.root.children if one.type == "footer"), None)
     if spec["type"] in {"header", "nav"}:
         return _edge("first", scene.view.root)
@@ -224,7 +225,7 @@ def copied(clause: Clause, scene: "Scene") -> list["Edit"]:
     found = []
     for node in scene.found(clause, whole=True):
         scene.read(*node.walk())
-        args = {"parentId": node.id, **_made(node.spoken()), "position": "after"}
+        args = {"parentId": node.id, **made(node.spoken()), "position": "after"}
         found.append(_edit("create_element", args, f"I copied {node.called()}."))
     return found
 

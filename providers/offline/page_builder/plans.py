@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from providers.offline.page_builder.briefs import drafts, reading
 from providers.offline.page_builder.clauses import Clause, clauses, verb_of
 from providers.offline.page_builder.conversation import Conversation, Turn
 from providers.offline.page_builder.edits import Edit, Scene, Unclear, Unread, edits_of, merged
@@ -25,6 +26,8 @@ class Plan:
 def plan(conversation: Conversation, view: View) -> Plan:
     """Return the plan of the newest message, given the page as it was when it came."""
     text = conversation.turn.text
+    if (brief := reading.read(text)) or drafts.told(text, view):
+        return _drafted(text, brief, _scene(conversation, view, {}))
     language = language_of(text)
     spoken = pieces(text, language)
     found = [one for one in clauses(text, spoken) if _says_something(one)]
@@ -37,6 +40,13 @@ def plan(conversation: Conversation, view: View) -> Plan:
     except Unread as more:
         return Plan(unread=more.ids)
     return _planned(orders, scene) if orders else _nothing_to_do(found, scene)
+
+
+def _drafted(text: str, brief: reading.Brief | None, scene: Scene) -> Plan:
+    if brief is None:
+        return _sorted(drafts.told(text, scene.view), [], [], scene)
+    edits, told = drafts.drafted(brief, scene)
+    return _sorted(edits, told, [], scene)
 
 
 def keeps(clause: Clause) -> bool:

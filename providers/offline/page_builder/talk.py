@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from providers.offline.exchange import Exchange
+from providers.offline.page_builder.briefs import reading
 from providers.offline.page_builder.clauses import Clause, clauses
 from providers.offline.page_builder.edits import Edit, Scene, Unclear
 from providers.offline.page_builder.plans import Plan
@@ -30,6 +31,8 @@ _VERBS: Final = (
 
 def at_once(text: str) -> str | None:
     """Return the answer to what needs no look at the page: greetings, and what the model can do."""
+    if reading.read(text):
+        return None
     spoken = pieces(text, language_of(text))
     heard = [one for one in spoken if not one.means("small.")]
     if any(one.means("ask.able") for one in spoken):
@@ -41,6 +44,8 @@ def at_once(text: str) -> str | None:
 
 def asked(text: str) -> Clause | None:
     """Return the question a message is; None for one that wants something done."""
+    if reading.read(text):
+        return None
     every = clauses(text, pieces(text, language_of(text)))
     first = next((one for one in every if one.has("ask.")), None)
     if first is None or any(one.has(*_VERBS) for one in every):

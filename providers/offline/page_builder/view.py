@@ -54,6 +54,10 @@ class Node:
         found = frozenset().union(*(stems(text) for text in own))
         return found | frozenset().union(*(_MEANT.get(one, frozenset()) for one in found))
 
+    def is_about(self, wanted: frozenset[str]) -> bool:
+        """Return whether it may be called by all these stems, or by others that mean the same."""
+        return all({one, *_MEANT.get(one, ())} & self.names for one in wanted)
+
     def called(self) -> str:
         """Return how the model speaks of it."""
         if self.type == "page":

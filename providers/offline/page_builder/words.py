@@ -55,23 +55,37 @@ class Piece:
         return sorted(one.partition(".")[2] for one in self.concepts if one.startswith(f"{group}."))
 
 
-def language_of(message: str) -> str:
-    """Return the language whose words the message has most of; English where none stands out."""
+def language_of(message: str, where: str = _HERE) -> str:
+    """Return the language whose words, of the vocabulary of `where`, a message has most of; else English."""
     bare = _LITERAL.sub(" ", unicodedata.normalize("NFC", message))
     for name, script in (("thai", _THAI), ("chinese", _HAN)):
         if script.search(bare):
             return name
     heard = [token.word for token in tokens(bare) if token.word.isalpha()]
     latin = [name for name in SPOKEN if name not in {"thai", "chinese"}]
-    scores = {name: sum(_own(name).knows(word) for word in heard) for name in latin}
+    scores = {name: sum(_own(name, where).knows(word) for word in heard) for name in latin}
     return max(scores, key=lambda name: (scores[name], name == "english"))
 
 
 def pieces(message: str, language: str, *, kits: bool = False) -> list[Piece]:
     """Return the pieces of a message; `kits` reads "contact form" as one thing to add."""
-    literals = _literals(message, language)
+    lexicon = _lexicon(language, kits=kits, exact=needs_accents(message, language))
+    return marked(message, _literals(message, language), lexicon)
+
+
+def needs_accents(message: str, language: str) -> bool:
+    """Return whether words are told apart by their accents; who writes without any is understood, too."""
+    return language == "vietnamese" and not message.isascii()
+
+
+def quotations(message: str) -> list[Quote]:
+    """Return what is quoted in a message, addresses, and colours in figures."""
+    return [_quote(match) for match in _LITERAL.finditer(message)]
+
+
+def marked(message: str, literals: Sequence[Quote], lexicon: Lexicon) -> list[Piece]:
+    """Return the pieces of a message with the meanings `lexicon` gives them."""
     spoken = tokens(message, literals)
-    lexicon = _lexicon(language, kits=kits, exact=language == "vietnamese" and not message.isascii())
     ends: dict[int, int] = {}
     meanings: dict[int, set[str]] = {}
     for mark in lexicon.marks(spoken):
@@ -90,7 +104,7 @@ def pieces(message: str, language: str, *, kits: bool = False) -> list[Piece]:
 
 def _literals(message: str, language: str) -> list[Quote]:
     """What people want word for word: quotations, addresses, colours in figures, what follows a colon."""
-    quotes = [_quote(match) for match in _LITERAL.finditer(message)]
+    quotes = quotations(message)
     for match in _COLON.finditer(message):
         inside = any(quote.start <= match.start() < quote.end for quote in quotes)
         if not inside and _gives_words(message[: match.start()], match["rest"], language):
@@ -124,8 +138,8 @@ def _lexicon(language: str, *, kits: bool, exact: bool) -> Lexicon:
 
 
 @cache
-def _own(language: str) -> Lexicon:
-    return Lexicon(_entries(language))
+def _own(language: str, where: str) -> Lexicon:
+    return Lexicon(entries(where, language))
 
 
 def _entries(language: str) -> tuple[tuple[str, str], ...]:

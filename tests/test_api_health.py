@@ -15,7 +15,7 @@ from storage import watchdog
 from tests.redis_server import Server
 from tests.served import GENERATE, calling, generated, running, served
 
-FILES = ("/uploads/{upload_id}", "/files/{file_id}", "/session/narration")
+FILES = ("/uploads/{upload_id}", "/files/{file_id}", "/session/narration", "/assets/{asset_id}/file")
 MEDIA = {"application/json", "application/x-ndjson", "text/event-stream", "text/html", "text/plain"}
 
 

@@ -234,3 +234,14 @@ def test_a_locked_headline_stays() -> None:
     assert "locked" in chat.say(DENTIST)
     assert chat.page.get("heading-1") == START.get("heading-1")
     assert len(added(chat)) == 3
+
+
+def test_orders_beside_a_brief_are_no_part_of_the_page() -> None:
+    chat = PageChat(START)
+    reply = chat.say(
+        "Make a page for a bakery with prices. Prices should be dark blue. Add a button called Buy."
+    )
+    assert [heading(one) for one in added(chat)] == ["Prices"]
+    assert chat.page.get("heading-1").content == "Bakery"
+    assert "“Prices should be dark blue”" in reply
+    assert "“Add a button called Buy”" in reply

@@ -20,7 +20,8 @@ from providers.offline.page_builder.words import (
 
 _HERE: Final = "page_builder.briefs"
 _HARD: Final = frozenset(".!?\n。！？")
-_SOFT: Final = frozenset(",;，、；")
+_POINT: Final = "•"
+_SOFT: Final = frozenset(f",;，、；{_POINT}")
 _DASHES: Final = frozenset("-–—")
 _COLONS: Final = frozenset(":：")
 _BULLET: Final = re.compile(r"^[ \t]*(?:[-*•–—]|\d{1,2}[.)])[ \t]+", re.MULTILINE)
@@ -30,9 +31,13 @@ _DECLINED: Final = frozenset({"polish"})
 """Languages in which "I am" changes the word after it: both are kept together."""
 _THAI: Final = re.compile(r"[\u0e00-\u0e7f]")
 """Its words are written together: a space stands for a comma."""
+_LINE: Final = 3
+"""Pieces of a line without a colon that only names a thing, at most."""
 _REACH: Final = 8
 """Pieces between "make" and "page", at most."""
 _LOOKS: Final = ("colour.", "theme.", "degree.", "prop.")
+_ENDS: Final = ("say.and", "say.make", "say.please", "say.with")
+"""What a name does not go on after."""
 _FIGURED: Final = frozenset({"hours", "prices", "where", "phone"})
 """Topics after whose name a figure is what is to be said of them."""
 
@@ -68,7 +73,7 @@ class Brief:
 
 def read(message: str) -> Brief | None:
     """Return the brief a message is; None for one that wants something else."""
-    text = _BULLET.sub(lambda match: " " * len(match[0]), message)
+    text = _BULLET.sub(lambda match: _POINT.ljust(len(match[0])), message)
     language = language_of(text, _HERE)
     every = list(_sentences(text, _pieces(text, language)))
     found = next((at for at, one in enumerate(every) if _page(one) is not None), None)
@@ -128,6 +133,7 @@ def _wants(before: Sequence[Piece]) -> bool:
     if not makes:
         return all(one.means("say.own", "say.adj", "say.please") for one in before)
     between = before[makes[-1] + 1 :]
+    between = between[: next((at for at, one in enumerate(between) if one.means("say.with")), None)]
     pointed = any(one.means("say.the") for one in between)
     return len(between) <= _REACH and not pointed and not any(_edits(one) for one in between)
 
@@ -143,15 +149,16 @@ def _brief(text: str, language: str, every: Sequence[list[Piece]], found: int) -
     before, tail = every[found][:page], every[found][page + 1 :]
     cut = next((at for at, one in enumerate(tail) if _opens(one)), len(tail))
     others = [one for at, one in enumerate(every) if at != found and one]
-    more = [one for one in others if not _who(text, language, one) and _having(one)]
+    selves = [one for one in others if _who(text, language, one)]
+    more = [one for one in others if one not in selves and _having(one)]
     about, extra = _about(text, language, tail[:cut])
     titles = _whose(text, language, before, others, about)
-    titles = _named(text, [*before, *tail[:cut]], titles)
+    titles = _named(text, [before, tail[:cut], *selves], titles)
     told = [_with(_after_make(before)) or tail[cut + 1 :], *(_having(one) for one in more)]
     topics = [*extra, *(one for part in told for one in _topics(text, language, part))]
     if not titles and all(one.look for one in topics):
         return Brief(language) if _bare([*_after_make(before), *tail]) else None
-    left = [one for one in others if one not in more and not _who(text, language, one) and not _polite(one)]
+    left = [one for one in others if one not in [*selves, *more] and not _polite(one)]
     rest = tuple(said for one in left if (said := _written(text, one)))
     return Brief(language, *_two(titles), topics=_once(topics), rest=rest)
 
@@ -210,11 +217,20 @@ def _after_make(before: Sequence[Piece]) -> Sequence[Piece]:
 def _with(inner: Sequence[Piece]) -> Sequence[Piece]:
     """Return what the page is to have where that is said before it."""
     at = next((at for at, one in enumerate(inner) if one.means("say.with")), None)
-    return [] if at is None else inner[at + 1 :]
+    return [] if at is None else inner[at + 1 : _of(inner)]
+
+
+def _of(inner: Sequence[Piece]) -> int | None:
+    """Return the place of the word between what a page has and what it is, where they stand in this order."""
+    return next((at for at in reversed(range(len(inner))) if inner[at].means("say.of")), None)
 
 
 def _having(sentence: Sequence[Piece]) -> Sequence[Piece]:
     """Return what a further sentence says the page is to have, too; nothing where it says something else."""
+    thing = next((one for one in sentence if not one.means("say.own")), sentence[0])
+    listed = len(sentence) <= _LINE or any(one.text in _COLONS for one in sentence[:_LINE])
+    if thing.text == _POINT or (thing.means("topic.") and listed):
+        return sentence
     at = next((at for at, one in enumerate(sentence[:3]) if one.means("say.with")), None)
     return [] if at is None else sentence[at + 1 :]
 
@@ -257,18 +273,20 @@ def _about(text: str, language: str, tail: Sequence[Piece]) -> tuple[list[str], 
 def _described(text: str, inner: Sequence[Piece]) -> list[str]:
     """Return what stands before the page: "a bakery website"."""
     cut = next((n for n, one in enumerate(inner) if one.means("say.with")), len(inner))
-    bare = [one for one in inner[:cut] if not one.means("say.adj", "say.please")]
+    around = [*inner[:cut], *inner[(_of(inner) or len(inner)) + 1 :]] if cut < len(inner) else inner
+    bare = [one for one in around if not one.means("say.adj", "say.please")]
     return [said] if (said := _thing(text, bare)) else []
 
 
-def _named(text: str, around: Sequence[Piece], names: Sequence[str]) -> list[str]:
-    """Return the title and what stands below it; a name that is given comes first."""
-    at = next((n for n, one in enumerate(around) if one.means("say.named")), None)
-    if at is None or at + 1 >= len(around):
-        return list(names)
-    quoted = around[at + 1]
-    name = quoted.text if quoted.quoted else _thing(text, around[at + 1 :])
-    return [name]
+def _named(text: str, around: Sequence[Sequence[Piece]], names: Sequence[str]) -> list[str]:
+    """Return the title and what stands below it; a name that is given is the title."""
+    for part in around:
+        at = next((n for n, one in enumerate(part) if one.means("say.named")), len(part))
+        after = part[at + 1 :]
+        end = next((n for n, one in enumerate(after) if one.text in _SOFT or one.means(*_ENDS)), None)
+        if after:
+            return [after[0].text if after[0].quoted else _thing(text, after[:end])]
+    return list(names)
 
 
 def _split(spoken: Sequence[Piece], signs: frozenset[str]) -> list[list[Piece]]:
@@ -300,12 +318,12 @@ def _written(text: str, part: Sequence[Piece]) -> str:
 
 def _topics(text: str, language: str, spoken: Sequence[Piece]) -> list[Topic]:
     """Return the things listed; on lines of their own, a line is one thing, or more without a colon."""
-    lines = _split(spoken, frozenset("\n"))
+    lines = [one for line in _split(spoken, frozenset("\n")) if (one := _opened(line))]
     found = []
     for line in lines:
-        told = any(one.text in _COLONS for one in line) and len(lines) > 1
+        told = any(one.text in _COLONS for one in line) and (len(lines) > 1 or spoken[0].text == _POINT)
         parts = [line] if told else [part for some in _split(line, _SOFT) for part in _joined(some)]
-        found += [one for part in parts if (one := _topic(text, language, part))]
+        found += [made for part in parts if (made := _topic(text, language, part))]
     return _with_fields(found, language)
 
 
@@ -323,6 +341,11 @@ def _with_fields(topics: Sequence[Topic], language: str) -> list[Topic]:
 
 def _fields(text: str, language: str) -> tuple[str, ...]:
     return tuple(name for one in pieces(text, language) for name in one.names("field"))
+
+
+def _opened(line: Sequence[Piece]) -> Sequence[Piece]:
+    """Return a line without the signs before its first word."""
+    return line[next((at for at, one in enumerate(line) if one.text not in _COLONS | _SOFT), len(line)) :]
 
 
 def _joined(part: Sequence[Piece]) -> list[list[Piece]]:

@@ -165,7 +165,7 @@ async def _tail(stream: asyncio.StreamReader | None) -> bytes:
 
 def _answer(errand: Errand, heard: bytes, code: int, limits: Limits) -> dict[str, Any]:
     if not heard:
-        if code == -signal.SIGXCPU:
+        if code in {-signal.SIGPROF, -signal.SIGXCPU}:
             raise Oversized(
                 f"{errand.name} took over {limits.cpu_s:g} s of processor", remedy="Ask for less at once"
             )
@@ -225,3 +225,5 @@ def _limit(memory_bytes: int, cpu_s: float) -> None:
     for kind, most in limits.items():
         # At the first limit of the processor it is told, at the second it is killed: it should be told.
         resource.setrlimit(kind, (most, most + (kind == resource.RLIMIT_CPU)))
+    # The limit counts whole seconds, and is left for what no timer ends.
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)

@@ -260,6 +260,16 @@ async def test_the_same_question_is_answered_from_memory(opened: Any):
     assert json.dumps(first.output) == json.dumps(again.output)
 
 
+@pytest.mark.parametrize("status", ["503 Service Unavailable\r\nRetry-After: 1", "429 Slow down", "404 Gone"])
+async def test_a_failure_of_the_other_side_is_not_remembered(opened: Any, status: str):
+    """C47: what failed is asked anew, so who comes back at once hears that it works again."""
+    failing = Wire(a_example=f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\n\r\nno")
+    first = await fetched(opened, web(failing), "http://a.example/")
+    assert (first.ok, first.output["status"]) == (True, int(status[:3]))
+    again = await fetched(opened, web(Wire(a_example=f"{OK}back")), "http://a.example/")
+    assert (again.output["status"], again.output["data"]) == (200, "back")
+
+
 def test_what_is_public_is_public():
     assert is_public(PUBLIC)
     assert is_public("2606:2800:21f:cb07:6820:80da:af6b:8b2c")

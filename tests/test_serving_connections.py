@@ -19,19 +19,12 @@ from storage.connection import connect
 from tests.auth_cases import key
 from tests.waiting import eventually
 from tests.wire_graphs import GRAPHS
-from tests.wire_served import ground
 from tests.wire_server import serving
 
 MOST: Final = 1_000
 BROWSER_S: Final = 300
 """How long Chromium, the most patient browser, keeps a connection it has used."""
 BODY: Final = json.dumps({"metadata": {"note": "kept"}}).encode()
-
-
-@pytest.fixture(scope="module")
-def redis() -> Iterator[str]:
-    with ground() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from storage.connection import connect
 from tests.auth_cases import bearer, key
 from tests.lesson_material import material
 from tests.served import BRIEF
-from tests.wire_served import anew, ground, threaded
+from tests.wire_served import anew, threaded
 from tests.wire_server import serving
 
 OFFLINE: Any = {"provider": "offline"}
@@ -28,12 +28,6 @@ MADE: Mapping[str, frozenset[str]] = {
     "page_builder": frozenset({"page"}),
 }
 LESSON = "My student is 10.\n\n" + material("photosynthesis").text
-
-
-@pytest.fixture(scope="module")
-def redis() -> Iterator[str]:
-    with ground() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -96,6 +96,8 @@ class Attempt:
     """The result that is remembered of the same question, JSON."""
     text: str = ""
     """The result as JSON, once there is one."""
+    lasts: bool = True
+    """Whether the result may answer the same question later."""
 
     def __post_init__(self) -> None:
         scope = self.scope
@@ -154,7 +156,7 @@ class Attempt:
         """Return what writes the receipt of an effect outside, or remembers the result of a look-up."""
         if self.tool.outside and self.fence:
             return [self.artefact.sealing(self.fence, self.text)]
-        if self._question:
+        if self._question and self.lasts:
             return [self.artefact.remembering(self._question, self.text, self.terms.cache_s)]
         return []
 
@@ -280,6 +282,7 @@ class Attempt:
 
     def _measured(self, made: dict[str, Any]) -> dict[str, Any]:
         self.text = _FINITE.encode(made)
+        self.lasts = self.tool.lasts is None or self.tool.lasts(made)
         size = len(self.text.encode())
         if size > self.terms.output_bytes:
             raise Oversized(

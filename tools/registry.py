@@ -55,6 +55,7 @@ class Options(TypedDict, total=False):
     idempotent: bool
     isolated: bool
     rate_key: str
+    lasts: Callable[[Mapping[str, Any]], bool]
     terms: Terms
 
 
@@ -86,6 +87,8 @@ class Tool:
     """Whether it gets a process of its own, with limits of memory and processor (C51-C53)."""
     rate_key: str = ""
     """What its calls are counted under together with those of other tools; empty is its own name."""
+    lasts: Callable[[Mapping[str, Any]], bool] | None = None
+    """Whether a result may answer the same question later (C47); None for a tool of which each may."""
     terms: Terms = field(default_factory=Terms)
     """What it says of time, limits, tries and cache itself (C-R4)."""
 

@@ -39,7 +39,10 @@ class Terms:
     backoff_s: Annotated[float | None, Field(ge=0, le=60)] = None
     """Longest wait before the second try, doubled for each further one; 0.5."""
     cache_s: Annotated[float | None, Field(ge=0, le=86_400)] = None
-    """Seconds the result of a pure look-up answers the same question, 0 for never; 300."""
+    """Seconds the result of a pure look-up answers the same question, 0 for never; 300.
+
+    What the other side failed at is not remembered.
+    """
     output_bytes: Annotated[int | None, Field(ge=1)] = None
     """Largest result as JSON; 1 000 000."""
     memory_bytes: Annotated[int | None, Field(ge=1)] = None

@@ -112,3 +112,13 @@ async def test_a_book_is_read_in_parts_and_every_part_is_heard():
     assert steps[0][0] == 0
     assert steps[-1][0] == steps[-1][1] >= 3
     assert [done for done, _ in steps] == list(range(len(steps)))
+
+
+async def test_a_thai_fact_without_a_definition_is_called_by_whole_words():
+    """B6: nothing tells where a Thai word ends, so a name ends where its clause does."""
+    first = "ลูกช้างแรกเกิดที่อยู่ในป่าทางภาคเหนือหนักประมาณ"
+    text = f"{first} 100 กิโลกรัม ช้างตัวหนึ่งเรียกว่า {first}  ป่าถูกทำลาย"
+    found = await facts_of(cleaned(text))
+    clauses = set(text.split())
+    assert {fact.concept for fact in found.facts} <= clauses
+    assert first in {fact.concept for fact in found.facts}

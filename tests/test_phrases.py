@@ -1,8 +1,13 @@
 """What a narrator says around the facts, in the grammar of the language."""
 
+import re
+
 import pytest
 
 from providers.offline.fact_narration.phrases import phrases
+from state.narration import PURPOSES
+
+KINDS = tuple(PURPOSES)
 
 
 @pytest.mark.parametrize(
@@ -26,3 +31,15 @@ def test_an_article_joins_the_word_before_it(language: str, interests: str, word
 def test_a_language_without_articles_that_join_is_left_alone() -> None:
     assert "fans of el" not in phrases("english").ways("interest_hook", interests="le Mans")[0]
     assert "le Mans" in phrases("english").ways("interest_hook", interests="le Mans")[0]
+
+
+@pytest.mark.parametrize("language", ["english", "spanish", "french", "german", "chinese", "thai"])
+def test_a_bare_name_is_in_no_sentence_that_needs_an_article(language: str) -> None:
+    """B12, B17: it stands after a colon or alone, since nothing tells which article it has."""
+    said = phrases(language)
+    shown = [said.seen(kind, ["Heart"], []) for kind in KINDS]
+    for text in [*said.wonder("Heart"), *said.ways("recap", concepts="Heart"), *shown]:
+        before, _, after = text.partition("Heart")
+        lead = re.split(r"[.?!？]", before)[-1]
+        assert not lead.strip("¡ ") or lead.rstrip().endswith((":", "："))
+        assert after[:1] in {"", ".", "!", " ", "。", "！"}, text

@@ -16,8 +16,8 @@ _SOMEBODY = frozenset(["you", "we", "i", "they", "he", "she", "it"])
 _SIZE_WORTH = {1: 0.0, 2: 0.6, 3: 0.65}
 _SHORT_TEXT = 12
 """Sentences."""
-_SHORT = 24
-"""Characters of a concept where a script does not part words."""
+_LONGEST = 190
+"""Characters of a concept, which leave room for a number (`state.facts`)."""
 _PART = re.compile(r"[,;:]\s+(?:(?:y|et|und|pero|mais|aber|por eso|c['’]est pourquoi|donc)\s+)*")
 """What stands between two clauses."""
 _CLAUSE = re.compile(r"[，。、；：,;:!！?？\s]")
@@ -35,7 +35,8 @@ def concept(text: str, cues: Cues, common: Mapping[str, int], used: frozenset[st
         return _capital(term)
     spoken = find(cues.language)
     if spoken and spoken.unit == "character":
-        return _numbered(_CLAUSE.split(text.strip())[0][:_SHORT] or text[:_SHORT], used)
+        # Nothing tells where a word ends here, so a clause is the least that can be named.
+        return _numbered(_CLAUSE.split(text.strip())[0][:_LONGEST] or text[:_LONGEST], used)
     for doer in _doers(text, cues):
         if doer.casefold() not in used:
             return _capital(doer)

@@ -11,7 +11,6 @@ from typing import Any
 from state.narration import Kind
 
 _ASKS = ("how ", "why ", "what ", "where ", "when ", "who ")
-_ARTICLES = ("The ", "A ", "An ")
 _MOST_NAMED = 4
 
 
@@ -30,8 +29,8 @@ class Phrases:
     def wonder(self, topic: str) -> list[str]:
         """Return openings, from the longest to the shortest."""
         asked = topic.casefold().startswith(_ASKS) and "wonder_how" in self.table
-        within = asked or topic.startswith(_ARTICLES)
-        shown = topic[:1].lower() + topic[1:] if within else topic
+        # A bare name has no article, so it goes into no sentence but stands after a colon.
+        shown = topic[:1].lower() + topic[1:] if asked else topic
         key = "wonder_how" if asked else "wonder"
         return [one.format(topic=shown.rstrip(" .!?")) for one in self.table[key]]
 

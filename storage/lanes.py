@@ -8,17 +8,18 @@ share a few connections, and there is no pool to run out.
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import accumulate, chain
+from itertools import islice
 from typing import Any, Final, cast
 
 from hiredis import pack_command
 from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from storage.bounds import Bounds
+from storage.line import Line
 from storage.scripts import Asked, Command, Word
 
 LANES: Final = 2
@@ -46,12 +47,13 @@ class _Trip:
 
     __slots__ = ("asked", "packed", "replies", "since_s")
 
-    def __init__(self, asked: Sequence[Asked | Command]) -> None:
+    def __init__(self, asked: Sequence[Asked | Command], *, known: bool = True) -> None:
+        """`known` is whether the server has seen the scripts."""
         loop = asyncio.get_running_loop()
         self.asked = asked
         # Here, so that what cannot be sent is its caller's trouble and nobody else's. redis-py's asyncio
         # connections pack in Python, which takes six times as long.
-        self.packed = [_packed(one.by_name()) for one in asked]
+        self.packed = b"".join([_packed(one.by_name() if known else one.in_full()) for one in asked])
         self.since_s = loop.time()
         self.replies: asyncio.Future[list[Any]] = loop.create_future()
 
@@ -71,6 +73,35 @@ class _Trip:
         self.replies.set_result(replies)
 
 
+class _Lane:
+    """A connection, and the line over it while it stands."""
+
+    def __init__(self, connection: AbstractConnection) -> None:
+        self.connection = connection
+        self.line: Line | None = None
+
+    @property
+    def standing(self) -> Line | None:
+        """The line, where something can be said at once."""
+        return None if self.line is None or self.line.lost else self.line
+
+    async def ask(self, commands: bytes, replies: int, due_s: float) -> list[Any]:
+        """As `Line.ask`, over a new connection where there is none."""
+        line = self.standing or await self._opened()
+        return await line.ask(commands, replies, due_s)
+
+    async def _opened(self) -> Line:
+        await self.close()
+        await self.connection.connect()  # type: ignore[no-untyped-call]  # redis-py's
+        self.line = Line(self.connection)
+        return self.line
+
+    async def close(self) -> None:
+        """Close the connection. Twice is safe."""
+        self.line = None
+        await self.connection.disconnect()
+
+
 class Lanes:
     """The lanes of one event loop to one server."""
 
@@ -81,7 +112,7 @@ class Lanes:
         self._bounds = bounds
         self._wait_aof = wait_aof
         self._queue: list[_Trip] = []
-        self._idle: list[AbstractConnection] = []
+        self._idle: list[_Lane] = []
         self._busy: set[asyncio.Task[None]] = set()
         self._relief: asyncio.TimerHandle | None = None
 
@@ -102,21 +133,20 @@ class Lanes:
         """Let what is under way end, or break it off where the server is silent; close the connections."""
         if self._busy:
             _, late = await asyncio.wait(self._busy, timeout=_END_S)
-            for lane in late:
-                lane.cancel()
+            for task in late:
+                task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
         if self._relief:
             self._relief.cancel()
             self._relief = None
         idle, self._idle = self._idle, []
-        for connection in idle:
-            await connection.disconnect()
+        for lane in idle:
+            await lane.close()
 
     def _start(self) -> None:
-        connection = self._idle.pop() if self._idle else self._connection()
+        lane = self._idle.pop() if self._idle else _Lane(self._connection())
         # The task begins after whatever else is ready now, so the calls of this moment share its first batch.
-        lane = asyncio.get_running_loop().create_task(self._run(connection))
-        self._busy.add(lane)
+        self._busy.add(asyncio.get_running_loop().create_task(self._run(lane)))
 
     def _relieve_at(self, time_s: float) -> None:
         self._relief = asyncio.get_running_loop().call_at(time_s, self._relieve)
@@ -132,29 +162,25 @@ class Lanes:
         else:
             self._relieve_at(due_s)
 
-    async def _run(self, connection: AbstractConnection) -> None:
+    async def _run(self, lane: _Lane) -> None:
         try:
             while self._queue:
                 batch, self._queue = self._queue, []
-                await self._carry(connection, batch)
+                await self._carry(lane, batch)
         finally:
-            self._idle.append(connection)
+            self._idle.append(lane)
             # At once, for the next call looks here: a callback of the task would come too late.
             self._busy.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
-    async def _carry(self, connection: AbstractConnection, batch: Sequence[_Trip]) -> None:
+    async def _carry(self, lane: _Lane, batch: Sequence[_Trip]) -> None:
         try:
-            async with asyncio.timeout(self._bounds.patience_s):
-                try:
-                    replies = await self._exchange(connection, batch)
-                except (RedisError, OSError) as error:
-                    replies = await self._again(connection, batch, error)
+            replies = await self._told(lane, batch)
         except asyncio.CancelledError:
             for trip in batch:
                 trip.replies.cancel()
             raise
         except (RedisError, OSError) as error:
-            await connection.disconnect()
+            await lane.close()
             # Whatever has queued up meanwhile would wait as long for the same.
             batch = [*batch, *self._queue]
             self._queue.clear()
@@ -162,41 +188,53 @@ class Lanes:
         for trip, answers in zip(batch, replies, strict=True):
             trip.end(answers)
 
+    async def _told(self, lane: _Lane, batch: Sequence[_Trip]) -> list[list[Any]]:
+        """The replies by trip, whatever it takes, as long as there is patience."""
+        due_s = asyncio.get_running_loop().time() + self._bounds.patience_s
+        failed = []
+        if lane.standing:
+            try:
+                return await self._exchange(lane, batch, due_s)
+            except RedisError as error:
+                failed.append(error)
+        async with asyncio.timeout_at(due_s):
+            return await self._again(lane, batch, due_s, failed)
+
     async def _again(
-        self, connection: AbstractConnection, batch: Sequence[_Trip], error: Exception
+        self, lane: _Lane, batch: Sequence[_Trip], due_s: float, failed: list[RedisError]
     ) -> list[list[Any]]:
-        """The replies by trip, of an attempt after the first, which ended with `error`."""
-        failed = [error]
+        """The replies by trip, of a new attempt, or of one after that which `failed`."""
 
         async def attempt() -> list[list[Any]]:
             if failed:
                 raise failed.pop()
-            return await self._exchange(connection, batch)
+            return await self._exchange(lane, batch, due_s)
 
-        retry = connection.retry if connection.retry.get_retries() else _RETRY
-        return await retry.call_with_retry(attempt, lambda _: connection.disconnect())
+        tries = lane.connection.retry
+        retry = tries if tries.get_retries() else _RETRY
+        return await retry.call_with_retry(attempt, lambda _: lane.close())
 
-    async def _exchange(self, connection: AbstractConnection, batch: Sequence[_Trip]) -> list[list[Any]]:
+    async def _exchange(self, lane: _Lane, batch: Sequence[_Trip], due_s: float) -> list[list[Any]]:
         """The replies by trip."""
-        replies = await self._sent(connection, [trip.packed for trip in batch], batch)
+        replies = await self._sent(lane, batch, due_s)
         for trip, answers in zip(batch, replies, strict=True):
             kinds = [*map(type, answers)]
             if NoScriptError in kinds:
                 # From there on again, so that the order holds; a script that did run is safe to run twice.
                 unknown = kinds.index(NoScriptError)
-                again = [_packed(one.in_full()) for one in trip.asked[unknown:]]
-                answers[unknown:] = (await self._sent(connection, [again], [trip]))[0]
+                again = _Trip(trip.asked[unknown:], known=False)
+                answers[unknown:] = (await self._sent(lane, [again], due_s))[0]
         return replies
 
-    async def _sent(
-        self, connection: AbstractConnection, packed: Sequence[list[bytes]], batch: Sequence[_Trip]
-    ) -> list[list[Any]]:
-        commands = [*chain.from_iterable(packed)]
+    async def _sent(self, lane: _Lane, batch: Sequence[_Trip], due_s: float) -> list[list[Any]]:
+        commands = [trip.packed for trip in batch]
+        wanted = sum([len(trip.asked) for trip in batch])
         waits = self._wait_aof and any(trip.durable for trip in batch)
-        flat = await _pipelined(connection, [*commands, _WAIT_AOF] if waits else commands)
-        ends = list(accumulate(len(trip) for trip in packed))
-        replies = [flat[end - len(trip) : end] for trip, end in zip(packed, ends, strict=True)]
-        failed = _unsynced(flat[-1]) if waits else None
+        if waits:
+            commands.append(_WAIT_AOF)
+        left = iter(await lane.ask(b"".join(commands), wanted + waits, due_s))
+        replies = [[*islice(left, len(trip.asked))] for trip in batch]
+        failed = _unsynced(next(left)) if waits else None
         if failed:
             return [
                 [failed] * len(answers) if trip.durable else answers
@@ -217,17 +255,3 @@ def _unsynced(reply: Any) -> Exception | None:
 
 
 _WAIT_AOF: Final = _packed(("WAITAOF", 1, 0, FSYNC_MS))
-
-
-async def _pipelined(connection: AbstractConnection, packed: Sequence[bytes]) -> list[Any]:
-    """A reply for each command; an error of the command itself takes its place."""
-    if not connection.is_connected:
-        await connection.connect()  # type: ignore[no-untyped-call]  # redis-py's
-    await connection.send_packed_command(b"".join(packed))
-    replies: list[Any] = []
-    for _ in packed:
-        try:
-            replies.append(await connection.read_response())
-        except ResponseError as error:
-            replies.append(error)
-    return replies

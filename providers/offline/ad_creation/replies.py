@@ -1,13 +1,10 @@
 """What the offline model says about edits, in the language of the message, from `replies/<language>.toml`."""
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
-from functools import cache
-from importlib.resources import files
 
 from providers.offline.ad_creation.edits import Note
-from providers.offline.lexicon import SPOKEN
+from providers.offline.sentences import sentences
 from state.languages import LANGUAGES
 
 _SLOT = re.compile(r"\{([a-z_.]+(?::\d+)?|afterVoice:\d+|beforeVoices|withFirstVoice)\}")
@@ -16,21 +13,13 @@ _MAX_QUOTE = 200
 _NATIVE = {one.name: one.native[0] for one in LANGUAGES}
 
 
-@cache
 def _sentences(language: str) -> Mapping[str, str]:
-    known = language if language in SPOKEN else "english"
-    text = files("providers.offline.ad_creation").joinpath("replies", f"{known}.toml").read_text("utf-8")
-    return {
-        f"{group}.{name}": sentence
-        for group, entries in tomllib.loads(text).items()
-        for name, sentence in entries.items()
-    }
+    return sentences("ad_creation", language)
 
 
 def phrase(key: str, language: str, values: Mapping[str, str] | None = None) -> str:
     """Return the sentence `key` in `language`, its slots filled; in English for other languages."""
-    sentences = _sentences(language)
-    template = sentences.get(key) or _sentences("english")[key]
+    template = _sentences(language).get(key) or _sentences("english")[key]
     known = {name: _shown(name, value, language) for name, value in (values or {}).items()}
 
     def filled(match: re.Match[str]) -> str:

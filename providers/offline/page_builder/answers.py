@@ -13,13 +13,12 @@ from providers.offline.exchange import Exchange
 from providers.offline.page_builder import plans, talk
 from providers.offline.page_builder.conversation import DESTRUCTIVE, Conversation, Turn, read
 from providers.offline.page_builder.edits import Edit, Scene, Unclear, Unread
+from providers.offline.page_builder.notes import note, sentence
 from providers.offline.page_builder.targets import Pointed
 from providers.offline.page_builder.view import View, view_of
 
 _TRIES = 2
 """How often an edit is called for that another one had to wait for, or that was told to try again."""
-_CANNOT_LOOK = "I could not look at the page just now, so nothing was changed. Please try again."
-_ONLY_TALK = "I may not change anything any more in this turn. Say “go on”, and I will."
 
 
 def answer(messages: Sequence[BaseMessage], allowed: frozenset[str]) -> Answer | None:
@@ -27,20 +26,23 @@ def answer(messages: Sequence[BaseMessage], allowed: frozenset[str]) -> Answer |
     conversation = read(messages, allowed)
     if conversation is None:
         return None
-    if said := talk.at_once(conversation.turn.text):
+    language = conversation.language
+    if said := talk.at_once(conversation.turn.text, language):
         return Say(said)
     looked = [one for one in conversation.turn.exchanges if one.name == "list_elements"]
     if not looked:
-        return _calls([Request("list_elements", {})], allowed)
+        return _calls([Request("list_elements", {})], conversation)
     view = _view(conversation.turn, looked[-1])
-    return _after_looking(conversation, view) if view else Say(_CANNOT_LOOK)
+    return _after_looking(conversation, view) if view else Say(sentence(note("say.cannot_look"), language))
 
 
 def _calls(
-    requests: Sequence[Request], allowed: frozenset[str], otherwise: str = _ONLY_TALK, text: str = ""
+    requests: Sequence[Request], conversation: Conversation, otherwise: str = "", text: str = ""
 ) -> Answer:
-    calls = tuple(request for request in requests if request.name in allowed)
-    return Calls(calls, text) if calls else Say(otherwise)
+    calls = tuple(request for request in requests if request.name in conversation.tools)
+    if calls:
+        return Calls(calls, text)
+    return Say(otherwise or sentence(note("say.only_talk"), conversation.language))
 
 
 def _view(turn: Turn, looked: Exchange) -> View | None:
@@ -57,14 +59,14 @@ def _after_looking(conversation: Conversation, view: View) -> Answer:
     if question is not None:
         scene = Scene(view, conversation, Pointed((view.selected,) if view.selected else ()))
         try:
-            return Say(talk.answered(question, scene))
+            return Say(talk.answered(question, scene, conversation.language))
         except Unclear as problem:
-            return Say(talk.unclear(problem))
+            return Say(talk.unclear(problem, conversation.language))
         except Unread as more:
-            return _calls(_reads(more.ids), conversation.tools)
+            return _calls(_reads(more.ids), conversation)
     plan = plans.plan(conversation, view)
     if plan.unread:
-        return _calls(_reads(plan.unread), conversation.tools)
+        return _calls(_reads(plan.unread), conversation)
     return _carried_out(plan, conversation)
 
 
@@ -76,11 +78,11 @@ def _carried_out(plan: plans.Plan, conversation: Conversation) -> Answer:
     outcomes = [(edit, _tried(edit, conversation.turn)) for edit in plan.edits]
     pending = [edit.request for edit, tries in outcomes if _again(tries)]
     done = [(edit, tries[-1]) for edit, tries in outcomes if tries]
-    word = talk.report(plan, done)
+    word = talk.report(plan, done, conversation.language)
     if not pending:
         return Say(word)
     asking = [edit for edit in plan.edits if edit.request in pending and edit.request.name in DESTRUCTIVE]
-    return _calls(pending, conversation.tools, word, talk.announced(asking))
+    return _calls(pending, conversation, word, talk.announced(asking, conversation.language))
 
 
 def _tried(edit: Edit, turn: Turn) -> list[Exchange]:

@@ -25,6 +25,8 @@ class Clause:
     """Its own, or that of the clause before."""
     asked: bool = False
     """Whether it ends in a question mark."""
+    language: str = "english"
+    """In which it was said."""
 
     def has(self, *names: str) -> bool:
         """Return whether a piece has one of these meanings."""
@@ -59,7 +61,7 @@ class Clause:
         return tidy(self.message[self.pieces[0].start : self.pieces[-1].end])
 
 
-def clauses(message: str, pieces: Sequence[Piece]) -> list[Clause]:
+def clauses(message: str, pieces: Sequence[Piece], language: str = "english") -> list[Clause]:
     """Return the clauses of a message; one without a verb has that of the clause before in its sentence."""
     found: list[Clause] = []
     for sentence, asked in _sentences(message, pieces):
@@ -67,7 +69,7 @@ def clauses(message: str, pieces: Sequence[Piece]) -> list[Clause]:
         for part in _parts(sentence):
             own = verb_of(part)
             verb = own or verb
-            found.append(Clause(message, tuple(part), verb, asked))
+            found.append(Clause(message, tuple(part), verb, asked, language))
     return found
 
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from providers.offline.exchange import Exchange, Step, results, step
+from providers.offline.page_builder.words import spoken
 
 EDITS: Final = frozenset(
     {"modify_element", "create_element", "delete_element", "move_element", "apply_theme", "clear_page"}
@@ -47,6 +49,11 @@ class Conversation:
     def turn(self) -> Turn:
         """The turn to answer now."""
         return self.turns[-1]
+
+    @cached_property
+    def language(self) -> str:
+        """The language to answer in: that of the newest message that tells, English where none does."""
+        return next((one for turn in reversed(self.turns) if (one := spoken(turn.text))), "english")
 
     @property
     def before(self) -> Turn | None:

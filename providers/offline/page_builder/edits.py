@@ -9,10 +9,10 @@ from providers.offline.answer import Request
 from providers.offline.page_builder import looks, places, wordings
 from providers.offline.page_builder.clauses import Clause
 from providers.offline.page_builder.conversation import Conversation
+from providers.offline.page_builder.notes import Note, Value, note, valued
 from providers.offline.page_builder.targets import Phrase, Pointed, found, letters, phrase
 from providers.offline.page_builder.view import HOLDERS, TEXTS, Node, View
 
-_CHANGED: Final = "I changed {what}: {how}."
 _READ_FIRST: Final = frozenset({"image", "input", "video"})
 """Kinds that are known by their attributes, which a list does not show."""
 _MOST_READ: Final = 24
@@ -25,15 +25,19 @@ class Edit:
     """One tool call, and what it does in words."""
 
     request: Request
-    said: str
+    said: Sequence[Note]
     about: str = ""
     """Id of what is changed; empty for what is new or the whole page."""
-    name: str = ""
+    name: Note | None = None
     """How what is changed is spoken of."""
 
 
 class Unclear(Exception):
-    """A clause that cannot be carried out; its text is what the person is told."""
+    """A clause that cannot be carried out; it has what the person is told."""
+
+    def __init__(self, why: str, **values: Value) -> None:
+        super().__init__(why)
+        self.note = note(f"not.{why}", **values)
 
 
 class Unread(Exception):
@@ -69,11 +73,11 @@ class Scene:
         allowed = [node for node in nodes if not self.view.within(node, self.kept)]
         if allowed:
             return allowed
-        raise Unclear(missing(wanted, clause) if not nodes else "I left everything alone that you named.")
+        raise missing(wanted, clause) if not nodes else Unclear("left")
 
-    def unclear(self, text: str) -> Unclear:
+    def unclear(self, why: str, **values: Value) -> Unclear:
         """Return what is raised for a clause that cannot be carried out."""
-        return Unclear(text)
+        return Unclear(why, **values)
 
     def read(self, *nodes: Node) -> None:
         """Raise `Unread` unless these elements were read, not only listed; the first few are enough."""
@@ -95,13 +99,11 @@ class Scene:
         return list({node.id: node for some in nodes for node in some}.values())
 
 
-def missing(wanted: Phrase, clause: Clause) -> str:
-    """Return what a person is told of a thing that is not there."""
+def missing(wanted: Phrase, clause: Clause) -> Unclear:
+    """Return what is raised for a thing that is not there."""
     if wanted.pointing and not (wanted.kinds or wanted.words):
-        return "I am not sure what you mean by that: nothing is selected. Click it, or say its name."
-    if wanted.empty:
-        return f"I did not understand “{clause.text}”: I cannot tell what it is about."
-    return f"I could not find that on the page: “{clause.text}”."
+        return Unclear("selected")
+    return Unclear("about" if wanted.empty else "found", text=clause.text)
 
 
 def edits_of(clause: Clause, scene: Scene) -> list[Edit]:
@@ -109,7 +111,7 @@ def edits_of(clause: Clause, scene: Scene) -> list[Edit]:
     for fits, made in _WAYS:
         if fits(clause, scene):
             return made(clause, scene)
-    raise Unclear(f"I did not understand “{clause.text}”.")
+    raise Unclear("understood", text=clause.text)
 
 
 def _is(*verbs: str) -> Callable[[Clause, Scene], bool]:
@@ -121,14 +123,15 @@ def _undo(clause: Clause, scene: Scene) -> list[Edit]:
     if clause.has("many.all", "kind.page"):
         steps = scene.conversation.edited
     figure = next((int(one.text) for one in clause.pieces if one.text.isdigit()), steps)
-    return [Edit(Request("undo", {"steps": scene.conversation.versions(figure)}), "I took that back.")]
+    steps = scene.conversation.versions(figure)
+    return [Edit(Request("undo", {"steps": steps}), [note("edit.undone")])]
 
 
 def _clear(clause: Clause, scene: Scene) -> list[Edit]:
     del clause
     if scene.kept:
         return [_deletion(node) for node in scene.view.beside(scene.kept)]
-    return [Edit(Request("clear_page", {}), "I cleared the page.")]
+    return [Edit(Request("clear_page", {}), [note("edit.cleared")])]
 
 
 def _remove(clause: Clause, scene: Scene) -> list[Edit]:
@@ -144,13 +147,14 @@ def _hide(clause: Clause, scene: Scene) -> list[Edit]:
 
 def _deletion(node: Node) -> Edit:
     name = node.called()
-    return Edit(Request("delete_element", {"elementId": node.id}), f"I removed {name}.", node.id, name)
+    said = [note("edit.removed", what=name)]
+    return Edit(Request("delete_element", {"elementId": node.id}), said, node.id, name)
 
 
 def _add(clause: Clause, scene: Scene) -> list[Edit]:
     rich = scene.parts.get(clause.pieces[0].start, clause)
     if clause.has("cannot.script"):
-        raise Unclear("I cannot add scripts or code to a page, only elements such as text, images and forms.")
+        raise Unclear("scripts")
     return [places.added(rich, clause, scene)]
 
 
@@ -205,8 +209,7 @@ def modified(node: Node, modifications: Mapping[str, Any]) -> Edit:
     """Return the edit that changes an element."""
     name = node.called()
     args = {"elementId": node.id, "modifications": dict(modifications)}
-    said = _CHANGED.format(what=name, how=_told(modifications))
-    return Edit(Request("modify_element", args), said, node.id, name)
+    return Edit(Request("modify_element", args), _changed(name, modifications), node.id, name)
 
 
 def merged(one: Edit, other: Edit) -> Edit:
@@ -217,18 +220,17 @@ def merged(one: Edit, other: Edit) -> Edit:
         if part in first and part in second:
             both[part] = {**first[part], **second[part]}
     args = {"elementId": one.about, "modifications": both}
-    said = _CHANGED.format(what=one.name, how=_told(both))
-    return Edit(Request("modify_element", args), said, one.about, one.name)
+    return Edit(Request("modify_element", args), _changed(one.name, both), one.about, one.name)
 
 
-def _told(modifications: Mapping[str, Any]) -> str:
+def _changed(name: Note | None, modifications: Mapping[str, Any]) -> Sequence[Note]:
     style = {
         name: value for part in ("style", "attributes") for name, value in modifications.get(part, {}).items()
     }
-    parts = [f"{name.replace('-', ' ')} {value}" for name, value in style.items()]
+    parts = [valued(name, str(value)) for name, value in style.items()]
     if "content" in modifications:
-        parts.insert(0, f"it says “{modifications['content']}” now")
-    return ", ".join(parts)
+        parts.insert(0, note("edit.says", text=modifications["content"]))
+    return [note("edit.changed", what=name or note("thing.page"), list=parts)]
 
 
 def _words(clause: Clause, scene: Scene) -> list[Edit]:
@@ -248,12 +250,11 @@ def _again(clause: Clause, scene: Scene) -> list[Edit]:
         else []
     )
     if not changes:
-        raise Unclear("I am not sure what to do again: I changed nothing just before.")
+        raise Unclear("again")
     new = scene.found(clause)
     undone = clause.verb == "meant"
-    first = [
-        Edit(Request("undo", {"steps": scene.conversation.versions(1)}), "I took the change before back.")
-    ]
+    steps = scene.conversation.versions(1)
+    first = [Edit(Request("undo", {"steps": steps}), [note("edit.took_back")])]
     edits = [modified(node, _fitting(changes[0], node)) for node in new]
     return [*(first if undone else []), *edits]
 

@@ -5,18 +5,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from providers.offline.page_builder.clauses import Clause
+from providers.offline.page_builder.notes import word
 from providers.offline.page_builder.words import Piece, tidy
 
 Spec = dict[str, Any]
 _ROOM: Final = {"padding": "48px 24px"}
-_INPUTS: Final[Mapping[str, tuple[str, str]]] = {
-    "name": ("text", "Your name"),
-    "email": ("email", "Your email"),
-    "phone": ("tel", "Your phone number"),
-    "date": ("date", "Date"),
-    "company": ("text", "Company"),
-    "subject": ("text", "Subject"),
-}
+_INPUTS: Final = {
+    "name": "text", "email": "email", "phone": "tel", "date": "date", "company": "text", "subject": "text",
+}  # fmt: skip
+"""Fields that are known by name, each with its type."""
 _LIST: Final = re.compile(r"\s*(?:,|;|&|\band\b|，|、)\s*", re.IGNORECASE)
 _OF: Final = re.compile(
     r"\b(?:of|showing|with|to|called|titled|named|saying|labell?ed|that says|reading)\b\s*(?P<rest>.+)$",
@@ -31,11 +28,6 @@ _TOPIC: Final = re.compile(
     r"\b(?:about|for|with) (?:our |my |the )?(\w[\w '’-]{0,60}?)\s*[:：]", re.IGNORECASE
 )
 _MOST: Final = 8
-_KITS: Final[Mapping[str, str]] = {
-    "contact": "Contact us", "signup": "Stay in touch", "faq": "Frequently asked questions",
-    "quotes": "What people say", "pricing": "Prices", "features": "Why choose us", "team": "Our team",
-    "gallery": "Gallery",
-}  # fmt: skip
 
 
 def section(heading: str, *children: Spec, label: str = "", level: str = "2") -> Spec:
@@ -72,36 +64,37 @@ def _new_kind(clause: Clause) -> str:
 
 
 def _kit(kit: str, clause: Clause) -> Spec:
-    title = wording(clause) or _KITS[kit]
+    title = wording(clause) or word(clause.language, kit)
     count = next((int(one) for one in clause.names("number")), 3)
-    return ready(kit, title, max(1, min(count, _MOST)))
+    return ready(kit, title, clause.language, max(1, min(count, _MOST)))
 
 
-def ready(kit: str, title: str, count: int = 3) -> Spec:
-    """Return a ready-made section with `count` of what it is made of."""
+def ready(kit: str, title: str, language: str, count: int = 3) -> Spec:
+    """Return a ready-made section, in a language, with `count` of what it is made of."""
+    numbers = [str(one) for one in range(1, count + 1)]
+
+    def cards(head: str, text: str) -> list[Spec]:
+        said = word(language, text)
+        return [_card(word(language, head, number=one), said) for one in numbers]
+
     made: Mapping[str, Callable[[], Sequence[Spec]]] = {
-        "contact": lambda: [form(["name", "email"], "Send", message="Your message")],
-        "signup": lambda: [form(["email"], "Subscribe")],
-        "faq": lambda: [
-            _card(f"Question {number}", "Write the answer here.") for number in range(1, count + 1)
-        ],
+        "contact": lambda: [form(["name", "email"], "send", language, message=True)],
+        "signup": lambda: [form(["email"], "subscribe", language)],
+        "faq": lambda: cards("question", "answer"),
         "quotes": lambda: [
-            {"type": "quote", "content": f"Write what customer {number} says."}
-            for number in range(1, count + 1)
+            {"type": "quote", "content": word(language, "review", number=one)} for one in numbers
         ],
-        "pricing": lambda: [_columns([_card(name, "Write the price here.") for name in _plans(count)])],
-        "features": lambda: [
-            _columns([_card(f"Feature {n}", "Say what it does for people.") for n in range(1, count + 1)])
-        ],
-        "team": lambda: [_columns([_card(f"Person {n}", "Role") for n in range(1, count + 1)])],
-        "gallery": lambda: [_columns([_image(f"Picture {n}") for n in range(1, count + 1)])],
+        "pricing": lambda: [_columns(_plans(count, language))],
+        "features": lambda: [_columns(cards("feature", "benefit"))],
+        "team": lambda: [_columns(cards("person", "role"))],
+        "gallery": lambda: [_columns([_image(word(language, "picture", number=one)) for one in numbers])],
     }
     return section(title, *made[kit]())
 
 
-def _plans(count: int) -> list[str]:
-    named = ["Basic", "Plus", "Pro"]
-    return [*named, *(f"Plan {number}" for number in range(4, count + 1))][:count]
+def _plans(count: int, language: str) -> list[Spec]:
+    more = [word(language, "plan", number=str(number)) for number in range(4, count + 1)]
+    return [_card(one, word(language, "price")) for one in ["Basic", "Plus", "Pro", *more][:count]]
 
 
 def _columns(children: Sequence[Spec]) -> Spec:
@@ -117,44 +110,39 @@ def _image(alt: str) -> Spec:
     return {"type": "image", "attributes": {"alt": alt}}
 
 
-def _input(field: str, label: str = "") -> Spec:
-    kind, shown = _INPUTS.get(field, ("text", field[:1].upper() + field[1:]))
-    shown = label or shown
+def _input(field: str, language: str) -> Spec:
+    shown = word(language, field) if field in _INPUTS else capital(field)
     name = re.sub(r"[^a-z0-9]+", "-", field.lower()).strip("-")
-    attributes = {"type": kind, "placeholder": shown, "label": shown}
+    attributes = {"type": _INPUTS.get(field, "text"), "placeholder": shown, "label": shown}
     return {"type": "input", "attributes": attributes | ({"name": name} if name[:1].isalpha() else {})}
 
 
-def form(
-    fields: Sequence[str], send: str, *, message: str = "", shown: Mapping[str, str] | None = None
-) -> Spec:
-    """Return a form: `fields` by name, with other words if `shown`, an area for a `message`, and a button."""
-    area = {
-        "type": "textarea",
-        "attributes": {"name": "message", "placeholder": message, "label": message},
-    }
-    button = {"type": "button", "content": send, "attributes": {"type": "submit"}}
-    inputs = [_input(one, (shown or {}).get(one, "")) for one in fields]
+def form(fields: Sequence[str], send: str, language: str, *, message: bool = False) -> Spec:
+    """Return a form: `fields` by name, perhaps an area for a message, and a button with the word `send`."""
+    inputs = [_input(one, language) for one in fields]
+    said = word(language, "message")
+    area = {"type": "textarea", "attributes": {"name": "message", "placeholder": said, "label": said}}
+    button = {"type": "button", "content": word(language, send), "attributes": {"type": "submit"}}
     return {"type": "form", "children": [*inputs, *([area] if message else []), button]}
 
 
 def _a_form(clause: Clause) -> Spec:
     fields = list(dict.fromkeys(one for one in clause.names("field") if one != "message"))
-    message = "Your message" if "message" in clause.names("field") or not fields else ""
+    message = "message" in clause.names("field") or not fields
     # "With name and phone" lists the fields.
     named = clause.quotes()[:1] if clause.has("field.") else [wording(clause)]
-    title = next((one for one in named if one), _KITS["contact"])
-    return section(title, form(fields or ["name", "email"], "Send", message=message))
+    title = next((one for one in named if one), word(clause.language, "contact"))
+    return section(title, form(fields or ["name", "email"], "send", clause.language, message=message))
 
 
 def _an_input(clause: Clause) -> Spec:
     known = next(iter(clause.names("field")), "")
-    return _input(known or (clause.quotes() or ["answer"])[0])
+    return _input(known or (clause.quotes() or ["answer"])[0], clause.language)
 
 
 def _a_card(clause: Clause) -> Spec:
     said = wording(clause)
-    title, _, text = (part.strip() for part in (said or "New card").partition(","))
+    title, _, text = (part.strip() for part in (said or word(clause.language, "card")).partition(","))
     return _card(title, text)
 
 
@@ -166,8 +154,13 @@ def _a_section(clause: Clause) -> Spec:
         one.text for one in _before_the_kind(clause) if not one.means("small.", "verb.", "number.", "many.")
     ]
     about = _ABOUT.search(clause.text)
-    title = said or (capital(about[1]) if about else "") or capital(" ".join(named)) or "New section"
-    return section(title, {"type": "text", "content": "Write something here."})
+    title = (
+        said
+        or (capital(about[1]) if about else "")
+        or capital(" ".join(named))
+        or word(clause.language, "section")
+    )
+    return section(title, {"type": "text", "content": word(clause.language, "text")})
 
 
 def capital(text: str) -> str:
@@ -181,7 +174,8 @@ def _before_the_kind(clause: Clause) -> tuple[Piece, ...]:
 
 def _a_nav(clause: Clause) -> Spec:
     links = [_link(one) for one in listed(clause)]
-    return {"type": "nav", "label": "Navigation", "children": links or [_link("Home"), _link("Contact")]}
+    usual = [_link(word(clause.language, "home")), _link(word(clause.language, "contact"))]
+    return {"type": "nav", "label": word(clause.language, "nav"), "children": links or usual}
 
 
 def _link(text: str) -> Spec:
@@ -191,19 +185,22 @@ def _link(text: str) -> Spec:
 
 def _a_link(clause: Clause) -> Spec:
     address = next((one for one in clause.quotes() if one.startswith("http")), "")
-    made = _link(re.sub(r"^(?:our|my|the)\s+", "", wording(clause)) or "Link")
+    made = _link(re.sub(r"^(?:our|my|the)\s+", "", wording(clause)) or word(clause.language, "link"))
     return made | ({"attributes": {"href": address}} if address else {})
 
 
 def _a_list(clause: Clause) -> Spec:
-    items = listed(clause) or ["First point", "Second point", "Third point"]
+    items = listed(clause) or [word(clause.language, "point", number=one) for one in "123"]
     return {"type": "list", "children": [{"type": "item", "content": one} for one in items]}
 
 
 def _an_image(clause: Clause) -> Spec:
     address = next((one for one in clause.quotes() if one.startswith("http")), "")
     alt = next((one for one in clause.quotes() if not one.startswith("http")), "") or _rest(clause)
-    return {"type": "image", "attributes": {"alt": alt or "Picture"} | ({"src": address} if address else {})}
+    return {
+        "type": "image",
+        "attributes": {"alt": alt or word(clause.language, "image")} | ({"src": address} if address else {}),
+    }
 
 
 def _a_video(clause: Clause) -> Spec:
@@ -211,38 +208,46 @@ def _a_video(clause: Clause) -> Spec:
     return {"type": "video", "attributes": {"controls": "true"} | ({"src": address} if address else {})}
 
 
-def _with_text(kind: str, text: str) -> Spec:
+def _with_text(kind: str, clause: Clause) -> Spec:
+    text = wording(clause) or word(clause.language, kind)
     return {"type": kind, "children": [{"type": "text", "content": text}]}
 
 
-def _saying(kind: str, usual: str) -> Callable[[Clause], Spec]:
-    return lambda clause: {"type": kind, "content": wording(clause) or usual}
+def _a_hero(clause: Clause) -> Spec:
+    title, text = wording(clause) or word(clause.language, "hero"), word(clause.language, "why")
+    return section(title, {"type": "text", "content": text}, label="Hero")
+
+
+def _saying(kind: str) -> Callable[[Clause], Spec]:
+    return lambda clause: {"type": kind, "content": wording(clause) or word(clause.language, kind)}
 
 
 def _a_button(clause: Clause) -> Spec:
     address = next((one for one in clause.quotes() if one.startswith("http")), "#")
-    return {"type": "button", "content": wording(clause) or "Learn more", "attributes": {"href": address}}
+    return {
+        "type": "button",
+        "content": wording(clause) or word(clause.language, "button"),
+        "attributes": {"href": address},
+    }
 
 
 def _a_heading(clause: Clause) -> Spec:
-    return {"type": "heading", "content": wording(clause) or "New heading", "attributes": {"level": "2"}}
+    return _saying("heading")(clause) | {"attributes": {"level": "2"}}
 
 
 _MADE: Final[Mapping[str, Callable[[Clause], Spec]]] = {
     "heading": _a_heading,
     "title": _a_heading,
-    "text": _saying("text", "Write something here."),
-    "quote": _saying("quote", "Write what a customer says."),
-    "item": _saying("item", "New point"),
+    "text": _saying("text"),
+    "quote": _saying("quote"),
+    "item": _saying("item"),
     "button": _a_button,
     "link": _a_link,
     "image": _an_image,
     "section": _a_section,
-    "hero": lambda clause: section(
-        wording(clause) or "Say what you offer", {"type": "text", "content": "Say why."}, label="Hero"
-    ),
-    "header": lambda clause: _with_text("header", wording(clause) or "Your brand"),
-    "footer": lambda clause: _with_text("footer", wording(clause) or "© Your brand"),
+    "hero": _a_hero,
+    "header": lambda clause: _with_text("header", clause),
+    "footer": lambda clause: _with_text("footer", clause),
     "nav": _a_nav,
     "form": _a_form,
     "input": _an_input,

@@ -1,10 +1,12 @@
 """Where things are to be: what is added, moved, copied or swapped; and the theme, which is everywhere."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from providers.offline.answer import Request
 from providers.offline.page_builder import kits, looks
 from providers.offline.page_builder.clauses import Clause
+from providers.offline.page_builder.notes import Note, note, plain, valued
 from providers.offline.page_builder.targets import phrase
 from providers.offline.page_builder.view import HOLDERS, ROOT, SECTIONS, Node
 from state.themes import THEMES
@@ -18,7 +20,7 @@ _SIDES: Final = ("where.before", "where.after", "where.first", "where.last")
 _NAMED: Final = {"dark": "dark", "light": "light", "high-contrast": "high-contrast"}
 
 
-def _edit(name: str, args: dict[str, Any], said: str, about: str = "") -> "Edit":
+def _edit(name: str, args: dict[str, Any], said: Sequence[Note], about: str = "") -> "Edit":
     # Edits are made of clauses there, and some of them here.
     from providers.offline.page_builder.edits import Edit  # noqa: PLC0415
 
@@ -29,22 +31,20 @@ def added(rich: Clause, clause: Clause, scene: "Scene") -> "Edit":
     """Return the edit that makes something new; `rich` is the clause with sections read by name."""
     spec = kits.wanted(rich)
     if spec is None:
-        raise _unclear(f"I do not know how to add that: “{clause.text}”.")
+        raise scene.unclear("add", text=clause.text)
     reference, position = _place_of_new(spec, rich, scene)
     args = {"parentId": reference, **made(spec), "position": position}
     where = scene.view.get(reference)
-    return _edit(
-        "create_element",
-        args,
-        f"I added {named(spec)} {_side(position)} {where.called() if where else reference}.{lacking(spec)}",
-    )
+    beside = where.called() if where else plain(reference)
+    added = note("edit.added", what=named(spec), where=note(f"side.{position}", what=beside))
+    return _edit("create_element", args, [added, *lacking(spec)])
 
 
-def lacking(spec: kits.Spec) -> str:
+def lacking(spec: kits.Spec) -> Sequence[Note]:
     """Return what a person is told of an image that only holds a place."""
     made = [*kits.walked(spec)]
     bare = any(one["type"] == "image" and "src" not in one["attributes"] for one in made)
-    return " There is no picture yet: tell me its address." if bare else ""
+    return [note("edit.no_picture")] if bare else []
 
 
 def made(spec: kits.Spec) -> dict[str, Any]:
@@ -55,17 +55,13 @@ def made(spec: kits.Spec) -> dict[str, Any]:
     return {"elementType": spec["type"], "properties": properties}
 
 
-def named(spec: kits.Spec) -> str:
+def named(spec: kits.Spec) -> Note:
     """Return how what is new is spoken of."""
     said = spec.get("label") or spec.get("content") or spec.get("attributes", {}).get("alt") or ""
     inner = next((one["content"] for one in spec.get("children", ()) if one.get("content")), "")
     said = said or inner
-    article = "an" if spec["type"][0] in "aeiou" else "a"
-    return f"{article} {spec['type']}" + (f" “{said}”" if said else "")
-
-
-def _side(position: str) -> str:
-    return {"inside": "in", "before": "before", "after": "after"}[position]
+    kind = note(f"new.{spec['type']}")
+    return note("thing.new", kind=kind, said=said) if said else note("thing.new_bare", kind=kind)
 
 
 def _place_of_new(spec: kits.Spec, clause: Clause, scene: "Scene") -> Place:
@@ -164,7 +160,7 @@ def moved(clause: Clause, scene: "Scene") -> list["Edit"]:
     if place is None and clause.has("where.up", "where.down"):
         return _shifted(clause, scene)
     if place is None:
-        raise _unclear(f"I am not sure where to move that: “{clause.text}”. Say before or after what.")
+        raise scene.unclear("move", text=clause.text)
     verb = clause.place("verb.move")
     subject = clause.part(0, place if verb is None or verb < place else verb)
     side, reference = _reference(clause, place)
@@ -184,7 +180,7 @@ def _shifted(clause: Clause, scene: "Scene") -> list["Edit"]:
     for node in scene.found(clause, whole=True):
         beside = _neighbour(node, scene, step)
         if not beside:
-            raise _unclear(f"{node.called()} has nothing {'above' if step < 0 else 'below'} it there.")
+            raise scene.unclear("above" if step < 0 else "below", what=node.called())
         found.append(_move(node, beside, "before" if step < 0 else "after", scene))
     return found
 
@@ -192,15 +188,15 @@ def _shifted(clause: Clause, scene: "Scene") -> list["Edit"]:
 def _move(node: Node, where: str, position: str, scene: "Scene") -> "Edit":
     beside = scene.view.get(where)
     args = {"elementId": node.id, "parentId": where, "position": position}
-    said = f"I moved {node.called()} {_side(position)} {beside.called() if beside else where}."
-    return _edit("move_element", args, said, node.id)
+    place = note(f"side.{position}", what=beside.called() if beside else plain(where))
+    return _edit("move_element", args, [note("edit.moved", what=node.called(), where=place)], node.id)
 
 
 def swapped(clause: Clause, scene: "Scene") -> list["Edit"]:
     """Return the edits that exchange two elements."""
     nodes = scene.found(clause, whole=True)
     if len(nodes) != 2:  # noqa: PLR2004 -- a swap is of two
-        raise _unclear(f"I am not sure which two to swap: “{clause.text}”.")
+        raise scene.unclear("swap", text=clause.text)
     order = [one.id for one in scene.view.nodes]
     first, second = sorted(nodes, key=lambda node: order.index(node.id))
     before = _neighbour(second, scene, -1)
@@ -226,7 +222,7 @@ def copied(clause: Clause, scene: "Scene") -> list["Edit"]:
     for node in scene.found(clause, whole=True):
         scene.read(*node.walk())
         args = {"parentId": node.id, **made(node.spoken()), "position": "after"}
-        found.append(_edit("create_element", args, f"I copied {node.called()}."))
+        found.append(_edit("create_element", args, [note("edit.copied", what=node.called())]))
     return found
 
 
@@ -240,7 +236,6 @@ def is_theme(clause: Clause) -> bool:
 
 def themed(clause: Clause, scene: "Scene") -> list["Edit"]:
     """Return the edit that gives the page another theme, or single colours and fonts of it."""
-    del scene
     look = looks.look(clause)
     name = next((_theme(one) for one in clause.names("theme") if _theme(one)), "")
     tokens: dict[str, str] = {}
@@ -250,19 +245,12 @@ def themed(clause: Clause, scene: "Scene") -> list["Edit"]:
     if look.family:
         tokens |= {"font": look.family, "heading-font": look.family}
     if not name and not tokens:
-        raise _unclear(f"I am not sure which theme you mean. There are {', '.join(THEMES)}.")
+        raise scene.unclear("theme", list=[plain(one) for one in THEMES])
     args: dict[str, Any] = ({"theme": name} if name else {}) | ({"tokens": tokens} if tokens else {})
-    told = ", ".join(
-        [*([f"the theme is {name} now"] if name else []), *(f"{key} {one}" for key, one in tokens.items())]
-    )
-    return [_edit("apply_theme", args, f"I changed the whole page: {told}.")]
+    told = [note("edit.theme_is", name=name)] if name else []
+    told += [valued(key, one) for key, one in tokens.items()]
+    return [_edit("apply_theme", args, [note("edit.theme", list=told)])]
 
 
 def _theme(word: str) -> str:
     return word if word in THEMES else ""
-
-
-def _unclear(text: str) -> Exception:
-    from providers.offline.page_builder.edits import Unclear  # noqa: PLC0415 -- see above
-
-    return Unclear(text)

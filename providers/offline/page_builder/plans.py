@@ -7,6 +7,7 @@ from providers.offline.page_builder.briefs import drafts, reading
 from providers.offline.page_builder.clauses import Clause, clauses, verb_of
 from providers.offline.page_builder.conversation import Conversation, Turn
 from providers.offline.page_builder.edits import Edit, Scene, Unclear, Unread, edits_of, merged
+from providers.offline.page_builder.notes import Note, note
 from providers.offline.page_builder.targets import Pointed
 from providers.offline.page_builder.view import View
 from providers.offline.page_builder.words import Piece, language_of, pieces
@@ -17,7 +18,7 @@ class Plan:
     """What a message comes to."""
 
     edits: tuple[Edit, ...] = ()
-    problems: tuple[str, ...] = ()
+    problems: tuple[Note, ...] = ()
     """What the person is told of what cannot be done."""
     unread: tuple[str, ...] = ()
     """Ids of elements that have to be read before the rest is known."""
@@ -30,13 +31,13 @@ def plan(conversation: Conversation, view: View) -> Plan:
         return _drafted(text, brief, _scene(conversation, view, {}))
     language = language_of(text)
     spoken = pieces(text, language)
-    found = [one for one in clauses(text, spoken) if _says_something(one)]
+    found = [one for one in clauses(text, spoken, language) if _says_something(one)]
     orders = [one for one in found if not keeps(one)]
     scene = _scene(conversation, view, _rich(text, language, found))
     try:
         scene = replace(scene, kept=_kept([one for one in found if keeps(one)], scene))
     except Unclear as unclear:
-        return Plan(problems=(str(unclear),))
+        return Plan(problems=(unclear.note,))
     except Unread as more:
         return Plan(unread=more.ids)
     return _planned(orders, scene) if orders else _nothing_to_do(found, scene)
@@ -103,8 +104,8 @@ def _kept(found: Sequence[Clause], scene: Scene) -> tuple[str, ...]:
 
 def _planned(orders: Sequence[Clause], scene: Scene) -> Plan:
     edits: list[Edit] = []
-    problems: list[str] = []
-    asides: list[str] = []
+    problems: list[Note] = []
+    asides: list[Note] = []
     unread: list[str] = []
     for clause in orders:
         try:
@@ -112,7 +113,7 @@ def _planned(orders: Sequence[Clause], scene: Scene) -> Plan:
         except Unclear as unclear:
             named = _named(clause, scene)
             scene = replace(scene, pointed=replace(scene.pointed, last=named)) if named else scene
-            (asides if named else problems).append(str(unclear))
+            (asides if named else problems).append(unclear.note)
         except Unread as more:
             unread += more.ids
         else:
@@ -140,17 +141,13 @@ def _after(made: Sequence[Edit], scene: Scene) -> Scene:
     return replace(scene, pointed=pointed, gone=(*scene.gone, *gone))
 
 
-def _sorted(edits: Sequence[Edit], problems: Sequence[str], unread: Sequence[str], scene: Scene) -> Plan:
+def _sorted(edits: Sequence[Edit], problems: Sequence[Note], unread: Sequence[str], scene: Scene) -> Plan:
     """Put deletions last, so that their place can be referred to; leave out what is locked or said twice."""
     locked = [one for one in edits if one.about and _is_locked(one.about, scene.view)]
     once = {repr(one.request): one for one in edits if one not in locked}
     ordered = sorted(_merged(list(once.values())), key=lambda one: one.request.name == "delete_element")
-    told = [
-        f"{node.called()} is locked, so I left it as it is.".capitalize()
-        for one in locked
-        if (node := scene.view.get(one.about))
-    ]
-    return Plan(tuple(ordered), tuple(dict.fromkeys([*problems, *told])), tuple(dict.fromkeys(unread)))
+    told = [note("not.locked", what=node.called()) for one in locked if (node := scene.view.get(one.about))]
+    return Plan(tuple(ordered), (*problems, *told), tuple(dict.fromkeys(unread)))
 
 
 def _merged(edits: Sequence[Edit]) -> list[Edit]:
@@ -170,7 +167,7 @@ def _is_locked(element_id: str, view: View) -> bool:
 
 def _nothing_to_do(found: Sequence[Clause], scene: Scene) -> Plan:
     if found and scene.kept:
-        return Plan(problems=("I leave that alone. What shall I change?",))
+        return Plan(problems=(note("not.alone"),))
     return Plan()
 
 

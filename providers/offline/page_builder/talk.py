@@ -7,46 +7,41 @@ from providers.offline.exchange import Exchange
 from providers.offline.page_builder.briefs import reading
 from providers.offline.page_builder.clauses import Clause, clauses
 from providers.offline.page_builder.edits import Edit, Scene, Unclear
+from providers.offline.page_builder.notes import Note, note, said, sentence, told, valued
 from providers.offline.page_builder.plans import Plan
 from providers.offline.page_builder.targets import found, phrase
 from providers.offline.page_builder.view import SECTIONS, Node, View
 from providers.offline.page_builder.words import language_of, pieces
 
-_EXAMPLES: Final = (
-    "You can say, for example: “make the headline blue”, “the button should say Order now”, “add a contact "
-    "form below the hero”, “move the reviews above the prices”, “use a dark theme” or “undo that”."
-)
-_ABLE: Final = (
-    "I edit this page: texts, colours, sizes, fonts and links; I add, move, copy and remove elements and "
-    "whole sections, change the theme, and undo. I ask before anything is deleted. " + _EXAMPLES
-)
-_HELLO: Final = "Hello! What shall I change on the page? " + _EXAMPLES
-_UNKNOWN: Final = "I did not understand that, so nothing was changed. " + _EXAMPLES
-_NOTHING: Final = "There is nothing to change: it is like that already."
 _VERBS: Final = (
     "verb.add", "verb.remove", "verb.move", "verb.swap", "verb.undo", "verb.clear", "verb.copy",
     "verb.change", "verb.replace", "verb.put",
 )  # fmt: skip
 
 
-def at_once(text: str) -> str | None:
+def at_once(text: str, language: str) -> str | None:
     """Return the answer to what needs no look at the page: greetings, and what the model can do."""
     if reading.read(text):
         return None
     spoken = pieces(text, language_of(text))
     heard = [one for one in spoken if not one.means("small.")]
     if any(one.means("ask.able") for one in spoken):
-        return _ABLE
+        return _with_examples(note("say.able"), language)
     if heard and all(one.means("ask.hello") or not one.text[:1].isalnum() for one in heard):
-        return _HELLO
+        return _with_examples(note("say.hello"), language)
     return None
+
+
+def _with_examples(one: Note, language: str) -> str:
+    return said([one, note("say.examples")], language)
 
 
 def asked(text: str) -> Clause | None:
     """Return the question a message is; None for one that wants something done."""
     if reading.read(text):
         return None
-    every = clauses(text, pieces(text, language_of(text)))
+    language = language_of(text)
+    every = clauses(text, pieces(text, language), language)
     first = next((one for one in every if one.has("ask.")), None)
     if first is None or any(one.has(*_VERBS) for one in every):
         return None
@@ -54,115 +49,109 @@ def asked(text: str) -> Clause | None:
     return first if first.asked or (opening and opening[0].means("ask.")) else None
 
 
-def answered(question: Clause, scene: Scene) -> str:
+def answered(question: Clause, scene: Scene, language: str) -> str:
     """Return the answer to a question about the page; raises `Unclear` and `Unread`."""
     view, wanted = scene.view, phrase(question)
+    if not question.has("ask.count", "theme.theme") and (wanted.empty or wanted.head == "page"):
+        return outline(view, language)
+    return said(_answers(question, scene), language)
+
+
+def _answers(question: Clause, scene: Scene) -> Sequence[Note]:
+    view = scene.view
     if question.has("ask.count"):
-        return _counted(question, scene)
+        return [_counted(question, scene)]
     if question.has("theme.theme"):
-        return "The theme: " + ", ".join(f"{name} {value}" for name, value in view.theme.items()) + "."
-    if wanted.empty or wanted.head == "page":
-        return outline(view)
+        return [note("ask.theme", list=[valued(name, value) for name, value in view.theme.items()])]
     nodes = scene.found(question)
     if question.has("ask.where"):
-        return " ".join(_where(node, view) for node in nodes)
+        return [_where(node, view) for node in nodes]
     scene.read(*nodes)
-    if question.has("prop.", "ask.what") and not question.has("verb.say") and question.has("prop."):
-        return " ".join(_look(node, view) for node in nodes)
-    return " ".join(_says(node) for node in nodes)
+    if question.has("prop.") and not question.has("verb.say"):
+        return [_look(node, view) for node in nodes]
+    return [_says(node) for node in nodes]
 
 
-def _counted(question: Clause, scene: Scene) -> str:
+def _counted(question: Clause, scene: Scene) -> Note:
     wanted = phrase(question)
     nodes = found(scene.view, wanted, scene.pointed) if not wanted.empty else list(scene.view.nodes)
     if wanted.head == "section":
         nodes = [node for node in scene.view.nodes if node.type in SECTIONS]
-    told = ", ".join(node.called() for node in nodes[:8])
-    return f"There are {len(nodes)}: {told}." if nodes else "There is none on the page."
+    shown = [node.called() for node in nodes[:8]]
+    return note("ask.count", count=str(len(nodes)), list=shown) if nodes else note("ask.none")
 
 
-def outline(view: View) -> str:
+def outline(view: View, language: str) -> str:
     """Return what is on the page, a line for each of its parts."""
-    lines = [f"- {node.called()} ({node.id}){_inner(node)}" for node in view.root.children]
-    return "\n".join(["On the page there are:", *lines]) if lines else "The page is empty."
+    lines = [told(_line(node), language) for node in view.root.children]
+    if not lines:
+        return sentence(note("ask.empty"), language)
+    return "\n".join([sentence(note("ask.outline"), language), *lines])
 
 
-def _inner(node: Node) -> str:
-    inside = [f"{one.type} “{one.content}”" for one in node.walk() if one.id != node.id and one.content]
-    return f": {', '.join(inside[:4])}{' …' if len(inside) > 4 else ''}" if inside else ""  # noqa: PLR2004 -- a line's worth
+def _line(node: Node) -> Note:
+    inside = [one for one in node.walk() if one.id != node.id and one.content]
+    listed = [note("thing.inner", kind=note(f"kind.{one.type}"), said=one.content) for one in inside[:4]]
+    key = "line" if not inside else "line_with" if len(inside) <= 4 else "line_more"  # noqa: PLR2004 -- a line's worth
+    return note(f"thing.{key}", what=node.called(), id=node.id, list=listed)
 
 
-def _where(node: Node, view: View) -> str:
+def _where(node: Node, view: View) -> Note:
     around = next(view.around(node), None)
-    return (
-        f"{_first(node.called())} is in {around.called()}."
-        if around
-        else f"{_first(node.called())} is on the page itself."
-    )
+    if around is None:
+        return note("ask.root", what=node.called())
+    return note("ask.in", what=node.called(), where=around.called())
 
 
-def _look(node: Node, view: View) -> str:
-    own = ", ".join(f"{name} {value}" for name, value in node.style.items())
-    theme = ", ".join(f"{name} {view.theme[name]}" for name in ("text", "primary") if name in view.theme)
-    told = f"has {own}" if own else f"has no style of its own; from the theme: {theme}"
-    return f"{_first(node.called())} ({node.id}) {told}."
+def _look(node: Node, view: View) -> Note:
+    own = [valued(name, value) for name, value in node.style.items()]
+    theme = [valued(name, view.theme[name]) for name in ("text", "primary") if name in view.theme]
+    return note("ask.look" if own else "ask.unstyled", what=node.called(), id=node.id, list=own or theme)
 
 
-def _says(node: Node) -> str:
-    said = node.content or " / ".join(one.content for one in node.walk() if one.content)
-    extra = ", ".join(
-        f"{name} {value}" for name, value in node.attributes.items() if name in {"href", "src", "alt"}
-    )
-    return f"{_first(node.called())} says: “{said}”." + (f" ({extra})" if extra else "")
+def _says(node: Node) -> Note:
+    text = node.content or " / ".join(one.content for one in node.walk() if one.content)
+    shown = {"href", "src", "alt"}
+    extra = [valued(name, value) for name, value in node.attributes.items() if name in shown]
+    return note("ask.says_more" if extra else "ask.says", what=node.called(), text=text, list=extra)
 
 
-def _first(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def report(plan: Plan, outcomes: Sequence[tuple[Edit, Exchange]]) -> str:
+def report(plan: Plan, outcomes: Sequence[tuple[Edit, Exchange]], language: str) -> str:
     """Return the last word of a turn: what was done, what was not, and why."""
-    told: list[str] = []
+    notes: list[Note] = []
     versions: list[str] = []
     for edit, exchange in outcomes:
-        told.append(_outcome(edit, exchange))
+        notes += _outcome(edit, exchange)
         versions += [exchange.version] if exchange.version else []
-    told += plan.problems
-    if not told:
-        return _UNKNOWN
+    notes += plan.problems
+    if not notes:
+        return _with_examples(note("say.unknown"), language)
     if versions:
-        told.append(f"The page is {versions[-1]} now.")
+        notes.append(note("end.version", version=versions[-1]))
     elif not outcomes:
-        told.append("Nothing was changed.")
-    return " ".join(dict.fromkeys(told)) + ("" if versions or outcomes else f" {_EXAMPLES}")
+        notes += [note("end.unchanged"), note("say.examples")]
+    return said(notes, language)
 
 
-def _outcome(edit: Edit, exchange: Exchange) -> str:
+def _outcome(edit: Edit, exchange: Exchange) -> Sequence[Note]:
     if not exchange.failed:
         return edit.said
     result = exchange.result or {}
     if (result.get("details") or {}).get("rejected"):
-        return f"You said no, so {_leaves(edit)}."
+        return [note("end.kept", what=edit.name) if edit.name else note("end.kept_page")]
     if "nothing on the page would be different" in str(result.get("error")):
-        return _NOTHING
-    hint = f" {_first(str(result['suggestion']))}." if result.get("suggestion") else ""
-    return f"That could not be done: {result.get('error')}.{hint}"
+        return [note("say.nothing")]
+    failed = note("end.failed", error=str(result.get("error")))
+    hint = str(result.get("suggestion") or "")
+    return [failed, *([note("end.hint", text=hint)] if hint else [])]
 
 
-def announced(asking: Sequence[Edit]) -> str:
+def announced(asking: Sequence[Edit], language: str) -> str:
     """Return what is said before a person is asked for leave; nothing where nobody is."""
-    what = " and ".join(_gone(edit) for edit in asking)
-    return f"Before I go on: shall I {what}?" if what else ""
+    gone = [note("end.remove", what=edit.name) if edit.name else note("end.clear") for edit in asking]
+    return sentence(note("end.leave", list=gone), language) if gone else ""
 
 
-def _gone(edit: Edit) -> str:
-    return "clear the page" if not edit.about else f"remove {edit.name}"
-
-
-def _leaves(edit: Edit) -> str:
-    return "the page stays as it is" if not edit.about else f"{edit.name} stays"
-
-
-def unclear(problem: Unclear) -> str:
+def unclear(problem: Unclear, language: str) -> str:
     """Return what a person is told whose question could not be answered."""
-    return f"{problem} {_EXAMPLES}"
+    return _with_examples(problem.note, language)

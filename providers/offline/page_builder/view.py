@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from providers.offline.lexicon import fold
+from providers.offline.page_builder.notes import Note, note
 from providers.offline.page_builder.words import stems
 
 ROOT: Final = "page"
@@ -58,14 +59,15 @@ class Node:
         """Return whether it may be called by all these stems, or by others that mean the same."""
         return all({one, *_MEANT.get(one, ())} & self.names for one in wanted)
 
-    def called(self) -> str:
+    def called(self) -> Note:
         """Return how the model speaks of it."""
         if self.type == "page":
-            return "the page"
+            return note("thing.page")
         said = self.label or self.content or next((one.content for one in self.walk() if one.content), "")
         said = said or self.attributes.get("alt") or self.attributes.get("placeholder") or ""
-        kind = {"item": "list item", "input": "field", "nav": "navigation"}.get(self.type, self.type)
-        return f"the {kind} “{_short(said)}”" if said else f"the {kind} {self.id}"
+        kind = note(f"kind.{self.type}")
+        named = note("thing.named", kind=kind, said=_short(said))
+        return named if said else note("thing.bare", kind=kind, id=self.id)
 
     def spoken(self) -> dict[str, Any]:
         """Return what makes the same element anew."""

@@ -85,7 +85,7 @@ def _attribute(name: str, clause: Clause, scene: "Scene") -> Iterator[Change]:
     texts = _texts(clause)
     value = texts[-1] if texts else loose(clause)
     if name == "href" and not _ADDRESS.match(value):
-        raise scene.unclear(f"I am not sure where that is to lead: “{clause.text}”. Give an address.")
+        raise scene.unclear("link", text=clause.text)
     subject = _without_the_value(clause, value)
     for node in scene.found(subject):
         yield node, {"attributes": {name: value}}

@@ -9,6 +9,7 @@ from typing import Final
 
 from providers.offline.lexicon import SPOKEN, Lexicon, Quote, entries, tokens
 from state.colours import NAMES
+from state.languages import detected
 
 _HERE: Final = "page_builder"
 _THAI: Final = re.compile(r"[\u0e00-\u0e7f]")
@@ -57,14 +58,35 @@ class Piece:
 
 def language_of(message: str, where: str = _HERE) -> str:
     """Return the language whose words, of the vocabulary of `where`, a message has most of; else English."""
-    bare = _LITERAL.sub(" ", unicodedata.normalize("NFC", message))
+    return _heard(message, (where,)) or "english"
+
+
+def spoken(message: str) -> str | None:
+    """Return the language a person is to be answered in; None where their message does not tell.
+
+    Who writes in a language that is not listed is answered in English.
+    """
+    own = detected(_bare(message))
+    return "english" if own and own not in SPOKEN else _heard(message, (_HERE, f"{_HERE}.briefs"))
+
+
+def _bare(message: str) -> str:
+    return _LITERAL.sub(" ", unicodedata.normalize("NFC", message))
+
+
+def _heard(message: str, where: Sequence[str]) -> str | None:
+    """Return the language most of whose words, of these vocabularies, are in a message; None without any."""
+    bare = _bare(message)
     for name, script in (("thai", _THAI), ("chinese", _HAN)):
         if script.search(bare):
             return name
     heard = [token.word for token in tokens(bare) if token.word.isalpha()]
     latin = [name for name in SPOKEN if name not in {"thai", "chinese"}]
-    scores = {name: sum(_own(name, where).knows(word) for word in heard) for name in latin}
-    return max(scores, key=lambda name: (scores[name], name == "english"))
+    scores = {
+        name: sum(any(_own(name, one).knows(word) for one in where) for word in heard) for name in latin
+    }
+    best = max(scores, key=lambda name: (scores[name], name == "english"))
+    return best if scores[best] else None
 
 
 def pieces(message: str, language: str, *, kits: bool = False) -> list[Piece]:

@@ -7,9 +7,10 @@ from typing import Final
 from providers.offline.answer import Request
 from providers.offline.lexicon import SPOKEN
 from providers.offline.page_builder import kits, places
-from providers.offline.page_builder.briefs.reading import Brief, Topic, phrase
+from providers.offline.page_builder.briefs.reading import Brief, Topic
 from providers.offline.page_builder.clauses import Clause
 from providers.offline.page_builder.edits import Edit, Scene, Unclear, modified
+from providers.offline.page_builder.notes import Note, note, quoted, word
 from providers.offline.page_builder.view import ROOT, Node, View
 from providers.offline.page_builder.words import pieces, stems
 from state.page import walk
@@ -19,14 +20,9 @@ _MOST: Final = 12
 """Sections that are made of one message."""
 _FORMS: Final = frozenset({"contact", "form", "signup"})
 _ENGLISH: Final = frozenset({"quotes", "faq", "gallery", "team", "features"})
-"""Ready-made sections whose words are English, and ask for what is to stand there."""
+"""Ready-made sections that ask for what is to stand there."""
 _PARTS: Final = frozenset({"hero", "header", "footer", "nav", "button", "video", "divider"})
 """Kinds of elements that are made as they are, without a section around."""
-_ASKED: Final = (
-    "Tell me whose page it is and what it is to have, for example: “I'm a dentist in Lisbon, make me a page "
-    "with opening hours, prices and a contact form”."
-)
-_WHOSE: Final = "Whose page is it? Say, for example, “change the headline to …”."
 _THINGS: Final = frozenset(stem for word in ("form", "section", "list") for stem in stems(word))
 _HEADLINE, _BELOW = (
     next(one.content for one, _ in walk(START.root) if one.type == kind and one.label != "Brand")
@@ -37,10 +33,10 @@ _TOLD: Final = rf"\s*(?:[:：]|\b(?:{'|'.join(_IS)})\b|คือ|是)\s*(?P<said
 """What stands between a heading and what is told of it."""
 
 
-def drafted(brief: Brief, scene: Scene) -> tuple[list[Edit], list[str]]:
+def drafted(brief: Brief, scene: Scene) -> tuple[list[Edit], list[Note]]:
     """Return the edits that make of a page what a brief asks for, and what a person is told beside."""
     if brief == Brief(brief.language):
-        return [], [_ASKED]
+        return [], [note("draft.asked")]
     edits, told = _opening(brief, scene.view)
     lacking = [one for one in brief.topics if not one.look and not _there(one, brief.language, scene.view)]
     edits += [_added(_section(one, brief.language), scene) for one in lacking[:_MOST]]
@@ -50,18 +46,18 @@ def drafted(brief: Brief, scene: Scene) -> tuple[list[Edit], list[str]]:
     return edits, [*told, *_told(brief, lacking)]
 
 
-def _opening(brief: Brief, view: View) -> tuple[list[Edit], list[str]]:
+def _opening(brief: Brief, view: View) -> tuple[list[Edit], list[Note]]:
     """Return the edits that say whose page it is, where nobody has written there yet."""
     title = view.title
     if not brief.title:
         unnamed = title is None or title.content == _HEADLINE
-        return [], [_WHOSE] if unnamed else []
+        return [], [note("draft.whose")] if unnamed else []
     if title is None:
         return [_hero(brief, view)], []
     if title.content == brief.title:
         return [], []
     if title.content != _HEADLINE:
-        return [], [f"The headline stays “{title.content}”."]
+        return [], [note("draft.headline", text=title.content)]
     below = next((one for one in view.nodes if one.content == _BELOW), None)
     edits = [modified(title, {"content": brief.title})]
     return [*edits, *([modified(below, {"content": brief.below})] if below and brief.below else [])], []
@@ -73,15 +69,15 @@ def _hero(brief: Brief, view: View) -> Edit:
     top = [one for one in view.root.children if one.type in {"header", "nav"}]
     rest = [one for one in view.root.children if one not in top]
     place = (rest[0].id, "before") if rest else (ROOT, "inside")
-    return _created(spec, place, f"I added the headline “{brief.title}”.")
+    return _created(spec, place, [note("draft.headline_added", text=brief.title)])
 
 
 def _added(spec: kits.Spec, scene: Scene) -> Edit:
-    said = f"I added {places.named(spec)}.{places.lacking(spec)}"
+    said = [note("draft.added", what=places.named(spec)), *places.lacking(spec)]
     return _created(spec, places.usual_place(spec, scene), said)
 
 
-def _created(spec: kits.Spec, place: places.Place, said: str) -> Edit:
+def _created(spec: kits.Spec, place: places.Place, said: Sequence[Note]) -> Edit:
     args = {"parentId": place[0], **places.made(spec), "position": place[1]}
     return Edit(Request("create_element", args), said)
 
@@ -94,13 +90,13 @@ def _kind(topic: Topic, language: str) -> str:
 
 def _section(topic: Topic, language: str) -> kits.Spec:
     if _kind(topic, language):
-        made = kits.wanted(Clause(topic.heading, tuple(pieces(topic.heading, language))))
+        made = kits.wanted(Clause(topic.heading, tuple(pieces(topic.heading, language)), language=language))
         return made or kits.section(topic.heading)
     label = topic.heading[:80]
     if topic.kind in _FORMS and not topic.said:
         return kits.section(topic.heading, _form(topic, language), label=label)
     if _is_ready(topic, language) and not topic.said:
-        return kits.ready(topic.kind, topic.heading)
+        return kits.ready(topic.kind, topic.heading, language)
     text = topic.said or _todo(topic.heading, language)
     return kits.section(topic.heading, {"type": "text", "content": text}, label=label)
 
@@ -110,16 +106,15 @@ def _is_ready(topic: Topic, language: str) -> bool:
 
 
 def _form(topic: Topic, language: str) -> kits.Spec:
-    shown = {name: phrase(language, name) for name in ("name", "email")}
     if topic.kind == "signup":
-        return kits.form(["email"], phrase(language, "subscribe"), shown=shown)
+        return kits.form(["email"], "subscribe", language)
     fields = [one for one in topic.fields if one != "message"] or ["name", "email"]
-    message = phrase(language, "message") if "message" in topic.fields or not topic.fields else ""
-    return kits.form(fields, phrase(language, "send"), message=message, shown=shown)
+    message = "message" in topic.fields or not topic.fields
+    return kits.form(fields, "send", language, message=message)
 
 
 def _todo(heading: str, language: str) -> str:
-    return phrase(language, "todo").format(heading)
+    return word(language, "todo", what=heading)
 
 
 def _there(topic: Topic, language: str, view: View) -> Node | None:
@@ -132,38 +127,38 @@ def _there(topic: Topic, language: str, view: View) -> Node | None:
     return next((one for one in sections if wanted and one.is_about(wanted)), None)
 
 
-def _look(text: str, language: str, scene: Scene) -> tuple[list[Edit], list[str]]:
+def _look(text: str, language: str, scene: Scene) -> tuple[list[Edit], list[Note]]:
     """Return the edits of what is said of how the whole page looks, and what is told of anything else."""
-    clause = Clause(text, tuple(pieces(text, language)))
+    clause = Clause(text, tuple(pieces(text, language)), language=language)
     if not places.is_theme(clause):
-        return [], [f"Say once more, in a message of its own: “{text}”."]
+        return [], [note("draft.again", text=text)]
     try:
         return places.themed(clause, scene), []
     except Unclear as unclear:
-        return [], [str(unclear)]
+        return [], [unclear.note]
 
 
-def _told(brief: Brief, lacking: Sequence[Topic]) -> Iterator[str]:
+def _told(brief: Brief, lacking: Sequence[Topic]) -> Iterator[Note]:
     """Yield what a person is told of what was made: what is missing still, and what it cannot do."""
     made = [one for one in lacking[:_MOST] if not one.said and not _kind(one, brief.language)]
     ready = [one for one in made if _is_ready(one, brief.language)]
     asked = [one for one in made if one.kind not in _FORMS and one not in ready]
     if there := [one for one in brief.topics if not one.look and one not in lacking]:
-        yield f"On the page already: {_listed(there)}."
+        yield note("draft.there", list=_listed(there))
     if asked:
-        yield f"Still to be told: {_listed(asked)}. Say, for example, “{asked[0].heading}: …”."
+        yield note("draft.missing", list=_listed(asked), first=asked[0].heading)
     if ready:
-        yield f"Say what is to stand in {_listed(ready)}, too."
+        yield note("draft.ready", list=_listed(ready))
     if forms := [one for one in made if one.kind in _FORMS]:
-        yield f"{_listed(forms)}: what is written there goes nowhere yet, it needs an address to be sent to."
+        yield note("draft.nowhere", list=_listed(forms))
     if machines := [one for one in asked if one.kind == "machine"]:
-        yield f"I can only make a section of text for {_listed(machines)}, none that works by itself."
+        yield note("draft.machines", list=_listed(machines))
     if more := lacking[_MOST:]:
-        yield f"I make {_MOST} sections at once. Say again what is left: {_listed(more)}."
+        yield note("draft.more", most=str(_MOST), list=_listed(more))
 
 
-def _listed(topics: Sequence[Topic]) -> str:
-    return ", ".join(f"“{one.heading}”" for one in topics)
+def _listed(topics: Sequence[Topic]) -> Sequence[Note]:
+    return [quoted(one.heading) for one in topics]
 
 
 def told(message: str, view: View) -> list[Edit]:

@@ -81,12 +81,6 @@ def read(message: str) -> Brief | None:
 
 
 @cache
-def phrase(language: str, name: str) -> str:
-    """Return what stands on a page in a language, such as `todo` and `send`."""
-    return next(one for concept, one in entries(_HERE, language) if concept == f"text.{name}")
-
-
-@cache
 def _lexicon(language: str, *, exact: bool) -> Lexicon:
     heard = (one for one in entries(_HERE, language) if one[0].startswith(("say.", "topic.")))
     return Lexicon(heard, exact=exact)

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from server.beside import Beside
+from server.pace import Pace
 from storage.connection import Storage, reached
 
 if TYPE_CHECKING:
@@ -66,9 +67,7 @@ class Delivery:
         async with self._making:
             if self._made is None:
                 module = await asyncio.to_thread(importlib.import_module, "server.engine")
-                engine: Engine = module.Engine(
-                    self._storage, lease_s=self._lease_s, concurrency=self._at_once
-                )
+                engine: Engine = module.Engine(self._storage, lease_s=self._lease_s, pace=Pace(self._at_once))
                 with reached(self._storage):
                     self._made = await self._stack.enter_async_context(engine)
             return self._made

@@ -8,12 +8,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from docket import CurrentExecution, Docket, Execution, Worker
 from docket.dependencies import AdmissionBlocked
 
 from server.execution import Elsewhere, Stopped
+from server.pace import BREATH_S, Pace
 from state.errors import Fenced, StorageDown
 from storage.connection import Storage, reached
 
@@ -21,6 +22,7 @@ _NAME: Final = "callsheet"
 _KEPT: Final = timedelta(seconds=60)
 """How long the engine remembers what it delivered."""
 _CHECK: Final = timedelta(milliseconds=250)
+_BREATH: Final = timedelta(seconds=BREATH_S)
 _EXTRA_CONNECTIONS: Final = 50
 _PAUSES_S: Final = (0.02, 0.2)
 """Before a submission is tried again: Docket keeps connections that a restarted server has forgotten."""
@@ -34,12 +36,12 @@ Carry = Callable[[str, str], Awaitable[None]]
 class Engine:
     """Deliveries by Docket, on the same Redis as everything else."""
 
-    def __init__(self, storage: Storage, *, lease_s: float, concurrency: int) -> None:
+    def __init__(self, storage: Storage, *, lease_s: float, pace: Pace) -> None:
         self._storage = storage
         self._lease = timedelta(seconds=lease_s)
-        self._concurrency = concurrency
+        self._pace = pace
         mark = "&" if "?" in storage.url else "?"
-        most = 4 * concurrency + _EXTRA_CONNECTIONS
+        most = 4 * pace.most + _EXTRA_CONNECTIONS
         # It has redis-py try a lost connection again, too: Docket keeps those that a restarted server has
         # forgotten, and a delivery that meets one waits for a whole lease.
         url = f"{storage.url}{mark}max_connections={most}&retry_on_timeout=true"
@@ -74,12 +76,11 @@ class Engine:
     async def work(self, carry: Carry) -> None:
         """Carry out what is delivered, until cancelled; what is under way then is waited for."""
         self._carry = carry
-        async with Worker(
+        async with _Paced(
             self._docket,
-            concurrency=self._concurrency,
+            self._pace,
             redelivery_timeout=self._lease,
             reconnection_delay=timedelta(seconds=1),
-            minimum_check_interval=_CHECK,
             scheduling_resolution=_CHECK,
             message_batch=_AT_A_TIME,
         ) as worker:
@@ -107,3 +108,34 @@ class Engine:
         except Fenced as error:
             # The message belongs to whoever took over; acknowledging it would lose that delivery.
             raise AdmissionBlocked(execution, handled=True) from error
+
+
+class _Paced(Worker):
+    """Docket's worker, which asks how much it may take, and how long to wait, before every look.
+
+    Docket sets both once; what they say depends on the moment.
+    """
+
+    def __init__(self, docket: Docket, pace: Pace, **terms: Any) -> None:
+        self._pace = pace
+        self._may = False
+        super().__init__(docket, concurrency=pace.most, minimum_check_interval=_CHECK, **terms)
+
+    @property
+    def concurrency(self) -> int:
+        """How many may be under way here: none where it is not the moment to take any."""
+        self._may = self._pace.ready(len(self._tasks_by_key))
+        return self._pace.most if self._may else 0
+
+    @concurrency.setter
+    def concurrency(self, most: int) -> None:
+        pass
+
+    @property
+    def minimum_check_interval(self) -> timedelta:
+        """How long to wait: for a delivery, or before asking again."""
+        return _CHECK if self._may else _BREATH
+
+    @minimum_check_interval.setter
+    def minimum_check_interval(self, interval: timedelta) -> None:
+        pass

@@ -130,6 +130,15 @@ async def test_nodes_that_block_run_beside_each_other(opened: Storage, stack: As
     await eventually(lambda: _done(crowd, MANY), "all have met")
 
 
+async def test_runs_that_wait_all_go_at_once_in_one_worker(opened: Storage, stack: AsyncExitStack) -> None:
+    """However gradually it takes them, none that only waits keeps it from the next."""
+    crowd = Blocking()
+    server = await process(opened, stack, crowd, carry_runs=False)
+    await recorded(server, opened, MANY)
+    await process(opened, stack, crowd)
+    await eventually(lambda: _done(crowd, MANY), "all have met")
+
+
 async def test_who_finds_no_place_in_time_goes_elsewhere() -> None:
     room = Room(1, patience_s=0.01)
     async with room.place():

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import uuid
+from functools import lru_cache
 from typing import Final
 
 LOCAL: Final = "local"
@@ -16,6 +17,7 @@ def is_owner(name: object) -> bool:
     return isinstance(name, str) and 0 < len(name) <= MAX_OWNER and name.isprintable()
 
 
+@lru_cache(maxsize=1024)
 def stored(owner: str, kind: str, name: str) -> str:
     """Return the id under which what `owner` calls `name` is stored.
 

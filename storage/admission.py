@@ -6,7 +6,7 @@ that of Redis. A call whose answer was lost comes again under its own name and i
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from storage import call_keys
@@ -102,6 +102,15 @@ class Gate:
     rest_s: float
     timeout_s: float
     """The longest a call takes."""
+    breaker: str = field(init=False)
+    """The key of its breaker."""
+    numbers: tuple[int, ...] = field(init=False)
+    """All of that as the script reads it."""
+
+    def __post_init__(self) -> None:
+        times = [_ms(seconds) for seconds in (self.window_s, self.rest_s, self.timeout_s)]
+        object.__setattr__(self, "breaker", call_keys.breaker(self.rate_key, self.tool))
+        object.__setattr__(self, "numbers", (self.calls, times[0], self.failures, times[1], times[2]))
 
 
 @dataclass(frozen=True)
@@ -136,8 +145,7 @@ class Breaker:
 
 def admitting(gate: Gate, owner: str, call: str) -> Asked:
     """Return the script that lets a call in or turns it away; `admitted` reads its answer."""
-    numbers = [gate.calls, _ms(gate.window_s), gate.failures, _ms(gate.rest_s), _ms(gate.timeout_s)]
-    return Asked(_ADMIT, [call_keys.window(gate.rate_key, owner), _breaker(gate)], [call, *numbers])
+    return Asked(_ADMIT, [call_keys.window(gate.rate_key, owner), gate.breaker], [call, *gate.numbers])
 
 
 def admitted(answer: Sequence[Any]) -> Turned | Admitted:
@@ -150,7 +158,7 @@ def admitted(answer: Sequence[Any]) -> Turned | Admitted:
 def withdrawing(gate: Gate, owner: str, call: str, entry: Admitted) -> list[Asked]:
     """Return what makes as if a call that was let in, and is not made, had never asked; empty for nothing."""
     counted = [call_keys.window(gate.rate_key, owner)] if entry.counted else []
-    return [Asked(_LEAVE, [_breaker(gate), *counted], [call])] if counted or entry.trying else []
+    return [Asked(_LEAVE, [gate.breaker, *counted], [call])] if counted or entry.trying else []
 
 
 def telling(gate: Gate, call: str, verdict: Verdict, entry: Admitted) -> list[Asked | Command]:
@@ -158,25 +166,21 @@ def telling(gate: Gate, call: str, verdict: Verdict, entry: Admitted) -> list[As
     if not gate.failures:
         return []
     if verdict == "ok":
-        return [Command(("DEL", _breaker(gate)))]
+        return [Command(("DEL", gate.breaker))]
     if verdict == "failed":
         told: list[Word] = [gate.failures, uuid.uuid4().hex, _ms(call_keys.COUNTED_S)]
-        return [Asked(_FAIL, [_breaker(gate)], told)]
-    return [Asked(_LEAVE, [_breaker(gate)], [call])] if entry.trying else []
+        return [Asked(_FAIL, [gate.breaker], told)]
+    return [Asked(_LEAVE, [gate.breaker], [call])] if entry.trying else []
 
 
 async def breakers(storage: Storage, gates: Sequence[Gate]) -> Mapping[str, Breaker]:
     """Return how the breakers stand, by tool."""
-    asked = [Asked(_STATE, [_breaker(gate)], [gate.failures or 1, _ms(gate.rest_s)]) for gate in gates]
+    asked = [Asked(_STATE, [gate.breaker], [gate.failures or 1, _ms(gate.rest_s)]) for gate in gates]
     answers = await together(storage.redis, asked) if asked else []
     return {
         gate.tool: Breaker(answer[0].decode(), int(answer[1]), int(answer[2]) / 1000)
         for gate, answer in zip(gates, answers, strict=True)
     }
-
-
-def _breaker(gate: Gate) -> str:
-    return call_keys.breaker(gate.rate_key, gate.tool)
 
 
 def _ms(seconds: float) -> int:

@@ -3,6 +3,7 @@
 Declared together with all others in `storage/keys.py`.
 """
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from storage.key_shapes import DAY_S, Key, tagged
@@ -23,6 +24,7 @@ def guarded(kind: str) -> Key:
     return Key(f"{kind}:{{<id>}}:look-up:<digest>", "string", "chosen", "the result of a look-up, JSON")
 
 
+@lru_cache(maxsize=1024)
 def window(rate_key: str, owner: str) -> str:
     """The owner's newest calls by time; expires with its window."""
     return f"tool:{tagged(rate_key)}:calls:{owner}"
@@ -44,6 +46,7 @@ class RecordKeys(NamedTuple):
     """Those of one thread."""
 
 
+@lru_cache(maxsize=1024)
 def records(owner: str, thread: str, call: str) -> RecordKeys:
     """The keys of the record of one call of a tool."""
     stem = f"owner:{tagged(owner)}:tool-call"

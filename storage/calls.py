@@ -17,6 +17,7 @@ from storage.scripts import Asked, Script, Word
 MOST: Final = 10_000
 """Calls of one owner that are kept, the newest."""
 _CHUNK: Final = 100
+_KEPT_MS: Final = int(call_keys.RECORDED_S * 1000)
 
 # Only its beginning puts a call into the lists, so that one that begins again stays in its place.
 _WRITE: Final = Script("""
@@ -65,9 +66,8 @@ def writing(
 
     Of the owner's calls the newest `most` are kept.
     """
-    pairs = chain.from_iterable(fields.items())
-    head: list[Word] = [call, int(call_keys.RECORDED_S * 1000), most, int(over)]
-    return Asked(_WRITE, call_keys.records(owner, thread, call), [*head, *pairs])
+    head: list[Word] = [call, _KEPT_MS, most, int(over)]
+    return Asked(_WRITE, call_keys.records(owner, thread, call), [*head, *chain(*fields.items())])
 
 
 async def find(storage: Storage, owner: str, call: str) -> dict[str, Any] | None:

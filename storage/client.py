@@ -1,7 +1,7 @@
 """redis-py's clients with three rules added: few connections, an end to every wait, and our own errors."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from redis import exceptions
@@ -42,22 +42,20 @@ class Client(Redis):
 
     bounds: Bounds
     _lanes: Lanes | None = None
-    _loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def lanes(self) -> Lanes | None:
         """The lanes that scripts take; None in another event loop than the first."""
-        loop = asyncio.get_running_loop()
         if self._lanes is None:
             pool = self.connection_pool
             options = pool.connection_kwargs | {"socket_timeout": None}
-            self._loop, self._lanes = loop, Lanes(lambda: pool.connection_class(**options), self.bounds)
-        return self._lanes if self._loop is loop else None
+            self._lanes = Lanes(lambda: pool.connection_class(**options), self.bounds)
+        return self._lanes if self._lanes.loop is asyncio.get_running_loop() else None
 
-    async def trip(self, asked: Sequence[Asked | Command]) -> list[Any]:
+    def trip(self, asked: Sequence[Asked | Command]) -> Coroutine[Any, Any, list[Any]]:
         """As `Trips.trip`."""
         if lanes := self.lanes:
-            return await lanes.trip(asked)
+            return lanes.trip(asked)
         raise Broken("a client was used in another event loop than its own")
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: FBT001 -- redis-py's

@@ -76,6 +76,21 @@ def locks(kind: str, artefact: str) -> str:
     return f"{kind}:{tagged(artefact)}:locks"
 
 
+class StepKeys(NamedTuple):
+    """The keys by which the steps that change an artefact are claimed and proved."""
+
+    receipts: str
+    fences: str
+    meta: str
+    locks: str
+
+
+@lru_cache(maxsize=1024)
+def steps(kind: str, artefact: str) -> StepKeys:
+    """The keys by which steps change the artefact."""
+    return StepKeys(*(key(kind, artefact) for key in (receipts, fences, meta, locks)))
+
+
 PART_S: Final = 600.0
 """How long the pieces of a file that is still coming are kept."""
 

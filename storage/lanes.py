@@ -47,9 +47,10 @@ class _Trip:
 
     __slots__ = ("asked", "packed", "replies", "since_s")
 
-    def __init__(self, asked: Sequence[Asked | Command], *, known: bool = True) -> None:
+    def __init__(
+        self, asked: Sequence[Asked | Command], loop: asyncio.AbstractEventLoop, *, known: bool = True
+    ) -> None:
         """`known` is whether the server has seen the scripts."""
-        loop = asyncio.get_running_loop()
         self.asked = asked
         # Here, so that what cannot be sent is its caller's trouble and nobody else's. redis-py's asyncio
         # connections pack in Python, which takes six times as long.
@@ -79,18 +80,11 @@ class _Lane:
     def __init__(self, connection: AbstractConnection) -> None:
         self.connection = connection
         self.line: Line | None = None
+        self.task: asyncio.Task[None] | None = None
+        """What carries something over it now."""
 
-    @property
-    def standing(self) -> Line | None:
-        """The line, where something can be said at once."""
-        return None if self.line is None or self.line.lost else self.line
-
-    async def ask(self, commands: bytes, replies: int, due_s: float) -> list[Any]:
-        """As `Line.ask`, over a new connection where there is none."""
-        line = self.standing or await self._opened()
-        return await line.ask(commands, replies, due_s)
-
-    async def _opened(self) -> Line:
+    async def opened(self) -> Line:
+        """Connect anew."""
         await self.close()
         await self.connection.connect()  # type: ignore[no-untyped-call]  # redis-py's
         self.line = Line(self.connection)
@@ -108,17 +102,18 @@ class Lanes:
     def __init__(
         self, connection: Callable[[], AbstractConnection], bounds: Bounds, *, wait_aof: bool = False
     ) -> None:
+        self.loop: Final = asyncio.get_running_loop()
         self._connection = connection
         self._bounds = bounds
         self._wait_aof = wait_aof
         self._queue: list[_Trip] = []
         self._idle: list[_Lane] = []
-        self._busy: set[asyncio.Task[None]] = set()
+        self._busy: set[_Lane] = set()
         self._relief: asyncio.TimerHandle | None = None
 
     async def trip(self, calls: Sequence[Asked | Command]) -> list[Any]:
         """The replies to the calls, which run in this order. Raises the first that is an error."""
-        trip = _Trip(calls)
+        trip = _Trip(calls, self.loop)
         self._queue.append(trip)
         if not self._busy or (len(self._queue) >= _CROWD and len(self._busy) < LANES):
             self._start()
@@ -131,8 +126,8 @@ class Lanes:
 
     async def aclose(self) -> None:
         """Let what is under way end, or break it off where the server is silent; close the connections."""
-        if self._busy:
-            _, late = await asyncio.wait(self._busy, timeout=_END_S)
+        if under_way := [lane.task for lane in self._busy if lane.task]:
+            _, late = await asyncio.wait(under_way, timeout=_END_S)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
@@ -146,10 +141,11 @@ class Lanes:
     def _start(self) -> None:
         lane = self._idle.pop() if self._idle else _Lane(self._connection())
         # The task begins after whatever else is ready now, so the calls of this moment share its first batch.
-        self._busy.add(asyncio.get_running_loop().create_task(self._run(lane)))
+        lane.task = self.loop.create_task(self._run(lane))
+        self._busy.add(lane)
 
     def _relieve_at(self, time_s: float) -> None:
-        self._relief = asyncio.get_running_loop().call_at(time_s, self._relieve)
+        self._relief = self.loop.call_at(time_s, self._relieve)
 
     def _relieve(self) -> None:
         """Open another lane if calls have waited for long, and look again when they may have."""
@@ -157,7 +153,7 @@ class Lanes:
         if not self._queue or len(self._busy) >= LANES:
             return
         due_s = self._queue[0].since_s + _LONG_S
-        if due_s <= asyncio.get_running_loop().time():
+        if due_s <= self.loop.time():
             self._start()
         else:
             self._relieve_at(due_s)
@@ -168,9 +164,9 @@ class Lanes:
                 batch, self._queue = self._queue, []
                 await self._carry(lane, batch)
         finally:
-            self._idle.append(lane)
             # At once, for the next call looks here: a callback of the task would come too late.
-            self._busy.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+            self._idle.append(lane)
+            self._busy.discard(lane)
 
     async def _carry(self, lane: _Lane, batch: Sequence[_Trip]) -> None:
         try:
@@ -190,11 +186,11 @@ class Lanes:
 
     async def _told(self, lane: _Lane, batch: Sequence[_Trip]) -> list[list[Any]]:
         """The replies by trip, whatever it takes, as long as there is patience."""
-        due_s = asyncio.get_running_loop().time() + self._bounds.patience_s
+        due_s = self.loop.time() + self._bounds.patience_s
         failed = []
-        if lane.standing:
+        if lane.line and not lane.line.lost:
             try:
-                return await self._exchange(lane, batch, due_s)
+                return await self._exchange(lane.line, batch, due_s)
             except RedisError as error:
                 failed.append(error)
         async with asyncio.timeout_at(due_s):
@@ -208,31 +204,31 @@ class Lanes:
         async def attempt() -> list[list[Any]]:
             if failed:
                 raise failed.pop()
-            return await self._exchange(lane, batch, due_s)
+            return await self._exchange(await lane.opened(), batch, due_s)
 
         tries = lane.connection.retry
         retry = tries if tries.get_retries() else _RETRY
         return await retry.call_with_retry(attempt, lambda _: lane.close())
 
-    async def _exchange(self, lane: _Lane, batch: Sequence[_Trip], due_s: float) -> list[list[Any]]:
+    async def _exchange(self, line: Line, batch: Sequence[_Trip], due_s: float) -> list[list[Any]]:
         """The replies by trip."""
-        replies = await self._sent(lane, batch, due_s)
+        replies = await self._sent(line, batch, due_s)
         for trip, answers in zip(batch, replies, strict=True):
             kinds = [*map(type, answers)]
             if NoScriptError in kinds:
                 # From there on again, so that the order holds; a script that did run is safe to run twice.
                 unknown = kinds.index(NoScriptError)
-                again = _Trip(trip.asked[unknown:], known=False)
-                answers[unknown:] = (await self._sent(lane, [again], due_s))[0]
+                again = _Trip(trip.asked[unknown:], self.loop, known=False)
+                answers[unknown:] = (await self._sent(line, [again], due_s))[0]
         return replies
 
-    async def _sent(self, lane: _Lane, batch: Sequence[_Trip], due_s: float) -> list[list[Any]]:
+    async def _sent(self, line: Line, batch: Sequence[_Trip], due_s: float) -> list[list[Any]]:
         commands = [trip.packed for trip in batch]
         wanted = sum([len(trip.asked) for trip in batch])
         waits = self._wait_aof and any(trip.durable for trip in batch)
         if waits:
             commands.append(_WAIT_AOF)
-        left = iter(await lane.ask(b"".join(commands), wanted + waits, due_s))
+        left = iter(await line.ask(b"".join(commands), wanted + waits, due_s))
         replies = [[*islice(left, len(trip.asked))] for trip in batch]
         failed = _unsynced(next(left)) if waits else None
         if failed:

@@ -1,7 +1,7 @@
 """Atomic steps: Lua that runs inside Redis, called like a function."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 Word = str | bytes | int | float
@@ -70,9 +70,9 @@ class Trips(Protocol):
         """
 
 
-async def together(redis: Trips, asked: Sequence[Asked | Command]) -> list[Any]:
+def together(redis: Trips, asked: Sequence[Asked | Command]) -> Coroutine[Any, Any, list[Any]]:
     """Return what the scripts return, as `Trips.trip`."""
-    return await redis.trip(asked)
+    return redis.trip(asked)
 
 
 async def sent(redis: Trips, *words: Word) -> Any:

@@ -7,6 +7,7 @@ that has a receipt is never carried out again: its recorded result is returned.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from state import owners
@@ -58,10 +59,8 @@ class Steps:
         self.kind = kind
         self.id = artefact_id
         self.stored_id = owners.stored(owner, kind, artefact_id)
-        self._receipts = keys.receipts(kind, self.stored_id)
-        self._fences = keys.fences(kind, self.stored_id)
-        self._meta = keys.meta(kind, self.stored_id)
-        self._locks = keys.locks(kind, self.stored_id)
+        self._touched = touched = keys.steps(kind, self.stored_id)
+        self._receipts, self._fences, self._meta, self._locks = touched
 
     async def claim(
         self, step: str, *, epoch: int, owner: str, thread: str, facts: Mapping[str, str]
@@ -81,8 +80,7 @@ class Steps:
             int(claim.unsure),
             len(claim.writes),
         ]
-        touched = [self._receipts, self._fences, self._meta, self._locks]
-        return Asked(scripts.CLAIM, touched, [*given, *claim.writes, *pairs])
+        return Asked(scripts.CLAIM, self._touched, [*given, *claim.writes, *pairs])
 
     def claimed(self, claim: Claim, answer: Sequence[bytes]) -> Fence | Done:
         """Return the fence that a claim got, or what its step did before.
@@ -175,4 +173,9 @@ def thread_part(text: str) -> str:
 
 def step_name(thread: str, task: str, step: str) -> str:
     """Return what the receipt of a step is filed under."""
-    return "|".join((thread_part(thread), thread_part(task), thread_part(step)))
+    return f"{_task_part(thread, task)}|{thread_part(step)}"
+
+
+@lru_cache(maxsize=1024)
+def _task_part(thread: str, task: str) -> str:
+    return f"{thread_part(thread)}|{thread_part(task)}"

@@ -13,7 +13,7 @@ from storage.artefacts import Artefact
 from tests.guarded import SCOPE, made, step, write
 from tests.waiting import eventually
 from tools import guard
-from tools.attempt import gate
+from tools.attempt import held
 from tools.registry import index, tool
 from tools.terms import House, Terms, house
 
@@ -41,8 +41,7 @@ async def kind(tools, call="c1", scope=SCOPE, **params):
 
 async def breaker(opened, tools):
     item = tools["probe"]
-    gates = [gate(item, guard.house.settled("probe", item.terms, calls=item.calls))]
-    return (await breakers(opened, gates))["probe"]
+    return (await breakers(opened, [held(item, guard.house).gate]))["probe"]
 
 
 async def stands(opened, tools, state):

@@ -11,8 +11,8 @@ import random
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
@@ -38,7 +38,7 @@ from tools.call import Call, Scope
 from tools.outcome import Outcome, failure, refusal
 from tools.record import Record
 from tools.registry import Tool
-from tools.terms import Settled
+from tools.terms import House, Settled
 from tools.work import Late, carried_out, in_time
 
 CANCELLED: Final = failure(
@@ -62,10 +62,19 @@ _FINITE: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _JITTER: Final = random.SystemRandom()
 
 
-def gate(tool: Tool, terms: Settled) -> Gate:
-    """Return what the tool is held to."""
+class Held(NamedTuple):
+    """What calls of a tool are held to."""
+
+    terms: Settled
+    gate: Gate
+
+
+@lru_cache(maxsize=1024)
+def held(tool: Tool, house: House) -> Held:
+    """Return what calls of the tool are held to where the operator says what `house` does."""
+    terms = house.settled(tool.name, tool.terms, calls=tool.calls)
     most, rest = (terms.calls, terms.window_s), (terms.failures, terms.rest_s)
-    return Gate(tool.name, tool.rate_key or tool.name, *most, *rest, terms.timeout_s)
+    return Held(terms, Gate(tool.name, tool.rate_key or tool.name, *most, *rest, terms.timeout_s))
 
 
 @dataclass
@@ -74,13 +83,19 @@ class Attempt:
 
     storage: Storage
     tool: Tool
-    terms: Settled
+    held: Held
     args: BaseModel
     record: Record
+    terms: Settled = field(init=False)
+    gate: Gate = field(init=False)
+    scope: Scope = field(init=False)
+    """Who asks, and about what."""
+    step: Step = field(init=False)
+    """What is to be done."""
     artefact: Artefact = field(init=False)
     """What the conversation is about."""
-    gate: Gate = field(init=False)
-    """What the tool is held to."""
+    question: str | None = field(init=False)
+    """What a look-up asks, as a digest; None where results are not remembered."""
     fence: Fence | None = None
     """Leave for the effect, for a tool that has one."""
     let_in: bool = False
@@ -100,19 +115,10 @@ class Attempt:
     """Whether the result may answer the same question later."""
 
     def __post_init__(self) -> None:
-        scope = self.scope
-        self.artefact = Artefact(self.storage, scope.kind, scope.artefact, scope.owner)
-        self.gate = gate(self.tool, self.terms)
-
-    @property
-    def scope(self) -> Scope:
-        """Who asks, and about what."""
-        return self.record.scope
-
-    @property
-    def step(self) -> Step:
-        """What is to be done."""
-        return self.record.step
+        self.terms, self.gate = self.held
+        self.step, self.scope = self.record.step, self.record.scope
+        self.artefact = Artefact(self.storage, self.scope.kind, self.scope.artefact, self.scope.owner)
+        self.question = self._question() if self.terms.cache_s and self.tool.pure else None
 
     async def result(self) -> dict[str, Any]:
         """Carry it out, or find what it did before; raises what is wrong with it."""
@@ -156,8 +162,8 @@ class Attempt:
         """Return what writes the receipt of an effect outside, or remembers the result of a look-up."""
         if self.tool.outside and self.fence:
             return [self.artefact.sealing(self.fence, self.text)]
-        if self._question and self.lasts:
-            return [self.artefact.remembering(self._question, self.text, self.terms.cache_s)]
+        if self.question and self.lasts:
+            return [self.artefact.remembering(self.question, self.text, self.terms.cache_s)]
         return []
 
     async def _taken_back(self, fence: Fence, outcome: Outcome) -> Outcome:
@@ -192,9 +198,9 @@ class Attempt:
     async def _begun(self) -> Done | None:
         """Claim the step, or look what is remembered; return what it did in an earlier attempt."""
         if self.tool.effect == "read":
-            answer = await self._entered(self.artefact.looking(self.scope.owner, self._question))
+            answer = await self._entered(self.artefact.looking(self.scope.owner, self.question))
             self.artefact.allowed(answer)
-            if self._question:
+            if self.question:
                 self.known = answer[1].decode() if answer[1] else None
                 self.cached = self.known is not None
             return None
@@ -298,11 +304,8 @@ class Attempt:
         nothing = "; nothing was written" if self.tool.writes else ""
         return TimedOut(f"{spent}{nothing}", remedy="Try again, or ask for less at once")
 
-    @cached_property
-    def _question(self) -> str | None:
-        """What a look-up asks, for whom, as a digest; None where results are not remembered."""
-        if not self.tool.pure or not self.terms.cache_s:
-            return None
+    def _question(self) -> str:
+        """Return what is asked, and for whom, as a digest."""
         scope = self.scope
         whose = (scope.owner, sorted(scope.facts.items()), scope.selected)
         asked = (self.tool.name, self.args.model_dump(mode="json"), *whose)

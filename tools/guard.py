@@ -15,16 +15,15 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from pydantic import BaseModel, ValidationError
 
 import storage
 from state.errors import CallsheetError, Fenced, Forbidden, Invalid, StorageDown
 from state.plan import Step, spelt
-from storage.connection import Storage
 from storage.scripts import together
-from tools.attempt import Attempt
+from tools.attempt import Attempt, held
 from tools.call import Scope
 from tools.outcome import UNEXPECTED, NoTool, Outcome, ToolExecutionError, failure, refusal
 from tools.record import Record
@@ -51,10 +50,13 @@ class Counters(Protocol):
         ...
 
 
+_UNHEARD: Final = nullcontext[Tell](lambda _: None)
+
+
 class _NoCounters:
     def call(self, tool: str, scope: Scope) -> AbstractContextManager[Tell]:
         del tool, scope
-        return nullcontext(lambda _: None)
+        return _UNHEARD
 
     def looked_up(self, tool: str, *, hit: bool) -> None:
         del tool, hit
@@ -72,9 +74,11 @@ async def call(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
     Raises `StorageDown` when storage is away and `Fenced` when this attempt has lost the step: both end the
     attempt, and a later one finds what was done by its receipts.
     """
+    tool = tools.get(step["tool"])
     # A model may make names up without end, and a counter keeps every one it is given.
-    with counters.call(step["tool"] if step["tool"] in tools else "unknown", scope) as tell:
-        outcome = await _answered(tools, _recorded(step, scope))
+    with counters.call(tool.name if tool else "unknown", scope) as tell:
+        record = _recorded(step, scope)
+        outcome = await (_answered(tool, record) if tool else _refused(record, _no_tool(record, tools)))
         tell(outcome.word)
     return outcome
 
@@ -108,29 +112,30 @@ def _recorded(step: Step, scope: Scope) -> Record:
         return Record(spelt(step), scope)
 
 
-async def _answered(tools: Mapping[str, Tool], record: Record) -> Outcome:
-    opened = await storage.current()
-    try:
-        attempt = _attempt(tools, record, opened)
-    except CallsheetError as error:
-        outcome = refusal(error)
-        await together(opened.redis, [record.refused(outcome)])
-        return outcome
-    outcome = await attempt.told(await _outcome(attempt))
-    if attempt.cached is not None:
-        counters.looked_up(attempt.tool.name, hit=attempt.cached)
+def _no_tool(record: Record, tools: Mapping[str, Tool]) -> NoTool:
+    name, known = record.step["tool"], ", ".join(sorted(tools))
+    return NoTool(f"Unknown tool: {name}", remedy=f"Use one of: {known}")
+
+
+async def _refused(record: Record, error: CallsheetError) -> Outcome:
+    """Record a call that is refused before anything is claimed."""
+    outcome = refusal(error)
+    await together((await storage.current()).redis, [record.refused(outcome)])
     return outcome
 
 
-def _attempt(tools: Mapping[str, Tool], record: Record, opened: Storage) -> Attempt:
-    """Return what may be tried, once everything is right that can be told without storage."""
-    step, scope = record.step, record.scope
-    tool = tools.get(step["tool"])
-    if tool is None:
-        raise NoTool(f"Unknown tool: {step['tool']}", remedy=f"Use one of: {', '.join(sorted(tools))}")
-    args = _validated(tool, step)
-    _permitted(tool, args, step, scope)
-    return Attempt(opened, tool, house.settled(tool.name, tool.terms, calls=tool.calls), args, record)
+async def _answered(tool: Tool, record: Record) -> Outcome:
+    opened = await storage.current()
+    try:
+        args = _validated(tool, record.step)
+        _permitted(tool, args, record.step, record.scope)
+        attempt = Attempt(opened, tool, held(tool, house), args, record)
+    except CallsheetError as error:
+        return await _refused(record, error)
+    outcome = await attempt.told(await _outcome(attempt))
+    if attempt.cached is not None:
+        counters.looked_up(tool.name, hit=attempt.cached)
+    return outcome
 
 
 async def _outcome(attempt: Attempt) -> Outcome:

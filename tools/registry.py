@@ -59,9 +59,9 @@ class Options(TypedDict, total=False):
     terms: Terms
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tool:
-    """A tool and everything the guard must know of it."""
+    """A tool and everything the guard must know of it; equal to itself alone."""
 
     name: str
     description: str
@@ -226,7 +226,8 @@ class Registry(Mapping[str, Tool]):
         return self._domains[name]
 
     def __getitem__(self, name: str) -> Tool:
-        self.load()
+        if self._waiting:
+            self.load()
         return self._tools[name]
 
     def __iter__(self) -> Iterator[str]:

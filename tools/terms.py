@@ -84,9 +84,9 @@ class Settled:
     cpu_s: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class House:
-    """What the operator says of all tools and of single ones."""
+    """What the operator says of all tools and of single ones; equal to itself alone."""
 
     terms: Mapping[str, Terms] = field(default_factory=dict)
     """By tool; `*` is for all that say nothing themselves."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
@@ -35,16 +36,27 @@ async def carried_out(tool: Tool, args: BaseModel, call: Call, terms: Settled) -
 
 async def in_time(work: Coroutine[Any, Any, T], timeout_s: float) -> T:
     """Return what `work` returns; raises `Late` when the time is over, even if it will not be stopped."""
-    task = asyncio.create_task(work)
+    loop = asyncio.get_running_loop()
+    task, over = loop.create_task(work), loop.create_future()
+    ring = partial(_ring, over)
+    task.add_done_callback(ring)
+    timer = loop.call_later(timeout_s, ring)
     try:
-        done, _ = await asyncio.wait((task,), timeout=timeout_s)
+        await over
     except asyncio.CancelledError:
         await _stopped(task)
         raise
-    if not done:
+    finally:
+        timer.cancel()
+    if not task.done():
         await _stopped(task)
         raise Late
     return task.result()
+
+
+def _ring(over: "asyncio.Future[None]", _: object = None) -> None:
+    if not over.done():
+        over.set_result(None)
 
 
 async def _stopped(task: "asyncio.Task[Any]") -> None:

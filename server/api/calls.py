@@ -10,7 +10,7 @@ from storage.admission import Breaker
 from storage.calls import Wanted
 from storage.connection import Storage
 from tools import REGISTRY, guard
-from tools.attempt import gate
+from tools.attempt import held
 from tools.registry import Tool, definition
 
 
@@ -22,8 +22,7 @@ async def tools(storage: Storage, owner: str) -> dict[str, Any]:
 
 async def breakers(storage: Storage) -> Mapping[str, Breaker]:
     """Return how the breakers of all tools stand."""
-    settled = [guard.house.settled(item.name, item.terms, calls=item.calls) for item in REGISTRY.values()]
-    gates = [gate(item, terms) for item, terms in zip(REGISTRY.values(), settled, strict=True)]
+    gates = [held(item, guard.house).gate for item in REGISTRY.values()]
     return await admission.breakers(storage, gates)
 
 
@@ -43,7 +42,7 @@ async def execution(storage: Storage, owner: str, name: str) -> dict[str, Any]:
 
 
 def _tool(item: Tool, owner: str, breaker: Breaker) -> dict[str, Any]:
-    terms = guard.house.settled(item.name, item.terms, calls=item.calls)
+    terms = held(item, guard.house).terms
     return {
         "name": item.name,
         "description": item.description,

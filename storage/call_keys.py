@@ -14,6 +14,7 @@ COUNTED_S: Final = 3600.0
 """The longest window calls are counted in, and how long a breaker remembers failures."""
 
 
+@lru_cache(maxsize=1024)
 def look_up(kind: str, artefact: str, digest: str) -> str:
     """The result of a look-up, for whoever asks the same about this artefact; expires as its tool says."""
     return f"{kind}:{tagged(artefact)}:look-up:{digest}"

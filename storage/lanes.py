@@ -64,14 +64,9 @@ class _Trip:
         return any(one.durable for one in self.asked)
 
     def end(self, replies: list[Any]) -> None:
-        """Hand the replies over, or the first of them that is an error, to whoever still waits."""
-        if self.replies.done():
-            return
-        for reply in replies:
-            if isinstance(reply, Exception):
-                self.replies.set_exception(reply)
-                return
-        self.replies.set_result(replies)
+        """Hand the replies over, or the one error that took all of them, to whoever still waits."""
+        if not self.replies.done():
+            self.replies.set_result(replies)
 
 
 class _Lane:
@@ -111,18 +106,27 @@ class Lanes:
         self._busy: set[_Lane] = set()
         self._relief: asyncio.TimerHandle | None = None
 
-    async def trip(self, calls: Sequence[Asked | Command]) -> list[Any]:
-        """The replies to the calls, which run in this order. Raises the first that is an error."""
-        trip = _Trip(calls, self.loop)
+    async def trip(self, calls: Sequence[Asked | Command], *, known: bool = True) -> list[Any]:
+        """The replies to the calls, which run in this order. Raises the first that is an error.
+
+        `known` is whether the server has seen the scripts.
+        """
+        trip = _Trip(calls, self.loop, known=known)
         self._queue.append(trip)
         if not self._busy or (len(self._queue) >= _CROWD and len(self._busy) < LANES):
             self._start()
         elif not self._relief:
             self._relieve_at(trip.since_s + _LONG_S)
-        try:
-            return await trip.replies
-        except (RedisError, OSError) as error:
-            return await self._bounds.run(partial(_raise, error))
+        replies = await trip.replies
+        kinds = [*map(type, replies)]
+        if known and NoScriptError in kinds:
+            # From there on again, so that the order holds; a script that did run is safe to run twice.
+            unknown = kinds.index(NoScriptError)
+            replies[unknown:] = await self.trip(calls[unknown:], known=False)
+        for reply in replies:
+            if isinstance(reply, Exception):
+                await self._bounds.run(partial(_raise, reply))
+        return replies
 
     async def aclose(self) -> None:
         """Let what is under way end, or break it off where the server is silent; close the connections."""
@@ -212,17 +216,6 @@ class Lanes:
 
     async def _exchange(self, line: Line, batch: Sequence[_Trip], due_s: float) -> list[list[Any]]:
         """The replies by trip."""
-        replies = await self._sent(line, batch, due_s)
-        for trip, answers in zip(batch, replies, strict=True):
-            kinds = [*map(type, answers)]
-            if NoScriptError in kinds:
-                # From there on again, so that the order holds; a script that did run is safe to run twice.
-                unknown = kinds.index(NoScriptError)
-                again = _Trip(trip.asked[unknown:], self.loop, known=False)
-                answers[unknown:] = (await self._sent(line, [again], due_s))[0]
-        return replies
-
-    async def _sent(self, line: Line, batch: Sequence[_Trip], due_s: float) -> list[list[Any]]:
         commands = [trip.packed for trip in batch]
         wanted = sum([len(trip.asked) for trip in batch])
         waits = self._wait_aof and any(trip.durable for trip in batch)

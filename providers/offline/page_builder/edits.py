@@ -17,6 +17,8 @@ _READ_FIRST: Final = frozenset({"image", "input", "video"})
 """Kinds that are known by their attributes, which a list does not show."""
 _MOST_READ: Final = 24
 """Elements that are read in a turn."""
+_VAGUE: Final = frozenset({"", "change", "put", "keep"})
+"""Verbs that leave open whether something is to be made."""
 _BOXES: Final = HOLDERS - {"page"}
 
 
@@ -166,6 +168,29 @@ def _is_new(clause: Clause, scene: Scene) -> bool:
     return clause.verb == "put" and bool(articles) and clause.has("kind.", "kit.")
 
 
+def _is_wished(clause: Clause, scene: Scene) -> bool:
+    """Whether something new is asked for by no verb of making: "the page should have a contact form"."""
+    rich = scene.parts.get(clause.pieces[0].start, clause)
+    kinds = [one for one in clause.names("kind") if one != "page"]
+    if clause.verb not in _VAGUE or not looks.look(clause).empty or not (kinds or rich.has("kit.")):
+        return False
+    article = clause.place("new.one")
+    if article is not None:
+        # "Turn the button into a link" is about the button.
+        before = {*clause.part(0, article).names("kind")} - {"page"}
+        return (
+            not before
+            and clause.part(article).has("kind.")
+            and clause.part(article).names("kind") != ["page"]
+        )
+    return rich.has("kit.") and (not clause.verb or clause.has("wish.wish"))
+
+
+def _goes(clause: Clause, scene: Scene) -> list[Edit]:
+    """Move what has to go somewhere; what has to go nowhere is removed."""
+    return places.moved(clause, scene) if places.is_placed(clause) else _remove(clause, scene)
+
+
 def _style(clause: Clause, scene: Scene) -> list[Edit]:
     # "Larger than the other" is about the first; what it is compared with stays.
     clause = clause.part(0, clause.place("than.than"))
@@ -193,7 +218,7 @@ def _on_both(clause: Clause, both: tuple[int, str, str], scene: Scene) -> list[E
 def _looking(clause: Clause, wanted: looks.Look, scene: Scene) -> tuple[list[Node], looks.Look]:
     """Return what is to look otherwise; letters of a section are those of what is written in it."""
     about = phrase(clause)
-    if about.head == "text" and {"button", "link"} & set(about.kinds[:-1]):
+    if about.head == "text" and {"button", "link", "heading", "title"} & set(about.kinds[:-1]):
         inner = replace(clause, pieces=tuple(one for one in clause.pieces if not one.means("kind.text")))
         return scene.found(inner), replace(wanted, part="letters")
     nodes = scene.found(clause)
@@ -293,7 +318,9 @@ _WAYS: Final[Sequence[tuple[Callable[[Clause, Scene], bool], Callable[[Clause, S
     (lambda clause, _: clause.verb == "meant" or clause.has("pron.same"), _again),
     (_is("remove"), _remove),
     (_is("hide"), _hide),
+    (_is("go"), _goes),
     (_is_new, _add),
+    (_is_wished, _add),
     (_is("copy"), places.copied),
     (_is("swap"), places.swapped),
     (lambda clause, _: places.is_theme(clause), places.themed),

@@ -1,6 +1,7 @@
 """Where things are to be: what is added, moved, copied or swapped; and the theme, which is everywhere."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from providers.offline.answer import Request
@@ -29,6 +30,7 @@ def _edit(name: str, args: dict[str, Any], said: Sequence[Note], about: str = ""
 
 def added(rich: Clause, clause: Clause, scene: "Scene") -> "Edit":
     """Return the edit that makes something new; `rich` is the clause with sections read by name."""
+    rich = _ahead(rich)
     spec = kits.wanted(rich)
     if spec is None:
         raise scene.unclear("add", text=clause.text)
@@ -151,11 +153,37 @@ def moves(clause: Clause) -> bool:
     """Return whether a clause says where something that is there is to go."""
     if clause.verb == "move":
         return True
-    return clause.verb == "put" and clause.has(*_SIDES, "where.in") and looks.look(clause).empty
+    if not looks.look(clause).empty:
+        return False
+    if clause.verb == "put" and clause.has("where.in"):
+        return True
+    return clause.verb in {"", "put", "change"} and is_placed(clause)
+
+
+def _ahead(clause: Clause) -> Clause:
+    """Return a clause with the side before what it is beside, where it was said after: "在标题下面"."""
+    side, at = clause.place(*_SIDES), clause.place("where.at")
+    if side is None or at is None or at >= side - 1:
+        return clause
+    head, beside, tail = clause.pieces[:at], clause.pieces[at + 1 : side], clause.pieces[side + 1 :]
+    kept = [one for one in (clause.pieces[at],) if one.means("verb.")]
+    return replace(clause, pieces=(*head, *kept, *tail, clause.pieces[side], *beside))
+
+
+def is_placed(clause: Clause) -> bool:
+    """Return whether a clause says beside what something is, or that it is higher or lower."""
+    clause = _ahead(clause)
+    subject, place = clause.part(0, clause.place(*_SIDES)), clause.place(*_SIDES)
+    if place is None:
+        return clause.has("where.up", "where.down") and not phrase(clause).empty
+    if clause.pieces[place].means("where.first", "where.last"):
+        return bool(clause.verb) and not phrase(subject).empty
+    return not (phrase(subject).empty or phrase(clause.part(place + 1)).empty)
 
 
 def moved(clause: Clause, scene: "Scene") -> list["Edit"]:
     """Return the edits that move what a clause names."""
+    clause = _ahead(clause)
     place = _where(clause, new=False)
     if place is None and clause.has("where.up", "where.down"):
         return _shifted(clause, scene)

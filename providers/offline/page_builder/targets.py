@@ -36,10 +36,16 @@ _WHOLE: Final = frozenset({"section", "form", "list", "nav", "header", "footer"}
 _LETTERS: Final = frozenset({"heading", "text", "quote", "item", "link"})
 _IGNORED: Final = (
     *("small.", "verb.", "colour.", "degree.", "where.", "link.", "many.", "nth.", "number.", "join."),
-    *("pron.", "except.", "ask.", "prop.", "theme."),
+    *("pron.", "except.", "ask.", "prop.", "theme.", "wish.", "new."),
 )
 _LOOSE: Final = frozenset({"about", "section", "main"})
 """Words that may only be in between: "the question about parking"."""
+_ADDS_S: Final = frozenset({"english", "spanish", "portuguese"})
+"""Languages in which several of a thing end in "s"."""
+_INFLECTED: Final = frozenset({"polish", "czech", "romanian"})
+"""Languages in which a name has other endings in a sentence than in a heading."""
+_ENDING, _STEM = 2, 4
+"""Letters of a name that may be another ending, and those that may not, at least."""
 _OWN, _AROUND, _SAID = 3, 2, 12
 """What a word counts that is an element's own, that of what it lies in, and wording it has exactly."""
 
@@ -61,6 +67,10 @@ class Phrase:
     pointing: str = ""
     """`this` or `it` where it has no name."""
     plural: bool = False
+    uncounted: bool = False
+    """Whether its word does not tell one from several."""
+    inflected: bool = False
+    """Whether its words may end otherwise where they are read."""
     called: frozenset[str] = frozenset()
     """Stems of the word for the thing."""
 
@@ -86,7 +96,7 @@ class Pointed:
 
 def phrase(clause: Clause) -> Phrase:
     """Return what the pieces of a clause say of a thing."""
-    return _phrase(_turned(clause.pieces))
+    return _phrase(_turned(clause.pieces), clause.language)
 
 
 def _turned(pieces: Sequence[Piece]) -> list[Piece]:
@@ -99,7 +109,7 @@ def _turned(pieces: Sequence[Piece]) -> list[Piece]:
     return list(pieces)
 
 
-def _phrase(pieces: Sequence[Piece]) -> Phrase:
+def _phrase(pieces: Sequence[Piece], language: str) -> Phrase:
     kinds = [kind for one in pieces for kind in one.names("kind")]
     head = max((place for place, one in enumerate(pieces) if one.means("kind.")), default=-1)
     words = [stems(one.text) for one in pieces if _names(one) and not one.means("kind.")]
@@ -112,9 +122,16 @@ def _phrase(pieces: Sequence[Piece]) -> Phrase:
         nth=next((name for one in pieces for name in one.names("nth")), ""),
         every=bool(set(many) & {"all", "both"}),
         pointing=next((name for one in pieces for name in one.names("pron") if name in {"this", "it"}), ""),
-        plural=head >= 0 and pieces[head].text.lower().endswith("s"),
-        called=stems(pieces[head].text) if head >= 0 else frozenset(),
+        plural=language in _ADDS_S and head >= 0 and _bare(pieces[head]).endswith("s"),
+        uncounted=language not in _ADDS_S,
+        inflected=language in _INFLECTED,
+        called=stems(_bare(pieces[head])) if head >= 0 else frozenset(),
     )
+
+
+def _bare(one: Piece) -> str:
+    """Return what was written without "'s", which makes no plural."""
+    return one.text.lower().removesuffix("'s").removesuffix("’s")
 
 
 def _names(one: Piece) -> bool:
@@ -138,9 +155,11 @@ def found(
         return [node for name in ids if (node := view.get(name))]
     if wanted.head == "page" and not wanted.words - {"page"}:
         return [view.root]
-    if whole and wanted.head in {"quote", "item"} and wanted.plural and not wanted.nth:
+    if whole and wanted.head in {"quote", "item"} and not wanted.nth:
         # "Below the reviews" means where they are.
-        wanted = replace(wanted, kinds=(), words=wanted.words | wanted.called, plural=False)
+        several = replace(wanted, kinds=(), words=wanted.words | wanted.called, plural=False)
+        if wanted.plural or (wanted.uncounted and _ranked(view, several, whole=whole, without=without)):
+            wanted = several
     if special := _special(view, wanted) or _selected(view, wanted, pointed):
         return [special]
     nodes = _ranked(view, wanted, whole=whole, without=without)
@@ -186,8 +205,8 @@ def _score(view: View, node: Node, wanted: Phrase, types: frozenset[str]) -> int
     around = view.context(node)
     total = 0
     for word in wanted.words:
-        own = word in node.names or (not types and word == node.type)
-        total += _OWN if own else _AROUND if word in around else 0 if word in _LOOSE else -_OWN
+        own = _in(word, node.names, wanted) or (not types and word == node.type)
+        total += _OWN if own else _AROUND if _in(word, around, wanted) else 0 if word in _LOOSE else -_OWN
     for kind, called in wanted.beside:
         total += _OWN if called & node.names else _inside(view, node, kind, called & around)
     total += sum(_SAID for said in wanted.said if same(said, node.content))
@@ -195,6 +214,19 @@ def _score(view: View, node: Node, wanted: Phrase, types: frozenset[str]) -> int
     if not types and wanted.plural and wanted.head:
         total += 1
     return total + _holding(node, wanted)
+
+
+def _in(word: str, names: frozenset[str], wanted: Phrase) -> bool:
+    """Whether a stem is among names, perhaps with another ending."""
+    if word in names or not wanted.inflected:
+        return word in names
+    return any(_begin_alike(word, name) for name in names)
+
+
+def _begin_alike(one: str, other: str) -> bool:
+    shorter = min(len(one), len(other))
+    same = max(shorter - _ENDING, _STEM)
+    return shorter >= _STEM and one[:same] == other[:same]
 
 
 def _inside(view: View, node: Node, kind: str, called: frozenset[str]) -> int:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from providers.offline.lexicon import fold
@@ -21,6 +22,10 @@ _NOW: Final = re.compile(r"\s+(?:now|from now on|already)$", re.IGNORECASE)
 _PLEASE: Final = re.compile(r"[,\s]+(?:please|pls)$", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"https?://|/|#|mailto:|tel:|[\w-]+(?:\.[\w-]+)+(?:/|$)", re.IGNORECASE)
 _ATTRIBUTES: Final = ("alt", "placeholder", "href")
+_WORDED: Final = ("kind.button", "kind.link", "kind.heading", "kind.title")
+"""Things that are nothing but their text."""
+_BETWEEN: Final = ("small.", "link.", "where.in", "new.")
+"""What stands between a verb, words and a thing."""
 _WORDS: Final = ("say", "replace", "link", "cost")
 
 
@@ -31,7 +36,7 @@ def fits(clause: Clause, scene: "Scene") -> bool:
         return False
     return (
         bool(texts)
-        or bool(_verbatim(clause, scene))
+        or bool(_verbatim(clause, scene) or _placed_words(clause))
         or clause.verb in _WORDS
         or bool(set(clause.names("prop")) & {*_ATTRIBUTES})
     )
@@ -98,7 +103,7 @@ def _without_the_value(clause: Clause, value: str) -> Clause:
         place = clause.place("link.to")
         kept = list(clause.pieces[:place])
     kept = [one for one in kept if not one.means("prop.", "verb.link")]
-    return Clause(clause.message, tuple(kept), clause.verb)
+    return replace(clause, pieces=tuple(kept))
 
 
 def _verbatim(clause: Clause, scene: "Scene") -> str:
@@ -126,7 +131,7 @@ def _replaced(clause: Clause, scene: "Scene") -> Iterator[Change]:
     old = texts[0] if texts[1:] else before.text
     nodes = [node for node in scene.view.nodes if old and fold(old) in fold(node.content)]
     if not nodes or not new:
-        for node in scene.found(before):
+        for node in scene.found(_without_its_text(before)):
             yield node, {"content": new}
         return
     for node in nodes:
@@ -136,7 +141,32 @@ def _replaced(clause: Clause, scene: "Scene") -> Iterator[Change]:
             yield node, {"content": re.sub(re.escape(old), lambda _: new, node.content, flags=re.IGNORECASE)}
 
 
+def _placed_words(clause: Clause) -> tuple[Clause, str] | None:
+    """Return on what, and which words, where both follow the verb: "write Hello on the button"."""
+    verb = clause.place("verb.say", "verb.put")
+    if verb is None or clause.quotes() or not looks.look(clause).empty:
+        return None
+    rest = clause.part(verb + 1)
+    told = [at for at, one in enumerate(rest.pieces) if not one.means(*_BETWEEN)]
+    if len(told) < 2:  # noqa: PLR2004 -- a thing and words
+        return None
+    first, last = told[0], told[-1]
+    if rest.pieces[first].means(*_WORDED) and clause.verb == "say":
+        renamed = rest.part(first + 1).has("link.to", "verb.")
+        return None if renamed else (rest.part(first, first + 1), rest.after(first))
+    between = range(told[-2] + 1, last)
+    on = [at for at in between if rest.pieces[at].means("link.", "where.in")] or [*between][:1]
+    if not on or rest.pieces[last:] != rest.pieces[-1:] or not rest.pieces[last].means(*_WORDED):
+        return None
+    text = rest.part(0, on[-1]).text
+    return (rest.part(last), text) if clause.verb == "say" or not text[:1].islower() else None
+
+
 def _said(clause: Clause, scene: "Scene") -> Iterator[Change]:
+    if placed := _placed_words(clause):
+        for node in scene.found(placed[0]):
+            yield node, {"content": placed[1]}
+        return
     texts = _texts(clause)
     new = texts[-1] if texts else loose(clause)
     kept = [one for one in clause.pieces if not (one.quoted and one.text == new)]
@@ -145,8 +175,15 @@ def _said(clause: Clause, scene: "Scene") -> Iterator[Change]:
         to = clause.place("link.to")
         cut = to if (verb is None or (_renames(clause) and to is not None)) else verb
         kept = list(clause.pieces[: cut if cut is not None else None])
-    for node in scene.found(Clause(clause.message, tuple(kept), clause.verb)):
+    for node in scene.found(_without_its_text(replace(clause, pieces=tuple(kept)))):
         yield _writable(node), _worded(node, new) | _look(clause, node, scene, new)
+
+
+def _without_its_text(clause: Clause) -> Clause:
+    """Return a clause in which "the text of the button" is the button, which has no other text."""
+    worded = clause.has(*_WORDED) and not clause.has("where.before", "where.after")
+    kept = [one for one in clause.pieces if not (worded and one.means("kind.text", "prop.label"))]
+    return replace(clause, pieces=tuple(kept))
 
 
 def _worded(node: Node, new: str) -> dict[str, Any]:

@@ -22,6 +22,9 @@ _LITERAL: Final = re.compile(
 )
 _COLON: Final = re.compile(r"(?<!https)(?<!http)[:：]\s+(?P<rest>\S[^\n]*)$", re.MULTILINE)
 _GIVES_WORDS: Final = ("verb.say", "verb.add", "verb.replace", "verb.change", "verb.put")
+_HAS_WORDS: Final = frozenset({"kind.button", "kind.title", "kind.heading", "kind.link"})
+"""Things after whose bare name and a colon comes what they are to say."""
+_BESIDE: Final = ("small.", "kind.text", "prop.label", "nth.", "new.", "link.of")
 _SHORT_ENDS: Final = re.compile(r"[.\s]+$")
 _SHARED: Final = frozenset({"kind", "colour", "theme", "prop", "kit"})
 """Groups whose English words people use in other languages too."""
@@ -143,7 +146,8 @@ def _gives_words(lead: str, rest: str, language: str) -> bool:
     asked = {mark.concept for mark in lexicon.marks(tokens(lead))}
     told = {mark.concept for mark in lexicon.marks(tokens(rest)[:2])}
     orders = any(one.startswith("verb.") for one in told) or any(one.startswith("colour.") for one in told)
-    return bool(asked & {*_GIVES_WORDS}) and not orders and not rest.startswith("#")
+    named = bool(asked & _HAS_WORDS) and all(one in _HAS_WORDS or one.startswith(_BESIDE) for one in asked)
+    return (bool(asked & {*_GIVES_WORDS}) or named) and not orders and not rest.startswith("#")
 
 
 def _quote(match: re.Match[str]) -> Quote:

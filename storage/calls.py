@@ -19,7 +19,8 @@ MOST: Final = 10_000
 _CHUNK: Final = 100
 _KEPT_MS: Final = int(call_keys.RECORDED_S * 1000)
 
-# Only its beginning puts a call into the lists, so that one that begins again stays in its place.
+# Only its beginning puts a call into the lists, so that one that begins again stays in its place. A list is
+# tidied, and its time begun anew, once in a minute at most: a reader drops what has expired meanwhile.
 _WRITE: Final = Script("""
 local record, all, thread = KEYS[1], KEYS[2], KEYS[3]
 local id, kept, most, over = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
@@ -27,23 +28,26 @@ local t = redis.call('TIME')
 local ms = t[1] * 1000 + math.floor(t[2] / 1000)
 local now = string.format('%.0f', ms)
 if redis.call('HSETNX', record, 'startMs', now) == 1 then
-  redis.call('ZADD', all, now, id)
-  redis.call('ZADD', thread, now, id)
-  local old = string.format('%.0f', ms - kept)
-  redis.call('ZREMRANGEBYSCORE', all, '-inf', old)
-  redis.call('ZREMRANGEBYSCORE', thread, '-inf', old)
+  redis.call('PEXPIRE', record, ARGV[2])
+  for _, list in ipairs({all, thread}) do
+    redis.call('ZADD', list, now, id)
+    if redis.call('PTTL', list) < kept - 60000 then
+      redis.call('ZREMRANGEBYSCORE', list, '-inf', string.format('%.0f', ms - kept))
+      redis.call('PEXPIRE', list, ARGV[2])
+    end
+  end
   for _, gone in ipairs(redis.call('ZRANGE', all, 0, -most - 1)) do
     redis.call('DEL', string.sub(record, 1, -#id - 1) .. gone)
     redis.call('ZREM', all, gone)
   end
-  redis.call('PEXPIRE', all, ARGV[2])
-  redis.call('PEXPIRE', thread, ARGV[2])
 else
   redis.call('HDEL', record, 'endMs', 'output', 'error', 'errorType', 'retryable')
 end
-if over == '1' then redis.call('HSET', record, 'endMs', now) end
+if over == '1' then
+  ARGV[#ARGV + 1] = 'endMs'
+  ARGV[#ARGV + 1] = now
+end
 redis.call('HSET', record, unpack(ARGV, 5))
-redis.call('PEXPIRE', record, ARGV[2])
 return 1
 """)
 

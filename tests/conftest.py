@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 from redis import Redis
 from xdist.remote import Producer
 from xdist.scheduler.loadscope import LoadScopeScheduling
@@ -40,6 +41,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", default=bool(os.environ.get("CI")), help=slow)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if not (config.getoption("--slow") or config.getoption("--long")):
+        settings.register_profile("quick", max_examples=30)
+        settings.load_profile("quick")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     long, slow = config.getoption("--long"), config.getoption("--slow")
     for item in items:
@@ -50,21 +57,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist comes without types
-    """Gives each file to one process, and all files that fork from the warmed parent to the same one.
+    """Gives each file to one process, and all files that share something costly to the same one.
 
-    What a file makes once is then made once, and so is the warmed parent.
+    What a file makes once is then made once, and so is what several share.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return "warm" if file in _warmed() else file
+        return _shared().get(file, file)
 
 
 @cache
-def _warmed() -> frozenset[str]:
-    takes = re.compile(r"def \w+\([^)]*\b(warm|shop)\b")
-    files = Path(__file__).parent.glob("test_*.py")
-    return frozenset(f"tests/{file.name}" for file in files if takes.search(file.read_text()))
+def _shared() -> dict[str, str]:
+    """By file, what it shares with others: the warmed parent to fork from, or the project's parsed files."""
+    uses = {"warm": r"def \w+\([^)]*\b(warm|shop)\b", "syntax": r"^from tests\.syntax import"}
+    return {
+        f"tests/{file.name}": name
+        for file in Path(__file__).parent.glob("test_*.py")
+        for name, use in uses.items()
+        if re.search(use, file.read_text(), re.MULTILINE)
+    }
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -149,7 +161,13 @@ def teacher(http: "AsyncClient") -> "Teacher":
     return Teacher(http)
 
 
-@pytest.fixture(params=("graph", "sdk", "rest"))
+@pytest.fixture(
+    params=(
+        "graph",
+        pytest.param("sdk", marks=pytest.mark.slow),
+        pytest.param("rest", marks=pytest.mark.slow),
+    )
+)
 def door(
     request: pytest.FixtureRequest, used: Storage, client: "LangGraphClient", teacher: "Teacher"
 ) -> "Door":
@@ -177,17 +195,23 @@ async def shop(warm: Warm, valkey_url: str) -> AsyncIterator[Shop]:
     await asyncio.to_thread(Path(proxy.path).unlink)
 
 
+@pytest.fixture(scope="session")
+def inspector(valkey_url: str) -> Iterator[Redis]:
+    """A connection that looks at the session's server between the tests."""
+    with Redis.from_url(valkey_url) as server:
+        yield server
+
+
 @pytest.fixture(autouse=True)
 def declared_keys(request: pytest.FixtureRequest) -> Iterator[None]:
     """Empty the server before a test that uses it, and fail the test for every key it leaves undeclared."""
     if "valkey_url" not in request.fixturenames:
         yield
         return
-    url = request.getfixturevalue("valkey_url")
-    with Redis.from_url(url) as server:
-        server.flushall()
+    server: Redis = request.getfixturevalue("inspector")
+    server.flushall()
     yield
-    assert not (found := leaks(url)), "\n".join(found)
+    assert not (found := leaks(server)), "\n".join(found)
 
 
 @pytest.fixture

@@ -9,21 +9,30 @@ from storage import keys
 Declared = Callable[[str], keys.Key | None]
 
 
-def leaks(url: str, declared: Declared = keys.declared) -> list[str]:
+# One trip: most keys of a test are its runs', and there are many.
+_INSPECT = """
+local found = {}
+for _, database in ipairs(ARGV) do
+  redis.call('SELECT', database)
+  for _, name in ipairs(redis.call('KEYS', '*')) do
+    found[#found + 1] = {name, redis.call('TYPE', name).ok, redis.call('PTTL', name)}
+  end
+end
+return found
+"""
+
+
+def leaks(server: Redis, declared: Declared = keys.declared) -> list[str]:
     """A sentence for each key, in any database of the server, that has no declaration or contradicts it."""
-    server_url = url.partition("?")[0]
-    with Redis.from_url(server_url) as server:
-        databases = [str(name).removeprefix("db") for name in server.info("keyspace")]
-    return [leak for number in databases for leak in _leaks(f"{server_url}?db={number}", declared)]
-
-
-def _leaks(url: str, declared: Declared) -> Iterator[str]:
-    with Redis.from_url(url) as server:
-        for key in server.scan_iter(count=1000):
-            kind, left_ms = server.type(key).decode(), int(server.pttl(key))
-            # A key that expired between the scan and the question is none.
-            if kind != "none" and left_ms != -2:
-                yield from _faults(key.decode(errors="backslashreplace"), kind, left_ms, declared)
+    if not (databases := [str(name).removeprefix("db") for name in server.info("keyspace")]):
+        return []
+    return [
+        leak
+        for name, kind, left_ms in server.eval(_INSPECT, 0, *databases)
+        # A key that expires meanwhile is none.
+        if kind != b"none" and left_ms != -2
+        for leak in _faults(name.decode(errors="backslashreplace"), kind.decode(), left_ms, declared)
+    ]
 
 
 def _faults(name: str, kind: str, left_ms: int, declared: Declared) -> Iterator[str]:

@@ -2,11 +2,7 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any, cast
 
 from starlette.responses import StreamingResponse
@@ -122,32 +118,6 @@ async def test_a_run_goes_on_when_its_reader_is_gone_and_ends_with_the_server() 
     await anext(cut_short)
     await running.stop()
     assert [line async for line in cut_short if not line.startswith(b":")] == []
-
-
-def test_the_server_is_ready_before_anything_slow_is_imported(valkey_url: str) -> None:
-    """HOUSE 3: neither a vendor's library nor LangGraph is imported until the server answers."""
-    program = (
-        "import asyncio, os, sys\n"
-        "from server.app import create_app\n"
-        "from server.settings import Settings\n"
-        "async def main():\n"
-        f"    app = create_app(Settings(redis_url={valkey_url!r}))\n"
-        "    async with app.router.lifespan_context(app):\n"
-        "        print(*(name in sys.modules for name in ('langgraph.pregel', 'langchain_openai')))\n"
-        "        sys.stdout.flush()\n"
-        # What is imported meanwhile is not waited for.
-        "        os._exit(0)\n"
-        "asyncio.run(main())\n"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=Path(__file__).parent.parent,
-        env={**os.environ, "OPENAI_API_KEY": "sk-none"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.stdout == "False False\n", ended.stderr
 
 
 async def _is(value: object) -> bool:

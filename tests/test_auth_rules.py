@@ -1,8 +1,6 @@
 """What a request needs, what a caller may say of a run, and what the door does with the rest (X16)."""
 
 import logging
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -224,13 +222,6 @@ async def test_a_web_socket_with_a_key_is_let_in_as_its_owner(storage: Storage) 
     }
     await door(opened, None, None)  # type: ignore[arg-type]  # neither is touched
     assert reached == [("alice", "alice")], "every line that is logged meanwhile names the owner"
-
-
-def test_who_asks_for_no_token_does_not_wait_for_the_libraries_of_tokens() -> None:
-    """They take longer to import than all the rest of the door."""
-    code = "import sys, server.app; print({'jwt', 'cryptography.hazmat'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
 
 
 async def test_an_application_that_was_never_started_still_says_it_is_up() -> None:

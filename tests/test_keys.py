@@ -186,41 +186,41 @@ def server(valkey_url: str) -> Iterator[Redis]:
         client.flushall()
 
 
-def test_keys_as_declared_are_no_leaks(valkey_url: str, server: Redis) -> None:
+def test_keys_as_declared_are_no_leaks(server: Redis) -> None:
     server.set("kept", 1)
     server.set("short", 1, px=14_999)
     server.set("chosen", 1, ex=3600)
-    assert leaks(valkey_url, declared) == []
+    assert leaks(server, declared) == []
     server.persist("chosen")
-    assert leaks(valkey_url, declared) == []
+    assert leaks(server, declared) == []
 
 
 def test_an_undeclared_key_is_a_leak_in_any_database(valkey_url: str, server: Redis) -> None:
     server.set("kept", 1)
     with Redis.from_url(valkey_url.replace("db=0", "db=7")) as seventh:
         seventh.set("stray", 1)
-    assert leaks(valkey_url, declared) == ["'stray' is declared nowhere in storage/keys.py"]
+    assert leaks(server, declared) == ["'stray' is declared nowhere in storage/keys.py"]
 
 
-def test_a_key_of_another_type_is_a_leak(valkey_url: str, server: Redis) -> None:
+def test_a_key_of_another_type_is_a_leak(server: Redis) -> None:
     server.rpush("kept", 1)
-    assert leaks(valkey_url, declared) == ["'kept' is a list, declared as a string"]
+    assert leaks(server, declared) == ["'kept' is a list, declared as a string"]
 
 
-def test_a_key_that_expires_though_declared_to_stay_is_a_leak(valkey_url: str, server: Redis) -> None:
+def test_a_key_that_expires_though_declared_to_stay_is_a_leak(server: Redis) -> None:
     server.set("kept", 1, ex=3600)
-    (leak,) = leaks(valkey_url, declared)
+    (leak,) = leaks(server, declared)
     assert "declared to live forever" in leak
 
 
-def test_a_key_that_stays_though_declared_to_expire_is_a_leak(valkey_url: str, server: Redis) -> None:
+def test_a_key_that_stays_though_declared_to_expire_is_a_leak(server: Redis) -> None:
     server.set("short", 1)
-    assert leaks(valkey_url, declared) == ["'short' does not expire, declared to live 15"]
+    assert leaks(server, declared) == ["'short' does not expire, declared to live 15"]
 
 
-def test_a_key_that_outlives_its_declaration_is_a_leak(valkey_url: str, server: Redis) -> None:
+def test_a_key_that_outlives_its_declaration_is_a_leak(server: Redis) -> None:
     server.set("short", 1, ex=16)
-    (leak,) = leaks(valkey_url, declared)
+    (leak,) = leaks(server, declared)
     assert leak.startswith("'short' expires in 1")
 
 

@@ -5,8 +5,6 @@ import io
 import json
 import logging
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -180,9 +178,3 @@ def test_requests_and_chatty_libraries_are_told_to_machines_or_to_who_wants_ever
         logging.getLogger(logs.REQUESTS).info("request 1")
         logging.getLogger("httpx").info("request 2")
         assert [n for n in (1, 2) if f"request {n}" in stream.getvalue()] == expected, (form, level)
-
-
-def test_the_start_does_not_wait_for_the_library_that_renders() -> None:
-    code = "import sys, server.logs as l; l.configure('info', 'json'); print('structlog' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"

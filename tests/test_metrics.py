@@ -7,8 +7,6 @@ import logging
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -224,13 +222,6 @@ async def test_a_bug_is_logged_under_the_requests_id_and_its_owner(
     assert (request["status"], request["owner"], request["route"]) == (500, "local", "/api/broken")
     found = await figures(client)
     assert value(found, "http_requests_total", method="GET", route="/api/broken", status="500") == 1
-
-
-def test_the_start_waits_for_no_library_that_answers_nothing() -> None:
-    names = "{'structlog', 'prometheus_client', 'docket'}"
-    code = f"import sys, server.serving, server.app; print(sorted({names} & {{*sys.modules}}))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 DOCUMENTS = ("docs/operations.md", "deploy/alerts.yml")

@@ -124,6 +124,15 @@ def test_an_idle_connection_is_kept_longer_than_by_any_browser() -> None:
     assert configured(app, Settings()).timeout_keep_alive > BROWSER_S
 
 
+@pytest.fixture
+def young() -> Iterator[None]:
+    """Nothing that was there before is looked at when memory is collected: a test session has much of it."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("young")
 async def test_a_connection_that_is_reset_is_forgotten_at_once(url: str, redis: str) -> None:
     async with calling(url) as caller:
         await made(caller, await secret(redis, "erin"))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from langgraph_sdk.client import LangGraphClient
+from redis import Redis
 
 from storage import embedded
 from tests.key_leaks import leaks
@@ -36,7 +37,8 @@ def ground() -> Iterator[str]:
     url = f"{lease.url}?db=0"
     try:
         yield url
-        assert not (left := leaks(url)), "\n".join(left)
+        with Redis.from_url(url) as server:
+            assert not (left := leaks(server)), "\n".join(left)
     finally:
         lease.close()
         until(lambda: not embedded.running(folder), "the end of the file's server")

@@ -1,7 +1,8 @@
 """The embedded Valkey: one server for all processes that use a data directory, gone when the last of them is.
 
 It listens on a unix socket only, in a folder that only this user can enter, and writes every change to a log
-that reaches the disk within a second. Killing every user, or the server itself, loses no acknowledged write.
+before it answers. Killing every user, or the server itself, loses no acknowledged write; a machine that loses
+its power may lose those of the last second.
 """
 
 import contextlib
@@ -21,6 +22,7 @@ from urllib.parse import quote
 
 from state.errors import Broken, CallsheetError, TimedOut
 from storage import folders, watchdog
+from storage.syncing import Syncing
 
 _STARTING: Final = "starting.lock"
 _PAUSE_S: Final = 0.002
@@ -51,7 +53,9 @@ class Lease:
         self._place = place
         self._guard = threading.Lock()
         self._held: io.FileIO | None = None
+        self._syncing: Syncing | None = None
         self._held = _held(place)
+        self._syncing = Syncing(place.home)
 
     def __del__(self) -> None:
         self.close()
@@ -86,7 +90,9 @@ class Lease:
         with self._guard:
             if self._held is not None:
                 self._held.close()
-            self._held = None
+            if self._syncing is not None:
+                self._syncing.close()
+            self._held = self._syncing = None
 
 
 def ensure(data_dir: Path, *, binary: Path | None = None, patience_s: float = 20.0) -> Lease:

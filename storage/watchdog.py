@@ -67,7 +67,8 @@ _CONFIG: Final = (
     ("--dir", "."),
     ("--save", ""),
     ("--appendonly", "yes"),
-    ("--appendfsync", "everysec"),
+    # Written before it is answered; storage/syncing.py says who brings it to the disk.
+    ("--appendfsync", "no"),
     ("--auto-aof-rewrite-min-size", "64mb"),
     # A full disk at the end must not leave a server that refuses to go.
     ("--shutdown-on-sigterm", "force"),

@@ -268,7 +268,7 @@ async def test_a_write_can_wait_until_it_is_on_disk(valkey_url):
                 await asyncio.to_thread(talk(saver).invoke, said("b"), thread("t"))
                 waits = server.info("commandstats")["cmdstat_waitaof"]["calls"]
             finally:
-                server.config_set("appendfsync", "everysec")
+                server.config_set("appendfsync", "no")
 
         assert waits >= 4
         assert (await newest(saver, "t")).checkpoint["channel_values"]["n"] == 2

@@ -227,7 +227,7 @@ def test_the_server_inherits_no_secrets(data_dir: Path, monkeypatch: pytest.Monk
 
 
 def test_the_server_logs_every_write_and_evicts_nothing(data_dir: Path) -> None:
-    wanted = {"appendonly": "yes", "appendfsync": "everysec", "save": "", "maxmemory-policy": "noeviction"}
+    wanted = {"appendonly": "yes", "appendfsync": "no", "save": "", "maxmemory-policy": "noeviction"}
     with leased(data_dir) as server:
         assert {name: server.config_get(name)[name] for name in wanted} == wanted
 

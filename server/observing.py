@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -55,22 +56,23 @@ class Observer:
             logs.bound(run_id=run_id, thread_id=thread_id, graph=graph, owner=owner),
             self._span(f"run {graph}", "CONSUMER", parent=parent, **about) as span,
             self._running(),
-            _timed("success", lambda status, took_s: self._run_ended(graph, status, took_s)) as tell,
+            _Timed("success", partial(self._run_ended, graph)) as tell,
         ):
             yield _telling(tell, span, "callsheet__run_status")
 
-    @contextmanager
-    def call(self, tool: str, scope: "CallScope") -> Iterator[Tell]:
+    def call(self, tool: str, scope: "CallScope") -> AbstractContextManager[Tell]:
         """Watch a tool call, and be told its outcome; `aborted` where it raises."""
+        timed = _Timed("ok", partial(self._called, tool))
+        return self._traced(timed, tool, scope) if self.tracing else timed
+
+    @contextmanager
+    def _traced(self, timed: AbstractContextManager[Tell], tool: str, scope: "CallScope") -> Iterator[Tell]:
         about = {
             "gen_ai__operation__name": "execute_tool",
             "gen_ai__tool__name": tool,
             "callsheet__thread_id": scope.thread,
         }
-        with (
-            self._span(f"execute_tool {tool}", **about) as span,
-            _timed("ok", lambda outcome, took_s: self._called(tool, outcome, took_s)) as tell,
-        ):
+        with self._span(f"execute_tool {tool}", **about) as span, timed as tell:
             yield _telling(tell, span, "callsheet__outcome")
 
     def looked_up(self, tool: str, *, hit: bool) -> None:
@@ -103,18 +105,22 @@ class Observer:
         return self.tracing.span(*args, **about) if self.tracing else nullcontext()
 
 
-@contextmanager
-def _timed(ending: str, ended: Callable[[str, float], None]) -> Iterator[Tell]:
-    """Time what happens, and say how it ended: as told, else `ending`, and `aborted` where it raises."""
-    began, told = time.monotonic(), [ending]
-    try:
-        yield told.append
-    except BaseException:
-        if len(told) == 1:
-            told.append("aborted")
-        raise
-    finally:
-        ended(told[-1], time.monotonic() - began)
+class _Timed(AbstractContextManager[Tell]):
+    """Times what happens, and says how it ended: as told, else `ending`, and `aborted` where it raises."""
+
+    def __init__(self, ending: str, ended: Callable[[str, float], None]) -> None:
+        self._ending = ending
+        self._ended = ended
+        self._told: list[str] = []
+        self._began_s = 0.0
+
+    def __enter__(self) -> Tell:
+        self._began_s = time.monotonic()
+        return self._told.append
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        how = self._told[-1] if self._told else "aborted" if kind else self._ending
+        self._ended(how, time.monotonic() - self._began_s)
 
 
 def _telling(tell: Tell, span: Span | None, name: str) -> Tell:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import cached_property
 from typing import Any, Final, TypeVar, cast
 
 from redis import exceptions
@@ -41,27 +42,25 @@ class Client(Redis):
     """A client of one server, in one event loop."""
 
     bounds: Bounds
-    _lanes: Lanes | None = None
 
-    @property
-    def lanes(self) -> Lanes | None:
-        """The lanes that scripts take; None in another event loop than the first."""
-        if self._lanes is None:
-            pool = self.connection_pool
-            options = pool.connection_kwargs | {"socket_timeout": None}
-            self._lanes = Lanes(lambda: pool.connection_class(**options), self.bounds)
-        return self._lanes if self._lanes.loop is asyncio.get_running_loop() else None
+    @cached_property
+    def lanes(self) -> Lanes:
+        """The lanes that scripts take, in the first event loop that asks for them."""
+        pool = self.connection_pool
+        options = pool.connection_kwargs | {"socket_timeout": None}
+        return Lanes(lambda: pool.connection_class(**options), self.bounds)
 
     def trip(self, asked: Sequence[Asked | Command]) -> Coroutine[Any, Any, list[Any]]:
         """As `Trips.trip`."""
-        if lanes := self.lanes:
+        lanes = self.lanes
+        if lanes.loop is asyncio.get_running_loop():
             return lanes.trip(asked)
         raise Broken("a client was used in another event loop than its own")
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: FBT001 -- redis-py's
         """Close all connections."""
-        if self._lanes:
-            await self._lanes.aclose()
+        if opened := self.__dict__.get("lanes"):
+            await opened.aclose()
         await super().aclose(close_connection_pool)
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:

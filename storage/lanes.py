@@ -8,7 +8,7 @@ share a few connections, and there is no pool to run out.
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, cast
 
 from hiredis import pack_command
@@ -54,7 +54,7 @@ class _Trip:
         self.asked = asked
         # Here, so that what cannot be sent is its caller's trouble and nobody else's. redis-py's asyncio
         # connections pack in Python, which takes six times as long.
-        self.packed = b"".join([_packed(one.by_name() if known else one.in_full()) for one in asked])
+        self.packed = [_packed(one.by_name() if known else one.in_full()) for one in asked]
         self.since_s = loop.time()
         self.replies: asyncio.Future[list[Any]] = loop.create_future()
 
@@ -216,13 +216,12 @@ class Lanes:
 
     async def _exchange(self, line: Line, batch: Sequence[_Trip], due_s: float) -> list[list[Any]]:
         """The replies by trip."""
-        commands = [trip.packed for trip in batch]
-        wanted = sum([len(trip.asked) for trip in batch])
+        commands = [*chain(*[trip.packed for trip in batch])]
         waits = self._wait_aof and any(trip.durable for trip in batch)
         if waits:
             commands.append(_WAIT_AOF)
-        left = iter(await line.ask(b"".join(commands), wanted + waits, due_s))
-        replies = [[*islice(left, len(trip.asked))] for trip in batch]
+        left = iter(await line.ask(commands, due_s))
+        replies = [[*islice(left, len(trip.packed))] for trip in batch]
         failed = _unsynced(next(left)) if waits else None
         if failed:
             return [

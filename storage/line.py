@@ -5,6 +5,7 @@ has hiredis read what comes, without the streams and layers that redis-py would 
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Final
 
 from hiredis import PushNotification, Reader
@@ -30,33 +31,45 @@ class Line(asyncio.Protocol):
         self._answer.cancel()
         self._heard: list[Any] = []
         self._wanted = 0
+        self._due_s = 0.0
+        self._watch: asyncio.TimerHandle | None = None
+        """One for many questions, which come much faster than a timer is worth."""
         self._trouble: RedisError | None = None
         self.lost = False
         """Whether nothing can be said here any more."""
         self._transport.set_protocol(self)
 
-    async def ask(self, commands: bytes, replies: int, due_s: float) -> list[Any]:
-        """Return the replies; an error of a command itself takes its place.
+    async def ask(self, commands: Sequence[bytes], due_s: float) -> list[Any]:
+        """Return a reply for each command; an error of the command itself takes its place.
 
         Raises `redis.ConnectionError` for a connection that is lost or leads to the wrong server, and
         `TimeoutError` at `due_s` of the loop's clock. Whatever it raises, the line is lost.
         """
-        self._heard, self._wanted = [], replies
+        self._heard, self._wanted, self._due_s = [], len(commands), due_s
         self._answer = self._loop.create_future()
-        late = self._loop.call_at(due_s, self._fail, TimeoutError("no answer"))
+        if not self._watch:
+            self._watch = self._loop.call_at(due_s, self._look)
         try:
-            self._transport.write(commands)
+            self._transport.write(b"".join(commands))
             return await self._answer
         except BaseException:
             self.drop()
             raise
-        finally:
-            late.cancel()
 
     def drop(self) -> None:
         """Say and hear nothing more."""
         self.lost = True
         self._transport.abort()
+
+    def _look(self) -> None:
+        """Give up what is overdue, and look again when what is under way will be."""
+        self._watch = None
+        if self._answer.done():
+            return
+        if self._due_s <= self._loop.time():
+            self._fail(TimeoutError("no answer"))
+        else:
+            self._watch = self._loop.call_at(self._due_s, self._look)
 
     def data_received(self, data: bytes) -> None:
         """Read what has come."""
@@ -81,6 +94,8 @@ class Line(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End what is waited for, and let redis-py know, which waits for this when it closes."""
         self.lost = True
+        if self._watch:
+            self._watch.cancel()
         self._streams.connection_lost(exc)
         self._fail(self._trouble or Lost(str(exc or "Connection closed by server.")))
 

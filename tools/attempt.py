@@ -32,7 +32,7 @@ from storage import admission
 from storage.admission import Admitted, Gate, Turned, Verdict
 from storage.artefacts import Artefact, Done, Fence
 from storage.connection import Storage
-from storage.scripts import Asked, Command, together
+from storage.scripts import Asked, Command
 from storage.steps import Claim
 from tools.call import Call, Scope
 from tools.outcome import Outcome, failure, refusal
@@ -142,7 +142,7 @@ class Attempt:
         if outcome.ok and self.tool.writes:
             asked += self.artefact.noting(self.scope.owner, self.scope.thread)
         kept = self._kept() if outcome.ok and self.ran else []
-        answers = await together(self.storage.redis, [*asked, *kept])
+        answers = await self.storage.redis.trip([*asked, *kept])
         if kept and self.tool.outside and answers[-1][0] == b"fenced":
             raise Fenced(f"call {self.step['id']!r} was taken over by a later attempt")
         return outcome
@@ -216,7 +216,7 @@ class Attempt:
     async def _entered(self, first: Asked) -> Sequence[bytes]:
         """Ask `first` and, with it, begin the record and hear the gate, in case there is a call to make."""
         asked = [first, self.record.begun(), self._admitting()]
-        answer, _, entry = await together(self.storage.redis, asked)
+        answer, _, entry = await self.storage.redis.trip(asked)
         self.entry = admission.admitted(entry)
         found: Sequence[bytes] = answer
         return found
@@ -226,7 +226,7 @@ class Attempt:
         while isinstance(self.entry, Turned):
             await self._turned(self.entry)
             asked = [self.record.begun(), self._admitting()]
-            _, entry = await together(self.storage.redis, asked)
+            _, entry = await self.storage.redis.trip(asked)
             self.entry = admission.admitted(entry)
         self.let_in = True
 
@@ -244,7 +244,7 @@ class Attempt:
                 remedy=f"Wait {turned.wait_s:.0f} s, or do without it",
                 details={"retryAfterSeconds": turned.wait_s},
             )
-        await together(self.storage.redis, [self.record.waits()])
+        await self.storage.redis.trip([self.record.waits()])
         await asyncio.sleep(turned.wait_s)
 
     def _admitting(self) -> Asked:

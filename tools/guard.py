@@ -167,7 +167,7 @@ def _validated(tool: Tool, step: Step) -> BaseModel:
 
 
 def _permitted(tool: Tool, args: BaseModel, step: Step, scope: Scope) -> None:
-    if not permitted(tool, scope.owner):
+    if not house.grants_all(scope.owner, tool.permissions):
         raise Forbidden(
             f"{tool.name} needs {', '.join(sorted(tool.permissions))}, which you have not been granted",
             remedy="Do without it, or ask the operator for leave",

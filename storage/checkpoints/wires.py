@@ -89,8 +89,10 @@ class Wires:
             self._blocking = self._own = None
 
     def _opened(self) -> Wire:
-        if isinstance(self._client, Client) and not self._wait_aof and self._client.lanes:
-            return _Shared(self._client.lanes)
+        if isinstance(self._client, Client) and not self._wait_aof:
+            lanes = self._client.lanes
+            if lanes.loop is asyncio.get_running_loop():
+                return _Shared(lanes)
         if not isinstance(self._client, RedisCluster):
             pool = self._client.connection_pool
             options = pool.connection_kwargs | {"socket_timeout": None}

@@ -46,8 +46,8 @@ async def bring(
     """
     asked = uploads.begin(_type(name), name)
     data = await uploads.received(sent, asked)
-    record = await asyncio.to_thread(uploads.described, asked, data)
-    await files.keep(about.storage, about.artefact, asked["id"], uploads.pieces(data), record, MOST_OF_LESSON)
+    record = await asyncio.to_thread(uploads.described, name, data)
+    await files.keep(about.storage, about.artefact, asked["id"], files.cut(data), record, MOST_OF_LESSON)
     metadata = {"title": name, **said, "mediaType": record["type"], "size": record["size"]}
     kept = {"id": asked["id"], "assetType": asked["fileType"], "url": None, "file": True}
     return await _added(about, {**kept, "metadata": metadata})

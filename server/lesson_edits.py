@@ -85,11 +85,15 @@ async def add_file(about: Lesson, name: str, data: bytes, report: Report) -> Sou
     than 50 MiB or 500 pages, and where the files of a lesson have more than 200 MiB.
     """
     given = _ticket(name)
-    record = await asyncio.to_thread(uploads.described, given, data)
+    record = await asyncio.to_thread(uploads.described, name, data)
     read = await pdf.read_apart(data, name, report) if extension(name) == "pdf" else _text(data, name)
-    await files.keep(about.storage, about.artefact, given["id"], uploads.pieces(data), record, MOST_OF_LESSON)
-    url = f"{FILES}/{given['id']}?sessionId={quote(about.thread.id, safe='')}"
-    return await _kept(about, replace(read, url=url))
+    await files.keep(about.storage, about.artefact, given["id"], files.cut(data), record, MOST_OF_LESSON)
+    return await _kept(about, replace(read, url=material_address(about.thread.id, given["id"])))
+
+
+def material_address(session: str, file_id: str) -> str:
+    """Return where a file that a lesson is made from is got from."""
+    return f"{FILES}/{file_id}?sessionId={quote(session, safe='')}"
 
 
 def _ticket(name: str) -> Ticket:

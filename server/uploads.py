@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -14,7 +14,7 @@ from state.uploads import MAX_PAGE, FileType, Ticket, media, ticket
 from storage import files
 from storage.artefacts import Artefact, NewVersion
 from storage.connection import Storage
-from storage.files import PIECE, FileRecord
+from storage.files import FileRecord
 from tools.uploads import address
 
 _IN_MEMORY: Final = 1_000_000
@@ -59,8 +59,8 @@ async def take(place: Place, asked: Ticket, sent: AsyncIterator[bytes]) -> dict[
     ticket says, and `Conflict` where another file has come for it.
     """
     data = await received(sent, asked)
-    record = await asyncio.to_thread(described, asked, data)
-    await files.keep(place.storage, place.artefact, asked["id"], pieces(data), record, MAX_PAGE)
+    record = await asyncio.to_thread(described, asked["fileName"], data)
+    await files.keep(place.storage, place.artefact, asked["id"], files.cut(data), record, MAX_PAGE)
     return _shown(place, asked, record)
 
 
@@ -94,15 +94,10 @@ async def received(sent: AsyncIterator[bytes], asked: Ticket) -> bytes:
         return await asyncio.to_thread(held.read)
 
 
-def described(asked: Ticket, data: bytes) -> FileRecord:
-    """Return what is known of a file that came; raises `Invalid` for one that is not what its ticket says."""
-    kind, digest = media(asked, data), hashlib.sha256(data).hexdigest()
-    return FileRecord(name=asked["fileName"], type=kind, size=len(data), sha256=digest)
-
-
-def pieces(data: bytes) -> Iterator[bytes]:
-    """Return a file as it is kept."""
-    return (data[at : at + PIECE] for at in range(0, len(data), PIECE))
+def described(name: str, data: bytes) -> FileRecord:
+    """Return what is known of a file that came; raises `Invalid` for one that is not what its name says."""
+    kind, digest = media(name, data), hashlib.sha256(data).hexdigest()
+    return FileRecord(name=name, type=kind, size=len(data), sha256=digest)
 
 
 def _shown(place: Place, asked: Ticket, record: FileRecord | None) -> dict[str, Any]:

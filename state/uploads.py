@@ -84,12 +84,10 @@ def extension(name: str) -> str:
     return found[1].lower()
 
 
-def media(given: Ticket, data: bytes) -> str:
-    """Return the media type of a file that came; raises `Invalid` unless it is what its ticket says."""
-    wanted = extension(given["fileName"])
+def media(name: str, data: bytes) -> str:
+    """Return the media type of a file that came; raises `Invalid` unless it is what its name says."""
+    wanted = extension(name)
     found = file_forms.form(data)
     if found != _FORMS.get(wanted, wanted):
-        raise Invalid(
-            f"{given['fileName']!r} holds {found}, not {wanted}", remedy="send the file under its own format"
-        )
+        raise Invalid(f"{name!r} holds {found}, not {wanted}", remedy="send the file under its own format")
     return MEDIA[wanted]

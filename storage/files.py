@@ -6,7 +6,7 @@ no such file yet, and gives it its place. So there is never half a file, and wha
 
 import json
 import uuid
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Final, TypedDict
 
 from state.errors import Conflict, TooLarge
@@ -52,6 +52,11 @@ class FileRecord(TypedDict):
     """Its media type."""
     size: int
     sha256: str
+
+
+def cut(data: bytes) -> Iterator[bytes]:
+    """Return a file as it is kept."""
+    return (data[at : at + PIECE] for at in range(0, len(data), PIECE))
 
 
 async def keep(

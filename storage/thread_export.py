@@ -1,15 +1,17 @@
-"""A thread as a file: its record, every checkpoint, and the artefact it is about with all versions."""
+"""A thread as a file: its record, every checkpoint, and what was made on it with all versions and files."""
 
 import json
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
-from storage import keys, thread_records
+from storage import files, keys, thread_records, threads
 from storage.artefacts import Artefact
 from storage.connection import Storage
+from storage.files import FileRecord
 from storage.thread_lines import Codec, Lines
 from storage.thread_records import Record
 
@@ -33,16 +35,24 @@ async def exported(source: Source, record: Record, about: Mapping[str, Any]) -> 
     """
     async with thread_records.held(source.storage, record.id, record.owner):
         found = [one async for one in source.saver.alist({"configurable": {"thread_id": record.id}})]
+    made = [_made(source, record, name) for name in await threads.made_on(source.storage, record.id)]
+    sent = [await files.records(source.storage, one) for one in made]
     lines = Lines()
-    yield lines.header(about)
+    yield lines.header(about, plain=len(made) <= 1 and not any(sent))
     yield lines.line("thread", _thread(record))
     for kind, data in _Past().told(reversed(found)):
         yield lines.line(kind, data)
-    kind, _, name = record.artefact.partition(":")
-    if name:
-        async for what, data in _artefact(source, Artefact(source.storage, kind, name, record.owner)):
+    for one, there in zip(made, sent, strict=True):
+        async for what, data in _artefact(source, one):
+            yield lines.line(what, data)
+        async for what, data in _files(source, one, there):
             yield lines.line(what, data)
     yield lines.end()
+
+
+def _made(source: Source, record: Record, name: str) -> Artefact:
+    kind, _, artefact = name.partition(":")
+    return Artefact(source.storage, kind, artefact, record.owner)
 
 
 def _thread(record: Record) -> dict[str, Any]:
@@ -138,3 +148,13 @@ async def _artefact(source: Source, artefact: Artefact) -> AsyncIterator[tuple[s
             yield "version", {"stream": name, "createdBy": one.created_by, "batch": one.batch} | known_of
     for step, result in sorted(receipts.items()):
         yield "receipt", {"step": step.decode(), "result": json.loads(result)}
+
+
+async def _files(
+    source: Source, artefact: Artefact, there: Mapping[str, FileRecord]
+) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    """Yield what people sent, each file with its bytes in pieces."""
+    for name, record in sorted(there.items()):
+        yield "file", {"id": name, **record}
+        async for piece in files.pieces(source.storage, artefact, name):
+            yield "piece", {"base64": b64encode(piece).decode()}

@@ -1,7 +1,9 @@
 """What a thread's file holds, read and checked as a whole before anything of it is written."""
 
+from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -112,6 +114,20 @@ class VersionLine(_Line):
     data: dict[str, Any]
 
 
+class FileLine(_Line):
+    """A file that came to the artefact; its bytes are in the lines that follow."""
+
+    id: str = Field(pattern=r"^[\w-]{1,100}$")
+    name: str = Field(min_length=1, max_length=300)
+    type: str = Field(max_length=100)
+    size: int = Field(ge=1, le=10**9)
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+
+
+class _Piece(_Line):
+    base64: str
+
+
 class ReceiptLine(_Line):
     """What a step did."""
 
@@ -131,41 +147,61 @@ class Past:
 
 
 @dataclass(frozen=True)
+class Held:
+    """One artefact, with all that is of it."""
+
+    artefact: ArtefactLine
+    streams: tuple[StreamLine, ...] = ()
+    versions: tuple[VersionLine, ...] = ()
+    """Of each stream oldest first."""
+    receipts: tuple[ReceiptLine, ...] = ()
+    files: tuple[tuple[FileLine, bytes], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its kind and id."""
+        return f"{self.artefact.kind}:{self.artefact.id}"
+
+    def renamed(self, new_id: str, thread: str, new_thread: str) -> "Held":
+        """Return it as if it and its thread had always been called so."""
+        return replace(
+            self,
+            artefact=self.artefact.model_copy(update={"id": new_id}),
+            receipts=tuple(_moved(one, thread, new_thread) for one in self.receipts),
+        )
+
+
+@dataclass(frozen=True)
 class ThreadFile:
     """Everything a file holds."""
 
     thread: ThreadLine
     past: tuple[Past, ...] = ()
     """Oldest first."""
-    artefact: ArtefactLine | None = None
-    streams: tuple[StreamLine, ...] = ()
-    versions: tuple[VersionLine, ...] = ()
-    """Of each stream oldest first."""
-    receipts: tuple[ReceiptLine, ...] = ()
+    held: tuple[Held, ...] = ()
+    """What was made on the thread; what it is about is the first."""
 
     def configured(self, config: dict[str, Any]) -> "ThreadFile":
         """Return the file with another config of its thread."""
         return replace(self, thread=self.thread.model_copy(update={"config": config}))
 
     def renamed(self, new_id: str) -> "ThreadFile":
-        """Return the file as if thread and artefact had always been called `new_id`.
+        """Return the file as if the thread and what it is about had always been called `new_id`.
 
-        What people and models said keeps the old name.
+        What was made beside that is called `new_id`, a dash and its own id. What people and models said keeps
+        the old names.
         """
-        old = self.artefact.id if self.artefact else ""
-        thread = self.thread.model_copy(
-            update={"id": new_id, "artefact": f"{self.artefact.kind}:{new_id}" if self.artefact else ""}
-        )
-        if not self.artefact:
-            return replace(self, thread=thread)
-        names = {f"{self.artefact.kind}_id", f"{self.artefact.kind}Id"}
-        return replace(
-            self,
-            thread=thread,
-            past=tuple(_renamed(one, names, old, new_id) for one in self.past),
-            artefact=self.artefact.model_copy(update={"id": new_id}),
-            receipts=tuple(_moved(one, self.thread.id, new_id) for one in self.receipts),
-        )
+        old, ids = self.thread.id, self._ids(new_id)
+        held = tuple(one.renamed(name, old, new_id) for one, name in zip(self.held, ids, strict=True))
+        past = self.past
+        for one, name in zip(self.held, ids, strict=True):
+            names = {f"{one.artefact.kind}_id", f"{one.artefact.kind}Id"}
+            past = tuple(_renamed(each, names, one.artefact.id, name) for each in past)
+        thread = {"id": new_id, "artefact": held[0].name if held else ""}
+        return replace(self, thread=self.thread.model_copy(update=thread), past=past, held=held)
+
+    def _ids(self, new_id: str) -> list[str]:
+        return [f"{new_id}-{one.artefact.id}" if at else new_id for at, one in enumerate(self.held)]
 
 
 def parsed(content: bytes, codec: Codec) -> ThreadFile:
@@ -187,13 +223,10 @@ def parsed(content: bytes, codec: Codec) -> ThreadFile:
 class _Reader:
     codec: Codec
     thread: ThreadLine | None = None
-    artefact: ArtefactLine | None = None
     elements: dict[int, Any] = field(default_factory=dict)
     values: dict[tuple[str, str, Version], Any] = field(default_factory=dict)
     past: list[Past] = field(default_factory=list)
-    streams: list[StreamLine] = field(default_factory=list)
-    versions: list[VersionLine] = field(default_factory=list)
-    receipts: list[ReceiptLine] = field(default_factory=list)
+    held: list["_Holding"] = field(default_factory=list)
 
     def take(self, kind: str, data: Mapping[str, Any]) -> None:
         take = getattr(self, f"_take_{kind}", None) if kind.isalpha() else None
@@ -204,29 +237,19 @@ class _Reader:
     def file(self) -> ThreadFile:
         if self.thread is None:
             raise Invalid("the file names no thread", remedy=_REMEDY)
-        named = f"{self.artefact.kind}:{self.artefact.id}" if self.artefact else self.thread.artefact
-        if named != self.thread.artefact:
-            raise Invalid(f"the thread is about {self.thread.artefact!r}, not {named!r}", remedy=_REMEDY)
-        self._check_versions()
-        return ThreadFile(
-            self.thread,
-            tuple(self.past),
-            self.artefact,
-            tuple(self.streams),
-            tuple(self.versions),
-            tuple(self.receipts),
-        )
+        held = tuple(one.whole() for one in self.held)
+        named = [one.name for one in held]
+        if named and named[0] != self.thread.artefact:
+            raise Invalid(f"the thread is about {self.thread.artefact!r}, not {named[0]!r}", remedy=_REMEDY)
+        if len(set(named)) < len(named):
+            raise Invalid(f"the file has an artefact twice: {', '.join(named)}", remedy=_REMEDY)
+        return ThreadFile(self.thread, tuple(self.past), held)
 
-    def _check_versions(self) -> None:
-        known = {stream.stream: stream for stream in self.streams}
-        for one in self.versions:
-            if one.stream not in known or int(one.id[1:]) > known[one.stream].counter:
-                raise Invalid(f"version {one.id!r} of {one.stream!r} was never counted", remedy=_REMEDY)
-        there = {(one.stream, one.id) for one in self.versions}
-        for stream in self.streams:
-            if stream.active and (stream.stream, stream.active) not in there:
-                rule = f"the active version {stream.active!r} of {stream.stream!r} is missing"
-                raise Invalid(rule, remedy=_REMEDY)
+    @property
+    def _last(self) -> "_Holding":
+        if not self.held:
+            raise Invalid("the file has versions of no artefact", remedy=_REMEDY)
+        return self.held[-1]
 
     def _take_thread(self, data: Mapping[str, Any]) -> None:
         self.thread = ThreadLine.model_validate(data)
@@ -255,16 +278,64 @@ class _Reader:
         self.past.append(Past(line.ns, line.parent, {**bare, "channel_values": values}, metadata, writes))
 
     def _take_artefact(self, data: Mapping[str, Any]) -> None:
-        self.artefact = ArtefactLine.model_validate(data)
+        self.held.append(_Holding(ArtefactLine.model_validate(data)))
 
     def _take_stream(self, data: Mapping[str, Any]) -> None:
-        self.streams.append(StreamLine.model_validate(data))
+        self._last.streams.append(StreamLine.model_validate(data))
 
     def _take_version(self, data: Mapping[str, Any]) -> None:
-        self.versions.append(VersionLine.model_validate(data))
+        self._last.versions.append(VersionLine.model_validate(data))
 
     def _take_receipt(self, data: Mapping[str, Any]) -> None:
-        self.receipts.append(ReceiptLine.model_validate(data))
+        self._last.receipts.append(ReceiptLine.model_validate(data))
+
+    def _take_file(self, data: Mapping[str, Any]) -> None:
+        self._last.files.append((FileLine.model_validate(data), bytearray()))
+
+    def _take_piece(self, data: Mapping[str, Any]) -> None:
+        self._last.add(_Piece.model_validate(data).base64)
+
+
+@dataclass
+class _Holding:
+    """An artefact whose lines are being read."""
+
+    artefact: ArtefactLine
+    streams: list[StreamLine] = field(default_factory=list)
+    versions: list[VersionLine] = field(default_factory=list)
+    receipts: list[ReceiptLine] = field(default_factory=list)
+    files: list[tuple[FileLine, bytearray]] = field(default_factory=list)
+
+    def add(self, piece: str) -> None:
+        """Add the next bytes of the newest file."""
+        if not self.files:
+            raise Invalid("the file has bytes of no file", remedy=_REMEDY)
+        try:
+            self.files[-1][1].extend(b64decode(piece, validate=True))
+        except ValueError as error:
+            raise Invalid(f"{self.files[-1][0].name!r} cannot be read: {error}", remedy=_REMEDY) from error
+
+    def whole(self) -> Held:
+        """Return it; raises `Invalid` for versions and files that do not fit what is said of them."""
+        self._check_versions()
+        for line, data in self.files:
+            if len(data) != line.size or sha256(data).hexdigest() != line.sha256:
+                raise Invalid(
+                    f"{line.name!r} is not the file that was sent: it has other bytes", remedy=_REMEDY
+                )
+        held = tuple((line, bytes(data)) for line, data in self.files)
+        return Held(self.artefact, tuple(self.streams), tuple(self.versions), tuple(self.receipts), held)
+
+    def _check_versions(self) -> None:
+        known = {stream.stream: stream for stream in self.streams}
+        for one in self.versions:
+            if one.stream not in known or int(one.id[1:]) > known[one.stream].counter:
+                raise Invalid(f"version {one.id!r} of {one.stream!r} was never counted", remedy=_REMEDY)
+        there = {(one.stream, one.id) for one in self.versions}
+        for stream in self.streams:
+            if stream.active and (stream.stream, stream.active) not in there:
+                rule = f"the active version {stream.active!r} of {stream.stream!r} is missing"
+                raise Invalid(rule, remedy=_REMEDY)
 
 
 def _renamed(one: Past, names: set[str], old: str, new: str) -> Past:

@@ -12,11 +12,12 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointMetadata
 
 from state.errors import Conflict, Fenced, Unavailable
-from storage import indexes, keys, thread_records
+from storage import files, indexes, keys, thread_records
 from storage.artefacts import Artefact
 from storage.connection import Storage
+from storage.files import FileRecord
 from storage.scripts import Script, Word
-from storage.thread_file import Past, ThreadFile
+from storage.thread_file import Held, Past, ThreadFile
 from storage.thread_records import Record
 
 _UNFINISHED: Final = '{"error": "ImportUnfinished", "message": "the import of this thread was cut off"}'
@@ -125,16 +126,16 @@ class Importer:
             raise Fenced(f"the import of thread {hold.thread!r} took a pause, and another took it over")
 
     async def _fill(self, file: ThreadFile, hold: _Hold) -> None:
-        if file.artefact:
-            await self._artefact(file, hold)
+        for one in file.held:
+            await self._artefact(one, hold)
         # A crash may have left some of an earlier attempt.
         await self._saver.adelete_thread(hold.thread)
         written: set[tuple[str, str, Any]] = set()
         for past in file.past:
             await self._go_on(hold)
             await self._checkpoint(hold.thread, past, written)
-        if file.artefact:
-            artefact = Artefact(self._storage, file.artefact.kind, file.artefact.id, hold.owner)
+        for one in reversed(file.held):
+            artefact = self._place(one, hold)
             await self._storage.redis.hdel(keys.meta(artefact.kind, artefact.stored_id), "importing")
             if artefact.kind in keys.LISTED:
                 await indexes.touch(self._storage, hold.owner, artefact.kind, artefact.id)
@@ -146,16 +147,22 @@ class Importer:
         if not await _PUBLISH(self._storage.redis, names, [hold.epoch, *pairs]):
             raise Fenced(f"the import of thread {hold.thread!r} was taken over at its end")
 
-    async def _artefact(self, file: ThreadFile, hold: _Hold) -> None:
-        assert file.artefact  # noqa: S101 -- looked at by the caller
-        line = file.artefact
-        artefact = Artefact(self._storage, line.kind, line.id, hold.owner)
-        names, words = _effects(file, artefact.stored_id)
+    def _place(self, held: Held, hold: _Hold) -> Artefact:
+        return Artefact(self._storage, held.artefact.kind, held.artefact.id, hold.owner)
+
+    async def _artefact(self, held: Held, hold: _Hold) -> None:
+        line, artefact = held.artefact, self._place(held, hold)
+        names, words = _effects(held, artefact.stored_id)
         made = await _ARTEFACT(self._storage.redis, names, [hold.owner, hold.thread, *words])
         if not made:
             raise Conflict(
                 f"{line.kind} {line.id!r} is there already", remedy="import the thread under another id"
             )
+        most = sum(one.size for one, _ in held.files)
+        for one, data in held.files:
+            await self._go_on(hold)
+            record = FileRecord(name=one.name, type=one.type, size=one.size, sha256=one.sha256)
+            await files.keep(self._storage, artefact, one.id, files.cut(data), record, most)
 
     async def _checkpoint(self, thread: str, past: Past, written: set[tuple[str, str, Any]]) -> None:
         place: dict[str, Any] = {"thread_id": thread, "checkpoint_ns": past.namespace}
@@ -179,11 +186,11 @@ class Importer:
     async def _undone(self, file: ThreadFile, hold: _Hold) -> None:
         await self._go_on(hold)
         await self._saver.adelete_thread(hold.thread)
-        if file.artefact:
-            artefact = Artefact(self._storage, file.artefact.kind, file.artefact.id, hold.owner)
+        for one in file.held:
+            artefact = self._place(one, hold)
             meta = await artefact.meta()
             if (meta.get("owner"), meta.get("importing")) == (hold.owner, hold.thread):
-                await self._storage.redis.delete(*_effects(file, artefact.stored_id)[0])
+                await self._storage.redis.delete(*_effects(one, artefact.stored_id)[0])
         await thread_records.remove(self._storage, Record(hold.thread, hold.owner))
 
 
@@ -194,6 +201,7 @@ def _facts(file: ThreadFile) -> dict[str, str]:
     told = {
         "graph": thread.graph,
         "artefact": thread.artefact,
+        "also": json.dumps([one.name for one in file.held[1:]]),
         "metadata": json.dumps(thread.metadata),
         "config": json.dumps(thread.config),
         "interrupts": json.dumps(thread.interrupts),
@@ -208,16 +216,16 @@ def _lifetime(file: ThreadFile) -> dict[str, Any] | None:
     return file.thread.ttl.model_dump() if file.thread.ttl else None
 
 
-def _effects(file: ThreadFile, stored: str) -> tuple[list[str], list[Word]]:
+def _effects(held: Held, stored: str) -> tuple[list[str], list[Word]]:
     """Return the artefact's keys, and what to do to them: verb, number of the key from 1 on, values."""
-    assert file.artefact  # noqa: S101 -- looked at by the caller
-    kind = file.artefact.kind
-    effects = [("HSET", keys.meta(kind, stored), name, text) for name, text in file.artefact.facts.items()]
-    effects += [("HSET", keys.receipts(kind, stored), one.step, _json(one.result)) for one in file.receipts]
-    effects += _streams(file, kind, stored)
-    if file.artefact.mixer and kind == "ad":
-        effects.append(("SET", keys.mixer(stored), _json(file.artefact.mixer), ""))
-    always = (keys.meta(kind, stored), keys.receipts(kind, stored))
+    kind, line = held.artefact.kind, held.artefact
+    effects = [("HSET", keys.meta(kind, stored), name, text) for name, text in line.facts.items()]
+    effects += [("HSET", keys.receipts(kind, stored), one.step, _json(one.result)) for one in held.receipts]
+    effects += _streams(held, kind, stored)
+    if line.mixer and kind == "ad":
+        effects.append(("SET", keys.mixer(stored), _json(line.mixer), ""))
+    sent = (keys.files(kind, stored), *(keys.file(kind, stored, one.id) for one, _ in held.files))
+    always = (keys.meta(kind, stored), keys.receipts(kind, stored), *sent)
     names = list(dict.fromkeys((*always, *(key for _, key, _, _ in effects))))
     numbers = {name: number for number, name in enumerate(names, 1)}
     words: list[Word] = []
@@ -226,12 +234,12 @@ def _effects(file: ThreadFile, stored: str) -> tuple[list[str], list[Word]]:
     return names, words
 
 
-def _streams(file: ThreadFile, kind: str, stored: str) -> Iterator[tuple[str, str, str, str]]:
-    for stream in file.streams:
+def _streams(held: Held, kind: str, stored: str) -> Iterator[tuple[str, str, str, str]]:
+    for stream in held.streams:
         yield "SET", keys.counter(kind, stored, stream.stream), str(stream.counter), ""
         if stream.active:
             yield "SET", keys.active(kind, stored, stream.stream), stream.active, ""
-    for one in file.versions:
+    for one in held.versions:
         record = {"id": one.id, "parent": one.parent, "created_ms": one.createdMs, "data": one.data}
         record |= {"created_by": one.createdBy, "batch": one.batch}
         yield "SET", keys.version(kind, stored, one.stream, one.id), _json(record), ""

@@ -18,8 +18,10 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from state.errors import Invalid
 
 FORMAT: Final = "callsheet-thread"
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the format; a reader refuses what is newer than itself."""
+PLAIN: Final = 1
+"""The version of a file with one artefact at most and no files, which earlier programs read, too."""
 _REMEDY: Final = "export the thread again"
 _MARK: Final = 16
 """Hexadecimal digits of a line's checksum: against damage, not against intent."""
@@ -33,9 +35,9 @@ class Lines:
         self._count = 0
         self._whole = hashlib.sha256()
 
-    def header(self, about: Mapping[str, Any]) -> bytes:
-        """Return the first line."""
-        return self.line("header", {"format": FORMAT, "version": VERSION, **about})
+    def header(self, about: Mapping[str, Any], *, plain: bool) -> bytes:
+        """Return the first line; `plain` where there is nothing that earlier programs do not read."""
+        return self.line("header", {"format": FORMAT, "version": PLAIN if plain else VERSION, **about})
 
     def line(self, kind: str, data: Mapping[str, Any]) -> bytes:
         """Return the next line; `data` is JSON."""
@@ -90,9 +92,9 @@ def _parsed(number: int, line: bytes) -> tuple[str, dict[str, Any]]:
 def _check_header(kind: str, data: Mapping[str, Any]) -> None:
     if kind != "header" or data.get("format") != FORMAT:
         raise _foreign()
-    if data.get("version") != VERSION:
+    if data.get("version") not in {PLAIN, VERSION}:
         raise Invalid(
-            f"the file has version {data.get('version')!r} of the format, and {VERSION} is read here",
+            f"the file has version {data.get('version')!r} of the format, and up to {VERSION} is read here",
             remedy="use the version of Callsheet that wrote it",
         )
 

@@ -29,10 +29,13 @@ return {theirs[1], theirs[2] or '', theirs[3] or ''}
 
 # Only where the thread is there: a graph that runs without a server keeps its threads elsewhere.
 _NAME: Final = Script("""
-local owner, about = unpack(redis.call('HMGET', KEYS[1], 'owner', 'artefact'))
-if owner ~= ARGV[1] or (about and about ~= '') then return 0 end
-redis.call('HSET', KEYS[1], 'artefact', ARGV[2])
-return 1
+local owner, about, also = unpack(redis.call('HMGET', KEYS[1], 'owner', 'artefact', 'also'))
+if owner ~= ARGV[1] or about == ARGV[2] then return 0 end
+if not about or about == '' then return redis.call('HSET', KEYS[1], 'artefact', ARGV[2]) end
+local known = cjson.decode(also or '[]')
+for _, name in ipairs(known) do if name == ARGV[2] then return 0 end end
+known[#known + 1] = ARGV[2]
+return redis.call('HSET', KEYS[1], 'also', cjson.encode(known))
 """)
 
 
@@ -69,8 +72,14 @@ async def bind(storage: Storage, thread: Thread) -> None:
 
 
 def naming(thread_id: str, owner: str, artefact: str) -> Asked:
-    """Return the script that says what the owner's thread is about, where that is open."""
+    """Return the script that says what the owner's thread is about, or was made on it beside that."""
     return Asked(_NAME, [keys.thread_meta(thread_id)], [owner, artefact])
+
+
+async def made_on(storage: Storage, thread_id: str) -> list[str]:
+    """Return everything that was made on a thread, `kind:id`; what it is about is the first."""
+    about, also = await storage.redis.hmget(keys.thread_meta(thread_id), ["artefact", "also"])
+    return [name for name in (about.decode() if about else "", *json.loads(also or "[]")) if name]
 
 
 async def get(storage: Storage, thread_id: str, owner: str) -> Thread:

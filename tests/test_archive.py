@@ -239,7 +239,7 @@ async def test_a_damaged_file_is_refused_wherever_it_is_damaged(
         b"\xff\xfe",
         b"[" * 100_000,
         b'{"type": "header", "sha256": 3, "data": []}',
-        lines[0].replace(b'"version":1', b'"version":2') + b"".join(lines[1:]),
+        lines[0].replace(b'"version":1', b'"version":3') + b"".join(lines[1:]),
     ):
         reply = await client.post("/api/threads/import", content=damaged)
         assert (reply.status_code, reply.json()["type"]) == (400, "invalid"), (damaged[:80], reply.text)
@@ -249,9 +249,9 @@ async def test_a_damaged_file_is_refused_wherever_it_is_damaged(
 
 
 async def test_a_newer_format_says_what_can_read_it(client: httpx.AsyncClient, valkey_url: str) -> None:
-    content = changed(await once(client, valkey_url), lambda lines: lines[0]["data"].update(version=2))
+    content = changed(await once(client, valkey_url), lambda lines: lines[0]["data"].update(version=3))
     reply = await client.post("/api/threads/import", content=content)
-    assert "version 2" in reply.json()["error"]
+    assert "version 3" in reply.json()["error"]
 
 
 class Harmful:

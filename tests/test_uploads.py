@@ -88,7 +88,7 @@ def test_a_file_is_what_all_of_its_bytes_say(name: str):
     assert file_forms.form(GOOD[name]) == name
     (kind,) = [kind for kind, formats in FORMATS.items() if name in formats]
     given = ticket("1", kind, f"a.{name}", None, None)
-    assert media(given, GOOD[name]) == MEDIA[name]
+    assert media(given["fileName"], GOOD[name]) == MEDIA[name]
 
 
 def test_long_boxes_and_boxes_to_the_end_are_films_too():
@@ -139,9 +139,9 @@ def test_limits_are_named():
         ticket("1", "image", "a.jpg", None, ["png"])
     assert ticket("1", "image", "a.JPG", 10, [".JPG", "image/png"])["allowedFormats"] == ["jpg", "png"]
     given = ticket("1", "image", "a.jpeg", None, None)
-    assert media(given, JPG) == "image/jpeg"
+    assert media(given["fileName"], JPG) == "image/jpeg"
     with pytest.raises(Invalid, match="holds png, not jpeg"):
-        media(given, png())
+        media(given["fileName"], png())
 
 
 @pytest.fixture

@@ -9,12 +9,37 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
+from state.decisions import SCHEMA as DECISIONS
 from state.decisions import Decision, decision
 from state.errors import Invalid
 
 Read = TypeVar("Read")
 Offer = TypeVar("Offer")
 _WORDS: Final = ("message", "text", "answer")
+
+
+def choice(
+    name: str,
+    noun: str,
+    own: Mapping[str, Any],
+    words: str,
+    *,
+    some: Mapping[str, int] | None = None,
+    **more: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return what an answer looks like, as JSON Schema: a list under `name`, a decision, or words.
+
+    What is listed is a `noun`'s id, its number, or the object `own`; `some` says how many, and `more` what
+    may stand beside the list.
+    """
+    items = [
+        {"type": "string", "description": f"{noun}'s id"},
+        {"type": "integer", "minimum": 1, "description": "its number, from 1"},
+        {"type": "object", **own},
+    ]
+    listed = {"type": "array", **(some or {}), "items": {"anyOf": items}}
+    chosen = {"type": "object", "required": [name], "properties": {name: listed, **more}}
+    return {"anyOf": [chosen, DECISIONS, {"type": "string", "description": words}]}
 
 
 class AnswerReader(ABC, Generic[Read]):

@@ -8,39 +8,18 @@ from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from state.answer_reader import AnswerReader, at, selected
-from state.decisions import SCHEMA as DECISIONS
+from state.answer_reader import AnswerReader, at, choice, selected
 from state.errors import Invalid
 from state.selection_words import named, nothing
 
 REQUEST: Final = "select_images"
 """Name of the one action that the question asks about."""
-SCHEMA: Final[dict[str, Any]] = {
-    "anyOf": [
-        {
-            "type": "object",
-            "required": ["images"],
-            "properties": {
-                "images": {
-                    "type": "array",
-                    "items": {
-                        "anyOf": [
-                            {"type": "string", "description": "an image's id"},
-                            {"type": "integer", "minimum": 1, "description": "its number, from 1"},
-                            {
-                                "type": "object",
-                                "required": ["id"],
-                                "properties": {"id": {"type": "string"}, "selected": {"type": "boolean"}},
-                            },
-                        ]
-                    },
-                }
-            },
-        },
-        DECISIONS,
-        {"type": "string", "description": "all, none, or which in plain words, or something else to say"},
-    ]
-}
+SCHEMA: Final = choice(
+    "images",
+    "an image",
+    {"required": ["id"], "properties": {"id": {"type": "string"}, "selected": {"type": "boolean"}}},
+    "all, none, or which in plain words, or something else to say",
+)
 """What an answer looks like."""
 _ID_BYTES: Final = 5
 _ADDRESS: Final = re.compile(r"https?://(?:[\w.-]+|\[[0-9a-f:]+\])(?::\d+)?(?:[/?#]\S*)?", re.IGNORECASE)

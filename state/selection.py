@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from state.answer_reader import AnswerReader, at, selected
-from state.decisions import SCHEMA as DECISIONS
+from state.answer_reader import AnswerReader, at, choice, selected
 from state.errors import Invalid
 from state.facts import Fact, added, distinct
 from state.selection_words import spoken
@@ -19,39 +18,21 @@ MOST_CHOSEN: Final = 40
 """Facts that one narration tells at most."""
 REQUEST: Final = "select_facts"
 """Name of the one action that the question asks about."""
-SCHEMA: Final[dict[str, Any]] = {
-    "anyOf": [
-        {
-            "type": "object",
-            "required": ["facts"],
-            "properties": {
-                "facts": {
-                    "type": "array",
-                    "minItems": 1,
-                    "maxItems": MOST_CHOSEN,
-                    "items": {
-                        "anyOf": [
-                            {"type": "string", "description": "a fact's id"},
-                            {"type": "integer", "minimum": 1, "description": "its number, from 1"},
-                            {
-                                "type": "object",
-                                "description": "a fact, its words changed or not; without id a new one",
-                                "properties": {
-                                    "id": {"type": "string"},
-                                    "concept": {"type": "string", "minLength": 1, "maxLength": 200},
-                                    "details": {"type": "string", "minLength": 1, "maxLength": 4000},
-                                },
-                            },
-                        ]
-                    },
-                },
-                "message": {"type": "string", "description": "what else is wanted of the narration"},
-            },
+SCHEMA: Final = choice(
+    "facts",
+    "a fact",
+    {
+        "description": "a fact, its words changed or not; without id a new one",
+        "properties": {
+            "id": {"type": "string"},
+            "concept": {"type": "string", "minLength": 1, "maxLength": 200},
+            "details": {"type": "string", "minLength": 1, "maxLength": 4000},
         },
-        DECISIONS,
-        {"type": "string", "description": "all, or which in plain words, or something else to say"},
-    ]
-}
+    },
+    "all, or which in plain words, or something else to say",
+    some={"minItems": 1, "maxItems": MOST_CHOSEN},
+    message={"type": "string", "description": "what else is wanted of the narration"},
+)
 """What an answer looks like."""
 
 

@@ -1,6 +1,7 @@
 """X3: what is said over the connections that scripts share, and what is heard."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -92,7 +93,10 @@ async def test_what_is_no_reply_at_all_is_an_error_and_the_next_call_is_well() -
 
 
 async def test_a_reply_that_comes_too_late_is_nobodys() -> None:
-    async with scripted([b"+on"], [b"+two\r\n"]) as (storage, _):
+    async with scripted([b"+one\r\n", b"+on"], [b"+two\r\n"]) as (storage, _):
+        assert await sent(storage.redis, "GET", "a") == b"one"
+        began = time.monotonic()
         with pytest.raises(StorageSilent, match=r"within 0\.5 s"):
             await sent(storage.redis, "GET", "a")
+        assert time.monotonic() - began >= 0.49, "its own time, not what was left of the one before"
         assert await sent(storage.redis, "GET", "a") == b"two"

@@ -116,9 +116,7 @@ def seconds(value: object, field: str = "duration") -> float:
 
 def _fields(raw: object) -> dict[str, Any]:
     if isinstance(raw, str):
-        found = _SECONDS.search(raw)
-        timed = {"format": found.group(0)} if found and found.lastindex != 1 else {}
-        return {"clientDescription": raw, **timed}
+        return {"clientDescription": raw, **_timed(raw)}
     if not isinstance(raw, Mapping):
         raise Invalid(
             f"the brief is {type(raw).__name__}, and must be text or an object",
@@ -131,6 +129,18 @@ def _fields(raw: object) -> dict[str, Any]:
         if name not in fields or key == name:
             fields[name] = value
     return fields
+
+
+def _timed(text: str) -> dict[str, str]:
+    """Return the length that a text of one's own says, as its format; nothing where it says none.
+
+    Later numbers count only with "seconds" spelt out: a price, an hour or "the 50s" is no length.
+    """
+    found = list(_SECONDS.finditer(text))
+    spelt = [one for at, one in enumerate(found) if one.group(3) and (not at or len(one.group(3)) > 1)]
+    minutes = [one for one in found[:1] if one.group(2)]
+    said = [*spelt, *minutes]
+    return {"format": said[0].group(0)} if said else {}
 
 
 def _text(fields: Mapping[str, Any], name: str) -> str:

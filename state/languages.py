@@ -6,6 +6,7 @@ words a second, or characters a second where the script does not separate words 
 """
 
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -119,11 +120,23 @@ _COMMON_WORDS: dict[str, frozenset[str]] = {
 }
 
 
+_OWN_LETTERS: dict[str, frozenset[str]] = {
+    "polish": frozenset("ąęłńśźż"),
+    "czech": frozenset("ěřůťďň"),
+    "romanian": frozenset("șțţş"),
+    "spanish": frozenset("ñ"),
+    "german": frozenset("ß"),
+    "vietnamese": frozenset("đơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ"),
+}
+"""Letters that no other of these languages has."""
+
+
 def detected(text: str) -> str | None:
     """Return the language `text` is written in, or None where the text does not tell.
 
-    A script of its own decides; Latin letters are told apart by their commonest words, and a tie or fewer
-    than two of them tell nothing.
+    A script of its own decides; Latin letters are told apart by their commonest words, and by words in small
+    letters, which are no names, that have a letter of one language only; a tie or fewer than two of them tell
+    nothing.
     """
     sample = text[:5000]
     scripts = [name for char in sample if (name := _script(char))]
@@ -133,13 +146,16 @@ def detected(text: str) -> str | None:
             if "japanese" in scripts
             else max(set(scripts), key=lambda name: (scripts.count(name), name))
         )
-    words = [_folded(word.strip(".,;:!?¡¿()\"'")) for word in sample.split()]
-    scores = sorted(
-        ((sum(word in common for word in words), name) for name, common in _COMMON_WORDS.items()),
-        reverse=True,
-    )
+    spelt = [unicodedata.normalize("NFC", word).strip(".,;:!?¡¿()\"'") for word in sample.split()]
+    scores = sorted(((_told(spelt, name), name) for name in _COMMON_WORDS), reverse=True)
     (best, name), (second, _) = scores[0], scores[1]
     return name if best >= 2 and best > second else None  # noqa: PLR2004
+
+
+def _told(spelt: Sequence[str], language: str) -> int:
+    """Return how many words tell of a language."""
+    common, own = _COMMON_WORDS[language], _OWN_LETTERS.get(language, frozenset())
+    return sum(_folded(word) in common or (word[:1].islower() and not own.isdisjoint(word)) for word in spelt)
 
 
 def _script(char: str) -> str | None:

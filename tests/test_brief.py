@@ -61,6 +61,21 @@ def test_the_length_is_read_from_wherever_it_was_written(shape, expected_s):
     assert parsed({"clientDescription": "x", **shape})["duration"] == expected_s
 
 
+@pytest.mark.parametrize(
+    ("text", "expected_s"),
+    [
+        ("Bäckerei Schmidt in Freiburg, frisches Brot ab 6 Uhr, 20 Sekunden", 20),
+        ("Salon Ola, strzyżenie 60 zł, 15 sekund", 15),
+        ("Open since 1990, 50s style diner", 30),
+        ("2 coffees, ready in 10 minutes", 30),
+        ("A 2 minute spot for a museum", 120),
+    ],
+)
+def test_a_length_said_after_other_numbers_is_heard(text, expected_s):
+    """A51: and no price, hour or waiting time is taken for one."""
+    assert parsed(text)["duration"] == expected_s
+
+
 def test_the_second_shape_and_other_spellings_are_accepted():
     brief = parsed({"client_description": "A gym", "audience": "beginners", "creative_brief": "no shouting"})
     assert (brief["clientDescription"], brief["targetAudience"]) == ("A gym", "beginners")
@@ -182,6 +197,8 @@ def test_an_unknown_language_is_refused_with_the_known_ones(text):
         ("buatkan musik yang lebih ceria untuk kami", "indonesian"),
         ("zrób to dla nas w stylu, który jest do nas", "polish"),
         ("Make it warmer and add the phone number", "english"),
+        ("Zakład fryzjerski Ola w Gdańsku, strzyżenie 60 zł", "polish"),
+        ("Coffee shop in Łódź, next to Żabka", "english"),
         ("ok", None),
         ("12345 !!!", None),
         ("", None),

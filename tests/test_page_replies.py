@@ -89,3 +89,27 @@ def test_who_writes_in_another_language_is_answered_in_english() -> None:
     text = "Est-ce que vous pouvez changer la couleur de la licorne pour les enfants ?"
     assert detected(text) == "french"
     assert "You can say, for example" in PageChat(page_of("garden")).say(text)
+
+
+ASKED = {
+    "polish": ("cześć!", "co potrafisz?", "co jest na stronie?"),
+    "spanish": ("¡hola!", "¿qué puedes hacer?", "¿qué hay en la página?"),
+    "portuguese": ("olá!", "o que podes fazer?", "o que há na página?"),
+    "czech": ("ahoj!", "co umíš?", "co je na stránce?"),
+    "romanian": ("bună ziua!", "ce poți face?", "ce este pe pagină?"),
+    "indonesian": ("halo!", "apa yang bisa kamu lakukan?", "apa yang ada di halaman ini?"),
+    "vietnamese": ("xin chào!", "bạn có thể làm gì?", "trên trang có gì?"),
+    "thai": ("สวัสดีครับ", "ทำอะไรได้บ้าง", "บนหน้าเว็บมีอะไรบ้าง"),
+    "chinese": ("你好！", "你能做什么？", "页面上有什么？"),
+}
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_a_greeting_and_questions_are_answered_in_every_language(language: str) -> None:
+    """X18: hello, what can you do, and what is there."""
+    said = sentences("page_builder", language)
+    chat = PageChat(page_of("garden"))
+    replies = [chat.say(text) for text in ASKED[language]]
+    wanted = [said["say.hello"], said["say.able"], said["ask.outline"]]
+    assert [one for one, reply in zip(wanted, replies, strict=True) if one not in reply] == []
+    assert chat.page == chat.pages[0]

@@ -45,8 +45,10 @@ def asked(text: str) -> Clause | None:
     first = next((one for one in every if one.has("ask.")), None)
     if first is None or any(one.has(*_VERBS) for one in every):
         return None
-    opening = [one for one in first.pieces if not one.means("small.")][:1]
-    return first if first.asked or (opening and opening[0].means("ask.")) else None
+    heard = [one for one in first.pieces if not one.means("small.")]
+    # Thai asks at the end.
+    edges = (*heard[:1], *heard[-1:])
+    return first if first.asked or any(one.means("ask.") for one in edges) else None
 
 
 def answered(question: Clause, scene: Scene, language: str) -> str:

@@ -77,7 +77,17 @@ def read(message: str) -> Brief | None:
     language = language_of(text, _HERE)
     every = list(_sentences(text, _pieces(text, language)))
     found = next((at for at, one in enumerate(every) if _page(one) is not None), None)
-    return _needs(text, language, every) if found is None else _brief(text, language, every, found)
+    if found is None:
+        return _needs(text, language, every)
+    return None if _asks(text, language, every[found]) else _brief(text, language, every, found)
+
+
+def _asks(text: str, language: str, sentence: Sequence[Piece]) -> bool:
+    """Whether a sentence about a page wants to know what is on it, not to have one made."""
+    if any(one.means("say.make") for one in sentence):
+        return False
+    asked = pieces(_written(text, sentence), language)
+    return any(one.means("ask.what", "ask.count", "ask.where") for one in asked)
 
 
 @cache

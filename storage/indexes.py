@@ -51,7 +51,12 @@ def touching(owner: str, kind: str, name: str) -> Asked:
 
 async def touch_thread(storage: Storage, owner: str, thread_id: str) -> None:
     """Put a thread at the head of its owner's list."""
-    await _TOUCH(storage.redis, [keys.owned_threads(owner)], [thread_id])
+    await storage.redis.trip([touching_thread(owner, thread_id)])
+
+
+def touching_thread(owner: str, thread_id: str) -> Asked:
+    """Return the script that `touch_thread` runs."""
+    return Asked(_TOUCH, [keys.owned_threads(owner)], [thread_id])
 
 
 async def owned(storage: Storage, owner: str, kind: str, *, after: str | None, limit: int) -> Page:

@@ -11,7 +11,7 @@ from state.errors import Busy, Conflict, Missing
 from storage import indexes, keys
 from storage.connection import Storage
 from storage.run_records import Adopting
-from storage.scripts import Script, whole
+from storage.scripts import Asked, Script, whole
 
 _NOW: Final = """
 local t = redis.call('TIME')
@@ -106,6 +106,8 @@ class New:
     graph: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     ttl: Mapping[str, Any] | None = None
+    fresh: bool = False
+    """Whether the id was made up just now: nobody has it, and the list may be told without looking."""
 
 
 async def create(storage: Storage, new: New, *, or_get: bool = False) -> Record:
@@ -114,12 +116,14 @@ async def create(storage: Storage, new: New, *, or_get: bool = False) -> Record:
     Raises `Conflict` for an id that is taken.
     """
     said = [json.dumps(new.metadata), json.dumps(new.ttl) if new.ttl else ""]
-    made = await _CREATE(
-        storage.redis, [keys.thread_meta(new.id)], [str(uuid.uuid4()), new.owner, new.graph, *said]
-    )
+    words = [str(uuid.uuid4()), new.owner, new.graph, *said]
+    asked = [Asked(_CREATE, [keys.thread_meta(new.id)], words)]
+    if new.fresh:
+        asked.append(indexes.touching_thread(new.owner, new.id))
+    made, *_ = await storage.redis.trip(asked)
     if made:
         record = _new(new, int(made))
-        await _listed(storage, record)
+        await _listed(storage, record, there=new.fresh)
         return record
     found = await find(storage, new.id, new.owner) if or_get else None
     if found is None:
@@ -273,8 +277,10 @@ def unknown(thread_id: str) -> Missing:
     return Missing(f"there is no thread {thread_id[:255]!r}", remedy="check the id, or make it first")
 
 
-async def _listed(storage: Storage, record: Record) -> None:
-    await indexes.touch_thread(storage, record.owner, record.id)
+async def _listed(storage: Storage, record: Record, *, there: bool = False) -> None:
+    """Put a thread where it is looked for; `there` is whether it is at the head of its owner's list."""
+    if not there:
+        await indexes.touch_thread(storage, record.owner, record.id)
     if record.expires_ms is not None:
         await storage.redis.zadd(keys.THREADS_EXPIRING, {_entry(record): record.expires_ms})
 

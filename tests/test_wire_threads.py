@@ -91,6 +91,17 @@ async def test_a_name_that_is_taken_is_refused_or_found(client: LangGraphClient)
     assert await client.threads.create(thread_id="t", if_exists="do_nothing", metadata={"b": 1}) == made
 
 
+async def test_a_new_thread_heads_the_list_and_asking_for_a_taken_name_moves_nothing(
+    client: LangGraphClient,
+) -> None:
+    await client.threads.create(thread_id="t")
+    unnamed = (await client.threads.create(ttl=60))["thread_id"]
+    await client.threads.create(thread_id="t", if_exists="do_nothing")
+    with pytest.raises(ConflictError):
+        await client.threads.create(thread_id="t")
+    assert [found["thread_id"] for found in await client.threads.search()] == [unnamed, "t"]
+
+
 async def test_of_twenty_that_take_one_name_at_once_one_succeeds(client: LangGraphClient) -> None:
     done = await asyncio.gather(
         *(client.threads.create(thread_id="t") for _ in range(20)), return_exceptions=True

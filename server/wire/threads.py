@@ -73,6 +73,7 @@ async def create(request: Request, body: CreateBody | None = None) -> Response:
         _named(metadata),
         metadata,
         _lifetime(asked.ttl),
+        fresh=asked.thread_id is None,
     )
     made = await thread_records.create(here.storage, new, or_get=asked.if_exists == "do_nothing")
     if asked.supersteps:

@@ -76,6 +76,8 @@ BAD: Mapping[str, tuple[Callable[[list[Line]], Any], str]] = {
         lambda lines: lines.remove(next(x for x in lines if x["type"] == "file")),
         "no file",
     ),
+    "an artefact twice": (lambda lines: lines.insert(-1, lines[_at(lines, "artefact")]), "twice"),
+    "versions of no artefact": (lambda lines: lines.pop(_at(lines, "artefact")), "no artefact"),
     "a ticket that is none": (
         lambda lines: next(
             x["data"] for x in lines if x["type"] == "version" and x["data"]["stream"] == "uploads"

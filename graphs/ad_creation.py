@@ -50,7 +50,7 @@ def system_prompt(state: AdState, ad_id: str) -> str:
 
 
 def opening(state: AdState) -> str | None:
-    """Return the message a brief becomes where the input holds a brief and no message (A52)."""
+    """Return the message that the newest brief becomes where a run brings no message (A52)."""
     known = brief_of(state)
     return brief.message(known) if known else None
 

@@ -1,6 +1,7 @@
 """Request to plan: asks the model what to do next, until it has nothing more to do."""
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, RemoveMessage
@@ -74,18 +75,17 @@ async def _history(
     """Return the conversation with every call answered, and what to write to the state to make it so.
 
     Calls that a cancelled or crashed run left open are answered from their receipts, else as cancelled, in
-    their own place: right after the message that made them.
+    their own place: right after the message that made them. A run that brings no message begins with what the
+    workflow starts from, where it starts from something.
     """
     messages = list(state["messages"])
-    opening = subject.opening(state) if not messages else None
-    if opening is not None:
-        first = HumanMessage(opening, id=f"{scope.run}:opening")
-        return [first], [first]
-    if not messages:
-        raise Invalid("nothing was said", remedy="give a message, or what the workflow starts from")
     dangling = dict(conversation.unanswered(messages))
+    opening = subject.opening(state) if _begins(messages, dangling) else None
+    said: list[AnyMessage] = [] if opening is None else [HumanMessage(opening, id=f"{scope.run}:opening")]
+    if not messages and not said:
+        raise Invalid("nothing was said", remedy="give a message, or what the workflow starts from")
     if not dangling:
-        return messages, []
+        return [*messages, *said], [*said]
     opened = await storage.current()
     artefact = Artefact(opened, scope.kind, scope.artefact, scope.owner)
     whole: list[AnyMessage] = []
@@ -100,7 +100,15 @@ async def _history(
             ended[str(message.id), str(call["id"])] = outcome
             whole.append(answer(str(call["id"]), call["name"], outcome.output))
     await close(opened, scope, ended)
+    whole += said
     return whole, [RemoveMessage(id=REMOVE_ALL_MESSAGES), *whole]
+
+
+def _begins(messages: Sequence[AnyMessage], dangling: Mapping[int, Any]) -> bool:
+    """Whether the newest turn is over and nobody has said anything since."""
+    if not messages or isinstance(messages[-1], HumanMessage):
+        return not messages
+    return bool(dangling) or isinstance(messages[-1], AIMessage)
 
 
 def _tool_choice(subject: Subject, chosen: Context, rounds: int) -> Any:

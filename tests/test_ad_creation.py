@@ -59,6 +59,22 @@ async def test_the_brief_is_told_to_the_model_as_the_template_says(graph, model)
     assert THAI[0] not in system["content"], "A23: no voice catalogue in the prompt"
 
 
+async def test_another_brief_on_a_thread_is_heard_and_so_is_another_ad(graph, model, opened):
+    """A50, A52: also where no message comes with it; every version is kept."""
+    for brief, ad_id, drafted in (
+        ("20s for Doi Chang Coffee", "kopi", "v1"),
+        ("A 15 second spot for Elm Books", "kopi", "v2"),
+        ("A 15 second spot for Elm Books", "other", "v1"),
+    ):
+        model.script(Say(calls=drafts("หนึ่ง", ad=ad_id)), SAY_DONE)
+        state = await graph.ainvoke(
+            {"brief": brief, "ad_id": ad_id}, config(), context={"provider": "openai"}
+        )
+        assert set(state["drafts"].values()) == {drafted}, brief
+        assert f"Client: {brief}" in state["messages"][-6].text
+    assert sum(isinstance(one, HumanMessage) for one in state["messages"]) == 3
+
+
 async def test_refinement_makes_versions_of_what_was_asked_for_alone(graph, model, opened):
     """A56, A58, A32: music and effects become v2 while voices stay v1."""
     model.script(Say(calls=drafts("หนึ่ง")), SAY_DONE)

@@ -37,7 +37,7 @@ os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("authority.pem"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the whole of tests that are otherwise sampled")
-    slow = "run tests that take seconds or programs from beside PyPI, too; on by itself where CI is set"
+    slow = "run tests that take a second or programs from beside PyPI, too; on by itself where CI is set"
     parser.addoption("--slow", action="store_true", default=bool(os.environ.get("CI")), help=slow)
 
 

@@ -63,6 +63,7 @@ async def test_health_says_where_the_data_is_and_who_would_answer(
 
 
 # The task engine leaves the connections of a server that died to the garbage collector.
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:unclosed <StreamWriter", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
@@ -100,6 +101,7 @@ async def test_a_full_memory_is_a_warning_before_it_is_a_failure(server: Server)
     assert "maxmemory" in found["remedy"]
 
 
+@pytest.mark.slow
 async def test_a_replica_is_of_no_use(server: Server, tmp_path: Path) -> None:
     async with served(server.url) as client:
         with Redis.from_url(server.url) as redis:

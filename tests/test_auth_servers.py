@@ -14,7 +14,7 @@ from tests.needs import need
 from tests.redis_server import cluster, running
 
 
-@pytest.fixture(params=["cluster", "redis-server"])
+@pytest.fixture(params=[pytest.param("cluster", marks=pytest.mark.slow), "redis-server"])
 def redis_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "cluster":
         with cluster(watchdog.binary(), tmp_path) as server:

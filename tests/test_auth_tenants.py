@@ -210,6 +210,7 @@ async def house(valkey_url: str, storage: Storage) -> AsyncIterator[House]:
         yield House(client, description(), keys, ids)
 
 
+@pytest.mark.slow
 async def test_without_a_key_in_force_every_route_is_closed(house: House) -> None:
     for who in ("nobody", "expired", "revoked", "misspelt"):
         for method, path, _ in house.routes():
@@ -285,6 +286,7 @@ async def test_the_id_an_ad_is_stored_under_opens_nothing(house: House) -> None:
     assert reply.status_code == 404
 
 
+@pytest.mark.slow
 async def test_making_what_another_has_gives_nothing_of_it(house: House) -> None:
     """Whether the server refuses it or makes a second one, alice's stays hers."""
     before = await seen_by_alice(house)

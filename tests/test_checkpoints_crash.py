@@ -64,6 +64,7 @@ async def kill_writers(url, rounds):
     assert acknowledged
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 async def test_a_conversation_survives_the_sigkill_of_its_process_at_any_moment(valkey_url):
     await kill_writers(valkey_url, ROUNDS)
@@ -108,6 +109,7 @@ async def kill_server(server, rounds):
         await check(server.url, name, turns)
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 async def test_conversations_go_on_without_an_error_when_their_server_is_killed_and_started_again(server):
     await kill_server(server, ROUNDS)

@@ -58,6 +58,7 @@ async def test_threads_are_kept_copied_and_pruned_on_any_server(server, tmp_path
         await use_threads(at.url)
 
 
+@pytest.mark.slow
 async def test_threads_are_kept_copied_and_pruned_on_a_cluster(node):
     """X4: where two threads share no slot."""
     await use_threads(node)
@@ -76,6 +77,7 @@ async def test_blocking_methods_work_on_a_cluster(node):
         await use_blocking(saver)
 
 
+@pytest.mark.slow
 async def test_blocking_methods_work_on_a_cluster_with_a_client_of_the_callers(node):
     with RedisCluster.from_url(node.replace("redis+cluster://", "redis://")) as blocking:
         async with RedisSaver.from_url(node, sync_client=blocking) as saver:

@@ -74,6 +74,7 @@ def test_an_ad_begun_in_the_terminal_goes_on_over_rest_and_back(
     assert music["musicPrompt"] in " ".join(back.out.split())
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_shares_the_servers_data(serving: Serving, warm: Warm, tmp_path: Path) -> None:
     """A33: the embedded server serves both processes; neither sees another's data."""
     words = ("ad", BRIEF, "--ad-id", "ad-2", "--data-dir", str(serving.data_dir))
@@ -83,6 +84,7 @@ def test_a_process_of_its_own_shares_the_servers_data(serving: Serving, warm: Wa
     assert [version["id"] for version in versions] == ["v1"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_server_quietly_and_the_ad_is_still_there_afterwards(
     tmp_path: Path, warm: Warm, here: Callable[..., Finished]
 ) -> None:
@@ -109,6 +111,7 @@ def test_a_taken_port_is_named_with_the_way_to_choose_another(
     )
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_what_was_made_and_says_how_to_go_on(
     valkey_url: str, warm: Warm, tmp_path: Path
 ) -> None:

@@ -88,6 +88,7 @@ def certified(tmp_path: Path) -> list[str]:
     return [*files, "--tls-auth-clients", "no", "--tls-port", str(free_port())]
 
 
+@pytest.mark.slow
 async def test_tls_is_spoken_to_a_server_with_a_trusted_certificate(
     tmp_path: Path, certified: list[str]
 ) -> None:
@@ -100,6 +101,7 @@ async def test_tls_is_spoken_to_a_server_with_a_trusted_certificate(
                 await opened(url)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["redis+cluster://{}", "redis://{}?cluster=true"])
 async def test_a_cluster_runs_scripts_pipelines_and_many_commands_at_once(tmp_path: Path, form: str) -> None:
     add = Script("redis.call('INCR', KEYS[1]) return redis.call('INCRBY', KEYS[2], ARGV[1])")
@@ -116,6 +118,7 @@ async def test_a_cluster_runs_scripts_pipelines_and_many_commands_at_once(tmp_pa
                 assert await pipeline.execute() == [b"7", b"8"]
 
 
+@pytest.mark.slow
 async def test_a_cluster_named_as_a_single_server_is_refused_and_the_other_way_round(
     tmp_path: Path, server: Server
 ) -> None:
@@ -127,6 +130,7 @@ async def test_a_cluster_named_as_a_single_server_is_refused_and_the_other_way_r
         await opened(f"redis+cluster://{server.address}")
 
 
+@pytest.mark.slow
 async def test_an_unreachable_server_is_named_without_its_password() -> None:
     with pytest.raises(
         StorageDown, match=r"redis://\*\*\*@127\.0\.0\.1:1/0 cannot be used: Error 111 connecting"

@@ -64,6 +64,7 @@ def test_no_key_is_shown_and_who_answers_is(here: Command, monkeypatch: pytest.M
     assert "very-secret" not in str(found) + here("doctor", "--port", str(free_port())).out
 
 
+@pytest.mark.slow
 def test_a_redis_that_is_not_there_fails_with_its_remedy(
     here: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +102,7 @@ def test_a_replica_fails(here: Command, redis_server: Server, monkeypatch: pytes
     assert "replica" in done.out
 
 
+@pytest.mark.slow
 def test_a_port_that_another_program_has_fails(here: Command) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, found = examined(here, port=taken.getsockname()[1])

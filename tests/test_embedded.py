@@ -143,6 +143,7 @@ def test_quick_restarts_wait_for_the_server_that_is_ending(data_dir: Path) -> No
             assert server.incr("starts") == number + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rounds", [12, pytest.param(250, marks=[pytest.mark.long, pytest.mark.timeout(180)])]
 )

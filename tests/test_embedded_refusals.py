@@ -165,6 +165,7 @@ def test_a_start_that_another_process_does_not_finish_is_not_waited_for_for_ever
         assert server.ping()
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_is_not_waited_for_for_ever(data_dir: Path) -> None:
     with leased(data_dir) as server:
         pid = pid_of(server)

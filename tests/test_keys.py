@@ -263,6 +263,7 @@ def pytest_run(folder: Path, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_test_that_leaves_a_stray_key_fails_and_the_next_finds_an_empty_server(tmp_path: Path) -> None:
     printed = pytest_run(tmp_path)
     assert "ERROR at teardown of test_that_leaves_a_stray_key" in printed

@@ -235,6 +235,7 @@ asyncio.run(main())
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 async def test_the_streams_of_a_killed_process_are_soon_counted_no_more(
     storage: Storage, elsewhere: subprocess.Popen[str]

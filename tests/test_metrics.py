@@ -139,6 +139,7 @@ async def test_storage_is_told_with_its_memory(client: httpx.AsyncClient) -> Non
     assert ("process_resident_memory_bytes", frozenset()) in found
 
 
+@pytest.mark.slow
 async def test_figures_are_there_while_storage_is_not(tmp_path: Path) -> None:
     with redis_running(watchdog.binary(), tmp_path) as server:
         async with served(server.url) as client:

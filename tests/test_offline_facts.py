@@ -98,6 +98,7 @@ def test_any_text_at_all_gives_facts_of_its_own_words_or_none():
             assert fact["concept"].strip()
 
 
+@pytest.mark.slow
 async def test_a_book_is_read_in_parts_and_every_part_is_heard():
     """B6: 15 facts of all of it, with their places in the whole."""
     subjects = ("great_fire", "photosynthesis", "the_moon")

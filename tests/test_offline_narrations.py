@@ -150,6 +150,7 @@ async def test_one_segment_is_written_again_and_a_new_fact_finds_its_place():
     assert (unchanged.narration, unchanged.changed) == (before, ())
 
 
+@pytest.mark.slow
 async def test_any_facts_of_any_length_fit_or_are_refused():
     """B-R8, B-R9: drawn orders."""
     draw = random.Random(9)

@@ -156,6 +156,7 @@ def test_whatever_we_import_is_a_dependency_of_ours(package):
     assert undeclared == set(), "name what it comes from in pyproject.toml, and say why in DESIGN.md"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["tests", "bench"])
 def test_whatever_tests_and_benches_import_is_a_dependency_of_theirs(package):
     declared = wanted("dev", "peers", "fuzz")

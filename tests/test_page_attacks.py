@@ -72,6 +72,7 @@ def test_there_are_enough_payloads_and_each_once():
     assert len(set(PAYLOADS)) == len(PAYLOADS)
 
 
+@pytest.mark.slow
 def test_nothing_that_is_said_anywhere_runs_loads_or_styles():
     """C28: in texts, labels, attributes, addresses, styles, themes and titles; and it is shown as said."""
     for payload in PAYLOADS:

@@ -34,6 +34,7 @@ async def test_what_is_wrong_with_a_pdf_is_said_in_the_same_words():
         await pdf_reader.read_apart(written([b"q Q"] * 2), "scan.pdf")
 
 
+@pytest.mark.slow
 async def test_a_pdf_that_unpacks_to_more_than_it_may_take_ends_its_own_process_alone():
     others = set(psutil.Process().children())
     with pytest.raises(TooLarge, match=r"bomb\.pdf"):

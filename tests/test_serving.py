@@ -72,6 +72,7 @@ def test_the_server_greets_serves_and_stops_on_ctrl_c(here: Callable[..., Finish
     assert (done.code, done.err) == (0, "")
 
 
+@pytest.mark.slow
 def test_what_keeps_the_server_from_starting_is_told_without_a_trace(
     here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
 ) -> None:

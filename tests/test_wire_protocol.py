@@ -212,6 +212,7 @@ async def test_runs_of_the_second_wire_are_seen_on_the_first(client: LangGraphCl
     assert await status(client, wire.thread) == "idle"
 
 
+@pytest.mark.slow
 async def test_a_stream_ends_with_its_thread(client: LangGraphClient, wire: Wire) -> None:
     await wire.start("counter", said(x=1, log=[]))
     async with wire.stream() as stream:

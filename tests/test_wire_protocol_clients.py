@@ -122,6 +122,7 @@ async def test_two_readers_each_get_everything(client: LangGraphClient) -> None:
     assert len(told[0]) == len(set(told[0])) > 20
 
 
+@pytest.mark.slow
 @BOTH
 async def test_a_reader_that_left_in_the_middle_is_told_the_rest(
     client: LangGraphClient, transport: Transport
@@ -190,6 +191,7 @@ async def test_a_state_is_changed_between_two_runs(client: LangGraphClient, tran
     assert state["values"] == {"x": 13, "log": ["a", "b", "c", "said", "a", "b", "c"]}
 
 
+@pytest.mark.slow
 def test_the_blocking_client_reads_too(url: str) -> None:
     with get_sync_client(url=url) as client, client.threads.stream(assistant_id="agent") as thread:
         thread.run.start(input=HELLO)

@@ -125,6 +125,7 @@ async def test_the_lines_are_as_langgraphs_server_sends_them(
     assert reply.headers["content-type"] == "text/event-stream; charset=utf-8"
 
 
+@pytest.mark.slow
 async def test_silence_is_filled_so_that_nobody_gives_the_connection_up(
     client: LangGraphClient, http: httpx.AsyncClient
 ) -> None:

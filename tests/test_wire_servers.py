@@ -13,7 +13,7 @@ from tests.needs import need
 from tests.redis_server import cluster, running
 from tests.wire_server import ran, serving
 
-SERVERS = ("cluster", "redis-server")
+SERVERS = (pytest.param("cluster", marks=pytest.mark.slow), "redis-server")
 
 
 @pytest.fixture(params=SERVERS)

@@ -69,6 +69,7 @@ async def test_a_run_that_waits_for_a_dead_workers_lease_is_not_begun_while_stop
     assert stage.firsts == 0
 
 
+@pytest.mark.slow
 async def test_a_worker_stops_while_redis_hangs(tmp_path: Path, stage: Stage, stack: AsyncExitStack) -> None:
     """Neither the task engine nor what lets the thread go waits for an answer without an end."""
     stage.go.clear()

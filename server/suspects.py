@@ -36,7 +36,13 @@ class Suspects:
         if self._taken.locked():
             raise Elsewhere("another run that may end its process is under way here", again_s=_AGAIN_S)
         await self._taken.acquire()
-        watching = asyncio.create_task(self._further(thread))
+        try:
+            # Before anything is done here: what comes later is further.
+            place = await self._place(thread)
+        except BaseException:
+            self._taken.release()
+            raise
+        watching = asyncio.create_task(self._further(thread, place))
         watching.add_done_callback(lambda _: self._taken.release())
         try:
             yield
@@ -44,16 +50,13 @@ class Suspects:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
 
-    async def _further(self, thread: str) -> None:
-        """Wait until the thread's newest checkpoint is another than now."""
-        place: str | None = None
+    async def _further(self, thread: str, place: str) -> None:
+        """Wait until the thread's newest checkpoint is another than `place`."""
         while True:
-            with suppress(Unavailable):
-                found = await self._place(thread)
-                if place not in {None, found}:
-                    return
-                place = found
             await asyncio.sleep(_LOOK_S)
+            with suppress(Unavailable):
+                if await self._place(thread) != place:
+                    return
 
     async def _place(self, thread: str) -> str:
         newest = await self._saver.aget_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})

@@ -1,8 +1,9 @@
 """Runs over LangGraph's own client: ours on the embedded Valkey beside `langgraph dev`, on one small graph.
 
-Each round starts one server after the other on the same machine and asks both for the same: *wait* is
+Each round starts one server after the other on the same machine and asks all for the same: *wait* is
 `runs.wait` on a new thread, *first event* the first thing a `runs.stream` tells, *at once* 200 runs with 16
-under way. Nothing is left out of the time but the making of the thread.
+under way. Nothing is left out of the time but the making of the thread. The floor is a server that knows the
+answers and does nothing: no figure here can be better than that, for the client takes its time, too.
 """
 
 import asyncio
@@ -36,26 +37,41 @@ _QUIET: Final = {
     "CALLSHEET_LOG_LEVEL": "error",
 }
 _ROWS: Final = {"wait": "ms", "first event": "ms", "at once": "runs/s"}
+_OURS: Final = "callsheet"
+_PEER: Final = "langgraph dev"
+_FLOOR: Final = "floor"
 
 
 def main() -> int:
     """Print the table."""
     with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
-        names = ("callsheet", "langgraph dev")
+        names = (_OURS, _PEER, _FLOOR)
         rounds = [{name: _measured(name, Path(folder)) for name in names} for _ in range(ROUNDS)]
-    print(f"{'':<16}{'callsheet':>16}{'langgraph dev':>18}{'ratio':>9}   worst … best round")
+    print(f"{'':<16}{_OURS:>16}{_PEER:>18}{'ratio':>9}   {'worst … best round':<20}{_FLOOR:>8}")
     for row, unit in _ROWS.items():
-        ours, theirs = ([one[name][row] for one in rounds] for name in names)
-        _print(row, unit, ours, theirs)
+        _print(row, unit, *([one[name][row] for one in rounds] for name in names))
     print(f"{ROUNDS} rounds, in turn; medians (of a round, then of the rounds); a ratio below 1 is a loss")
     return 0
 
 
-def _print(row: str, unit: str, ours: Sequence[float], theirs: Sequence[float]) -> None:
+def _print(
+    row: str, unit: str, ours: Sequence[float], theirs: Sequence[float], floor: Sequence[float]
+) -> None:
     pairs = zip(ours, theirs, strict=True)
     ratios = sorted(one / other if unit == "runs/s" else other / one for one, other in pairs)
     told = f"{statistics.median(ours):>9.1f} {unit:<6}{statistics.median(theirs):>11.1f} {unit:<6}"
-    print(f"{row:<16}{told}{statistics.median(ratios):>8.1f}x   {ratios[0]:.1f} … {ratios[-1]:.1f}")
+    spread = f"{ratios[0]:.1f} … {ratios[-1]:.1f}"
+    most = f"{statistics.median(floor):.1f} {unit}"
+    print(f"{row:<16}{told}{statistics.median(ratios):>8.1f}x   {spread:<20}{most:>8}")
+
+
+def _command(name: str, port: int) -> list[str]:
+    here = Path(sys.executable)
+    return {
+        _OURS: serve_command(port),
+        _PEER: [str(here.parent / "langgraph"), "dev", "--no-browser", "--no-reload", "--port", str(port)],
+        _FLOOR: [str(here), "-m", "bench._floor", str(port)],
+    }[name]
 
 
 def _measured(name: str, folder: Path) -> dict[str, float]:
@@ -63,14 +79,12 @@ def _measured(name: str, folder: Path) -> dict[str, float]:
     place.mkdir(exist_ok=True)
     (place / "langgraph.json").write_text(json.dumps(_CONFIG))
     port = free_port()
-    dev = [str(Path(sys.executable).parent / "langgraph"), "dev", "--no-browser", "--no-reload"]
-    command = serve_command(port) if name == "callsheet" else [*dev, "--port", str(port)]
     chosen = {
         "CALLSHEET_CONFIG": "langgraph.json",
         "CALLSHEET_DATA_DIR": str(place / "data"),
         "REDIS_URL": "",
     }
-    with running(command, port, place, _QUIET | chosen) as server:
+    with running(_command(name, port), port, place, _QUIET | chosen) as server:
         server.answers_s(_READY)
         return asyncio.run(_asked(server.url))
 

@@ -155,7 +155,6 @@ class Execution:
             raise Fenced(f"run {self.run.id!r} could not renew its lease") from error
 
     async def _work(self) -> Outcome:
-        await self.teller.tell([("metadata", dumps({"run_id": self.run.id, "attempt": self.attempt.number}))])
         config = self._config()
         before = await self._before(config)
         await self._spared(before)

@@ -61,11 +61,9 @@ class Teller:
 
     async def flush(self) -> None:
         """Wait until all is told; raises `Fenced` when a later attempt has the thread."""
-        while self._sending:
-            if self._due:
-                self._leave()
+        while sending := self._leave() if self._due else self._sending:
             # Whoever waits may be cancelled; what is on its way arrives.
-            await asyncio.shield(self._sending)
+            await asyncio.shield(sending)
             if not self._due:
                 return
 
@@ -85,16 +83,17 @@ class Teller:
             await asyncio.gather(self._sending, return_exceptions=True)
 
     def _leave_soon(self) -> None:
-        """Have what waits leave: at once where it is the first or somebody here follows, else in a moment."""
-        if self._batches and not self._heard():
-            self._due = asyncio.get_running_loop().call_later(self._moment_s, self._leave)
-        else:
+        """Have what waits leave: at once where somebody here follows, else in a moment."""
+        if self._heard():
             self._leave()
+        else:
+            self._due = asyncio.get_running_loop().call_later(self._moment_s, self._leave)
 
-    def _leave(self) -> None:
+    def _leave(self) -> "asyncio.Task[None]":
         self._stay()
         # It begins after whatever else is ready now, which may have more to tell.
-        self._sending = asyncio.create_task(self._send())
+        sending = self._sending = asyncio.create_task(self._send())
+        return sending
 
     def _stay(self) -> None:
         if self._due:

@@ -16,12 +16,12 @@ _KEPT_S: Final = 5.0
 class Transcript:
     """All that one run told, from its first event on, as long as this process is at it."""
 
-    def __init__(self, run: str) -> None:
-        self.run = run
-        self.last: dict[str, Event] = {}
+    def __init__(self, begun: Event) -> None:
+        self.run = begun.run
+        self.last: dict[str, Event] = {begun.name: begun}
         """The newest event of each name."""
-        self._events: list[Event] = []
-        self._bytes = 0
+        self._events = [begun]
+        self._bytes = len(begun.data)
         self.followers = 0
         """How many follow it now."""
         self._bell = asyncio.Event()
@@ -86,9 +86,9 @@ class Transcripts:
     def __init__(self) -> None:
         self._of: dict[str, Transcript] = {}
 
-    def begin(self, run: str) -> Transcript:
-        """Begin a run's transcript; it is dropped some time after it was closed."""
-        made = self._of[run] = Transcript(run)
+    def begin(self, begun: Event) -> Transcript:
+        """Begin a run's transcript with its first event; it is dropped some time after it was closed."""
+        made = self._of[begun.run] = Transcript(begun)
         return made
 
     def end(self, transcript: Transcript) -> None:

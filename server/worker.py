@@ -250,7 +250,7 @@ class Worker:
             await self.runs.release(attempt)
             raise Stopped
         # What an earlier attempt told is in Redis alone.
-        transcript = self.hub.transcripts.begin(record.id) if attempt.number == 1 else None
+        transcript = self.hub.transcripts.begin(attempt.begun) if attempt.number == 1 else None
         execution = self._execution(attempt, record, transcript)
         self._under_way[execution] = cast("asyncio.Task[None]", asyncio.current_task())
         try:

@@ -7,6 +7,8 @@ from storage import keys
 from storage import run_scripts as scripts
 from storage.connection import Storage
 
+BEGUN = "metadata"
+"""Name of the event that an attempt at a run has begun; its data is `{run_id, attempt}`."""
 END = "end"
 """Name of a run's last event; its data is how the run ended, `PAUSED` where it asks something. Not JSON."""
 PAUSED = "paused"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from storage.events import END, PAUSED
+from storage.events import END, PAUSED, Event
 
 Status = Literal["pending", "running", "success", "error", "interrupted", "timeout"]
 """How a run stands, as LangGraph's clients know it; one that asks a person something has succeeded."""
@@ -108,6 +108,8 @@ class Attempt:
     epoch: int
     number: int
     """Counted from 1."""
+    begun: Event
+    """How the thread was told of it."""
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,8 @@ local function close(run, status, told)
   return last
 end
 
--- Gives the thread to an attempt at its active run; returns the attempt's epoch and number.
+-- Gives the thread to an attempt at its active run, and tells so; returns the attempt's epoch and number, and
+-- the id and data of what was told.
 local function take(run, lease_ms)
   local epoch = redis.call('HINCRBY', meta, 'epoch', 1)
   local attempt = redis.call('HINCRBY', key_of(run), 'attempt', 1)
@@ -71,7 +72,10 @@ local function take(run, lease_ms)
   put(run, 'status', 'running')
   mark('busy')
   redis.call('SET', lease, epoch, 'PX', lease_ms)
-  return epoch, attempt
+  local begun = string.format('{"run_id":%s,"attempt":%d}', cjson.encode(run), attempt)
+  local id = tell(run, 'metadata', begun)
+  announce()
+  return epoch, attempt, id, begun
 end
 
 -- Gives the thread to the next run in the queue, or to nobody; returns whom.

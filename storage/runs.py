@@ -14,6 +14,7 @@ from state.errors import Busy, Conflict, Fenced, Missing
 from storage import keys
 from storage import run_scripts as scripts
 from storage.connection import Storage
+from storage.events import BEGUN, Event
 from storage.run_records import Action, Attempt, Created, Held, Outcome, Run, Suspect, Wanted
 from storage.scripts import Asked, Script, Word, sent, whole
 
@@ -61,7 +62,7 @@ class Runs:
         _granted(verdict, found, thread, wanted)
         if found != wanted.id:
             await self.forget(thread, wanted.id)
-        attempt = Attempt(thread, found, *answer[3:]) if answer[3:] else None
+        attempt = _attempt(thread, found, *answer[3:]) if answer[3:] else None
         return Created(verdict, found, since, attempt)  # type: ignore[arg-type]  # the script's verdicts
 
     async def admit(self, thread: str, run: str) -> bool:
@@ -76,8 +77,8 @@ class Runs:
         """
         answer = await self._do(scripts.CLAIM, thread, run, int(self.lease_s * 1000), int(alone))
         match answer:
-            case [b"yours", epoch, number]:
-                return Attempt(thread, run, epoch, number)
+            case [b"yours", *begun]:
+                return _attempt(thread, run, *begun)
             case [b"held", left_ms]:
                 return Held(left_ms / 1000)
             case [b"suspect"]:
@@ -300,6 +301,10 @@ def _texts(answer: Sequence[bytes]) -> list[str]:
 
 def _json(value: Any) -> str:
     return _ENCODER.encode(value)
+
+
+def _attempt(thread: str, run: str, epoch: int, number: int, told: bytes, data: bytes) -> Attempt:
+    return Attempt(thread, run, epoch, number, Event(told.decode(), run, BEGUN, data))
 
 
 def _fenced(attempt: Attempt) -> Fenced:

@@ -20,6 +20,8 @@ from storage.events import END, Event
 from storage.run_records import Attempt, Outcome, Wanted
 from storage.runs import Runs
 
+BEGUN = Event("0-1", "r", events.BEGUN, b'{"run_id":"r","attempt":1}')
+
 
 def wanted(run: str = "r") -> Wanted:
     return Wanted(run, "counter", "local", request(input={"x": 1}))
@@ -31,31 +33,38 @@ async def claimed(runs: Runs) -> Attempt:
     return made.attempt
 
 
+async def told(storage: Storage) -> list[str]:
+    """The names of the thread's events, but for the first: that an attempt has begun."""
+    begun, *rest = await events.after(storage, "t", events.BEGINNING)
+    assert begun.name == events.BEGUN
+    return [event.name for event in rest]
+
+
 async def followed(transcript: Transcript, after: str = events.BEGINNING) -> list[str]:
     return [event.name async for event in transcript.follow(after, None) if event]
 
 
 async def test_a_follower_gets_what_was_told_before_and_what_is_told_then_in_order() -> None:
-    transcript = Transcript("r")
+    transcript = Transcript(BEGUN)
     transcript.add(["1-0", "1-1"], [("a", b"1"), ("b", b"2")])
     late, later = (asyncio.create_task(followed(transcript, after)) for after in ("0-0", "1-0"))
     await asyncio.sleep(0)
     transcript.add(["10-0", "10-1"], [("c", b"3"), (END, b"success")])
-    assert await late == ["a", "b", "c", END]
+    assert await late == [events.BEGUN, "a", "b", "c", END]
     assert await later == ["b", "c", END]
     assert transcript.over
 
 
 async def test_a_follower_is_told_of_a_silence() -> None:
-    transcript = Transcript("r")
-    assert await anext(transcript.follow("0-0", 0.01)) is None
+    transcript = Transcript(BEGUN)
+    assert await anext(transcript.follow(BEGUN.id, 0.01)) is None
 
 
 async def test_a_run_that_tells_too_much_for_memory_is_read_on_in_storage(storage: Storage) -> None:
     runs = Runs(storage)
     attempt = await claimed(runs)
     hub = Hub(storage, Announcements(storage))
-    transcript = hub.transcripts.begin("r")
+    transcript = hub.transcripts.begin(attempt.begun)
     teller = Teller(runs, attempt, transcript)
     for name in ("first", "huge", "left out"):
         await teller.tell([(name, b"1" * (5_000_000 if name == "huge" else 1))])
@@ -65,12 +74,12 @@ async def test_a_run_that_tells_too_much_for_memory_is_read_on_in_storage(storag
     assert transcript.closed
     assert not transcript.over
     names = [event.name async for event in hub.of_run("t", "r", events.BEGINNING) if event]
-    assert names == ["first", "huge", "left out", END]
+    assert names == [events.BEGUN, "first", "huge", "left out", END]
 
 
 async def test_a_run_that_failed_and_goes_on_is_not_taken_for_ended(storage: Storage) -> None:
     hub = Hub(storage, Announcements(storage))
-    hub.transcripts.begin("r").add(["5-1"], [(END, b"error")])
+    hub.transcripts.begin(BEGUN).add(["5-1"], [(END, b"error")])
     assert hub.transcripts.find("r")
     assert hub.transcripts.find("r", "5-0")
     assert hub.transcripts.find("r", "5-1") is None
@@ -105,9 +114,10 @@ async def test_events_that_are_sent_twice_because_the_answer_was_lost_are_told_o
     await runs.emit(attempt, 1, [("a", b"1")])
     ids = await runs.emit(attempt, 2, [("b", b"2"), ("c", b"3")])
     assert await runs.emit(attempt, 2, [("b", b"2"), ("c", b"3")]) == ids
-    told = await events.after(storage, "t", events.BEGINNING)
-    assert [event.name for event in told] == ["a", "b", "c"]
-    assert [event.id for event in told[1:]] == ids
+    begun, *rest = await events.after(storage, "t", events.BEGINNING)
+    assert begun == attempt.begun
+    assert [event.name for event in rest] == ["a", "b", "c"]
+    assert [event.id for event in rest[1:]] == ids
 
 
 async def test_who_lost_the_thread_is_told_so_at_the_next_word(storage: Storage) -> None:
@@ -121,12 +131,14 @@ async def test_who_lost_the_thread_is_told_so_at_the_next_word(storage: Storage)
     with pytest.raises(Fenced):
         await teller.tell([("b", b"2")])
     await teller.stop()
-    assert await events.after(storage, "t", events.BEGINNING) == []
+    assert await told(storage) == []
 
 
 async def test_what_is_not_told_yet_when_a_run_ends_is_told_with_its_end(storage: Storage) -> None:
-    runs, transcript = Runs(storage), Transcript("r")
-    teller = Teller(runs, await claimed(runs), transcript)
+    runs = Runs(storage)
+    attempt = await claimed(runs)
+    transcript = Transcript(attempt.begun)
+    teller = Teller(runs, attempt, transcript)
     await teller.tell([("a", b"1")])
     assert await teller.rest() == [("a", b"1")]
     await teller.tell([("b", b"2")])
@@ -140,8 +152,9 @@ async def test_what_nobody_here_follows_leaves_together_or_with_the_end(storage:
     teller = Teller(runs, attempt, None, moment_s=60)
     for name in "abc":
         await teller.tell([(name, b"1")])
-        await until_told(storage, 1)
-    assert [name for name, _ in await teller.rest()] == ["b", "c"]
+        await asyncio.sleep(0)
+    assert [name for name, _ in await teller.rest()] == ["a", "b", "c"]
+    assert await told(storage) == []
 
 
 async def test_what_a_step_told_is_in_storage_no_later_than_its_checkpoint(storage: Storage) -> None:
@@ -154,8 +167,7 @@ async def test_what_a_step_told_is_in_storage_no_later_than_its_checkpoint(stora
     for number, name in enumerate("abc", 1):
         await teller.tell([(name, b"1")])
         await saver.aput(config, empty_checkpoint(), {}, {})
-        told = await events.after(storage, "t", events.BEGINNING)
-        assert [event.name for event in told] == [*"abc"[:number]]
+        assert await told(storage) == [*"abc"[:number]]
     await saver.aclose()
 
 
@@ -164,11 +176,13 @@ async def test_what_is_told_while_earlier_words_are_on_their_way_leaves_before_t
 ) -> None:
     runs = Runs(storage)
     teller = Teller(runs, await claimed(runs), None, moment_s=60)
-    for name in "abc":
+    await teller.tell([("a", b"1")])
+    await teller.leave()
+    for name in "bc":
         await teller.tell([(name, b"1")])
         await asyncio.sleep(0)
     await teller.leave()
-    assert len(await events.after(storage, "t", events.BEGINNING)) == 3
+    assert await told(storage) == ["a", "b", "c"]
 
 
 async def test_what_nobody_here_follows_leaves_in_a_moment(storage: Storage) -> None:
@@ -182,9 +196,10 @@ async def test_what_nobody_here_follows_leaves_in_a_moment(storage: Storage) -> 
 async def test_what_somebody_here_follows_leaves_at_once(storage: Storage) -> None:
     runs, announcements = Runs(storage), Announcements(storage)
     hub, attempt = Hub(storage, announcements), await claimed(runs)
-    transcript = hub.transcripts.begin("r")
+    transcript = hub.transcripts.begin(attempt.begun)
     teller = Teller(runs, attempt, transcript, lambda: hub.followed("t", transcript), moment_s=60)
-    following = asyncio.create_task(followed(transcript))
+    following = asyncio.create_task(followed(transcript, attempt.begun.id))
+    await asyncio.sleep(0)
     for number, name in enumerate("abc", 1):
         await teller.tell([(name, b"1")])
         await until_told(storage, number)
@@ -200,7 +215,7 @@ async def test_what_somebody_here_follows_leaves_at_once(storage: Storage) -> No
 
 async def until_told(storage: Storage, many: int) -> None:
     async with asyncio.timeout(5):
-        while len(await events.after(storage, "t", events.BEGINNING)) < many:
+        while len(await told(storage)) < many:
             pass
 
 
@@ -210,4 +225,4 @@ async def test_who_tells_more_than_storage_takes_waits(storage: Storage) -> None
     for number in range(300):
         await teller.tell([(f"e{number}", b"1")])
     await teller.flush()
-    assert len(await events.after(storage, "t", events.BEGINNING)) == 300
+    assert len(await told(storage)) == 300

@@ -16,7 +16,6 @@ from server.requested import request
 from server.settings import Settings
 from server.wire.run_streams import followed
 from server.wire.starting import Started
-from storage.events import BEGINNING
 from storage.run_records import Attempt, Outcome, Wanted
 from tests.wire_graphs import GRAPHS
 from tests.wire_served import HELLO, collected, home, threaded
@@ -238,7 +237,7 @@ async def test_what_a_run_tells_just_as_it_was_taken_for_silent_is_not_lost(valk
         await here.worker.start("t", Wanted("r", "counter", "local", request(input={"x": 1})))
         attempt = await runs.claim("t", "r")
         assert isinstance(attempt, Attempt)
-        started = Started("t", "r", BEGINNING, resumable=False)
+        started = Started("t", "r", attempt.begun.id, resumable=False)
         async with aclosing(followed(here, started, heartbeat_s=0.05)) as told:
             assert await anext(told) is None
             await runs.emit(attempt, 1, [("values", b"{}")])

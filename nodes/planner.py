@@ -26,6 +26,8 @@ from tools.registry import definitions
 
 MAX_ROUNDS: Final = 10
 """Rounds of tool calls in one turn before a text answer is forced, unless chosen otherwise (A-R11)."""
+_OPENING: Final = ":opening"
+"""How the ids of messages end that say what a workflow starts from."""
 
 
 def planner(subject: Subject) -> Node[Workflow]:
@@ -80,8 +82,10 @@ async def _history(
     """
     messages = list(state["messages"])
     dangling = dict(conversation.unanswered(messages))
-    opening = subject.opening(state) if _begins(messages, dangling) else None
-    said: list[AnyMessage] = [] if opening is None else [HumanMessage(opening, id=f"{scope.run}:opening")]
+    opening = subject.opening(state)
+    said: list[AnyMessage] = []
+    if opening is not None and _begins(messages, dangling, opening):
+        said.append(HumanMessage(opening, id=f"{scope.run}{_OPENING}"))
     if not messages and not said:
         raise Invalid("nothing was said", remedy="give a message, or what the workflow starts from")
     if not dangling:
@@ -104,11 +108,15 @@ async def _history(
     return whole, [RemoveMessage(id=REMOVE_ALL_MESSAGES), *whole]
 
 
-def _begins(messages: Sequence[AnyMessage], dangling: Mapping[int, Any]) -> bool:
-    """Whether the newest turn is over and nobody has said anything since."""
+def _begins(messages: Sequence[AnyMessage], dangling: Mapping[int, Any], opening: str) -> bool:
+    """Whether nobody has said anything since the newest turn, and it is over or had another `opening`."""
     if not messages or isinstance(messages[-1], HumanMessage):
         return not messages
-    return bool(dangling) or isinstance(messages[-1], AIMessage)
+    if dangling or isinstance(messages[-1], AIMessage):
+        return True
+    # Between two rounds, maybe of a run that failed there: the next goes on with it, or has its own to say.
+    newest = next((one for one in reversed(messages) if isinstance(one, HumanMessage)), None)
+    return newest is not None and str(newest.id).endswith(_OPENING) and newest.text != opening
 
 
 def _tool_choice(subject: Subject, chosen: Context, rounds: int) -> Any:

@@ -75,6 +75,19 @@ async def test_another_brief_on_a_thread_is_heard_and_so_is_another_ad(graph, mo
     assert sum(isinstance(one, HumanMessage) for one in state["messages"]) == 3
 
 
+async def test_another_brief_is_heard_where_the_run_before_it_failed_halfway(graph, model, opened):
+    """A50, A52: the same brief goes on with what is there instead."""
+    first, other = "20s for Doi Chang Coffee", "A 15 second spot for Elm Books"
+    for brief, said in ((first, 1), (first, 1), (other, 2)):
+        model.script(Say(calls=drafts("หนึ่ง")), Fail(400))
+        with pytest.raises(Exception, match="OpenAI"):
+            await graph.ainvoke(given() | {"brief": brief}, config(), context={"provider": "openai"})
+        state = (await graph.aget_state(config())).values
+        assert sum(isinstance(one, HumanMessage) for one in state["messages"]) == said, brief
+    heard = [one["content"] for one in model.requests[-1].messages if one["role"] == "user"]
+    assert f"Client: {other}" in heard[-1]
+
+
 async def test_refinement_makes_versions_of_what_was_asked_for_alone(graph, model, opened):
     """A56, A58, A32: music and effects become v2 while voices stay v1."""
     model.script(Say(calls=drafts("หนึ่ง")), SAY_DONE)

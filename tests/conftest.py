@@ -21,6 +21,7 @@ from storage import Storage, connect, embedded, use
 from tests.chat_double import ChatDouble
 from tests.key_leaks import leaks
 from tests.killing import Proxy, Shop, Warm
+from tests.sampling import left
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -46,18 +47,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not (config.getoption("--slow") or config.getoption("--long")):
+    if not _whole(config):
         settings.register_profile("quick", max_examples=30)
         settings.load_profile("quick")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    long, slow = config.getoption("--long"), config.getoption("--slow")
+    long, slow = config.getoption("--long"), _whole(config)
     for item in items:
         if item.get_closest_marker("long") and not long:
             item.add_marker(pytest.mark.skip(reason="runs with --long only"))
-        elif item.get_closest_marker("slow") and not (long or slow):
+        elif item.get_closest_marker("slow") and not slow:
             item.add_marker(pytest.mark.skip(reason="runs with --slow, and in CI"))
+    # Who names one row wants that row.
+    if not slow and not any("::" in one for one in config.args):
+        out = set(left(items))
+        items[:] = [item for item in items if item not in out]
+        config.hook.pytest_deselected(items=list(out))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if not _whole(config):
+        terminalreporter.line("Of long tables a third ran; the whole runs with --slow, and in CI.")
+
+
+def _whole(config: pytest.Config) -> bool:
+    """Whether nothing is left out to save time but what is marked `long`."""
+    return bool(config.getoption("--slow") or config.getoption("--long"))
 
 
 def pytest_collection_finish() -> None:

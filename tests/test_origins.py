@@ -9,6 +9,8 @@ from server.settings import Settings
 from state.errors import Invalid
 from tests.served import calling
 
+pytestmark = pytest.mark.table
+
 
 @pytest.fixture
 def app() -> FastAPI:

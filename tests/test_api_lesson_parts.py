@@ -36,6 +36,7 @@ async def test_a_text_that_was_added_is_what_is_read(teacher: Teacher) -> None:
     assert "chlorophyll" not in " ".join(one["content"] for one in seen["messages"])
 
 
+@pytest.mark.slow
 async def test_a_pdf_is_read_page_by_page_and_gives_the_facts_of_its_words(teacher: Teacher) -> None:
     """B4, B5, B38: the file itself is kept, and can be got back."""
     data = pdf(TEXT, rows=12)

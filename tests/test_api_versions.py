@@ -298,6 +298,7 @@ HAND_REFUSALS: list[tuple[str, dict[str, Any], int, str]] = [
 ]
 
 
+@pytest.mark.slow
 async def test_what_the_tools_would_refuse_is_refused_to_people_too(
     client: httpx.AsyncClient,
 ) -> None:

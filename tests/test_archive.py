@@ -111,6 +111,7 @@ async def test_a_thread_that_did_not_change_is_the_same_file_again(client: httpx
     assert await refined(client) == await file_of(client)
 
 
+@pytest.mark.slow
 async def test_it_stands_beside_the_original_under_another_id(client: httpx.AsyncClient) -> None:
     content = await refined(client)
     before = await shown(client)

@@ -118,6 +118,7 @@ def messages(text: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}]}
 
 
+@pytest.mark.slow
 async def test_a_lesson_that_waits_is_answered_where_it_was_carried_to(storage: Storage) -> None:
     """B40, B43, B50: with its facts, and with what is shown beside them."""
     thread = Thread("l-1", "local", "fact_narration", "lesson:l-1")

@@ -237,6 +237,7 @@ async def test_a_key_for_reading_writes_nowhere(house: House) -> None:
             assert reply.status_code not in {401, 403}, (method, path, reply.text)
 
 
+@pytest.mark.slow
 async def test_what_is_anothers_looks_like_nothing_at_all(house: House) -> None:
     """404 for every id of alice's, in the words for an id that nobody has; nothing of hers in any list."""
     before = await seen_by_alice(house)

@@ -52,6 +52,7 @@ def plain(text: str) -> str:
     return "".join(char for char in text if char.isprintable() and not char.isspace())
 
 
+@pytest.mark.slow
 async def test_what_would_run_or_is_a_statement_is_shown_as_the_text_it_is(
     url: str, model: ChatDouble
 ) -> None:

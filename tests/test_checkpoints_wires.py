@@ -101,6 +101,7 @@ async def test_a_turn_of_three_checkpoints_takes_at_most_eight_trips(proxy):
         await saver.aclose()
 
 
+@pytest.mark.slow
 async def test_fifty_threads_at_once_share_two_connections(proxy, saver):
     """No caller is told that there are too many connections."""
 

@@ -46,6 +46,7 @@ def here(
     return in_process(valkey_url, tmp_path, monkeypatch, capsys)
 
 
+@pytest.mark.slow
 def test_serve_says_where_it_is_who_answers_and_where_the_data_lies(serving: Serving) -> None:
     """X5: one command, no account, no key."""
     said = " ".join(serving.greeting.split())
@@ -56,6 +57,7 @@ def test_serve_says_where_it_is_who_answers_and_where_the_data_lies(serving: Ser
     assert httpx.get(f"{serving.url}/ok").json() == {"ok": True}
 
 
+@pytest.mark.slow
 def test_an_ad_begun_in_the_terminal_goes_on_over_rest_and_back(
     serving: Serving, here: Callable[..., Finished]
 ) -> None:
@@ -102,6 +104,7 @@ def test_ctrl_c_ends_the_server_quietly_and_the_ad_is_still_there_afterwards(
         assert reply["timeline"]["voices"] == made["timeline"]["voices"]
 
 
+@pytest.mark.slow
 def test_a_taken_port_is_named_with_the_way_to_choose_another(
     serving: Serving, here: Callable[..., Finished]
 ) -> None:

@@ -137,6 +137,7 @@ import storage, storage.keys, storage.scripts
 """
 
 
+@pytest.mark.slow
 def test_an_import_reads_no_variable_and_starts_no_server(data_dir: Path) -> None:
     """HOUSE: nothing reads the environment at import."""
     environment = os.environ | {"REDIS_URL": "nonsense"}

@@ -45,6 +45,7 @@ def numbers(server: Redis, name: str) -> list[int]:
     return [int(value) for value in server.lrange(name, 0, -1)]
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 def test_four_processes_at_once_share_a_server_that_ends_when_all_are_killed(
     data_dir: Path, start: Callable[[str], User]
@@ -61,6 +62,7 @@ def test_four_processes_at_once_share_a_server_that_ends_when_all_are_killed(
             assert numbers(server, name)[: number + 1] == list(range(number + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 def test_the_server_outlives_each_user_but_the_last(data_dir: Path, start: Callable[[str], User]) -> None:
     first, second = start("a"), start("b")

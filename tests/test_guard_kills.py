@@ -14,7 +14,7 @@ from storage.artefacts import Artefact
 from storage.connection import connect
 from tests.killing import sampled
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(1800)]
 STREAMS = ("voices", "music", "sfx")
 SAMPLED = 3
 

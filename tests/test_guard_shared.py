@@ -43,6 +43,7 @@ def elsewhere(url):
     return asyncio.run(theirs())
 
 
+@pytest.mark.slow
 async def test_limits_and_breakers_hold_across_processes(opened, warm, valkey_url):
     """C46, C48: what two processes do counts together, and binds each of them."""
     theirs, code = await asyncio.to_thread(warm.returned, "tests.test_guard_shared:elsewhere", url=valkey_url)

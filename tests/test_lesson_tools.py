@@ -328,6 +328,7 @@ async def test_a_page_is_fetched_by_its_address_and_read_like_a_text(opened, mod
     assert kept["text"] == sources.pasted(text).text
 
 
+@pytest.mark.slow
 async def test_a_pdf_and_a_plain_text_are_fetched_too(opened, model: ChatDouble):
     text = material("great_fire").text
     for media, body in (("application/pdf", pdf(text)), ("text/plain", text.encode())):
@@ -368,6 +369,7 @@ class Counted(TypedDict):
     x: int
 
 
+@pytest.mark.slow
 async def test_a_long_material_is_read_with_progress(opened):
     """A person who watches the run is told how far the reading is."""
     school = LessonDouble(opened)

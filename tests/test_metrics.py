@@ -267,6 +267,7 @@ async def test_runs_are_counted_over_all_processes(client: httpx.AsyncClient, st
     assert value(found, "runs_open", status="running") + value(found, "runs_open", status="pending") == 2
 
 
+@pytest.mark.slow
 async def test_a_worker_without_a_server_can_be_watched(warm: Warm, valkey_url: str) -> None:
     """X14: it says whether it is well, and counts the runs it carried out."""
     port = free_port()

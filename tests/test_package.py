@@ -22,6 +22,7 @@ def ours():
     )
 
 
+@pytest.mark.slow
 def test_no_installed_dependency_owns_one_of_our_top_level_names():
     taken = {}
     for found in distributions():
@@ -46,11 +47,13 @@ def wheel(tmp_path_factory):
     return zipfile.ZipFile(next(folder.glob("*.whl")))
 
 
+@pytest.mark.slow
 def test_the_wheel_carries_our_packages_and_no_tests(wheel):
     tops = {name.split("/")[0] for name in wheel.namelist() if ".dist-info" not in name}
     assert tops == ours()
 
 
+@pytest.mark.slow
 def test_the_wheel_carries_the_data_files_and_the_licence(wheel):
     names = wheel.namelist()
     assert any(name.startswith("tools/catalogue/voices") for name in names)

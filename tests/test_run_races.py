@@ -58,6 +58,7 @@ async def words(client: LangGraphClient, thread: str) -> list[str]:
     return [word for word in state["values"]["log"] if word != "slow"]
 
 
+@pytest.mark.slow
 async def test_many_that_wait_take_their_turns_in_the_order_they_came(client: LangGraphClient) -> None:
     thread = await threaded(client)
     assert len(await made_at_once(client, thread, "enqueue")) == MANY
@@ -126,6 +127,7 @@ async def ended_for_good(client: LangGraphClient, thread: str, run: str) -> None
         assert await collected(client.runs.join_stream(thread, run, last_event_id="-1")) == told
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_a_run_can_be_cancelled_at_any_moment(
     client: LangGraphClient, request: pytest.FixtureRequest

@@ -45,6 +45,7 @@ def test_a_books_running_heads_and_page_numbers_are_no_words_of_it():
     assert (read.pages, read.name, read.kind) == (3, "book.pdf", "pdf")
 
 
+@pytest.mark.slow
 def test_two_hundred_pages_are_read_with_progress():
     text = "\n\n".join([material("the_moon").text.strip()] * 50)
     steps = []
@@ -121,6 +122,7 @@ def test_a_pages_letters_are_right_in_any_charset(charset):
     assert "Bäume" in readable.read(data, "u", "no-such-charset").text
 
 
+@pytest.mark.slow
 def test_too_little_and_too_much_text_are_refused():
     with pytest.raises(Invalid, match="too few"):
         sources.pasted("Hi.")

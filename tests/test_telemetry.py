@@ -172,6 +172,7 @@ def collector() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
         thread.join()
 
 
+@pytest.mark.slow
 def test_spans_reach_the_endpoint_the_environment_names(
     collector: tuple[str, list[tuple[str, bytes]]],
 ) -> None:

@@ -157,6 +157,7 @@ async def sent(client: httpx.AsyncClient, url: str, data: bytes, status: int = 2
     return found
 
 
+@pytest.mark.slow
 async def test_a_model_asks_a_person_sends_and_the_page_shows(client: httpx.AsyncClient, storage: Storage):
     """C-R3: a ticket, the bytes, and then the file is attached by its name; served as nothing that runs."""
     bakery = PageDouble(storage)

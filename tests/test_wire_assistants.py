@@ -231,6 +231,7 @@ async def test_wrong_requests_are_named(client: LangGraphClient) -> None:
         await client.assistants.get(str(uuid.uuid4()))
 
 
+@pytest.mark.slow
 async def test_the_workflows_of_this_project_have_schemas_too(valkey_url: str) -> None:
     with serving(valkey_url, None) as ours:
         async with get_client(url=ours) as client:

@@ -284,6 +284,7 @@ async def test_of_changes_at_once_each_is_whole_or_refused(client: LangGraphClie
     assert kept
 
 
+@pytest.mark.slow
 async def test_a_long_thread_is_listed_with_its_messages_spelt_once_each_time(
     client: LangGraphClient, storage: Storage
 ) -> None:

@@ -195,6 +195,7 @@ async def test_an_expired_item_leaves_no_entry_behind(
     assert await storage.redis.zrange(keys.store_index("local"), 0, -1) == [b"t.\0stays"]
 
 
+@pytest.mark.slow
 async def test_more_items_than_are_read_in_one_step_are_all_found(
     client: LangGraphClient, store: RedisStore
 ) -> None:

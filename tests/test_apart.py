@@ -50,6 +50,7 @@ async def test_it_gets_its_arguments_and_scope_and_nothing_of_ours(opened, monke
     assert output["heavy"] == [], "it starts with its tool's module, not with all that tools need (C5)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n", "changed", "kind", "told"),
     [

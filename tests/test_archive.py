@@ -17,6 +17,8 @@ from storage.checkpoints import RedisSaver
 from storage.thread_lines import Codec, Lines
 from tests.served import calling, generated, running, said
 
+pytestmark = pytest.mark.table
+
 Change = Callable[[list[dict[str, Any]]], None]
 
 
@@ -319,6 +321,7 @@ async def test_what_a_cut_off_import_left_is_begun_anew(
     assert (await said(client, "make the music faster", "cut"))["drafts"] == {"music": "v3"}
 
 
+@pytest.mark.slow
 async def test_of_many_imports_at_once_all_but_one_are_refused_and_nothing_is_mixed(
     client: httpx.AsyncClient, valkey_url: str
 ) -> None:

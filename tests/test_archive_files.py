@@ -35,6 +35,7 @@ async def page_with_a_picture(client: httpx.AsyncClient) -> str:
     return address
 
 
+@pytest.mark.slow
 async def test_what_people_sent_goes_along_and_is_the_importers(
     client: httpx.AsyncClient, valkey_url: str
 ) -> None:
@@ -87,6 +88,7 @@ BAD: Mapping[str, tuple[Callable[[list[Line]], Any], str]] = {
 }
 
 
+@pytest.mark.slow
 async def test_a_file_that_nobody_sent_so_is_refused_before_anything_is_written(
     client: httpx.AsyncClient, valkey_url: str
 ) -> None:

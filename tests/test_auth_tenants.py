@@ -220,6 +220,7 @@ async def test_without_a_key_in_force_every_route_is_closed(house: House) -> Non
             assert SECRET_WORD not in reply.text, (who, method, path)
 
 
+@pytest.mark.slow
 async def test_a_key_for_reading_writes_nowhere(house: House) -> None:
     allowed = set()
     for method, path, _ in house.routes():

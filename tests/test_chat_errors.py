@@ -149,6 +149,7 @@ async def by_rest(url: str, page: str) -> Heard:
     return Heard(failed, done, reply.json()["message"], reply.text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", [by_web_socket, by_rest])
 async def test_each_of_the_six_errors_comes_through_either_door_and_is_on_record(
     url: str, model: ChatDouble, door: Callable[[str, str], Awaitable[Heard]]

@@ -49,6 +49,7 @@ def test_a_lesson_waits_for_a_choice_and_the_next_commands_go_on(here: Callable[
     assert f"callsheet lesson --lesson {name} 'make the hook shorter'" in again.out
 
 
+@pytest.mark.slow
 def test_a_file_is_read_and_the_choice_given_with_it(here: Callable[..., Finished], tmp_path: Path) -> None:
     """B5."""
     file = tmp_path / "leaves.pdf"
@@ -62,6 +63,7 @@ def test_a_file_is_read_and_the_choice_given_with_it(here: Callable[..., Finishe
     assert len(reply["narration"]["segments"]) == 4
 
 
+@pytest.mark.slow
 def test_a_person_at_the_terminal_is_asked_until_they_have_chosen(
     here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
 ) -> None:

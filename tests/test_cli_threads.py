@@ -49,6 +49,7 @@ def test_a_thread_is_shown_with_how_long_it_is(here: Command) -> None:
     refused(here("threads", "show", "nordlys", "--owner", "anna"), "'nordlys'")
 
 
+@pytest.mark.slow
 def test_a_thread_moves_to_another_machine_in_a_file(here: Command, valkey_url: str, tmp_path: Path) -> None:
     """X5: resumed by its id, with everything it knew."""
     here("ad", BRIEF, "--ad-id", "nordlys")

@@ -77,6 +77,7 @@ def test_the_server_outlives_each_user_but_the_last(data_dir: Path, start: Calla
     until(lambda: gone(pid), "the end of the server after its last user left")
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 def test_a_killed_server_is_started_again_with_every_acknowledged_write(
     data_dir: Path, start: Callable[[str], User]

@@ -68,6 +68,7 @@ def loaded(valkey_url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 VENDORS = {"langchain_openai", "openai", "providers.openai"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "heavy"),
     [

@@ -130,6 +130,7 @@ async def test_nodes_that_block_run_beside_each_other(opened: Storage, stack: As
     await eventually(lambda: _done(crowd, MANY), "all have met")
 
 
+@pytest.mark.slow
 async def test_runs_that_wait_all_go_at_once_in_one_worker(opened: Storage, stack: AsyncExitStack) -> None:
     """However gradually it takes them, none that only waits keeps it from the next."""
     crowd = Blocking()

@@ -184,6 +184,7 @@ async def test_a_state_that_is_changed_by_hand_is_told_to_who_asks_for_it(
         assert [await anext(lines), (await anext(lines))[:15]] == ["event: state_update", 'data: {"state":']
 
 
+@pytest.mark.slow
 async def test_any_number_of_readers_get_everything(client: LangGraphClient) -> None:
     thread, run = await ticking(client, 10)
     readers = [collected(client.runs.join_stream(thread, run, last_event_id="-1")) for _ in range(20)]

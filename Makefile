@@ -29,7 +29,7 @@ test: .venv/dev  ## install what is needed, check, and test offline; with CI=tru
 	@$(MAKE) --no-print-directory --jobs 2 linted $(if $(CI),covered,tested)
 
 tested: .venv/read
-	@$(BIN)/python -m pytest -q -n 3
+	@$(BIN)/python -m pytest -q -n 4
 
 covered: .venv/read
 	@$(BIN)/python -m pytest -q -n 3 --cov --cov-report=

@@ -32,7 +32,7 @@ tested: .venv/read
 	@$(BIN)/python -m pytest -q -n 4
 
 covered: .venv/read
-	@$(BIN)/python -m pytest -q -n 3 --cov --cov-report=
+	@$(BIN)/python -m pytest -q -n 4 --cov --cov-report=
 	@$(BIN)/python -m coverage report --fail-under=95
 	@$(BIN)/python -m coverage report --fail-under=100 --include='state/*,tools/guard.py' >/dev/null \
 		|| { echo "state/ and tools/guard.py must be covered wholly:"; \
@@ -87,7 +87,7 @@ clean:  ## remove everything that was installed or made
 	@$(call INSTALL,$(BIN),--no-build-isolation --editable .)
 	@touch $@
 
-# Whoever reads a file first makes its bytecode; three that begin at once would each make all of it.
+# Whoever reads a file first makes its bytecode; four that begin at once would each make all of it.
 .venv/read: .venv/dev
 	@read=$$($(BIN)/python -m pytest -qqq --collect-only) || { echo "$$read"; exit 1; }
 	@touch $@

@@ -46,15 +46,19 @@ class Syncing:
 
 def _keep_syncing(home: Path, every_s: float, sync: Callable[[int], object], ended: threading.Event) -> None:
     synced: dict[Path, int] = {}
+    told = False
     while not ended.wait(every_s):
         try:
             for log in home.glob(_LOGS):
                 _brought(log, synced, sync)
+            told = False
         # Rewritten, or swept away with the folder.
         except FileNotFoundError:
             continue
         except OSError:
-            _log.exception("The log of the embedded Valkey in %s does not reach the disk", home)
+            if not told:
+                _log.exception("The log of the embedded Valkey in %s does not reach the disk", home)
+            told = True
 
 
 def _brought(log: Path, synced: dict[Path, int], sync: Callable[[int], object]) -> None:

@@ -62,10 +62,12 @@ async def test_a_run_that_cannot_be_is_refused(wire: Wire) -> None:
     assert await refused(wire, "run.start", input={}) == "invalid_argument"
     assert await refused(wire, "run.start", assistant_id="nobody", input={}) == "invalid_argument"
     assert (await wire.http.get(f"/threads/{wire.thread}")).status_code == 404
-    await wire.start("slow", said(x=200, log=[]))
+    run = await wire.start("slow", said(x=200, log=[]))
     more = {"assistant_id": "slow", "input": {}, "multitask_strategy": "reject"}
     assert await refused(wire, "run.start", **more) == "invalid_argument"
     assert await refused(wire, "run.start", assistant_id="agent", input={}) == "invalid_argument"
+    # The server would wait for its step when it is to stop.
+    assert (await wire.http.post(f"/threads/{wire.thread}/runs/{run}/cancel")).is_success
 
 
 async def test_an_answer_says_which_question_it_is_for(wire: Wire) -> None:

@@ -69,7 +69,7 @@ VALUES = st.recursive(
 )
 REFUSED_OR_DONE = {200, 201, 202, 204, 400, 404, 405, 409, 413, 414, 422, 431}
 # The server of this process draws from `random`, in a thread of its own, while values are made here.
-pytestmark = [pytest.mark.table, pytest.mark.filterwarnings("ignore:Do not use the `random` module")]
+pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 PATIENT = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
 from starlette.routing import Match
 from starlette.types import Scope
 
+from server.api import direct
 from server.api.paths import decoded
 from server.jobs import Chat, Generate
 from state.context import Context
@@ -154,6 +155,8 @@ class StrictRoute(APIRoute):
         """`options` are FastAPI's."""
         super().__init__(path, endpoint, **options | {"strict_content_type": False})
         self._depth = path.count("/")
+        if direct.fits(self):
+            self.app = direct.Direct(self, read)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """As Starlette's, without a search where a path has another number of parts."""
@@ -173,7 +176,7 @@ class StrictRoute(APIRoute):
 
 class _StrictRequest(Request):
     async def json(self) -> Any:
-        return read(await self.body())
+        return await direct.value(self, read)
 
 
 def read(body: bytes) -> Any:

@@ -153,6 +153,8 @@ class Worker:
                 held.pop_all()
                 begun = self._begin(thread, made.run, self._attempted(made.attempt, wanted.record(thread)))
                 begun.add_done_callback(lambda _: self._room.leave())
+                # Whoever asked follows it next, and is to find the transcript that it begins with.
+                await asyncio.sleep(0)
         if made.verdict in {"start", "later", "attached"} and not made.attempt:
             await self._engine.submit(thread, made.run, wanted.due_ms if made.verdict == "later" else 0)
         return made

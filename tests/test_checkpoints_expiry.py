@@ -81,8 +81,9 @@ async def test_reading_keeps_a_thread_alive_only_where_that_was_asked_for(opened
 
     await saver.aget_tuple(thread("t"))
 
-    assert (min(lives(server)) > 30_000) == refreshes
-    assert len({left // 1000 for left in lives(server)}) == 1
+    left = lives(server)
+    assert (min(left) > 30_000) == refreshes
+    assert max(left) - min(left) < 1_000
 
 
 async def test_the_register_lives_as_long_as_a_thread_that_is_only_read(opened, server):

@@ -28,11 +28,12 @@ run: .venv/run  ## install what is needed and serve on 127.0.0.1:2024
 test: .venv/dev  ## install what is needed, check, and test offline; with CI=true, the slow tests too, and coverage
 	@$(MAKE) --no-print-directory --jobs 2 linted $(if $(CI),covered,tested)
 
-tested: .venv/read
-	@$(BIN)/python -m pytest -q -n 4
+tested: .venv/dev
+	@$(BIN)/python -m pytest -q --processes 4
 
-covered: .venv/read
-	@$(BIN)/python -m pytest -q -n 4 --cov --cov-report=
+covered: .venv/dev
+	@$(BIN)/python -m coverage run -m pytest -q --processes 4
+	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python -m coverage report --fail-under=95
 	@$(BIN)/python -m coverage report --fail-under=100 --include='state/*,tools/guard.py' >/dev/null \
 		|| { echo "state/ and tools/guard.py must be covered wholly:"; \
@@ -85,11 +86,6 @@ clean:  ## remove everything that was installed or made
 	@echo "Installing Callsheet and what tests it …"
 	@$(call INSTALL,$(BIN),$(LOCKED) -r requirements.txt -r requirements-dev.txt)
 	@$(call INSTALL,$(BIN),--no-build-isolation --editable .)
-	@touch $@
-
-# Whoever reads a file first makes its bytecode; four that begin at once would each make all of it.
-.venv/read: .venv/dev
-	@read=$$($(BIN)/python -m pytest -qqq --collect-only) || { echo "$$read"; exit 1; }
 	@touch $@
 
 .venv/peers: .venv/dev requirements-peers.txt

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 from redis import Redis
-from xdist.remote import Producer
-from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from storage import Storage, connect, embedded, use
 from tests.chat_double import ChatDouble
+from tests.forking import Forking
 from tests.key_leaks import leaks
 from tests.killing import Proxy, Shop, Warm
-from tests.sampling import left
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -44,12 +42,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the whole of tests that are otherwise sampled")
     slow = "run tests that take a second or programs from beside PyPI, too; on by itself where CI is set"
     parser.addoption("--slow", action="store_true", default=bool(os.environ.get("CI")), help=slow)
+    parser.addoption("--processes", type=int, default=1, help="run the tests in so many processes")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if not _whole(config):
         settings.register_profile("quick", max_examples=30)
         settings.load_profile("quick")
+    if (processes := config.getoption("--processes")) > 1:
+        config.pluginmanager.register(Forking(processes, _group))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -59,16 +60,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="runs with --long only"))
         elif item.get_closest_marker("slow") and not slow:
             item.add_marker(pytest.mark.skip(reason="runs with --slow, and in CI"))
-    # Who names one row wants that row.
-    if not slow and not any("::" in one for one in config.args):
-        out = set(left(items))
-        items[:] = [item for item in items if item not in out]
-        config.hook.pytest_deselected(items=list(out))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if not _whole(config):
-        terminalreporter.line("Of long tables a third ran; the whole runs with --slow, and in CI.")
 
 
 def _whole(config: pytest.Config) -> bool:
@@ -80,15 +71,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist comes without types
-    """Gives each file to one process, and all files that share something costly to the same one.
+def _group(nodeid: str) -> str:
+    """Each file, and all files together that share something costly.
 
     What a file makes once is then made once, and so is what several share.
     """
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return _shared().get(file, file)
+    file = nodeid.partition("::")[0]
+    return _shared().get(file, file)
 
 
 @cache
@@ -103,14 +92,9 @@ def _shared() -> dict[str, str]:
     }
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
-    return ByFile(config, log)
-
-
 @pytest.fixture(scope="session")
 def valkey_url() -> Iterator[str]:
-    """A server of this test session's own (with xdist: of each worker's), `unix://…?db=0`.
+    """A server of this test session's own (with `--processes`: of each of them), `unix://…?db=0`.
 
     A test that uses it finds it empty and must leave nothing that storage/keys.py does not declare.
     """

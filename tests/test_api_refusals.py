@@ -15,8 +15,6 @@ from storage.run_records import Wanted
 from storage.runs import Runs
 from tests.served import BRIEF, GENERATE, VOICE, generated, served
 
-pytestmark = pytest.mark.table
-
 LIMIT = 20_000
 """Bytes of a body here; enough for every text a test sends in full."""
 

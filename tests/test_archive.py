@@ -17,8 +17,6 @@ from storage.checkpoints import RedisSaver
 from storage.thread_lines import Codec, Lines
 from tests.served import calling, generated, running, said
 
-pytestmark = pytest.mark.table
-
 Change = Callable[[list[dict[str, Any]]], None]
 
 

@@ -11,8 +11,6 @@ from graphs import fact_narration
 from tests.lesson_doors import Door, Question, card, edited, ids, inbox
 from tests.lesson_material import material
 
-pytestmark = pytest.mark.table
-
 TEXT = material("photosynthesis").text
 GRAPHS = {"fact_narration": fact_narration.graph}
 

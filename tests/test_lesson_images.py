@@ -12,8 +12,6 @@ from tests.lesson_doors import Door, Question, card, edited, inbox
 from tests.lesson_material import material
 from tests.test_uploads import GOOD
 
-pytestmark = pytest.mark.table
-
 GRAPHS = {"fact_narration": fact_narration.graph}
 TEXT = material("photosynthesis").text
 

@@ -9,8 +9,6 @@ from providers.offline.ad_creation.facts import Offer
 from providers.offline.ad_creation.tongue import spoken
 from tests.first_turn import template
 
-pytestmark = pytest.mark.table
-
 
 def read(client: str, context: str = "", **fields: Any) -> Brief:
     return parse(template(client, context=context, **fields))

@@ -11,7 +11,6 @@ from providers.offline.ad_creation.phrasebook import TONES, book
 from tests.first_turn import draft, template
 
 # Measuring coverage doubles their time and would find nothing: other tests of the same code are measured.
-pytestmark = [pytest.mark.no_cover, pytest.mark.table]
 
 SPOTS = (5, 7, 10, 15, 20, 30, 45, 60)
 BRIEFS = [

@@ -11,8 +11,6 @@ from tests.lesson_material import expected, material
 from tools.fact_finding import Wish, facts_of
 from tools.reflow import cleaned
 
-pytestmark = pytest.mark.table
-
 MATERIAL = expected()
 
 

@@ -10,8 +10,6 @@ from state.errors import Invalid
 from tests.lesson_material import material
 from tests.lesson_score import TOOLS, Case, history, load, replied
 
-pytestmark = pytest.mark.table
-
 CASES = load("fact_narration.jsonl")
 
 

@@ -13,8 +13,6 @@ from tools.fact_finding import Extraction, facts_of
 from tools.narrating import Order, narrated
 from tools.reflow import cleaned
 
-pytestmark = pytest.mark.table
-
 MATERIAL = expected()
 FOUND: dict[str, Extraction] = {}
 """What was found in each material, which no test changes."""

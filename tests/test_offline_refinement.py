@@ -7,8 +7,6 @@ import pytest
 from tests.offline_chat import Chat, bakery
 from tools import voices
 
-pytestmark = pytest.mark.table
-
 
 def others_kept(chat: Chat, before: dict[str, list[object]], *changed: str) -> None:
     for stream, known in before.items():

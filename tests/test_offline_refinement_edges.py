@@ -9,8 +9,6 @@ from tests.offline_chat import Chat, bakery
 from tests.test_offline_refinement import gender, told
 from tools import voices
 
-pytestmark = pytest.mark.table
-
 
 @pytest.mark.parametrize(
     ("text", "changed"),

@@ -7,8 +7,6 @@ from providers.offline.ad_creation.refinement import respond
 from providers.offline.answer import Calls
 from tests.offline_chat import TOOLS, bakery
 
-pytestmark = pytest.mark.table
-
 WRITING = ("create_voice_draft", "create_music_draft", "create_sfx_draft")
 
 

@@ -11,7 +11,6 @@ from tests.offline_chat import bakery
 from tests.test_offline_refinement import gender
 
 # Measuring coverage doubles their time and would find nothing: other tests of the same code are measured.
-pytestmark = [pytest.mark.no_cover, pytest.mark.table]
 
 ASKED = {
     "polish": [

@@ -10,8 +10,6 @@ from tests.offline_chat import Chat, bakery
 from tests.test_offline_refinement import gender, told
 from tools import voices
 
-pytestmark = pytest.mark.table
-
 
 def retold(chat: Chat) -> str:
     """What a compaction keeps of the conversation."""

@@ -23,8 +23,6 @@ from providers.openai import OpenAIModel
 from state.errors import Broken, CallsheetError, Invalid, Limited, TimedOut, TooLarge, Unavailable
 from tests.chat_double import KEY, ChatDouble, Fail, Raw, Say, Silence
 
-pytestmark = pytest.mark.table
-
 SEARCH = ("call_1", "search_voices", '{"language": "thai", "count": 10}')
 STATE = ("call_2", "get_current_state", '{"adId": "ad-1"}')
 BRIEF = [SystemMessage("You direct audio ads."), HumanMessage("สวัสดี – a 30 s ad for Thai families")]

@@ -9,8 +9,6 @@ from server.settings import Settings
 from state.errors import Invalid
 from tests.served import calling
 
-pytestmark = pytest.mark.table
-
 
 @pytest.fixture
 def app() -> FastAPI:

@@ -13,8 +13,6 @@ from tests.page_chat import PageChat
 from tests.page_score import page_of
 from tests.sentence_turn import FOLDER
 
-pytestmark = pytest.mark.table
-
 BRIEFS = [json.loads(line) for line in (FOLDER / "page_briefs.jsonl").read_text("utf-8").splitlines()]
 EMPTY = Page(root=Element(id=ROOT, type="page"))
 DENTIST = BRIEFS[0]["say"]

@@ -12,8 +12,6 @@ from state.page import walk
 from tests.page_chat import PageChat
 from tests.page_score import page_of
 
-pytestmark = pytest.mark.table
-
 OTHERS = tuple(one for one in SPOKEN if one != "english")
 UNKNOWN = {
     "thai": "ย้ายยูนิคอร์น",

@@ -10,8 +10,6 @@ from state import page_edits
 from tests.page_chat import PageChat
 from tests.page_score import Case, Turn, load, page_of, score
 
-pytestmark = pytest.mark.table
-
 
 def played(case: Case) -> Turn:
     """A case, carried out."""

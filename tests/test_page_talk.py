@@ -6,8 +6,6 @@ from state.page import walk
 from tests.page_chat import PageChat
 from tests.page_score import page_of
 
-pytestmark = pytest.mark.table
-
 
 def told(page: str, text: str, *before: str, selected: str = "") -> tuple[PageChat, str]:
     chat = PageChat(page_of(page), selected=selected)

@@ -17,8 +17,6 @@ from state.page import ROOT, Element, Page
 from tests.page_chat import PageChat, spec
 from tests.sentence_turn import FOLDER
 
-pytestmark = pytest.mark.table
-
 WISHES = [json.loads(line) for line in (FOLDER / "page_wishes.jsonl").read_text("utf-8").splitlines()]
 REVIEWS = {
     "english": "Reviews", "polish": "Opinie", "spanish": "Opiniones", "portuguese": "Opiniões",

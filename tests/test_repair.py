@@ -20,7 +20,6 @@ VALUES = st.recursive(
 )
 
 
-@pytest.mark.no_cover
 @settings(deadline=None)
 @given(st.dictionaries(st.text(), VALUES, max_size=5))
 def test_valid_json_is_never_changed(value):
@@ -28,7 +27,6 @@ def test_valid_json_is_never_changed(value):
     assert arguments(json.dumps(value, ensure_ascii=False)) == value
 
 
-@pytest.mark.no_cover
 @settings(deadline=None)
 @given(
     st.dictionaries(

@@ -10,8 +10,6 @@ from state.selection import MOST_CHOSEN, Chosen, Others, Said, read
 from state.selection_words import reopened, revised, stated
 from tests.lesson_score import Case, known, load, told
 
-pytestmark = pytest.mark.table
-
 CASES = load("fact_choices.jsonl")
 LEAF, TEA = known("leaf"), known("tea")
 

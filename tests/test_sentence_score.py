@@ -11,8 +11,6 @@ import pytest
 from tests.sentence_checks import CHECKS
 from tests.sentence_score import Case, load, score, summary
 
-pytestmark = pytest.mark.table
-
 VOICES = [
     {"id": "ann", "name": "Ann Lee", "gender": "Female", "accent": "en-GB"},
     {"id": "bob", "name": "Robert", "gender": "male", "accent": "American"},

@@ -13,8 +13,6 @@ from state import ad
 from state.timeline import Timeline
 from state.versions import Version
 
-pytestmark = pytest.mark.table
-
 THAI = "สวัสดีครับ ขนมปังอุ่นๆ จากเตาอบทุกเช้า"
 CHINESE = "早上好，新鲜的面包每天清晨六点出炉，欢迎光临我们的面包店"
 ENGLISH = "Fresh bread, warm buns, and coffee to go. Every single day of the week."

@@ -92,7 +92,6 @@ def test_a_text_is_cut_into_its_sentences(text, count):
     assert "".join(found) == text
 
 
-@pytest.mark.no_cover
 @settings(deadline=None)
 @given(
     st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=400), min_size=1, max_size=4),

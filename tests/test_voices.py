@@ -8,8 +8,6 @@ from state.languages import LANGUAGES
 from tools import voices
 from tools.voices import Voice
 
-pytestmark = pytest.mark.table
-
 PROMISED = (
     "thai",
     "english",

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from server.wire.protocol import MAX_SEQ, id_of, seq_of
-from storage import Storage, keys
+from storage import Storage, events, keys
 from storage.thread_records import New, create
 from tests.waiting import eventually
 from tests.wire_protocol import Wire, ended, lives, questions, values
@@ -71,6 +71,29 @@ async def test_a_history_without_its_beginning_begins_with_a_state(wire: Wire, s
     assert found[1:] == told[-len(found) + 1 :]
     after = await wire.seen(ended(), since=found[1]["seq"])
     assert after == found[2:], "whoever has what is kept is told nothing twice"
+
+
+async def test_a_run_that_begins_while_one_looks_is_not_taken_for_one_that_waits(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X10: the reader finds no events, and then a state that a run is at."""
+    run = await wire.start("slow", said(x=20, log=[]))
+
+    async def begun() -> bool:
+        return bool((await wire.state())["next"])
+
+    await eventually(begun, "the run to be at its first node")
+    after, looked = events.after, 0
+
+    async def early(*place: Any, **more: Any) -> list[events.Event]:
+        nonlocal looked
+        looked += 1
+        return [] if looked == 1 else await after(*place, **more)
+
+    monkeypatch.setattr(events, "after", early)
+    told = await wire.seen(ended(run))
+    assert [what for what, _ in lives(told)] == ["running", "completed"]
+    assert looked > 1
 
 
 async def test_whoever_gets_the_id_of_a_deleted_thread_is_not_overheard(wire: Wire, storage: Storage) -> None:

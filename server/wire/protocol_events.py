@@ -114,15 +114,26 @@ async def _stored(
 
 async def _lost(here: Parts, view: View, thread: str, since: int) -> list[Frame]:
     """What stands for the history that is not kept any more: the thread's newest state."""
-    found = await events.after(here.storage, thread, events.BEGINNING, limit=_FIRST)
-    kept = [event for event in found if event.run]
-    if kept and (kept[0].name == "metadata" or seq_of(kept[0].id) <= since):
-        return []
     graph = here.worker.graphs.get(view.graph)
-    if graph is None:
+    if graph is None or _whole(await _kept(here, thread), since):
         return []
     state = await graph.aget_state({"configurable": {"thread_id": thread}})
-    return _standing(view, state, over=not kept) if state.created_at else []
+    # A run tells that it begins before it changes the state, so this is seen of one that began meanwhile.
+    kept = await _kept(here, thread)
+    if _whole(kept, since) or not state.created_at:
+        return []
+    return _standing(view, state, over=not kept)
+
+
+async def _kept(here: Parts, thread: str) -> list[Event]:
+    """The first of what is kept of what runs told."""
+    found = await events.after(here.storage, thread, events.BEGINNING, limit=_FIRST)
+    return [event for event in found if event.run]
+
+
+def _whole(kept: Sequence[Event], since: int) -> bool:
+    """Whether nothing is missing before what is kept, beyond what its reader knows."""
+    return bool(kept) and (kept[0].name == events.BEGUN or seq_of(kept[0].id) <= since)
 
 
 def _standing(view: View, state: StateSnapshot, *, over: bool) -> list[Frame]:

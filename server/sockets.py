@@ -1,13 +1,14 @@
 """Web sockets: one connection takes messages one by one, and tells what happens beside them."""
 
 import asyncio
+import logging
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from typing import Any, Final
 
 from fastapi import WebSocket
-from starlette.websockets import WebSocketDisconnect
+from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from server.limits import too_many
 from server.origins import owner
@@ -20,6 +21,9 @@ MOST: Final = 32
 """What one connection may be told of at a time."""
 _TOO_BIG: Final = 1009
 """Web socket code: a message over the limit (RFC 6455 §7.4.1)."""
+_BROKEN: Final = 1011
+"""Web socket code: the server met what it did not expect (the same place)."""
+_log = logging.getLogger(__name__)
 
 
 class Session(ABC):
@@ -31,6 +35,7 @@ class Session(ABC):
         self._owner = owner(socket)
         self._sending = asyncio.Lock()
         self._telling: dict[str, asyncio.Task[None]] = {}
+        self._closing: asyncio.Task[None] | None = None
 
     @abstractmethod
     async def heard(self, text: bytes) -> None:
@@ -68,7 +73,8 @@ class Session(ABC):
 
     def tell(self, name: str, telling: Coroutine[Any, Any, None]) -> None:
         """Tell of `name` beside the messages that come, until it is left."""
-        self._telling[name] = asyncio.create_task(self._patiently(telling))
+        task = self._telling[name] = asyncio.create_task(self._patiently(telling))
+        task.add_done_callback(self._look)
 
     async def leave(self, name: str) -> bool:
         """Tell no more of `name`; whether it was told of."""
@@ -99,6 +105,14 @@ class Session(ABC):
             await telling
         except Unavailable as error:
             await self._later(error)
+
+    def _look(self, task: asyncio.Task[None]) -> None:
+        """Close the connection where telling failed: nobody waits on it for what never comes."""
+        error = None if task.cancelled() else task.exception()
+        here = self._socket.application_state is WebSocketState.CONNECTED
+        if error and here and not isinstance(error, WebSocketDisconnect):
+            _log.error("what a web socket was to be told cannot be told", exc_info=error)
+            self._closing = asyncio.create_task(self._socket.close(_BROKEN))
 
     async def _later(self, error: Unavailable) -> None:
         await self._socket.close(TRY_LATER, error.message[:100])

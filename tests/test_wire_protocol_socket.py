@@ -12,6 +12,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from server.wire.protocol import View
 from tests.waiting import PATIENCE_S
 from tests.wire_protocol import ALL, Event, Wire, ended, lives, questions, values
 from tests.wire_served import APPROVED, HELLO, anew, home
@@ -145,6 +146,25 @@ async def test_a_message_over_the_limit_closes_the_socket(url: str) -> None:
             await socket.command("run.start", assistant_id="agent", input="x" * 10_001)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1009
+
+
+async def test_a_socket_that_cannot_be_told_is_closed(
+    url: str, wire: Wire, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its client connects once more, and does not wait for what never comes."""
+    run = await wire.start("counter", {"x": 1})
+    async with opened(url, wire.thread) as socket:
+        with monkeypatch.context() as broken:
+            broken.setattr(View, "frames", None)
+            await socket.command("subscription.subscribe", channels=ALL)
+            with pytest.raises(ConnectionClosed) as closed:
+                await socket.seen(ended(run))
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1011
+    assert "cannot be told" in caplog.text
+    async with opened(url, wire.thread) as socket:
+        await socket.command("subscription.subscribe", channels=ALL)
+        await socket.seen(ended(run))
 
 
 async def test_a_thread_of_any_name_is_followed_over_a_socket(url: str) -> None:

@@ -58,9 +58,11 @@ async def place(worker: Worker, storage: Storage, thread: str, last: str | None)
 
 
 async def _now(worker: Worker, storage: Storage, thread: str) -> Place:
+    # A turn that begins after this is told from its beginning, also where it does so before one looks.
+    now = await newest(storage, thread)
     run = await worker.runs.active(thread)
     if run is None:
-        return await newest(storage, thread)
+        return now
     before = BEGINNING
     async for event in _kept(storage, thread):
         if event.run == run:

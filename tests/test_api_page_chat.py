@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from server import chat_stream
 from server.api.page_chat import PageTurn
 from server.api.page_replies import Pages
+from storage import events as stored
 from tests.served import calling, events, running, served
 
 OFFLINE = {"provider": "offline"}
@@ -137,6 +138,25 @@ async def test_silence_is_told_of(valkey_url: str) -> None:
         since = await chat_stream.newest(here.storage, "shop")
         async with aclosing(chat_stream.told(here.worker, here.storage, "shop", since, 0.02)) as source:
             assert await anext(source) is None
+
+
+async def test_a_turn_that_begins_while_one_joins_is_told_whole(
+    valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C20: it begins when the reader has just found that none is going on."""
+    async with running(valkey_url) as app, calling(app) as client:
+        await said(client, "make the headline teal")
+        here = app.state.parts
+        before, active = await stored.newest(here.storage, "shop"), here.worker.runs.active
+
+        async def just_before(thread: str) -> str | None:
+            found: str | None = await active(thread)
+            await said(client, "make the headline red")
+            return found
+
+        monkeypatch.setattr(here.worker.runs, "active", just_before)
+        found = await chat_stream.place(here.worker, here.storage, "shop", None)
+    assert found.event == before
 
 
 async def test_a_place_that_is_none_is_refused(http: httpx.AsyncClient) -> None:

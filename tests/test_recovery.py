@@ -9,6 +9,7 @@ import pytest
 from state.owners import LOCAL
 from storage.artefacts import Artefact
 from storage.connection import connect
+from storage.runs import Runs
 from tests.killing import Kill, sampled
 
 BRIEF = {
@@ -17,6 +18,7 @@ BRIEF = {
     "duration": 20,
     "additionalContext": "mention harbourbikes.example",
 }
+GENERATE = "/api/ai/generate"
 REFINEMENT = "Make the music more upbeat and add a bicycle bell at the start"
 
 pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(600)]
@@ -65,20 +67,21 @@ async def versions(valkey_url, ad):
     return {name: [version.id for version in stream.versions] for name, stream in streams.items()}
 
 
-async def messages_of(shop, path, body):
-    return await shop.messages_of(lambda base, _: asked(base, path, body))
+async def drafted(base, ad):
+    """Have an ad made."""
+    await asked(base, GENERATE, {"adId": ad, "brief": BRIEF})
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_generation_killed_anywhere_is_finished_by_the_same_request(shop, valkey_url, when, request):
     """No version is lost and none made twice, whichever message to Redis was the server's last."""
     long = request.config.getoption("--long")
-    count = await messages_of(shop, "/api/ai/generate", {"adId": "dry-run", "brief": BRIEF})
-    assert count > 5, "the walk must have somewhere to go"
+    count = await shop.messages_of(lambda base, turn: drafted(base, f"dry-{turn}"))
+    assert count > 20, "the walk must have somewhere to go"
     for at in sampled(count, 2, seed=20, whole=long):
         body = {"adId": f"bikes-{when}-{at}", "brief": BRIEF}
-        died = await killed_at(shop, Kill(at=at, when=when), "/api/ai/generate", body)
-        reply, messages = await send(shop, "/api/ai/generate", body)
+        died = await killed_at(shop, Kill(at=at, when=when), GENERATE, body)
+        reply, messages = await send(shop, GENERATE, body)
         assert "drafts" in reply, (at, when, reply)
         made = await versions(valkey_url, body["adId"])
         # Killed when it had just recorded its end, the first request was over, and the second is a new one.
@@ -99,13 +102,17 @@ async def test_a_generation_killed_anywhere_is_finished_by_the_same_request(shop
 
 async def test_a_refinement_killed_anywhere_changes_what_was_asked_for_once(shop, valkey_url, request):
     long = request.config.getoption("--long")
-    await send(shop, "/api/ai/generate", {"adId": "dry", "brief": BRIEF})
-    count = await messages_of(shop, "/api/ads/dry/chat", {"message": REFINEMENT})
+    async with shop.opened() as base:
+        for turn in range(3):
+            await drafted(base, f"dry-{turn}")
+    wish = {"message": REFINEMENT}
+    count = await shop.messages_of(lambda base, turn: asked(base, f"/api/ads/dry-{turn}/chat", wish))
+    assert count > 15, "the walk must have somewhere to go"
     for at in sampled(count, 2, seed=4, whole=long):
         ad = f"refined-{at}"
-        await send(shop, "/api/ai/generate", {"adId": ad, "brief": BRIEF})
-        await killed_at(shop, Kill(at=at, when="after"), f"/api/ads/{ad}/chat", {"message": REFINEMENT})
-        reply, messages = await send(shop, f"/api/ads/{ad}/chat", {"message": REFINEMENT})
+        await send(shop, GENERATE, {"adId": ad, "brief": BRIEF})
+        await killed_at(shop, Kill(at=at, when="after"), f"/api/ads/{ad}/chat", wish)
+        reply, messages = await send(shop, f"/api/ads/{ad}/chat", wish)
         made = await versions(valkey_url, ad)
         assert made["voices"] == ["v1"], "what was not asked for is not touched"
         assert "drafts" in reply, (at, reply)
@@ -117,9 +124,21 @@ async def test_a_refinement_killed_anywhere_changes_what_was_asked_for_once(shop
 
 async def test_another_request_after_a_crash_goes_on_with_the_conversation(shop, valkey_url):
     """What the killed run had made stays, its open calls are answered, and the new message is heard."""
-    body = {"adId": "other", "brief": BRIEF}
-    count = await messages_of(shop, "/api/ai/generate", {"adId": "dry-run", "brief": BRIEF})
-    await killed_at(shop, Kill(at=count * 3 // 4, when="after"), "/api/ai/generate", body)
-    reply, messages = await send(shop, "/api/ads/other/chat", {"message": "Which versions are there?"})
-    assert reply["message"]
+    ad = await _half_made(shop, valkey_url)
+    reply, messages = await send(shop, f"/api/ads/{ad}/chat", {"message": "Which versions are there?"})
+    assert reply.get("message"), reply
+    assert (await versions(valkey_url, ad))["voices"] == ["v1"]
     whole(messages, users=2)
+
+
+async def _half_made(shop, valkey_url):
+    """An ad whose server died when it had made something of it, and before it was done."""
+    count = await shop.messages_of(lambda base, turn: drafted(base, f"dry-{turn}"))
+    for at in range(count * 2 // 3, count + 1):
+        ad = f"other-{at}"
+        await killed_at(shop, Kill(at=at, when="after"), GENERATE, {"adId": ad, "brief": BRIEF})
+        made = await versions(valkey_url, ad)
+        async with connect(valkey_url) as storage:
+            if made["voices"] and await Runs(storage, shop.lease_s).active(ad):
+                return ad
+    pytest.fail(f"of {count} messages there is none between its first version and its end")

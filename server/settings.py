@@ -5,6 +5,8 @@ beats the default. Each provider reads its own key; storage is told where it is 
 """
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -15,7 +17,33 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from state.errors import Invalid
 
 ENV_FILE: Final = ".env"
-_Listed = Annotated[tuple[str, ...], NoDecode]
+
+
+def _listed(shape: str, rule: str) -> Callable[[tuple[str, ...]], tuple[str, ...]]:
+    """Return a check that every entry of a list has the shape, which `rule` says in words."""
+
+    def checked(entries: tuple[str, ...]) -> tuple[str, ...]:
+        for one in entries:
+            if not re.fullmatch(shape, one):
+                raise ValueError(f"{one!r} is not {rule}")
+        return entries
+
+    return checked
+
+
+_Names = Annotated[
+    tuple[str, ...], NoDecode, AfterValidator(_listed(r"[^\s/@*]+", "a name, with or without port"))
+]
+_Domains = Annotated[
+    tuple[str, ...], NoDecode, AfterValidator(_listed(r"[^\s/@*:]+", "a name alone, such as data.example"))
+]
+_Origins = Annotated[
+    tuple[str, ...],
+    NoDecode,
+    AfterValidator(
+        _listed(r"[a-z][a-z0-9+.-]*://[^\s/@]+/?", "a scheme, name and port, such as https://studio.example")
+    ),
+]
 
 
 def objects(text: str) -> str:
@@ -86,11 +114,11 @@ class Settings(BaseSettings):
     """True lets webhooks call this machine and its network, not the public internet alone."""
     webhook_secret: SecretStr | None = Field(None, repr=False)
     """What calls of webhooks are signed with (HMAC-SHA-256); not signed when not set."""
-    fetch_hosts: _Listed = ()
+    fetch_hosts: _Domains = ()
     """Names that `fetch_data` may ask, and those below them, comma-separated; all public ones if not set."""
-    allow_origins: _Listed = ()
+    allow_origins: _Origins = ()
     """Further web pages that may call, such as `https://studio.example`; comma-separated."""
-    allow_hosts: _Listed = ()
+    allow_hosts: _Names = ()
     """Further names this server is called by, such as `callsheet.internal`; comma-separated."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """How much is logged."""
@@ -101,7 +129,7 @@ class Settings(BaseSettings):
     max_import_bytes: int = Field(100_000_000, ge=1_000)
     """Largest thread file that may be imported over REST, in bytes."""
 
-    @field_validator("auth", "allow_origins", "allow_hosts", mode="before")
+    @field_validator("auth", "allow_origins", "allow_hosts", "fetch_hosts", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         return (
@@ -123,8 +151,10 @@ def read(env_file: Path | None = None, **chosen: Any) -> Settings:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = variable(str(first["loc"][0]))
+        # Our own words have pydantic's before them.
+        rule = first["msg"].removeprefix("Value error, ")
         raise Invalid(
-            f"{name} is {first['input']!r}: {first['msg'][0].lower()}{first['msg'][1:]}",
+            f"{name} is {first['input']!r}: {rule[0].lower()}{rule[1:]}",
             remedy=f"correct {name}, or unset it for its default",
         ) from None
 

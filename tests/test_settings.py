@@ -60,7 +60,9 @@ def test_keys_in_the_file_reach_the_environment_where_providers_look(
 def test_lists_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALLSHEET_ALLOW_ORIGINS", "https://a.example, https://b.example:8443,")
     monkeypatch.setenv("CALLSHEET_ALLOW_HOSTS", "a.internal")
+    monkeypatch.setenv("CALLSHEET_FETCH_HOSTS", "data.example, figures.example")
     settings = read()
+    assert settings.fetch_hosts == ("data.example", "figures.example")
     assert settings.allow_origins == ("https://a.example", "https://b.example:8443")
     assert settings.allow_hosts == ("a.internal",)
 
@@ -80,6 +82,7 @@ def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatc
         ("CALLSHEET_LEASE_S", "16"),
         ("CALLSHEET_MAX_BODY_BYTES", "-1"),
         ("CALLSHEET_LOG_LEVEL", "loud"),
+        ("CALLSHEET_TOOLS", "[]"),
     ],
 )
 def test_a_wrong_value_is_refused_by_the_name_of_its_variable(
@@ -89,6 +92,31 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_variable(
     with pytest.raises(Invalid) as refused:
         read()
     assert refused.value.message.startswith(f"{name} is {value!r}: ")
+    assert name in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        (
+            "CALLSHEET_ALLOW_ORIGINS",
+            "studio.example",
+            "a scheme, name and port, such as https://studio.example",
+        ),
+        ("CALLSHEET_ALLOW_ORIGINS", "https://studio.example/page", "a scheme, name and port"),
+        ("CALLSHEET_ALLOW_HOSTS", "http://callsheet.internal", "a name, with or without port"),
+        ("CALLSHEET_ALLOW_HOSTS", "one.internal two.internal", "a name, with or without port"),
+        ("CALLSHEET_FETCH_HOSTS", "https://data.example", "a name alone, such as data.example"),
+        ("CALLSHEET_FETCH_HOSTS", "*.data.example", "a name alone, such as data.example"),
+    ],
+)
+def test_an_entry_that_would_never_be_matched_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, rule: str
+) -> None:
+    monkeypatch.setenv(name, f"localhost://ok, {value}" if "ORIGINS" in name else f"ok.example, {value}")
+    with pytest.raises(Invalid, match=re.escape(f"{value!r} is not {rule}")) as refused:
+        read()
+    assert "Value error" not in refused.value.message
     assert name in refused.value.remedy
 
 

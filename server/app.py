@@ -153,13 +153,14 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
             app.state.watch = Watch(opened, settings.storage_patience_s * 2 / 3)
             stack.callback(storage.use, None)
             loading = app.state.loading = asyncio.create_task(_loaded(app, settings, opened, stack))
-            loading.add_done_callback(_complain)
             stack.callback(loading.cancel)
             if app.state.graphs is not None or {settings.tools, settings.tool_grants, settings.prices} != {
                 "{}"
             }:
                 # Somebody else's graphs or terms may be broken, and a server should then say so and end.
                 await loading
+            else:
+                loading.add_done_callback(_complain)
             yield
 
     return lifespan

@@ -1,26 +1,21 @@
 """The graphs that are served, with everything they remember, and the worker that carries their runs out."""
 
 import asyncio
-import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Final
 
 from nodes.node import EPOCH
 from server import jobs, surface
 from server.graphs_file import GraphsFile
+from server.house import governed
 from server.observing import Observer
 from server.settings import Settings
 from server.surface import Graphs, Memory
 from server.worker import Worker, working
 from storage.checkpoints import RedisSaver
 from storage.connection import Storage
-from tools import REGISTRY, guard
-from tools.fetching import fetching
-from tools.terms import house
-from tools.web import Web
 
 _OTHER_THREADS: Final = 8
 """For all but nodes: imports, files, looking names up."""
@@ -61,30 +56,6 @@ async def assembled(
         grace_s=settings.stop_grace_s,
         at_once=settings.runs_at_once,
     )
-    if settings.fetch_hosts:
-        _narrow(settings.fetch_hosts, stack)
     carrying = settings.carry_runs
     entering = working(opened, graphs, terms, saver=memory.saver, carrying=carrying, observer=observer)
     return Assembled(memory, graphs, await stack.enter_async_context(entering))
-
-
-@contextmanager
-def governed(settings: Settings) -> Iterator[None]:
-    """Have tools called on the operator's terms for the length of the `with`.
-
-    Raises `Invalid` for terms that there are not.
-    """
-    said = (json.loads(one) for one in (settings.tools, settings.tool_grants, settings.prices))
-    before, guard.house = guard.house, house(*said)
-    try:
-        yield
-    finally:
-        guard.house = before
-
-
-def _narrow(hosts: tuple[str, ...], stack: AsyncExitStack) -> None:
-    """Let `fetch_data` ask these names only, until `stack` ends."""
-    before = REGISTRY["fetch_data"]
-    domain = REGISTRY.domain(before.name)
-    REGISTRY.add(fetching(Web(hosts=frozenset(hosts))), domain, replace=True)
-    stack.callback(REGISTRY.add, before, domain, replace=True)

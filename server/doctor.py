@@ -18,7 +18,7 @@ from typing import Final, Literal
 import providers
 import storage
 from providers.routing import Request, route
-from server import graphs_file, origins, serving, telemetry
+from server import graphs_file, house, origins, serving, telemetry
 from server.auth import Keeper
 from server.settings import Settings
 from state.errors import CallsheetError, Conflict
@@ -96,6 +96,8 @@ def _chosen(settings: Settings) -> Iterator[Finding]:
     if settings.config:
         path = settings.config
         yield _tried("Graphs", lambda: graphs_file.read(path), f"those of {path}")
+    if {settings.tools, settings.tool_grants, settings.prices} != {"{}"}:
+        yield _tried("Tools", lambda: house.told(settings), "called on the operator's terms")
     if any(os.environ.get(name) for name in telemetry.TURNED_ON):
         yield _tried("Traces", lambda: telemetry.available(os.environ), "sent by OpenTelemetry")
 

@@ -136,10 +136,11 @@ async def test_a_person_without_a_permission_is_told_so_by_the_list(valkey_url):
         ({"tool_grants": '{"ana": "page:write"}'}, "the grants of 'ana'"),
     ],
 )
-async def test_a_server_with_wrong_terms_does_not_start(valkey_url, chosen, told):
+async def test_a_server_with_wrong_terms_does_not_start(valkey_url, chosen, told, caplog):
     with pytest.raises(Invalid, match=told):
         async with running(valkey_url, **chosen):
             raise AssertionError
+    assert "cannot be loaded" not in caplog.text, "who starts it is told, without a trace"
 
 
 @pytest.mark.parametrize("text", ["[]", "{", "3"])

@@ -57,6 +57,17 @@ def test_a_person_at_the_terminal_is_asked(
     assert "I removed" in done.out
 
 
+def test_the_operators_word_on_tools_holds_in_the_terminal_too(
+    here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALLSHEET_TOOLS", '{"list_elements": {"output_bytes": 1}}')
+    done = here("page", "make the headline teal", "--page", "shop", "--json", *OFFLINE)
+    reply = json.loads(done.out)
+    assert (reply["toolCalls"][0]["name"], reply["toolCalls"][0]["status"]) == ("list_elements", "error")
+    monkeypatch.setenv("CALLSHEET_TOOLS", '{"*": {"bogus": 5}}')
+    refused(here("page", "make the headline teal", *OFFLINE), "bogus", "CALLSHEET_TOOLS")
+
+
 def test_this_is_what_is_selected(here: Callable[..., Finished]) -> None:
     done = here("page", "make this red", "--page", "shop", "--select", "button-1", *OFFLINE)
     assert "button-1" in done.out

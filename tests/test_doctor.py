@@ -184,6 +184,18 @@ def test_a_wrong_setting_is_told_before_anything_else(here: Command, monkeypatch
     assert "CALLSHEET_PORT" in done.err
 
 
+def test_terms_of_tools_that_there_are_not_are_found_before_the_server_starts(
+    here: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALLSHEET_TOOLS", '{"*": {"bogus": 5}}')
+    code, found = examined(here)
+    assert (code, found["Tools"]["status"]) == (1, "fail")
+    assert "'bogus'" in found["Tools"]["told"]
+    assert "CALLSHEET_TOOLS" in found["Tools"]["remedy"]
+    monkeypatch.setenv("CALLSHEET_TOOLS", '{"*": {"tries": 1}}')
+    assert examined(here)[1]["Tools"]["status"] == "ok"
+
+
 def test_the_worst_finding_counts() -> None:
     one, two, three = Finding("x", "ok", ""), Finding("x", "warn", ""), Finding("x", "fail", "")
     assert doctor.worst([two, one]) == "warn"

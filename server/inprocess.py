@@ -76,11 +76,14 @@ async def carried_out(wish: Wish, settings: Settings, report: Report) -> Turn:
 
 async def _job(worker: Worker, opened: Storage, wish: Wish) -> Job:
     if not wish.thread:
-        brief = wish.said
-        if wish.duration_s is not None:
-            fields = brief if isinstance(brief, Mapping) else {"clientDescription": brief}
-            brief = {**fields, "duration": wish.duration_s}
-        asked = Generate(wish.ad_id, brief, wish.language, wish.market, context=wish.context)
+        asked = Generate(
+            wish.ad_id,
+            wish.said,
+            wish.language,
+            wish.market,
+            duration=wish.duration_s,
+            context=wish.context,
+        )
         return await jobs.generate_job(opened, asked)
     ad_id, thread_id = await _subject(opened, wish.thread)
     chat = Chat(

@@ -47,6 +47,8 @@ class Generate(Asked):
     market: str | None = None
     """Wins over the brief's."""
     conversation_id: str | None = None
+    duration: float | None = None
+    """Seconds of the spot; wins over the brief's."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ async def generate_job(storage: Storage, asked: Generate) -> Job:
     Writes nothing. Raises `Invalid` for what breaks a rule, and `Missing` for a conversation that is not
     this ad's.
     """
-    wanted = brief.parsed(asked.brief, language=asked.language, market=asked.market)
+    wanted = brief.parsed(asked.brief, language=asked.language, market=asked.market, duration=asked.duration)
     thread = await DESK.thread(storage, asked.ad_id, asked.owner, asked.conversation_id)
     given: dict[str, Any] = {
         "ad_id": asked.ad_id,

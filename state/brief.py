@@ -43,16 +43,21 @@ _NAMES: Final = {alias: name for name, aliases in _SPELLINGS.items() for alias i
 _SECONDS: Final = re.compile(
     r"(\d+(?:[.,]\d+)?)\s*-?\s*"
     r"(?:(mins?|minutes?|minuty?|minutos?|minut[ey]?|menit|phút|นาที|分钟?|m)"
-    r"|(s|secs?|seconds?|sek\w{0,5}|seg\w{0,6}|secunde?|detik|giây|vteřin\w?|วินาที|วิ|秒钟?))?(?![a-zà-ỹ\d])",
+    r"|(s|secs?|seconds?|sek\w{0,5}|seg\w{0,6}|secunde?|detik|giây|vteřin\w?|วินาที|วิ(?![ก-๛])|秒钟?))?"
+    # Thai and Chinese go on without a space.
+    r"(?![a-zà-ɏḀ-ỹ\d])",
     re.IGNORECASE,
 )
 
 
-def parsed(raw: object, *, language: str | None = None, market: str | None = None) -> Brief:
+def parsed(
+    raw: object, *, language: str | None = None, market: str | None = None, duration: float | None = None
+) -> Brief:
     """Return the brief that `raw` holds: a sentence, or an object in either of the two shapes.
 
-    `language` and `market` are the request's own and win over the brief's (A-R15). Fields it does not know
-    join `additionalContext`, so that nothing said is lost. Raises `Invalid` naming the field and the rule.
+    `language`, `market` and `duration` are the request's own and win over the brief's (A-R15). Fields it does
+    not know join `additionalContext`, so that nothing said is lost. Raises `Invalid` naming the field and the
+    rule.
     """
     fields = _fields(raw)
     client = _text(fields, "clientDescription")
@@ -66,7 +71,7 @@ def parsed(raw: object, *, language: str | None = None, market: str | None = Non
     return Brief(
         clientDescription=client.strip(),
         targetAudience=audience.strip(),
-        duration=_duration(fields),
+        duration=_duration(fields) if duration is None else seconds(duration),
         market=(market or _text(fields, "market") or "US").strip(),
         language=_language(language, fields, audience, f"{client} {context}"),
         additionalContext="\n".join(part for part in (context.strip(), *_unknown(fields)) if part),

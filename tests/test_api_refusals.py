@@ -47,8 +47,11 @@ GENERATE_REFUSALS = [
     ({"brief": BRIEF}, 400, "'adId' is missing"),
     ({"adId": "ad-1"}, 400, "'brief' is missing"),
     ({"adId": 7, "brief": BRIEF}, 422, "'adId'"),
-    ({"adId": "ad-1", "brief": 7}, 422, "'brief"),
-    ({"adId": "ad-1", "brief": None}, 422, "'brief"),
+    ({"adId": "ad-1", "brief": 7}, 422, "'brief': input should be text or an object"),
+    ({"adId": "ad-1", "brief": None}, 422, "'brief': input should be text or an object"),
+    ({"adId": "ad-1", "brief": BRIEF, "duration": 0}, 400, "duration is 0 s"),
+    ({"adId": "ad-1", "brief": BRIEF, "duration": -5}, 400, "duration is -5 s"),
+    ({"adId": "ad-1", "brief": BRIEF, "duration": "soon"}, 422, "'duration'"),
     ({"adId": "ad-1", "brief": ""}, 400, "the brief is empty"),
     ({"adId": "ad-1", "brief": {}}, 400, "the brief is empty"),
     ({"adId": "ad-1", "brief": {"clientDescription": " \n"}}, 400, "the brief is empty"),
@@ -109,6 +112,14 @@ async def test_a_body_that_readers_would_not_agree_on_is_refused(
     assert await written(valkey_url) == 0
 
 
+async def test_a_body_that_is_no_json_is_told_what_to_send_and_has_no_fields(
+    client: httpx.AsyncClient,
+) -> None:
+    body = refused(await client.post("/api/ai/generate", content=b'{"adId": '), 400, "the body is not JSON")
+    assert body["remedy"] == "send one JSON value in UTF-8"
+    assert "details" not in body
+
+
 async def test_a_body_over_the_limit_is_refused_even_when_its_length_is_not_told(
     client: httpx.AsyncClient,
 ) -> None:
@@ -116,7 +127,12 @@ async def test_a_body_over_the_limit_is_refused_even_when_its_length_is_not_told
         for _ in range(LIMIT // 1_000 + 1):
             yield b"x" * 1_000
 
-    refused(await client.post("/api/ai/generate", content=pieces()), 413, "more than 20000 bytes")
+    told = [
+        refused(await client.post("/api/ai/generate", content=content), 413, "more than 20000 bytes")
+        for content in (pieces(), b"x" * (LIMIT + 1))
+    ]
+    assert told[0] == told[1]
+    assert told[0]["remedy"] == "send less, or raise CALLSHEET_MAX_BODY_BYTES"
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,8 @@ def test_the_length_is_read_from_wherever_it_was_written(shape, expected_s):
         ("Open since 1990, 50s style diner", 30),
         ("2 coffees, ready in 10 minutes", 30),
         ("A 2 minute spot for a museum", 120),
+        ("โฆษณา 15 วินาทีสำหรับร้านกาแฟ ลด 20% ถึงสิ้นเดือน", 15),
+        ("ร้านกาแฟ 15 วิธีชงกาแฟ", 30),
     ],
 )
 def test_a_length_said_after_other_numbers_is_heard(text, expected_s):
@@ -113,6 +115,14 @@ def test_a_sentence_is_a_brief():
 def test_the_language_is_the_requests_then_the_briefs_then_the_audiences(body, brief, expected):
     """A-R15: body, brief, audience, what the brief is written in, english."""
     assert parsed({"clientDescription": "x", **brief}, language=body)["language"] == expected
+
+
+def test_the_requests_own_length_wins_and_is_checked_like_the_briefs():
+    """A-R15."""
+    for raw in ("Coffee, 20 seconds", {"clientDescription": "Coffee", "duration": 20}):
+        assert parsed(raw, duration=15)["duration"] == 15
+        with pytest.raises(Invalid, match="duration is -5 s, and must be more than 0"):
+            parsed(raw, duration=-5)
 
 
 @pytest.mark.parametrize(

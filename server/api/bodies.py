@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, NoReturn, cast
 from fastapi import Header, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
+from pydantic_core import PydanticCustomError
 from starlette.routing import Match
 from starlette.types import Scope
 
@@ -30,6 +31,13 @@ def _whole(told: Any) -> Any:
     # A text of digits is no number in JSON Schema, nor is true; 10.0 is a whole one.
     if isinstance(told, str | bool):
         raise ValueError(f"{told!r:.40} is not a number")  # noqa: TRY004 -- what pydantic understands
+    return told
+
+
+def _brief(told: Any) -> Any:
+    # In place of a fault for each of the two, under names of Python's.
+    if not isinstance(told, str | dict):
+        raise PydanticCustomError("brief_type", "input should be text or an object")
     return told
 
 
@@ -78,10 +86,11 @@ class GenerateBody(_AboutAd):
     """A brief that is to become an ad (A50)."""
 
     adId: str = Field(description="1 to 255 printable characters; an ad that exists is begun anew")
-    brief: str | dict[str, Any] = Field(
+    brief: Annotated[str | dict[str, Any], BeforeValidator(_brief)] = Field(
         description="A sentence, or {clientDescription, targetAudience, format, duration, market, language, "
         "additionalContext} (A51)"
     )
+    duration: Number | None = Field(None, description="The spot's length in seconds; wins over the brief's")
     useToolCalling: bool | None = Field(None, description="Accepted; tools are always used")
 
     def asked(self, owner: str, idempotency_key: str | None) -> Generate:
@@ -91,6 +100,7 @@ class GenerateBody(_AboutAd):
             brief=self.brief,
             language=self.language,
             market=self.market,
+            duration=self.duration,
             conversation_id=self.conversationId,
             context=self.context(),
             owner=owner,

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import storage
@@ -22,7 +22,7 @@ from server import docs, graphs_file, origins, problems, telemetry
 from server.api.paths import Segments
 from server.auth import Door, Keeper
 from server.description import guarded
-from server.limits import RATE_HEADERS, Allowance, BodyLimit
+from server.limits import RATE_HEADERS, Allowance, BodyLimit, Most
 from server.observing import Observed, Observer, Placed
 from server.origins import Gate
 from server.outage import FrontDoor, Watch
@@ -70,6 +70,7 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
     app.state.observer = Observer(telemetry.from_environment(app.version))
     _wrap(app, chosen)
     app.add_api_route(_READY, ok, methods=["GET"], tags=["health"])
+    app.add_api_route("/", opened, methods=["GET"], include_in_schema=False)
     app.add_api_route("/docs", documentation, methods=["GET"], include_in_schema=False)
     return app
 
@@ -79,13 +80,17 @@ def _wrap(app: "Application", chosen: Settings) -> None:
     app.add_middleware(Placed)
     app.add_middleware(Segments)
     larger = {
-        "/api/threads/import": chosen.max_import_bytes,
-        "/api/pages/*/uploads": MAX_FILE,
-        "/api/pages/*/uploads/*": MAX_FILE,
-        "/api/agent-create/session/source/files": MAX_MATERIAL,
-        "/api/agent-create/session/assets/files": MAX_FILE,
+        "/api/threads/import": Most(
+            chosen.max_import_bytes,
+            "on the server's machine run: callsheet threads import FILE; or raise CALLSHEET_MAX_IMPORT_BYTES",
+        ),
+        "/api/pages/*/uploads": Most(MAX_FILE),
+        "/api/pages/*/uploads/*": Most(MAX_FILE),
+        "/api/agent-create/session/source/files": Most(MAX_MATERIAL),
+        "/api/agent-create/session/assets/files": Most(MAX_FILE),
     }
-    app.add_middleware(BodyLimit, most=chosen.max_body_bytes, larger=larger)
+    most = Most(chosen.max_body_bytes, "send less, or raise CALLSHEET_MAX_BODY_BYTES")
+    app.add_middleware(BodyLimit, most=most, larger=larger)
     app.add_middleware(Allowance, settings=chosen)
     app.add_middleware(Door, keeper=Keeper(chosen))
     app.add_middleware(Patience, app=app)
@@ -121,6 +126,11 @@ class Application(FastAPI):
 async def ok() -> dict[str, bool]:
     """Say that the server is up and storage was reached when it started."""
     return {"ok": True}
+
+
+async def opened() -> RedirectResponse:
+    """Show who opens the address of the server what there is."""
+    return RedirectResponse("docs")
 
 
 async def documentation(request: Request) -> HTMLResponse:

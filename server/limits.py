@@ -5,7 +5,7 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -25,14 +25,22 @@ RATE_HEADERS: Final = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimi
 _log = logging.getLogger(__name__)
 
 
+class Most(NamedTuple):
+    """How large a body may be."""
+
+    bytes_: int
+    remedy: str = "send less"
+    """What to do about a larger one."""
+
+
 class BodyLimit:
     """Refuses bodies over a number of bytes: by their declared length, else as soon as they pass it."""
 
-    def __init__(self, app: ASGIApp, most: int, larger: Mapping[str, int] | None = None) -> None:
+    def __init__(self, app: ASGIApp, most: Most, larger: Mapping[str, Most]) -> None:
         """`larger` has the paths whose bodies may have another number; a `*` in one stands for an id."""
         self._app = app
         self._most = most
-        self._larger = [(path.split("/"), bytes_) for path, bytes_ in (larger or {}).items()]
+        self._larger = [(path.split("/"), most) for path, most in larger.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
@@ -41,12 +49,12 @@ class BodyLimit:
             return
         most = self._allowed(scope)
         declared = Headers(scope=scope).get("content-length", "")
-        if declared.isdecimal() and int(declared) > most:
+        if declared.isdecimal() and int(declared) > most.bytes_:
             await problems.response(_too_large(most))(scope, receive, send)
             return
         await self._app(scope, self._counted(receive, most), send)
 
-    def _allowed(self, scope: Scope) -> int:
+    def _allowed(self, scope: Scope) -> Most:
         # Not yet decoded, since an id may hold a slash.
         parts = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").split("/")
         for path, most in self._larger:
@@ -57,26 +65,23 @@ class BodyLimit:
         return self._most
 
     @staticmethod
-    def _counted(receive: Receive, most: int) -> Receive:
+    def _counted(receive: Receive, most: Most) -> Receive:
         received = 0
 
         async def counted() -> Message:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            if received > most:
+            if received > most.bytes_:
                 # FastAPI turns every other exception that reading a body raises into its own 400.
-                raise HTTPException(413, _too_large(most).message)
+                raise HTTPException(413) from _too_large(most)
             return message
 
         return counted
 
 
-def _too_large(most: int) -> TooLarge:
-    return TooLarge(
-        f"the body has more than {most} bytes, which is the limit",
-        remedy="send less, or raise CALLSHEET_MAX_BODY_BYTES or CALLSHEET_MAX_IMPORT_BYTES",
-    )
+def _too_large(most: Most) -> TooLarge:
+    return TooLarge(f"the body has more than {most.bytes_} bytes, which is the limit", remedy=most.remedy)
 
 
 class Allowance:

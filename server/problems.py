@@ -62,6 +62,7 @@ _PROBLEM: Final[dict[str, Any]] = {
         "message": {"type": "string", "description": "What went wrong, where `error` does not say it"},
     },
 }
+_NO_JSON: Final = "json_invalid"
 _WIRE: Final = frozenset({"assistants", "threads", "runs", "store", "info", "metrics"})
 """First segments of the paths that LangGraph's clients call."""
 _LESSONS: Final = "/api/agent-create"
@@ -172,6 +173,8 @@ def _documented(
 async def _framework(request: Request, error: Exception) -> Response:
     """A path or method nobody serves, or a body over the limit."""
     assert isinstance(error, HTTPException)  # noqa: S101 -- registered for it alone
+    if isinstance(error.__cause__, CallsheetError):
+        return response(error.__cause__)
     asked = f"{request.method} {request.url.path[:200]!r}"
     told = {
         404: ("missing", f"there is no {asked}", "see /docs for what there is"),
@@ -180,7 +183,6 @@ async def _framework(request: Request, error: Exception) -> Response:
             f"{asked} is not served for this method",
             "see the Allow header and /docs",
         ),
-        413: ("too_large", str(error.detail), "send less"),
     }.get(error.status_code, ("invalid", f"{asked}: {error.detail}", "see /docs"))
     named = dict(zip(("type", "error", "remedy"), told, strict=True))
     return Problem(named, error.status_code, {**(error.headers or {}), **_allowed(request, error)})
@@ -210,6 +212,8 @@ def _told(error: CallsheetError, name: str) -> dict[str, Any]:
 
 def _unfit(faults: Sequence[Mapping[str, Any]]) -> tuple[int, dict[str, Any]]:
     """A value that does not fit its schema: wrong types and nothing worse are 422."""
+    if faults and faults[0]["type"] == _NO_JSON:
+        return 400, {"error": _fault(faults[0]), "type": "invalid", "remedy": "send one JSON value in UTF-8"}
     first = faults[:_FAULTS]
     told = {
         "error": "; ".join(_fault(fault) for fault in first),
@@ -226,7 +230,7 @@ def _is_type(fault: Mapping[str, Any]) -> bool:
 
 def _fault(fault: Mapping[str, Any]) -> str:
     place, kind = repr(_place(fault["loc"])), str(fault["type"])
-    if kind == "json_invalid":
+    if kind == _NO_JSON:
         return f"the body is not JSON: {fault['ctx']['error']} at character {fault['loc'][-1]}"
     if kind == "missing":
         return f"{place} is missing"

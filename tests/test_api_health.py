@@ -156,6 +156,12 @@ async def test_every_operation_is_described_with_its_reply_and_its_errors(client
             assert names == ("404" in operation["responses"]) or path == "/api/ai/generate", (method, path)
 
 
+async def test_who_opens_the_address_of_the_server_sees_the_documentation(client: httpx.AsyncClient) -> None:
+    """It is the address the server says to open."""
+    reply = await client.get("/", follow_redirects=True)
+    assert (reply.status_code, reply.url.path) == (200, "/docs")
+
+
 async def test_the_documentation_needs_no_other_site(client: httpx.AsyncClient) -> None:
     """Every operation is on the page, and the page loads nothing."""
     reply = await client.get("/docs")

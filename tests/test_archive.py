@@ -347,5 +347,8 @@ async def test_a_file_may_be_larger_than_other_bodies_and_has_a_limit_of_its_own
         content = await file_of(client)
         assert len(content) > 2_000
         assert (await client.post("/api/threads/import?as=b", content=content)).status_code == 201
-        assert (await client.post("/api/threads/import", content=b" " * 3_000_001)).status_code == 413
+        refused = await client.post("/api/threads/import", content=b" " * 3_000_001)
+        assert refused.status_code == 413
+        assert "callsheet threads import FILE" in refused.json()["remedy"]
+        assert "CALLSHEET_MAX_IMPORT_BYTES" in refused.json()["remedy"]
         assert (await client.post("/api/ai/generate", content=b" " * 2_001)).status_code == 413

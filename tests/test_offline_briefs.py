@@ -273,3 +273,66 @@ def test_the_end_of_a_sentence_is_not_taken_for_a_website():
 def test_what_cannot_be_said_is_taken_out():
     brief = read("Zen Coffee", "{storm} proof <b>cups</b> 🔥")
     assert not set("{}<>🔥") & set("".join(brief.claims))
+
+
+@pytest.mark.parametrize(
+    ("context", "banned"),
+    [
+        ("Must mention: subject to status. Don't use the word cheap.", "cheap"),
+        ("Do not use cheap", "cheap"),
+        ("No uses la palabra barato", "barato"),
+        ("Não use a palavra barato", "barato"),
+        ("Nie używaj słowa tanio", "tanio"),
+        ("Jangan gunakan kata murah", "murah"),
+        ("Đừng dùng từ hàng chợ", "hàng chợ"),
+        ("Nepoužívejte slovo levný", "levný"),
+        ("Nu folosi cuvântul ieftin", "ieftin"),
+        ("อย่าใช้คำว่ากระจอก", "กระจอก"),
+        ("不要用便宜这个词", "便宜"),
+    ],
+)
+def test_a_word_that_must_not_be_used_is_left_out_and_the_order_is_not_spoken(context: str, banned: str):
+    """X11: what is said to the makers of the ad is not said on air."""
+    brief = read("Northgate Credit Union - car loans from 4.9% APR", context)
+    assert brief.avoid_words == (banned,)
+    assert not any(banned in one for one in (*brief.claims, *brief.must))
+
+
+@pytest.mark.parametrize(
+    ("client", "brand"),
+    [
+        ("hi so we are dawson & sons plumbing, 24/7 emergency plumber in bristol", "dawson & sons plumbing"),
+        ("Hello, we are Tilly's Tiles, bathroom tiles in Hull", "Tilly's Tiles"),
+        ("Hola, somos Taller Ruiz, mecánicos en Sevilla", "Taller Ruiz"),
+        ("Dzień dobry, jesteśmy Dwa Koła, sklep rowerowy", "Dwa Koła"),
+        ("你好，我们是春风健身房，月卡199元", "春风健身房"),
+        ("Hello Kitty Cafe, cakes with a bow", "Hello Kitty Cafe"),
+    ],
+)
+def test_a_greeting_is_no_part_of_the_brand(client: str, brand: str):
+    assert read(client).brand == brand
+
+
+def test_who_talks_and_what_happens_to_them_is_for_the_makers():
+    """X11: a wish for the cast is not spoken."""
+    vets = read(
+        "Pawsome Vets. Vet clinic in Austin. We want two people talking, a dog owner and a vet."
+        " Free first check-up for puppies until March 31."
+    )
+    assert vets.claims == ("Free first check-up for puppies until March 31",)
+    assert vets.wishes.dialogue
+    glasses = read(
+        "Spot for Clearview Opticians. Funny dialogue between a husband and wife, he can't find his glasses."
+        " Two for one on frames in October."
+    )
+    assert glasses.claims == ()
+    assert glasses.offers == (Offer("two_for_one"),)
+    narrator = read("Zen Coffee. Male narrator, open all night, free wifi")
+    assert "open all night" in narrator.claims
+
+
+def test_a_range_of_days_is_not_shortened_to_its_last_day():
+    """X11: a fact is told as the client gave it."""
+    brief = read("The Old Mill Theatre presents Hamlet, 3 to 14 June, tickets from £12")
+    assert brief.when is None
+    assert "3 to 14 June" in brief.claims

@@ -290,3 +290,12 @@ def test_hostile_words_are_only_words(index: int):
     assert not re.search(r"[\x00-\x09\x0b-\x1f\u202a-\u202e\u2066-\u2069]", script)
     assert "system prompt" not in script
     assert copywriter.total_s(texts, "english") <= 0.92 * 30
+
+
+def test_what_a_charity_does_is_said():
+    brief = parse(
+        template("Warm Hearts, a charity that gives winter coats to children. Text COAT to 70070 to give")
+    )
+    assert "gives winter coats to children" in " ".join(
+        copywriter.write(brief, language="english", seconds=30)
+    )

@@ -27,6 +27,14 @@ _LOCAL = re.compile(
     + r"][\w'’-]+\s?){1,3}"
 )
 """A clause that only says where it is."""
+_GREETING = re.compile(
+    r"\s*(?:hi|hello|hey|hiya|good (?:morning|afternoon|evening)|dear (?:team|all)|hola|buenos días|buenas"
+    r"|olá|oi|bom dia|cześć|dzień dobry|ahoj|dobrý den|bună(?: ziua)?|salut|halo|hai|xin chào|chào bạn"
+    r"|สวัสดี(?:ครับ|ค่ะ|คะ)?|您好|你好)(?:\s(?:there|all|team|guys|everyone))?"
+    r"(?:\s?[,!.，！。]\s?|\s(?=(?:so\s)?(?:we|i|this|it|my|our)\b)|(?<=[\u0e00-\u9fff])\s?)(?:(?:so|ok|well)\s)?",
+    re.IGNORECASE,
+)
+"""A greeting before the brief begins; "Hello Kitty" is none."""
 _NOUN = re.compile(r"(?:an?|the|un|una|uma|um|o|một)\s")
 _SUBJECT = re.compile(r"(?:we|our|it|they|i|you|your)\s")
 _AIMED = re.compile(r"\b(?:for|para|dla|untuk|pro|pentru|cho)\s[^,.;\n]{3,40}|สำหรับ\S{2,30}|给\S{2,12}")
@@ -93,7 +101,9 @@ def _length(text: str) -> float:
 
 
 def _read(fields: Template) -> Brief:
-    client, context = clean(fields.client)[:READ_CHARS], clean(fields.context)[:READ_CHARS]
+    client, context = (
+        _GREETING.sub("", clean(one), count=1)[:READ_CHARS] for one in (fields.client, fields.context)
+    )
     audience = clean(fields.audience)[:READ_CHARS]
     whole = f"{client}\n{context}"
     given = script(whole)

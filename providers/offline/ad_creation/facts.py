@@ -57,6 +57,10 @@ _ADDRESS = re.compile(
 _CHINESE_DATE = re.compile(r"(\d{1,2})\s?月\s?(\d{1,2})\s?[日号]")
 _VIETNAMESE_DATE = re.compile(r"(\d{1,2})\s?tháng\s?(\d{1,2})\b")
 _PLAIN_DATE = re.compile(r"(?<![\d/.])\d{1,2}[/.]\d{1,2}(?:[/.]\d{2,4})?(?![\d/]|\.\d)(?!\s?[%a-z$€£])")
+_RANGE = re.compile(
+    r"\d(?:st|nd|rd|th|\.)?\s?(?:-|–|to|till|until|and|&|y|al?|e|do|až|đến|sampai|și|i|,)\s?$"
+)
+"""The beginning of "3 to 14 June", which is no single day."""
 _NEAR = re.compile(
     r"\b(?:located (?:in|at|on)|find us (?:in|at|on)|in downtown|opposite|next to|across from"
     r"|in the heart of)\s[^\n,;.!?]{2,50}|\bdowntown\b(?: [A-Z][\w'’-]+)?"
@@ -232,6 +236,9 @@ def _date(low: str) -> tuple[str, str, int] | None:
                 r"(?<![\d.,:])(\d{1,2})(?:st|nd|rd|th|\.|º)?(?:\sof|\sde)?\s?$", low[: hit.start]
             )
             after = re.match(r"\s(\d{1,2})(?:st|nd|rd|th)?\b(?!\s?[%:])", low[hit.end :])
+            head = low[: before.start() if before else hit.start]
+            if _RANGE.search(head):
+                return None
             if before or after:
                 day = (before or after).group(1)  # type: ignore[union-attr]  # one of them matched
                 return day, hit.concept, before.start() if before else hit.start

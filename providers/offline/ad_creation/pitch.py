@@ -155,8 +155,8 @@ class _Words:
     def start(self) -> Iterator[Piece]:
         """The hook and who is speaking."""
         yield Piece("hook", 0, tuple(self._hooks()), 44)
-        intros = self._lines("frames", "message") if self.grave else []
-        intros += self._lines("frames", "intro_what")
+        intros = self._lines("frames", "intro_what")
+        intros += self._lines("frames", "message") if self.grave else []
         if self.brief.brand and not self.grave:
             intros += self._lines("frames", "intro_kind")
         short = self._lines("frames", "brand_only")

@@ -33,6 +33,8 @@ _UNSPACED_MORE = 4
 """Characters of Thai or Chinese beside a day that are still only "until" or "on"."""
 _LEFT_OVER = 3
 """A clause this short that lost its phone number or address says nothing by itself."""
+_SHORT_SCENE = 8
+"""A clause this short behind a wish for people who talk says who they are or what happens to them."""
 _BANNED_CHARS = range(3, 41)
 _SENTENCE = re.compile(
     r"\n+|(?<!\bDr\.)(?<!\bSt\.)(?<!\bMr\.)(?<!\bMrs\.)(?<!\bNo\.)(?<!\bul\.)(?<!\bJl\.)(?<!\d\.)(?<=[.!?])\s+"
@@ -71,6 +73,12 @@ _THAT = re.compile(
     re.IGNORECASE,
 )
 _NO_TOPIC = re.compile(r"^(?:no|without|bez|sin|sem|tanpa|fără|không|不要|ไม่)\s?")
+_WORD = re.compile(
+    r"^\s*(?:an?\s|the\s|la\s|el\s|a\s|o\s)?(?:words?|phrases?|słów|słowa|palabras?|palavras?|kata|từ|slova?|slovo|cuvântul"
+    r"|cuvintele|คำว่า|คำ|词语?|字)\s*|这(?:个|些)(?:词|字)$",
+    re.IGNORECASE,
+)
+"""What stands between "don't use" and the word that is meant."""
 _OR = re.compile(r",|\bor\b|\band\b|\blub\b|\bani\b|\by\b|\bo\b|\bnebo\b|\bsau\b|，|、")
 _WAY = re.compile(
     r"(?:^|\s)(?:call|visit|visit us|find us|at|on|us|our|website|web|phone|tel|telephone|mobile|whatsapp"
@@ -103,7 +111,7 @@ class Statements:
     tied: bool = False
     """Whether a comma ties the clause at hand to the one before."""
     last: str = ""
-    """What the clause before was: "offer", "avoid" or empty."""
+    """What the clause before was: "offer", "avoid", "wish", "scene" (a wish for people who talk) or empty."""
 
 
 def clauses(text: str) -> list[str]:
@@ -162,15 +170,19 @@ def _sort(clause: str, draft: Statements, brand: str) -> None:
     elif must and (must.start <= len("please also ") or " " in clause[must.start : must.end]):
         _say(_THAT.sub("", clause[must.end :].strip(" :：")), draft)
     elif has("cues/briefs", "makers", clause) or _is_wish(clause) or _more_of_a_wish(clause, draft):
+        scene = (draft.tied and draft.last == "scene") or wishes([clause]).dialogue
         draft.makers.append(clause)
-        draft.last = "wish"
+        draft.last = "scene" if scene else "wish"
     else:
         _state(clause, draft, brand)
 
 
 def _more_of_a_wish(clause: str, draft: Statements) -> bool:
-    """Whether a single word goes on with a wish: "male narrator, gravelly"."""
-    return draft.last == "wish" and draft.tied and " " not in clause and not _UNSPACED.search(clause)
+    """Whether a clause goes on with a wish: "male narrator, gravelly", "a dialogue, a vet and a nurse"."""
+    if draft.last not in {"wish", "scene"} or not draft.tied or _UNSPACED.search(clause):
+        return False
+    scene = draft.last == "scene" and len(clause.split()) <= _SHORT_SCENE
+    return " " not in clause or (scene and not (offers(clause) or when(clause)))
 
 
 def _sound_at_an_end(clause: str, must: Mention) -> bool:
@@ -237,8 +249,10 @@ def _leave_out(clause: str, rest: str, draft: Statements) -> None:
     draft.avoid |= named
     quoted = _QUOTED.findall(rest)
     if quoted or not named:
-        words = [folded(word).strip(" .\"'") for word in quoted or _OR.split(rest)]
-        draft.avoid_words += [word for word in words if len(word) in _BANNED_CHARS]
+        words = [folded(word).strip(" .\"'") for word in quoted or _OR.split(_WORD.sub("", rest))]
+        draft.avoid_words += [
+            word for word in words if len(word) * (2 if _UNSPACED.search(word) else 1) in _BANNED_CHARS
+        ]
 
 
 def _say(rest: str, draft: Statements) -> None:

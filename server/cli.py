@@ -70,8 +70,7 @@ def _start(
     if version:
         typer.echo(f"callsheet {_installed()}")
         raise typer.Exit
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+    commands.helped(context)
 
 
 @app.command()
@@ -94,7 +93,7 @@ def serve(
 
 @app.command()
 def worker(*, data_dir: DataDir = None, debug: Debug = False) -> None:
-    """Carry out runs that a server on the same data was asked for, beside it or on another machine."""
+    """Carry out a server's runs, beside it or on another machine. Both use the same data."""
     with commands.reported(debug=debug):
         settings = commands.settings(data_dir)
         from server import standalone  # noqa: PLC0415 -- see above
@@ -132,11 +131,12 @@ app.command()(cli_doctor.doctor)
 
 def _asked(options: AdOptions) -> dict[str, Any]:
     """Return the options as fields of an `inprocess.Wish`."""
-    text = words.given(options.said, options.file)
-    made_up = "" if options.thread else f"ad-{secrets.token_hex(5)}"
+    text = words.given(options.said, options.file, "the message" if options.thread else "the brief")
+    said, named = (text, "") if options.thread else words.brief(text, options.file)
+    made_up = "" if options.thread else named or f"ad-{secrets.token_hex(5)}"
     chosen = {"provider": options.provider, "model": options.model}
     return {
-        "said": text if options.thread else words.brief(text, options.file),
+        "said": said,
         "thread": options.thread or "",
         "ad_id": made_up if options.ad_id is None else options.ad_id,
         "language": options.language,

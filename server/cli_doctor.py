@@ -28,7 +28,9 @@ def doctor(
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """Look at everything the server needs: Python, packages, keys, data, storage, port.
+    """Look at all that the server needs, and say what is missing.
+
+    Python, packages, keys, settings, data, storage and the port.
 
     Exits with 1 where something keeps it from working.
     """

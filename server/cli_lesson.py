@@ -46,7 +46,7 @@ def _turns(options: LessonOptions) -> None:
 
 
 def _first(options: LessonOptions) -> dict[str, Any]:
-    said = "" if options.said is None else words.given(options.said, None)
+    said = "" if options.said is None else words.given(options.said, None, "the message")
     first = {"said": said, "lesson": options.lesson or "", "review": options.review, "images": options.images}
     if options.file is None:
         return first
@@ -71,8 +71,11 @@ def _asked(reply: Reply) -> str:
     from server import lesson_sheet, terminal  # noqa: PLC0415 -- see above
 
     lesson_sheet.asked(terminal.console(stderr=True), reply)
-    answer: str = typer.prompt("  Your answer", default="", show_default=False, err=True)
-    return answer.strip()
+    answer = commands.answered(
+        lambda: typer.prompt("  Your answer", default="", show_default=False, err=True, type=str),
+        "answer with --choose",
+    )
+    return str(answer).strip()
 
 
 def _shown(reply: Reply, options: LessonOptions) -> None:

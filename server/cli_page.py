@@ -71,7 +71,10 @@ def _request(options: PageOptions, name: str, decisions: tuple[Mapping[str, Any]
     if decisions is not None:
         return PageDecision(name, decisions, context=context)
     return PageChat(
-        name, words.given(options.said, None), selected_element_id=options.select, context=context
+        name,
+        words.given(options.said, None, "the message"),
+        selected_element_id=options.select,
+        context=context,
     )
 
 
@@ -80,7 +83,9 @@ def _asked(question: Mapping[str, Any]) -> bool:
 
     where = terminal.console(stderr=True)
     page_sheet.asked(where, question)
-    return typer.confirm("  Shall I?", default=False, err=True)
+    return commands.answered(
+        lambda: typer.confirm("  Shall I?", default=False, err=True), "answer with --yes or --no"
+    )
 
 
 def _shown(turn: "Turn", options: PageOptions) -> None:

@@ -33,7 +33,7 @@ def list_(
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """List the runs that have not ended, or all of one thread; newest first."""
+    """List the runs that have not ended, or all of a thread. Newest first."""
     with commands.reported(debug=debug):
         found = on_shelf(data_dir, lambda shelf: _listed(shelf.storage, owner, thread, limit))
     if as_json:
@@ -53,7 +53,7 @@ def show(
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """Show a run's record as JSON: what it was asked, how it stands, what went wrong."""
+    """Show a run's record as JSON. What it was asked, how it stands, what went wrong."""
     with commands.reported(debug=debug):
         found = on_shelf(data_dir, lambda shelf: _found(shelf.storage, owner, thread, run_id))
         echo({**told(found), "request": found.request, "answer": found.answer})

@@ -51,7 +51,7 @@ def show(
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """Show a thread's record, and how many states and messages it has, as JSON."""
+    """Show a thread's record as JSON. How many states and messages it has is there, too."""
     with commands.reported(debug=debug):
         echo(on_shelf(data_dir, lambda shelf: _shown(shelf, thread_id, owner)))
 
@@ -65,7 +65,7 @@ def export(
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """Write a thread, with what it is about and all its versions, to one file.
+    """Write a thread to a file, with all that was made on it.
 
     callsheet threads export harbour harbour.jsonl
     """
@@ -94,7 +94,7 @@ def import_(
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """Make a thread from a file: all of it or nothing, and never over what is there."""
+    """Make a thread from a file. All of it or nothing, and never over what is there."""
     with commands.reported(debug=debug):
         from server import archive  # noqa: PLC0415 -- help needs no storage
 
@@ -114,15 +114,18 @@ def delete(
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """Take a thread away with all its states; what it was about, and its versions, stay."""
+    """Take a thread away with all its states. What was made on it stays."""
     with commands.reported(debug=debug):
         from server.wire.removal import drop  # noqa: PLC0415 -- help needs no storage
         from storage import thread_records  # noqa: PLC0415
 
+        def asked() -> bool:
+            return typer.confirm(f"Take thread {thread_id!r} away for good?", err=True)
+
         async def taken(shelf: "Shelf") -> None:
             await drop(shelf, await thread_records.get(shelf.storage, thread_id, owner))
 
-        if not (yes or typer.confirm(f"Take thread {thread_id!r} away for good?", err=True)):
+        if not (yes or commands.answered(asked, "run it again with --yes, which does not ask")):
             raise typer.Exit(1)
         on_shelf(data_dir, taken)
     typer.echo(f"Deleted {thread_id}.", err=True)

@@ -1,5 +1,6 @@
 """What every command does: settings read, and errors told in two lines with an exit code."""
 
+import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +43,25 @@ def ran(begun: "Callable[[Report], Coroutine[Any, Any, Result]]", *, quiet: bool
         import asyncio  # noqa: PLC0415
 
         return asyncio.run(begun(report))
+
+
+def helped(context: typer.Context) -> None:
+    """Show the help where no command of a group is asked for."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def answered(question: "Callable[[], Result]", remedy: str) -> "Result":
+    """Return what a person answers; raises `Invalid` with the remedy where nobody can, as through a pipe."""
+    from state.errors import Invalid  # noqa: PLC0415 -- with the rest
+
+    try:
+        return question()
+    except typer.Abort:
+        typer.echo(err=True)
+        if sys.stdin.isatty():
+            raise KeyboardInterrupt from None
+        raise Invalid("nobody is there to answer", remedy=remedy) from None
 
 
 def fail(message: str, remedy: str) -> None:

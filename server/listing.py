@@ -23,9 +23,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def group(about: str) -> typer.Typer:
-    """Return a group of commands, to be asked for by name."""
+    """Return a group of commands, which shows its help where none of them is asked for."""
     return typer.Typer(
-        help=about, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+        help=about,
+        callback=commands.helped,
+        invoke_without_command=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
     )
 
 

@@ -150,12 +150,13 @@ def read(env_file: Path | None = None, **chosen: Any) -> Settings:
         return Settings(**{name: value for name, value in chosen.items() if value is not None})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        name = variable(str(first["loc"][0]))
+        field = str(first["loc"][0])
+        name = variable(field) if chosen.get(field) is None else f"--{field.replace('_', '-')}"
         # Our own words have pydantic's before them.
         rule = first["msg"].removeprefix("Value error, ")
         raise Invalid(
             f"{name} is {first['input']!r}: {rule[0].lower()}{rule[1:]}",
-            remedy=f"correct {name}, or unset it for its default",
+            remedy=f"correct {name}, or leave it out for its default",
         ) from None
 
 

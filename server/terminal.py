@@ -4,7 +4,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TextIO, cast
 
 from rich.console import Console, ConsoleRenderable, Group
 from rich.live import Live
@@ -30,13 +30,30 @@ _FRAMES_PER_S: Final = 12
 def console(*, stderr: bool = False) -> Console:
     """Return a console on stdout or stderr: no colours where `NO_COLOR` is set or nobody is watching.
 
-    A character that the terminal's encoding lacks is replaced rather than fatal.
+    A character that the terminal's encoding lacks is replaced rather than fatal. A file or a pipe is given no
+    spaces at the ends of lines.
     """
     stream = sys.stderr if stderr else sys.stdout
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure:
         reconfigure(errors="replace")
-    return Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    file = stream if stream.isatty() else cast("TextIO", _Trimmed(stream))
+    return Console(file=file, highlight=False, markup=False, emoji=False, soft_wrap=False)
+
+
+class _Trimmed:
+    """A stream that is given lines without the spaces at their ends, with which tables fill their width."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write `text`, which is whole lines."""
+        self._stream.write("\n".join(line.rstrip(" ") for line in text.split("\n")))
+        return len(text)
 
 
 def harmless(text: str) -> str:

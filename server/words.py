@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,18 +14,21 @@ STDIN: Final = "-"
 MOST_BYTES: Final = 1_000_000
 """Of a brief, like a request's body."""
 
+_REQUESTS_OWN: Final = ("language", "market", "duration")
 
-def given(said: str | None, file: str | None) -> str:
+
+def given(said: str | None, file: str | None, name: str = "the brief") -> str:
     """Return the text that is given in exactly one of two ways; `-` stands for stdin in both.
 
-    Raises `Invalid` for a file that cannot be read and for what is not UTF-8.
+    `name` is what it is called. Raises `Invalid` for a file that cannot be read, for what is not UTF-8 and
+    for what says nothing.
     """
     if STDIN in {said, file}:
         return _decoded(sys.stdin.buffer.read(MOST_BYTES + 1), "stdin")
     if file is not None:
         return _decoded(_bytes(file), f"file {file!r}")
     # What is not UTF-8 on the command line arrives as characters that stand for its bytes.
-    return _decoded(os.fsencode(str(said)), "the brief")
+    return _decoded(os.fsencode(str(said)), name)
 
 
 def content(path: str) -> bytes:
@@ -32,13 +36,22 @@ def content(path: str) -> bytes:
     return _bytes(path, MAX_MATERIAL)
 
 
-def brief(text: str, file: str | None) -> object:
-    """Return the brief that `text` holds: an object where it is JSON, else the text itself.
+def brief(text: str, file: str | None) -> tuple[object, str]:
+    """Return the brief that `text` holds, an object where it is JSON, and its ad's id, empty unless told.
 
-    Raises `Invalid` for JSON that a request's body could not be either.
+    The body of a request to make an ad is read as one. Raises `Invalid` for JSON that no body could be.
     """
     if not (file or "").endswith(".json") and not text.lstrip().startswith("{"):
-        return text
+        return text, ""
+    found = _json(text, file)
+    if not isinstance(found, Mapping) or not isinstance(found.get("brief"), Mapping):
+        return found, ""
+    # What the request says of its own wins over its brief.
+    own = {name: found[name] for name in _REQUESTS_OWN if found.get(name) is not None}
+    return {**found["brief"], **own}, str(found.get("adId", ""))
+
+
+def _json(text: str, file: str | None) -> object:
     from server.api import bodies  # noqa: PLC0415 -- FastAPI takes its time, and a sentence needs none
 
     try:
@@ -66,6 +79,9 @@ def _decoded(content: bytes, name: str) -> str:
     if len(content) > MOST_BYTES:
         raise Invalid(f"{name} has over {MOST_BYTES} bytes", remedy="shorten it")
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Invalid(f"{name} is not UTF-8 text: byte {error.start}", remedy="save it as UTF-8") from error
+    if not text.strip():
+        raise Invalid(f"{name} is empty", remedy="say in words what you want")
+    return text

@@ -115,6 +115,17 @@ def test_a_brief_is_read_from_a_file(here: Callable[..., Finished], tmp_path: Pa
     assert json.loads(here("ad", "--file", name, "--json").out)["timeline"]["spotSeconds"] == 20
 
 
+def test_the_body_of_a_request_is_a_brief_too(here: Callable[..., Finished], tmp_path: Path) -> None:
+    """What was sent to POST /api/ai/generate can be kept in a file; the request's own fields win (A-R15)."""
+    brief = {"clientDescription": "Nordlys, a bakery in Oslo", "duration": 30, "language": "thai"}
+    body = {"adId": "nordlys", "brief": brief, "duration": 20, "language": "english"}
+    (tmp_path / "brief.json").write_text(json.dumps(body))
+    reply = json.loads(here("ad", "--file", "brief.json", "--json").out)
+    assert (reply["adId"], reply["timeline"]["spotSeconds"]) == ("nordlys", 20)
+    assert reply["toolCalls"][0]["arguments"]["language"] == "english"
+    assert json.loads(here("ad", "--file", "brief.json", "--json", "--ad-id", "other").out)["adId"] == "other"
+
+
 @pytest.mark.parametrize("args", [("-",), ("--file", "-")])
 def test_a_brief_is_read_from_stdin(
     here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...]
@@ -161,7 +172,8 @@ def test_a_bad_file_is_refused_by_name_and_rule(
         ((BRIEF, "--ad-id", ""), ("adId ''", "1 to 255")),
         ((BRIEF, "--ad-id", "a\x00b"), ("adId", "printable")),
         (("caf\udce9",), ("not UTF-8",)),
-        (("",), ("the brief is empty",)),
+        (("",), ("the brief is empty", "say in words")),
+        (("--thread", "nowhere", " "), ("the message is empty", "say in words")),
         (("--thread", "nowhere", UPBEAT), ("no conversation or ad 'nowhere'", "callsheet ad")),
     ],
 )
@@ -233,6 +245,30 @@ def test_a_vendors_failure_is_told_like_any_other(
         for name, value in double.environ.items():
             monkeypatch.setenv(name, value)
         refused(here("ad", BRIEF, "--provider", "openai"), "OpenAI failed (500)", "the engine stopped")
+
+
+@pytest.mark.parametrize("group", ["threads", "runs", "keys"])
+def test_a_group_without_a_command_shows_its_help_in_whole_sentences(
+    here: Callable[..., Finished], group: str
+) -> None:
+    done = here(group)
+    assert (done.code, done.out, done.err) == (0, here(group, "--help").out, "")
+    for one in (done, here()):
+        assert "..." not in one.out.partition("Commands:")[2]
+
+
+def test_what_goes_through_a_pipe_has_no_spaces_at_the_ends_of_its_lines(
+    here: Callable[..., Finished],
+) -> None:
+    done = here("ad", BRIEF, "--ad-id", "nordlys")
+    listed = here("threads", "list")
+    assert "ad:nordlys" in listed.out
+    for line in [*done.out.splitlines(), *done.err.splitlines(), *listed.out.splitlines()]:
+        assert line == line.rstrip()
+
+
+def test_a_wrong_option_is_named_as_it_was_given(here: Callable[..., Finished]) -> None:
+    refused(here("serve", "--port", "99999"), "--port is 99999", "correct --port")
 
 
 def test_a_bare_command_shows_the_help_and_version_the_version(here: Callable[..., Finished]) -> None:

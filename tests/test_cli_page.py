@@ -57,6 +57,20 @@ def test_a_person_at_the_terminal_is_asked(
     assert "I removed" in done.out
 
 
+def test_a_question_left_without_an_answer_waits_for_another_command(
+    here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Left(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Left())
+    done = here("page", "delete the features section", "--page", "shop", *OFFLINE)
+    assert done.code == 130
+    assert "go on with: callsheet page --page shop" in done.err
+    assert "said no" in here("page", "--page", "shop", "--no").out
+
+
 def test_the_operators_word_on_tools_holds_in_the_terminal_too(
     here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
 ) -> None:

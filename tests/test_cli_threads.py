@@ -96,6 +96,13 @@ def test_a_thread_is_taken_away_once_that_was_confirmed(
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
     assert here("threads", "delete", "nordlys").code == 1
     assert here("threads", "show", "nordlys").code == 0
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    unanswered = here("threads", "delete", "nordlys")
+    assert unanswered.code == 1
+    assert "error: nobody is there to answer\nremedy: run it again with --yes" in unanswered.err
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    assert here("threads", "delete", "nordlys").code == 130
+    assert here("threads", "show", "nordlys").code == 0
     assert here("threads", "delete", "nordlys", "--yes").code == 0
     refused(here("threads", "show", "nordlys"), "'nordlys'")
     refused(here("threads", "delete", "nordlys", "--yes"), "'nordlys'")

@@ -251,13 +251,17 @@ def _by_effect(clause: Clause, scene: Scene) -> list[Edit]:
     worded = clause.has("verb.mention", "verb.say", "topic", "gender", "accent", "instrument", "genre")
     return (
         effect_edits.read(clause, scene.ad)
-        if not worded and not clause.quotes and effect_names.named(clause, scene.ad)
+        if not worded
+        and not clause.quotes
+        and effect_names.named(clause, scene.ad)
+        and not text_edits.exchanges(clause, scene.ad)
         else []
     )
 
 
 def _by_words(clause: Clause, scene: Scene) -> list[Edit]:
-    if clause.has(*_EXCHANGING) and effect_names.matching(clause, scene.ad):
+    exchanged = text_edits.exchanges(clause, scene.ad)
+    if clause.has(*_EXCHANGING) and not exchanged and effect_names.matching(clause, scene.ad):
         swap = effect_edits.read(clause, scene.ad)
         if swap:
             return swap
@@ -347,6 +351,9 @@ def _by_add(clause: Clause, scene: Scene) -> list[Edit]:
     )
     if worded:
         return worded
+    line = text_edits.opening_or_closing(clause)
+    if line:
+        return [line]
     if clause.has("quality") and not place(clause, scene.ad):
         return []
     return effect_edits.read(clause, scene.ad)

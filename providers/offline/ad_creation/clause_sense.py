@@ -63,6 +63,8 @@ def repeats(clause: Clause) -> bool:
         "verb.say",
         "verb.mention",
         "question.able",
+        "verb.slow",
+        "verb.quicken",
     ):
         return False
     covered = {at for mark in clause.marks for at in range(mark.first, mark.last)}

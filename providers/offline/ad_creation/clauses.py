@@ -207,11 +207,20 @@ def _after_colon(message: str, spoken: Sequence[Token], marks: Sequence[Mark]) -
             continue
         opening = max((i + 1 for i in range(place) if spoken[i].word in _STOPS), default=0)
         before = [mark for mark in marks if opening <= mark.first < place]
-        if _announces(before, place):
+        if _announces(before, place) or _adds_words(before, marks, place):
             line = message.find("\n", token.end)
             end = len(message) if line < 0 else line
             return Quote(token.end, end, token.end, end)
     return None
+
+
+def _adds_words(before: Sequence[Mark], marks: Sequence[Mark], place: int) -> bool:
+    """Whether what follows "add:" is to be spoken: no sound is named on either side."""
+    leading = any(mark.last == place and mark.concept == "verb.add" for mark in before)
+    after = (mark for mark in marks if mark.first > place)
+    return leading and not any(
+        mark.concept.startswith(("sound", "noun.effect")) for mark in (*before, *after)
+    )
 
 
 def _announces(before: Sequence[Mark], place: int) -> bool:

@@ -1,6 +1,7 @@
 """Requests about sound effects: what a clause asks for, and the effects after it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import cast
 
@@ -12,11 +13,14 @@ from providers.offline.ad_creation.effect_words import described
 from providers.offline.ad_creation.history import Ad
 from providers.offline.ad_creation.places import Place, place
 from providers.offline.ad_creation.qualities import asked, qualities
+from providers.offline.lexicon import fold
 from state.ad import Placement
 
 _CLOSE = 3
 """Tokens between "between" and the joining word that belongs to it."""
 _LONGER, _SHORTER = 1.6, 0.6
+_LENGTHS = {"", "long", "in length", "each"}
+"""What stands behind seconds and says nothing of another sound."""
 _ANY = frozenset({"a", "an", "another", "some", "un", "una", "um", "uma"})
 
 
@@ -25,6 +29,9 @@ def read(clause: Clause, ad: Ad) -> list[Edit]:
     swap = only_kept(clause, ad) or _places_swapped(clause, ad) or _swapped(clause, ad)
     if swap:
         return swap
+    parts = _items(clause)
+    if len(parts) > 1 and all(part.has("sound") and place(part, ad) for part in parts):
+        return [edit for part in parts for edit in read(part, ad)]
     existing = matching(clause, ad)
     gone = _fetched(clause, ad) if clause.has("verb.back", "verb.undo") and not existing else []
     if gone:
@@ -200,6 +207,10 @@ def _additions(clause: Clause, ad: Ad) -> list[Edit]:
         found.append((described(part, where), where, seconds(part)))
     result: list[Edit] = []
     for at, (description, where, length) in enumerate(found):
+        last = result[-1] if result else None
+        if length and isinstance(last, AddEffect) and not last.seconds and fold(description) in _LENGTHS:
+            result[-1] = replace(last, seconds=length)
+            continue
         if not description:
             continue
         spot = where or next((one for _, one, _ in found[at + 1 :] if one), None)

@@ -138,7 +138,13 @@ def named(clause: Clause, ad: Ad) -> bool:
         "verb.lengthen",
         "verb.put",
     )
-    words = {token.word for token in clause.own if len(token.word) > TWO} - EDGE - SOUNDING
+    telling = {at for mark in clause.all("quality") for at in range(mark.first, mark.last)}
+    words = {
+        token.word
+        for at, token in enumerate(clause.own, clause.first)
+        if len(token.word) > TWO and at not in telling
+    }
+    words -= EDGE | SOUNDING
     return acting and any(_overlap(words, str(one.get("description"))) for one in ad.effects)
 
 

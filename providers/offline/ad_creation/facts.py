@@ -287,6 +287,11 @@ def script(text: str) -> tuple[str, Span] | None:
 _SCRIPT_CHARS = 24
 
 
+def names_currency(text: str) -> bool:
+    """Whether `text` ends with the name of a currency: "a thousand dollars"."""
+    return bool(re.search(rf"(?<!\w){_UNIT}$", folded(text).strip()))
+
+
 def has_money(text: str) -> bool:
     """Whether `text` names an amount of money."""
     return bool(_MONEY.search(folded(text)))

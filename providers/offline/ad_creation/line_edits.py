@@ -16,7 +16,6 @@ from providers.offline.ad_creation.edits import (
 )
 from providers.offline.ad_creation.facts import Contact, contact
 from providers.offline.ad_creation.history import Ad
-from providers.offline.ad_creation.qualities import asked
 from providers.offline.ad_creation.script import TOPICS
 from providers.offline.ad_creation.script import found as value_of
 from providers.offline.ad_creation.tracks import named
@@ -28,11 +27,25 @@ _THAT = re.compile(
     re.IGNORECASE,
 )
 _TAIL = re.compile(
-    r"[\s,]*\b(?:somewhere|too|as well|please|in the (?:script|text|ad|copy|spot|commercial)"
+    r"[\s,]*\b(?:somewhere|everywhere|throughout|too|as well|please"
+    r"|in the (?:script|text|ad|copy|spot|commercial)"
     r"|to the (?:script|text|ad|copy|spot)|if possible|pls|for me)\s*$",
     re.IGNORECASE,
 )
-_VOICED = ("noun.voice", "noun.speed", "ordinal", "number")
+_TIMES = re.compile(
+    r"\b(?:twice|thrice|(?:two|three|four|five|\d) times|dos veces|tres veces|duas vezes|três vezes|dwa razy"
+    r"|trzy razy|dvakrát|třikrát|de (?:două|trei) ori|(?:dua|tiga) kali|(?:hai|ba) lần)\b"
+    r"|(?:สอง|สาม)ครั้ง|[两三]遍",
+    re.IGNORECASE,
+)
+"""How often something is said, which is nothing to be said."""
+THING = re.compile(r"(?:the|our|their|his|her)(?: [\w'-]+){1,3}", re.IGNORECASE)
+"""A thing that is only named: "the ticket price"."""
+_MANNER = (
+    "quality", "degree", "skip", "particle", "pronoun", "verb", "noun", "ordinal", "number", "gender",
+    "accent", "join", "question",
+)  # fmt: skip
+"""What tells who speaks and how, or which part is meant, but not what is said."""
 _LEAD = ("verb.mention", "verb.say", "particle.about")
 FACT_CHARS = 400
 """Characters of a clause in which a phone number or an address is looked for."""
@@ -89,7 +102,10 @@ def _topic_removed(clause: Clause, ad: Ad) -> list[Edit]:
     topic = next((name for name in TOPICS if clause.has(f"topic.{name}")), "")
     about = clause.get("particle.about", "verb.say", "verb.mention")
     which = named(clause, ad, plural=False)
-    if which.tracks and not about and not topic:
+    taking = clause.has("verb.remove") or any(
+        no.last == one.first for no in clause.all("negation.no") for one in which.marks
+    )
+    if which.tracks and taking and not about and not topic:
         return [RemoveTracks(which.tracks)]
     if clause.has("noun.announcer", "noun.voice", "noun.effect", "noun.music", "sound") and not about:
         return []
@@ -125,9 +141,9 @@ def added(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
     content = clause.quotes[0] if clause.quotes else _content(clause, which.marks)
     if not content and _required(clause):
         content = next((value for name in TOPICS if (value := value_of(name, clause.text))), "")
-    if not clause.quotes and asked(clause) and _only_manner(clause, content):
+    if not clause.quotes and (names_only(clause, content) if content else clause.has("gender", "accent")):
         return []
-    if not content:
+    if not content or (not clause.quotes and _names_fact(clause, content)):
         return [Unclear(clause.text, "cannot.no_words")]
     inside = bool(which.tracks) and clause.has("particle.in", "particle.to", "verb.mention")
     return [AddLine(content, _where(clause), which.tracks[0] if inside else None)]
@@ -148,16 +164,28 @@ def _required(clause: Clause) -> bool:
     )
 
 
-def _only_manner(clause: Clause, content: str) -> bool:
-    """Whether what follows "say" only tells how: "speak more slowly"."""
-    manner = clause.all("quality", "degree", "skip", "particle", "pronoun", "verb", *_VOICED)
-    covered = {at for mark in manner for at in range(mark.first, mark.last)}
+def names_only(clause: Clause, content: str) -> bool:
+    """Whether `content` is no wording but tells who speaks, or how: "more slowly", "a woman", "it twice"."""
+    if _TIMES.search(content):
+        return True
+    covered = {at for mark in clause.all(*_MANNER) for at in range(mark.first, mark.last)}
     spoken = [
         at
         for at in range(clause.first, clause.last)
         if clause.tokens[at].word.strip() and clause.words(at, at + 1) in content
     ]
-    return all(at in covered or not clause.words(at, at + 1) for at in spoken)
+    telling = clause.has("quality", "gender", "accent", "particle.twice", "noun", "ordinal")
+    return telling and all(at in covered or not clause.words(at, at + 1) for at in spoken)
+
+
+def _names_fact(clause: Clause, content: str) -> bool:
+    """Whether `content` only names a fact by words of its own: "the ticket price"."""
+    covered = {at for mark in clause.all("topic", "pronoun", "skip") for at in range(mark.first, mark.last)}
+    strange = any(
+        at not in covered and clause.words(at, at + 1) in content.split()
+        for at in range(clause.first, clause.last)
+    )
+    return strange and clause.has("topic") and bool(THING.fullmatch(content))
 
 
 def _where(clause: Clause) -> Literal["start", "end", "body"]:

@@ -59,7 +59,8 @@ def read(clause: Clause) -> list[Edit]:
 
 def _source(clause: Clause) -> MusicSource | None:
     provider = next(iter(clause.names("provider")), None)
-    length = seconds(clause)
+    # Seconds after which the music is to begin are no length of it.
+    length = None if clause.has("place.after", "place.later", "place.earlier") else seconds(clause)
     return MusicSource(provider, length) if provider or length else None
 
 

@@ -14,8 +14,17 @@ from providers.offline.ad_creation.edits import (
     Translate,
     Unclear,
 )
+from providers.offline.ad_creation.facts import names_currency
 from providers.offline.ad_creation.history import Ad
-from providers.offline.ad_creation.line_edits import FACT_CHARS, added, cleaned, removed, wording_of
+from providers.offline.ad_creation.line_edits import (
+    FACT_CHARS,
+    THING,
+    added,
+    cleaned,
+    names_only,
+    removed,
+    wording_of,
+)
 from providers.offline.ad_creation.qualities import asked, qualities
 from providers.offline.ad_creation.script import TOPICS, nearest, text_of, topic_of
 from providers.offline.ad_creation.script import found as value_of
@@ -35,6 +44,8 @@ _WRITING = (
 )
 _NAME = re.compile(r"(?<!\w)[^\W\d_a-z][\w'’-]*(?: (?:(?:&|and|of|the) )?[^\W\d_a-z][\w'’-]*)*")
 _QUOTED_PAIR = 2
+_LINE_WORDS = 3
+"""Words that can be a sentence, at least."""
 _MIN_NAME = 4
 """Letters of a language's name; shorter words are codes, or words of another meaning ("spa")."""
 
@@ -127,10 +138,12 @@ def _replaced(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
     """Return "say 'fresh' instead of 'new'", "change the phone number to 555", "call it X, not Y"."""
     instead = clause.get("particle.instead")
     if instead:
-        old = wording_of(clause.part(instead.last, clause.last))
-        new = wording_of(clause.part(_after_verb(clause), instead.first))
+        verb = next((one for one in clause.all("verb") if instead.first == clause.first < one.first), None)
+        old = wording_of(clause.part(instead.last, verb.first if verb else clause.last))
+        said = (verb.last, clause.last) if verb else (_after_verb(clause), instead.first)
+        new = wording_of(clause.part(*said))
         told = bool(clause.quotes) or clause.has("verb.say", "verb.mention", "unit.word")
-        return [ReplaceWords(old, new)] if told and old and new else _pair(old, new, ad)
+        return [ReplaceWords(_amount(old, new, ad), new)] if told and old and new else _pair(old, new, ad)
     if len(clause.quotes) == _QUOTED_PAIR and clause.has(
         "verb.replace", "verb.change", "particle.to", "particle.with"
     ):
@@ -139,6 +152,21 @@ def _replaced(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
     if contrast:
         return _pair(*contrast, ad)
     return _turned(clause, ad)
+
+
+def opening_or_closing(clause: Clause) -> AddLine | None:
+    """Return "end with Call Dawson before it floods": words with a capital are to be spoken."""
+    verbs = {(mark.first, mark.last) for mark in clause.all("verb.add")}
+    edge = next((one for one in clause.all("place") if (one.first, one.last) in verbs), None)
+    words = cleaned(clause.words(edge.last, clause.last)) if edge else ""
+    if edge is None or not words[:1].isupper() or len(words.split()) < _LINE_WORDS or clause.has("sound"):
+        return None
+    return AddLine(words, "end" if edge.concept == "place.end" else "start")
+
+
+def exchanges(clause: Clause, ad: Ad) -> bool:
+    """Return whether `clause` gives other words for words of the script."""
+    return not clause.has("sound") and bool(_replaced(clause, ad, ()))
 
 
 def _after_verb(clause: Clause) -> int:
@@ -175,9 +203,16 @@ def _turned(clause: Clause, ad: Ad) -> list[Edit]:
     return _pair(held or old, new, ad) if new else []
 
 
+def _amount(old: str, new: str, ad: Ad) -> str:
+    """Return `old`, with its currency in the script where `new` brings its own."""
+    held = value_of("price", text_of(ad)) if old.isdecimal() and names_currency(new) else ""
+    return held if old in re.findall(r"\d+", held) else old
+
+
 def _pair(old: str, new: str, ad: Ad) -> list[Edit]:
     if not old or not new:
         return []
+    old = _amount(old, new, ad)
     script = fold(" ".join(str(track.get("text")) for track in ad.tracks))
     return [ReplaceWords(old, new)] if fold(old) in script else []
 
@@ -245,7 +280,9 @@ def _said_by(clause: Clause, marks: tuple[Mark, ...]) -> str:
     say = clause.get("verb.say")
     if not say or not marks or min(mark.first for mark in marks) > say.first:
         return ""
-    return cleaned(clause.words(say.last, clause.last))
+    words = cleaned(clause.words(say.last, clause.last))
+    thing = clause.has("topic") and THING.fullmatch(words)
+    return "" if thing or names_only(clause, words) else words
 
 
 def _retold(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
@@ -263,6 +300,8 @@ def _resized(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
     shorter = wanted.get("short", False) or wanted.get("long") is False or clause.has("verb.shorten")
     longer = wanted.get("long", False) or wanted.get("short") is False or clause.has("verb.lengthen")
     length = seconds(clause)
+    if clause.has("negation.not") and not length and not clause.has("degree"):
+        return []
     if not (
         shorter
         or longer

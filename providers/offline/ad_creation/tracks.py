@@ -183,7 +183,8 @@ def _after_turn(clause: Clause, place: int) -> bool:
 def _gendered(clause: Clause, ad: Ad) -> Named | None:
     """Return the tracks of "the woman": a gender after an article, if someone of it speaks now."""
     for mark in clause.all("gender"):
-        article = mark.first > clause.first and clause.tokens[mark.first - 1].word in _ARTICLES - {"a"}
+        first = mark.first - 1 if mark.last - mark.first == 1 else mark.first
+        article = first >= clause.first and clause.tokens[first].word in _ARTICLES - {"a"}
         if not article or _after_turn(clause, mark.first):
             continue
         gender = mark.concept.partition(".")[2]

@@ -223,6 +223,11 @@ def kept(clause: Clause, ad: Ad) -> Keep | None:
     if clause.has("pronoun.else") and clause.has("verb.keep", "negation", "verb.touch", "pronoun.alone"):
         return Keep(())
     streams = _targets(clause)
+    if not streams and (_not_more(clause) or (clause.has("verb.keep") and clause.has("noun.accent"))):
+        return Keep(())
+    one = named(clause, ad, plural=False).tracks if clause.has("pronoun.one", "gender") else ()
+    if not streams and one and clause.has("pronoun.alone", "verb.keep"):
+        streams = ["voices"]
     if not streams or not _holds(clause) or clause.has("noun.pause", "noun.overlap"):
         return None
     always = clause.has("particle.always")

@@ -104,11 +104,13 @@ def _shifted(clause: Clause, ad: Ad) -> list[Edit]:
 
 
 def _manner(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
+    if clause.has("noun.volume"):
+        return [Beyond("volume")]
     paced = pace(clause, ad, focused)
     cast = recast(clause, ad, focused)
     if paced or cast:
         return [*paced, *cast]
-    if {one.name for one in asked(clause)} & VOLUME or clause.has("noun.volume"):
+    if {one.name for one in asked(clause)} & VOLUME:
         return [Beyond("volume")]
     return []
 

@@ -1,0 +1,134 @@
+"""Requests that look like others: what is asked is done, or said not to be; nothing else changes (X11)."""
+
+import pytest
+
+from tests.offline_chat import bakery
+
+HELPED = "You could say for example"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "say the phone number twice",
+        "say the bakery's name three times in total",
+        "let the second voice say the ticket price",
+        "the music should start after two seconds",
+        "no, I meant the second one",
+    ],
+)
+def test_what_cannot_be_done_changes_nothing_and_is_said(text):
+    chat = bakery()
+    reply = chat.say(text)
+    assert HELPED in reply
+    assert chat.made == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["is it possible to have a woman read it instead?", "let a woman read it", "a woman should say it"],
+)
+def test_who_shall_read_is_cast_and_not_spoken(text):
+    chat = bakery()
+    texts = chat.texts
+    chat.say(text)
+    assert chat.made == ["voices"]
+    assert chat.texts == texts
+    assert len(set(chat.cast)) <= 2
+
+
+def test_a_line_to_begin_or_end_with_is_spoken_and_no_effect():
+    chat = bakery()
+    chat.say("end with Call Juniper before it floods")
+    assert chat.made == ["voices"]
+    assert chat.texts[-1].endswith("Call Juniper before it floods.")
+    chat.say("start with: Hungry yet?")
+    assert chat.texts[0].startswith("Hungry yet?")
+    chat.say("add: we take cards")
+    assert any("We take cards." in text for text in chat.texts)
+    assert len(chat.effects) == 2
+
+
+@pytest.mark.parametrize("text", ["end with a gong", "add: thunder at the end"])
+def test_a_sound_to_end_with_is_an_effect(text):
+    chat = bakery()
+    chat.say(text)
+    assert chat.made == ["sfx"]
+
+
+def test_the_length_behind_a_comma_is_the_effects_own():
+    chat = bakery()
+    chat.say("gavel sound at the end, 3 seconds long")
+    assert [(one["description"], one["duration"]) for one in chat.effects[2:]] == [("gavel", 3.0)]
+
+
+def test_an_effect_that_is_there_does_not_hide_the_new_one_beside_it():
+    chat = bakery()
+    chat.say("door bell at the start and crowd cheering at the end")
+    assert [one["description"] for one in chat.effects[2:]] == ["crowd cheering"]
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ("don't make it longer, but add a bird chirp", ["sfx"]),
+        ("don't make it faster, make the music calmer", ["music"]),
+        ("don't make it sadder", []),
+    ],
+)
+def test_a_change_that_is_refused_is_not_turned_round(text, made):
+    chat = bakery()
+    texts, cast = chat.texts, chat.cast
+    chat.say(text)
+    assert chat.made == made
+    assert (chat.texts, chat.cast) == (texts, cast)
+
+
+def test_the_volume_of_a_voice_is_the_mixers():
+    chat = bakery()
+    assert "mixer" in chat.say("lower the volume of the second voice")
+    assert chat.made == []
+
+
+def test_a_name_in_the_script_is_not_taken_for_an_effect_that_shares_a_word():
+    chat = bakery()
+    chat.say('add "Fresh from the oven" at the end')
+    chat.say("change fresh from the oven to Warm from the hearth everywhere")
+    assert chat.made == ["voices"]
+    assert chat.texts[-1].endswith("Warm from the hearth.")
+
+
+def test_a_quality_names_no_effect():
+    chat = bakery()
+    chat.say("add a warm wind at the end")
+    chat.say("make the music calmer")
+    held = list(chat.effects)
+    chat.say("make it warmer but don't change the words")
+    assert chat.effects == held
+
+
+def test_slower_a_little_is_no_repetition():
+    chat = bakery()
+    chat.say("drop the last sentence and slow it down a touch")
+    assert not chat.texts[-1].endswith("Come by today!")
+    assert all(track["speed"] < 1 for track in chat.tracks)
+
+
+def test_someone_in_the_family_is_the_voice_of_that_gender():
+    chat = bakery()
+    before = list(chat.cast)
+    chat.say("make the wife British")
+    assert [at for at, (old, new) in enumerate(zip(before, chat.cast, strict=True)) if old != new] == [1]
+
+
+def test_an_amount_that_brings_its_currency_replaces_the_old_ones():
+    chat = bakery()
+    chat.say("instead of 4 say five dollars")
+    assert "costs five dollars." in chat.texts[1]
+
+
+def test_what_must_not_change_is_no_part_of_the_music():
+    chat = bakery()
+    chat.say("Swap the music for a harp tune, but whatever you do, don't change the script")
+    assert "whatever" not in chat.music
+    assert "harp" in chat.music

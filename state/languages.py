@@ -108,7 +108,7 @@ _COMMON_WORDS: dict[str, frozenset[str]] = {
         "indonesian": "yang dan untuk dengan kami anda di dari ini itu ke adalah lebih pada kita bisa",
         "polish": "i w na z dla się nie jest do że oraz od to nasze po jak przez więcej",
         "spanish": "el la los las de y para con un una en que por más su del nuestra es hacer",
-        "portuguese": "o os as de e para com um uma em que por mais seu do da nossa não é ao",
+        "portuguese": "o os as de e para com um uma em que por mais seu do da dos às nossa não é ao são",
         "vietnamese": "và của cho với các một những là có được không trong người bạn chúng tôi hãy",
         "czech": "a v na s pro se není je do že od to naše po jak více jsou také nebo",
         "romanian": "și în pentru cu un o la de pe este sunt mai nu care din noastră să",
@@ -125,10 +125,11 @@ _OWN_LETTERS: dict[str, frozenset[str]] = {
     "czech": frozenset("ěřůťďň"),
     "romanian": frozenset("șțţş"),
     "spanish": frozenset("ñ"),
+    "portuguese": frozenset("ãõ"),
     "german": frozenset("ß"),
     "vietnamese": frozenset("đơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ"),
 }
-"""Letters that no other of these languages has."""
+"""Letters that no other of these languages has, but Vietnamese, whose words have several."""
 
 
 def detected(text: str) -> str | None:

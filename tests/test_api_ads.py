@@ -223,6 +223,9 @@ async def test_a_locked_stream_is_left_alone_to_the_byte_until_it_is_unlocked(
     assert [(one["stream"], one["by"]) for one in locked["locks"]] == [("voices", "local")]
     assert (await got(client, "/api/ads/ad-1"))["locks"] == locked["locks"]
     before = (await client.get("/api/ads/ad-1/voices")).content
+    told = (await said(client, "Make the script shorter", provider="offline"))["message"]
+    assert "locked" in told
+    assert "shorter now" not in told, "what could not be written has not happened"
     track = {"voiceId": VOICE, "text": "Mine now."}
     voices = Say(calls=[("v", "create_voice_draft", json.dumps({"adId": "ad-1", "tracks": [track]}))])
     music = Say(calls=[("m", "create_music_draft", json.dumps({"adId": "ad-1", "prompt": "calm"}))])

@@ -209,6 +209,8 @@ def test_an_unknown_language_is_refused_with_the_known_ones(text):
         ("Make it warmer and add the phone number", "english"),
         ("Zakład fryzjerski Ola w Gdańsku, strzyżenie 60 zł", "polish"),
         ("Coffee shop in Łódź, next to Żabka", "english"),
+        ("Padaria Lua no Porto, pão fresco às seis", "portuguese"),
+        ("hãy đến tiệm bánh Hoa Mai, đã mở", "vietnamese"),
         ("ok", None),
         ("12345 !!!", None),
         ("", None),

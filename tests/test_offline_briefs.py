@@ -33,12 +33,29 @@ def read(client: str, context: str = "", **fields: Any) -> Brief:
         ("ร้านกาแฟดอยช้าง กาแฟคั่วสดจากเชียงราย", "ร้านกาแฟดอยช้าง"),
         ("小熊咖啡，年轻人的咖啡馆", "小熊咖啡"),
         ("Pekárna U Anny, rodinná pekárna v Brně", "Pekárna U Anny"),
+        ("Spot 30 sekund dla piekarni Słoneczko w Łodzi, otwarte od szóstej rano.", "Słoneczko"),
+        ("Spot radiowy 20 s: Piekarnia Słoneczko, Łódź", "Piekarnia Słoneczko"),
+        ("Iklan 20 detik untuk Kopi Senja di Bandung, diskon 20%", "Kopi Senja"),
+        ("Quảng cáo 15 giây cho tiệm bánh Hoa Mai ở Hà Nội", "Hoa Mai"),
+        ("โฆษณา 15 วินาทีสำหรับร้านกาแฟ Doi Chaang ในเชียงใหม่", "ร้านกาแฟ Doi Chaang"),
+        ("Anuncio de 20 segundos para la panadería Luna en Sevilla", "Luna"),
+        ("Anúncio de 20 segundos para a padaria Lua no Porto", "Lua"),
+        ("Reklama na 20 sekund pro pekárnu Slunce v Brně", "Slunce"),
+        ("Reclamă de 20 de secunde pentru brutăria Soare din Cluj", "Soare"),
+        ("20秒广告：竹叶茶馆，周末买一送一", "竹叶茶馆"),
+        ("20 seconds for Nordlys, a bakery in Oslo", "Nordlys"),
+        ("30 seconds for a bakery in Oslo that opens at six", ""),
+        ("20 seconds for weekend visitors", ""),
         ("Coffee shop, hipsters, 30s", ""),
         ("coffee shop", ""),
     ],
 )
 def test_the_brand_is_found_wherever_it_stands(client: str, brand: str):
     assert read(client).brand == brand
+
+
+def test_what_is_ordered_is_not_said_of_the_client():
+    assert read("30 seconds for a bakery in Oslo that opens at six").what.startswith("a bakery in Oslo")
 
 
 @pytest.mark.parametrize(

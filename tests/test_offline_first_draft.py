@@ -34,6 +34,12 @@ def test_the_three_drafts_are_made_in_one_message():
     assert len(turn.answers) == 3
 
 
+def test_nothing_is_said_in_place_of_a_name_in_a_language_without_phrases():
+    turn = draft("إعلان لمدة 20 ثانية لمخبز في القاهرة", language="arabic")
+    texts = [track["text"] for track in turn.made["create_voice_draft"]["tracks"]]
+    assert texts == ["إعلان لمدة 20 ثانية لمخبز في القاهرة."]
+
+
 def test_the_last_word_names_the_versions_the_length_and_one_idea():
     """A78"""
     turn = draft("Fern & Fox, a plant shop")

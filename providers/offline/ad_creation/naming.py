@@ -1,6 +1,8 @@
 """The name in a client description, and what the client says it is."""
 
 import re
+from collections.abc import Iterator
+from itertools import takewhile
 
 from providers.offline.ad_creation.wording import CAPITAL, mentions, small_words
 
@@ -34,9 +36,24 @@ _CAPITALS = re.compile(
 )
 _BE = re.compile(r"(?:^|\s)(?:we are|we're|it is|it's|is|are|the|a|an|our|its)$", re.IGNORECASE)
 _LOWER = re.compile(r"\s*[a-ząćęłńóśźżáčďéěíňřšťúůýž]")
+_ADS = (
+    r"(?:radio\s)?(?:ads?|advert(?:isement)?|spot|commercial|promo|reklam[aęuy]|iklan|quảng cáo|โฆษณา"
+    r"|สปอต(?:วิทยุ)?|anuncio|anúncio|cuña|reclam[ăa]|广告)(?:\s(?:de\s)?(?:r[aá]diow?[ya]?|rozhlasov\w+|audio))?"
+)
+_LENGTH = (
+    r"\d{1,3}\s?-?(?:de\s)?(?:s|secs?|seconds?|sekund\w*|segundos?|detik|giây|วินาที|vteřin\w*|secunde|秒钟?)"
+)
+_ORDER = re.compile(
+    rf"^\W*(?:(?:an?|the|una?|uma?|o|một)\s)?(?:{_ADS}\s?(?:(?:of|na|de|dài|ยาว)\s)?{_LENGTH}|{_LENGTH}(?:\s?{_ADS})?)"
+    r"(?:\s?[:：]\s?|\s(?:for|dla|untuk|cho|para|pro|pentru)\s|\s?สำหรับ|\s?给)",
+    re.IGNORECASE,
+)
+"""What is ordered and how long it is, before who it is for: no part of a name."""
+_WHERE = re.compile(r"(?:^|\s)(?:in|near|w|we|ve|en|em|di|în|din|ở|tại)\s$")
 _HEAD_WORDS = 4
 _QUOTED_WORDS = 4
 _WHAT_CHARS = 120
+_NOUN = re.compile(r"(?:an?|the|our|my|una?|uma?|la|el|o|os|as|một)\s", re.IGNORECASE)
 _ARTICLE = re.compile(r"^(?:an?|the|our|your|my|new)\s", re.IGNORECASE)
 _LOCAL = re.compile(r"\s(?:in|at|near|from)\s.{2,40}$")
 """Only English: elsewhere the place is a part of the name or inflected."""
@@ -48,11 +65,13 @@ def name(client: str, *, is_kind: bool) -> tuple[str, str]:
     `is_kind` says whether the first words are only the name of a trade ("Coffee shop, hipsters").
     """
     text = client.strip()
-    for finder in (_named, _quoted, _who, _equals, _asked, _head):
+    for finder in (_named, _quoted, _who, _equals, _asked, _ordered, _head):
         brand, rest = finder(text, is_kind)
         if brand:
             return brand, rest
-    return "", text
+    order = _ORDER.match(text)
+    # What is ordered is nothing to be said of the client, who is a noun with its article.
+    return "", text[order.end() :] if order and _NOUN.match(text, order.end()) else text
 
 
 def _fits(brand: str) -> str:
@@ -106,10 +125,30 @@ def _asked(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001
     if not match:
         return "", ""
     words = match.group("name")
-    capital = _CAPITALS.search(words)
+    capital = next(_names(words), None)
     brand = capital.group() if capital else ""
     lead = re.sub(r"^\w+'s\s", "", words.replace(brand, "").strip())
     return _fits(brand), lead + text[match.end() :]
+
+
+def _ordered(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
+    order = _ORDER.match(text)
+    if not order:
+        return "", ""
+    rest = text[order.end() :]
+    if order.group().rstrip()[-1] in ":：" or not order.group()[-1].isspace():
+        return _head(rest, is_kind)
+    first = _BREAK.split(rest, maxsplit=1)[0]
+    capital = next(_names(first), None)
+    if not capital:
+        return "", ""
+    lead, tail = first[: capital.start()].strip(" ,"), rest[capital.end() :].strip(" ,.")
+    return _fits(capital.group()), ". ".join(part for part in (lead, tail) if part)
+
+
+def _names(text: str) -> Iterator[re.Match[str]]:
+    """The capitalised words of a text, but those that say where."""
+    return (run for run in _CAPITALS.finditer(text) if not _WHERE.search(text[: run.start()]))
 
 
 def _head(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
@@ -122,7 +161,7 @@ def _head(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
     if _is_title(first):
         bare = _LOCAL.sub("", first)
         return _fits(bare), ". ".join(part for part in (first[len(bare) :].strip(), rest) if part)
-    runs = [run for run in _CAPITALS.finditer(first) if run.group().split()[0] not in small_words("orders")]
+    runs = [run for run in _names(first) if run.group().split()[0] not in small_words("orders")]
     # A capital that only begins the sentence names nothing when another one stands further on.
     capital = (
         runs[1]
@@ -150,7 +189,8 @@ def _thai(text: str) -> tuple[str, str]:
     """Thai sets a space between phrases: the name is the first, with the Latin letters that follow it."""
     line = _BREAK.split(text, maxsplit=1)[0].strip()
     words = line.split()
-    count = 1 + sum(1 for word in words[1:2] if len(words[0]) <= _THAI_TRADE or word[:1].isascii())
+    latin = len(list(takewhile(str.isascii, words[1:])))
+    count = 1 + (latin or sum(1 for _ in words[1:2] if len(words[0]) <= _THAI_TRADE))
     brand = _fits(" ".join(words[:count]))
     return brand, text[len(" ".join(words[:count])) :].lstrip(" -–—|:,.\n") if brand else text
 

@@ -144,7 +144,8 @@ class _Words:
     def _lines(self, *path: str) -> list[str]:
         options = turned(self.book.lines(*path), self.seed, ".".join(path), self.voice.variant)
         filled = (fill(line, self.slots) for line in options)
-        said = [_DOUBLED.sub(r"\1", line) for line in filled if line]
+        # A dash that stands for a name nobody knows is nothing to say.
+        said = [_DOUBLED.sub(r"\1", line) for line in filled if line and any(map(str.isalnum, line))]
         # A trade that stands for a missing name is an ordinary word and takes a capital first.
         return said if self.brief.brand else [line[:1].upper() + line[1:] for line in said]
 

@@ -52,15 +52,18 @@ class Telling:
         """Return what was made of `drafted`, and what else there is to say."""
         made = [(STREAM_OF[one.name], one.version) for one in drafted if one.version]
         written = list(dict.fromkeys(stream for stream, _ in made))
+        lost = failures(drafted)
+        # What an edit says of itself is only so once it is written.
+        notes = outcome.notes if made or not lost else ()
         done = (
             [phrase("frame.made", self.language, {"versions": versions(made, self.language)})] if made else []
         )
         lines = [
             *done,
-            *spoken(outcome.notes, self.language),
+            *spoken(notes, self.language),
             *self._listed(made, options),
             *self._remarks(),
-            *(self.failure(STREAM_OF[one.name], one) for one in failures(drafted)),
+            *(self.failure(STREAM_OF[one.name], one) for one in lost),
             *self._tightened(drafted),
             *self._untouched(written),
             *self._timing(drafted),

@@ -1,5 +1,6 @@
 """What OpenAPI says of the server as a whole: who is asking, how that may go wrong, what a stream is."""
 
+import re
 from typing import Any, Final
 
 from server.auth import OPEN
@@ -22,6 +23,25 @@ EVENTS: Final[dict[str, Any]] = {
     },
 }
 """The reply that is a stream, of whose events each fits this schema."""
+TAGS: Final = {
+    "ads": "Audio ads: made from a brief, refined by chat, looked at as a whole",
+    "versions": "What an ad is made of, every version kept: voices, music and sound effects",
+    "pages": "Landing pages: edited in words, each edit a version",
+    "lessons": "Lessons: facts out of a text, chosen by a person, narrated",
+    "tools": "What the workflows may do, and on whose terms",
+    "threads as files": "A whole thread, with all that was made on it, as one file",
+    "assistants": "LangGraph's: the graphs, and how they are set",
+    "threads": "LangGraph's: conversations, their states and histories",
+    "runs": "LangGraph's: one turn of a graph on a thread, waited for, streamed, cancelled",
+    "protocol": "LangGraph's: commands to a thread, and its events, for streams that outlive runs",
+    "crons": "LangGraph's: runs by the clock",
+    "store": "LangGraph's: what is remembered beside threads",
+    "info": "LangGraph's: what this server is",
+    "health": "Whether it works, and what does not",
+}
+"""What there is, by the tags of the operations, in the order a reader wants it in."""
+_RULES: Final = re.compile(r" \((?:[A-Z](?:-R)?\d+(?:[–-][A-Z](?:-R)?\d+)?(?:, )?)+\)")
+"""The numbers of the requirements that something follows from: for who reads the code."""
 _STATUSES: Final = (401, 403, 429)
 _SCHEMES: Final = {
     "key": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
@@ -31,6 +51,9 @@ _SCHEMES: Final = {
 
 def guarded(spec: dict[str, Any], *, asks: bool) -> dict[str, Any]:
     """Return the description with the replies of the door, and, where it asks, with what it asks for."""
+    _say_plainly(spec)
+    used = {tag for methods in spec["paths"].values() for one in methods.values() for tag in one["tags"]}
+    spec["tags"] = [{"name": tag, "description": about} for tag, about in TAGS.items() if tag in used]
     for path, methods in spec["paths"].items():
         if path in OPEN:
             continue
@@ -43,3 +66,11 @@ def guarded(spec: dict[str, Any], *, asks: bool) -> dict[str, Any]:
     if asks:
         spec.setdefault("components", {})["securitySchemes"] = _SCHEMES
     return spec
+
+
+def _say_plainly(part: Any) -> None:
+    """Leave the numbers of requirements out of what is said."""
+    if isinstance(part, dict) and isinstance(part.get("description"), str):
+        part["description"] = _RULES.sub("", part["description"])
+    for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        _say_plainly(inner)

@@ -33,7 +33,7 @@ are found at the start of a word, without case, hyphens and kinds of quotes; ALL
   script {name:share}; language name                   letters by Unicode name; most frequent small words
   music_keeps share or {version, share}                of the words of the earlier prompt
   music_provider name; music_duration_s s
-  sfx_min, sfx_total, sfx_delta n; sfx_kept true; sfx_kept_except WORDS    earlier effects, byte for byte
+  sfx_min, sfx_total, sfx_delta n; sfx_kept true; sfx_kept_except WORDS    earlier effects, value for value
   sfx_has {description_any, placement, index, duration} or a list of them
   spot_s, duration_max_s, first_voice_later_s s; fits, duration_lt_before, duration_gt_before true
   fills share                  of the spot when the last word ends

@@ -10,7 +10,6 @@ HELPED = "You could say for example"
 @pytest.mark.parametrize(
     "text",
     [
-        "say the phone number twice",
         "say the bakery's name three times in total",
         "let the second voice say the ticket price",
         "the music should start after two seconds",
@@ -132,3 +131,111 @@ def test_what_must_not_change_is_no_part_of_the_music():
     chat.say("Swap the music for a harp tune, but whatever you do, don't change the script")
     assert "whatever" not in chat.music
     assert "harp" in chat.music
+
+
+def test_a_phone_number_is_said_twice_where_that_is_asked():
+    chat = bakery()
+    chat.say("say the phone number twice")
+    assert " ".join(chat.texts).count("555-123-4567") == 2
+    chat.say("our website juniperbread.com has to be in there, and twice!")
+    assert " ".join(chat.texts).count("juniperbread.com") == 2
+
+
+def test_the_second_speaker_is_a_person_and_the_first_one_is_left_alone():
+    chat = bakery()
+    chat.say("make the first speaker talk faster, leave the second one alone")
+    assert [track["speed"] > 1 for track in chat.tracks] == [True, False, True]
+    assert "did not understand" not in chat.say("and leave the second one alone")
+
+
+def test_her_is_the_woman_alone():
+    chat = bakery()
+    before, texts = list(chat.cast), chat.texts
+    chat.say("make her sound happier")
+    assert [old != new for old, new in zip(before, chat.cast, strict=True)] == [False, True, False]
+    assert chat.texts == texts
+
+
+@pytest.mark.parametrize("text", ["make the disclaimer faster", "the dog owner should sound older"])
+def test_a_thing_nobody_knows_of_is_not_taken_for_everything(text):
+    chat = bakery()
+    chat.say("add a dog bark at the end")
+    assert "did not understand" in chat.say(text)
+    assert chat.made == []
+
+
+def test_music_and_effects_go_together():
+    chat = bakery()
+    chat.say("remove the music and the sound effects")
+    assert chat.made == ["music", "sfx"]
+    assert chat.effects == []
+
+
+def test_effects_that_are_there_stay_where_they_are_without_a_version():
+    chat = bakery()
+    assert "already so" in chat.say("move the door bell to the start")
+    assert chat.made == []
+
+
+def test_of_two_sounds_alike_the_one_that_is_named_goes():
+    chat = bakery()
+    chat.say("add a puppy barking at the start")
+    chat.say("add a bark at the end")
+    chat.say("i dont like the bark")
+    assert [one["description"] for one in chat.effects[2:]] == ["puppy barking"]
+
+
+def test_a_man_instead_keeps_the_accent():
+    chat = bakery()
+    chat.say("make all the voices british women")
+    reply = chat.say("man instead of woman, keep the accent")
+    assert "did not understand" not in reply
+    assert all("en-GB" in voice for voice in chat.cast)
+
+
+def test_the_husbands_lines_go_to_the_wife_who_is_there():
+    chat = bakery()
+    wife = chat.cast[1]
+    chat.say("give the husband's lines to the wife")
+    assert set(chat.cast) == {wife}
+
+
+def test_what_a_translation_leaves_out_of_the_brief_is_said():
+    chat = bakery(client="Hale Law helps people injured at work. no win no fee.")
+    chat.say("rewrite the script")
+    assert "No win no fee" in " ".join(chat.texts)
+    assert "No win no fee" in chat.say("translate it into Spanish")
+
+
+def test_a_complaint_that_goes_back_changes_nothing_else():
+    chat = bakery()
+    chat.say("make the music jazz")
+    first = chat.versions["music"][0]
+    reply = chat.say("I don't like it, go back to the previous version")
+    assert chat.versions["music"][2:] == [first]
+    assert "now described" not in reply
+
+
+def test_a_wrong_fact_that_is_put_right_is_no_riddle():
+    chat = bakery()
+    reply = chat.say("the phone number is wrong, it should be 555-999-0000")
+    assert "555-999-0000" in chat.texts[2]
+    assert "did not understand" not in reply
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "made"),
+    [
+        ("portuguese", "coloca um sino no começo e fala mais devagar", ["voices", "sfx"]),
+        ("indonesian", "suara cewek aja, musiknya jangan diubah", ["voices"]),
+        ("vietnamese", "đừng đổi lời, chỉ đổi nhạc sang jazz", ["music"]),
+        ("romanian", "fără efecte sonore", ["sfx"]),
+        ("chinese", "把sourdough改成新鲜的面包", ["voices"]),
+    ],
+)
+def test_the_same_in_other_languages(language, text, made):
+    chat = bakery()
+    reply = chat.say(text)
+    assert chat.made == made, language
+    assert "không hiểu" not in reply
+    assert len(chat.effects) == {"portuguese": 3, "romanian": 0}.get(language, 2)

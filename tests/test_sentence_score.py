@@ -196,6 +196,7 @@ EXAMPLES: list[tuple[str, Any, Mapping[str, Any], Mapping[str, Any]]] = [
     ("sfx_total", 0, sounds(), {}),
     ("sfx_delta", 1, sounds(BELL, WHOOSH), sounds(WHOOSH)),
     ("sfx_kept", True, sounds(WHOOSH, BELL), sounds(WHOOSH, {**BELL, "duration": 2})),
+    ("sfx_kept", True, sounds({**BELL, "duration": float(BELL["duration"])}), sounds(effect("Shop bell"))),
     ("sfx_kept_except", ["whoosh"], sounds(BELL), sounds(WHOOSH)),
     ("sfx_lacks", ["bell"], sounds(WHOOSH), sounds(WHOOSH, effect("Tiny bell"))),
     (

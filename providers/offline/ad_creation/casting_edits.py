@@ -137,9 +137,13 @@ def exchanged(clause: Clause, ad: Ad) -> list[Edit]:
 def _for_whom(old: Clause, new: Clause, ad: Ad) -> list[Edit]:
     which = _speaking(old, ad)
     wish = wish_in(new, ad, named_ok=True)
-    other = named(new, ad, plural=False).tracks
+    someone = named(new, ad, plural=False)
+    other = someone.tracks
     plain = wish.empty and not old.has("gender", "accent", "quality", "pronoun.different")
     if which and len(other) == 1 and plain and set(which) - set(other):
+        return [CopyVoice(other[0], which)]
+    there = other and someone.marks == tuple(new.all("gender")) and not (wish.accent or wish.styles)
+    if there and not set(which) & set(other):
         return [CopyVoice(other[0], which)]
     return [Recast(which, wish)] if which and not wish.empty else []
 

@@ -21,12 +21,14 @@ from providers.offline.ad_creation.edits import (
     Edit,
     RemoveEffects,
     Retone,
+    SilenceMusic,
     Unclear,
     Variations,
 )
 from providers.offline.ad_creation.places import place
 from providers.offline.ad_creation.qualities import asked, qualities
 from providers.offline.ad_creation.scene import Scene
+from providers.offline.ad_creation.tracks import spoken_of
 
 _KINDS = {
     "noun.music": "music", "noun.effect": "effect", "noun.voice": "voice", "noun.announcer": "voice",
@@ -140,6 +142,12 @@ def _targeted(clause: Clause, scene: Scene) -> list[Edit]:
     kinds = list(dict.fromkeys(_KINDS[mark.concept] for mark in inner.all(*_KINDS)))
     if clause.has("sound") and not {"music", "text"} & set(kinds):
         kinds.insert(0, "effect")
+    if not kinds and clause.has("quality") and spoken_of(clause):
+        kinds.append("voice")
+    if _silences_all(inner, kinds) and _both(inner, kinds):
+        every = tuple(range(len(scene.ad.effects)))
+        gone: Edit = RemoveEffects(every) if every else Unclear("", "cannot.no_effects")
+        return [SilenceMusic(), gone]
     if len(kinds) > 1 and _both(inner, kinds):
         return [edit for kind in kinds for edit in _by_kind(kind, _alone(clause, kind), scene)]
     for kind in kinds:
@@ -147,6 +155,11 @@ def _targeted(clause: Clause, scene: Scene) -> list[Edit]:
         if found:
             return found
     return []
+
+
+def _silences_all(clause: Clause, kinds: list[str]) -> bool:
+    """Whether music and effects shall both go."""
+    return set(kinds) == {"music", "effect"} and clause.has("verb.remove", "negation.no")
 
 
 def _both(clause: Clause, kinds: list[str]) -> bool:
@@ -161,8 +174,11 @@ def _both(clause: Clause, kinds: list[str]) -> bool:
     return (
         alike
         and nouns[1].first - nouns[0].last <= _CLOSE
-        and clause.has(
-            "quality", "verb.dislike", "pronoun.different", "verb.slow", "verb.quicken", "verb.change"
+        and (
+            clause.has(
+                "quality", "verb.dislike", "pronoun.different", "verb.slow", "verb.quicken", "verb.change"
+            )
+            or _silences_all(clause, kinds)
         )
     )
 
@@ -228,7 +244,10 @@ def _of_ad(clause: Clause, scene: Scene) -> list[Edit]:
 
 def _untargeted(clause: Clause, scene: Scene) -> list[Edit]:
     """Return what a clause asks that does not name what to change."""
-    for find in (_by_last_effect, _by_effect, _by_music, _by_words, _by_wish, _by_pause, _in_focus, _by_add):
+    for find in (
+        _by_last_effect, _by_effect, _by_music, _by_words, _by_stranger, _by_wish, _by_pause, _in_focus,
+        _by_add,
+    ):  # fmt: skip
         found = find(clause, scene)
         if found:
             return found
@@ -265,7 +284,7 @@ def _by_words(clause: Clause, scene: Scene) -> list[Edit]:
         swap = effect_edits.read(clause, scene.ad)
         if swap:
             return swap
-    if not (clause.has(*_WORDING) or clause.quotes):
+    if not (clause.has(*_WORDING) or clause.quotes or exchanged):
         return []
     if clause.has("instrument", "genre", "unit.bpm") and not clause.quotes:
         return []
@@ -278,6 +297,12 @@ def _by_music(clause: Clause, scene: Scene) -> list[Edit]:
     if clause.has("instrument") and clause.has("verb.add", "verb.put") and place(clause, scene.ad):
         return effect_edits.read(clause, scene.ad)
     return music_edits.read(clause)
+
+
+def _by_stranger(clause: Clause, _scene: Scene) -> list[Edit]:
+    """Return that nothing is known of what a quality is asked of: "make the disclaimer faster"."""
+    strange = clause.has("quality") and clause.has("verb.make", "verb.change") and clause.unknown_thing
+    return [Unclear(clause.text)] if strange else []
 
 
 def _by_wish(clause: Clause, scene: Scene) -> list[Edit]:

@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 from providers.offline.ad_creation.clauses import TARGETS, Clause
+from providers.offline.ad_creation.effect_names import PEOPLE
 
 _VERBLIKE = frozenset({"sound", "sounds"})
 
 
 def settled(clause: Clause) -> Clause:
     """Return the clause with "sound" as a verb where something else sounds: "make the music sound bigger"."""
-    clause = _told_apart(clause)
+    clause = _without_people(_told_apart(clause))
     others = [mark for mark in clause.all(*TARGETS) if mark.concept != "noun.effect"]
     verbs = [
         mark
@@ -20,6 +21,16 @@ def settled(clause: Clause) -> Clause:
     ]
     dropped = {id(mark) for mark in verbs}
     return replace(clause, marks=tuple(mark for mark in clause.marks if id(mark) not in dropped))
+
+
+def _without_people(clause: Clause) -> Clause:
+    """Return the clause without a sound that only says who somebody is: "the dog owner"."""
+    people = [
+        mark
+        for mark in clause.all("sound")
+        if mark.last < clause.last and clause.tokens[mark.last].word in PEOPLE
+    ]
+    return clause.without(people) if people else clause
 
 
 def _told_apart(clause: Clause) -> Clause:

@@ -28,6 +28,7 @@ TARGETS = (
 """Nouns that name what to change."""
 _STOPS = frozenset(".!?;…\n。！？；")
 _ASKING = frozenset("?？")
+_ARTICLES = frozenset({"the", "our", "my", "his", "their", "that"})
 _PAIRS = {"“": "”", "„": "”“", "«": "»", '"': '"', "「": "」", "『": "』", "‘": "’", "'": "'", "《": "》"}
 _LITERAL = ("quality", "genre", "instrument", "gender", "accent", "degree", "sound", "provider", "language")
 _OPENERS = ("verb", "negation", "question", "limit")
@@ -142,6 +143,15 @@ class Clause:
         """Whether the token may stand inside a run of words: a word, or a sign within one ("24/7")."""
         word = self.tokens[place].word
         return bool(_WORD.search(word)) or word in {"-", "/", "&", "'", "%", "@", "."}
+
+    @cached_property
+    def unknown_thing(self) -> bool:
+        """Whether an English article stands before a word that means nothing here: "the disclaimer"."""
+        covered = {at for mark in self.marks for at in range(mark.first, mark.last)}
+        return any(
+            token.word in _ARTICLES and at + 1 not in covered and self.tokens[at + 1].word.isalpha()
+            for at, token in enumerate(self.own[:-1], self.first)
+        )
 
     @cached_property
     def targets(self) -> list[str]:
@@ -286,6 +296,9 @@ def _past_fillers(sentence: Clause, first: int) -> int:
 def _begins(sentence: Clause, left: Clause, right: Clause) -> bool:
     """Whether `right` is a request of its own beside `left`."""
     names_target = right.has(*TARGETS, "sound", "noun.version", "noun.pause", "noun.everything")
+    if any(mark.last == left.last for mark in left.all("pronoun.we")):
+        # A subject waits for its verb: "… that we also fix boilers".
+        return False
     if left.has("verb.say", "verb.write") and not left.quotes:
         return (names_target and right.has("verb")) or right.has("verb.undo", "verb.keep")
     only = any(mark.concept == "particle.only" and mark.last == right.first for mark in sentence.marks)
@@ -302,7 +315,7 @@ def _begins(sentence: Clause, left: Clause, right: Clause) -> bool:
     numbered = (right.has("ordinal") or _digits(right)) and right.has("gender", "accent")
     return (
         names_target
-        and (numbered or right.has("pronoun.original", "quality", "degree", "verb", "genre"))
+        and (numbered or right.has("pronoun.original", "pronoun.alone", "quality", "degree", "verb", "genre"))
         and _complete(left)
     )
 

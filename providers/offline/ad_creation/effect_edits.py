@@ -86,7 +86,8 @@ def _removal(clause: Clause, ad: Ad, existing: tuple[int, ...]) -> list[Edit]:
     if clause.has("sound"):
         return [Unclear(clause.rest(keep=("sound",)), "cannot.no_effect")]
     named = described(clause.without(clause.all("pronoun")), None)
-    if clause.has("noun.effect") and named and not clause.has("pronoun.all"):
+    nouns = {fold(clause.words(mark.first, mark.last)) for mark in clause.all("noun.effect")}
+    if clause.has("noun.effect") and named and fold(named) not in nouns and not clause.has("pronoun.all"):
         return [Unclear(named, "cannot.no_effect")]
     if clause.has("noun.effect"):
         return (
@@ -189,7 +190,7 @@ def _coloured(ad: Ad, index: int, wanted: Mapping[str, bool]) -> str | None:
 
 
 def _additions(clause: Clause, ad: Ad) -> list[Edit]:
-    if clause.has("negation", "verb.move") and not clause.has("verb.add"):
+    if clause.has("negation", "verb.move", "verb.replace") and not clause.has("verb.add"):
         return []
     asks = (
         clause.has("verb.add", "verb.put", "verb.create", "verb.make", "verb.use")

@@ -60,6 +60,11 @@ EDGE = frozenset(
         "quick",
     ]
 ) - {"quick"}
+PEOPLE = {
+    "owner", "owners", "lover", "lovers", "walker", "trainer", "driver", "guy", "person", "lady", "man",
+    "woman", "kid", "boy", "girl", "voice", "speaker",
+}  # fmt: skip
+"""Behind the name of a sound they say who somebody is: "the dog owner"."""
 TWO = 2
 _STEM = 5
 SOUNDING = {"sound", "sounds", "effect", "effects", "sfx", "noise", "noises"}
@@ -95,7 +100,9 @@ def by_name(clause: Clause, ad: Ad) -> tuple[int, ...]:
     words = {token.word for token in clause.own if len(token.word) > 2} - SOUNDING - EDGE  # noqa: PLR2004 - shorter words name nothing
     exact = tuple(i for i, one in enumerate(ad.effects) if sounds & sounds_in(str(one.get("description"))))
     if exact:
-        return exact
+        shares = {i: _overlap(words, str(ad.effects[i].get("description"))) for i in exact}
+        wholly = tuple(i for i, share in shares.items() if share == 1)
+        return wholly or tuple(i for i, share in shares.items() if share) or exact
     words |= {word for concept in sounds for word in concept.partition(".")[2].split()}
     scores = [_overlap(words, str(one.get("description"))) for one in ad.effects]
     best = max(scores, default=0.0)
@@ -139,6 +146,7 @@ def named(clause: Clause, ad: Ad) -> bool:
         "verb.put",
     )
     telling = {at for mark in clause.all("quality") for at in range(mark.first, mark.last)}
+    telling |= {at - 1 for at, token in enumerate(clause.own, clause.first) if token.word in PEOPLE}
     words = {
         token.word
         for at, token in enumerate(clause.own, clause.first)

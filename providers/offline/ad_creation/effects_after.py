@@ -52,7 +52,9 @@ def apply_change(edit: ChangeEffects, ad: Ad) -> Outcome:
         if edit.description:
             effect["description"] = edit.description
             notes.append(Note("done.effect_swapped", {"old": old, "effect": edit.description}))
-        if edit.placement:
+        if edit.placement and edit.placement == effect.get("placement"):
+            notes.append(Note("kept.already"))
+        elif edit.placement:
             effect["placement"] = edit.placement
             effect.pop("playAfter", None)
             notes.append(

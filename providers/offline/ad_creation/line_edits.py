@@ -16,7 +16,7 @@ from providers.offline.ad_creation.edits import (
 )
 from providers.offline.ad_creation.facts import Contact, contact
 from providers.offline.ad_creation.history import Ad
-from providers.offline.ad_creation.script import TOPICS
+from providers.offline.ad_creation.script import TOPICS, text_of
 from providers.offline.ad_creation.script import found as value_of
 from providers.offline.ad_creation.tracks import named
 from providers.offline.lexicon import Mark, fold
@@ -50,6 +50,7 @@ _LEAD = ("verb.mention", "verb.say", "particle.about")
 FACT_CHARS = 400
 """Characters of a clause in which a phone number or an address is looked for."""
 _FEW_WORDS = 2
+_TWICE = 2
 
 
 def wording_of(part: Clause) -> str:
@@ -141,6 +142,9 @@ def added(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
     content = clause.quotes[0] if clause.quotes else _content(clause, which.marks)
     if not content and _required(clause):
         content = next((value for name in TOPICS if (value := value_of(name, clause.text))), "")
+    again = _again(clause, ad)
+    if again:
+        return again
     if not clause.quotes and (names_only(clause, content) if content else clause.has("gender", "accent")):
         return []
     if not content or (not clause.quotes and _names_fact(clause, content)):
@@ -176,6 +180,21 @@ def names_only(clause: Clause, content: str) -> bool:
     ]
     telling = clause.has("quality", "gender", "accent", "particle.twice", "noun", "ordinal")
     return telling and all(at in covered or not clause.words(at, at + 1) for at in spoken)
+
+
+def _again(clause: Clause, ad: Ad) -> list[Edit]:
+    """Return "say the phone number twice": the fact as often as it is missing."""
+    if not clause.has("particle.twice") or clause.quotes:
+        return []
+    script = text_of(ad)
+    asked_for = [name for name in TOPICS if clause.has(f"topic.{name}")]
+    own = (value_of(name, clause.text) for name in ("phone", "website", "email"))
+    held = next((value for value in own if value), "") or next(
+        (value for name in asked_for if (value := value_of(name, script))), ""
+    )
+    said = script.count(held) if held else _TWICE
+    places: tuple[Literal["body", "end"], ...] = ("body", "end")
+    return [AddLine(held, where) for where in places[: max(0, _TWICE - said)]]
 
 
 def _names_fact(clause: Clause, content: str) -> bool:

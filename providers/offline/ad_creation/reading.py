@@ -15,7 +15,11 @@ from providers.offline.ad_creation.edits import (
     Edit,
     Keep,
     RemoveEffects,
+    ReplaceWords,
+    Restore,
+    RestoreCast,
     Unclear,
+    Walk,
 )
 from providers.offline.ad_creation.history import Ad
 from providers.offline.ad_creation.lexicon import lexicon
@@ -41,6 +45,7 @@ class Reading:
 def read(message: str, scene: Scene) -> Reading:
     """Return everything `message` asks for; what means nothing comes back as `Unclear`."""
     edits: list[Edit] = []
+    complaint = 0
     for spoken in clauses(message[:READ_CHARS], lexicon(scene.language, message)):
         clause = settled(spoken)
         if _supplements(clause, edits, scene) or clause.has("particle.otherwise"):
@@ -56,7 +61,9 @@ def read(message: str, scene: Scene) -> Reading:
             isinstance(one, RemoveEffects) for one in edits
         )
         found = [one for one in found if not (others and isinstance(one, (RemoveEffects, Unclear)))]
-        edits = [*_superseded(edits, found, clause), *found]
+        edits = [*_superseded(edits, found, clause, complaint), *found]
+        bare = clause.has("verb.dislike") and not clause.has("noun", "sound", "topic", "genre", "instrument")
+        complaint = len(found) if bare else 0
         stream = next((STREAM[type(one)] for one in found if type(one) in STREAM), None)
         if stream:
             named = next((one.places for one in found if isinstance(one, ChangeEffects)), ())
@@ -91,8 +98,16 @@ def _supplements(clause: Clause, edits: list[Edit], scene: Scene) -> bool:
     return True
 
 
-def _superseded(edits: list[Edit], found: list[Edit], clause: Clause) -> list[Edit]:
-    """Return the edits without a complaint that the next clause meets: "it is too long, halve it"."""
+def _superseded(edits: list[Edit], found: list[Edit], clause: Clause, complaint: int = 0) -> list[Edit]:
+    """Return the edits without a complaint that the next clause meets: "it is too long, halve it".
+
+    `complaint`: how many of the last edits came of a bare "I don't like it".
+    """
+    if complaint and any(isinstance(one, (Restore, RestoreCast, Walk)) for one in found):
+        return edits[:-complaint]
+    wrong = edits and isinstance(edits[-1], Unclear) and clause.has("pronoun.it")
+    if wrong and any(isinstance(one, ReplaceWords) for one in found):
+        return edits[:-1]
     if not edits or not found or type(edits[-1]) is not type(found[0]) or clause.has("sound"):
         return edits
     if (

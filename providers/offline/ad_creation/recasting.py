@@ -7,11 +7,12 @@ from typing import Any
 from providers.offline.ad_creation.edits import Note, Outcome, Recast, Speakers, Wish
 from providers.offline.ad_creation.history import Ad, heard, offered
 from providers.offline.ad_creation.qualities import qualities
-from providers.offline.ad_creation.tracks import gender_of
+from providers.offline.ad_creation.tracks import accent_of, gender_of
 from providers.offline.ad_creation.tracks_after import edited, people, with_tracks
 from providers.offline.exchange import Exchange
 from providers.offline.lexicon import fold
 
+NOBODY = Wish()
 MANY = 50
 """Voices asked for where the choice has to be made here (A6's largest count)."""
 Voice = Mapping[str, Any]
@@ -62,10 +63,10 @@ def searches(wish: Wish, language: str) -> list[dict[str, Any]]:
     return [exact, accented if wish.accent and style else broad]
 
 
-def choose(wish: Wish, offers: Offers, like: str = "") -> tuple[Voice | None, bool]:
+def choose(wish: Wish, offers: Offers, like: Wish = NOBODY) -> tuple[Voice | None, bool]:
     """Return the best voice for `wish`, and whether its style is published as wished; None when nobody fits.
 
-    `like` is the gender to keep where none is wished.
+    `like` is the gender and the accent to keep where none is wished.
     """
     pool = offers.of(wish.accent)
     if wish.name:
@@ -87,11 +88,12 @@ def choose(wish: Wish, offers: Offers, like: str = "") -> tuple[Voice | None, bo
     return best, not styles or _rank(best, styles, like)[1] < len(styles)
 
 
-def _rank(voice: Voice, styles: Sequence[str], like: str) -> tuple[int, int, int]:
+def _rank(voice: Voice, styles: Sequence[str], like: Wish) -> tuple[int, int, int, int]:
     style = fold(str(voice.get("style", "")))
     fit = next((at for at, one in enumerate(styles) if one in style), len(styles))
-    gender = 0 if not like or str(voice.get("gender", "")).lower() == like else 1
-    return gender, fit, 1 if voice.get("multilingual") else 0
+    gender = 0 if not like.gender or str(voice.get("gender", "")).lower() == like.gender else 1
+    accent = 0 if not like.accent or fold(str(voice.get("accent", ""))) == like.accent else 1
+    return gender, fit, accent, 1 if voice.get("multilingual") else 0
 
 
 def rejected(ad: Ad) -> frozenset[str]:
@@ -106,7 +108,7 @@ def apply_recast(edit: Recast, ad: Ad, offers: Offers) -> Outcome:
     tracks: Sequence[Mapping[str, Any]] = ad.tracks
     notes: list[Note] = []
     for group in _groups(edit, ad):
-        like = gender_of(ad, ad.tracks[group[0]])
+        like = Wish(gender_of(ad, ad.tracks[group[0]]), accent_of(ad, ad.tracks[group[0]]))
         voice, styled = choose(edit.wish, offers, like)
         if voice is None:
             key = "cannot.no_name" if edit.wish.name else "cannot.no_voice"
@@ -139,9 +141,8 @@ def apply_speakers(edit: Speakers, ad: Ad, offers: Offers) -> Outcome:
     roles = list(dict.fromkeys(str(track.get("voiceId")) for track in ad.tracks))[: edit.count]
     while len(roles) < min(edit.count, len(ad.tracks)):
         spoken = [gender_of(ad, track) for track in ad.tracks]
-        voice, _ = choose(
-            Wish(), offers, "female" if spoken.count("male") > spoken.count("female") else "male"
-        )
+        fewer = "female" if spoken.count("male") > spoken.count("female") else "male"
+        voice, _ = choose(Wish(), offers, Wish(fewer))
         if voice is None:
             break
         offers.taken.add(str(voice["id"]))

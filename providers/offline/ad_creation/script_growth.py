@@ -120,7 +120,10 @@ def _translation_notes(
         spoken = people(at for at, one in enumerate(tracks) if one["voiceId"] == voice["id"])
         notes.append(Note("done.recast", {"tracks": spoken, "voice": presented(voice)}))
     script = (one for track in ad.tracks for one in sentences(str(track["text"])))
-    own = [one for one in script if fold(one).strip(" .!?") in desk.said]
+    written = fold("\n".join(str(track["text"]) for track in tracks))
+    told = {fold(claim) for claim in desk.brief.claims} if desk.brief else set[str]()
+    bare = {one: fold(one).strip(" .!?") for one in script}
+    own = [one for one, said in bare.items() if said not in written and (said in desk.said or said in told)]
     return notes + ([Note("done.own_left_out", {"words": " ".join(own)})] if own else [])
 
 
@@ -130,7 +133,7 @@ def _cast(ad: Ad, desk: Desk) -> dict[str, Voice]:
     for track in ad.tracks:
         old = str(track.get("voiceId"))
         if old not in cast:
-            voice, _ = choose(Wish(), desk.offers, gender_of(ad, track))
+            voice, _ = choose(Wish(), desk.offers, Wish(gender_of(ad, track)))
             if voice:
                 desk.offers.taken.add(str(voice["id"]))
                 cast[old] = voice

@@ -187,7 +187,9 @@ def _contrasted(clause: Clause) -> tuple[str, str] | None:
 
 def _turned(clause: Clause, ad: Ad) -> list[Edit]:
     """Return "change X to Y", where X is in the script or a topic that is ("the phone number")."""
-    verb = clause.get("verb.change", "verb.replace", "verb.make")
+    verb = clause.get("verb.change", "verb.replace", "verb.make") or next(
+        (one for one in clause.all("skip") if clause.words(one.first, one.last) == "把"), None
+    )
     turns = [
         one
         for one in clause.all("particle.to", "particle.with", "particle.for")
@@ -198,6 +200,8 @@ def _turned(clause: Clause, ad: Ad) -> list[Edit]:
     turn = turns[0]
     new = wording_of(clause.part(turn.last, clause.last))
     old_part = clause.part(verb.last, turn.first)
+    if old_part.has("pronoun.it") and not old_part.rest() and not old_part.quotes:
+        return []
     old = wording_of(old_part)
     held = topic_of(old_part, ad)
     return _pair(held or old, new, ad) if new else []

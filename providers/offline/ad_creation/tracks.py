@@ -1,6 +1,8 @@
 """Which voice tracks a clause names: "the second voice", "tracks 1 and 3", "the woman", "the last line"."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from providers.offline.ad_creation.amounts import figure
 from providers.offline.ad_creation.clauses import Clause
@@ -33,6 +35,12 @@ _ARTICLES = {
     "cei",
     "cele",
 }
+_PRONOUNS = {"her": "female", "she": "female", "him": "male", "he": "male"}
+_SPEAKERS = {
+    "speaker", "speaker's", "person", "actor", "actress", "narrator", "locutor", "locutora", "persona",
+    "pessoa", "osoba", "mówca", "mluvčí", "vorbitor", "vorbitorul", "pembicara",
+}  # fmt: skip
+"""Nouns that number people rather than tracks, where somebody speaks more than one track."""
 _MAX_TRACK = 99
 """No ad has more tracks; a larger number is something else."""
 
@@ -76,7 +84,17 @@ def _numbered(clause: Clause, ad: Ad) -> Named | None:
         marks.append(Mark("number", place, place + 1))
     if not numbers:
         return None
-    return _resolved(numbers, [*marks, *(one for one in nouns if _touches(one, marks))], ad)
+    touched = [*marks, *(one for one in nouns if _touches(one, marks))]
+    people = any(clause.tokens[one.first].word in _SPEAKERS for one in touched)
+    return (_of_people(numbers, touched, ad) if people else None) or _resolved(numbers, touched, ad)
+
+
+def _of_people(numbers: list[int], marks: list[Mark], ad: Ad) -> Named | None:
+    """Return all the tracks of "the second speaker"; None when so many do not speak."""
+    cast = list(dict.fromkeys(track.get("voiceId") for track in ad.tracks))
+    chosen = {cast[value - 1 if value > 0 else value] for value in numbers if 0 < abs(value) <= len(cast)}
+    known = tuple(at for at, track in enumerate(ad.tracks) if track.get("voiceId") in chosen)
+    return Named(known, tuple(marks)) if len(chosen) == len(set(numbers)) else None
 
 
 def _resolved(numbers: list[int], marks: list[Mark], ad: Ad) -> Named:
@@ -182,16 +200,36 @@ def _after_turn(clause: Clause, place: int) -> bool:
 
 def _gendered(clause: Clause, ad: Ad) -> Named | None:
     """Return the tracks of "the woman": a gender after an article, if someone of it speaks now."""
-    for mark in clause.all("gender"):
+    pronoun = _pronoun(clause)
+    for mark in (*clause.all("gender"), *([pronoun] if pronoun else [])):
         first = mark.first - 1 if mark.last - mark.first == 1 else mark.first
         article = first >= clause.first and clause.tokens[first].word in _ARTICLES - {"a"}
-        if not article or _after_turn(clause, mark.first):
+        if not (article or mark is pronoun) or _after_turn(clause, mark.first):
             continue
         gender = mark.concept.partition(".")[2]
         known = tuple(i for i, track in enumerate(ad.tracks) if gender_of(ad, track) == gender)
         if known:
             return Named(known, (mark, *(one for one in clause.all(*_SPOKEN) if one.first == mark.last)))
     return None
+
+
+def _pronoun(clause: Clause) -> Mark | None:
+    """Return the person a clause is about: "make her sound happier"."""
+    words = enumerate(clause.own, clause.first)
+    return next(
+        (Mark(f"gender.{_PRONOUNS[one.word]}", at, at + 1) for at, one in words if one.word in _PRONOUNS),
+        None,
+    )
+
+
+def spoken_of(clause: Clause) -> bool:
+    """Return whether a clause is about a person by a pronoun."""
+    return _pronoun(clause) is not None
+
+
+def accent_of(ad: Ad, track: Mapping[str, Any]) -> str:
+    """Return the published accent of a track's voice, folded; empty when there is none."""
+    return fold(str(ad.voices.get(str(track.get("voiceId")), {}).get("accent") or ""))
 
 
 def gender_of(ad: Ad, track: object) -> str:

@@ -95,10 +95,10 @@ def _cast(ad: Ad, offers: Offers, manner: str) -> Variation | None:
     for role in roles:
         track = next(one for one in ad.tracks if str(one.get("voiceId")) == role)
         wish = Wish(gender=manner) if manner in _GENDERS else Wish(styles=(manner,))
-        voice, _ = choose(wish, offers, gender_of(ad, track))
+        voice, _ = choose(wish, offers, Wish(gender_of(ad, track)))
         if voice is None:
             again = replace(offers, rejected=frozenset(), taken=set(cast.values()) | {role})
-            voice, _ = choose(wish, again, gender_of(ad, track))
+            voice, _ = choose(wish, again, Wish(gender_of(ad, track)))
         if voice is None:
             return None
         cast[role] = str(voice["id"])

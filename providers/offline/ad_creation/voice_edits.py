@@ -208,7 +208,8 @@ def _moved(clause: Clause, size: int, which: Named) -> list[Edit]:
     putting = clause.has("verb.put") and not clause.has(
         "sound", "noun.effect", "particle.for", "accent", "quality", "noun.pause"
     )
-    speaking = clause.has("verb.move", "verb.speak") or putting
+    talking = clause.has("verb.speak") and not clause.has("quality")
+    speaking = clause.has("verb.move") or talking or putting
     if not speaking or not (edge or first):
         return []
     to_start = edge.concept == "place.start" if edge else _first(clause, first)

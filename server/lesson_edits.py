@@ -61,7 +61,7 @@ class Lesson:
 
 async def add_text(about: Lesson, text: str, name: str) -> Source:
     """Make a text the lesson's material; raises what `sources.pasted` raises."""
-    return await _kept(about, sources.pasted(text, name))
+    return await _kept(about, await asyncio.to_thread(sources.pasted, text, name))
 
 
 async def add_page(about: Lesson, url: str, web: Web = WEB) -> Source:
@@ -86,7 +86,10 @@ async def add_file(about: Lesson, name: str, data: bytes, report: Report) -> Sou
     """
     given = _ticket(name)
     record = await asyncio.to_thread(uploads.described, name, data)
-    read = await pdf.read_apart(data, name, report) if extension(name) == "pdf" else _text(data, name)
+    if extension(name) == "pdf":
+        read = await pdf.read_apart(data, name, report)
+    else:
+        read = await asyncio.to_thread(_text, data, name)
     await files.keep(about.storage, about.artefact, given["id"], files.cut(data), record, MOST_OF_LESSON)
     return await _kept(about, replace(read, url=material_address(about.thread.id, given["id"])))
 

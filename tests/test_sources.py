@@ -160,3 +160,16 @@ def test_cleaned_text_stays_as_it_is(raw):
     once = cleaned(raw)
     assert cleaned(once) == once
     assert "".join(once.split()).replace("-", "") == "".join(raw.split()).replace("-", "")
+
+
+@pytest.mark.slow
+def test_a_paragraph_of_half_a_million_lines_is_read_before_the_deadline_of_a_test():
+    """Copied anew with each of its lines it took minutes, in which a server answered nobody."""
+    assert sources.pasted("a\n" * 500_000).text == " ".join(["a"] * 500_000)
+
+
+def test_a_text_that_is_mostly_blanks_is_not_looked_at_beyond_four_times_the_limit():
+    words = "A firebreak is a gap made by pulling down buildings."
+    assert sources.pasted(" " * sources.MOST_CHARS + words).text == words
+    with pytest.raises(TooLarge, match=f"the text has {4 * sources.MOST_CHARS + len(words)} characters"):
+        sources.pasted(" " * 4 * sources.MOST_CHARS + words)

@@ -34,13 +34,14 @@ def cleaned(raw: str) -> str:
 def _paragraphs(block: str) -> Iterator[str]:
     lines = [line for raw in block.split("\n") for line in _cells(raw)]
     widest = max((len(line) for line in lines), default=0)
-    current = ""
+    # Joined once: a paragraph that grew line by line would be copied with each of them.
+    pieces: list[str] = []
     for number, line in enumerate(lines):
-        current = _appended(current, line)
+        _append(pieces, line)
         after = lines[number + 1] if number + 1 < len(lines) else ""
-        if not after or _ends(line, current, after, widest):
-            yield _tidy(current)
-            current = ""
+        if not after or _ends(line, after, widest, alone=len(pieces) == 1):
+            yield _tidy("".join(pieces))
+            pieces = []
 
 
 def _cells(raw: str) -> Iterator[str]:
@@ -53,23 +54,23 @@ def _cells(raw: str) -> Iterator[str]:
         yield raw.strip()
 
 
-def _appended(current: str, line: str) -> str:
-    if not current:
-        return line
+def _append(pieces: list[str], line: str) -> None:
     # "open-" and "ing" are one word; "self-" and "Help" are two.
-    if _HYPHEN.search(current) and line[:1].islower():
-        return current[:-1] + line
-    return f"{current} {line}"
+    if pieces and _HYPHEN.search(pieces[-1]) and line[:1].islower():
+        pieces[-1] = pieces[-1][:-1]
+        pieces.append(line)
+    else:
+        pieces.append(f" {line}" if pieces else line)
 
 
-def _ends(line: str, current: str, after: str, widest: int) -> bool:
+def _ends(line: str, after: str, widest: int, *, alone: bool) -> bool:
     """Return whether a paragraph ends with this line, although the next one follows at once."""
     if _MARK.match(after):
         return True
     begins = after[:1].isupper() or not after[:1].isalpha()
     if _STOPS.search(line):
         return begins and len(line) < _FULL_LINE * widest
-    heading = current == line and len(line.split()) <= _HEADING_WORDS and not _MARK.match(line)
+    heading = alone and len(line.split()) <= _HEADING_WORDS and not _MARK.match(line)
     return heading and begins and line[:1].isupper() and not line.endswith((",", "-"))
 
 

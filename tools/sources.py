@@ -14,6 +14,8 @@ Kind = Literal["text", "pdf", "page"]
 MOST_CHARS: Final = 1_500_000
 """Characters of text that a lesson is made from: a book of 500 pages."""
 LEAST_CHARS: Final = 20
+_MOST_RAW: Final = 4
+"""How many times as long a text may be before its blanks are taken out; what is longer is not looked at."""
 _ADDRESS: Final = re.compile(r"https?://\S+", re.IGNORECASE)
 _DIGEST_BYTES: Final = 16
 
@@ -54,6 +56,8 @@ class Source:
 
 def pasted(raw: str, name: str = "the text") -> Source:
     """Return pasted text as a source; raises `Invalid` for too little and `TooLarge` for too much."""
+    if len(raw) > _MOST_RAW * MOST_CHARS:
+        raise _too_large(name, len(raw))
     return sized(Source("text", name, cleaned(raw)))
 
 
@@ -77,11 +81,15 @@ def sized(source: Source) -> Source:
             remedy="give at least a few sentences",
         )
     if len(source.text) > MOST_CHARS:
-        raise TooLarge(
-            f"{source.name} has {len(source.text)} characters of text, over {MOST_CHARS}",
-            remedy="give the chapter that the lesson is about",
-        )
+        raise _too_large(source.name, len(source.text))
     return source
+
+
+def _too_large(name: str, characters: int) -> TooLarge:
+    return TooLarge(
+        f"{name} has {characters} characters of text, over {MOST_CHARS}",
+        remedy="give the chapter that the lesson is about",
+    )
 
 
 def kept(content: str, uploaded: Version | None, before: Version | None) -> Source | None:

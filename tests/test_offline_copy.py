@@ -299,3 +299,16 @@ def test_what_a_charity_does_is_said():
     assert "gives winter coats to children" in " ".join(
         copywriter.write(brief, language="english", seconds=30)
     )
+
+
+def test_a_shorter_text_keeps_what_the_client_said_and_comes_near_its_length():
+    texts = [
+        "Let the morning begin slowly, with a smile and a good song.",
+        "Oak Books. Parking behind the house. Somewhere there is a story that waits for you. Yes.",
+        "Come in. Oak Books. See you soon.",
+    ]
+    told = ("Oak Books", ["parking behind the house"])
+    short = " ".join(copywriter.shorten(texts, language="english", seconds=11, told=told))
+    assert "Parking behind the house." in short
+    assert "Oak Books." in short
+    assert "See you soon." in short

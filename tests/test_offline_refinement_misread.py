@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.offline_chat import bakery
+from tests.offline_chat import Chat, bakery
 
 HELPED = "You could say for example"
 
@@ -239,3 +239,57 @@ def test_the_same_in_other_languages(language, text, made):
     assert chat.made == made, language
     assert "không hiểu" not in reply
     assert len(chat.effects) == {"portuguese": 3, "romanian": 0}.get(language, 2)
+
+
+def length(chat: Chat) -> float:
+    return float(chat._time()["durationSeconds"])
+
+
+def test_five_seconds_shorter_is_of_the_whole_ad():
+    chat = bakery(
+        client="Juniper Bakery. Bread since 1920. Rolls and coffee. No sugar added. Parking behind the house."
+    )
+    chat.say("rewrite the script")
+    before = length(chat)
+    chat.say("make it 5 seconds shorter")
+    assert before - 8 < length(chat) <= before - 5
+
+
+def test_a_longer_ad_than_its_spot_is_not_promised():
+    chat = bakery(spot_s=20.0)
+    reply = chat.say("make it 30 seconds instead of 20")
+    assert "spot is 20 s" in reply
+    assert chat.made == []
+
+
+def test_only_what_was_rewritten_is_said_to_be():
+    chat = bakery()
+    before = chat.texts
+    reply = chat.say("keep the second voice as it is, rewrite the rest")
+    changed = [str(at) for at, (old, new) in enumerate(zip(before, chat.texts, strict=True), 1) if old != new]
+    assert f"I rewrote track {', '.join(changed)}." in reply
+
+
+@pytest.mark.parametrize(
+    "text", ["swap the first and second sentences", "add a pause of one second before the last sentence"]
+)
+def test_sentences_within_a_track_stay_and_that_is_said(text):
+    chat = bakery()
+    assert "did not understand" in chat.say(text)
+    assert chat.made == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("is the ad legal?", "did not understand"), ("why did you pick this voice?", "fixed rules")],
+)
+def test_a_question_gets_no_answer_to_another(text, words):
+    assert words in bakery().say(text)
+
+
+@pytest.mark.parametrize(("text", "words"), [("five, not 4", "$five"), ("it's at 8 not 7", "at 8.")])
+def test_what_it_is_not_is_put_right(text, words):
+    chat = bakery()
+    chat.say(text)
+    assert words in chat.texts[1]
+    assert chat.made == ["voices"]

@@ -54,6 +54,7 @@ from providers.offline.ad_creation.edits import (
 )
 from providers.offline.ad_creation.history import Ad
 from providers.offline.ad_creation.script import joined
+from providers.offline.ad_creation.tracks_after import people
 from state.ad import STREAMS, Stream
 
 Apply = Callable[[Any, Ad, Desk], Outcome]
@@ -120,7 +121,17 @@ def carry_out(edits: Sequence[Edit], ad: Ad, desk: Desk, keeps: Sequence[Keep]) 
             continue
         outcome = apply(edit, after, desk)
         after, notes = outcome.ad, [*notes, *outcome.notes]
-    return Outcome(_parts_put_back(ad, _put_back(ad, after, locks), keeps), tuple(notes))
+    after = _parts_put_back(ad, _put_back(ad, after, locks), keeps)
+    return Outcome(after, tuple(_as_it_came_out(note, ad, after) for note in notes))
+
+
+def _as_it_came_out(note: Note, before: Ad, after: Ad) -> Note:
+    """Return a note of what was rewritten without the tracks that were put back."""
+    if note.key != "done.rewritten" or len(before.tracks) != len(after.tracks):
+        return note
+    pairs = zip(before.tracks, after.tracks, strict=True)
+    anew = [at for at, (old, new) in enumerate(pairs) if old["text"] != new["text"]]
+    return Note(note.key, {"tracks": people(anew)}) if anew else note
 
 
 def _barred(edit: Edit, locks: set[str]) -> str:

@@ -12,7 +12,7 @@ from providers.offline.ad_creation import (
     version_edits,
     voice_edits,
 )
-from providers.offline.ad_creation.clause_sense import repeats, says_nothing
+from providers.offline.ad_creation.clause_sense import repeats, says_nothing, within_tracks
 from providers.offline.ad_creation.clauses import Clause
 from providers.offline.ad_creation.edits import (
     AddEffect,
@@ -81,6 +81,8 @@ def read_clause(clause: Clause, scene: Scene) -> list[Edit]:
     if repeats(clause):
         return [Again(less=clause.has("degree.less", "degree.too"))]
     if clause.has("skip.story"):
+        return [Unclear(clause.text)]
+    if within_tracks(clause, scene.ad):
         return [Unclear(clause.text)]
     if scene.choices and clause.has("ordinal"):
         chosen = version_edits.read(clause, scene.choices)

@@ -3,7 +3,9 @@
 from dataclasses import replace
 
 from providers.offline.ad_creation.clauses import TARGETS, Clause
+from providers.offline.ad_creation.copywriter import sentences
 from providers.offline.ad_creation.effect_names import PEOPLE
+from providers.offline.ad_creation.history import Ad
 
 _VERBLIKE = frozenset({"sound", "sounds"})
 
@@ -93,3 +95,12 @@ def says_nothing(clause: Clause) -> bool:
         at in silent or (not clause.tokens[at].word.isalnum() and not clause.tokens[at].quoted)
         for at in range(clause.first, clause.last)
     )
+
+
+def within_tracks(clause: Clause, ad: Ad) -> bool:
+    """Whether sentences are to change places, or to have a pause: only tracks can."""
+    moved = clause.has("noun.pause") or (
+        clause.has("verb.replace", "verb.move") and len(clause.all("ordinal")) > 1
+    )
+    longer = any(len(sentences(str(one.get("text")))) > 1 for one in ad.tracks)
+    return clause.has("noun.sentence") and moved and longer and not clause.quotes

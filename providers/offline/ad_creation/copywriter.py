@@ -141,36 +141,51 @@ def total_s(texts: Sequence[str], language: str) -> float:
     return sum(spoken_s(text, language) for text in texts)
 
 
-def shorten(texts: Sequence[str], *, language: str, seconds: float) -> list[str]:
+def shorten(
+    texts: Sequence[str], *, language: str, seconds: float, told: tuple[str, Sequence[str]] = ("", ())
+) -> list[str]:
     """Return as many texts, together within `seconds` if possible, without the most dispensable sentences.
 
-    Sentences with figures, addresses or quotes go last, and every track keeps at least one sentence.
+    Sentences with figures, addresses or quotes go last, as do those with what the brief `told`: its claims,
+    and once its brand. Every track keeps at least one sentence.
     """
-    parts = [sentences(text, language) for text in texts]
-    while total_s(_texts(parts, language), language) > seconds:
+    brand, claims = told
+    said = [one for text in texts for one in sentences(text, language)]
+    held = {one for one in said if any(claim.casefold() in one.casefold() for claim in claims)}
+    held |= set(sorted((one for one in said if brand and brand in one), key=len)[:1])
+    parts = [list(enumerate(sentences(text, language))) for text in texts]
+    gone: list[tuple[int, tuple[int, str]]] = []
+    while _said_s(parts, language) > seconds:
         drops = [
             (
-                bool(_FACT.search(sentence)),
-                0 < row < len(parts) - 1,
-                spoken_s(sentence, language),
+                bool(_FACT.search(one)) or one in held,
+                not 0 < row < len(parts) - 1,
+                -spoken_s(one, language),
                 row,
-                column,
+                at,
             )
             for row, row_parts in enumerate(parts)
             if len(row_parts) > 1
-            for column, sentence in enumerate(row_parts)
+            for at, (_, one) in enumerate(row_parts)
         ]
         if not drops:
             return [
                 _clipped(text, language, seconds / max(len(texts), 1)) for text in _texts(parts, language)
             ]
-        _, _, _, row, column = min(drops, key=lambda drop: (drop[0], not drop[1], -drop[2], drop[3], drop[4]))
-        del parts[row][column]
+        *_, row, at = min(drops)
+        gone.append((row, parts[row].pop(at)))
+    for row, sentence in reversed(gone):
+        fuller = [sorted([*own, sentence]) if at == row else own for at, own in enumerate(parts)]
+        parts = fuller if _said_s(fuller, language) <= seconds else parts
     return _texts(parts, language)
 
 
-def _texts(parts: Sequence[Sequence[str]], language: str) -> list[str]:
-    return [_joined(row, book(language)) for row in parts]
+def _said_s(parts: Sequence[Sequence[tuple[int, str]]], language: str) -> float:
+    return total_s(_texts(parts, language), language)
+
+
+def _texts(parts: Sequence[Sequence[tuple[int, str]]], language: str) -> list[str]:
+    return [_joined([one for _, one in row], book(language)) for row in parts]
 
 
 def _clipped(text: str, language: str, seconds: float) -> str:

@@ -59,6 +59,8 @@ def read(clause: Clause, ad: Ad) -> list[Edit]:
     why = clause.has("question.why")
     if not _opens(clause) or (clause.has(*_DOING) and not why):
         return []
+    if why and not clause.has("verb.change", "verb.remove", "verb.move", "verb.replace", "pronoun.different"):
+        return [Ask("self")]
     topic = "changed" if why else _topic(clause)
     if topic == "voices" and clause.has("pronoun.other", "pronoun.different", "question.able"):
         topic = "catalogue"
@@ -91,6 +93,9 @@ def _opens(clause: Clause) -> bool:
 
 def _topic(clause: Clause) -> str:
     known = next((topic for concept, topic in _ABOUT if clause.has(concept)), "")
+    judged = clause.has("question.is") and not clause.has("quality", "question.what", "question.how")
+    if known == "overview" and judged and clause.rest():
+        return ""
     return known or ("overview" if clause.has("pronoun.it") and not clause.rest() else "")
 
 

@@ -292,6 +292,8 @@ def apply_opening(_edit: OpenWithQuestion, ad: Ad, desk: Desk) -> Outcome:
 
 def apply_resize(edit: Resize, ad: Ad, desk: Desk) -> Outcome:
     """Return the ad with a shorter or longer text; sentences stay whole where possible."""
+    if edit.seconds and not edit.tracks and edit.seconds > ad.spot_s + _MARGIN_S:
+        return Outcome(ad, (Note("cannot.spot", {"spot": f"{ad.spot_s:g}"}),))
     chosen = edit.tracks or tuple(range(len(ad.tracks)))
     now = sum(_said_s(ad, at) for at in chosen)
     target = _target_s(edit, ad, chosen, now)
@@ -301,7 +303,7 @@ def apply_resize(edit: Resize, ad: Ad, desk: Desk) -> Outcome:
             return Outcome(ad, (Note("cannot.no_brief"),))
         sized = copywriter.lengthen(texts, desk.brief, language=ad.language, seconds=target / 0.92)
     else:
-        sized = _shortened(ad, chosen, target, edit.seconds if not edit.tracks else None)
+        sized = _shortened(ad, chosen, target, edit.seconds if not edit.tracks else None, desk)
     if list(sized) == texts:
         return Outcome(ad, (Note("cannot.longer" if target > now else "cannot.shorter"),))
     new = dict(zip(chosen, sized, strict=True))
@@ -310,11 +312,15 @@ def apply_resize(edit: Resize, ad: Ad, desk: Desk) -> Outcome:
     return with_tracks(ad, tracks, Note(key, {"tracks": people(chosen)}))
 
 
-def _shortened(ad: Ad, chosen: Sequence[int], target: float, whole_s: float | None) -> list[str]:
-    """Return shorter texts of `chosen`; where the ad shall last `whole_s`, all that takes time counts."""
+def _shortened(ad: Ad, chosen: Sequence[int], target: float, whole_s: float | None, desk: Desk) -> list[str]:
+    """Return shorter texts of `chosen`, which lose what the client said last.
+
+    Where the ad shall last `whole_s`, all that takes time counts.
+    """
+    told = (desk.brief.brand, desk.brief.claims) if desk.brief else ("", ())
     texts = [str(ad.tracks[at]["text"]) for at in chosen]
     for _ in range(4):
-        sized = copywriter.shorten(texts, language=ad.language, seconds=target)
+        sized = copywriter.shorten(texts, language=ad.language, seconds=target, told=told)
         new = dict(zip(chosen, sized, strict=True))
         tracks = retexted(ad, [new.get(at, str(one["text"])) for at, one in enumerate(ad.tracks)])
         over = duration_s(ad, tracks) - whole_s if whole_s else 0.0

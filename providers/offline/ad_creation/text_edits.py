@@ -26,7 +26,7 @@ from providers.offline.ad_creation.line_edits import (
     wording_of,
 )
 from providers.offline.ad_creation.qualities import asked, qualities
-from providers.offline.ad_creation.script import TOPICS, nearest, text_of, topic_of
+from providers.offline.ad_creation.script import TOPICS, duration_s, nearest, text_of, topic_of
 from providers.offline.ad_creation.script import found as value_of
 from providers.offline.ad_creation.tracks import named
 from providers.offline.lexicon import Mark, fold
@@ -44,6 +44,9 @@ _WRITING = (
 )
 _NAME = re.compile(r"(?<!\w)[^\W\d_a-z][\w'’-]*(?: (?:(?:&|and|of|the) )?[^\W\d_a-z][\w'’-]*)*")
 _QUOTED_PAIR = 2
+_FEW_TOKENS = 8
+"""Tokens of a clause that only puts something right: "Wednesday, not Tuesday"."""
+_LEAD = re.compile(r"(?:it'?s|it is|on|at|is) ", re.IGNORECASE)
 _LINE_WORDS = 3
 """Words that can be a sentence, at least."""
 _MIN_NAME = 4
@@ -179,10 +182,17 @@ def _contrasted(clause: Clause) -> tuple[str, str] | None:
     negation = next(
         (one for one in clause.all("negation.not", "particle.not") if one.first > clause.first + 1), None
     )
-    if not negation or not clause.has("verb.say", "verb.use", "verb.write"):
+    bare = (
+        negation
+        and clause.last - clause.first <= _FEW_TOKENS
+        and not clause.has("verb", "noun", "quality", "sound")
+    )
+    if not negation or not (bare or clause.has("verb.say", "verb.use", "verb.write")):
         return None
     head = clause.part(_after_verb(clause), negation.first)
-    return wording_of(clause.part(negation.last, clause.last)), wording_of(head)
+    old, new = wording_of(clause.part(negation.last, clause.last)), _LEAD.sub("", wording_of(head))
+    figures = re.findall(r"\d+", new)
+    return old, figures[0] if old.isdecimal() and len(figures) == 1 else new
 
 
 def _turned(clause: Clause, ad: Ad) -> list[Edit]:
@@ -319,9 +329,15 @@ def _resized(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:
         focused if clause.has("pronoun.it") and not clause.has("noun.text", "noun.ad") else ()
     )
     if length and (clause.has("particle.by", "verb.remove") or _compared(clause)):
-        now = sum(spoken_s(str(track.get("text")), ad.language) for track in ad.tracks)
+        now = _now_s(ad, tracks)
         length = max(now + (length if longer else -length), 1.0)
-    return [Resize(length or _share(clause, ad, longer=longer), longer, tracks)]
+    return [Resize(length or _share(clause, _now_s(ad, tracks), longer=longer), longer, tracks)]
+
+
+def _now_s(ad: Ad, tracks: tuple[int, ...]) -> float:
+    """Return the seconds of the ad, or of what some tracks say: what a length of them is compared with."""
+    said = (spoken_s(str(ad.tracks[at].get("text")), ad.language) for at in tracks)
+    return sum(said) if tracks else duration_s(ad, ad.tracks)
 
 
 def _compared(clause: Clause) -> bool:
@@ -333,9 +349,8 @@ def _compared(clause: Clause) -> bool:
     )
 
 
-def _share(clause: Clause, ad: Ad, *, longer: bool) -> float | None:
-    """Return the seconds of "half as long", "20 % shorter", or None."""
-    now = sum(spoken_s(str(track.get("text")), ad.language) for track in ad.tracks)
+def _share(clause: Clause, now: float, *, longer: bool) -> float | None:
+    """Return the seconds of "half as long", "20 % shorter" than `now`, or None."""
     if clause.has("number.0.5"):
         return now * (1.5 if longer and not clause.has("quality.long") else 0.5)
     percent = next((before(clause, mark.first) for mark in clause.all("unit.percent")), None)

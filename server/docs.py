@@ -130,8 +130,8 @@ def _resolved(spec: Schema, schema: Schema) -> Schema:
 def _kind(schema: Schema) -> str:
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
-    if "anyOf" in schema:
-        return " or ".join(kind for one in schema["anyOf"] if (kind := _kind(one)) != "null")
+    if several := schema.get("anyOf") or schema.get("oneOf"):
+        return " or ".join(kind for one in several if (kind := _kind(one)) != "null")
     if "enum" in schema:
         return " | ".join(map(str, schema["enum"]))
     if schema.get("type") == "array":

@@ -177,6 +177,7 @@ async def test_the_documentation_has_a_section_for_everything(client: httpx.Asyn
         assert f'<h2 id="{place}">{name}</h2>' in page
     assert not re.findall(r"\([A-Z](?:-R)?\d+[^)]*\)", json.dumps(spec["paths"]) + page)
     assert "<code>drafts</code> names only what changed" in page
+    assert "<td><code>brief</code></td><td>string or object, required</td>" in page
 
 
 async def test_the_documentation_needs_no_other_site(client: httpx.AsyncClient) -> None:

@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,15 +23,15 @@ from tests.command import (
     in_process,
     refused,
 )
+from tests.embedded_server import data_directory
 from tests.killing import Warm
 from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    # Not pytest's own folder: with the test's name in it, the path may be too long for a socket.
-    with tempfile.TemporaryDirectory(prefix="callsheet-cli-") as data_dir:
-        started = begin(tmp_path_factory.mktemp("serving"), Path(data_dir))
+    with data_directory() as data_dir:
+        started = begin(tmp_path_factory.mktemp("serving"), data_dir)
         try:
             yield started
         finally:
@@ -91,15 +90,15 @@ def test_ctrl_c_ends_the_server_quietly_and_the_ad_is_still_there_afterwards(
     tmp_path: Path, warm: Warm, here: Callable[..., Finished]
 ) -> None:
     """A33: nothing is lost with the process that made it."""
-    with tempfile.TemporaryDirectory(prefix="callsheet-cli-") as data_dir:
-        first = begin(tmp_path, Path(data_dir), warm)
+    with data_directory() as data_dir:
+        first = begin(tmp_path, data_dir, warm)
         body = {"adId": "ad-1", "brief": BRIEF}
         made = httpx.post(f"{first.url}/api/ai/generate", json=body, timeout=30).json()
         assert end(first) == 0
         said = (tmp_path / "out").read_text()
         assert said.rstrip().endswith("Stopped. Everything is kept.")
         assert "Traceback" not in said + (tmp_path / "err").read_text()
-        reply = json.loads(here("ad", "--thread", "ad-1", UPBEAT, "--json", "--data-dir", data_dir).out)
+        reply = json.loads(here("ad", "--thread", "ad-1", UPBEAT, "--json", "--data-dir", str(data_dir)).out)
         assert reply["drafts"] == {"music": "v2"}
         assert reply["timeline"]["voices"] == made["timeline"]["voices"]
 

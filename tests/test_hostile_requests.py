@@ -87,7 +87,9 @@ def test_no_id_in_a_path_is_an_internal_error(
     """X7."""
     path = template.format(*(quote(one, safe="") for one in ids))
     with http.stream("GET", path) as reply:
-        assert reply.status_code in REFUSED_OR_DONE, (path[:200], reply.read()[:500])
+        # The client makes the server's own address of an id that is two dots; it leads to the documentation.
+        found = {*REFUSED_OR_DONE, 307} if reply.url.path == "/" else REFUSED_OR_DONE
+        assert reply.status_code in found, (path[:200], reply.read()[:500])
 
 
 @pytest.mark.parametrize("template", PATHS)

@@ -13,8 +13,7 @@ from typing import Annotated, Any, Final, NoReturn, cast
 
 from fastapi import Header, Request, Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Strict, Tag
 from starlette.routing import Match
 from starlette.types import Scope
 
@@ -34,19 +33,21 @@ def _whole(told: Any) -> Any:
     return told
 
 
-def _brief(told: Any) -> Any:
-    # In place of a fault for each of the two, under names of Python's.
-    if not isinstance(told, str | dict):
-        raise PydanticCustomError("brief_type", "input should be text or an object")
-    return told
-
-
 Flag = Annotated[bool, Strict()]
 """True or false, and nothing that may stand for one."""
 Number = Annotated[float, Strict()]
 """A number, not a text of digits."""
 Whole = Annotated[int, BeforeValidator(_whole)]
 """A whole number, not a text of digits."""
+Brief = Annotated[
+    Annotated[str, Tag("text")] | Annotated[dict[str, Any], Tag("object")],
+    Discriminator(
+        lambda told: {str: "text", dict: "object"}.get(type(told)),
+        custom_error_type="brief_type",
+        custom_error_message="Input should be text or an object",
+    ),
+]
+"""A brief in either shape (A-R15); what is neither is told once, not as a fault for each of the two."""
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -86,7 +87,7 @@ class GenerateBody(_AboutAd):
     """A brief that is to become an ad (A50)."""
 
     adId: str = Field(description="1 to 255 printable characters; an ad that exists is begun anew")
-    brief: Annotated[str | dict[str, Any], BeforeValidator(_brief)] = Field(
+    brief: Brief = Field(
         description="A sentence, or {clientDescription, targetAudience, format, duration, market, language, "
         "additionalContext} (A51)"
     )

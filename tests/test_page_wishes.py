@@ -11,6 +11,7 @@ from providers.offline.lexicon import SPOKEN
 from providers.offline.page_builder import kits
 from providers.offline.page_builder.notes import word
 from providers.offline.page_builder.places import made
+from providers.offline.page_builder.words import quotations
 from providers.offline.sentences import sentences
 from state import page_edits
 from state.page import ROOT, Element, Page
@@ -100,3 +101,9 @@ def test_an_article_alone_asks_for_nothing_new(text: str) -> None:
     chat = PageChat(page_in("english"))
     chat.say(text)
     assert "create_element" not in [one["name"] for one in chat.calls]
+
+
+def test_an_address_is_found_after_a_run_of_characters_that_another_could_begin_with():
+    """Each of them was looked at to the end of the run: for these, longer than a test may take."""
+    said = f'{"a." * 100_000} write to me@shop.example, "Hi"'
+    assert [said[one.first : one.last] for one in quotations(said)] == ["me@shop.example", "Hi"]

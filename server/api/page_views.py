@@ -55,7 +55,7 @@ async def find(storage: Storage, name: str, owner: str) -> Found:
         return Found(storage, artefact, owner, meta.get("thread") or name, meta)
     about = await _conversation(storage, name, owner)
     if about is None:
-        raise Missing(f"there is no page {name!r}", remedy="begin a conversation with page_builder about it")
+        raise Missing(f"there is no page {name!r}", remedy=f"begin it with POST /api/pages/{name}/chat")
     artefact = Artefact(storage, KIND, about, owner)
     return Found(storage, artefact, owner, name, await artefact.meta())
 

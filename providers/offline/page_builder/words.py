@@ -14,10 +14,11 @@ from state.languages import detected
 _HERE: Final = "page_builder"
 _THAI: Final = re.compile(r"[\u0e00-\u0e7f]")
 _HAN: Final = re.compile(r"[\u3400-\u9fff]")
+# What may be an address is looked at from its first character only, or long runs would take the square.
 _LITERAL: Final = re.compile(
     r"“(?P<a>[^“”\n]{1,2000})[”“\"]|„(?P<b>[^„”“\"\n]{1,2000})[”“\"]|«(?P<c>[^«»\n]{1,2000})»|「(?P<d>[^「」\n]{1,2000})」"
     r"|\"(?P<e>[^\"\n]{1,2000})\"|(?<!\w)['‘](?P<f>[^\n]{1,400}?)['’](?!\w)"
-    r"|(?P<g>https?://[^\s,;]+[^\s,;.!?])|(?P<h>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
+    r"|(?P<g>https?://[^\s,;]+[^\s,;.!?])|(?<![\w.+-])(?P<h>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
     r"|(?P<i>#(?:[0-9a-fA-F]{8}|[0-9a-fA-F]{6}|[0-9a-fA-F]{3,4})\b)|(?P<j>\b(?:rgb|hsl)a?\([^()]{5,40}\))"
 )
 _COLON: Final = re.compile(r"(?<!https)(?<!http)[:：]\s+(?P<rest>\S[^\n]*)$", re.MULTILINE)

@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Final, Literal
@@ -127,7 +128,9 @@ def _models(environment: Mapping[str, str]) -> Iterator[Finding]:
             "Model", "warn", f"offline: {chosen.reason}", "Set a key for answers by a language model."
         )
     else:
-        yield Finding("Model", "ok", f"{chosen.provider}: {chosen.reason}")
+        # Made as a run would make it, so that a wrong setting of its own is found; nothing is asked of it.
+        made = partial(providers.load, chosen.provider, environ=environment)
+        yield _tried("Model", made, f"{chosen.provider}: {chosen.reason}")
 
 
 def _folder(place: Path) -> Finding:

@@ -184,6 +184,16 @@ def test_a_wrong_setting_is_told_before_anything_else(here: Command, monkeypatch
     assert "CALLSHEET_PORT" in done.err
 
 
+def test_a_wrong_setting_of_a_model_is_found_before_it_is_asked(
+    here: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    monkeypatch.setenv("OPENAI_TIMEOUT_S", "soon")
+    code, found = examined(here)
+    assert (code, found["Model"]["status"]) == (1, "fail")
+    assert found["Model"]["told"].startswith("OPENAI_TIMEOUT_S is 'soon'")
+
+
 def test_terms_of_tools_that_there_are_not_are_found_before_the_server_starts(
     here: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

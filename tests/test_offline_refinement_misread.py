@@ -13,7 +13,6 @@ HELPED = "You could say for example"
         "say the bakery's name three times in total",
         "let the second voice say the ticket price",
         "the music should start after two seconds",
-        "no, I meant the second one",
     ],
 )
 def test_what_cannot_be_done_changes_nothing_and_is_said(text):
@@ -293,3 +292,54 @@ def test_what_it_is_not_is_put_right(text, words):
     chat.say(text)
     assert words in chat.texts[1]
     assert chat.made == ["voices"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "we changed our name, its Oak & Ash now",
+        "we are now called Oak & Ash",
+        "it is called Oak & Ash",
+        "ahora se llama Oak & Ash",
+        "teraz nazywamy się Oak & Ash",
+        "jmenujeme se Oak & Ash",
+        "acum ne numim Oak & Ash",
+        "agora se chama Oak & Ash",
+        "sekarang namanya Oak & Ash",
+    ],
+)
+def test_another_name_stands_wherever_the_old_one_stood_and_stays(text):
+    chat = bakery()
+    before = chat.texts
+    chat.say(text)
+    assert chat.made == ["voices"]
+    assert chat.texts == [one.replace("Juniper Bakery", "Oak & Ash") for one in before]
+    chat.say("rewrite the script")
+    assert "Oak & Ash" in " ".join(chat.texts)
+    assert "Juniper" not in " ".join(chat.texts)
+
+
+def test_a_name_that_was_missing_is_put_in():
+    chat = bakery(client="a yoga studio")
+    chat.say("rewrite the script")
+    assert "our yoga studio" in " ".join(chat.texts)
+    chat.say("the studio is called Lotus House")
+    assert chat.made == ["voices"]
+    assert "Lotus House" in " ".join(chat.texts)
+    assert "our yoga studio" not in " ".join(chat.texts)
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("use a British voice for voice 1", "no, I meant the second one"),
+        ("haz la voz 1 más lenta", "no, me refería a la segunda"),
+    ],
+)
+def test_who_was_meant_gets_it_instead(first, then):
+    chat = bakery()
+    before = [dict(track) for track in chat.tracks]
+    chat.say(first)
+    chat.say(then)
+    changed = [old != new for old, new in zip(before, chat.tracks, strict=True)]
+    assert changed == [False, True, False]

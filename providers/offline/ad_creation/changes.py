@@ -33,6 +33,7 @@ from providers.offline.ad_creation.edits import (
     RemoveEffects,
     RemoveLine,
     RemoveTracks,
+    Rename,
     Reorder,
     ReplaceMusic,
     ReplaceWords,
@@ -58,7 +59,7 @@ from providers.offline.ad_creation.tracks_after import people
 from state.ad import STREAMS, Stream
 
 Apply = Callable[[Any, Ad, Desk], Outcome]
-_TEXTS = (Resize, ReplaceWords, AddLine, RemoveLine, RemoveTracks, Rewrite, Translate, Retone)
+_TEXTS = (Resize, ReplaceWords, Rename, AddLine, RemoveLine, RemoveTracks, Rewrite, Translate, Retone)
 
 
 def _plain(apply: Callable[[Any, Ad], Outcome]) -> Apply:
@@ -84,6 +85,7 @@ _APPLY: Mapping[type, Apply] = {
     Reorder: _plain(tracks_after.apply_reorder),
     RemoveTracks: _plain(tracks_after.apply_remove_tracks),
     ReplaceWords: script_after.apply_words,
+    Rename: script_after.apply_name,
     AddLine: script_after.apply_line,
     RemoveLine: script_after.apply_less,
     Rewrite: script_after.apply_rewrite,

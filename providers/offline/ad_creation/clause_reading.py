@@ -12,7 +12,7 @@ from providers.offline.ad_creation import (
     version_edits,
     voice_edits,
 )
-from providers.offline.ad_creation.clause_sense import repeats, says_nothing, within_tracks
+from providers.offline.ad_creation.clause_sense import numbers_one, repeats, says_nothing, within_tracks
 from providers.offline.ad_creation.clauses import Clause
 from providers.offline.ad_creation.edits import (
     AddEffect,
@@ -20,11 +20,13 @@ from providers.offline.ad_creation.edits import (
     Beyond,
     Edit,
     RemoveEffects,
+    Rename,
     Retone,
     SilenceMusic,
     Unclear,
     Variations,
 )
+from providers.offline.ad_creation.line_edits import called
 from providers.offline.ad_creation.places import place
 from providers.offline.ad_creation.qualities import asked, qualities
 from providers.offline.ad_creation.scene import Scene
@@ -80,9 +82,7 @@ def read_clause(clause: Clause, scene: Scene) -> list[Edit]:
     """Return what `clause` asks for; `Unclear` when it means nothing to the rules."""
     if repeats(clause):
         return [Again(less=clause.has("degree.less", "degree.too"))]
-    if clause.has("skip.story"):
-        return [Unclear(clause.text)]
-    if within_tracks(clause, scene.ad):
+    if clause.has("skip.story") or within_tracks(clause, scene.ad):
         return [Unclear(clause.text)]
     if scene.choices and clause.has("ordinal"):
         chosen = version_edits.read(clause, scene.choices)
@@ -99,6 +99,8 @@ def read_clause(clause: Clause, scene: Scene) -> list[Edit]:
 
 
 def _talk(clause: Clause, _scene: Scene) -> list[Edit]:
+    if called(clause):
+        return [Rename(called(clause))]
     beyond = questions.limit(clause)
     if beyond:
         return [beyond]
@@ -318,7 +320,7 @@ def _by_wish(clause: Clause, scene: Scene) -> list[Edit]:
 def _by_pause(clause: Clause, scene: Scene) -> list[Edit]:
     if not clause.has(
         "noun.pause", "noun.overlap", "noun.order", "noun.speed", "verb.slow", "verb.quicken", "verb.speak"
-    ) and not _numbered(clause):
+    ) and not numbers_one(clause):
         return []
     kind = _FOCUS_KIND.get(scene.focus or "")
     if (
@@ -328,10 +330,6 @@ def _by_pause(clause: Clause, scene: Scene) -> list[Edit]:
     ):
         return music_edits.read(clause)
     return voice_edits.read(clause, scene.ad, scene.focused if clause.has("pronoun.it") else ())
-
-
-def _numbered(clause: Clause) -> bool:
-    return clause.has("ordinal") and clause.has("pronoun.one", "quality", "verb.replace", "verb.dislike")
 
 
 def _in_focus(clause: Clause, scene: Scene) -> list[Edit]:

@@ -104,3 +104,8 @@ def within_tracks(clause: Clause, ad: Ad) -> bool:
     )
     longer = any(len(sentences(str(one.get("text")))) > 1 for one in ad.tracks)
     return clause.has("noun.sentence") and moved and longer and not clause.quotes
+
+
+def numbers_one(clause: Clause) -> bool:
+    """Whether a clause is about "the second one" and the like."""
+    return clause.has("ordinal") and clause.has("pronoun.one", "quality", "verb.replace", "verb.dislike")

@@ -209,6 +209,13 @@ class ReplaceWords:
 
 
 @dataclass(frozen=True)
+class Rename:
+    """The client's name by another."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class AddLine:
     """A sentence more, in a person's words."""
 
@@ -359,8 +366,8 @@ Edit = (
     ShapeMusic | ReplaceMusic | MusicSource | SilenceMusic
     | AddEffect | RemoveEffects | ChangeEffects
     | Recast | CopyVoice | SwapVoices | Speakers | RestoreCast | Together | Pace | Spacing | Reorder
-    | Resize | ReplaceWords | AddLine | RemoveLine | RemoveTracks | Rewrite | OpenWithQuestion | AddTrack
-    | Retone | Translate
+    | Resize | ReplaceWords | Rename | AddLine | RemoveLine | RemoveTracks | Rewrite | OpenWithQuestion
+    | AddTrack | Retone | Translate
     | Restore | Walk | Variations | Again
     | Keep | Ask | Chat | Beyond | Unclear
 )  # fmt: skip
@@ -370,8 +377,8 @@ STREAM: Mapping[type, Stream] = {
     AddEffect: "sfx", RemoveEffects: "sfx", ChangeEffects: "sfx",
     Recast: "voices", CopyVoice: "voices", SwapVoices: "voices", Speakers: "voices", RestoreCast: "voices",
     Together: "voices", Pace: "voices", Spacing: "voices",
-    Reorder: "voices", Resize: "voices", ReplaceWords: "voices", AddLine: "voices", RemoveLine: "voices",
-    RemoveTracks: "voices", Rewrite: "voices", OpenWithQuestion: "voices", AddTrack: "voices",
-    Translate: "voices",
+    Reorder: "voices", Resize: "voices", ReplaceWords: "voices", Rename: "voices", AddLine: "voices",
+    RemoveLine: "voices", RemoveTracks: "voices", Rewrite: "voices", OpenWithQuestion: "voices",
+    AddTrack: "voices", Translate: "voices",
 }  # fmt: skip
 """The stream an edit writes, where it is always the same."""

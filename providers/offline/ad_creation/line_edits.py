@@ -51,6 +51,30 @@ FACT_CHARS = 400
 """Characters of a clause in which a phone number or an address is looked for."""
 _FEW_WORDS = 2
 _TWICE = 2
+_NAME_WORDS = 6
+_UNSPACED = re.compile(r"[\u0e00-\u9fff]")
+_CALLED = re.compile(
+    r"\b(?:is|are|we're|it's|its)(?: now)? called "
+    r"|\b(?:our|the|company|brand|business|shop) name(?: is|'s)(?: now)? "
+    r"|\bchanged (?:our|the|its) name(?: to|,? (?:and )?(?:it'?s|it is|we'?re|to|now)) "
+    r"|\b(?:nos llamamos|se llama|el nombre es|nos chamamos|se chama|chama-se|o nome é|nazywamy się"
+    r"|nazywa się|nazwa to|jmenujeme se|jmenuje se|název je|ne numim|se numește|numele este"
+    r"|namanya(?: adalah)?|nama kami(?: adalah)?|tên là|tên quán là) "
+    r"|ชื่อว่า\s?|ชื่อร้านคือ\s?|我们叫|名字是|店名是|品牌叫|叫做",
+    re.IGNORECASE,
+)
+
+
+def called(clause: Clause) -> str:
+    """Return the name a clause gives the client ("we are called X now", "the name is X"), or empty."""
+    found = _CALLED.search(clause.text)
+    if not found or clause.has(
+        "noun.voice", "noun.announcer", "noun.version", "negation", "noun.music", "verb.mention"
+    ):
+        return ""
+    name = clause.quotes[0] if clause.quotes else re.sub(r" now$", "", cleaned(clause.text[found.end() :]))
+    wide = bool(_UNSPACED.match(name))
+    return name if (name[:1].isupper() or wide) and len(name.split()) <= _NAME_WORDS else ""
 
 
 def wording_of(part: Clause) -> str:

@@ -28,7 +28,7 @@ from providers.offline.ad_creation.edits import (
 from providers.offline.ad_creation.history import STREAM_OF, Ad, current, stacks
 from providers.offline.ad_creation.recasting import Offers, rejected, searches
 from providers.offline.ad_creation.telling import Telling
-from providers.offline.ad_creation.understanding import Understood, steps, understood
+from providers.offline.ad_creation.understanding import Understood, renamed, steps, understood
 from providers.offline.ad_creation.variations import Variation, variations
 from providers.offline.answer import Answer, Calls, Request, Say
 from providers.offline.exchange import Exchange
@@ -120,11 +120,13 @@ class _Refinement:
     @cached_property
     def desk(self) -> Desk:
         text = self.conversation.brief_text or remembered.brief(self.conversation)
+        parsed = _brief(text) if text else None
+        name = renamed(self.conversation.turns[:-1])
         messages = (turn.text for turn in self.conversation.turns if not turn.brief)
         found = tuple(self.turn.results("search_voices"))
         return Desk(
             offers=Offers(found, self._casting_language, rejected(self.ad)),
-            brief=_brief(text) if text else None,
+            brief=replace(parsed, brand=name) if parsed and name else parsed,
             said=fold("\n".join((*remembered.asked(self.conversation.summary), *messages))),
             language=self.asked.language,
             stacks=stacks(self.conversation.turns[:-1], steps),

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from providers.offline.ad_creation import copywriter
+from providers.offline.ad_creation import copywriter, deals
 from providers.offline.ad_creation.copywriter import sentences
 from providers.offline.ad_creation.desk import Desk
 from providers.offline.ad_creation.edits import (
@@ -13,6 +13,7 @@ from providers.offline.ad_creation.edits import (
     OpenWithQuestion,
     Outcome,
     RemoveLine,
+    Rename,
     ReplaceWords,
     Resize,
     Rewrite,
@@ -82,6 +83,14 @@ def apply_words(edit: ReplaceWords, ad: Ad, _desk: Desk) -> Outcome:
     after = ad.holding("voices", {"voiceTracks": tracks})
     note = Note("done.words" if edit.new else "done.words_cut", {"old": edit.old, "new": edit.new})
     return Outcome(rearranged(after, kept) if len(kept) < len(texts) else after, (note,))
+
+
+def apply_name(edit: Rename, ad: Ad, desk: Desk) -> Outcome:
+    """Return the ad with another name for the client, wherever it is called by name or for want of one."""
+    if desk.brief is None:
+        return Outcome(ad, (Note("cannot.no_brief"),))
+    old = deals.brand(desk.brief, deals.phrases_for(desk.brief, ad.language))
+    return apply_words(ReplaceWords(old, edit.name), ad, desk)
 
 
 def _word(words: str) -> re.Pattern[str]:
@@ -319,7 +328,7 @@ def _shortened(ad: Ad, chosen: Sequence[int], target: float, whole_s: float | No
     """
     told = (desk.brief.brand, desk.brief.claims) if desk.brief else ("", ())
     texts = [str(ad.tracks[at]["text"]) for at in chosen]
-    for _ in range(4):
+    for _ in range(8):
         sized = copywriter.shorten(texts, language=ad.language, seconds=target, told=told)
         new = dict(zip(chosen, sized, strict=True))
         tracks = retexted(ad, [new.get(at, str(one["text"])) for at, one in enumerate(ad.tracks)])

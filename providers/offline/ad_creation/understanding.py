@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from providers.offline.ad_creation import remembered, speech, version_edits
+from providers.offline.ad_creation import line_edits, remembered, speech, version_edits
 from providers.offline.ad_creation.changes import ACTING
 from providers.offline.ad_creation.clauses import clauses
 from providers.offline.ad_creation.conversation import Conversation, Turn
@@ -70,7 +70,7 @@ def understood(conversation: Conversation, ad: Ad) -> Understood:
     stream = focus(earlier)
     scene = Scene(ad, language, stream, _focused(earlier, stream, ad), _choices(earlier))
     reading = read(conversation.turn.text, scene)
-    reading = _accepted(reading, scene, earlier)
+    reading = _corrected(_accepted(reading, scene, earlier), scene, conversation)
     edits = (*_repeated(reading, scene, conversation), *_by_request(reading, conversation, ad))
     asked = tuple(one for one in edits if isinstance(one, Keep))
     return Understood(language, edits, (*asked, *_standing(conversation, edits)))
@@ -93,6 +93,31 @@ def _accepted(reading: Reading, scene: Scene, earlier: Sequence[Turn]) -> Readin
         return reading
     taken = read(offered, replace(scene, language=speech.language_of(offered, scene.language)))
     return taken if taken.of(*ACTING) else reading
+
+
+def _corrected(reading: Reading, scene: Scene, conversation: Conversation) -> Reading:
+    """Return what was asked last, for the voice that was meant: "no, I meant the second one"."""
+    text, earlier = conversation.turn.text[:READ_CHARS], conversation.turns[:-1]
+    said = [one for one in clauses(text, lexicon(scene.language, text)) if one.has("particle.meant")]
+    tracks = named(said[0], scene.ad, plural=False).tracks if said else ()
+    if not tracks or reading.of(*ACTING) or not earlier or not earlier[-1].versions() or earlier[-1].brief:
+        return reading
+    last = earlier[-1].text[:READ_CHARS]
+    before = read(last, replace(scene, language=speech.language_of(last, scene.language))).edits
+    aimed: list[Edit] = [replace(one, tracks=tracks) for one in before if isinstance(one, (Recast, Pace))]
+    return Reading((Walk(Step("undo")), *aimed)) if len(aimed) == len(before) else reading
+
+
+def renamed(turns: Sequence[Turn]) -> str:
+    """Return the name the person gave the client last, or empty."""
+    said = (turn.text[:READ_CHARS] for turn in reversed(turns) if not turn.brief)
+    found = (
+        name
+        for text in said
+        for clause in clauses(text, lexicon(speech.language_of(text), text))
+        if (name := line_edits.called(clause))
+    )
+    return next(found, "")
 
 
 def _repeated(reading: Reading, scene: Scene, conversation: Conversation) -> list[Edit]:

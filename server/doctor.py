@@ -25,6 +25,8 @@ from server.settings import Settings
 from state.errors import CallsheetError, Conflict
 from storage import Storage, folders, vitals
 from storage.vitals import Vitals
+from tools import REGISTRY
+from tools.terms import ANY
 
 Status = Literal["ok", "warn", "fail"]
 _PATIENCE_S: Final = 5.0
@@ -98,9 +100,19 @@ def _chosen(settings: Settings) -> Iterator[Finding]:
         path = settings.config
         yield _tried("Graphs", lambda: graphs_file.read(path), f"those of {path}")
     if {settings.tools, settings.tool_grants, settings.prices} != {"{}"}:
-        yield _tried("Tools", lambda: house.told(settings), "called on the operator's terms")
+        yield _tools(settings)
     if any(os.environ.get(name) for name in telemetry.TURNED_ON):
         yield _tried("Traces", lambda: telemetry.available(os.environ), "sent by OpenTelemetry")
+
+
+def _tools(settings: Settings) -> Finding:
+    found = _tried("Tools", lambda: house.told(settings), "called on the operator's terms")
+    unknown = sorted(json.loads(settings.tools).keys() - {ANY, *REGISTRY})
+    # A file of graphs may bring tools of its own.
+    if found.status == "ok" and unknown and not settings.config:
+        told = f"CALLSHEET_TOOLS names {', '.join(map(repr, unknown))}, and there is no such tool"
+        return Finding("Tools", "warn", told, "See GET /api/tools for those there are.")
+    return found
 
 
 def _access(settings: Settings) -> None:

@@ -202,8 +202,12 @@ def test_terms_of_tools_that_there_are_not_are_found_before_the_server_starts(
     assert (code, found["Tools"]["status"]) == (1, "fail")
     assert "'bogus'" in found["Tools"]["told"]
     assert "CALLSHEET_TOOLS" in found["Tools"]["remedy"]
-    monkeypatch.setenv("CALLSHEET_TOOLS", '{"*": {"tries": 1}}')
+    monkeypatch.setenv("CALLSHEET_TOOLS", '{"*": {"tries": 1}, "fetch_data": {"calls": 3}}')
     assert examined(here)[1]["Tools"]["status"] == "ok"
+    monkeypatch.setenv("CALLSHEET_TOOLS", '{"fetch_dat": {"calls": 3}}')
+    code, found = examined(here)
+    assert (code, found["Tools"]["status"]) == (0, "warn")
+    assert "'fetch_dat'" in found["Tools"]["told"]
 
 
 def test_the_worst_finding_counts() -> None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import typer
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from storage.connection import Storage
 
 Found = TypeVar("Found")
+_SHORT: Final = 19
+"""Characters of a time to the second; what is no longer stays on one line where the terminal is narrow."""
 Id = Annotated[str, typer.Argument(metavar="ID", help="As the list shows it.")]
 Owner = Annotated[str, typer.Option(help="Whose; `local` where nobody is asked who they are.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -81,8 +83,9 @@ def table(titles: Sequence[str], rows: "Sequence[Sequence[str | Text]]", none: s
         where.print(none)
         return
     drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for title in titles:
-        drawn.add_column(title, overflow="fold")
+    for at, title in enumerate(titles):
+        short = all(len(row[at]) <= _SHORT for row in rows)
+        drawn.add_column(title, overflow="fold", no_wrap=short)
     for row in rows:
         drawn.add_row(*(terminal.harmless(cell) if isinstance(cell, str) else cell for cell in row))
     where.print(drawn)

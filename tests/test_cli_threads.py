@@ -65,6 +65,15 @@ def test_a_thread_moves_to_another_machine_in_a_file(here: Command, valkey_url: 
     assert json.loads(turn.out)["drafts"] == {"music": "v2"}
 
 
+def test_a_time_stays_on_its_line_where_the_terminal_is_narrow(
+    here: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here("ad", BRIEF, "--ad-id", "a-name-of-an-ad-that-is-longer-than-most")
+    changed = json.loads(here("threads", "list", "--json").out)[0]["updatedAt"][:16].replace("T", " ")
+    monkeypatch.setenv("COLUMNS", "60")
+    assert changed in here("threads", "list").out
+
+
 def test_it_goes_through_a_pipe(here: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     here("ad", BRIEF, "--ad-id", "nordlys")
     content = here("threads", "export", "nordlys").out

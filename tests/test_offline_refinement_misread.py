@@ -257,7 +257,7 @@ def test_five_seconds_shorter_is_of_the_whole_ad():
 def test_a_longer_ad_than_its_spot_is_not_promised():
     chat = bakery(spot_s=20.0)
     reply = chat.say("make it 30 seconds instead of 20")
-    assert "spot is 20 s" in reply
+    assert "longer than its spot of 20 s" in reply
     assert chat.made == []
 
 

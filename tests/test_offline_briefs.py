@@ -353,3 +353,8 @@ def test_a_range_of_days_is_not_shortened_to_its_last_day():
     brief = read("The Old Mill Theatre presents Hamlet, 3 to 14 June, tickets from £12")
     assert brief.when is None
     assert "3 to 14 June" in brief.claims
+
+
+def test_who_the_two_voices_are_is_not_spoken():
+    auto = read("Miller Tire & Auto — brakes, tires. Two voices, a customer and a mechanic.")
+    assert not any("mechanic" in one for one in (auto.what, *auto.claims))

@@ -144,7 +144,7 @@ def _targeted(clause: Clause, scene: Scene) -> list[Edit]:
     where = place(clause, scene.ad)
     inner = clause.without(where.marks) if where else clause
     kinds = list(dict.fromkeys(_KINDS[mark.concept] for mark in inner.all(*_KINDS)))
-    if clause.has("sound") and not {"music", "text"} & set(kinds):
+    if clause.has("sound") and not clause.has("verb.mention") and not {"music", "text"} & set(kinds):
         kinds.insert(0, "effect")
     if not kinds and clause.has("quality") and spoken_of(clause):
         kinds.append("voice")
@@ -305,7 +305,9 @@ def _by_music(clause: Clause, scene: Scene) -> list[Edit]:
 
 def _by_stranger(clause: Clause, _scene: Scene) -> list[Edit]:
     """Return that nothing is known of what a quality is asked of: "make the disclaimer faster"."""
-    strange = clause.has("quality") and clause.has("verb.make", "verb.change") and clause.unknown_thing
+    strange = (
+        clause.has("quality") and clause.has("verb.make", "verb.change", "verb.use") and clause.unknown_thing
+    )
     return [Unclear(clause.text)] if strange else []
 
 

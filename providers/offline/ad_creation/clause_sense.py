@@ -108,4 +108,6 @@ def within_tracks(clause: Clause, ad: Ad) -> bool:
 
 def numbers_one(clause: Clause) -> bool:
     """Whether a clause is about "the second one" and the like."""
-    return clause.has("ordinal") and clause.has("pronoun.one", "quality", "verb.replace", "verb.dislike")
+    edges = {mark.first for mark in clause.all("place")}
+    numbering = any(mark.first not in edges for mark in clause.all("ordinal"))
+    return numbering and clause.has("pronoun.one", "quality", "verb.replace", "verb.dislike")

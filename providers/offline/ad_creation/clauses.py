@@ -226,7 +226,9 @@ def _after_colon(message: str, spoken: Sequence[Token], marks: Sequence[Mark]) -
 
 def _adds_words(before: Sequence[Mark], marks: Sequence[Mark], place: int) -> bool:
     """Whether what follows "add:" is to be spoken: no sound is named on either side."""
-    leading = any(mark.last == place and mark.concept == "verb.add" for mark in before)
+    concepts = {mark.concept for mark in before}
+    fact = bool(concepts & {"verb.add", "verb.put"}) and any(one.startswith("topic.") for one in concepts)
+    leading = fact or any(mark.last == place and mark.concept == "verb.add" for mark in before)
     after = (mark for mark in marks if mark.first > place)
     return leading and not any(
         mark.concept.startswith(("sound", "noun.effect")) for mark in (*before, *after)

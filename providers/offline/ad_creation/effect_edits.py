@@ -87,7 +87,8 @@ def _removal(clause: Clause, ad: Ad, existing: tuple[int, ...]) -> list[Edit]:
         return [Unclear(clause.rest(keep=("sound",)), "cannot.no_effect")]
     named = described(clause.without(clause.all("pronoun")), None)
     nouns = {fold(clause.words(mark.first, mark.last)) for mark in clause.all("noun.effect")}
-    if clause.has("noun.effect") and named and fold(named) not in nouns and not clause.has("pronoun.all"):
+    plain = fold(named) in nouns or fold(named).partition(" ")[2] in nouns
+    if clause.has("noun.effect") and named and not plain and not clause.has("pronoun.all"):
         return [Unclear(named, "cannot.no_effect")]
     if clause.has("noun.effect"):
         return (
@@ -190,11 +191,10 @@ def _coloured(ad: Ad, index: int, wanted: Mapping[str, bool]) -> str | None:
 
 
 def _additions(clause: Clause, ad: Ad) -> list[Edit]:
-    if clause.has("negation", "verb.move", "verb.replace") and not clause.has("verb.add"):
+    if clause.has("negation", "verb.move", "verb.replace", "verb.back") and not clause.has("verb.add"):
         return []
-    asks = (
-        clause.has("verb.add", "verb.put", "verb.create", "verb.make", "verb.use")
-        or place(clause, ad) is not None
+    asks = clause.has("verb.add", "verb.put", "verb.create", "verb.make", "verb.use") or (
+        place(clause, ad) is not None and clause.has("sound", "noun.effect")
     )
     sound = clause.get("sound")
     definite = bool(sound and sound.first > clause.first and clause.tokens[sound.first - 1].word == "the")

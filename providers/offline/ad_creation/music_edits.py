@@ -11,6 +11,7 @@ from providers.offline.ad_creation.edits import (
     ShapeMusic,
     SilenceMusic,
     Trait,
+    Unclear,
 )
 from providers.offline.ad_creation.lexicon import lexicon
 from providers.offline.ad_creation.qualities import asked, qualities
@@ -48,6 +49,9 @@ _HOLLOW = {
 
 def read(clause: Clause) -> list[Edit]:
     """Return what `clause`, which is about the music, asks for; empty when nothing is recognised."""
+    if clause.has("place.later", "place.earlier"):
+        # It plays throughout, so there is no time at which it begins.
+        return [Unclear(clause.text)]
     source = _source(clause)
     if source:
         return [source]

@@ -326,7 +326,8 @@ def _shortened(ad: Ad, chosen: Sequence[int], target: float, whole_s: float | No
 
     Where the ad shall last `whole_s`, all that takes time counts.
     """
-    told = (desk.brief.brand, desk.brief.claims) if desk.brief else ("", ())
+    brief = desk.brief
+    told = (brief.brand, (*brief.claims, *brief.offer_words, *brief.must)) if brief else ("", ())
     texts = [str(ad.tracks[at]["text"]) for at in chosen]
     for _ in range(8):
         sized = copywriter.shorten(texts, language=ad.language, seconds=target, told=told)

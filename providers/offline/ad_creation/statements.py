@@ -170,11 +170,17 @@ def _sort(clause: str, draft: Statements, brand: str) -> None:
     elif must and (must.start <= len("please also ") or " " in clause[must.start : must.end]):
         _say(_THAT.sub("", clause[must.end :].strip(" :：")), draft)
     elif has("cues/briefs", "makers", clause) or _is_wish(clause) or _more_of_a_wish(clause, draft):
-        scene = (draft.tied and draft.last == "scene") or wishes([clause]).dialogue
+        scene = (draft.tied and draft.last == "scene") or _for_several(clause)
         draft.makers.append(clause)
         draft.last = "scene" if scene else "wish"
     else:
         _state(clause, draft, brand)
+
+
+def _for_several(clause: str) -> bool:
+    """Whether a wish is for several who speak: what follows may say who they are."""
+    wish = wishes([clause])
+    return wish.dialogue or (wish.voices or 1) > 1
 
 
 def _more_of_a_wish(clause: str, draft: Statements) -> bool:

@@ -150,7 +150,8 @@ def _digit(clause: Clause) -> int | None:
 
 def _walked(clause: Clause, _choices: Choices) -> Walk | None:
     redo = clause.has("verb.redo")
-    if not (redo or clause.has("verb.undo")) or clause.has("noun.pause"):
+    back = clause.has("verb.undo") or (clause.has("verb.back") and clause.has("particle.twice"))
+    if not (redo or back) or clause.has("noun.pause"):
         return None
     version = version_in(clause)
     if (version is not None and version != _PREVIOUS) or clause.has("negation.not"):

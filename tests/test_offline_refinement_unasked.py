@@ -11,6 +11,7 @@ from tests.offline_chat import bakery
         ("its fine but the ending is weak", []),
         ("mention that rolls are 20 percent off till friday", ["voices"]),
         ("can you read it to me", []),
+        ("put the price first", []),
         ("use an older man for the mechanic", []),
         ("rolls are free on saturdays with a cone", []),
         ("quita los efectos", ["sfx"]),

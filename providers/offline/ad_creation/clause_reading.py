@@ -376,7 +376,7 @@ def _by_add(clause: Clause, scene: Scene) -> list[Edit]:
     worded = (
         text_edits.read(clause, scene.ad, ()) if clause.has("pronoun.we", "topic", "noun.question") else []
     )
-    if worded:
+    if worded or (clause.has("topic") and not clause.has("sound", "noun.effect")):
         return worded
     line = text_edits.opening_or_closing(clause)
     if line:

@@ -112,7 +112,8 @@ _COMMON_WORDS: dict[str, frozenset[str]] = {
         "vietnamese": "và của cho với các một những là có được không trong người bạn chúng tôi hãy",
         "czech": "a v na s pro se není je do že od to naše po jak více jsou také nebo",
         "romanian": "și în pentru cu un o la de pe este sunt mai nu care din noastră să",
-        "german": "der die das und für mit ein eine ist nicht von zu wir ihr mehr",
+        "german": "der die das und für mit ein eine ist nicht von zu wir ihr mehr im am bei auf den dem"
+        " ab bis unser jeden aus",
         "french": "le la les des et pour avec un une est dans que nous vous plus du",
         "italian": "il lo la gli le e per con un una è di che del più nostra",
         "dutch": "de het een en voor met is niet van te wij jullie meer op",
@@ -126,7 +127,7 @@ _OWN_LETTERS: dict[str, frozenset[str]] = {
     "romanian": frozenset("șțţş"),
     "spanish": frozenset("ñ"),
     "portuguese": frozenset("ãõ"),
-    "german": frozenset("ß"),
+    "german": frozenset("ßäö"),
     "vietnamese": frozenset("đơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ"),
 }
 """Letters that no other of these languages has, but Vietnamese, whose words have several."""

@@ -1,4 +1,4 @@
-"""Reading a brief in any wording and any of ten languages: what is said, what is wished, what is left out."""
+"""Reading a brief in any wording and any written language: what is said, what is wished, what is left out."""
 
 from typing import Any
 

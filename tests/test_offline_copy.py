@@ -1,4 +1,4 @@
-"""Ad copy of the offline model: ten languages, any brief, its seconds, no invented facts (A74, X11)."""
+"""Ad copy of the offline model: every language, any brief, its seconds, no invented facts (A74, X11)."""
 
 import re
 
@@ -35,6 +35,7 @@ OWN_LETTERS = {
     "vietnamese": r"[đơưạảấầẩậắằặẹẻếềểệịọỏốồổộớờợụủứừửữựỳ]",
     "spanish": r"[ñáéíóú¿¡]",
     "portuguese": r"[ãõçáéíóúê]",
+    "german": r"[äöüß]",
     "indonesian": r"\b(?:kamu|yang|untuk|dan|ini|kami|sendiri|hari)\b",
     "english": r"\b(?:you|your|the|and|it|for)\b",
 }

@@ -24,11 +24,11 @@ def test_a_language_nobody_writes_is_answered_in_english_and_said():
 
 def test_a_language_nobody_writes_gets_the_clients_own_words():
     turn = draft(
-        "Bäckerei Müller, die Bäckerei mit frischem Brot für die ganze Familie",
-        language="german",
-        context="Jetzt 20% Rabatt auf alle Brötchen. Tel. 0221 123456",
+        "Bakkerij Jansen, de bakkerij met vers brood voor het hele gezin",
+        language="dutch",
+        context="Nu 20% korting op alle broodjes. Tel. 020 123 4567",
     )
-    for words in ("Bäckerei Müller", "20% Rabatt auf alle Brötchen", "0221 123456"):
+    for words in ("Bakkerij Jansen", "20% korting op alle broodjes", "020 123 4567"):
         assert words in turn.script
     assert "your own words only" in turn.last
     assert "seconds to spare" in turn.last
@@ -92,6 +92,7 @@ def test_a_short_ad_that_lacks_nothing_is_offered_in_other_tones():
     [
         ("Kawiarnia Zen, kawiarnia w Krakowie", "polish", "Szkic gotowy"),
         ("Cafetería Zen en Sevilla, tu cafetería", "spanish", "Tu borrador está listo"),
+        ("Café Zen in Köln, das Café für alle", "german", "Dein erster Entwurf ist fertig"),
         ("ร้านกาแฟเซน หอมทุกเช้า", "thai", "ร่างแรกพร้อมแล้ว"),
         ("禅咖啡，街角的咖啡馆", "chinese", "初稿好了"),
     ],
@@ -118,6 +119,8 @@ def test_prices_stay_out_of_foreign_copy_too():
     [
         ("20% off until June 15", "polish", "do 15 czerwca"),
         ("20% off until 30/6", "spanish", "hasta 30/6"),
+        ("20% off until June 15", "german", "bis 15. juni"),
+        ("Half price on Friday", "german", "zum halben preis"),
         ("20% off until the end of the month", "thai", "สิ้นเดือน"),
         ("Half price this weekend only", "czech", "víkend"),
         ("Free delivery. Buy one get one free.", "indonesian", "gratis ongkir"),

@@ -78,7 +78,7 @@ def test_what_changed_is_answered_from_the_conversation():
         ("remove the trumpet fanfare effect", "no such effect"),
         ("drop the part about the swimming pool", "swimming pool"),
         ("say 'crisp' instead of 'soggy'", "soggy"),
-        ("do it in German", "German"),
+        ("do it in Dutch", "Dutch"),
         ("use a Martian accent for voice 1", "Martian"),
     ],
 )

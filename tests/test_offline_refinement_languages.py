@@ -1,12 +1,13 @@
-"""The core requests in the ten languages, and replies in the language of the person."""
+"""The core requests in every written language, and replies in the language of the person."""
 
 import re
 
 import pytest
 
+from providers.offline.ad_creation.kinds import WRITTEN
 from providers.offline.ad_creation.replies import _sentences, phrase
 from providers.offline.ad_creation.speech import language_of
-from providers.offline.lexicon import SPOKEN
+from state.languages import LANGUAGES
 from tests.offline_chat import bakery
 from tests.test_offline_refinement import gender
 
@@ -112,6 +113,17 @@ ASKED = {
         "提到免费停车",
         "声音不要动，但是音乐快一点",
     ],
+    "german": [
+        "Mach die Musik fröhlicher",
+        "Füge am Ende eine Glocke hinzu",
+        "entferne Effekt 2",
+        "nimm eine Frauenstimme für Stimme 1",
+        "mach die zweite Stimme langsamer",
+        "kürze den Text",
+        "mach das rückgängig",
+        "erwähne, dass das Parken kostenlos ist",
+        "lass die Stimmen, wie sie sind, aber mach die Musik schneller",
+    ],
     "english": [
         "Make the music happier",
         "Add a bell at the end",
@@ -126,7 +138,7 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("language", SPOKEN)
+@pytest.mark.parametrize("language", WRITTEN)
 def test_nine_core_requests_are_understood(language):
     chat = bakery()
     happier, bell, less, woman, slower, shorter, undo, mention, locked = ASKED[language]
@@ -154,13 +166,13 @@ def test_nine_core_requests_are_understood(language):
     assert "fast" in chat.music
 
 
-@pytest.mark.parametrize("language", SPOKEN)
+@pytest.mark.parametrize("language", WRITTEN)
 def test_the_language_of_a_request_is_told_by_its_words(language):
     told = [language_of(text, language) for text in ASKED[language]]
     assert told == [language] * len(told)
 
 
-@pytest.mark.parametrize("language", SPOKEN)
+@pytest.mark.parametrize("language", WRITTEN)
 def test_the_reply_is_in_the_language_of_the_message(language):
     chat = bakery()
     reply = chat.say(ASKED[language][0])
@@ -168,7 +180,7 @@ def test_the_reply_is_in_the_language_of_the_message(language):
     assert frame in reply
 
 
-@pytest.mark.parametrize("language", SPOKEN)
+@pytest.mark.parametrize("language", WRITTEN)
 def test_every_sentence_exists_with_the_same_slots(language):
     slots = re.compile(r"\{[^}]+\}")
     english, own = _sentences("english"), _sentences(language)
@@ -179,7 +191,7 @@ def test_every_sentence_exists_with_the_same_slots(language):
         assert set(slots.findall(own[key])) <= set(slots.findall(sentence)), key
 
 
-@pytest.mark.parametrize("language", SPOKEN)
+@pytest.mark.parametrize("language", WRITTEN)
 @pytest.mark.parametrize(
     ("idea", "stream"),
     [
@@ -194,6 +206,14 @@ def test_every_suggestion_can_be_read_as_if_the_person_had_said_it(language, ide
         chat.versions["music"][-1]["musicPrompt"] = "upbeat pop, energetic"
     chat.say(phrase(f"suggest.{idea}", language, {"track": "2"}))
     assert set(chat.made) == {stream}
+
+
+@pytest.mark.parametrize("language", WRITTEN)
+def test_every_language_that_is_written_is_named_to_who_asks_for_another(language):
+    reply = phrase("cannot.no_language", language)
+    names = [one.native[0] for one in LANGUAGES if one.name in WRITTEN]
+    assert language == "english" or all(name in reply for name in names)
+    assert "{" not in reply
 
 
 def test_words_of_another_language_are_quoted_as_they_are_and_the_reply_says_so():

@@ -19,6 +19,7 @@ PROMISED = (
     "czech",
     "romanian",
     "chinese",
+    "german",
 )
 
 

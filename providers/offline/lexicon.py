@@ -1,7 +1,8 @@
 """Words of people mapped to concepts, per language, from a workflow's `vocabulary/<language>.toml`.
 
 A concept is `group.name` ("verb.add", "noun.music", "quality.calm"). A phrase in the data is one or more
-words; a word that ends in `*` stands for every word that begins so. Matching ignores case and diacritics,
+words; a word that ends in `*` stands for every word that begins so, and "nimm … raus" for both with other
+words between them. Matching ignores case and diacritics,
 takes the longest phrase, and forgives one wrong letter in words the vocabulary does not hold.
 Every step is linear in the length of the text, so no input can make it slow.
 """
@@ -18,12 +19,14 @@ SPOKEN = (
     "english", "thai", "indonesian", "polish", "spanish",
     "portuguese", "vietnamese", "czech", "romanian", "chinese",
 )  # fmt: skip
-"""Languages that have a vocabulary file."""
+"""Languages that every workflow has a vocabulary file for; one may have more."""
 MAX_TOKENS = 600
 """Tokens of a message that are read; what comes after is not understood, and the reply says so."""
 _WIDE = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _LETTERS = rf"[^\W\d_{_WIDE}]+"
 _TOKEN = re.compile(rf"\d+(?:[.,]\d+)*|[{_WIDE}]|{_LETTERS}(?:['’]{_LETTERS})*|\n|[^\w\s]")
+SPELLED_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
+"""How umlauts are typed where a keyboard has none."""
 _PLAIN = str.maketrans({"ł": "l", "đ": "d", "ø": "o", "ß": "ss", "’": "'"})
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _MIN_STEM = 2
@@ -31,6 +34,9 @@ _MIN_TYPO = 5
 MIN_SWAPPED = 4
 """Letters of a word in which two that were swapped are put right."""
 _MAX_PHRASE = 24
+_GAP = "…"
+_MAX_GAP = 14
+"""Tokens that may stand between the two parts of a phrase with a gap."""
 _TWO = 2
 
 
@@ -109,11 +115,18 @@ class Lexicon:
         self._words: set[str] = set()
         self._stems: set[str] = set()
         self._near: dict[str, list[str]] = {}
+        self._around: dict[str, list[tuple[list[str], list[str], str]]] = {}
+        """Phrases with a gap by their first word: what stands before it, behind it, and the concept."""
         for concept, phrase in entries:
             self._add(concept, phrase)
         self._index_typos()
 
     def _add(self, concept: str, phrase: str) -> None:
+        if _GAP in phrase:
+            begin, end = (_phrase_words(part, exact=self._exact) for part in phrase.split(_GAP))
+            self._words.update(begin, end)
+            self._around.setdefault(begin[0], []).append((begin, end, concept))
+            return
         node = self._root
         for word in _phrase_words(phrase, exact=self._exact):
             stem = word.endswith("*")
@@ -154,7 +167,26 @@ class Lexicon:
             concepts, last = self._longest(words, at)
             result.extend(Mark(concept, at, last) for concept in concepts)
             at = last
-        return tuple(result)
+        return self._with_gaps(result, words) if self._around else tuple(result)
+
+    def _with_gaps(self, marks: Sequence[Mark], words: Sequence[str]) -> tuple[Mark, ...]:
+        """Return the marks with those of phrases around others in place of what their parts mean alone."""
+        found: list[Mark] = []
+        for at, word in enumerate(words):
+            reach = range(at + 1, min(at + _MAX_GAP, len(words)))
+            stop = next((place for place in reach if words[place] in self._around), reach.stop)
+            hits = [
+                (place, -len(end), place + len(end), at + len(begin), concept)
+                for begin, end, concept in self._around.get(word, ())
+                for place in range(at + len(begin), stop)
+                if [*words[at : at + len(begin)], *words[place : place + len(end)]] == [*begin, *end]
+            ]
+            if hits:
+                place, _, last, behind, concept = min(hits)
+                found += [Mark(concept, at, behind), Mark(concept, place, last)]
+        taken = {place for mark in found for place in range(mark.first, mark.last)}
+        kept = [mark for mark in marks if taken.isdisjoint(range(mark.first, mark.last))]
+        return tuple(sorted([*kept, *found], key=lambda mark: mark.first))
 
     def _longest(self, words: Sequence[str], at: int) -> tuple[Sequence[str], int]:
         best: tuple[Sequence[str], int] = ((), at + 1)
@@ -222,8 +254,9 @@ def entries(workflow: str, language: str) -> tuple[tuple[str, str], ...]:
     folder = files(f"providers.offline.{workflow}").joinpath("vocabulary")
     text = folder.joinpath(f"{language}.toml").read_text("utf-8")
     return tuple(
-        (f"{group}.{name}", phrase)
+        (f"{group}.{name}", spelling)
         for group, names in tomllib.loads(text).items()
         for name, phrases in names.items()
         for phrase in phrases
+        for spelling in dict.fromkeys((phrase, phrase.translate(SPELLED_OUT)))
     )

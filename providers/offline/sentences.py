@@ -5,14 +5,13 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-from providers.offline.lexicon import SPOKEN
-
 
 @cache
 def sentences(workflow: str, language: str) -> Mapping[str, str]:
     """Return a workflow's sentences by `group.name`; the English ones for a language that has no file."""
-    known = language if language in SPOKEN else "english"
-    text = files(f"providers.offline.{workflow}").joinpath("replies", f"{known}.toml").read_text("utf-8")
+    folder = files(f"providers.offline.{workflow}").joinpath("replies")
+    own = folder.joinpath(f"{language}.toml")
+    text = (own if own.is_file() else folder.joinpath("english.toml")).read_text("utf-8")
     return {
         f"{group}.{name}": sentence
         for group, entries in tomllib.loads(text).items()

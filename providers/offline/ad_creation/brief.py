@@ -19,28 +19,32 @@ READ_CHARS = 4000
 """How much of each field of a very long brief is read; the last word on the draft says so."""
 _MARKET_CHARS = 80
 _OWN_TEXTS = 3
-_TOWN = re.compile(r"(?:(?:in|at|near|en|em|ở|tại|di|în)\s)?((?:[" + CAPITAL + r"][\w'’-]+\s?){1,3})")
+_TOWN = re.compile(
+    r"(?:(?:in|at|near|en|em|ở|tại|di|în|im|am|bei|aus)\s)?((?:[" + CAPITAL + r"][\w'’-]+\s?){1,3})"
+)
 """A capitalised word or two after the name say where it is."""
 _LOCAL = re.compile(
-    r"(?:[Ii]n|[Aa]t|[Nn]ear|[Ee]n|[Ee]m|[ởỞ]|[Tt]ại|[Dd]i|[îÎ]n|[WwVv]e?)\s(?:["
+    r"(?:[Ii]n|[Aa]t|[Nn]ear|[Ee]n|[Ee]m|[ởỞ]|[Tt]ại|[Dd]i|[îÎ]n|[WwVv]e?|[Ii]m|[Aa]m|[Bb]ei|[Aa]us)\s(?:["
     + CAPITAL
     + r"][\w'’-]+\s?){1,3}"
 )
 """A clause that only says where it is."""
+_FIRST = re.compile(r"[,，、:：;|\n–—-]")
 _GREETING = re.compile(
     r"\s*(?:hi|hello|hey|hiya|good (?:morning|afternoon|evening)|dear (?:team|all)|hola|buenos días|buenas"
+    r"|guten (?:tag|morgen|abend)|hallo|servus|moin|grüß gott|liebes team"
     r"|olá|oi|bom dia|cześć|dzień dobry|ahoj|dobrý den|bună(?: ziua)?|salut|halo|hai|xin chào|chào bạn"
-    r"|สวัสดี(?:ครับ|ค่ะ|คะ)?|您好|你好)(?:\s(?:there|all|team|guys|everyone))?"
+    r"|สวัสดี(?:ครับ|ค่ะ|คะ)?|您好|你好)(?:\s(?:there|all|team|guys|everyone|zusammen|liebes team))?"
     r"(?:\s?[,!.，！。]\s?|\s(?=(?:so\s)?(?:we|i|this|it|my|our)\b)|(?<=[\u0e00-\u9fff])\s?)(?:(?:so|ok|well)\s)?",
     re.IGNORECASE,
 )
 """A greeting before the brief begins; "Hello Kitty" is none."""
-_NOUN = re.compile(r"(?:an?|the|un|una|uma|um|o|một)\s")
-_SUBJECT = re.compile(r"(?:we|our|it|they|i|you|your)\s")
-_AIMED = re.compile(r"\b(?:for|para|dla|untuk|pro|pentru|cho)\s[^,.;\n]{3,40}|สำหรับ\S{2,30}|给\S{2,12}")
+_NOUN = re.compile(r"(?:an?|the|un|una|uma|um|o|một|eine?|der|die|das)\s")
+_SUBJECT = re.compile(r"(?:we|our|it|they|i|you|your|wir|unsere?|es|ihr|sie|ich|du|deine?)\s")
+_AIMED = re.compile(r"\b(?:for|para|dla|untuk|pro|pentru|cho|für)\s[^,.;\n]{3,40}|สำหรับ\S{2,30}|给\S{2,12}")
 _NEGATED = re.compile(
     r"\b(?:no|not|not too|never|without|don't be|isn't|nie|bez|sin|sem|não|không|ne|není|fără|nu|jangan|tidak"
-    r"|bukan)"
+    r"|bukan|nicht|nicht zu|keine?n?|ohne|weniger)"
     r"\s(?:\w+\s)?$|(?:ไม่|不|别|不要)$"
 )
 _NEGATION_CHARS = 14
@@ -106,13 +110,13 @@ def _read(fields: Template) -> Brief:
     )
     audience = clean(fields.audience)[:READ_CHARS]
     whole = f"{client}\n{context}"
-    given = script(whole)
-    line, facts = slogan(whole), contact(whole)
+    given, line, facts = script(whole), slogan(whole), contact(whole)
     gaps = (*facts.spans, *([line[1]] if line else []), *([given[1]] if given else []))
     about, more = _masked(client, gaps, 0), _masked(context, gaps, len(client) + 1)
-    brand, rest = name(about, is_kind=is_kind(re.split(r"[,，、:：;|\n–—-]", about)[0]))
+    tongue = spoken(f"{about}\n{more}\n{audience}")
+    brand, rest = name(about, is_kind=is_kind(_FIRST.split(about)[0]), german=tongue == "german")
     said = statements((rest, more), brand)
-    own, town = _own(rest, said.claims, brand)
+    own, town = _own(rest, said.claims, brand, german=tongue == "german")
     local = [claim for claim in said.claims if _LOCAL.fullmatch(claim)]
     return Brief(
         client=client,
@@ -121,7 +125,7 @@ def _read(fields: Template) -> Brief:
         market=clean(fields.market)[:_MARKET_CHARS],
         language=_language(fields.language),
         seconds=fields.seconds,
-        tongue=spoken(f"{about}\n{more}\n{audience}"),
+        tongue=tongue,
         brand=brand,
         kind=_trade(rest, brand, about, more, audience),
         what=own,
@@ -155,14 +159,16 @@ def _masked(text: str, gaps: Sequence[Span], offset: int) -> str:
     return "".join(kept)
 
 
-def _own(rest: str, claims: Sequence[str], brand: str) -> tuple[str, str]:
+def _own(rest: str, claims: Sequence[str], brand: str, *, german: bool) -> tuple[str, str]:
     """Return what the client says it is, or else the words that only say where it is."""
     own = what(rest)
-    if own not in claims or _SUBJECT.match(folded(own)):
+    if own not in claims or _SUBJECT.match(folded(own)) or (brand and own.startswith(f"{brand} ")):
         return "", ""
     if kind(own) is not UNKNOWN or _NOUN.match(folded(own)):
         return own, ""
-    return "", own if brand and _TOWN.fullmatch(own) else ""
+    # A German noun has the capital of a town.
+    town = _LOCAL if german else _TOWN
+    return "", own if brand and town.fullmatch(own) else ""
 
 
 def _place(town: str) -> str:

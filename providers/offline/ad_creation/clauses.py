@@ -171,7 +171,7 @@ def clauses(message: str, words: Lexicon) -> list[Clause]:
     result: list[Clause] = []
     for first, last, asking in _sentences(message, spoken):
         whole = Clause(message, spoken, marks, 0, len(spoken)).part(first, last)
-        result += [replace(_bounded(one), asking=asking) for one in _requests(whole)]
+        result += [replace(_fronted(_bounded(one)), asking=asking) for one in _requests(whole)]
     return [one for one in result if one.text]
 
 
@@ -180,6 +180,15 @@ def _bounded(clause: Clause) -> Clause:
     return (
         clause if clause.last - clause.first <= LONGEST else clause.part(clause.first, clause.first + LONGEST)
     )
+
+
+def _fronted(clause: Clause) -> Clause:
+    """Return a clause with a "replace" that ends it at its beginning: German "X durch Y ersetzen"."""
+    verb = next((mark for mark in clause.all("verb.replace") if mark.last == clause.last), None)
+    if verb is None or not any(mark.first < verb.first for mark in clause.all("particle.with")):
+        return clause
+    rest = clause.part(clause.first, verb.first)
+    return replace(rest, marks=(Mark(verb.concept, rest.first, rest.first), *rest.marks))
 
 
 def quotations(text: str) -> list[Quote]:

@@ -12,11 +12,12 @@ from providers.offline.ad_creation.deals import day, phrases_for
 from providers.offline.ad_creation.fitting import Window, breath_s, fitted, grouped, line_s
 from providers.offline.ad_creation.phrasebook import TONES, Phrasebook, book, fill, turned
 from providers.offline.ad_creation.pitch import Piece, Voice, mood, pieces
+from providers.offline.ad_creation.wording import DATED
 from state.timeline import spoken_s
 
 LOW, HIGH = 0.80, 0.92
 """Share of the seconds that is spoken, at least and at most."""
-_SENTENCE = re.compile(r"(?<=[.!?…。！？])\s+|(?<=[。！？])|\n+")
+_SENTENCE = re.compile(rf"(?<=[.!?…。！？])(?!(?<=\d\.)\s{DATED})\s+|(?<=[。！？])|\n+")
 _FACT = re.compile(r"\d|%|@|\.\w{2,}|[\"“„«»”]")
 
 

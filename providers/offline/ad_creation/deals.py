@@ -41,6 +41,12 @@ def brand(brief: Brief, phrases: Phrasebook) -> str:
     """Return what the copy calls the client: the name, else the trade, else a few of the client's words."""
     if brief.brand:
         return brief.brand
+    if (
+        phrases.language == "german"
+        and native(brief, "german")
+        and 0 < len(brief.what.split()) <= _TITLE_WORDS
+    ):
+        return brief.what  # A bare trade lacks its article.
     noun = trade(brief, phrases)
     if noun:
         return phrases.one("grammar", "nameless").format(kind=noun)
@@ -91,7 +97,7 @@ def together(offered: Sequence[str], phrases: Phrasebook) -> str:
     text = ""
     for offer in (one.rstrip(" .") for one in offered[:_OFFERS]):
         link = ". " if offer[:1].isupper() else str(phrases.entries["grammar"]["comma"])
-        text += f"{link}{offer}" if text else lowered(offer)
+        text += f"{link}{offer}" if text else offer if phrases.language == "german" else lowered(offer)
     return text
 
 

@@ -21,28 +21,32 @@ _URL = re.compile(
 _EMAIL = re.compile(r"\b[a-z0-9._+-]{1,40}@[a-z0-9-]{1,40}(?:\.[a-z]{2,10}){1,3}")
 _HANDLE = re.compile(r"(?<![\w.])@[a-z0-9._]{2,30}\b")
 _CODE = re.compile(
-    r"(?:\b(?:promo|discount|voucher|coupon)?\s?code|kod(?:em|u|e)?(?:\s(?:promo\w*|rabatow\w*))?"
+    r"(?:\b(?:promo|discount|voucher|coupon|gutschein|rabatt|aktions)?[\s-]?code|kod(?:em|u|e)?(?:\s(?:promo\w*|rabatow\w*))?"
     r"|código|cupón|cupom|kód(?:em)?|codul|mã(?:\s(?:giảm giá|khuyến mãi))?"
-    r"|kode(?:\spromo)?|โค้ด|รหัส(?:ส่วนลด)?|优惠码|折扣码|代码|口令)\s?(?:is|:|：|to|є|je|este|là|คือ)?\s?[\"'“„«]?([A-Z][A-Z0-9-]{2,19}|[A-Z0-9]*[0-9][A-Z0-9-]{1,19})\b"
+    r"|kode(?:\spromo)?|โค้ด|รหัส(?:ส่วนลด)?|优惠码|折扣码|代码|口令)\s?(?:is|:|：|to|є|je|este|là|คือ|lautet|ist)?\s?[\"'“„«]?([A-Z][A-Z0-9-]{2,19}|[A-Z0-9]*[0-9][A-Z0-9-]{1,19})\b"
 )
 _PHONE = re.compile(r"(?<![\w$€£.,/-])(?:\+|\(?0|\(\d|1[ -]?8|\d{2,3}[ .-])[\d(][\d() .-]{2,18}\d(?![\w%])")
 _SHORT_PHONE = re.compile(
     r"(?:\bcall|\btel\.?:?|\bphone:?|\bdial|\bcall us(?: at| on)?|โทร\.?|hubungi|telepon|zadzwoń(?: pod)?"
-    r"|llama al|llámanos al|ligue(?: para)?|gọi|zavolejte|volejte|sunați(?: la)?|电话[:：]?|拨打|致电)"
+    r"|llama al|llámanos al|ligue(?: para)?|gọi"
+    r"|(?:ruf\w*|anruf\w*)(?: an)?(?: unter)?:?|zavolejte|volejte|sunați(?: la)?|电话[:：]?|拨打|致电)"
     r"\s?(\d[\d -]{1,14}\d)"
 )
 _CURRENCY = r"(?:us\$|r\$|s\$|[$€£¥฿₫]|rp\.?|usd|eur|gbp|thb|idr|vnd|pln|czk|ron|rmb|cny)"
 _UNIT = (
     r"(?:k\b|zł|złotych|zlotych|pln|kč|czk|korun|lei|ron|baht|บาท|usd|eur|euros?|gbp|dollars?|pounds?|dólares|pesos"
-    r"|reais|rupiah|ribu|đồng|vnđ|vnd|đ|元|块|人民币|€|฿|₫)"
+    r"|reais|rupiah|ribu|đồng|vnđ|vnd|đ|元|块|人民币|€|฿|₫|franken|chf)"
 )
 _AMOUNT = rf"(?:{_CURRENCY}\s?\d[\d.,]{{0,12}}(?:k\b|\s(?:million|juta|ribu))?|\d[\d.,]{{0,12}}\s?{_UNIT})"
 _MONEY = re.compile(_AMOUNT)
-_PERCENT = re.compile(r"(?<![\d.,])(\d{1,3}(?:[.,]\d{1,2})?)\s?(?:%|percent\b|procent\b)")
+_PERCENT = re.compile(r"(?<![\d.,])(\d{1,3}(?:[.,]\d{1,2})?)\s?(?:%|percent\b|procent\b|prozent\b)")
 _TENTHS = re.compile(r"(?<![\d.])(\d(?:\.\d)?|[一二三四五六七八九])\s?折")
 """Chinese discounts name what is still paid: 8折 is eight tenths of the price."""
+_DAY = r"(?:mo|di|mi|do|fr|sa|so)(?:[a-z]*tags?|ttwochs?|nnabends?)?\.?"
 _HOURS = re.compile(
     r"\b24/7\b|\b\d{1,2}(?:[:.]\d{2})?\s?(?:am|pm)?\s?(?:-|–|to|till|until|do|a|às|đến|sampai|ถึง|至|到)\s?\d{1,2}(?:[:.]\d{2})?\s?(?:am|pm)\b"
+    rf"|(?:\b{_DAY}(?:\s?(?:-|–|bis|und|\+)\s?{_DAY})?,?\s(?:von\s)?)?"
+    r"\b\d{1,2}(?:[:.]\d{2})?(?:\suhr)?\s?(?:-|–|bis)\s?\d{1,2}(?:[:.]\d{2})?\suhr\b"
     r"|\b\d{1,2}[:.]\d{2}\s?(?:-|–|to|do|a|às|đến|sampai|ถึง|至|到)\s?\d{1,2}[:.]\d{2}\b"
 )
 _ADDRESS = re.compile(
@@ -52,13 +56,23 @@ _ADDRESS = re.compile(
     r"|Place)\b(?:,\s[" + CAPITAL + r"][\w'’-]+(?:\s[" + CAPITAL + r"][\w'’-]+)?)?"
     r"|\b(?:ul\.|al\.|pl\.|Aleja|Plac|Rynek|Calle|C/|Avenida|Av\.|Plaza|Paseo|Rua|Praça|Travessa|Jalan|Jl\.|Đường|Phố|Ulice|Strada|Str\.|Bulevardul|Bd\.|Piața|Soi|Thanon)\s[^\n,;.!?]{2,40}?(?:,?\s?(?:nr\.?|no\.?|número|số)?\s?\d{1,5}[A-Za-z]?)?(?=[,;.!?\n]|$)"
     r"|\b[" + CAPITAL + r"][\wá-ž]+(?:ova|ská|cká|ného|ého|ní)\s\d{1,4}\b"
+    r"|\b["
+    + CAPITAL
+    + r"][\w.-]*(?:straße|strasse|str\.|allee|weg|platz|gasse|ring|ufer|damm|markt)\s\d{1,4}\s?[a-z]?\b"
+    r"(?:,\s(?:\d{5}\s)?[" + CAPITAL + r"][\w-]+(?=[,.!?\n]|$))?"
+    r"|\b["
+    + CAPITAL
+    + r"]\w+(?:er|e|en|es)\s(?:Straße|Strasse|Str\.|Allee|Weg|Platz|Gasse|Ring|Ufer|Damm|Markt)"
+    r"\s\d{1,4}[a-z]?\b"
+    r"|\b(?:Am|An der|Im|Zum|Zur|Auf dem)\s[" + CAPITAL + r"][\w-]+\s\d{1,4}[a-z]?\b"
     r"|(?:ถนน|ซอย)\S{2,30}|[\u4e00-\u9fff]{2,12}(?:路|街|大道)\d{0,5}号?"
 )
+_ONLY = re.compile(r"only|\bnur\b")
 _CHINESE_DATE = re.compile(r"(\d{1,2})\s?月\s?(\d{1,2})\s?[日号]")
 _VIETNAMESE_DATE = re.compile(r"(\d{1,2})\s?tháng\s?(\d{1,2})\b")
 _PLAIN_DATE = re.compile(r"(?<![\d/.])\d{1,2}[/.]\d{1,2}(?:[/.]\d{2,4})?(?![\d/]|\.\d)(?!\s?[%a-z$€£])")
 _RANGE = re.compile(
-    r"\d(?:st|nd|rd|th|\.)?\s?(?:-|–|to|till|until|and|&|y|al?|e|do|až|đến|sampai|și|i|,)\s?$"
+    r"\d(?:st|nd|rd|th|\.)?\s?(?:-|–|to|till|until|and|&|y|al?|e|do|až|đến|sampai|și|i|bis|und|,)\s?$"
 )
 """The beginning of "3 to 14 June", which is no single day."""
 _NEAR = re.compile(
@@ -220,7 +234,7 @@ def when(clause: str) -> When | None:
     position = date[2] if date else _position(unit, low)
     head = low[max(0, position - 24) : position]
     until = unit in {"month_end", "year_end", "limited"} or has("cues/dates", "until", head)
-    until = until or (unit in {"today", "weekend", "week", "month"} and "only" in low)
+    until = until or (unit in {"today", "weekend", "week", "month"} and bool(_ONLY.search(low)))
     return When(unit, date[0] if date else "", date[1] if date else "", until, clause.strip(" ."))
 
 
@@ -260,7 +274,7 @@ def slogan(text: str) -> tuple[str, Span] | None:
     hit = mention("cues/briefs", "slogan", text)
     if not hit:
         return None
-    rest = re.match(r"\s*(?:is|are|to|es|é|je|este|:|：|=|-|–|,)?\s*", text[hit.end :])
+    rest = re.match(r"\s*(?:is|are|to|es|é|je|este|ist|lautet|:|：|=|-|–|,)?\s*", text[hit.end :])
     start = hit.end + (rest.end() if rest else 0)
     quoted = re.match(r"[\"“„«‘']([^\"”“»’\n]{2,90})[\"”“»’']", text[start:])
     plain = re.match(r"[^\n.!?。！？;]{2,90}[.!?。！？]?", text[start:])

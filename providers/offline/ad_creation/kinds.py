@@ -1,4 +1,4 @@
-"""What a business, product or cause is: one of the kinds of `cues/kinds.toml`, in any of ten languages."""
+"""What a business, product or cause is: one of the kinds of `cues/kinds.toml`, in any written language."""
 
 import re
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ WRITTEN = (
     "czech",
     "romanian",
     "chinese",
+    "german",
 )
 """The languages copy is written in, in the order of a kind's `nouns`."""
 _VAGUE = frozenset({"shop", "business", "event", "school", "clinic", "restaurant", "drink"})

@@ -10,8 +10,12 @@ _SHORT = frozenset({"sfx", "bpm", "pop", "edm", "rap", "sax"})
 
 
 def lexicon(language: str, message: str = "") -> Lexicon:
-    """Return the vocabulary to read `message` with: Vietnamese typed with its diacritics is read by them."""
-    return _lexicon(language, language == "vietnamese" and not message.isascii())
+    """Return the vocabulary to read `message` with.
+
+    German is read with its umlauts, which tell "kurze" from "kürze", and Vietnamese where it is typed with
+    diacritics.
+    """
+    return _lexicon(language, language == "german" or (language == "vietnamese" and not message.isascii()))
 
 
 @cache

@@ -19,21 +19,23 @@ from providers.offline.ad_creation.history import Ad
 from providers.offline.ad_creation.script import TOPICS, text_of
 from providers.offline.ad_creation.script import found as value_of
 from providers.offline.ad_creation.tracks import named
+from providers.offline.ad_creation.wording import GOOD_TO_KNOW
 from providers.offline.lexicon import Mark, fold
 
 _THAT = re.compile(
     r"^(?:that|the fact that|about|to|people|them|listeners|customers|everyone|how|says?|saying|also"
-    r"|please|że|ze|que|bahwa|rằng|že|ca|că)\s+",
+    r"|please|że|ze|que|bahwa|rằng|že|ca|că|dabei|bitte)\s+",
     re.IGNORECASE,
 )
 _TAIL = re.compile(
-    r"[\s,]*\b(?:somewhere|everywhere|throughout|too|as well|please"
+    r"[\s,]*\b(?:somewhere|everywhere|throughout|too|as well|please|irgendwo|bitte|im (?:text|spot)"
     r"|in the (?:script|text|ad|copy|spot|commercial)"
     r"|to the (?:script|text|ad|copy|spot)|if possible|pls|for me)\s*$",
     re.IGNORECASE,
 )
 _TIMES = re.compile(
     r"\b(?:twice|thrice|(?:two|three|four|five|\d) times|dos veces|tres veces|duas vezes|três vezes|dwa razy"
+    r"|zweimal|dreimal"
     r"|trzy razy|dvakrát|třikrát|de (?:două|trei) ori|(?:dua|tiga) kali|(?:hai|ba) lần)\b"
     r"|(?:สอง|สาม)ครั้ง|[两三]遍",
     re.IGNORECASE,
@@ -260,4 +262,5 @@ def _content(clause: Clause, tracks: tuple[Mark, ...]) -> str:
             for mark in clause.all("place", "noun.line", "particle.with", *_LEAD)
             if mark.first == first
         )
-    return cleaned(clause.words(first, last))
+    said = cleaned(clause.words(first, last))
+    return f"{GOOD_TO_KNOW}dass {said}" if said and clause.tokens[first - 1].word == "dass" else said

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 from itertools import takewhile
 
-from providers.offline.ad_creation.wording import CAPITAL, mentions, small_words
+from providers.offline.ad_creation import capitals
+from providers.offline.ad_creation.wording import CAPITAL, GOES_ON, mentions, small_words
 
 _THAI = re.compile(r"[\u0e00-\u0e7f]")
 _THAI_TRADE = 8
@@ -59,12 +60,15 @@ _LOCAL = re.compile(r"\s(?:in|at|near|from)\s.{2,40}$")
 """Only English: elsewhere the place is a part of the name or inflected."""
 
 
-def name(client: str, *, is_kind: bool) -> tuple[str, str]:
+def name(client: str, *, is_kind: bool, german: bool = False) -> tuple[str, str]:
     """Return `(brand, rest)`: the name, empty if none is given, and the client's text without it.
 
-    `is_kind` says whether the first words are only the name of a trade ("Coffee shop, hipsters").
+    `is_kind` says whether the first words are only the name of a trade ("Coffee shop, hipsters"). In a
+    `german` text capitals tell nothing.
     """
     text = client.strip()
+    if german:
+        return _german(text)
     for finder in (_named, _quoted, _who, _equals, _asked, _ordered, _head):
         brand, rest = finder(text, is_kind)
         if brand:
@@ -72,6 +76,18 @@ def name(client: str, *, is_kind: bool) -> tuple[str, str]:
     order = _ORDER.match(text)
     # What is ordered is nothing to be said of the client, who is a noun with its article.
     return "", text[order.end() :] if order and _NOUN.match(text, order.end()) else text
+
+
+def _german(text: str) -> tuple[str, str]:
+    brand, rest = _named(text, False)  # noqa: FBT003
+    if brand:
+        return brand, capitals.whole(brand, rest)
+    quoted = _QUOTED.search(text)
+    if quoted and (brand := _quoted(text, False)[0]):  # noqa: FBT003
+        before, after = text[: quoted.start()].strip(" ,:"), text[quoted.end() :].lstrip(" ,:-–—")
+        return brand, ". ".join(part for part in (before, capitals.whole(brand, after)) if part)
+    brand, rest = capitals.name(text)
+    return _fits(brand), rest
 
 
 def _fits(brand: str) -> str:
@@ -197,8 +213,8 @@ def _thai(text: str) -> tuple[str, str]:
 
 def what(rest: str) -> str:
     """Return the client's own words for what it is: the first clause of `rest`, if it is short and a noun."""
-    first = re.split(r"[\n.!?。！？;；]|(?<=\S)[,，:：|](?:\s|(?<=[，：]))|\s[–—-]\s", rest.strip())[0].strip(
-        " )(）"
-    )
+    first = re.split(
+        rf"[\n.!?。！？;；]|(?<=\S)[,，:：|](?!\s{GOES_ON})(?:\s|(?<=[，：]))|\s[–—-]\s", rest.strip()
+    )[0].strip(" )(）")
     first = re.sub(r"^(?:is|are|that is|which is|jest|es|é|là|je|este|adalah|是|คือ|เป็น)\s?", "", first)
     return first if 0 < len(first.split()) <= _WHAT_WORDS and len(first) <= _WHAT_CHARS else ""

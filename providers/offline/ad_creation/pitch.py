@@ -118,7 +118,7 @@ class _Words:
         contact, avoid = self.brief.contact, self.brief.avoid
         slots = {
             "brand": brand(self.brief, self.book),
-            "kind": trade(self.brief, self.book),
+            "kind": self._kind(),
             "what": self._what(),
             "offer": together(deals(self.brief, self.book), self.book),
             "phone": "" if "phone" in avoid else contact.phone,
@@ -131,11 +131,18 @@ class _Words:
         }
         return {**slots, "contact": slots["phone"] or slots["url"] or slots["place"]}
 
+    def _kind(self) -> str:
+        """Return the trade; in German, where its name often begins the brand's, not twice."""
+        noun = trade(self.brief, self.book)
+        twice = self.book.language == "german" and is_kind(self.brief.brand.split(" ")[0])
+        return "" if twice else noun
+
     def _what(self) -> str:
         own = self.brief.what
         if not self.native or not own or is_kind(own) or own == brand(self.brief, self.book):
             return ""
-        own = _ORDINARY.sub(lambda match: match.group().lower(), own)
+        if self.book.language != "german":
+            own = _ORDINARY.sub(lambda match: match.group().lower(), own)
         # "Artisanal coffee shop" lacks its article; "baking in Leeds" does not.
         if self.book.language == "english" and _COUNTED.match(own):
             return f"{'an' if own[0] in 'aeiou' else 'a'} {own}"
@@ -209,7 +216,8 @@ class _Words:
     def deal(self) -> Iterator[Piece]:
         """The offer, its end, and what must be said."""
         if self.slots["offer"]:
-            offers = (*self._lines("frames", "offer"), *self._lines("frames", "offer_short"))
+            framed = [] if ":" in self.slots["offer"] else self._lines("frames", "offer")
+            offers = (*framed, *self._lines("frames", "offer_short"))
             yield Piece("offer", 3, offers, 90)
         yield from self._dates()
         for index, must in enumerate(self.brief.must[:_MUSTS]):

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from providers.offline.ad_creation.edits import Note
+from providers.offline.ad_creation.kinds import WRITTEN
 from providers.offline.sentences import sentences
 from state.languages import LANGUAGES
 
@@ -21,6 +22,7 @@ def phrase(key: str, language: str, values: Mapping[str, str] | None = None) -> 
     """Return the sentence `key` in `language`, its slots filled; in English for other languages."""
     template = _sentences(language).get(key) or _sentences("english")[key]
     known = {name: _shown(name, value, language) for name, value in (values or {}).items()}
+    known["languages"] = ", ".join(_shown("language", name, language) for name in WRITTEN)
 
     def filled(match: re.Match[str]) -> str:
         return known.get(match.group(1), match.group())

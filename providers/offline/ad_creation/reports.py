@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from providers.offline.ad_creation.brief import READ_CHARS, Brief
 from providers.offline.ad_creation.copywriter import sentences
 from providers.offline.ad_creation.deals import brand, deals, native, phrases_for
+from providers.offline.ad_creation.kinds import WRITTEN
 from providers.offline.ad_creation.phrasebook import Phrasebook, book, fill, written
 from providers.offline.ad_creation.wording import folded
 
@@ -138,7 +139,7 @@ def _language(brief: Brief, words: Phrasebook, language: str) -> Iterator[str]:
         yield _say(words, "cantonese")
     elif written(language) is None:
         key = "own_words" if brief.tongue == language else "unwritten"
-        yield _say(words, key, language=language.capitalize())
+        yield _say(words, key, language=language.capitalize(), count=str(len(WRITTEN)))
 
 
 def _kept(brief: Brief, made: Made, words: Phrasebook, language: str) -> Iterator[str]:

@@ -21,7 +21,7 @@ _MONEY = re.compile(
     r"(?:[$€£฿¥₫₹]|zł|Kč|dollars?|euros?|pounds?|baht|บาท|lei\b|đồng|đ\b|元|块|pesos?|reais|złotych|korun|rupiah|ribu|USD|EUR|PLN|THB)",
     re.IGNORECASE,
 )
-_PERCENT = re.compile(r"\d{1,3}(?:[.,]\d+)?\s?(?:%|percent|per cent|procent)", re.IGNORECASE)
+_PERCENT = re.compile(r"\d{1,3}(?:[.,]\d+)?\s?(?:%|percent|per cent|procent|prozent)", re.IGNORECASE)
 _DATE = re.compile(
     r"\b\d{1,2}[./]\d{1,2}(?:[./]\d{2,4})?\b|\b(?:until|till|by) [^.!?,]{3,30}|"
     r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:january|february|march|april|may|june|july|august"

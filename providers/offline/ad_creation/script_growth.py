@@ -8,12 +8,13 @@ from providers.offline.ad_creation.copywriter import sentences
 from providers.offline.ad_creation.desk import Desk
 from providers.offline.ad_creation.edits import AddTrack, Note, Outcome, Translate, Wish
 from providers.offline.ad_creation.history import Ad
+from providers.offline.ad_creation.kinds import WRITTEN
 from providers.offline.ad_creation.recasting import Voice, choose, described, presented
 from providers.offline.ad_creation.script import joined, lead_s, roomy
 from providers.offline.ad_creation.script_after import evened
 from providers.offline.ad_creation.tracks import gender_of
 from providers.offline.ad_creation.tracks_after import people, rearranged, with_tracks
-from providers.offline.lexicon import SPOKEN, fold
+from providers.offline.lexicon import fold
 
 _SHORTEST_S = 3.0
 """Seconds of the shortest script that is written."""
@@ -88,7 +89,7 @@ def _split(ad: Ad, voice: Voice) -> Outcome:
 
 def apply_translate(edit: Translate, ad: Ad, desk: Desk) -> Outcome:
     """Return the ad in another language: a new script of the same brief and a cast that speaks it."""
-    if edit.language not in SPOKEN:
+    if edit.language not in WRITTEN:
         return Outcome(ad, (Note("cannot.other_language", {"language": edit.language}),))
     if desk.brief is None:
         return Outcome(ad, (Note("cannot.no_brief"),))

@@ -4,9 +4,10 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from providers.offline.ad_creation.kinds import WRITTEN
 from providers.offline.ad_creation.lexicon import own_words
 from providers.offline.ad_creation.tongue import spoken
-from providers.offline.lexicon import SPOKEN, tokens
+from providers.offline.lexicon import tokens
 
 _SAMPLE_TOKENS = 80
 _SCRIPTS = (("thai", re.compile(r"[\u0e00-\u0e7f]")), ("chinese", re.compile(r"[\u3400-\u9fff]")))
@@ -19,6 +20,7 @@ _LETTERS = {
     "vietnamese": "đơưạảấầẩậắằẳặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ",
     "spanish": "ñ¿¡",
     "portuguese": "ãõç",
+    "german": "äöüß",
 }
 
 
@@ -32,7 +34,7 @@ def language_of(message: str, before: str = "english") -> str:
     words = [token.word for token in tokens(text)[:_SAMPLE_TOKENS] if token.word.isalpha()]
     hint = spoken(text)
     low = text.lower()
-    scores = {name: _score(name, words, hint, low) for name in SPOKEN if name not in {"thai", "chinese"}}
+    scores = {name: _score(name, words, hint, low) for name in WRITTEN if name not in {"thai", "chinese"}}
     best = max(scores.values(), default=0.0)
     if best <= 0:
         return before

@@ -9,6 +9,9 @@ from providers.offline.ad_creation.kinds import UNKNOWN, kind
 from providers.offline.ad_creation.wishes import wishes
 from providers.offline.ad_creation.wording import (
     CAPITAL,
+    DATED,
+    GOES_ON,
+    GOOD_TO_KNOW,
     Mention,
     folded,
     found,
@@ -35,13 +38,16 @@ _LEFT_OVER = 3
 """A clause this short that lost its phone number or address says nothing by itself."""
 _SHORT_SCENE = 8
 """A clause this short behind a wish for people who talk says who they are or what happens to them."""
+_COMPOUND = 8
 _BANNED_CHARS = range(3, 41)
 _SENTENCE = re.compile(
-    r"\n+|(?<!\bDr\.)(?<!\bSt\.)(?<!\bMr\.)(?<!\bMrs\.)(?<!\bNo\.)(?<!\bul\.)(?<!\bJl\.)(?<!\d\.)(?<=[.!?])\s+"
-    r"|(?<=\d\.)\s+(?=[" + CAPITAL + r"])"
+    r"\n+|(?<!\bDr\.)(?<!\bSt\.)(?<!\bMr\.)(?<!\bMrs\.)(?<!\bNo\.)(?<!\bul\.)(?<!\bJl\.)(?<!\bNr\.)(?<!\bTel\.)(?<!tr\.)(?<!\bca\.)(?<!\binkl\.)(?<!\d\.)(?<=[.!?])\s+"
+    rf"|(?<=\d\.)\s+(?!{DATED})(?=[" + CAPITAL + r"])"
     r"|[。！？；;•·]|(?<=\s)[-*–]\s"
 )
-_COMMA = re.compile(r",\s+|[，、]|\s[–—]\s|\s\|\s|(?<=[\u0e00-\u0e7f\x00])\s+(?=[\u0e00-\u0e7f])")
+_COMMA = re.compile(
+    rf",\s+(?!{GOES_ON})|[，、]|\s[–—]\s|\s\|\s|(?<=[\u0e00-\u0e7f\x00])\s+(?=[\u0e00-\u0e7f])"
+)
 """Thai sets its phrases apart with spaces."""
 _THAI = re.compile(r"[\u0e00-\u0e7f]")
 _FIGURES = re.compile(r"[\d月日号年到至截止\s]")
@@ -51,7 +57,9 @@ _VERBATIM = re.compile(
     re.IGNORECASE,
 )
 _SUBJECT = re.compile(
-    r"\s*(?:we|our|you|your|it|they|i|when|if|nasz\w*|nuestr\w+|noss\w+|kami|chúng tôi)\s", re.IGNORECASE
+    r"\s*(?:we|our|you|your|it|they|i|when|if|nasz\w*|nuestr\w+|noss\w+|kami|chúng tôi"
+    r"|wir|unser\w*|du|deine?|ihr|sie|es|wenn)\s",
+    re.IGNORECASE,
 )
 """A sentence that begins so is said whole, commas and all."""
 _IT = re.compile(r"\b(?:it|this|them)\b")
@@ -64,6 +72,7 @@ _QUOTED = re.compile(r"[\"“„«]([^\"”“»\n]{2,160})[\"”“»]")
 _LEAD_IN = re.compile(
     r"^(?:(?:we(?:'re| are)? (?:now )?(?:offer(?:ing)?|hav(?:e|ing)|giv(?:e|ing))|there(?:'s| is)|get|enjoy"
     r"|offer|promo(?:tion)?|special(?: offer)?|deal|discount|price|plus|and|also|now|use(?: code)?(?: for)?"
+    r"|jetzt(?: neu)?|aktion|sonderangebot|angebot|es gibt|wir bieten|außerdem"
     r"|for)\b\s?[:：-]?\s*)+",
     re.IGNORECASE,
 )
@@ -72,21 +81,21 @@ _THAT = re.compile(
     r"|rằng|bahwa|ว่า|要|说)\s?",
     re.IGNORECASE,
 )
-_NO_TOPIC = re.compile(r"^(?:no|without|bez|sin|sem|tanpa|fără|không|不要|ไม่)\s?")
+_NO_TOPIC = re.compile(r"^(?:no|without|bez|sin|sem|tanpa|fără|không|keine?n?|ohne|不要|ไม่)\s?")
 _WORD = re.compile(
-    r"^\s*(?:an?\s|the\s|la\s|el\s|a\s|o\s)?(?:words?|phrases?|słów|słowa|palabras?|palavras?|kata|từ|slova?|slovo|cuvântul"
+    r"^\s*(?:an?\s|the\s|la\s|el\s|a\s|o\s|das\s|die\s)?(?:words?|wort|wörter|worte|phrases?|słów|słowa|palabras?|palavras?|kata|từ|slova?|slovo|cuvântul"
     r"|cuvintele|คำว่า|คำ|词语?|字)\s*|这(?:个|些)(?:词|字)$",
     re.IGNORECASE,
 )
 """What stands between "don't use" and the word that is meant."""
-_OR = re.compile(r",|\bor\b|\band\b|\blub\b|\bani\b|\by\b|\bo\b|\bnebo\b|\bsau\b|，|、")
+_OR = re.compile(r",|\bor\b|\band\b|\blub\b|\bani\b|\by\b|\bo\b|\boder\b|\bund\b|\bnebo\b|\bsau\b|，|、")
 _WAY = re.compile(
     r"(?:^|\s)(?:call|visit|visit us|find us|at|on|us|our|website|web|phone|tel|telephone|mobile|whatsapp"
     r"|line|order|code|with|use|using|online|and|or|open|from|in|email|write to|follow|daily|every day"
-    r"|reservations?|bookings?|info|contact|for|to|details)(?=\s|$|[.,:])"
+    r"|reservations?|bookings?|info|contact|for|to|details|ruft?|an|unter|auf|im|internet|telefon|webseite|infos?|mehr|mit|dem|oder|und|besuch\w*|uns|jetzt|bestell\w*|buch\w*|termine?|adresse|du|findest|alles|weitere)(?=\s|$|[.,:])"
 )
 _DANGLING = re.compile(
-    r"\s(?:at|in|on|by|or|and|with|via|using|under|pod|en|em|tại|di|la|v|na|s|se|z|ze|con|com|cu|dengan|với|kodem|kódem)$"
+    r"\s(?:at|in|on|by|or|and|with|via|using|under|pod|en|em|tại|di|la|v|na|s|se|z|ze|con|com|cu|dengan|với|unter|auf|mit|bei|über|am|im|und|oder|zu|per|kodem|kódem)$"
 )
 
 
@@ -168,7 +177,7 @@ def _sort(clause: str, draft: Statements, brand: str) -> None:
     elif must and _sound_at_an_end(clause, must):
         draft.makers.append(clause)
     elif must and (must.start <= len("please also ") or " " in clause[must.start : must.end]):
-        _say(_THAT.sub("", clause[must.end :].strip(" :：")), draft)
+        _say(_THAT.sub("", clause[must.end :].strip(" ,:：")), draft)
     elif has("cues/briefs", "makers", clause) or _is_wish(clause) or _more_of_a_wish(clause, draft):
         scene = (draft.tied and draft.last == "scene") or _for_several(clause)
         draft.makers.append(clause)
@@ -263,7 +272,8 @@ def _leave_out(clause: str, rest: str, draft: Statements) -> None:
 
 def _say(rest: str, draft: Statements) -> None:
     quoted = _QUOTED.search(rest)
-    text = (quoted.group(1) if quoted else rest).strip(" .,:;\"'“”")
+    text = (quoted.group(1) if quoted else rest).strip(" .,:;\"'“”„")
+    text = GOOD_TO_KNOW + text if text.startswith("dass ") else text
     draft.last = ""
     if not text or (topics(text) and len(text.split()) <= _LEFT_OVER and not offers(text)):
         return
@@ -314,4 +324,8 @@ def _tells_more(clause: str) -> bool:
     words = [word for word in re.findall(r"\w+", folded(clause)) if not word.isdigit()]
     hits = mentions("cues/dates", clause)
     dated = {word for hit in hits for word in re.findall(r"\w+", folded(clause[hit.start : hit.end]))}
-    return len([word for word in words if word not in dated and word not in small_words("dates")]) > 1
+    telling = [word for word in words if word not in dated and word not in small_words("dates")]
+    # A German compound is a noun and what it is: "samstags Livemusik".
+    return len(telling) > 1 or any(
+        len(word) >= _COMPOUND and f" {word.title()}" in clause for word in telling
+    )

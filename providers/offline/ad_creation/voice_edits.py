@@ -39,6 +39,8 @@ _AT_ONCE = {
     "in unison",
     "like a choir",
     "together at once",
+    "gleichzeitig",
+    "zur gleichen zeit",
     "zároveň",
     "současně",
     "jednocześnie",

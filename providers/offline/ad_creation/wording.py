@@ -1,6 +1,7 @@
-"""Words that mean something to the rules, in ten languages, from the data files beside this one.
+"""Words that mean something to the rules, from the data files beside this one.
 
-A cue is a phrase in any language, matched word by word; a word that ends in `*` may go on (inflection).
+A cue is a phrase in any language, matched word by word. A word that ends in `*` may go on (inflection), one
+that begins with it may end a longer word (German compounds); umlauts may be spelled with an "e".
 Hyphens count as spaces. Cues in scripts without spaces match anywhere.
 """
 
@@ -13,13 +14,27 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from providers.offline.lexicon import SPELLED_OUT
+
 _HERE = Path(__file__).parent
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
 _WORD = re.compile(r"(?:(?![\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff])[^\W_])+(?:'[^\W_]+)*|[:,+&/%@：]")
-_CUE_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*\*?|[:,+&/%@：]")
+_CUE_WORD = re.compile(r"\*?[^\W_]+(?:'[^\W_]+)*\*?|[:,+&/%@：]")
 _LATIN = (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
 CAPITAL = "A-Z" + "".join(chr(code) for code in _LATIN if chr(code).isupper())
 """Latin capitals, for a character class of a pattern."""
+DATED = r"(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b"
+"""A German month after "31.", which ends no sentence."""
+GOES_ON = (
+    r"(?:(?:dass|weil|damit|wenn|wo|denn|um|aber|sondern|und)\s"
+    r"|(?:die|der|das|dem|den|deren|denen|dessen|was|wer)\s(?:[^,.!?\n]{1,80}\s)?"
+    r"(?:[a-zäöüß]+(?:t|n)|mag|muss|will|kann|war|tue)(?=\s*(?:[,.!?\n]|$)))"
+)
+"""A German clause that leans on the one before its comma."""
+GOOD_TO_KNOW = "Gut zu wissen, "
+"""Before a German "dass …", whose verb stands last."""
+_COMPOUND = 2
+"""Letters of a compound, at least, before its last part."""
 _BRACKETS = re.compile(r"[{}\[\]<>\\|^~]")
 _UNSAID = {"Cc", "Cf", "Cs", "Co", "Cn", "So", "Sk"}
 """Unicode categories nobody can say: controls, bidirectional marks, surrogates, pictures."""
@@ -68,10 +83,12 @@ class Lexicon:
     def __init__(self, cues: Mapping[str, Iterable[str]]) -> None:
         self._exact: dict[str, list[tuple[list[str], str]]] = {}
         self._stems: dict[str, list[tuple[list[str], str]]] = {}
+        self._ends: dict[str, list[tuple[list[str], str]]] = {}
         self._unspaced: dict[str, list[tuple[str, str]]] = {}
         for concept, phrases in cues.items():
             for phrase in phrases:
-                self._add(folded(phrase), concept)
+                for spelling in dict.fromkeys((folded(phrase), folded(phrase).translate(SPELLED_OUT))):
+                    self._add(spelling, concept)
 
     def _add(self, phrase: str, concept: str) -> None:
         if _UNSPACED.search(phrase):
@@ -79,8 +96,8 @@ class Lexicon:
             self._unspaced.setdefault(bare[0], []).append((bare, concept))
             return
         head, *rest = _CUE_WORD.findall(phrase)
-        table = self._stems if head.endswith("*") else self._exact
-        table.setdefault(head.rstrip("*"), []).append((rest, concept))
+        table = self._ends if head[0] == "*" else self._stems if head.endswith("*") else self._exact
+        table.setdefault(head.strip("*"), []).append((rest, concept))
 
     def mentions(self, text: str) -> list[Mention]:
         """Return every mention in `text`, in order; where two begin together the longer comes first."""
@@ -100,6 +117,8 @@ class Lexicon:
         entries = list(self._exact.get(word, ()))
         for length in range(2, len(word) + 1):
             entries += self._stems.get(word[:length], ())
+        for begin in range(_COMPOUND, len(word) - 1):
+            entries += self._ends.get(word[begin:], ())
         for rest, concept in entries:
             following = words[index + 1 : index + 1 + len(rest)]
             if len(following) == len(rest) and all(map(_same, rest, (after for after, _, _ in following))):

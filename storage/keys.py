@@ -5,7 +5,6 @@ for any text. All keys of one thread, and all of one artefact, carry its id as t
 script may touch them together on a cluster. Those behind the calls of tools are spelled in `call_keys.py`.
 """
 
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -172,11 +171,6 @@ def idempotency(thread: str, key: str) -> str:
 def thread_meta(thread: str) -> str:
     """The thread as a whole: owner, graph, metadata, status."""
     return f"thread:{tagged(thread)}:meta"
-
-
-def of_thread(thread: str, runs: Iterable[str]) -> tuple[str, ...]:
-    """The keys that go with the thread and its runs, but the saver's and those that expire by themselves."""
-    return (*run_keys(thread), *(run(thread, each) for each in runs))
 
 
 THREAD_KEYS: Final = (

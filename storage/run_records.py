@@ -22,13 +22,13 @@ Ending = Literal["success", "error", "interrupted", "timeout", "rolled-back"]
 
 
 class Adopting(NamedTuple):
-    """What makes a thread that has no graph yet one of the first run's graph."""
+    """What a run expects of its thread, and what makes one that has no graph yet one of the run's."""
 
     owner: str
     before: str
     """Its metadata as it is now, JSON."""
     metadata: str
-    """And as it will be."""
+    """And as it will be; empty where it stays as it is."""
     graph: str
 
 
@@ -52,7 +52,7 @@ class Wanted:
     due_ms: int = 0
     """Milliseconds of the epoch before which it does not start; 0 is at once."""
     adopting: Adopting | None = None
-    """What becomes of its thread as it is recorded."""
+    """What its thread must be, and becomes as it is recorded; None for one that is made with it."""
     questions: Sequence[str] = ()
     """What it answers, without spaces: a question that an open run answers is taken."""
 

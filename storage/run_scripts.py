@@ -131,16 +131,15 @@ if print ~= '' then
   end
 end
 
--- A thread without a graph becomes one of this run's, unless it was changed meanwhile.
+-- A thread is its owner's still; one without a graph becomes one of this run's, unless it was changed.
 local owner, before, metadata, graph = unpack(ARGV, 9, 12)
 if owner ~= '' then
   local theirs, told, its = unpack(redis.call('HMGET', meta, 'owner', 'metadata', 'graph'))
   if told == '' then told = '{}' end
   if its == '' then its = nil end
-  if theirs ~= owner or (told or '{}') ~= before or (its or graph) ~= graph then
-    return {'changed', '', since}
-  end
-  redis.call('HSET', meta, 'metadata', metadata, 'graph', graph)
+  local other = metadata ~= '' and (told or '{}') ~= before
+  if theirs ~= owner or (its or graph) ~= graph or other then return {'changed', '', since} end
+  if metadata ~= '' then redis.call('HSET', meta, 'metadata', metadata, 'graph', graph) end
 end
 
 -- Whoever is about to be ended answers nothing any more.
@@ -173,7 +172,10 @@ if due_ms > 0 then verdict = 'later'
 elseif active ~= '' then redis.call('RPUSH', queue, id); verdict = 'queued'
 else
   redis.call('HSET', meta, 'active', id)
-  if lease_ms ~= '0' then return {verdict, id, since, take(id, lease_ms)} end
+  -- Whoever holds a thread without a run is changing it.
+  if lease_ms ~= '0' and redis.call('EXISTS', lease) == 0 then
+    return {verdict, id, since, take(id, lease_ms)}
+  end
   mark('busy')
 end
 announce()
@@ -351,6 +353,14 @@ if not status then return 'missing' end
 if status == 'pending' or status == 'running' then return 'open' end
 remove(ARGV[1])
 return 'deleted'
+"""
+)
+
+REMOVE: Final = Script(
+    _COMMON
+    + r"""
+for _, run in ipairs(redis.call('ZRANGE', runs, 0, -1)) do redis.call('UNLINK', key_of(run)) end
+return redis.call('UNLINK', meta, runs, queue, lease, events)
 """
 )
 

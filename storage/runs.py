@@ -211,8 +211,7 @@ class Runs:
 
     async def remove(self, thread: str) -> None:
         """Take away all that is known of a thread's runs, and the thread; twice is safe."""
-        names: list[bytes] = await self._redis.zrange(keys.run_keys(thread).runs, 0, -1)
-        await self._redis.delete(*keys.of_thread(thread, (name.decode() for name in names)))
+        await self._do(scripts.REMOVE, thread)
 
     async def forget(self, thread: str, run: str) -> None:
         """Look after a run no more."""

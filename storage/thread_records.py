@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from state.errors import Busy, Conflict, Missing
-from storage import indexes, keys
+from storage import indexes, keys, run_scripts
 from storage.connection import Storage
 from storage.run_records import Adopting
 from storage.scripts import Asked, Script, whole
@@ -202,10 +202,10 @@ async def change(
             return found
 
 
-def adopting(record: Record, new: New) -> Adopting | None:
-    """Return what makes a thread one of `new.graph`, with its metadata; None where it is one of a graph."""
+def adopting(record: Record, new: New) -> Adopting:
+    """Return what a run expects of its thread, and makes of one that is of no graph: one of `new.graph`."""
     if record.graph and record.metadata.get("graph_id"):
-        return None
+        return Adopting(record.owner, "", "", record.graph)
     merged = {**record.metadata, **new.metadata}
     return Adopting(record.owner, json.dumps(record.metadata), json.dumps(merged), record.graph or new.graph)
 
@@ -236,8 +236,8 @@ async def held(storage: Storage, thread_id: str, owner: str) -> AsyncIterator[No
 
 async def remove(storage: Storage, record: Record) -> None:
     """Take away all of a thread but its checkpoints; to be called while it is `held`. Twice is safe."""
-    runs: list[bytes] = await storage.redis.zrange(keys.run_keys(record.id).runs, 0, -1)
-    await storage.redis.delete(*keys.of_thread(record.id, (run.decode() for run in runs)))
+    # With the runs that were recorded while it was held.
+    await run_scripts.REMOVE(storage.redis, keys.run_keys(record.id))
     await storage.redis.zrem(keys.owned_threads(record.owner), record.id)
     await storage.redis.zrem(keys.THREADS_EXPIRING, _entry(record))
 

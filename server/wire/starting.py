@@ -161,8 +161,8 @@ def _nameable(thread: str) -> None:
         )
 
 
-def _adopting(record: Record, new: New) -> Adopting | None:
-    """Check that the thread is one of this graph, and return what makes it one where it is of none."""
+def _adopting(record: Record, new: New) -> Adopting:
+    """Check that the thread is one of this graph, and return what keeps it one, or makes it one."""
     if record.graph not in {"", new.graph}:
         raise Conflict(
             f"thread {new.id!r} runs {record.graph!r}, not {new.graph!r}", remedy="use another thread"

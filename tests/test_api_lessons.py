@@ -190,6 +190,8 @@ async def test_sessions_are_listed_and_deleted_with_everything(teacher: Teacher,
     rest = ok(
         await teacher.http.get("/api/agent-create/sessions", params={"limit": 1, "after": page["next"]})
     )
+    far = await teacher.http.get("/api/agent-create/sessions", params={"after": 10**27})
+    assert far.status_code == 400, far.text
     [line] = rest["sessions"]
     assert (line["id"], line["status"], line["workflowStep"]) == (
         teacher.session,

@@ -107,7 +107,7 @@ async def delete(request: Request, header: Session = None, query: Query_ = None)
 @router.get("/sessions", responses=documented(400, 403, 422, 500, 503, 504, reply=Sessions))
 async def sessions(
     request: Request,
-    after: Annotated[int, Query(ge=0, description="`next` of the page before")] = 0,
+    after: Annotated[int, Query(ge=0, le=10_000_000, description="`next` of the page before")] = 0,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> dict[str, Any]:
     """List the sessions, newest change first."""

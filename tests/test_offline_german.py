@@ -27,6 +27,8 @@ def script(client: str, context: str = "", seconds: float = 30) -> str:
         ("Wir brauchen einen Radiospot für Optik Sonnleitner", "Optik Sonnleitner"),
         ("Wir sind Kraftwerk Ehrenfeld, das Fitnessstudio für alle", "Kraftwerk Ehrenfeld"),
         ("Kraftwerk Ehrenfeld ist ein Fitnessstudio für alle", "Kraftwerk Ehrenfeld"),
+        ("30 Sekunden für Fahrradladen Speiche, Hamburg Altona", "Fahrradladen Speiche"),
+        ("15 s für die Zahnarztpraxis Dr. Weiss in Köln", "Zahnarztpraxis Dr. Weiss"),
         ("Radiospot: Stadtfest Neuruppin, Eintritt frei", "Stadtfest Neuruppin"),
         ("Zahnarztpraxis Dr. Lena Huber in Graz", "Zahnarztpraxis Dr. Lena Huber"),
         ("Gasthaus zum Löwen, gutbürgerliche Küche in Rottweil", "Gasthaus zum Löwen"),

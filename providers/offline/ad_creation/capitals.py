@@ -13,9 +13,10 @@ _SPOT = (
     r"(?:(?:radio|werbe|audio|hörfunk|funk)-?\s?)*"
     r"(?:spots?|werbung|spot|anzeige|clip|kampagne|werbetext|durchsage)"
 )
-_LENGTH = r"(?:\d{1,3}[\s-]?(?:s|sek\w*)[\s.-]*(?:langen?\s)?)"
+_LENGTH = r"(?:\d{1,3}[\s-]?(?:s|sek\w*)\b[\s.-]*(?:langen?\s)?)"
 _ORDERED = re.compile(
-    rf"^\W*(?:[^\W\d]+\s){{0,6}}?(?:{_LENGTH})?{_SPOT}\b(?P<more>[^.:!?\n]{{0,40}}?)(?::\s|,?\s(?:für|zu[rm]?|über)\s)",
+    rf"^\W*(?:[^\W\d]+\s){{0,6}}?(?:(?:{_LENGTH})?{_SPOT}\b|{_LENGTH})(?P<more>[^.:!?\n]{{0,40}}?)"
+    r"(?::\s|,?\s(?:für|zu[rm]?|über)\s)",
     re.IGNORECASE,
 )
 """What is ordered, before who it is for."""

@@ -9,9 +9,10 @@ from typing import Final
 from server.chat_events import Chat, Frame
 from server.worker import Worker
 from state.errors import Invalid
-from storage import events
+from storage import events, thread_records
 from storage.connection import Storage
-from storage.events import BEGINNING
+from storage.events import BEGINNING, BEGUN
+from storage.threads import Thread
 
 HEARTBEAT_S: Final = 15.0
 """Silence after which a reader is told that the line is open."""
@@ -90,20 +91,24 @@ def _later(one: str, other: str) -> bool:
 
 
 async def told(
-    worker: Worker, storage: Storage, thread: str, since: Place, heartbeat_s: float = HEARTBEAT_S
+    worker: Worker, storage: Storage, thread: Thread, since: Place, heartbeat_s: float = HEARTBEAT_S
 ) -> AsyncGenerator[tuple[str, Frame] | None, None]:
-    """Yield what the conversation's runs tell after `since`, each with its id, for ever.
+    """Yield what the conversation's runs tell after `since`, each with its id, until it is gone.
 
     None after a silence.
     """
-    chat = Chat(worker, thread)
+    chat = Chat(worker, thread.id)
     # What was told before is gone through once more, unsaid: what comes depends on it.
-    async for event in _kept(storage, thread, since.event):
+    async for event in _kept(storage, thread.id, since.event):
         for number, frame in enumerate(await chat.frames(event)):
             if Place(event.id, number).order > since.order:
                 yield str(Place(event.id, number)), frame
-    async with aclosing(worker.hub.follow(thread, since.event, heartbeat_s=heartbeat_s)) as source:
+    async with aclosing(worker.hub.follow(thread.id, since.event, heartbeat_s=heartbeat_s)) as source:
         async for one in source:
+            # A conversation that was taken away may have been begun again, by somebody else.
+            look = one is None or one.name == BEGUN
+            if look and not await thread_records.find(storage, thread.id, thread.owner):
+                return
             for number, frame in enumerate(await chat.frames(one) if one else ()):
                 yield str(Place(one.id if one else since.event, number)), frame
             if one is None:

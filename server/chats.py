@@ -73,10 +73,10 @@ async def known(here: Parts, owner: str, conversation: str) -> Thread:
 async def listen(
     here: Parts, owner: str, conversation: str, last: str | None
 ) -> AsyncGenerator[tuple[str, Frame] | None, None]:
-    """Return what the conversation tells from the event `last` on, for ever; raises what `known` does."""
+    """Return what the conversation tells from the event `last` on; raises what `known` does."""
     thread = await known(here, owner, conversation)
     since = await chat_stream.place(here.worker, here.storage, thread.id, last)
-    return chat_stream.told(here.worker, here.storage, thread.id, since)
+    return chat_stream.told(here.worker, here.storage, thread, since)
 
 
 async def until_over(here: Parts, job: Job) -> AsyncGenerator[tuple[str, Frame] | None, None]:
@@ -91,7 +91,7 @@ async def until_over(here: Parts, job: Job) -> AsyncGenerator[tuple[str, Frame] 
 async def _of_run(
     here: Parts, job: Job, since: Place, run: str
 ) -> AsyncGenerator[tuple[str, Frame] | None, None]:
-    async for told in chat_stream.told(here.worker, here.storage, job.thread.id, since):
+    async for told in chat_stream.told(here.worker, here.storage, job.thread, since):
         if told is None or told[1]["runId"] == run:
             yield told
         if told and told[1]["runId"] == run and ends(told[1]):

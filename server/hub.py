@@ -10,6 +10,7 @@ from storage import events
 from storage.announcements import Announcements, rung
 from storage.connection import Storage
 from storage.events import END, Event
+from storage.runs import Runs
 
 _LOOK_S: Final = 2.0
 """How long an announcement may be missed before one looks without it."""
@@ -21,13 +22,17 @@ class Hub:
     def __init__(self, storage: Storage, announcements: Announcements) -> None:
         self._storage = storage
         self._announcements = announcements
+        self._runs = Runs(storage)
         self.transcripts = Transcripts()
         """Of the runs that this process carries out."""
 
     async def follow(
         self, thread: str, after: str, *, heartbeat_s: float | None = None
     ) -> AsyncGenerator[Event | None, None]:
-        """Yield the thread's events that follow the id `after`, for ever; None after a silence."""
+        """Yield the thread's events that follow the id `after`, for ever.
+
+        None after a silence, and when the thread was taken away.
+        """
         loop = asyncio.get_running_loop()
         following = events.Following(self._storage, thread, after)
         async with self._announcements.listening(thread) as bell:
@@ -40,9 +45,10 @@ class Hub:
                     yield event
                 if found:
                     continue
-                await rung(bell, _patience_s(loop.time() - said, heartbeat_s))
-                if heartbeat_s and loop.time() - said >= heartbeat_s:
-                    said = loop.time()
+                if not bell.gone:
+                    await rung(bell, _patience_s(loop.time() - said, heartbeat_s))
+                if bell.gone or (heartbeat_s and loop.time() - said >= heartbeat_s):
+                    bell.gone, said = False, loop.time()
                     yield None
 
     def followed(self, thread: str, transcript: Transcript | None) -> bool:
@@ -69,7 +75,7 @@ class Hub:
     async def of_run(
         self, thread: str, run: str, after: str, *, heartbeat_s: float | None = None
     ) -> AsyncGenerator[Event | None, None]:
-        """Yield one run's events that follow `after`, its end among them, and stop there."""
+        """Yield one run's events that follow `after`, to its end; None after a silence."""
         if here := self.transcripts.find(run, after):
             async with aclosing(here.follow(after, heartbeat_s)) as told:
                 async for event in told:
@@ -77,13 +83,34 @@ class Hub:
                     after = event.id if event else after
             if here.over:
                 return
-        async for event in self.follow(thread, after, heartbeat_s=heartbeat_s):
-            if event is None:
-                yield None
-            elif event.run == run:
+        async with aclosing(self._stored(thread, run, after, heartbeat_s)) as source:
+            async for event in source:
                 yield event
-                if event.name == END:
+
+    async def _stored(
+        self, thread: str, run: str, after: str, heartbeat_s: float | None
+    ) -> AsyncGenerator[Event | None, None]:
+        async with aclosing(self.follow(thread, after, heartbeat_s=heartbeat_s)) as source:
+            async for event in source:
+                if event and event.run != run:
+                    continue
+                yield event
+                after = event.id if event else after
+                if event and event.name == END:
                     return
+                # Its end may have been trimmed from the log, or the thread may be gone.
+                if event is None and await self._runs.over(thread, run):
+                    break
+        # It may have ended just now, and told the last of it since the silence.
+        async for event in self.kept(thread, run, after):
+            yield event
+
+    async def kept(self, thread: str, run: str, after: str) -> AsyncGenerator[Event, None]:
+        """Yield what is still kept of one run's events that follow `after`."""
+        following = events.Following(self._storage, thread, after)
+        while found := await following.more():
+            for event in (one for one in found if one.run == run):
+                yield event
 
 
 def _patience_s(silence_s: float, heartbeat_s: float | None) -> float:

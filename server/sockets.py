@@ -5,6 +5,7 @@ import logging
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Final
 
 from fastapi import WebSocket
@@ -74,7 +75,7 @@ class Session(ABC):
     def tell(self, name: str, telling: Coroutine[Any, Any, None]) -> None:
         """Tell of `name` beside the messages that come, until it is left."""
         task = self._telling[name] = asyncio.create_task(self._patiently(telling))
-        task.add_done_callback(self._look)
+        task.add_done_callback(partial(self._ended, name))
 
     async def leave(self, name: str) -> bool:
         """Tell no more of `name`; whether it was told of."""
@@ -106,8 +107,10 @@ class Session(ABC):
         except Unavailable as error:
             await self._later(error)
 
-    def _look(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, name: str, task: asyncio.Task[None]) -> None:
         """Close the connection where telling failed: nobody waits on it for what never comes."""
+        if self._telling.get(name) is task:
+            del self._telling[name]
         error = None if task.cancelled() else task.exception()
         here = self._socket.application_state is WebSocketState.CONNECTED
         if error and here and not isinstance(error, WebSocketDisconnect):

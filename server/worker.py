@@ -125,7 +125,7 @@ class Worker:
         await threads.bind(self._storage, thread)
         made = await self.start(thread.id, job.wanted())
         if made.verdict != "replay":
-            async for event in self.hub.of_run(thread.id, made.run, made.since):
+            async for event in self.hub.of_run(thread.id, made.run, made.since, heartbeat_s=_LOOK_S):
                 if event and event.name == "custom":
                     report(json.loads(event.data))
         return await self._reply(thread, made.run), partial(self.runs.told, thread.id, made.run)

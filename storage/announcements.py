@@ -24,6 +24,15 @@ _OWN: Final = "callsheet"
 
 What = Literal["events", "cancel", "end"]
 """What is announced on a thread: new events; that its active run is to be cancelled; that a run has ended."""
+_GONE: Final = b"gone"
+"""What is announced to whoever listens to a thread, for whatever: it was taken away."""
+
+
+class Bell(asyncio.Event):
+    """Is set whenever what one listens for happens."""
+
+    gone = False
+    """Whether the thread was taken away, as far as one has heard."""
 
 
 class Announcements:
@@ -33,12 +42,12 @@ class Announcements:
         self._storage = storage
         self._client = _single(storage.redis)
         self._listener: Any = self._client.pubsub()
-        self._heard: dict[str, dict[asyncio.Event, bytes]] = {}
+        self._heard: dict[str, dict[Bell, bytes]] = {}
 
     @asynccontextmanager
-    async def listening(self, thread: str, what: What = "events") -> AsyncIterator[asyncio.Event]:
-        """Return an event that is set whenever that happens on the thread, and when listening begins."""
-        channel, bell = keys.run_keys(thread).events, asyncio.Event()
+    async def listening(self, thread: str, what: What = "events") -> AsyncIterator[Bell]:
+        """Return a bell for what happens on the thread; it is set, too, when listening begins."""
+        channel, bell = keys.run_keys(thread).events, Bell()
         bells = self._heard.setdefault(channel, {})
         bells[bell] = what.encode()
         try:
@@ -88,7 +97,8 @@ class Announcements:
         """Ring for `what` was announced, or for all that may have been missed."""
         for channel in channels:
             for bell, wanted in self._heard.get(channel, {}).items():
-                if what in {wanted, None}:
+                if what in {wanted, _GONE, None}:
+                    bell.gone = bell.gone or what == _GONE
                     bell.set()
 
 

@@ -360,7 +360,8 @@ REMOVE: Final = Script(
     _COMMON
     + r"""
 for _, run in ipairs(redis.call('ZRANGE', runs, 0, -1)) do redis.call('UNLINK', key_of(run)) end
-return redis.call('UNLINK', meta, runs, queue, lease, events)
+redis.call('UNLINK', meta, runs, queue, lease, events)
+return redis.call('PUBLISH', events, 'gone')
 """
 )
 

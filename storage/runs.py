@@ -195,6 +195,10 @@ class Runs:
         verdict: bytes = await self._do(scripts.STANDING, thread, run)
         return verdict.decode()
 
+    async def over(self, thread: str, run: str) -> bool:
+        """Return whether a run has ended, or is gone."""
+        return await self.standing(thread, run) == "over"
+
     async def open_of(self, owner: str, thread: str | None = None) -> list[Run]:
         """Return the owner's runs that have not ended, of one thread or of all."""
         found = [one for one in await self._all_open() if thread in {None, one[0]}]

@@ -12,6 +12,7 @@ from server import chat_stream
 from server.api.page_chat import PageTurn
 from server.api.page_replies import Pages
 from storage import events as stored
+from storage import threads
 from tests.served import calling, events, running, served
 
 OFFLINE = {"provider": "offline"}
@@ -136,7 +137,8 @@ async def test_silence_is_told_of(valkey_url: str) -> None:
         await said(client, "make the headline teal")
         here = app.state.parts
         since = await chat_stream.newest(here.storage, "shop")
-        async with aclosing(chat_stream.told(here.worker, here.storage, "shop", since, 0.02)) as source:
+        shop = threads.Thread("shop", "local", "page_builder", "page:shop")
+        async with aclosing(chat_stream.told(here.worker, here.storage, shop, since, 0.02)) as source:
             assert await anext(source) is None
 
 

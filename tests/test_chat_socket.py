@@ -179,3 +179,16 @@ async def test_this_is_what_is_selected_and_a_message_with_an_id_counts_once(
         assert types(chat.told[begun:]) == ["userMessage", "aiResponseChunk"]
     found = (await http.get(f"/api/pages/{page}")).json()
     assert found["versionId"] == "v1"
+
+
+async def test_a_conversation_that_is_taken_away_is_told_of_no_more_until_it_begins_anew(
+    url: str, http: httpx.AsyncClient
+) -> None:
+    page = anew()
+    async with client(url) as chat:
+        await chat.say(page, "Make the headline teal")
+        assert (await http.delete(f"/threads/{page}")).status_code == 204
+        told = (await chat.until(lambda frame: frame["type"] == "error"))[-1]
+        assert (told["conversationId"], told["error"]) == (page, f"there is no conversation '{page}'")
+        again = await chat.say(page, "Make the headline red")
+    assert again[0]["content"] == "Make the headline red"

@@ -1,5 +1,6 @@
 """What happens between a look and an act: nothing is lost by it, left behind, or done unasked (X8)."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -7,15 +8,20 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from server import chat_stream
 from server.app import create_app
 from server.parts import Parts
 from server.settings import Settings
-from storage import keys, thread_records
+from server.wire import protocol_events, run_streams
+from server.wire.protocol import View
+from server.wire.protocol_events import Subscription
+from storage import events, keys, thread_records
 from storage.thread_records import New
+from storage.threads import Thread
 from tests.served import calling
 from tests.waiting import eventually
 from tests.wire_graphs import GRAPHS
-from tests.wire_served import anew
+from tests.wire_served import anew, collected
 
 COUNT: dict[str, Any] = {"assistant_id": "counter", "input": {"x": 1}}
 
@@ -104,3 +110,73 @@ async def test_a_run_that_is_recorded_while_its_thread_goes_goes_with_it(
         return not await runs._all_open()
 
     await eventually(forgotten, "the end of what was begun for them")
+
+
+async def followed(here: Parts, thread: str, source: Any) -> "asyncio.Task[list[Any]]":
+    """What a reader is told, who follows the thread by now."""
+    task = asyncio.create_task(collected(source))
+
+    async def listening() -> bool:
+        return here.worker.hub.followed(thread, None)
+
+    await eventually(listening, "a reader of the thread")
+    return task
+
+
+def of_thread(here: Parts, thread: str) -> Any:
+    record = thread_records.Record(thread, "local", "counter")
+    return run_streams.of_thread(here, record, events.BEGINNING, {"run_modes", "state_update"})
+
+
+def of_protocol(here: Parts, thread: str) -> Any:
+    wanted = Subscription(channels=["lifecycle", "values"])
+    return protocol_events.seen(here, View(here, thread, "local"), thread, wanted)
+
+
+def of_chat(here: Parts, thread: str) -> Any:
+    place = chat_stream.Place(events.BEGINNING, -1)
+    return chat_stream.told(here.worker, here.storage, Thread(thread, "local", "counter", ""), place, 60)
+
+
+@pytest.mark.parametrize("reader", [of_thread, of_protocol, of_chat])
+async def test_a_stream_of_a_thread_ends_when_that_is_taken_away(
+    reader: Any, http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (run_streams, protocol_events):
+        monkeypatch.setattr(module, "HEARTBEAT_S", 60)
+    thread = await threaded(here)
+    reading = await followed(here, thread, reader(here, thread))
+    await http.delete(f"/threads/{thread}")
+    assert await reading in ([], [None])
+
+
+@pytest.mark.parametrize("event", [events.BEGUN, events.STATE])
+@pytest.mark.parametrize("reader", [of_thread, of_chat])
+async def test_whoever_gets_the_id_of_a_thread_that_went_is_not_overheard(
+    reader: Any, event: str, here: Parts
+) -> None:
+    thread = await threaded(here)
+    names, redis = keys.run_keys(thread), here.storage.redis
+    reading = await followed(here, thread, reader(here, thread))
+    await redis.hset(names.thread, "owner", "bob")
+    fields: Any = {"run": "r", "event": event, "data": '{"checkpoint_id": "1"}'}
+    await redis.xadd(names.events, fields)
+    await redis.xadd(names.events, fields | {"event": events.BEGUN})
+    await redis.xadd(names.events, fields | {"event": "custom", "data": '{"secret": 1}'})
+    await redis.expire(names.events, 60)
+    await redis.publish(names.events, "events")
+    assert await reading == []
+
+
+async def test_a_run_that_goes_with_its_thread_is_waited_for_no_longer(
+    http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.wire.waiting.HEARTBEAT_S", 60)
+    thread = await threaded(here)
+    later = COUNT | {"after_seconds": 3600}
+    run = (await http.post(f"/threads/{thread}/runs", json=later)).json()["run_id"]
+    reading = await followed(here, thread, here.worker.hub.of_run(thread, run, events.BEGINNING))
+    waiting = asyncio.create_task(http.get(f"/threads/{thread}/runs/{run}/join"))
+    await http.delete(f"/threads/{thread}")
+    assert await reading == [None]
+    assert (await waiting).json()["__error__"]["error"] == "UserRollback"

@@ -20,6 +20,8 @@ from server.encoding import dumps
 from server.requested import Job
 from server.sockets import MOST, Session
 from state.errors import CallsheetError, Invalid, Limited
+from storage import threads
+from storage.threads import Thread
 from tools.outcome import refusal
 
 router = APIRouter()
@@ -66,14 +68,15 @@ class _Chat(Session):
         since = await chat_stream.newest(self._here.storage, thread)
         await chats.begin(self._here, job)
         if not self.tells(thread):
-            self.tell(thread, self._told(thread, since))
+            self.tell(thread, self._told(job.thread, since))
 
     async def _join(self, asked: Join) -> None:
-        thread = (await chats.known(self._here, self._owner, asked.conversationId)).id
+        known = await chats.known(self._here, self._owner, asked.conversationId)
+        thread = known.id
         since = await chat_stream.place(self._here.worker, self._here.storage, thread, asked.lastEventId)
         self._room(thread)
         await self.leave(thread)
-        self.tell(thread, self._told(thread, since))
+        self.tell(thread, self._told(known, since))
         await self._send({"type": "joined", "conversationId": thread})
 
     def _room(self, thread: str) -> None:
@@ -81,11 +84,12 @@ class _Chat(Session):
         if self.full and not self.tells(thread):
             raise Limited(f"{MOST} conversations are followed already", remedy="leave one")
 
-    async def _told(self, thread: str, since: Place) -> None:
+    async def _told(self, thread: Thread, since: Place) -> None:
         source = chat_stream.told(self._here.worker, self._here.storage, thread, since)
         async with aclosing(source):
             async for told in source:
                 await self._send({"eventId": told[0], **told[1]} if told else _HEARTBEAT)
+        await self._send(_error(threads.unknown(thread.id), thread.id))
 
     async def _send(self, frame: Mapping[str, Any]) -> None:
         await self.send(dumps(frame))

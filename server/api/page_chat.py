@@ -57,7 +57,7 @@ _RUN = documented(400, 403, 404, 409, 413, 422, 429, 500, 503, 504, reply=PageTu
 _RUN[200] |= _EVENTS
 _STREAM: Final[dict[int | str, dict[str, Any]]] = {
     **documented(400, 403, 404, 409, 422, 500, 503, 504, reply=None),
-    200: {**_EVENTS, "description": "Events, for ever"},
+    200: {**_EVENTS, "description": "Events, as long as there is the conversation"},
 }
 Told = AsyncGenerator[tuple[str, Frame] | None, None]
 

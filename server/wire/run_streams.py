@@ -3,7 +3,6 @@
 import re
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Final, Literal
 
 import orjson
@@ -15,9 +14,9 @@ from server.parts import Parts
 from server.wire.shapes import state
 from server.wire.starting import Started
 from server.wire.updates import graph_of
-from state.errors import Invalid, Missing
-from storage import events, thread_records
-from storage.events import END, PROTOCOL, STATE, Event
+from state.errors import Invalid
+from storage import thread_records
+from storage.events import BEGUN, END, PROTOCOL, STATE, Event
 from storage.run_records import Run
 from storage.thread_records import Record
 
@@ -74,9 +73,13 @@ async def _lines(source: Source, started: Started, modes: Collection[str]) -> As
 async def of_thread(
     here: Parts, record: Record, after: str, modes: Collection[ThreadMode]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield what happens on a thread after the event `after`, for ever."""
+    """Yield what happens on a thread after the event `after`, as long as it is its owner's."""
     async with aclosing(here.worker.hub.follow(record.id, after, heartbeat_s=HEARTBEAT_S)) as source:
         async for event in source:
+            # One that was taken away may have been made again, by somebody else.
+            look = event is None or event.name in {BEGUN, STATE}
+            if look and not await thread_records.find(here.storage, record.id, record.owner):
+                return
             if event is None:
                 yield b": heartbeat\r\n\r\n"
             elif told := await _told(here, record, event, modes):
@@ -102,30 +105,16 @@ async def _changed(here: Parts, record: Record, event: Event) -> bytes | None:
     return line(STATE, told, event.id) if found.created_at else None
 
 
-async def followed(here: Parts, started: Started, heartbeat_s: float = HEARTBEAT_S) -> Source:
-    """Yield a run's events that follow `started.since`, its end too, and None after a silence."""
-    source = here.worker.hub.of_run(started.thread, started.run, started.since, heartbeat_s=heartbeat_s)
-    last = started.since
-    async with aclosing(source):
-        async for event in source:
-            yield event
-            last = event.id if event else last
-            # Its end may have been trimmed from the log, or the thread may be gone.
-            if event is None and await is_over(here, started):
-                break
-        else:
-            return
-    # It may have ended just now, and told the last of it since the silence.
-    async for event in kept(here, replace(started, since=last)):
-        yield event
+def followed(here: Parts, started: Started, heartbeat_s: float = HEARTBEAT_S) -> Source:
+    """Return a run's events that follow `started.since`, its end too, and None after a silence."""
+    hub = here.worker.hub
+    return hub.of_run(started.thread, started.run, started.since, heartbeat_s=heartbeat_s)
 
 
 async def kept(here: Parts, started: Started) -> Source:
     """Yield what is still kept of an ended run's events after `started.since`."""
-    following = events.Following(here.storage, started.thread, started.since)
-    while found := await following.more():
-        for event in (one for one in found if one.run == started.run):
-            yield event
+    async for event in here.worker.hub.kept(started.thread, started.run, started.since):
+        yield event
 
 
 async def replayed(here: Parts, started: Started, modes: Collection[str]) -> AsyncGenerator[bytes, None]:
@@ -188,11 +177,3 @@ def line(name: str, data: bytes, event_id: str | None) -> bytes:
     """Return one event as it is sent."""
     told = b"event: %s\r\ndata: %s\r\n" % (name.encode(), data)
     return told + (b"id: %s\r\n\r\n" % event_id.encode() if event_id else b"\r\n")
-
-
-async def is_over(here: Parts, started: Started) -> bool:
-    """Return whether a run has ended, or is gone."""
-    try:
-        return (await here.worker.runs.get(started.thread, started.run)).status in OVER
-    except Missing:
-        return True

@@ -12,7 +12,7 @@ from server.encoding import dumps
 from server.execution import result
 from server.followed import Followed
 from server.parts import Parts
-from server.wire.run_streams import HEARTBEAT_S, is_over, kept
+from server.wire.run_streams import HEARTBEAT_S, kept
 from server.wire.starting import Started
 from state.errors import Missing
 from storage.events import END, Event
@@ -88,7 +88,7 @@ async def _told(here: Parts, started: Started) -> Mapping[str, Event] | None:
     found = await here.worker.hub.last(started.thread, started.run, _TAIL)
     if END in found and ("values" in found or "error" in found):
         return found
-    if not await is_over(here, started):
+    if not await here.worker.runs.over(started.thread, started.run):
         return None
     return {event.name: event async for event in kept(here, started) if event}
 

@@ -92,9 +92,19 @@ class Record:
     """`{"ttl": minutes, "strategy": "delete" | "keep_latest"}`, counted from the last change."""
 
     @property
+    def lifetime_ms(self) -> int:
+        """How long it stays after its last change; 0 where that is not limited."""
+        return int(self.ttl["ttl"] * 60_000) if self.ttl else 0
+
+    @property
     def expires_ms(self) -> int | None:
         """When its time is over, in milliseconds of the epoch; None for never."""
-        return self.updated_ms + int(self.ttl["ttl"] * 60_000) if self.ttl else None
+        return self.updated_ms + self.lifetime_ms if self.ttl else None
+
+    @property
+    def keeps_latest(self) -> bool:
+        """Whether its newest state stays when its time is over."""
+        return self.ttl is not None and self.ttl["strategy"] == "keep_latest"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """What happens between a look and an act: nothing is lost by it, left behind, or done unasked (X8)."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from server import chat_stream
 from server.app import create_app
 from server.parts import Parts
 from server.settings import Settings
-from server.wire import protocol_events, run_streams
+from server.wire import expiry, protocol_events, run_streams
 from server.wire.protocol import View
 from server.wire.protocol_events import Subscription
 from storage import events, keys, thread_records
@@ -180,3 +181,36 @@ async def test_a_run_that_goes_with_its_thread_is_waited_for_no_longer(
     await http.delete(f"/threads/{thread}")
     assert await reading == [None]
     assert (await waiting).json()["__error__"]["error"] == "UserRollback"
+
+
+async def test_only_what_is_still_over_is_swept_away(
+    http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X15: a lifetime is counted from the last change."""
+    used, other = [await threaded(here, ttl={"ttl": 1, "strategy": "delete"}) for _ in range(2)]
+    postpone = thread_records.postpone
+
+    async def late(storage: Any, record: thread_records.Record, until_ms: int) -> None:
+        await postpone(storage, record, until_ms)
+        if record.id == used:
+            await http.patch(f"/threads/{used}", json={"ttl": 60})
+
+    monkeypatch.setattr(thread_records, "postpone", late)
+    assert await expiry.swept(here, int(time.time() * 1000) + 90_000) == 1
+    assert [(await http.get(f"/threads/{one}")).status_code for one in (used, other)] == [200, 404]
+
+
+async def test_what_another_process_has_swept_away_keeps_nothing_from_going(
+    http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, other = [await threaded(here, ttl={"ttl": 1, "strategy": "delete"}) for _ in range(2)]
+    postpone = thread_records.postpone
+
+    async def late(storage: Any, record: thread_records.Record, until_ms: int) -> None:
+        await postpone(storage, record, until_ms)
+        if record.id == gone:
+            await http.delete(f"/threads/{gone}")
+
+    monkeypatch.setattr(thread_records, "postpone", late)
+    assert await expiry.swept(here, int(time.time() * 1000) + 90_000) == 1
+    assert (await http.get(f"/threads/{other}")).status_code == 404

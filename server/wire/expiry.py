@@ -8,7 +8,7 @@ from typing import Final
 from server import repeating
 from server.wire import removal
 from server.wire.removal import Home
-from state.errors import Busy
+from state.errors import Busy, Missing
 from storage import thread_records
 
 EVERY_S: Final = 30.0
@@ -28,17 +28,14 @@ def begun(here: Home) -> Callable[[], Awaitable[object]]:
 async def swept(here: Home, now_ms: int) -> int:
     """Deal with every thread whose time is over at `now_ms`, and return how many there were.
 
-    One that a run is at is left for the next look.
+    One that a run is at is left for the next look, and one that was used meanwhile until its new time.
     """
     done = 0
     while found := await thread_records.expired(here.storage, now_ms, _MOST):
         for record in found:
-            ttl = record.ttl or {}
-            keeps = ttl.get("strategy") == "keep_latest"
             # However short its time is: a thread that was due again at once would keep this look from ending.
-            again_ms = max(_LEAST_MS, int(ttl["ttl"] * 60_000) if keeps else 0)
+            again_ms = max(_LEAST_MS, record.lifetime_ms if record.keeps_latest else 0)
             await thread_records.postpone(here.storage, record, now_ms + again_ms)
-            with contextlib.suppress(Busy):
-                await (removal.forget if keeps else removal.drop)(here, record)
-                done += 1
+            with contextlib.suppress(Busy, Missing):
+                done += await removal.expire(here, record, now_ms)
     return done

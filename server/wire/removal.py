@@ -24,14 +24,32 @@ class Home(Protocol):
 
 
 async def drop(here: Home, record: Record) -> None:
-    """Take a thread away with all it has; raises `Busy` while a run is at it."""
+    """Take a thread away with all it has; raises `Busy` while a run is at it, and `Missing` for none."""
     async with thread_records.held(here.storage, record.id, record.owner):
-        # The record last: while it is there, a deletion that was cut off can be asked for again.
-        await here.saver.adelete_thread(record.id)
-        await thread_records.remove(here.storage, record)
+        await _dropped(here, record)
 
 
 async def forget(here: Home, record: Record) -> None:
-    """Take away a thread's past; its newest state stays. Raises `Busy` while a run is at it."""
+    """Take away a thread's past; its newest state stays. Raises as `drop`."""
     async with thread_records.held(here.storage, record.id, record.owner):
-        await here.saver.aprune([record.id], strategy="keep_latest")
+        await _forgotten(here, record)
+
+
+async def expire(here: Home, record: Record, now_ms: int) -> bool:
+    """Do to a thread what is due, and return whether it was due still at `now_ms`; raises as `drop`."""
+    async with thread_records.held(here.storage, record.id, record.owner):
+        found = await thread_records.get(here.storage, record.id, record.owner)
+        if found.expires_ms is None or found.expires_ms > now_ms:
+            return False
+        await (_forgotten if found.keeps_latest else _dropped)(here, found)
+    return True
+
+
+async def _dropped(here: Home, record: Record) -> None:
+    # The record last: while it is there, a deletion that was cut off can be asked for again.
+    await here.saver.adelete_thread(record.id)
+    await thread_records.remove(here.storage, record)
+
+
+async def _forgotten(here: Home, record: Record) -> None:
+    await here.saver.aprune([record.id], strategy="keep_latest")

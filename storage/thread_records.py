@@ -90,6 +90,8 @@ class Record:
     state_updated_ms: int = 0
     ttl: Mapping[str, Any] | None = None
     """`{"ttl": minutes, "strategy": "delete" | "keep_latest"}`, counted from the last change."""
+    token: str = ""
+    """That of the call that made it."""
 
     @property
     def lifetime_ms(self) -> int:
@@ -118,6 +120,8 @@ class New:
     ttl: Mapping[str, Any] | None = None
     fresh: bool = False
     """Whether the id was made up just now: nobody has it, and the list may be told without looking."""
+    token: str = field(default_factory=lambda: str(uuid.uuid4()))
+    """Tells the thread that this call made from one that was there."""
 
 
 async def create(storage: Storage, new: New, *, or_get: bool = False) -> Record:
@@ -126,7 +130,7 @@ async def create(storage: Storage, new: New, *, or_get: bool = False) -> Record:
     Raises `Conflict` for an id that is taken.
     """
     said = [json.dumps(new.metadata), json.dumps(new.ttl) if new.ttl else ""]
-    words = [str(uuid.uuid4()), new.owner, new.graph, *said]
+    words = [new.token, new.owner, new.graph, *said]
     asked = [Asked(_CREATE, [keys.thread_meta(new.id)], words)]
     if new.fresh:
         asked.append(indexes.touching_thread(new.owner, new.id))
@@ -305,6 +309,7 @@ def _new(new: New, now_ms: int) -> Record:
         updated_ms=now_ms,
         state_updated_ms=now_ms,
         ttl=new.ttl,
+        token=new.token,
     )
 
 
@@ -331,6 +336,7 @@ def _record(thread_id: str, told: Mapping[bytes, bytes], owner: str) -> Record |
         int(text.get("updatedMs", created)),
         int(text.get("stateUpdatedMs", created)),
         _json(text, "ttl"),
+        text.get("token", ""),
     )
 
 

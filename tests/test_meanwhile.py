@@ -214,3 +214,25 @@ async def test_what_another_process_has_swept_away_keeps_nothing_from_going(
     monkeypatch.setattr(thread_records, "postpone", late)
     assert await expiry.swept(here, int(time.time() * 1000) + 90_000) == 1
     assert (await http.get(f"/threads/{other}")).status_code == 404
+
+
+@pytest.mark.parametrize("way", ["prune", "assistant"])
+async def test_a_thread_that_goes_while_others_are_taken_away_keeps_them_from_nothing(
+    way: str, http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assistant = (await http.post("/assistants", json={"graph_id": "counter"})).json()["assistant_id"]
+    other, gone = [await threaded(here, metadata={"assistant_id": assistant}) for _ in range(2)]
+    many = thread_records.many
+
+    async def late(*asked: Any) -> list[Any]:
+        found = await many(*asked)
+        await http.delete(f"/threads/{gone}")
+        return found
+
+    monkeypatch.setattr(thread_records, "many", late)
+    if way == "prune":
+        reply = await http.post("/threads/prune", json={"thread_ids": [gone, other]})
+        assert reply.json() == {"pruned_count": 1}
+    else:
+        await http.delete(f"/assistants/{assistant}", params={"delete_threads": True})
+    assert await left(here, other) == []

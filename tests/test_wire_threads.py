@@ -276,6 +276,11 @@ async def test_pruning_takes_threads_away_or_their_past(client: LangGraphClient,
         await client.threads.get(two)
 
 
+async def test_a_thread_that_is_named_twice_is_pruned_once(client: LangGraphClient) -> None:
+    first, second = await new(client), await new(client)
+    assert (await client.threads.prune([first, first, second]))["pruned_count"] == 2
+
+
 async def test_a_past_may_be_told_when_a_thread_is_made(client: LangGraphClient) -> None:
     steps: Any = [
         {"updates": [{"values": {"x": 1}, "as_node": "__input__"}]},
@@ -295,6 +300,16 @@ async def test_a_thread_whose_past_cannot_be_is_not_made(client: LangGraphClient
         await client.threads.get("t")
     with pytest.raises(BadRequestError, match="no graph yet"):
         await client.threads.create(supersteps=steps)
+
+
+async def test_a_thread_that_was_there_stays_where_its_past_cannot_be(
+    client: LangGraphClient, storage: Storage
+) -> None:
+    thread = await ran(client, storage, "counter", {"x": 1})
+    steps: Any = [{"updates": [{"values": {"x": 1}, "as_node": "nobody"}]}]
+    with pytest.raises(BadRequestError):
+        await client.threads.create(thread_id=thread, if_exists="do_nothing", supersteps=steps)
+    assert len(await client.threads.get_history(thread)) == 5
 
 
 async def test_a_lifetime_is_shown_and_counted_from_the_last_change(

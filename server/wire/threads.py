@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from contextlib import suppress
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Request
@@ -20,7 +21,7 @@ from server.wire.removal import drop, forget
 from server.wire.shapes import Wire
 from server.wire.thread_search import CountBody, SearchBody
 from server.wire.updates import Superstep
-from state.errors import CallsheetError
+from state.errors import CallsheetError, Missing
 from storage import thread_records
 from storage.checkpoints import sizes
 from storage.thread_records import New, Record
@@ -80,7 +81,9 @@ async def create(request: Request, body: CreateBody | None = None) -> Response:
         try:
             await updates.replayed(here, made, asked.supersteps)
         except CallsheetError:
-            await drop(here, made)
+            # Not one that was there before.
+            if made.token == new.token:
+                await drop(here, made)
             raise
         made = await thread_records.get(here.storage, made.id, made.owner)
     return Wire(shapes.thread(made, await thread_search.values(here, made)))
@@ -106,9 +109,11 @@ async def prune(request: Request, body: PruneBody) -> Response:
     """Take threads away, or all but their newest state; those that are not there are passed over."""
     here, done = parts(request), 0
     for record in await thread_records.many(here.storage, body.thread_ids, owner(request)):
-        if record is not None:
-            await (drop if body.strategy == "delete" else forget)(here, record)
-            done += 1
+        # One that is named twice, or that somebody else takes away meanwhile, is not there either.
+        with suppress(Missing):
+            if record is not None:
+                await (drop if body.strategy == "delete" else forget)(here, record)
+                done += 1
     return Wire({"pruned_count": done})
 
 
@@ -171,7 +176,8 @@ async def drop_all(here: Parts, of_owner: str, metadata: _Object) -> None:
     wanted = SearchBody(metadata=metadata, limit=100)
     while found := await thread_search.found(here, of_owner, wanted):
         for record in found:
-            await drop(here, record)
+            with suppress(Missing):
+                await drop(here, record)
 
 
 async def _shown(here: Parts, thread_id: str, of_owner: str, *, with_ttl: bool = False) -> Wire:

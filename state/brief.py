@@ -43,7 +43,7 @@ _NAMES: Final = {alias: name for name, aliases in _SPELLINGS.items() for alias i
 _SECONDS: Final = re.compile(
     r"(\d+(?:[.,]\d+)?)\s*-?\s*"
     r"(?:(mins?|minutes?|minuty?|minutos?|minut[ey]?|menit|phút|นาที|分钟?|m)"
-    r"|(s|secs?|seconds?|sek\w{0,5}|seg\w{0,6}|secunde?|detik|giây|vteřin\w?|วินาที|วิ(?![ก-๛])|秒钟?))?"
+    r"|(s|secs?|seconde?s?|sek\w{0,5}|seg\w{0,6}|secunde?|detik|giây|vteřin\w?|วินาที|วิ(?![ก-๛])|秒钟?))?"
     # Thai and Chinese go on without a space.
     r"(?![a-zà-ɏḀ-ỹ\d])",
     re.IGNORECASE,

@@ -114,7 +114,8 @@ _COMMON_WORDS: dict[str, frozenset[str]] = {
         "romanian": "și în pentru cu un o la de pe este sunt mai nu care din noastră să",
         "german": "der die das und für mit ein eine ist nicht von zu wir ihr mehr im am bei auf den dem"
         " ab bis unser jeden aus",
-        "french": "le la les des et pour avec un une est dans que nous vous plus du",
+        "french": "le la les des et pour avec un une est dans que nous vous plus du"
+        " au aux chez sur notre votre",
         "italian": "il lo la gli le e per con un una è di che del più nostra",
         "dutch": "de het een en voor met is niet van te wij jullie meer op",
     }.items()

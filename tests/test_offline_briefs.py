@@ -271,6 +271,7 @@ def test_a_barber_for_men_wishes_no_mans_voice():
         ("ร้านกาแฟ Zen Coffee", "thai"),
         ("咖啡馆 Zen", "chinese"),
         ("Bäckerei mit frischem Brot für die Familie", "german"),
+        ("Boulangerie à Lyon pour les familles", "french"),
         ("Zen", None),
         ("", None),
     ],

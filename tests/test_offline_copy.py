@@ -36,6 +36,7 @@ OWN_LETTERS = {
     "spanish": r"[ñáéíóú¿¡]",
     "portuguese": r"[ãõçáéíóúê]",
     "german": r"[äöüß]",
+    "french": r"[éèêçàùœ]",
     "indonesian": r"\b(?:kamu|yang|untuk|dan|ini|kami|sendiri|hari)\b",
     "english": r"\b(?:you|your|the|and|it|for)\b",
 }

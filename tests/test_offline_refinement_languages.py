@@ -124,6 +124,17 @@ ASKED = {
         "erwähne, dass das Parken kostenlos ist",
         "lass die Stimmen, wie sie sind, aber mach die Musik schneller",
     ],
+    "french": [
+        "Rends la musique plus joyeuse",
+        "Ajoute une cloche à la fin",
+        "retire l'effet 2",
+        "prends une voix de femme pour la voix 1",
+        "ralentis la deuxième voix",
+        "raccourcis le texte",
+        "annule ça",
+        "mentionne que le parking est gratuit",
+        "ne touche pas aux voix, mais accélère la musique",
+    ],
     "english": [
         "Make the music happier",
         "Add a bell at the end",

@@ -20,6 +20,7 @@ PROMISED = (
     "romanian",
     "chinese",
     "german",
+    "french",
 )
 
 

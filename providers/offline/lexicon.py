@@ -35,6 +35,8 @@ MIN_SWAPPED = 4
 """Letters of a word in which two that were swapped are put right."""
 _MAX_PHRASE = 24
 _GAP = "…"
+_ELIDED = re.compile(r"^(?:[ldjmtsnc]|qu)['’](?=[^\W\d_])")
+"""French, where an article or a pronoun loses its vowel: "l'effet" is "effet"."""
 _MAX_GAP = 14
 """Tokens that may stand between the two parts of a phrase with a gap."""
 _TWO = 2
@@ -109,8 +111,11 @@ def tokens(text: str, quotes: Sequence[Quote] = ()) -> tuple[Token, ...]:
 class Lexicon:
     """The phrases of one language."""
 
-    def __init__(self, entries: Iterable[tuple[str, str]], *, exact: bool = False) -> None:
+    def __init__(
+        self, entries: Iterable[tuple[str, str]], *, exact: bool = False, elided: bool = False
+    ) -> None:
         self._exact = exact
+        self._elided = elided
         self._root = _Node()
         self._words: set[str] = set()
         self._stems: set[str] = set()
@@ -123,12 +128,12 @@ class Lexicon:
 
     def _add(self, concept: str, phrase: str) -> None:
         if _GAP in phrase:
-            begin, end = (_phrase_words(part, exact=self._exact) for part in phrase.split(_GAP))
+            begin, end = (self._phrase_words(part) for part in phrase.split(_GAP))
             self._words.update(begin, end)
             self._around.setdefault(begin[0], []).append((begin, end, concept))
             return
         node = self._root
-        for word in _phrase_words(phrase, exact=self._exact):
+        for word in self._phrase_words(phrase):
             stem = word.endswith("*")
             key = word.rstrip("*")
             (self._stems if stem else self._words).add(key)
@@ -136,6 +141,9 @@ class Lexicon:
         # Words that only must not be taken for a misspelling carry no meaning.
         if concept != "skip.known" and concept not in node.concepts:
             node.concepts.append(concept)
+
+    def _phrase_words(self, phrase: str) -> list[str]:
+        return [self._bare(word) for word in _phrase_words(phrase, exact=self._exact)]
 
     def _index_typos(self) -> None:
         for word in self._words:
@@ -145,7 +153,11 @@ class Lexicon:
 
     def knows(self, word: str) -> bool:
         """Return whether `word` (folded) occurs in a phrase as it stands."""
-        return word in self._words or any(word[:n] in self._stems for n in range(_MIN_STEM, len(word) + 1))
+        bare = self._bare(word)
+        return bare in self._words or any(bare[:n] in self._stems for n in range(_MIN_STEM, len(bare) + 1))
+
+    def _bare(self, word: str) -> str:
+        return _ELIDED.sub("", word) if self._elided else word
 
     def spelled(self, word: str) -> str:
         """Return the vocabulary's word that `word` misspells by one letter, else `word`."""
@@ -159,7 +171,8 @@ class Lexicon:
         """Return the concepts in `spoken`, longest phrase first at each place, in order."""
         heard = (token.exact if self._exact else token.word for token in spoken)
         words = [
-            "" if token.quoted else self.spelled(word) for token, word in zip(spoken, heard, strict=True)
+            "" if token.quoted else self.spelled(self._bare(word))
+            for token, word in zip(spoken, heard, strict=True)
         ]
         result: list[Mark] = []
         at = 0

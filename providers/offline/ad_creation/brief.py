@@ -20,31 +20,35 @@ READ_CHARS = 4000
 _MARKET_CHARS = 80
 _OWN_TEXTS = 3
 _TOWN = re.compile(
-    r"(?:(?:in|at|near|en|em|ở|tại|di|în|im|am|bei|aus)\s)?((?:[" + CAPITAL + r"][\w'’-]+\s?){1,3})"
+    r"(?:(?:in|at|near|en|em|ở|tại|di|în|im|am|bei|aus|à|près de)\s)?((?:[" + CAPITAL + r"][\w'’-]+\s?){1,3})"
 )
 """A capitalised word or two after the name say where it is."""
 _LOCAL = re.compile(
-    r"(?:[Ii]n|[Aa]t|[Nn]ear|[Ee]n|[Ee]m|[ởỞ]|[Tt]ại|[Dd]i|[îÎ]n|[WwVv]e?|[Ii]m|[Aa]m|[Bb]ei|[Aa]us)\s(?:["
-    + CAPITAL
-    + r"][\w'’-]+\s?){1,3}"
+    r"(?:[Ii]n|[Aa]t|[Nn]ear|[Ee]n|[Ee]m|[ởỞ]|[Tt]ại|[Dd]i|[îÎ]n|[WwVv]e?"
+    r"|[Ii]m|[Aa]m|[Bb]ei|[Aa]us|[Àà]|[Dd]ans le|[Pp]rès de)\s(?:[" + CAPITAL + r"][\w'’-]+\s?){1,3}"
 )
 """A clause that only says where it is."""
 _FIRST = re.compile(r"[,，、:：;|\n–—-]")
 _GREETING = re.compile(
     r"\s*(?:hi|hello|hey|hiya|good (?:morning|afternoon|evening)|dear (?:team|all)|hola|buenos días|buenas"
-    r"|guten (?:tag|morgen|abend)|hallo|servus|moin|grüß gott|liebes team"
+    r"|guten (?:tag|morgen|abend)|hallo|servus|moin|grüß gott|liebes team|bonjour|bonsoir|coucou"
     r"|olá|oi|bom dia|cześć|dzień dobry|ahoj|dobrý den|bună(?: ziua)?|salut|halo|hai|xin chào|chào bạn"
-    r"|สวัสดี(?:ครับ|ค่ะ|คะ)?|您好|你好)(?:\s(?:there|all|team|guys|everyone|zusammen|liebes team))?"
+    r"|สวัสดี(?:ครับ|ค่ะ|คะ)?|您好|你好)"
+    r"(?:\s(?:there|all|team|guys|everyone|zusammen|liebes team|à tous|à toutes et à tous))?"
     r"(?:\s?[,!.，！。]\s?|\s(?=(?:so\s)?(?:we|i|this|it|my|our)\b)|(?<=[\u0e00-\u9fff])\s?)(?:(?:so|ok|well)\s)?",
     re.IGNORECASE,
 )
 """A greeting before the brief begins; "Hello Kitty" is none."""
-_NOUN = re.compile(r"(?:an?|the|un|una|uma|um|o|một|eine?|der|die|das)\s")
-_SUBJECT = re.compile(r"(?:we|our|it|they|i|you|your|wir|unsere?|es|ihr|sie|ich|du|deine?)\s")
-_AIMED = re.compile(r"\b(?:for|para|dla|untuk|pro|pentru|cho|für)\s[^,.;\n]{3,40}|สำหรับ\S{2,30}|给\S{2,12}")
+_NOUN = re.compile(r"(?:an?|the|un|una|uma|um|o|một|eine?|der|die|das|une|les?|la)\s")
+_SUBJECT = re.compile(
+    r"(?:we|our|it|they|i|you|your|wir|unsere?|es|ihr|sie|ich|du|deine?|nous|notre|nos|on|il|elle|ils|elles|vous|je)\s"
+)
+_AIMED = re.compile(
+    r"\b(?:for|para|dla|untuk|pro|pentru|cho|für|pour)\s[^,.;\n]{3,40}|สำหรับ\S{2,30}|给\S{2,12}"
+)
 _NEGATED = re.compile(
     r"\b(?:no|not|not too|never|without|don't be|isn't|nie|bez|sin|sem|não|không|ne|není|fără|nu|jangan|tidak"
-    r"|bukan|nicht|nicht zu|keine?n?|ohne|weniger)"
+    r"|bukan|nicht|nicht zu|keine?n?|ohne|weniger|pas|sans|pas de|pas trop|moins|jamais)"
     r"\s(?:\w+\s)?$|(?:ไม่|不|别|不要)$"
 )
 _NEGATION_CHARS = 14

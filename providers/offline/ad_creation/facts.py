@@ -23,28 +23,34 @@ _HANDLE = re.compile(r"(?<![\w.])@[a-z0-9._]{2,30}\b")
 _CODE = re.compile(
     r"(?:\b(?:promo|discount|voucher|coupon|gutschein|rabatt|aktions)?[\s-]?code|kod(?:em|u|e)?(?:\s(?:promo\w*|rabatow\w*))?"
     r"|código|cupón|cupom|kód(?:em)?|codul|mã(?:\s(?:giảm giá|khuyến mãi))?"
-    r"|kode(?:\spromo)?|โค้ด|รหัส(?:ส่วนลด)?|优惠码|折扣码|代码|口令)\s?(?:is|:|：|to|є|je|este|là|คือ|lautet|ist)?\s?[\"'“„«]?([A-Z][A-Z0-9-]{2,19}|[A-Z0-9]*[0-9][A-Z0-9-]{1,19})\b"
+    r"|kode(?:\spromo)?|โค้ด|รหัส(?:ส่วนลด)?|优惠码|折扣码|代码|口令)\s?(?:is|:|：|to|є|je|este|là|คือ|lautet|ist|est)?\s?[\"'“„«]?([A-Z][A-Z0-9-]{2,19}|[A-Z0-9]*[0-9][A-Z0-9-]{1,19})\b"
 )
 _PHONE = re.compile(r"(?<![\w$€£.,/-])(?:\+|\(?0|\(\d|1[ -]?8|\d{2,3}[ .-])[\d(][\d() .-]{2,18}\d(?![\w%])")
 _SHORT_PHONE = re.compile(
     r"(?:\bcall|\btel\.?:?|\bphone:?|\bdial|\bcall us(?: at| on)?|โทร\.?|hubungi|telepon|zadzwoń(?: pod)?"
     r"|llama al|llámanos al|ligue(?: para)?|gọi"
+    r"|appelez(?: le| au)?|téléphone:?|tél\.?:?"
     r"|(?:ruf\w*|anruf\w*)(?: an)?(?: unter)?:?|zavolejte|volejte|sunați(?: la)?|电话[:：]?|拨打|致电)"
     r"\s?(\d[\d -]{1,14}\d)"
 )
 _CURRENCY = r"(?:us\$|r\$|s\$|[$€£¥฿₫]|rp\.?|usd|eur|gbp|thb|idr|vnd|pln|czk|ron|rmb|cny)"
 _UNIT = (
     r"(?:k\b|zł|złotych|zlotych|pln|kč|czk|korun|lei|ron|baht|บาท|usd|eur|euros?|gbp|dollars?|pounds?|dólares|pesos"
-    r"|reais|rupiah|ribu|đồng|vnđ|vnd|đ|元|块|人民币|€|฿|₫|franken|chf)"
+    r"|reais|rupiah|ribu|đồng|vnđ|vnd|đ|元|块|人民币|€|฿|₫|franken|chf|francs)"
 )
 _AMOUNT = rf"(?:{_CURRENCY}\s?\d[\d.,]{{0,12}}(?:k\b|\s(?:million|juta|ribu))?|\d[\d.,]{{0,12}}\s?{_UNIT})"
 _MONEY = re.compile(_AMOUNT)
-_PERCENT = re.compile(r"(?<![\d.,])(\d{1,3}(?:[.,]\d{1,2})?)\s?(?:%|percent\b|procent\b|prozent\b)")
+_PERCENT = re.compile(
+    r"(?<![\d.,])(\d{1,3}(?:[.,]\d{1,2})?)\s?(?:%|percent\b|procent\b|prozent\b|pour cent\b)"
+)
 _TENTHS = re.compile(r"(?<![\d.])(\d(?:\.\d)?|[一二三四五六七八九])\s?折")
 """Chinese discounts name what is still paid: 8折 is eight tenths of the price."""
 _DAY = r"(?:mo|di|mi|do|fr|sa|so)(?:[a-z]*tags?|ttwochs?|nnabends?)?\.?"
+_JOUR = r"(?:lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)s?"
 _HOURS = re.compile(
     r"\b24/7\b|\b\d{1,2}(?:[:.]\d{2})?\s?(?:am|pm)?\s?(?:-|–|to|till|until|do|a|às|đến|sampai|ถึง|至|到)\s?\d{1,2}(?:[:.]\d{2})?\s?(?:am|pm)\b"
+    rf"|(?:\b(?:le|du|les)\s{_JOUR}(?:\s(?:au|et)\s{_JOUR})?,?\s(?:de\s)?)?"
+    r"\b\d{1,2}\s?(?:h|heures)\s?(?:\d{2})?\s?(?:-|–|à)\s?\d{1,2}\s?(?:h|heures)\s?(?:\d{2})?\b"
     rf"|(?:\b{_DAY}(?:\s?(?:-|–|bis|und|\+)\s?{_DAY})?,?\s(?:von\s)?)?"
     r"\b\d{1,2}(?:[:.]\d{2})?(?:\suhr)?\s?(?:-|–|bis)\s?\d{1,2}(?:[:.]\d{2})?\suhr\b"
     r"|\b\d{1,2}[:.]\d{2}\s?(?:-|–|to|do|a|às|đến|sampai|ถึง|至|到)\s?\d{1,2}[:.]\d{2}\b"
@@ -65,14 +71,16 @@ _ADDRESS = re.compile(
     + r"]\w+(?:er|e|en|es)\s(?:Straße|Strasse|Str\.|Allee|Weg|Platz|Gasse|Ring|Ufer|Damm|Markt)"
     r"\s\d{1,4}[a-z]?\b"
     r"|\b(?:Am|An der|Im|Zum|Zur|Auf dem)\s[" + CAPITAL + r"][\w-]+\s\d{1,4}[a-z]?\b"
+    r"|\b\d{1,4}(?:\s(?:bis|ter))?,?\s(?:rue|avenue|av\.|boulevard|bd|place|chemin|route|quai|allée|cours|impasse|square|passage)"
+    r"\s[^\n,;.!?]{2,40}?(?:,\s(?:à\s)?(?:\d{5}\s)?[" + CAPITAL + r"][\w'’-]+)?(?=[,;.!?\n]|$)"
     r"|(?:ถนน|ซอย)\S{2,30}|[\u4e00-\u9fff]{2,12}(?:路|街|大道)\d{0,5}号?"
 )
-_ONLY = re.compile(r"only|\bnur\b")
+_ONLY = re.compile(r"only|\bnur\b|seulement|uniquement")
 _CHINESE_DATE = re.compile(r"(\d{1,2})\s?月\s?(\d{1,2})\s?[日号]")
 _VIETNAMESE_DATE = re.compile(r"(\d{1,2})\s?tháng\s?(\d{1,2})\b")
 _PLAIN_DATE = re.compile(r"(?<![\d/.])\d{1,2}[/.]\d{1,2}(?:[/.]\d{2,4})?(?![\d/]|\.\d)(?!\s?[%a-z$€£])")
 _RANGE = re.compile(
-    r"\d(?:st|nd|rd|th|\.)?\s?(?:-|–|to|till|until|and|&|y|al?|e|do|až|đến|sampai|și|i|bis|und|,)\s?$"
+    r"\d(?:st|nd|rd|th|\.)?\s?(?:-|–|to|till|until|and|&|y|al?|e|do|až|đến|sampai|și|i|bis|und|au|et|,)\s?$"
 )
 """The beginning of "3 to 14 June", which is no single day."""
 _NEAR = re.compile(
@@ -247,7 +255,7 @@ def _date(low: str) -> tuple[str, str, int] | None:
     for hit in mentions("cues/dates", low):
         if hit.concept in MONTHS:
             before = re.search(
-                r"(?<![\d.,:])(\d{1,2})(?:st|nd|rd|th|\.|º)?(?:\sof|\sde)?\s?$", low[: hit.start]
+                r"(?<![\d.,:])(\d{1,2})(?:st|nd|rd|th|er|\.|º)?(?:\sof|\sde)?\s?$", low[: hit.start]
             )
             after = re.match(r"\s(\d{1,2})(?:st|nd|rd|th)?\b(?!\s?[%:])", low[hit.end :])
             head = low[: before.start() if before else hit.start]
@@ -274,7 +282,7 @@ def slogan(text: str) -> tuple[str, Span] | None:
     hit = mention("cues/briefs", "slogan", text)
     if not hit:
         return None
-    rest = re.match(r"\s*(?:is|are|to|es|é|je|este|ist|lautet|:|：|=|-|–|,)?\s*", text[hit.end :])
+    rest = re.match(r"\s*(?:is|are|to|es|é|je|este|ist|lautet|est|:|：|=|-|–|,)?\s*", text[hit.end :])
     start = hit.end + (rest.end() if rest else 0)
     quoted = re.match(r"[\"“„«‘']([^\"”“»’\n]{2,90})[\"”“»’']", text[start:])
     plain = re.match(r"[^\n.!?。！？;]{2,90}[.!?。！？]?", text[start:])

@@ -19,6 +19,7 @@ WRITTEN = (
     "romanian",
     "chinese",
     "german",
+    "french",
 )
 """The languages copy is written in, in the order of a kind's `nouns`."""
 _VAGUE = frozenset({"shop", "business", "event", "school", "clinic", "restaurant", "drink"})

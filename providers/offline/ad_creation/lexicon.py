@@ -26,7 +26,7 @@ def _lexicon(language: str, exact: bool) -> Lexicon:  # noqa: FBT001 - a cache t
         return Lexicon(own, exact=exact)
     held = {fold(phrase) for _, phrase in own}
     borrowed = (one for one in entries(_HERE, "english") if _borrowed(*one) and fold(one[1]) not in held)
-    return Lexicon((*own, *borrowed), exact=exact)
+    return Lexicon((*own, *borrowed), exact=exact, elided=language == "french")
 
 
 def _borrowed(concept: str, phrase: str) -> bool:
@@ -37,4 +37,4 @@ def _borrowed(concept: str, phrase: str) -> bool:
 @cache
 def own_words(language: str) -> Lexicon:
     """Return the vocabulary of one language alone: what tells which language a message is in."""
-    return Lexicon(entries(_HERE, language))
+    return Lexicon(entries(_HERE, language), elided=language == "french")

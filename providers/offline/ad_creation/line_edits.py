@@ -24,18 +24,19 @@ from providers.offline.lexicon import Mark, fold
 
 _THAT = re.compile(
     r"^(?:that|the fact that|about|to|people|them|listeners|customers|everyone|how|says?|saying|also"
-    r"|please|że|ze|que|bahwa|rằng|že|ca|că|dabei|bitte)\s+",
+    r"|please|że|ze|que|bahwa|rằng|že|ca|că|dabei|bitte)\s+|^qu['’]",
     re.IGNORECASE,
 )
 _TAIL = re.compile(
     r"[\s,]*\b(?:somewhere|everywhere|throughout|too|as well|please|irgendwo|bitte|im (?:text|spot)"
+    r"|quelque part|dans (?:le texte|la pub|le spot)|svp|stp"
     r"|in the (?:script|text|ad|copy|spot|commercial)"
     r"|to the (?:script|text|ad|copy|spot)|if possible|pls|for me)\s*$",
     re.IGNORECASE,
 )
 _TIMES = re.compile(
     r"\b(?:twice|thrice|(?:two|three|four|five|\d) times|dos veces|tres veces|duas vezes|três vezes|dwa razy"
-    r"|zweimal|dreimal"
+    r"|zweimal|dreimal|deux fois|trois fois"
     r"|trzy razy|dvakrát|třikrát|de (?:două|trei) ori|(?:dua|tiga) kali|(?:hai|ba) lần)\b"
     r"|(?:สอง|สาม)ครั้ง|[两三]遍",
     re.IGNORECASE,

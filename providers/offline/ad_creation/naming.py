@@ -18,15 +18,18 @@ _BREAK = re.compile(
     r"\s[-–—|]\s|[:：,，、;|()（）\n]|\s?[–—]\s?|(?<!\bDr)(?<!\bSt)(?<!\bMr)(?<!\bMrs)(?<!\bNo)[.!?。！？](?=\s|$)"
 )
 _IS = re.compile(
-    r"^(?P<name>[^\s,].{0,46}?)\s(?P<verb>is|are|to|jest|es|son|é|são|là|je|jsou|este|sunt|adalah)\s(?P<what>(?:an?|the|your|one|un|una|uma|um|o|một|nov\w+|sebuah)?\s?.{3,120})"
+    r"^(?P<name>[^\s,].{0,46}?)\s(?P<verb>is|are|to|jest|es|son|é|são|là|je|jsou|este|sunt|adalah|est|sont)\s(?P<what>(?:an?|the|your|one|un|une|una|uma|um|o|một|nov\w+|sebuah)?\s?.{3,120})"
 )
 _WE = re.compile(
     r"^(?:we are|we're|i run|i own|we run|this is|meet|introducing|jesteśmy|somos|kami|chúng tôi là|jsme"
+    r"|nous sommes|je suis|on est|voici"
     r"|suntem|我们是|พวกเราคือ|เราคือ)\s?(?P<name>[^,，.:;–—\n]{2,48})",
     re.IGNORECASE,
 )
 _FOR = re.compile(
-    r"(?:(?:\bad|\bads|\bspot|\bcommercial|\badvert|\bpromo|\bcampaign|\bscript)\b[^.\n]{0,30}?\bfor|\bpromot(?:e|ing)|\badvertis(?:e|ing)|\blaunching)\s(?:(?:my|our|the|a|an|new)\s){0,3}(?P<name>[^,.:;\n]{2,60})",
+    r"(?:(?:\bad|\bads|\bspot|\bcommercial|\badvert|\bpromo|\bcampaign|\bscript)\b[^.\n]{0,30}?\bfor|\bpromot(?:e|ing)|\badvertis(?:e|ing)|\blaunching"
+    r"|\b(?:pub|publicité|annonce|spot)\b[^.\n]{0,30}?\bpour)\s(?:(?:my|our|the|a|an|new|notre|nos|mon|ma|les?|la|une?)\s){0,3}"
+    r"(?P<name>[^,.:;\n]{2,60})",
     re.IGNORECASE,
 )
 _CAPITALS = re.compile(
@@ -39,25 +42,29 @@ _BE = re.compile(r"(?:^|\s)(?:we are|we're|it is|it's|is|are|the|a|an|our|its)$"
 _LOWER = re.compile(r"\s*[a-ząćęłńóśźżáčďéěíňřšťúůýž]")
 _ADS = (
     r"(?:radio\s)?(?:ads?|advert(?:isement)?|spot|commercial|promo|reklam[aęuy]|iklan|quảng cáo|โฆษณา"
-    r"|สปอต(?:วิทยุ)?|anuncio|anúncio|cuña|reclam[ăa]|广告)(?:\s(?:de\s)?(?:r[aá]diow?[ya]?|rozhlasov\w+|audio))?"
+    r"|สปอต(?:วิทยุ)?|anuncio|anúncio|cuña|reclam[ăa]|pub(?:licité)?|annonce|广告)(?:\s(?:de\s)?(?:r[aá]diow?[ya]?|rozhlasov\w+|audio|radio))?"
 )
 _LENGTH = (
-    r"\d{1,3}\s?-?(?:de\s)?(?:s|secs?|seconds?|sekund\w*|segundos?|detik|giây|วินาที|vteřin\w*|secunde|秒钟?)"
+    r"\d{1,3}\s?-?(?:de\s)?(?:s|secs?|seconde?s?|sekund\w*|segundos?|detik|giây|วินาที|vteřin\w*|secunde|秒钟?)"
 )
 _ORDER = re.compile(
-    rf"^\W*(?:(?:an?|the|una?|uma?|o|một)\s)?(?:{_ADS}\s?(?:(?:of|na|de|dài|ยาว)\s)?{_LENGTH}|{_LENGTH}(?:\s?{_ADS})?)"
-    r"(?:\s?[:：]\s?|\s(?:for|dla|untuk|cho|para|pro|pentru)\s|\s?สำหรับ|\s?给)",
+    rf"^\W*(?:(?:an?|the|une?|una|uma?|la|o|một)\s)?(?:{_ADS}\s?(?:(?:of|na|de|dài|ยาว)\s)?{_LENGTH}|{_LENGTH}(?:\s?{_ADS})?)"
+    r"(?:\s?[:：]\s?|\s(?:for|dla|untuk|cho|para|pro|pentru|pour)\s|\s?สำหรับ|\s?给)",
     re.IGNORECASE,
 )
 """What is ordered and how long it is, before who it is for: no part of a name."""
-_WHERE = re.compile(r"(?:^|\s)(?:in|near|w|we|ve|en|em|di|în|din|ở|tại)\s$")
+_WHERE = re.compile(r"(?:^|\s)(?:in|near|w|we|ve|en|em|di|în|din|ở|tại|à|près de)\s$")
+_DOES = re.compile(
+    r"(?:(?:cherche|propose|aide|organise|recrute|accueille|ouvre)(?:nt)?|vend(?:ent)?|vous)\s"
+)
+"""A French sentence whose subject was the name."""
 _HEAD_WORDS = 4
 _QUOTED_WORDS = 4
 _WHAT_CHARS = 120
-_NOUN = re.compile(r"(?:an?|the|our|my|una?|uma?|la|el|o|os|as|một)\s", re.IGNORECASE)
-_ARTICLE = re.compile(r"^(?:an?|the|our|your|my|new)\s", re.IGNORECASE)
-_LOCAL = re.compile(r"\s(?:in|at|near|from)\s.{2,40}$")
-"""Only English: elsewhere the place is a part of the name or inflected."""
+_NOUN = re.compile(r"(?:an?|the|our|my|une?|una|uma?|la|les?|el|o|os|as|notre|mon|ma|một)\s", re.IGNORECASE)
+_ARTICLE = re.compile(r"^(?:an?|the|our|your|my|new|une?|notre|nos)\s", re.IGNORECASE)
+_LOCAL = re.compile(rf"\s(?:(?:in|at|near|from)\s.{{2,40}}|à\s[{CAPITAL}].{{1,40}})$")
+"""Only English and French: elsewhere the place is a part of the name or inflected."""
 
 
 def name(client: str, *, is_kind: bool, german: bool = False) -> tuple[str, str]:
@@ -72,7 +79,7 @@ def name(client: str, *, is_kind: bool, german: bool = False) -> tuple[str, str]
     for finder in (_named, _quoted, _who, _equals, _asked, _ordered, _head):
         brand, rest = finder(text, is_kind)
         if brand:
-            return brand, rest
+            return brand, f"{brand} {rest}" if _DOES.match(rest) else rest
     order = _ORDER.match(text)
     # What is ordered is nothing to be said of the client, who is a noun with its article.
     return "", text[order.end() :] if order and _NOUN.match(text, order.end()) else text
@@ -143,7 +150,7 @@ def _asked(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001
     words = match.group("name")
     capital = next(_names(words), None)
     brand = capital.group() if capital else ""
-    lead = re.sub(r"^\w+'s\s", "", words.replace(brand, "").strip())
+    lead = re.sub(r"\s{2,}", " ", re.sub(r"^\w+'s\s", "", words.replace(brand, "").strip()))
     return _fits(brand), lead + text[match.end() :]
 
 

@@ -132,9 +132,9 @@ class _Words:
         return {**slots, "contact": slots["phone"] or slots["url"] or slots["place"]}
 
     def _kind(self) -> str:
-        """Return the trade; in German, where its name often begins the brand's, not twice."""
+        """Return the trade; in German and French, where it often begins the brand, not twice."""
         noun = trade(self.brief, self.book)
-        twice = self.book.language == "german" and is_kind(self.brief.brand.split(" ")[0])
+        twice = self.book.language in {"german", "french"} and is_kind(self.brief.brand.split(" ")[0])
         return "" if twice else noun
 
     def _what(self) -> str:

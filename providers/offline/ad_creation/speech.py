@@ -21,6 +21,7 @@ _LETTERS = {
     "spanish": "ñ¿¡",
     "portuguese": "ãõç",
     "german": "äöüß",
+    "french": "œêèîû",
 }
 
 

@@ -39,6 +39,7 @@ _LEFT_OVER = 3
 _SHORT_SCENE = 8
 """A clause this short behind a wish for people who talk says who they are or what happens to them."""
 _COMPOUND = 8
+_AIMED = re.compile(r"(?:pour (?:les|des|nos)|für)\s")
 _BANNED_CHARS = range(3, 41)
 _SENTENCE = re.compile(
     r"\n+|(?<!\bDr\.)(?<!\bSt\.)(?<!\bMr\.)(?<!\bMrs\.)(?<!\bNo\.)(?<!\bul\.)(?<!\bJl\.)(?<!\bNr\.)(?<!\bTel\.)(?<!tr\.)(?<!\bca\.)(?<!\binkl\.)(?<!\d\.)(?<=[.!?])\s+"
@@ -58,7 +59,7 @@ _VERBATIM = re.compile(
 )
 _SUBJECT = re.compile(
     r"\s*(?:we|our|you|your|it|they|i|when|if|nasz\w*|nuestr\w+|noss\w+|kami|chúng tôi"
-    r"|wir|unser\w*|du|deine?|ihr|sie|es|wenn)\s",
+    r"|wir|unser\w*|du|deine?|ihr|sie|es|wenn|nous|notre|nos|vous|votre|on|il|elle|c'est|chez nous)\s",
     re.IGNORECASE,
 )
 """A sentence that begins so is said whole, commas and all."""
@@ -73,29 +74,34 @@ _LEAD_IN = re.compile(
     r"^(?:(?:we(?:'re| are)? (?:now )?(?:offer(?:ing)?|hav(?:e|ing)|giv(?:e|ing))|there(?:'s| is)|get|enjoy"
     r"|offer|promo(?:tion)?|special(?: offer)?|deal|discount|price|plus|and|also|now|use(?: code)?(?: for)?"
     r"|jetzt(?: neu)?|aktion|sonderangebot|angebot|es gibt|wir bieten|außerdem"
+    r"|en ce moment|actuellement|offre(?: spéciale)?|profitez de|il y a|nous offrons|et aussi"
     r"|for)\b\s?[:：-]?\s*)+",
     re.IGNORECASE,
 )
 _THAT = re.compile(
-    r"^(?:that|the fact that|our|about|also|an?|the|is|el|la|los|las|o|os|as|:|：|że|que|că|že"
+    r"^(?:that|the fact that|our|about|also|an?|the|is|el|la|los|las|o|os|as|:|：|że|que|qu'|că|že"
     r"|rằng|bahwa|ว่า|要|说)\s?",
     re.IGNORECASE,
 )
-_NO_TOPIC = re.compile(r"^(?:no|without|bez|sin|sem|tanpa|fără|không|keine?n?|ohne|不要|ไม่)\s?")
+_NO_TOPIC = re.compile(
+    r"^(?:no|without|bez|sin|sem|tanpa|fără|không|keine?n?|ohne|pas de|pas d'|sans|aucune?|不要|ไม่)\s?"
+)
 _WORD = re.compile(
-    r"^\s*(?:an?\s|the\s|la\s|el\s|a\s|o\s|das\s|die\s)?(?:words?|wort|wörter|worte|phrases?|słów|słowa|palabras?|palavras?|kata|từ|slova?|slovo|cuvântul"
+    r"^\s*(?:an?\s|the\s|la\s|el\s|a\s|o\s|das\s|die\s|les?\s)?(?:words?|wort|wörter|worte|mots?|phrases?|słów|słowa|palabras?|palavras?|kata|từ|slova?|slovo|cuvântul"
     r"|cuvintele|คำว่า|คำ|词语?|字)\s*|这(?:个|些)(?:词|字)$",
     re.IGNORECASE,
 )
 """What stands between "don't use" and the word that is meant."""
-_OR = re.compile(r",|\bor\b|\band\b|\blub\b|\bani\b|\by\b|\bo\b|\boder\b|\bund\b|\bnebo\b|\bsau\b|，|、")
+_OR = re.compile(
+    r",|\bor\b|\band\b|\blub\b|\bani\b|\by\b|\bo\b|\boder\b|\bund\b|\bou\b|\bet\b|\bnebo\b|\bsau\b|，|、"
+)
 _WAY = re.compile(
     r"(?:^|\s)(?:call|visit|visit us|find us|at|on|us|our|website|web|phone|tel|telephone|mobile|whatsapp"
     r"|line|order|code|with|use|using|online|and|or|open|from|in|email|write to|follow|daily|every day"
-    r"|reservations?|bookings?|info|contact|for|to|details|ruft?|an|unter|auf|im|internet|telefon|webseite|infos?|mehr|mit|dem|oder|und|besuch\w*|uns|jetzt|bestell\w*|buch\w*|termine?|adresse|du|findest|alles|weitere)(?=\s|$|[.,:])"
+    r"|reservations?|bookings?|info|contact|for|to|details|ruft?|an|unter|auf|im|internet|telefon|webseite|infos?|mehr|mit|dem|oder|und|besuch\w*|uns|jetzt|bestell\w*|buch\w*|termine?|adresse|du|findest|alles|weitere|appelez|au|le|la|les|sur|tél|téléphone|site|réserv\w*|inscri\w*|infos?|et|rendez-vous|commande\w*|renseignements?|votre|notre|par|ou|contact\w*|avec|du|de)(?=\s|$|[.,:])"
 )
 _DANGLING = re.compile(
-    r"\s(?:at|in|on|by|or|and|with|via|using|under|pod|en|em|tại|di|la|v|na|s|se|z|ze|con|com|cu|dengan|với|unter|auf|mit|bei|über|am|im|und|oder|zu|per|kodem|kódem)$"
+    r"\s(?:at|in|on|by|or|and|with|via|using|under|pod|en|em|tại|di|la|v|na|s|se|z|ze|con|com|cu|dengan|với|unter|auf|mit|bei|über|am|im|und|oder|zu|per|sur|au|à|avec|par|et|ou|chez|kodem|kódem)$"
 )
 
 
@@ -227,7 +233,12 @@ def _is_wish(clause: str) -> bool:
         return True
     if {"takes", "script"} & said and ("script" in said or found("cues/numbers", clause)):
         return True
-    if said & {"dialogue", "no_music", "no_music_at_all", "no_effects"} or _DURATION.match(folded(clause)):
+    aimed = said & set(GROUPS) and _AIMED.match(folded(clause))
+    if (
+        aimed
+        or said & {"dialogue", "no_music", "no_music_at_all", "no_effects"}
+        or _DURATION.match(folded(clause))
+    ):
         return True
     if "voice" in voices and voices & {"female", "male", "one", "two", "three", "four"}:
         return True
@@ -287,7 +298,7 @@ def _state(clause: str, draft: Statements, brand: str) -> None:
     deals, day = offers(clause), when(clause)
     after_offer = draft.tied and draft.last == "offer"
     draft.last = ""
-    draft.when = draft.when or day
+    draft.when = draft.when or (None if hours(clause) else day)
     if deals:
         _offer(clause, deals, draft)
     elif after_offer and day and not _tells_more(clause):

@@ -40,6 +40,7 @@ _AT_ONCE = {
     "like a choir",
     "together at once",
     "gleichzeitig",
+    "en même temps",
     "zur gleichen zeit",
     "zároveň",
     "současně",

@@ -10,7 +10,7 @@ from providers.offline.ad_creation.wording import Lexicon, data, folded, found, 
 
 _COUNTS = {"one": 1, "two": 2, "three": 3, "four": 4}
 _SINGLE = re.compile(
-    r"\b(?:voice|narrator|announcer|głos|lektor|lektorka|voz|locutora?|hlas|voce|man|woman|female|male|stimme|sprecher|sprecherin|frauenstimme|männerstimme|mann|frau)\b|suara|giọng|เสียง|女声|男声"
+    r"\b(?:voice|narrator|announcer|głos|lektor|lektorka|voz|locutora?|hlas|voce|man|woman|female|male|stimme|sprecher|sprecherin|frauenstimme|männerstimme|mann|frau|voix|narrateur|narratrice|comédien|comédienne|homme|femme)\b|suara|giọng|เสียง|女声|男声"
 )
 """A wish in the singular: one voice is meant, not one of two."""
 _NAMED_CHARS, _MOST = 3, 3
@@ -22,13 +22,13 @@ _EFFECT = re.compile(
     r"\s(?:sound effects?|sounds?|sfx)\b"
 )
 _TALKERS = re.compile(
-    r"\b(?:two|2|dwie|dwaj|dos|duas|dva|două|dua|hai|zwei)\s"
+    r"\b(?:two|2|dwie|dwaj|dos|duas|dva|două|dua|hai|zwei|deux)\s"
     r"(?:people|friends|speakers|persons|colleagues|neighbou?rs|osoby"
-    r"|leute|freund\w*|personen|menschen|kolleg\w*|nachbar\w*|personas|pessoas|lidé|oameni|orang|người)\b|สองคน|两个人|两人"
+    r"|amie?s|personnes|collègues|voisine?s|leute|freund\w*|personen|menschen|kolleg\w*|nachbar\w*|personas|pessoas|lidé|oameni|orang|người)\b|สองคน|两个人|两人"
 )
 """Two who are people, and not only voices, talk to each other."""
 _PROVIDERS = ("mubert", "loudly")
-_FOR = re.compile(r"(?:for|aimed at|targeting|para|dla|untuk|pro|pentru|cho|für)\s|สำหรับ|给|为")
+_FOR = re.compile(r"(?:for|aimed at|targeting|para|dla|untuk|pro|pentru|cho|für|pour)\s|สำหรับ|给|为")
 """Whom the ad is for, which says nothing of who speaks."""
 _EDGE = re.compile(
     r"(?P<verb>open|start|begin|close|end)\swith\s(?:the\s(?:sound|sounds)\sof\s|an?\s|the\s)?"

@@ -33,6 +33,7 @@ GOES_ON = (
 """A German clause that leans on the one before its comma."""
 GOOD_TO_KNOW = "Gut zu wissen, "
 """Before a German "dass …", whose verb stands last."""
+_ELIDED = re.compile(r"(?:[ldjn]|qu)'(?=[^\W\d_]{2})")
 _COMPOUND = 2
 """Letters of a compound, at least, before its last part."""
 _BRACKETS = re.compile(r"[{}\[\]<>\\|^~]")
@@ -95,14 +96,14 @@ class Lexicon:
             bare = phrase.replace("*", "")
             self._unspaced.setdefault(bare[0], []).append((bare, concept))
             return
-        head, *rest = _CUE_WORD.findall(phrase)
+        head, *rest = [_ELIDED.sub("", word) for word in _CUE_WORD.findall(phrase)]
         table = self._ends if head[0] == "*" else self._stems if head.endswith("*") else self._exact
         table.setdefault(head.strip("*"), []).append((rest, concept))
 
     def mentions(self, text: str) -> list[Mention]:
         """Return every mention in `text`, in order; where two begin together the longer comes first."""
         low = folded(text)
-        words = [(match.group(), match.start(), match.end()) for match in _WORD.finditer(low)]
+        words = [_unelided(match) for match in _WORD.finditer(low)]
         hits = [hit for index in range(len(words)) for hit in self._at(words, index)]
         hits += [
             Mention(position, position + len(phrase), concept)
@@ -123,6 +124,13 @@ class Lexicon:
             following = words[index + 1 : index + 1 + len(rest)]
             if len(following) == len(rest) and all(map(_same, rest, (after for after, _, _ in following))):
                 yield Mention(start, words[index + len(rest)][2], concept)
+
+
+def _unelided(match: re.Match[str]) -> tuple[str, int, int]:
+    """Return a word and where it stands, without a French article that lost its vowel ("l'école")."""
+    elided = _ELIDED.match(match.group())
+    begin = elided.end() if elided else 0
+    return match.group()[begin:], match.start() + begin, match.end()
 
 
 def _same(cue: str, word: str) -> bool:

@@ -104,8 +104,12 @@ local function known(run, until_told)
   if status == 'pending' or status == 'running' then return {'attached', run, since} end
 end
 
--- The same call once more, because its first answer was lost on the way.
-if redis.call('EXISTS', key_of(id)) == 1 then return {active == id and 'start' or 'queued', id, since} end
+-- The same call once more, because its first answer was lost on the way; the run may have told much by now.
+local made_ms = redis.call('HGET', key_of(id), 'createdMs')
+if made_ms then
+  since = string.format('%.0f-18446744073709551615', made_ms - 1)
+  return {active == id and 'start' or 'queued', id, since}
+end
 
 if keyed == '1' then
   local seen = redis.call('GET', memo)

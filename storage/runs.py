@@ -24,7 +24,7 @@ LEASE_S: Final = 10.0
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 _NOTHING: Final = ("", "", "", "")
 """In place of what makes a thread one of a graph."""
-_LOOK_AFTER_MS: Final = 5_000
+_LOOK_AFTER_S: Final = 5.0
 """A run is not looked after at once: its record is written after its entry, and it starts by itself."""
 
 
@@ -55,13 +55,16 @@ class Runs:
             *(int(self.lease_s * 1000) if claim else 0, *(wanted.adopting or _NOTHING), *fields),
         ]
         # Before the record is written: what is not on the list would never be found after a crash.
-        note = _note(thread, wanted.id, wanted.due_ms, _LOOK_AFTER_MS)
+        note = _note(thread, wanted.id, wanted.due_ms, _LOOK_AFTER_S)
         record = Asked(scripts.CREATE, [*keys.run_keys(thread), memo], args)
         _, answer = await self._redis.trip([note, record])
         verdict, found, since = _texts(answer[:3])
         _granted(verdict, found, thread, wanted)
         if found != wanted.id:
             await self.forget(thread, wanted.id)
+            if verdict == "start":
+                # One that failed, and was looked after no more.
+                await self.look_later(thread, found, _LOOK_AFTER_S)
         attempt = _attempt(thread, found, *answer[3:]) if answer[3:] else None
         return Created(verdict, found, since, attempt)  # type: ignore[arg-type]  # the script's verdicts
 
@@ -78,7 +81,11 @@ class Runs:
         answer = await self._do(scripts.CLAIM, thread, run, int(self.lease_s * 1000), int(alone))
         match answer:
             case [b"yours", *begun]:
-                return _attempt(thread, run, *begun)
+                attempt = _attempt(thread, run, *begun)
+                if attempt.number > 1:
+                    # Whoever saw an earlier one fail may have let it go just now.
+                    await self.look_later(thread, run, _LOOK_AFTER_S)
+                return attempt
             case [b"held", left_ms]:
                 return Held(left_ms / 1000)
             case [b"suspect"]:
@@ -223,7 +230,7 @@ class Runs:
 
     async def look_later(self, thread: str, run: str, after_s: float) -> None:
         """Look after a run in so many seconds."""
-        await self._redis.trip([_note(thread, run, 0, int(after_s * 1000))])
+        await self._redis.trip([_note(thread, run, 0, after_s)])
 
     async def to_look_after(self, again_s: float, limit: int = 500) -> list[tuple[str, str]]:
         """Return (thread, run) of what is to be looked after now and may not have ended, oldest first.
@@ -284,9 +291,9 @@ def _busy(thread: str, run: str) -> Busy:
     )
 
 
-def _note(thread: str, run: str, due_ms: int, after_ms: int) -> Asked:
+def _note(thread: str, run: str, due_ms: int, after_s: float) -> Asked:
     """The script that has a run looked after, so long after it is due."""
-    return Asked(scripts.NOTE, [keys.open_runs()], [_member(thread, run), due_ms, after_ms])
+    return Asked(scripts.NOTE, [keys.open_runs()], [_member(thread, run), due_ms, int(after_s * 1000)])
 
 
 def _member(thread: str, run: str) -> str:

@@ -12,11 +12,14 @@ from fastapi import FastAPI
 from server import chat_stream
 from server.app import create_app
 from server.parts import Parts
+from server.requested import request
 from server.settings import Settings
 from server.wire import expiry, protocol_events, run_streams
 from server.wire.protocol import View
 from server.wire.protocol_events import Subscription
-from storage import events, keys, thread_records
+from storage import Storage, events, keys, thread_records
+from storage.run_records import Attempt, Created, Outcome, Wanted
+from storage.runs import Runs
 from storage.thread_records import New
 from storage.threads import Thread
 from tests.served import calling
@@ -236,3 +239,38 @@ async def test_a_thread_that_goes_while_others_are_taken_away_keeps_them_from_no
     else:
         await http.delete(f"/assistants/{assistant}", params={"delete_threads": True})
     assert await left(here, other) == []
+
+
+def asked(fingerprint: str = "") -> Wanted:
+    return Wanted(anew(), "counter", "local", request(input={"x": 1}), fingerprint=fingerprint)
+
+
+async def ended(runs: Runs, made: Created, how: Any) -> None:
+    assert made.attempt
+    await runs.finish(made.attempt, Outcome(how))
+    await runs.forget("t", made.run)
+
+
+async def test_a_run_that_ended_before_its_maker_heard_of_it_is_told_whole(storage: Storage) -> None:
+    """The call is sent again where its answer was lost."""
+    runs, wanted = Runs(storage), asked()
+    await ended(runs, await runs.create("t", wanted, claim=True), "success")
+    again = await runs.create("t", wanted)
+    told = await events.after(storage, "t", again.since)
+    assert [event.name for event in told] == [events.BEGUN, events.END]
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_run_that_failed_and_is_gone_on_with_is_looked_after_again(
+    storage: Storage, *, late: bool
+) -> None:
+    """X8: where its process dies, too, another goes on; `late` is whoever saw it fail, and lets it go."""
+    runs, same = Runs(storage), "f" * 64
+    made = await runs.create("t", asked(same), claim=True)
+    await ended(runs, made, "error")
+    again = await runs.create("t", asked(same))
+    assert (again.verdict, again.run) == ("start", made.run)
+    if late:
+        await runs.forget("t", made.run)
+        assert isinstance(await runs.claim("t", made.run), Attempt)
+    assert await runs._all_open() == [("t", made.run)]

@@ -5,7 +5,7 @@ next, and only one caller can.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -19,6 +19,13 @@ local score = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if not score or tonumber(score) ~= tonumber(ARGV[2]) then return 0 end
 if ARGV[3] == '' then return redis.call('ZREM', KEYS[1], ARGV[1]) end
 redis.call('ZADD', KEYS[1], ARGV[3], ARGV[1])
+return 1
+""")
+
+
+_CHANGE: Final = Script("""
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return 1
 """)
 
@@ -48,6 +55,12 @@ class Cron:
     """What becomes of a run's own thread: `delete` or `keep`."""
 
 
+Change = Callable[[Cron], Cron]
+"""What is to become of a schedule; it may be asked twice."""
+Following = Callable[[Cron], int | None]
+"""When a schedule is due next, in milliseconds of the epoch; None for never."""
+
+
 @dataclass(frozen=True)
 class Due:
     """A schedule whose time has come."""
@@ -59,8 +72,30 @@ class Due:
 
 
 async def put(storage: Storage, cron: Cron, next_ms: int | None) -> None:
-    """Keep a schedule, new or changed, due at `next_ms`; None for never."""
-    await storage.redis.hset(keys.owned_crons(cron.owner), cron.id, json.dumps(asdict(cron)))
+    """Keep a new schedule, due at `next_ms`; None for never."""
+    await storage.redis.hset(keys.owned_crons(cron.owner), cron.id, _text(cron))
+    await _plan(storage, cron, next_ms)
+
+
+async def change(storage: Storage, owner: str, cron_id: str, changed: Change, following: Following) -> Cron:
+    """Keep what `changed` makes of the owner's schedule, due when `following` says; raises `Missing`.
+
+    Returns it as it is then: others may have changed it, too.
+    """
+    done = False
+    while not done:
+        told = await _told(storage, owner, cron_id)
+        args: list[Word] = [cron_id, told, _text(changed(_cron(told)))]
+        done = bool(await _CHANGE(storage.redis, [keys.owned_crons(owner)], args))
+    planned = b""
+    # What somebody else made of it meanwhile may have been planned before this.
+    while (told := await _told(storage, owner, cron_id)) != planned:
+        cron, planned = _cron(told), told
+        await _plan(storage, cron, following(cron))
+    return cron
+
+
+async def _plan(storage: Storage, cron: Cron, next_ms: int | None) -> None:
     if next_ms is None:
         await storage.redis.zrem(keys.CRONS_DUE, _entry(cron.owner, cron.id))
     else:
@@ -69,16 +104,13 @@ async def put(storage: Storage, cron: Cron, next_ms: int | None) -> None:
 
 async def get(storage: Storage, owner: str, cron_id: str) -> Cron:
     """Return the owner's schedule; raises `Missing`."""
-    told: bytes | None = await storage.redis.hget(keys.owned_crons(owner), cron_id)
-    if told is None:
-        raise Missing(f"there is no cron {cron_id[:255]!r}", remedy="check the id")
-    return Cron(**json.loads(told))
+    return _cron(await _told(storage, owner, cron_id))
 
 
 async def of_owner(storage: Storage, owner: str) -> list[Cron]:
     """Return all of the owner's schedules, in no order."""
     told = await storage.redis.hgetall(keys.owned_crons(owner))
-    return [Cron(**json.loads(one)) for one in told.values()]
+    return [_cron(one) for one in told.values()]
 
 
 async def remove(storage: Storage, cron: Cron) -> None:
@@ -106,6 +138,21 @@ async def move(storage: Storage, fired: Due, following_ms: int | None) -> bool:
     args: list[Word] = [_entry(fired.owner, fired.id), fired.ms]
     then = "" if following_ms is None else following_ms
     return bool(await _MOVE(storage.redis, [keys.CRONS_DUE], [*args, then]))
+
+
+async def _told(storage: Storage, owner: str, cron_id: str) -> bytes:
+    told: bytes | None = await storage.redis.hget(keys.owned_crons(owner), cron_id)
+    if told is None:
+        raise Missing(f"there is no cron {cron_id[:255]!r}", remedy="check the id")
+    return told
+
+
+def _cron(told: bytes) -> Cron:
+    return Cron(**json.loads(told))
+
+
+def _text(cron: Cron) -> str:
+    return json.dumps(asdict(cron))
 
 
 def _due(entry: bytes, score: float) -> Due:

@@ -274,3 +274,67 @@ async def test_a_run_that_failed_and_is_gone_on_with_is_looked_after_again(
         await runs.forget("t", made.run)
         assert isinstance(await runs.claim("t", made.run), Attempt)
     assert await runs._all_open() == [("t", made.run)]
+
+
+@pytest.fixture
+async def scheduled(http: httpx.AsyncClient) -> str:
+    reply = await http.post("/runs/crons", json=COUNT | {"schedule": "0 * * * *"})
+    return f"/runs/crons/{reply.json()['cron_id']}"
+
+
+def after(redis: Any, name: str, act: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have something done once after a command, and before its answer is known."""
+    command = getattr(redis, name)
+
+    async def late(*words: Any, **more: Any) -> Any:
+        found = await command(*words, **more)
+        monkeypatch.setattr(redis, name, command)
+        await act()
+        return found
+
+    monkeypatch.setattr(redis, name, late)
+
+
+def before(redis: Any, name: str, act: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have something done once before a command."""
+    command = getattr(redis, name)
+
+    async def late(*words: Any, **more: Any) -> Any:
+        monkeypatch.setattr(redis, name, command)
+        await act()
+        return await command(*words, **more)
+
+    monkeypatch.setattr(redis, name, late)
+
+
+async def test_two_changes_of_a_schedule_are_both_kept(
+    scheduled: str, http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def other() -> None:
+        await http.patch(scheduled, json={"metadata": {"a": 1}})
+
+    after(here.storage.redis, "hget", other, monkeypatch)
+    changed = (await http.patch(scheduled, json={"timezone": "Asia/Tokyo"})).json()
+    assert (changed["timezone"], changed["metadata"]) == ("Asia/Tokyo", {"a": 1})
+
+
+async def test_a_schedule_is_due_as_it_was_changed_last(
+    scheduled: str, http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def other() -> None:
+        await http.patch(scheduled, json={"enabled": False})
+
+    before(here.storage.redis, "zadd", other, monkeypatch)
+    shown = (await http.patch(scheduled, json={"schedule": "30 * * * *"})).json()
+    assert shown["next_run_date"] is None
+
+
+async def test_a_schedule_that_was_taken_away_is_not_brought_back_by_a_change(
+    scheduled: str, http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def other() -> None:
+        assert (await http.delete(scheduled)).status_code == 204
+
+    after(here.storage.redis, "hget", other, monkeypatch)
+    assert (await http.patch(scheduled, json={"timezone": "Asia/Tokyo"})).status_code == 404
+    assert (await http.post("/runs/crons/count", json={})).json() == 0

@@ -124,8 +124,14 @@ async def get(cron_id: str, request: Request) -> Response:
 async def update(cron_id: str, body: ChangeBody, request: Request) -> Response:
     """Change a schedule; what is not sent stays."""
     here = parts(request)
-    before = await crons.get(here.storage, owner(request), cron_id)
-    return Wire(await _kept(here, _changed(before, body)))
+    cron = await crons.change(
+        here.storage,
+        owner(request),
+        cron_id,
+        lambda before: _changed(before, body),
+        lambda cron: _next(cron, _now_ms()),
+    )
+    return Wire(await _shown(here, cron))
 
 
 @router.delete(
@@ -183,24 +189,23 @@ async def _made(request: Request, body: CronBody, thread: str | None) -> _Object
     here, who = parts(request), owner(request)
     chosen = await starting.assistant(here, who, body.assistant_id)
     now = _now_ms()
-    return await _kept(
-        here,
-        Cron(
-            str(uuid.uuid4()),
-            who,
-            chosen.assistant_id,
-            body.schedule,
-            _payload(body),
-            now,
-            now,
-            thread,
-            body.timezone,
-            _ms(body.end_time),
-            body.enabled,
-            body.metadata or {},
-            body.on_run_completed,
-        ),
+    cron = Cron(
+        str(uuid.uuid4()),
+        who,
+        chosen.assistant_id,
+        body.schedule,
+        _payload(body),
+        now,
+        now,
+        thread,
+        body.timezone,
+        _ms(body.end_time),
+        body.enabled,
+        body.metadata or {},
+        body.on_run_completed,
     )
+    await crons.put(here.storage, cron, _next(cron, now))
+    return await _shown(here, cron)
 
 
 def _changed(before: Cron, body: ChangeBody) -> Cron:
@@ -216,11 +221,6 @@ def _changed(before: Cron, body: ChangeBody) -> Cron:
         own["metadata"] = body.metadata
     payload = {**before.payload, **_payload(body)}
     return replace(before, **own, payload=payload, updated_ms=_now_ms())
-
-
-async def _kept(here: Parts, cron: Cron) -> _Object:
-    await crons.put(here.storage, cron, _next(cron, _now_ms()))
-    return await _shown(here, cron)
 
 
 def _payload(body: CronBody) -> _Object:

@@ -178,18 +178,18 @@ class Worker:
             _log.warning("run %s was lost: %s", run, error)
 
     async def cancel(self, thread: str, run: str, action: Action = "interrupt") -> bool:
-        """Cancel a run; return whether it has ended already. Raises `Missing`."""
-        ended, following = await self.runs.cancel(thread, run, action)
-        if ended and action == "rollback":
-            await self._saver.adelete_for_runs([run])
-        if ended:
+        """Cancel a run, unless it had ended; return whether it has now. Raises `Missing`."""
+        done, following = await self.runs.cancel(thread, run, action)
+        if done == "ended":
+            if action == "rollback":
+                await self._saver.adelete_for_runs([run])
             self.aftermath.begin(thread, run)
         if following:
             await self._engine.submit(thread, following)
         for execution in self._under_way:
             if execution.run.id == run:
                 execution.look()
-        return ended
+        return done != "asked"
 
     def cancel_later(self, thread: str, run: str) -> None:
         """Cancel a run that may have ended, without waiting for it."""

@@ -14,6 +14,8 @@ Strategy = Literal["reject", "enqueue", "interrupt", "rollback"]
 """What a new run does where another has the thread: be refused, wait, or end the other (without a trace)."""
 Action = Literal["interrupt", "rollback"]
 """How a run is cancelled: what it did stays, or goes."""
+Cancelled = Literal["ended", "over", "asked"]
+"""What a cancellation came to: it ended the run; the run had ended before; whoever is at it is told."""
 Verdict = Literal["start", "queued", "later", "attached", "replay", "changed"]
 """What became of a wanted run: it may start; it waits for another, or for its time; it exists; it is over;
 or it was not recorded, for its thread is not as it was when it was wanted."""

@@ -15,7 +15,7 @@ from storage import keys
 from storage import run_scripts as scripts
 from storage.connection import Storage
 from storage.events import BEGUN, Event
-from storage.run_records import Action, Attempt, Created, Held, Outcome, Run, Suspect, Wanted
+from storage.run_records import Action, Attempt, Cancelled, Created, Held, Outcome, Run, Suspect, Wanted
 from storage.scripts import Asked, Script, Word, sent, whole
 
 LEASE_S: Final = 10.0
@@ -148,8 +148,8 @@ class Runs:
         """Let the thread go without ending the run; nothing happens where a later attempt has it."""
         await self._do(scripts.RELEASE, attempt.thread, attempt.run, attempt.epoch)
 
-    async def cancel(self, thread: str, run: str, action: Action) -> tuple[bool, str]:
-        """Cancel a run: return whether it has ended, and whose turn it is then.
+    async def cancel(self, thread: str, run: str, action: Action) -> tuple[Cancelled, str]:
+        """Cancel a run: return what that came to, and whose turn it is then.
 
         One that somebody is at ends as soon as it is noticed. Raises `Missing` for a run there is none of.
         """
@@ -158,7 +158,7 @@ class Runs:
             raise _unknown(run)
         if verdict == "ended":
             await self.look_later(thread, run, 0)
-        return verdict != "asked", following
+        return verdict, following  # type: ignore[return-value]  # the script's verdicts
 
     async def get(self, thread: str, run: str) -> Run:
         """Return the record of a run; raises `Missing` when there is none."""

@@ -11,7 +11,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError, NotFoundError
 
 from tests.waiting import eventually
-from tests.wire_served import collected, home, said, status, threaded
+from tests.wire_served import HELLO, collected, home, said, status, threaded
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +126,18 @@ async def test_a_run_that_is_taken_back_leaves_no_trace(client: LangGraphClient)
     assert await status(client, thread) == "idle"
     assert not (await client.threads.get_state(thread))["values"]
     assert await client.threads.get_history(thread) == []
+
+
+async def test_what_a_run_did_that_has_ended_is_not_taken_back(client: LangGraphClient) -> None:
+    """It may end just before it is cancelled; and of several, those that have ended are left out."""
+    thread = await threaded(client)
+    run = (await client.runs.create(thread, "agent", input=HELLO))["run_id"]
+    await client.runs.join(thread, run)
+    before: Any = await client.threads.get_state(thread)
+    await client.runs.cancel(thread, run, wait=True, action="rollback")
+    await client.runs.cancel_many(thread_id=thread, run_ids=[run], action="rollback")
+    assert await client.threads.get_state(thread) == before
+    assert (await client.threads.get(thread))["status"] == "interrupted"
 
 
 @pytest.mark.parametrize("action", ["interrupt", "rollback"])

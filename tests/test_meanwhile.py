@@ -25,7 +25,7 @@ from storage.threads import Thread
 from tests.served import calling
 from tests.waiting import eventually
 from tests.wire_graphs import GRAPHS
-from tests.wire_served import anew, collected
+from tests.wire_served import HELLO, anew, collected
 
 COUNT: dict[str, Any] = {"assistant_id": "counter", "input": {"x": 1}}
 
@@ -338,3 +338,23 @@ async def test_a_schedule_that_was_taken_away_is_not_brought_back_by_a_change(
     after(here.storage.redis, "hget", other, monkeypatch)
     assert (await http.patch(scheduled, json={"timezone": "Asia/Tokyo"})).status_code == 404
     assert (await http.post("/runs/crons/count", json={})).json() == 0
+
+
+async def test_a_copy_asks_what_its_states_ask(
+    http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run ends with a question when the thread was just looked at, and not yet copied."""
+    thread = anew()
+    await thread_records.create(here.storage, New(thread, "local"))
+
+    async def run() -> None:
+        await http.post(f"/threads/{thread}/runs/wait", json={"assistant_id": "agent", "input": HELLO})
+
+    await http.patch(f"/threads/{thread}", json={"metadata": {"graph_id": "agent"}})
+    before(here.saver, "acopy_thread", run, monkeypatch)
+    copy = (await http.post(f"/threads/{thread}/copy")).json()
+    shown = (await http.get(f"/threads/{thread}")).json()
+    assert shown["status"] == "interrupted"
+    assert [copy[name] for name in ("status", "interrupts", "values")] == [
+        shown[name] for name in ("status", "interrupts", "values")
+    ]

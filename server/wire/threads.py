@@ -167,7 +167,11 @@ async def copy(thread_id: str, request: Request) -> Response:
     record = await thread_records.get(here.storage, thread_id, owner(request))
     new_id = str(uuid.uuid4())
     await here.saver.acopy_thread(record.id, new_id)
-    await thread_records.copied(here.storage, record, new_id)
+    made = await thread_records.copied(here.storage, record, new_id)
+    if graph := here.graphs.get(record.graph):
+        # A run may have got on since the record was read.
+        waits = "error" if record.status == "error" else "interrupted"
+        await updates.noted(here, made, graph, waits=waits)
     return await _shown(here, new_id, record.owner)
 
 

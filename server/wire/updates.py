@@ -65,7 +65,7 @@ async def updated(
             raise
         except Exception as error:
             raise _refused(error) from error
-        await _noted(here, record, graph)
+        await noted(here, record, graph)
         # Readers are shown the state as it is kept; told with all it has, each change would be kept twice.
         pointer = {name: there["configurable"][name] for name in ("checkpoint_id", "checkpoint_ns")}
         await events.told(here.storage, record.id, events.STATE, dumps(pointer))
@@ -84,12 +84,13 @@ async def replayed(here: Parts, record: Record, supersteps: Sequence[Superstep])
             raise
         except Exception as error:
             raise _refused(error) from error
-        await _noted(here, record, graph)
+        await noted(here, record, graph)
 
 
-async def _noted(here: Parts, record: Record, graph: Pregel[Any, Any]) -> None:
+async def noted(here: Parts, record: Record, graph: Pregel[Any, Any], *, waits: str = "interrupted") -> None:
+    """Write down how a thread stands: what it asks, and as `waits` that it is to go on from where it is."""
     snapshot = await graph.aget_state({"configurable": {"thread_id": record.id}})
-    status = "interrupted" if snapshot.next else "idle"
+    status = waits if snapshot.next else "idle"
     asked = shapes.as_json(shapes.interrupts(snapshot))
     await thread_records.edited(here.storage, record, status, asked)
 

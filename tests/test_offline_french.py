@@ -91,3 +91,10 @@ def test_another_ad_can_be_had_in_french():
     chat.say("do it in French")
     assert chat.made == ["voices"]
     assert "votre" in " ".join(chat.texts).lower() or "vous" in " ".join(chat.texts).lower()
+
+
+def test_a_sentence_that_is_to_say_something_says_it():
+    chat = bakery()
+    chat.say("rajoute une phrase pour dire qu'il y a un parking")
+    assert "Il y a un parking." in " ".join(chat.texts)
+    assert "phrase" not in " ".join(chat.texts)

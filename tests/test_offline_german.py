@@ -189,3 +189,31 @@ def test_what_comes_after_und_keeps_its_subject():
     brief = read("Wir sind das Autohaus Brenner aus Fulda und machen Schlussverkauf: alles 500 € günstiger")
     assert brief.contact.place == "Fulda"
     assert brief.offer_words == ("Wir machen Schlussverkauf: alles 500 € günstiger",)
+
+
+@pytest.mark.parametrize("text", ["ohne Musik bitte", "keine Musik"])
+def test_no_music_is_asked_for_with_ohne_or_kein(text: str):
+    chat = bakery()
+    chat.say(text)
+    assert chat.made == ["music"]
+    assert "silence" in chat.music
+
+
+def test_an_hour_is_no_clock():
+    chat = bakery()
+    chat.say("Wir haben jetzt bis 8 Uhr abends offen")
+    assert "sfx" not in chat.made
+
+
+def test_what_is_to_be_said_once_more_is_said_once_more():
+    chat = bakery()
+    chat.say("Nenn nochmal die Telefonnummer")
+    assert "".join(chat.texts).count("555-123-4567") == 2
+
+
+@pytest.mark.parametrize("text", ["Die zweite Stimme soll zuerst sprechen", "Stimme 2 soll anfangen"])
+def test_who_is_to_speak_first_speaks_first(text: str):
+    chat = bakery()
+    second = chat.texts[1]
+    chat.say(text)
+    assert chat.texts[0] == second

@@ -214,6 +214,10 @@ def test_an_unknown_language_is_refused_with_the_known_ones(text):
         ("ok", None),
         ("12345 !!!", None),
         ("", None),
+        ("Spot radio 30 s : Garage Morel à Nantes, révision à 89 euros jusqu'au 15 mars", "french"),
+        ("Café Luna à Lille, ouvert tous les jours", "french"),
+        ("Autohaus Berg, Probefahrt am Samstag", "german"),
+        ("Entrega à porta, à noite", None),
     ],
 )
 def test_the_language_of_a_text_is_told_or_admitted_unknown(text, name):

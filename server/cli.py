@@ -119,8 +119,8 @@ def ad(options: AdOptions) -> None:
         try:
             _carry_out(asked, options)
         except KeyboardInterrupt as stop:
-            again = f'callsheet ad --thread {asked["thread"] or asked["ad_id"]} "…"'
-            commands.fail("stopped; what was made so far is kept", f"go on with: {again}")
+            again = words.again("ad --thread", asked["thread"] or asked["ad_id"], options.data_dir)
+            commands.fail("stopped; what was made so far is kept", f'go on with: {again} "…"')
             raise typer.Exit(commands.INTERRUPTED) from stop
 
 
@@ -159,7 +159,7 @@ def _carry_out(asked: Mapping[str, Any], options: AdOptions) -> None:
         return
     from server import sheet, terminal  # noqa: PLC0415 -- see above
 
-    sheet.show(terminal.console(), turn)
+    sheet.show(terminal.console(), turn, options.data_dir)
 
 
 def _installed() -> str:

@@ -28,8 +28,8 @@ def lesson(options: LessonOptions) -> None:
         try:
             _turns(options)
         except KeyboardInterrupt as stop:
-            again = f'callsheet lesson --lesson {options.lesson or "ID"} "…"'
-            commands.fail("stopped; what was made so far is kept", f"go on with: {again}")
+            again = words.again("lesson --lesson", options.lesson or "ID", options.data_dir)
+            commands.fail("stopped; what was made so far is kept", f'go on with: {again} "…"')
             raise typer.Exit(commands.INTERRUPTED) from stop
 
 
@@ -84,4 +84,4 @@ def _shown(reply: Reply, options: LessonOptions) -> None:
         return
     from server import lesson_sheet, terminal  # noqa: PLC0415 -- see above
 
-    lesson_sheet.show(terminal.console(), reply)
+    lesson_sheet.show(terminal.console(), reply, options.data_dir)

@@ -35,8 +35,8 @@ def page(options: PageOptions) -> None:
         try:
             _shown(_turns(options, name), options)
         except KeyboardInterrupt as stop:
-            remedy = f'go on with: callsheet page --page {name} "…"'
-            commands.fail("stopped; what was made so far is kept", remedy)
+            again = words.again("page --page", name, options.data_dir)
+            commands.fail("stopped; what was made so far is kept", f'go on with: {again} "…"')
             raise typer.Exit(commands.INTERRUPTED) from stop
 
 
@@ -94,4 +94,4 @@ def _shown(turn: "Turn", options: PageOptions) -> None:
     if options.as_json:
         typer.echo(json.dumps(turn.reply, ensure_ascii=False, indent=2))
         return
-    page_sheet.show(terminal.console(), turn)
+    page_sheet.show(terminal.console(), turn, options.data_dir)

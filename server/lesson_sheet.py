@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console, Group, RenderableType
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from server.sheet import Line, Row
 from server.terminal import harmless
+from server.words import again
 from state.review import REQUEST as REVIEW
 
 TITLES: Final[Mapping[str, str]] = {
@@ -24,16 +26,16 @@ _NAME: Final = max(len(title) for title in TITLES.values())
 _INDENT: Final = 2
 
 
-def show(where: Console, reply: Mapping[str, Any]) -> None:
+def show(where: Console, reply: Mapping[str, Any], data_dir: Path | None = None) -> None:
     """Print what came of a turn: the message, the facts or the narration, and how to go on."""
     parts = [Text(harmless(reply["message"])), *_body(reply), _closing(reply)]
     for part in parts:
         where.print()
         where.print(Padding(part, (0, _INDENT)))
     word, said = _next(reply)
-    again = f"callsheet lesson --lesson {shlex.quote(reply['sessionId'])} {shlex.quote(said)}"
+    line = f"{again('lesson --lesson', reply['sessionId'], data_dir)} {shlex.quote(said)}"
     # Left to the terminal to wrap, so that it can be copied whole.
-    where.print(Text.assemble(" " * _INDENT, (word, "bold"), "  ", (again, "dim")), soft_wrap=True)
+    where.print(Text.assemble(" " * _INDENT, (word, "bold"), "  ", (line, "dim")), soft_wrap=True)
     where.print()
 
 

@@ -1,7 +1,7 @@
 """What was done to a page as a person reads it in a terminal."""
 
-import shlex
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console, RenderableType
@@ -11,20 +11,21 @@ from rich.text import Text
 
 from server.inprocess_page import Turn
 from server.terminal import harmless
+from server.words import again
 
 _INDENT: Final = 2
 
 
-def show(where: Console, turn: Turn) -> None:
+def show(where: Console, turn: Turn, data_dir: Path | None = None) -> None:
     """Print what came of a turn: the message, what each version made different, and how to go on."""
     for part in _parts(turn):
         where.print()
         where.print(Padding(part, (0, _INDENT)))
-    page = shlex.quote(turn.reply["pageId"])
-    again = f"callsheet page --page {page} " + ("--yes" if turn.reply["question"] else '"undo that"')
+    said = "--yes" if turn.reply["question"] else '"undo that"'
+    line = f"{again('page --page', turn.reply['pageId'], data_dir)} {said}"
     word = "Answer" if turn.reply["question"] else "Go on"
     # Left to the terminal to wrap, so that it can be copied whole.
-    where.print(Text.assemble(" " * _INDENT, (word, "bold"), "  ", (again, "dim")), soft_wrap=True)
+    where.print(Text.assemble(" " * _INDENT, (word, "bold"), "  ", (line, "dim")), soft_wrap=True)
     where.print()
 
 

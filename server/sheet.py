@@ -1,9 +1,9 @@
 """An ad as a person reads it in a terminal: who says what when, over which music, with which effects."""
 
 import math
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from rich.cells import cell_len
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from server.inprocess import Take, Turn
 from server.terminal import harmless
+from server.words import again
 from state.timeline import Timeline
 from tools import voices
 
@@ -34,14 +35,14 @@ _TIME: Final = 17
 _INDENT: Final = 2
 
 
-def show(where: Console, turn: Turn) -> None:
+def show(where: Console, turn: Turn, data_dir: Path | None = None) -> None:
     """Print what came of a turn: the message, every version it made, the ad in time, and who answered."""
     for part in _parts(turn):
         where.print()
         where.print(Padding(part, (0, _INDENT)))
     # Left to the terminal to wrap, so that it can be copied whole.
-    again = f'callsheet ad --thread {shlex.quote(turn.reply["conversationId"])} "make the music more upbeat"'
-    where.print(Text.assemble(" " * _INDENT, ("Refine", "bold"), "  ", (again, "dim")), soft_wrap=True)
+    line = f'{again("ad --thread", turn.reply["conversationId"], data_dir)} "make the music more upbeat"'
+    where.print(Text.assemble(" " * _INDENT, ("Refine", "bold"), "  ", (line, "dim")), soft_wrap=True)
     where.print()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +30,12 @@ def given(said: str | None, file: str | None, name: str = "the brief") -> str:
         return _decoded(_bytes(file), f"file {file!r}")
     # What is not UTF-8 on the command line arrives as characters that stand for its bytes.
     return _decoded(os.fsencode(str(said)), name)
+
+
+def again(command: str, name: str, data_dir: Path | None) -> str:
+    """Return the command that goes on with `name`, for a shell, on the data that the command line named."""
+    where = f" --data-dir {shlex.quote(str(data_dir))}" if data_dir else ""
+    return f"callsheet {command} {shlex.quote(name)}{where}"
 
 
 def content(path: str) -> bytes:

@@ -1,6 +1,7 @@
 """`callsheet` in processes of its own: a server that is started, shared, ended and started again."""
 
 import json
+import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -73,6 +74,29 @@ def test_an_ad_begun_in_the_terminal_goes_on_over_rest_and_back(
     assert "v2 → v3" in back.out
     music = httpx.get(f"{serving.url}/api/ads/ad-1/music/v3", timeout=20).json()
     assert music["musicPrompt"] in " ".join(back.out.split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "begun",
+    [
+        ("ad", BRIEF, "--ad-id", "ad 3"),
+        ("page", "make the headline teal"),
+        ("page", "delete the features section"),
+        ("lesson", "Leaves make sugar from light. Roots take water from the soil."),
+    ],
+    ids=lambda begun: " ".join(begun[:2])[:20],
+)
+def test_the_hinted_command_finds_what_was_made_in_the_folder_that_was_named(
+    serving: Serving, here: Callable[..., Finished], begun: tuple[str, ...]
+) -> None:
+    made = here(*begun, "--provider", "offline", "--data-dir", str(serving.data_dir))
+    hinted = shlex.split(made.out.rstrip().splitlines()[-1])
+    again = here(*hinted[hinted.index("callsheet") + 1 :])
+    assert again.code == 0, again.err
+    name = hinted[hinted.index(begun[0]) + 2]
+    assert name in again.out
+    assert shlex.quote(str(serving.data_dir)) in again.out
 
 
 @pytest.mark.slow

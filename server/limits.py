@@ -176,11 +176,11 @@ class OpenStreams:
 
     async def _renew(self) -> None:
         async with self._renewing:
-            owned: dict[str, list[str]] = {}
-            for stream, (_, owner) in self._open.items():
-                owned.setdefault(owner, []).append(stream)
-            for owner, streams in owned.items():
-                storage = self._open[streams[0]][0]
+            # Any of them may be closed meanwhile.
+            owned: dict[str, tuple[Storage, list[str]]] = {}
+            for stream, (storage, owner) in self._open.items():
+                owned.setdefault(owner, (storage, []))[1].append(stream)
+            for owner, (storage, streams) in owned.items():
                 try:
                     await counters.renew_streams(storage, owner, streams, self._lease_s)
                 except Unavailable as error:

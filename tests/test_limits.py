@@ -322,3 +322,32 @@ async def test_without_limits_nothing_is_counted(valkey_url: str, storage: Stora
         reply = await client.get("/api/ads")
     assert "x-ratelimit-limit" not in reply.headers
     assert await storage.redis.keys("owner:*") == []
+
+
+async def test_a_stream_that_closes_while_others_are_renewed_keeps_none_from_being_renewed(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams, renew, closing = OpenStreams(9, lease_s=0.03), counters.renew_streams, AsyncExitStack()
+    tasks: list[asyncio.Task[None]] = []
+    renewed = 0
+
+    async def closed() -> bool:
+        return len(streams._open) == 1
+
+    async def late(*asked: Any) -> None:
+        nonlocal renewed
+        renewed += 1
+        if not tasks:
+            tasks.append(asyncio.create_task(closing.aclose()))
+            await eventually(closed, "the end of the other's stream")
+        await renew(*asked)
+
+    monkeypatch.setattr(counters, "renew_streams", late)
+    async with streams.held(storage, "alice"):
+        await closing.enter_async_context(streams.held(storage, "bob"))
+
+        async def again() -> bool:
+            return renewed > 3
+
+        await eventually(again, "another renewal")
+        await tasks[0]

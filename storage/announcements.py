@@ -43,6 +43,7 @@ class Announcements:
         self._client = _single(storage.redis)
         self._listener: Any = self._client.pubsub()
         self._heard: dict[str, dict[Bell, bytes]] = {}
+        self._subscribed: set[str] = set()
 
     @asynccontextmanager
     async def listening(self, thread: str, what: What = "events") -> AsyncIterator[Bell]:
@@ -51,9 +52,11 @@ class Announcements:
         bells = self._heard.setdefault(channel, {})
         bells[bell] = what.encode()
         try:
-            if len(bells) == 1:
+            # By each until it is done: whoever was first may fail, or give up.
+            if channel not in self._subscribed:
                 with reached(self._storage):
                     await self._listener.subscribe(channel)
+                self._subscribed.add(channel)
             else:
                 bell.set()
             yield bell
@@ -61,6 +64,7 @@ class Announcements:
             del bells[bell]
             if not bells and self._heard.get(channel) is bells:
                 del self._heard[channel]
+                self._subscribed.discard(channel)
                 with suppress(StorageDown), reached(self._storage):
                     await self._listener.unsubscribe(channel)
 

@@ -7,8 +7,10 @@ and ends with a few words. Every draft is a version that a person may activate; 
 """
 
 import json
+from itertools import takewhile
 from typing import Final
 
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import StateGraph
 
 from graphs.loop import compiled, loop
@@ -44,9 +46,7 @@ Spot: {spot:g} s"""
 
 def system_prompt(state: AdState, ad_id: str) -> str:
     """Return the creative director's prompt; it stays the same from turn to turn (A62, A65)."""
-    known = brief_of(state)
-    spot = known["duration"] if known else brief.DEFAULT_SPOT_S
-    return PROMPT.format(ad_id=json.dumps(ad_id, ensure_ascii=False), spot=spot)
+    return PROMPT.format(ad_id=json.dumps(ad_id, ensure_ascii=False), spot=spot_s(state))
 
 
 def opening(state: AdState) -> str | None:
@@ -60,13 +60,23 @@ def brief_of(state: AdState) -> Brief | None:
     return brief.parsed(state["brief"]) if state.get("brief") else None
 
 
+def spot_s(state: AdState) -> float:
+    """Return the spot's seconds: the brief's, else those last said before the model first called a tool."""
+    if known := brief_of(state):
+        return known["duration"]
+    messages = state.get("messages", ())
+    before = takewhile(lambda one: not (isinstance(one, AIMessage) and one.tool_calls), messages)
+    said = [brief.said_s(one.text) for one in before if isinstance(one, HumanMessage)]
+    return next((length_s for length_s in reversed(said) if length_s), brief.DEFAULT_SPOT_S)
+
+
 def facts(state: AdState) -> dict[str, str]:
     """Return what the tools need to know of the ad."""
     known = brief_of(state)
     return {
         "language": state.get("language") or (known["language"] if known else "english"),
         "market": state.get("market") or (known["market"] if known else "US"),
-        "spotSeconds": f"{known['duration'] if known else brief.DEFAULT_SPOT_S:g}",
+        "spotSeconds": f"{spot_s(state):g}",
     }
 
 

@@ -119,6 +119,16 @@ def seconds(value: object, field: str = "duration") -> float:
     return float(value)
 
 
+def said_s(text: str) -> float:
+    """Return the spot's length in seconds that a text of one's own says; 0 for none that can be.
+
+    Unlike `parsed` it refuses nothing: what was said stays in its conversation.
+    """
+    said = _timed(text).get("format")
+    length_s = _spelled_seconds(said, "format") if said else 0.0
+    return length_s if length_s <= MAX_SPOT_S else 0.0
+
+
 def _fields(raw: object) -> dict[str, Any]:
     if isinstance(raw, str):
         return {"clientDescription": raw, **_timed(raw)}

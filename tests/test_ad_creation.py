@@ -59,6 +59,20 @@ async def test_the_brief_is_told_to_the_model_as_the_template_says(graph, model)
     assert THAI[0] not in system["content"], "A23: no voice catalogue in the prompt"
 
 
+async def test_a_brief_that_is_only_a_message_says_how_long_the_spot_is(graph, model):
+    """A51, A-R15: a length said once there is something, such as that of an effect, is not the spot's."""
+    model.script(
+        Say("What is the ad for?"), Say(calls=drafts("หนึ่ง")), SAY_DONE, Say(calls=drafts("สอง")), SAY_DONE
+    )
+    for said in ("Hi", "A bakery in Oslo, 15 seconds", "Let the door bell ring for 5 seconds"):
+        given = {"messages": [HumanMessage(said)], "ad_id": "kopi"}
+        state = await graph.ainvoke(given, config(), context={"provider": "openai"})
+    prompts = [request.messages[0]["content"].splitlines()[-1] for request in model.requests]
+    assert prompts == ["Spot: 30 s", *["Spot: 15 s"] * 4]
+    assert dict(tool_messages(state))["c1"]["timeline"]["spotSeconds"] == 15
+    assert ad_creation.facts(state)["spotSeconds"] == "15"
+
+
 async def test_another_brief_on_a_thread_is_heard_and_so_is_another_ad(graph, model, opened):
     """A50, A52: also where no message comes with it; every version is kept."""
     for brief, ad_id, drafted in (

@@ -3,7 +3,7 @@
 import pytest
 
 from state import languages
-from state.brief import MAX_SPOT_S, language_name, message, parsed, seconds
+from state.brief import MAX_SPOT_S, language_name, message, parsed, said_s, seconds
 from state.errors import Invalid
 
 FULL = {
@@ -76,6 +76,20 @@ def test_the_length_is_read_from_wherever_it_was_written(shape, expected_s):
 def test_a_length_said_after_other_numbers_is_heard(text, expected_s):
     """A51: and no price, hour or waiting time is taken for one."""
     assert parsed(text)["duration"] == expected_s
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_s"),
+    [
+        ("A bakery in Oslo, 15 seconds", 15),
+        ("Half a minute is too long. 2 minutes", 120),
+        ("A bakery in Oslo since 1987", 0),
+        ("Films that last 90 minutes", 0),
+        ("", 0),
+    ],
+)
+def test_a_length_that_no_spot_can_have_is_passed_over_in_what_is_merely_said(text, expected_s):
+    assert said_s(text) == expected_s
 
 
 def test_the_second_shape_and_other_spellings_are_accepted():

@@ -70,8 +70,10 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
     app.state.observer = Observer(telemetry.from_environment(app.version))
     _wrap(app, chosen)
     app.add_api_route(_READY, ok, methods=["GET"], tags=["health"])
-    app.add_api_route("/", opened, methods=["GET"], include_in_schema=False)
-    app.add_api_route("/docs", documentation, methods=["GET"], include_in_schema=False)
+    # As GET without the body, and so not described: what balances load or watches the server asks so.
+    app.add_api_route(_READY, ok, methods=["HEAD"], include_in_schema=False)
+    app.add_api_route("/", opened, methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_api_route("/docs", documentation, methods=["GET", "HEAD"], include_in_schema=False)
     return app
 
 

@@ -190,13 +190,12 @@ async def _framework(request: Request, error: Exception) -> Response:
 
 def _allowed(request: Request, error: HTTPException) -> dict[str, str]:
     """The methods of a path that was asked for with none of them; its first route knows only its own."""
-    path = getattr(request.scope.get("route"), "path", "")
-    known = (
-        request.app.openapi()["paths"].get(path)
-        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED
-        else None
-    )
-    return {"Allow": ", ".join(sorted(method.upper() for method in known))} if known else {}
+    if error.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
+        return {}
+    path = getattr(request.scope.get("route"), "path", None)
+    same = (route for route in request.app.routes if getattr(route, "path", None) == path)
+    known = {method for route in same for method in getattr(route, "methods", None) or ()}
+    return {"Allow": ", ".join(sorted(known))} if known else {}
 
 
 def _told(error: CallsheetError, name: str) -> dict[str, Any]:

@@ -43,6 +43,7 @@ def _app(parts: Parts, observer: Observer) -> FastAPI:
     app.add_middleware(Door, keeper=Keeper(parts.settings))
     app.add_middleware(Gate, settings=parts.settings)
     app.add_api_route("/ok", ok, methods=["GET"])
+    app.add_api_route("/ok", ok, methods=["HEAD"], include_in_schema=False)
     app.include_router(health.router)
     return app
 

@@ -15,6 +15,7 @@ from server.api.replies import Health
 from storage import watchdog
 from tests.redis_server import Server
 from tests.served import GENERATE, calling, generated, running, served
+from tests.wire_server import serving
 
 FILES = ("/uploads/{upload_id}", "/files/{file_id}", "/session/narration", "/assets/{asset_id}/file")
 MEDIA = {"application/json", "application/x-ndjson", "text/event-stream", "text/html", "text/plain"}
@@ -37,6 +38,19 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 async def test_the_server_says_that_it_is_up(client: httpx.AsyncClient) -> None:
     assert (await client.get("/ok")).json() == {"ok": True}
+
+
+def test_what_watches_a_server_may_ask_without_the_body(valkey_url: str) -> None:
+    """X13: HEAD is answered as GET is, by its head alone."""
+    with serving(valkey_url) as url, httpx.Client(base_url=url, timeout=20) as client:
+        for path in ("/ok", "/health", "/docs", "/"):
+            asked, whole = client.head(path), client.get(path)
+            assert (asked.status_code, asked.content) == (whole.status_code, b""), path
+            for name in ("content-type", "location"):
+                assert asked.headers.get(name) == whole.headers.get(name), path
+        assert client.head("/docs").headers["content-length"] == str(len(client.get("/docs").content))
+        described = client.get("/openapi.json").json()["paths"]
+    assert not [path for path, methods in described.items() if "head" in methods]
 
 
 async def test_it_answers_before_the_workflows_are_loaded_and_holds_what_needs_them(valkey_url: str) -> None:

@@ -156,7 +156,8 @@ def test_what_is_too_much_is_refused_at_once(http: httpx.Client, what: str) -> N
         ("/threads/t/state", "GET, POST"),
         ("/threads/t/state/checkpoint", "POST"),
         ("/store/items", "DELETE, GET, PUT"),
-        ("/ok", "GET"),
+        ("/ok", "GET, HEAD"),
+        ("/docs", "GET, HEAD"),
     ],
 )
 def test_a_path_that_is_not_served_for_a_method_says_for_which_it_is(

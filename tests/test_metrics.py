@@ -278,6 +278,7 @@ async def test_a_worker_without_a_server_can_be_watched(warm: Warm, valkey_url: 
                 await (await here.ask(pages=1, pace_s=0.01)).ended_well()
             assert (await watching.get("/ok")).json() == {"ok": True}
             assert (await watching.get("/health")).json()["status"] == "ok"
+            assert [(await watching.head(path)).status_code for path in ("/ok", "/health")] == [200, 200]
             assert value(await figures(watching), "runs_ended_total", graph="clerk", status="success") == 1
             assert value(await figures(watching), "tool_calls_total", tool="stamp", outcome="ok") == 1
             strange = await watching.get("/metrics", headers={"Host": "elsewhere.example"})

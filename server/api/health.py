@@ -36,6 +36,7 @@ _FIGURES: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
+@router.head("/health", response_model=None, include_in_schema=False)
 @router.get("/health", responses=_TOLD, response_model=None)
 async def health(request: Request) -> Reply:
     """Say whether storage answers, where the data lies, and who would answer a brief without a choice.

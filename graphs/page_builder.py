@@ -16,7 +16,9 @@ from nodes.node import Subject
 from state import page, page_history
 from state.context import Context
 from state.page_workflow import PageState
-from tools import REGISTRY
+from state.plan import Step
+from state.versions import Version
+from tools import REGISTRY, pages
 
 PROMPT: Final = """\
 You edit one landing page with tools. The page is a tree of elements, each with an id that never changes.
@@ -52,6 +54,21 @@ def summary(stream: str, data: Mapping[str, Any]) -> str:
     return page_history.summary(data)
 
 
+def about(state: PageState, step: Step, newest: Mapping[str, Version | None]) -> str:
+    """Return the element a step is about, as a person knows it again; its id where there is none."""
+    said = step["params"].get("elementId")
+    if not isinstance(said, str):
+        return ""
+    name = pages.meant(said, selected(state))
+    found = page_history.page_of(newest[page.STREAM]).find(name)
+    return found.described() if found else name or said
+
+
+def selected(state: PageState) -> str:
+    """Return the element that the person has selected; empty for none."""
+    return state.get("selected_element_id") or ""
+
+
 SUBJECT: Final = Subject(
     kind="page",
     streams=(page.STREAM,),
@@ -61,7 +78,8 @@ SUBJECT: Final = Subject(
     prompt=system_prompt,
     opening=lambda _: None,
     summary=summary,
-    selected=lambda state: state.get("selected_element_id") or "",
+    selected=selected,
+    about=about,
 )
 
 

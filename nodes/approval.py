@@ -11,12 +11,15 @@ from langchain_core.messages import AnyMessage
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
+import storage
 from nodes.node import Node, Subject, choices
 from state.context import Context
 from state.errors import Invalid
 from state.plan import Plan, Step, fingerprint
 from state.workflow import Workflow
+from storage.artefacts import Artefact
 from tools.outcome import Outcome, answer, failure
+from tools.repair import arguments
 
 RESPONSE_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
@@ -50,7 +53,9 @@ def approval(subject: Subject) -> Node[Workflow]:
         asked = _asked(subject, plan, every=bool(choices(runtime).get("approve_plan")))
         if plan is None or not asked:
             return {}
-        decided = list(zip(asked, _decisions(interrupt(question(asked)), len(asked)), strict=True))
+        readable = [_readable(step) for step in asked]
+        shown = question(readable, await _about(subject, state, runtime, readable))
+        decided = list(zip(asked, _decisions(interrupt(shown), len(asked)), strict=True))
         refused = [(step, choice) for step, choice in decided if choice["type"] == "reject"]
         if refused:
             return {
@@ -64,11 +69,19 @@ def approval(subject: Subject) -> Node[Workflow]:
     return approval
 
 
-def question(steps: Sequence[Step]) -> dict[str, Any]:
-    """Return the interrupt's value, in the shape stock agent interfaces render."""
+def question(steps: Sequence[Step], about: Sequence[str]) -> dict[str, Any]:
+    """Return the interrupt's value, in the shape stock agent interfaces render.
+
+    `about` says what each step is about, empty where there is nothing to say.
+    """
     return {
         "action_requests": [
-            {"name": step["tool"], "args": step["params"], "description": step["display"]} for step in steps
+            {
+                "name": step["tool"],
+                "args": step["params"],
+                "description": f"{step['display']}: {name}" if name else step["display"],
+            }
+            for step, name in zip(steps, about, strict=True)
         ],
         "review_configs": [
             {"action_name": name, "allowed_decisions": ["approve", "edit", "reject"]}
@@ -80,6 +93,28 @@ def question(steps: Sequence[Step]) -> dict[str, Any]:
             {"decisions": [{"type": "reject", "message": "leave it as it is"}]},
         ],
     }
+
+
+async def _about(
+    subject: Subject, state: Workflow, runtime: Runtime[Context], steps: Sequence[Step]
+) -> list[str]:
+    """Return what each step is about, as the artefact is now."""
+    if subject.about is None:
+        return [""] * len(steps)
+    scope = subject.scope(state, runtime)
+    artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
+    newest = {stream: (await artefact.tip(stream)).newest for stream in subject.streams}
+    return [subject.about(state, step, newest) for step in steps]
+
+
+def _readable(step: Step) -> Step:
+    """Return a step with its arguments as they will be read, where the model wrote what is nearly JSON."""
+    if "raw" not in step:
+        return step
+    try:
+        return {**step, "params": arguments(step["raw"])}
+    except Invalid:
+        return step
 
 
 def _asked(subject: Subject, plan: Plan | None, *, every: bool) -> list[Step]:

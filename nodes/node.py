@@ -10,6 +10,8 @@ from langgraph.runtime import Runtime
 from state.context import Context
 from state.errors import Invalid
 from state.owners import LOCAL
+from state.plan import Step
+from state.versions import Version
 from state.workflow import DraftMade, Workflow
 from tools.call import Scope
 from tools.registry import Tool
@@ -53,6 +55,8 @@ class Subject:
     """(stream, data) to one line."""
     selected: Callable[[Any], str] = lambda _: ""
     """State to the part of the artefact that the person has selected (C26)."""
+    about: Callable[[Any, Step, Mapping[str, Version | None]], str] | None = None
+    """(state, step, newest versions by stream) to what a step is about, as a person knows it again."""
     own: Mapping[str, Tool] = field(default_factory=dict)
     """Tools that no model may call: those of steps that a person's answer decides."""
     noted: Callable[[Any, Sequence[DraftMade]], Mapping[str, Any]] = lambda _state, _made: {}

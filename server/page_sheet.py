@@ -32,9 +32,7 @@ def show(where: Console, turn: Turn, data_dir: Path | None = None) -> None:
 def asked(where: Console, question: Mapping[str, Any]) -> None:
     """Print what a person is asked for leave for."""
     for action in question["actions"]:
-        args = ", ".join(str(value) for value in action["args"].values())
-        told = Text.assemble((f"{action['description']}: ", "bold yellow"), harmless(args) or "everything")
-        where.print(Padding(told, (0, _INDENT)))
+        where.print(Padding(Text(harmless(action["description"]), "bold yellow"), (0, _INDENT)))
 
 
 def _parts(turn: Turn) -> Iterator[RenderableType]:

@@ -38,6 +38,8 @@ MAX_BYTES: Final = 400_000
 _UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufff9-\ufffb\ufeff\ud800-\udfff]"
 )
+_WORDS: Final = {"nav": "navigation", "input": "field", "item": "list item"}
+"""What people call a kind, where that is not its name."""
 _Id = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,79}$")]
 
 
@@ -94,6 +96,13 @@ class Element(BaseModel):
         """Return how it is spoken of: its id, and what it is called or says."""
         said = self.label or " ".join(self.content.split())
         return f"{self.id} ({_short(said)})" if said else self.id
+
+    def described(self) -> str:
+        """Return how a person knows it again: its kind, what it or the first inside it says, and its id."""
+        inside = (text for one, _ in walk(self) for text in (one.content, one.attributes.get("alt")) if text)
+        said = self.label or next(inside, self.attributes.get("placeholder", ""))
+        kind = f"the {_WORDS.get(self.type, self.type)}"
+        return f"{kind} “{_short(' '.join(said.split()))}” ({self.id})" if said else f"{kind} {self.id}"
 
 
 class Page(BaseModel):

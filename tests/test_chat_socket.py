@@ -107,6 +107,7 @@ async def test_a_deletion_is_asked_about_and_answered(url: str, http: httpx.Asyn
         assert types(told)[-2:] == ["approvalRequest", "aiResponseChunk"]
         [action] = told[-2]["actions"]
         assert (action["name"], action["args"]) == ("delete_element", {"elementId": "section-2"})
+        assert action["description"] == "Deleting from the page: the section “Features” (section-2)"
         answer = {"type": "approvalResponse", "conversationId": page, "questionId": told[-2]["id"]}
         await chat.send({**answer, "decisions": [{"type": "approve"}]})
         done = (await chat.until(over))[len(told) :]

@@ -53,7 +53,7 @@ def test_a_person_at_the_terminal_is_asked(
 
     monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
     done = here("page", "delete the features section", "--page", "shop", *OFFLINE)
-    assert "Deleting from the page: section-2" in done.err
+    assert "Deleting from the page: the section “Features” (section-2)\n" in done.err
     assert "I removed" in done.out
 
 

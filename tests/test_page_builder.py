@@ -85,6 +85,55 @@ async def test_a_deletion_waits_for_a_person_and_nothing_is_written_before(
     assert (await page(opened)).get("heading-1").style["color"] == "red"
 
 
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        ('{"elementId": "section-2"}', "the section “Features” (section-2)"),
+        ('{"elementId": "card-3"}', "the card “Third reason” (card-3)"),
+        ('{"elementId": "nav-1"}', "the navigation “Navigation” (nav-1)"),
+        ('{"elementId": "text-2"}', "the text “Then say in a sentence or two why it ma…” (text-2)"),
+        ('{"elementId": "this"}', "the button “Get started” (button-1)"),
+        ("{elementId: 'footer-1',}", "the footer “Footer” (footer-1)"),
+        ('{"elementId": "gone-1"}', "gone-1"),
+    ],
+)
+async def test_a_person_who_is_asked_is_told_what_it_is(
+    builder: Graph, model: ChatDouble, args: str, told: str
+) -> None:
+    """C-R1: as the page calls it, and also where the model wrote what is only nearly JSON."""
+    model.script(Say(calls=[("c0", "delete_element", args)]))
+    state = await said(builder, "delete it", OPENAI, selected_element_id="button-1")
+    [asked] = state["__interrupt__"][0].value["action_requests"]
+    assert asked["description"] == f"Deleting from the page: {told}"
+    assert asked["args"].keys() == {"elementId"}
+
+
+async def test_a_person_is_asked_by_what_the_page_says_now(builder: Graph, model: ChatDouble) -> None:
+    renamed = {"elementId": "section-2", "modifications": {"label": "Why choose us"}}
+    gone = ("delete_element", {"elementId": "section-2"})
+    model.script(calls(("modify_element", renamed)), calls(gone))
+    state = await said(builder, "call it something else, then delete it", OPENAI)
+    [asked] = state["__interrupt__"][0].value["action_requests"]
+    assert asked["description"] == "Deleting from the page: the section “Why choose us” (section-2)"
+
+
+async def test_a_step_about_no_element_is_asked_about_by_its_name_alone(
+    builder: Graph, model: ChatDouble
+) -> None:
+    wrong = ("delete_element", {"elementId": ["section-2"]})
+    model.script(calls(("clear_page", {}), wrong))
+    state = await said(builder, "start over", OPENAI)
+    asked = state["__interrupt__"][0].value["action_requests"]
+    assert [one["description"] for one in asked] == ["Emptying the page", "Deleting from the page"]
+
+
+async def test_what_cannot_be_read_is_asked_about_as_it_is(builder: Graph, model: ChatDouble) -> None:
+    model.script(Say(calls=[("c0", "delete_element", '{"elementId": "sec')]))
+    state = await said(builder, "delete it", OPENAI)
+    [asked] = state["__interrupt__"][0].value["action_requests"]
+    assert (asked["args"], asked["description"]) == ({}, "Deleting from the page")
+
+
 async def test_a_no_leaves_what_was_to_go_and_does_the_rest(builder: Graph, opened: Storage) -> None:
     await said(builder, "make the headline red and delete the features section")
     state = await builder.ainvoke(Command(resume="no, keep it"), CONFIG, context=OFFLINE)

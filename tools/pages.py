@@ -233,16 +233,19 @@ async def _now(call: Call) -> tuple[Tip, Page]:
     return tip, page_history.page_of(tip.newest)
 
 
+def meant(name: str, selected: str) -> str:
+    """Return the id an argument means: "this" is the selected element (C26), empty where none is."""
+    return selected if name.lower() in _THIS else name
+
+
 def _meant(name: str, call: Call) -> str:
-    """Return the id an argument means: "this" is the element the person has selected (C26)."""
-    if name.lower() not in _THIS:
-        return name
-    if not call.scope.selected:
+    found = meant(name, call.scope.selected)
+    if not found:
         raise Invalid(
             f"no element is selected, so {name!r} means none",
             remedy="find the element that is meant with find_elements, or ask the person",
         )
-    return call.scope.selected
+    return found
 
 
 async def _edited(call: Call, edit: Edit, *, shifted: str | None = None) -> dict[str, Any]:

@@ -4,24 +4,26 @@ from typing import Final
 
 from storage.scripts import Script
 
-# A fence reads `epoch:attempt`; with an x behind it nothing is under way. A claim of an effect outside that
-# finds another's open fence cannot know whether that effect happened.
+# A fence reads `epoch:attempt:call`; with an x behind it nothing is under way. A claim of an effect outside
+# that finds another's open fence cannot know whether that effect happened.
 CLAIM: Final = Script("""
 local receipts, fences, meta, locks = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local step, epoch, owner, thread = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
-local unsure, streams = ARGV[5] == '1', tonumber(ARGV[6])
+local call, unsure, streams = ARGV[5], ARGV[6] == '1', tonumber(ARGV[7])
 local theirs = redis.call('HGET', meta, 'owner')
 if theirs and theirs ~= owner then return {'forbidden'} end
 local done = redis.call('HGET', receipts, step)
 if done then return {'done', done} end
-for i = 7, 6 + streams do
+for i = 8, 7 + streams do
   if redis.call('HEXISTS', locks, ARGV[i]) == 1 then return {'locked', ARGV[i]} end
 end
 local attempt = 0
 local held = redis.call('HGET', fences, step)
 if held then
-  local e, n, idle = string.match(held, '^(%d+):(%d+)(x?)$')
+  local e, n, by, idle = string.match(held, '^(%d+):(%d+):?(%x*)(x?)$')
   if epoch < tonumber(e) then return {'fenced'} end
+  -- The same call once more, because its answer was lost.
+  if by == call then return {'go', held} end
   if unsure and idle == '' then return {'unknown'} end
   attempt = tonumber(n)
 end
@@ -30,8 +32,8 @@ if not theirs then
   local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
   redis.call('HSET', meta, 'owner', owner, 'thread', thread, 'createdMs', ms)
 end
-for i = 7 + streams, #ARGV, 2 do redis.call('HSETNX', meta, ARGV[i], ARGV[i + 1]) end
-local fence = string.format('%d:%d', epoch, attempt + 1)
+for i = 8 + streams, #ARGV, 2 do redis.call('HSETNX', meta, ARGV[i], ARGV[i + 1]) end
+local fence = string.format('%d:%d:%s', epoch, attempt + 1, call)
 redis.call('HSET', fences, step, fence)
 return {'go', fence}
 """)
@@ -71,8 +73,8 @@ REVOKE: Final = Script("""
 local receipts, fences = KEYS[1], KEYS[2]
 local done = redis.call('HGET', receipts, ARGV[1])
 if done then return {'done', done} end
-local e, n = string.match(ARGV[2], '^(%d+):(%d+)$')
-local moved = string.format('%d:%d', tonumber(e), tonumber(n) + 1)
+local e, n, call = string.match(ARGV[2], '^(%d+):(%d+):(%x+)$')
+local moved = string.format('%d:%d:%s', tonumber(e), tonumber(n) + 1, call)
 local held = redis.call('HGET', fences, ARGV[1])
 -- Sent once more, since its answer was lost, it finds its own work.
 if held ~= ARGV[2] and held ~= moved .. ARGV[3] then return {'fenced'} end
@@ -126,10 +128,14 @@ return 0
 """)
 
 DELETE: Final = Script("""
+local meta, call = KEYS[4], ARGV[3]
+-- The same call once more, because its answer was lost.
+if redis.call('HGET', meta, 'deletion') == call then return 'deleted' end
 if redis.call('GET', KEYS[2]) == ARGV[1] then return 'active' end
 if redis.call('LINDEX', KEYS[1], -1) ~= ARGV[2] then return 'moved' end
 if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then return 'missing' end
 redis.call('DEL', KEYS[3])
+redis.call('HSET', meta, 'deletion', call)
 return 'deleted'
 """)
 

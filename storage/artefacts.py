@@ -208,8 +208,9 @@ class Artefact(Steps):
                 keys.versions(self.kind, self.stored_id, stream),
                 keys.active(self.kind, self.stored_id, stream),
                 keys.version(self.kind, self.stored_id, stream, version_id),
+                self._meta,
             ],
-            [version_id, newest.id],
+            [version_id, newest.id, uuid.uuid4().hex],
         )
         if answer == b"active":
             raise Conflict(f"{stream} {version_id!r} is active", remedy="activate another version first")

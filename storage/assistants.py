@@ -22,8 +22,11 @@ DEFAULT_METADATA: Final[Mapping[str, Any]] = {"created_by": "system"}
 """By this Studio finds the default assistants."""
 
 # Written only where nothing was changed since it was read: ARGV[2] is what was read, empty for nothing.
+# The same call once more, because its answer was lost, finds what it has written.
 _WRITE: Final = Script("""
-if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
+local there = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+if there == ARGV[3] then return 1 end
+if there ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 for i = 4, #ARGV do redis.call('RPUSH', KEYS[2], ARGV[i]) end
 return 1

@@ -16,7 +16,7 @@ MAX_EVENTS: Final = 10_000
 OTHERS: Final = 1_000
 """The most ends of other runs that may be told between two events of one, about."""
 
-_COMMON: Final = (
+COMMON: Final = (
     rf"""
 local meta, runs, queue, lease, events = unpack(KEYS, 1, 5)
 local MAX_EVENTS, OTHERS, DAY_MS = {MAX_EVENTS}, {OTHERS}, {int(DAY_S * 1000)}
@@ -88,8 +88,27 @@ end
 """
 )
 
+ONCE: Final = (
+    COMMON
+    + r"""
+-- The same call once more, because its answer was lost on the way, is answered as it was. One answer is kept
+-- for each thread: the newest.
+local token = table.remove(ARGV, 1)
+local answered = redis.call('HGET', meta, 'answered')
+if answered and string.sub(answered, 1, #token) == token then
+  return cjson.decode(string.sub(answered, #token + 1))
+end
+
+local function once(reply)
+  redis.call('HSET', meta, 'answered', token .. cjson.encode(reply))
+  return reply
+end
+"""
+)
+"""Begins a script that must not act twice: its first argument names the call, whose answer `once` keeps."""
+
 CREATE: Final = Script(
-    _COMMON
+    ONCE
     + r"""
 local memo = KEYS[6]
 local id, print, strategy, keyed = unpack(ARGV, 1, 4)
@@ -104,7 +123,7 @@ local function known(run, until_told)
   if status == 'pending' or status == 'running' then return {'attached', run, since} end
 end
 
--- The same call once more, because its first answer was lost on the way; the run may have told much by now.
+-- The same call once more, and others came between; the run may have told much by now.
 local made_ms = redis.call('HGET', key_of(id), 'createdMs')
 if made_ms then
   since = string.format('%.0f-18446744073709551615', made_ms - 1)
@@ -130,7 +149,7 @@ if print ~= '' then
       redis.call('HDEL', key_of(latest), 'cancel')
       redis.call('HSET', meta, 'active', latest)
       mark('busy')
-      return {'start', latest, since}
+      return once({'start', latest, since})
     end
   end
 end
@@ -178,7 +197,7 @@ else
   redis.call('HSET', meta, 'active', id)
   -- Whoever holds a thread without a run is changing it.
   if lease_ms ~= '0' and redis.call('EXISTS', lease) == 0 then
-    return {verdict, id, since, take(id, lease_ms)}
+    return once({verdict, id, since, take(id, lease_ms)})
   end
   mark('busy')
 end
@@ -188,7 +207,7 @@ return {verdict, id, since}
 )
 
 ADMIT: Final = Script(
-    _COMMON
+    COMMON
     + r"""
 local id = ARGV[1]
 if redis.call('HGET', key_of(id), 'status') ~= 'pending' then return 'over' end
@@ -206,32 +225,8 @@ return 'start'
 """
 )
 
-CLAIM: Final = Script(
-    _COMMON
-    + r"""
-local id, lease_ms, alone = unpack(ARGV)
-if redis.call('HGET', meta, 'active') ~= id then return {'over'} end
-local left_ms = redis.call('PTTL', lease)
-if left_ms > 0 then return {'held', left_ms} end
--- Two attempts have died, as far as one can tell before one knows how far the run came.
-local died, spared = unpack(redis.call('HMGET', key_of(id), 'died', 'spared'))
-if alone == '0' and not spared and tonumber(died or 0) > 0 then return {'suspect'} end
-return {'yours', take(id, lease_ms)}
-"""
-)
-
-# A lease that ran out while nobody else took the thread is taken again: the epoch tells.
-RENEW: Final = Script(
-    _COMMON
-    + r"""
-if redis.call('HGET', meta, 'epoch') ~= ARGV[2] then return 'fenced' end
-redis.call('SET', lease, ARGV[2], 'PX', ARGV[3])
-return redis.call('HGET', key_of(ARGV[1]), 'cancel') or ''
-"""
-)
-
 TELL: Final = Script(
-    _COMMON
+    COMMON
     + r"""
 local newest = redis.call('XREVRANGE', events, '+', '-', 'COUNT', 1)[1]
 -- The same call once more, because its answer was lost.
@@ -242,69 +237,8 @@ return id
 """
 )
 
-EMIT: Final = Script(
-    _COMMON
-    + r"""
-local run, epoch, batch = unpack(ARGV, 1, 3)
-local held, last = unpack(redis.call('HMGET', meta, 'epoch', 'batch'))
-if held ~= epoch then return {} end
-local ids, count = {}, (#ARGV - 3) / 2
-if last == batch then
-  -- The same call once more, because its answer was lost: these are the run's newest events.
-  for _, entry in ipairs(redis.call('XREVRANGE', events, '+', '-', 'COUNT', count + OTHERS)) do
-    if entry[2][2] == run and #ids < count then table.insert(ids, 1, entry[1]) end
-  end
-  return ids
-end
-for i = 4, #ARGV, 2 do ids[#ids + 1] = tell(run, ARGV[i], ARGV[i + 1]) end
-redis.call('HSET', meta, 'batch', batch)
-announce()
-return ids
-"""
-)
-
-FINISH: Final = Script(
-    _COMMON
-    + r"""
-local id, epoch, status, last, thread_status, interrupts, error, answer = unpack(ARGV, 1, 8)
-local held = redis.call('HGET', meta, 'epoch') == epoch and redis.call('HGET', meta, 'active') == id
-if not held then return {} end
-local ids = {}
-put(id, 'error', error, 'answer', answer)
-for i = 9, #ARGV, 2 do ids[#ids + 1] = tell(id, ARGV[i], ARGV[i + 1]) end
-ids[#ids + 1] = close(id, status, last)
-local next = hand_on()
-mark(next == '' and thread_status or 'busy', interrupts, thread_status == 'error' and error or '')
-announce()
-return {next, unpack(ids)}
-"""
-)
-
-# An attempt is told how many died before it; the one before it did not if it let the thread go, or ended.
-DIED: Final = Script(
-    _COMMON
-    + r"""
-local id, epoch, place = unpack(ARGV)
-if redis.call('HGET', meta, 'epoch') ~= epoch then return -1 end
-local at, died, spared = unpack(redis.call('HMGET', key_of(id), 'diedAt', 'died', 'spared'))
-died = spared and 0 or at == place and died + 1 or 1
-redis.call('HDEL', key_of(id), 'spared')
-redis.call('HSET', key_of(id), 'diedAt', place, 'died', died)
-return died
-"""
-)
-
-RELEASE: Final = Script(
-    _COMMON
-    + r"""
-if redis.call('GET', lease) ~= ARGV[2] then return 0 end
-put(ARGV[1], 'status', 'pending', 'spared', 1)
-return redis.call('DEL', lease)
-"""
-)
-
 CANCEL: Final = Script(
-    _COMMON
+    ONCE
     + r"""
 local id, action = ARGV[1], ARGV[2]
 local status = redis.call('HGET', key_of(id), 'status')
@@ -315,7 +249,7 @@ if redis.call('HGET', meta, 'active') ~= id then
   redis.call('LREM', queue, 0, id)
   close(id, closed)
   announce()
-  return {'ended', ''}
+  return once({'ended', ''})
 end
 put(id, 'cancel', action)
 if redis.call('EXISTS', lease) == 1 then
@@ -329,12 +263,12 @@ local next = hand_on()
 local left = action == 'rollback' and 'idle' or 'interrupted'
 mark(next ~= '' and 'busy' or left, nil, '')
 announce()
-return {'ended', next}
+return once({'ended', next})
 """
 )
 
 TOLD: Final = Script(
-    _COMMON
+    COMMON
     + r"""
 if redis.call('EXISTS', key_of(ARGV[1])) == 1 then redis.call('HSET', key_of(ARGV[1]), 'told', 1) end
 return 1
@@ -342,7 +276,7 @@ return 1
 )
 
 WEBHOOK_TOLD: Final = Script(
-    _COMMON
+    COMMON
     + r"""
 if redis.call('EXISTS', key_of(ARGV[1])) == 0 then return 0 end
 return redis.call('HSET', key_of(ARGV[1]), 'webhookTold', 1)
@@ -350,18 +284,18 @@ return redis.call('HSET', key_of(ARGV[1]), 'webhookTold', 1)
 )
 
 DELETE: Final = Script(
-    _COMMON
+    ONCE
     + r"""
 local status = redis.call('HGET', key_of(ARGV[1]), 'status')
-if not status then return 'missing' end
-if status == 'pending' or status == 'running' then return 'open' end
+if not status then return {'missing'} end
+if status == 'pending' or status == 'running' then return {'open'} end
 remove(ARGV[1])
-return 'deleted'
+return once({'deleted'})
 """
 )
 
 REMOVE: Final = Script(
-    _COMMON
+    COMMON
     + r"""
 for _, run in ipairs(redis.call('ZRANGE', runs, 0, -1)) do redis.call('UNLINK', key_of(run)) end
 redis.call('UNLINK', meta, runs, queue, lease, events)
@@ -370,7 +304,7 @@ return redis.call('PUBLISH', events, 'gone')
 )
 
 STANDING: Final = Script(
-    _COMMON
+    COMMON
     + r"""
 local status, due_ms = unpack(redis.call('HMGET', key_of(ARGV[1]), 'status', 'dueMs'))
 if status ~= 'pending' and status ~= 'running' then return 'over' end

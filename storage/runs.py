@@ -7,10 +7,12 @@ lease expired is claimed again, by any process.
 
 import asyncio
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from state.errors import Busy, Conflict, Fenced, Missing
+from storage import attempt_scripts as attempts
 from storage import keys
 from storage import run_scripts as scripts
 from storage.connection import Storage
@@ -50,6 +52,7 @@ class Runs:
             *("request", _json(wanted.request), "metadata", _json(wanted.metadata)),
         ]
         args: list[Word] = [
+            _call(),
             *(wanted.id, wanted.fingerprint, wanted.strategy, int(wanted.idempotency_key is not None)),
             *(wanted.due_ms, int(keys.DAY_S), " ".join(wanted.questions)),
             *(int(self.lease_s * 1000) if claim else 0, *(wanted.adopting or _NOTHING), *fields),
@@ -78,7 +81,7 @@ class Runs:
 
         A suspect is begun only `alone`: by a process that is at no other suspect (`server/suspects.py`).
         """
-        answer = await self._do(scripts.CLAIM, thread, run, int(self.lease_s * 1000), int(alone))
+        answer = await self._once(attempts.CLAIM, thread, run, int(self.lease_s * 1000), int(alone))
         match answer:
             case [b"yours", *begun]:
                 attempt = _attempt(thread, run, *begun)
@@ -98,7 +101,7 @@ class Runs:
         Raises `Fenced` when a later attempt, or a cancellation, has taken the thread.
         """
         answer: bytes = await self._do(
-            scripts.RENEW, attempt.thread, attempt.run, attempt.epoch, int(self.lease_s * 1000)
+            attempts.RENEW, attempt.thread, attempt.run, attempt.epoch, int(self.lease_s * 1000)
         )
         if answer == b"fenced":
             raise _fenced(attempt)
@@ -111,7 +114,7 @@ class Runs:
         attempt has the thread.
         """
         flat = [part for event in events for part in event]
-        ids = await self._do(scripts.EMIT, attempt.thread, attempt.run, attempt.epoch, batch, *flat)
+        ids = await self._do(attempts.EMIT, attempt.thread, attempt.run, attempt.epoch, batch, *flat)
         if not ids:
             raise _fenced(attempt)
         return _texts(ids)
@@ -122,8 +125,8 @@ class Runs:
         The very last of them is its end, after those of the outcome. Whoever ends a run sees to it that it is
         looked after no more. Raises `Fenced` when a later attempt has the thread.
         """
-        answer = await self._do(
-            scripts.FINISH,
+        answer = await self._once(
+            attempts.FINISH,
             attempt.thread,
             *(attempt.run, attempt.epoch, outcome.ending, outcome.events[-1][1], outcome.thread),
             *(_json(outcome.interrupts), _json(outcome.error), _json(outcome.answer)),
@@ -139,21 +142,21 @@ class Runs:
 
         One that let the thread go, or ended, did not. Raises `Fenced` when a later attempt has the thread.
         """
-        count: int = await self._do(scripts.DIED, attempt.thread, attempt.run, attempt.epoch, place)
+        [count] = await self._once(attempts.DIED, attempt.thread, attempt.run, attempt.epoch, place)
         if count < 0:
             raise _fenced(attempt)
-        return count
+        return int(count)
 
     async def release(self, attempt: Attempt) -> None:
         """Let the thread go without ending the run; nothing happens where a later attempt has it."""
-        await self._do(scripts.RELEASE, attempt.thread, attempt.run, attempt.epoch)
+        await self._do(attempts.RELEASE, attempt.thread, attempt.run, attempt.epoch)
 
     async def cancel(self, thread: str, run: str, action: Action) -> tuple[Cancelled, str]:
         """Cancel a run: return what that came to, and whose turn it is then.
 
         One that somebody is at ends as soon as it is noticed. Raises `Missing` for a run there is none of.
         """
-        verdict, following = _texts(await self._do(scripts.CANCEL, thread, run, action))
+        verdict, following = _texts(await self._once(scripts.CANCEL, thread, run, action))
         if verdict == "missing":
             raise _unknown(run)
         if verdict == "ended":
@@ -191,7 +194,7 @@ class Runs:
 
     async def delete(self, thread: str, run: str) -> None:
         """Delete the record of a run that has ended; raises `Conflict` while it has not, or `Missing`."""
-        verdict: bytes = await self._do(scripts.DELETE, thread, run)
+        [verdict] = await self._once(scripts.DELETE, thread, run)
         if verdict == b"missing":
             raise _unknown(run)
         if verdict == b"open":
@@ -242,6 +245,9 @@ class Runs:
 
     async def _do(self, script: Script, thread: str, *args: Word) -> Any:
         return await script(self._redis, keys.run_keys(thread), args)
+
+    async def _once(self, script: Script, thread: str, *args: Word) -> Any:
+        return await self._do(script, thread, _call(), *args)
 
 
 def _run(thread: str, run: str, record: Mapping[bytes, bytes]) -> Run:
@@ -294,6 +300,11 @@ def _busy(thread: str, run: str) -> Busy:
 def _note(thread: str, run: str, due_ms: int, after_s: float) -> Asked:
     """The script that has a run looked after, so long after it is due."""
     return Asked(scripts.NOTE, [keys.open_runs()], [_member(thread, run), due_ms, int(after_s * 1000)])
+
+
+def _call() -> str:
+    """A name for a call, by which it is known again where it arrives twice."""
+    return uuid.uuid4().hex
 
 
 def _member(thread: str, run: str) -> str:

@@ -5,6 +5,7 @@ that has a receipt is never carried out again: its recorded result is returned.
 """
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -25,7 +26,7 @@ class Fence:
     step: str
     """What the receipt will be filed under: `thread|task|step`."""
     value: str
-    """`epoch:attempt`."""
+    """`epoch:attempt:call`."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Claim:
     """Streams it is about to write."""
     unsure: bool = False
     """Whether it must not be tried again after an attempt of which nobody knows what became."""
+    call: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """By this the same claim is known where it arrives twice."""
 
 
 class Steps:
@@ -77,6 +80,7 @@ class Steps:
             claim.epoch,
             claim.owner,
             claim.thread,
+            claim.call,
             int(claim.unsure),
             len(claim.writes),
         ]

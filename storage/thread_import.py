@@ -63,12 +63,16 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 """)
 
 _PUBLISH: Final = Script("""
-if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
+if redis.call('GET', KEYS[2]) ~= ARGV[1] then
+  -- The same call once more, because its answer was lost, finds its own thread whole.
+  local token, error = unpack(redis.call('HMGET', KEYS[1], 'token', 'error'))
+  return token == ARGV[2] and error ~= ARGV[3] and 1 or 0
+end
 local t = redis.call('TIME')
 local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
 redis.call('HDEL', KEYS[1], 'error')
 redis.call('HSET', KEYS[1], 'updatedMs', now, 'stateUpdatedMs', now)
-for i = 2, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+for i = 4, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 redis.call('DEL', KEYS[2])
 return 1
 """)
@@ -80,6 +84,7 @@ class _Hold:
 
     thread: str
     owner: str
+    token: str
     epoch: str
 
 
@@ -109,7 +114,8 @@ class Importer:
         return await thread_records.change(self._storage, record, {}, _lifetime(file))
 
     async def _reserved(self, thread: str, owner: str) -> _Hold:
-        words: list[Word] = [owner, uuid.uuid4().hex, _UNFINISHED, int(keys.LEASE_S * 1000)]
+        token = uuid.uuid4().hex
+        words: list[Word] = [owner, token, _UNFINISHED, int(keys.LEASE_S * 1000)]
         taking = keys.run_keys(thread)
         names = [taking.thread, taking.lease]
         epoch: bytes | None = await _RESERVE(self._storage.redis, names, words)
@@ -118,7 +124,7 @@ class Importer:
                 f"thread {thread!r} is there already",
                 remedy=f"import it under another id; one whose import was cut off, in {keys.LEASE_S:g} s",
             )
-        return _Hold(thread, owner, epoch.decode())
+        return _Hold(thread, owner, token, epoch.decode())
 
     async def _go_on(self, hold: _Hold) -> None:
         words: list[Word] = [hold.epoch, int(keys.LEASE_S * 1000)]
@@ -144,7 +150,7 @@ class Importer:
     async def _publish(self, hold: _Hold, fields: Mapping[str, str]) -> None:
         pairs = [text for pair in fields.items() for text in pair]
         names = [keys.thread_meta(hold.thread), keys.run_keys(hold.thread).lease]
-        if not await _PUBLISH(self._storage.redis, names, [hold.epoch, *pairs]):
+        if not await _PUBLISH(self._storage.redis, names, [hold.epoch, hold.token, _UNFINISHED, *pairs]):
             raise Fenced(f"the import of thread {hold.thread!r} was taken over at its end")
 
     def _place(self, held: Held, hold: _Hold) -> Artefact:

@@ -53,14 +53,16 @@ return 1
 """
 )
 
+# The token is the call's own: the same call once more, because its answer was lost, holds the thread.
 _HOLD: Final = Script("""
-local thread, lease = KEYS[1], KEYS[2]
+local thread, lease, token = KEYS[1], KEYS[2], ARGV[3]
 local owner, active = unpack(redis.call('HMGET', thread, 'owner', 'active'))
 if owner ~= ARGV[1] then return -1 end
+if redis.call('GET', lease) == token then return 1 end
 if active or redis.call('EXISTS', lease) == 1 then return 0 end
-local epoch = redis.call('HINCRBY', thread, 'epoch', 1)
-redis.call('SET', lease, epoch, 'PX', ARGV[2])
-return epoch
+redis.call('HINCRBY', thread, 'epoch', 1)
+redis.call('SET', lease, token, 'PX', ARGV[2])
+return 1
 """)
 
 _LET_GO: Final = Script("""
@@ -234,18 +236,18 @@ async def edited(storage: Storage, record: Record, status: str, interrupts: Mapp
 async def held(storage: Storage, thread_id: str, owner: str) -> AsyncIterator[None]:
     """Keep every run off the thread meanwhile; raises `Busy` where one is at it, and `Missing` as `get`."""
     names = keys.run_keys(thread_id)
-    held_ms = int(keys.LEASE_S * 1000)
-    epoch: int = await _HOLD(storage.redis, [names.thread, names.lease], [owner, held_ms])
-    if epoch < 0:
+    held_ms, token = int(keys.LEASE_S * 1000), str(uuid.uuid4())
+    held: int = await _HOLD(storage.redis, [names.thread, names.lease], [owner, held_ms, token])
+    if held < 0:
         raise unknown(thread_id)
-    if epoch == 0:
+    if not held:
         raise Busy(
             f"thread {thread_id!r} has a run that has not ended", remedy="cancel it or wait for its end"
         )
     try:
         yield
     finally:
-        await _LET_GO(storage.redis, [names.lease], [epoch])
+        await _LET_GO(storage.redis, [names.lease], [token])
 
 
 async def remove(storage: Storage, record: Record) -> None:

@@ -112,7 +112,12 @@ class Lexicon:
     """The phrases of one language."""
 
     def __init__(
-        self, entries: Iterable[tuple[str, str]], *, exact: bool = False, elided: bool = False
+        self,
+        entries: Iterable[tuple[str, str]],
+        borrowed: Iterable[tuple[str, str]] = (),
+        *,
+        exact: bool = False,
+        elided: bool = False,
     ) -> None:
         self._exact = exact
         self._elided = elided
@@ -125,6 +130,9 @@ class Lexicon:
         for concept, phrase in entries:
             self._add(concept, phrase)
         self._index_typos()
+        # A word of another language is no misspelling of one: "gente" is not "gentle".
+        for concept, phrase in borrowed:
+            self._add(concept, phrase)
 
     def _add(self, concept: str, phrase: str) -> None:
         if _GAP in phrase:

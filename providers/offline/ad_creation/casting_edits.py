@@ -13,7 +13,7 @@ from providers.offline.ad_creation.edits import (
 )
 from providers.offline.ad_creation.history import Ad
 from providers.offline.ad_creation.qualities import asked, qualities
-from providers.offline.ad_creation.tracks import gender_of, named
+from providers.offline.ad_creation.tracks import Named, gender_of, named
 from providers.offline.lexicon import Mark, fold
 
 TWO = 2
@@ -22,6 +22,7 @@ VOLUME = {"loud", "quiet"}
 _LENGTH = {"short", "long"}
 _NAME = re.compile(r"[^\W\d_]{3,}")
 _SEVERAL = range(1, 7)
+_SOMEONE = frozenset({"someone", "somebody"})
 
 
 def speakers(clause: Clause, ad: Ad) -> list[Edit]:
@@ -44,7 +45,11 @@ def speakers(clause: Clause, ad: Ad) -> list[Edit]:
         (one for one in clause.all("number") if any(0 <= noun.first - one.last <= TWO for noun in nouns)),
         None,
     )
-    value = int(float(mark.concept.partition(".")[2])) if mark else _counted(clause, nouns)
+    value = (
+        int(float(mark.concept.partition(".")[2]))
+        if mark
+        else _counted(clause, nouns) or _sole(clause, nouns)
+    )
     selected = named(clause.without(clause.all("noun.announcer")), ad, plural=False).tracks
     if value is None or value not in _SEVERAL or selected:
         return []
@@ -57,6 +62,13 @@ def speakers(clause: Clause, ad: Ad) -> list[Edit]:
         "pronoun.different", "verb.use", "verb.make", "verb.put", "verb.say", "verb.speak"
     ) and not clause.has("quality")
     return [Speakers(value)] if meant else []
+
+
+def _sole(clause: Clause, nouns: list[Mark]) -> int | None:
+    """Return 1 for "uma voz só basta", where an article counts."""
+    enough = clause.has("degree.enough", "particle.only")
+    before = any(noun.first - one.last in {0, 1} for noun in nouns for one in clause.all("pronoun.one"))
+    return 1 if enough and before else None
 
 
 def _counted(clause: Clause, nouns: list[Mark]) -> int | None:
@@ -72,9 +84,17 @@ def _counted(clause: Clause, nouns: list[Mark]) -> int | None:
 def tracks_of(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> tuple[int, ...]:
     """Return the tracks a clause means: those it names, those in focus for a pronoun, else all."""
     which = named(clause, ad)
+    if focused and _someone(clause, which):
+        return focused
     if clause.has("pronoun.other") and focused and (which.everyone or not which.tracks):
         return tuple(at for at in range(len(ad.tracks)) if at not in focused)
     return which.tracks or focused or tuple(range(len(ad.tracks)))
+
+
+def _someone(clause: Clause, which: Named) -> bool:
+    """Whether nobody is told from the others: "get someone with more energy"."""
+    spoken = {clause.words(mark.first, mark.last).lower() for mark in which.marks}
+    return which.everyone and spoken <= _SOMEONE
 
 
 def shared(clause: Clause, ad: Ad) -> list[Edit]:
@@ -131,7 +151,8 @@ def exchanged(clause: Clause, ad: Ad) -> list[Edit]:
     )
     if not verb or not turn:
         return []
-    return _for_whom(clause.part(verb.last, turn.first), clause.part(turn.last, clause.last), ad)
+    old = clause.part(verb.last, turn.first)
+    return [] if _someone(old, named(old, ad)) else _for_whom(old, clause.part(turn.last, clause.last), ad)
 
 
 def _for_whom(old: Clause, new: Clause, ad: Ad) -> list[Edit]:

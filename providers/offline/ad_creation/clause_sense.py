@@ -6,13 +6,14 @@ from providers.offline.ad_creation.clauses import TARGETS, Clause
 from providers.offline.ad_creation.copywriter import sentences
 from providers.offline.ad_creation.effect_names import PEOPLE
 from providers.offline.ad_creation.history import Ad
+from providers.offline.lexicon import Mark
 
 _VERBLIKE = frozenset({"sound", "sounds"})
 
 
 def settled(clause: Clause) -> Clause:
     """Return the clause with "sound" as a verb where something else sounds: "make the music sound bigger"."""
-    clause = _without_people(_told_apart(clause))
+    clause = _without_people(_told_apart(_edges(_lines(_placed(clause)))))
     others = [mark for mark in clause.all(*TARGETS) if mark.concept != "noun.effect"]
     verbs = [
         mark
@@ -23,6 +24,48 @@ def settled(clause: Clause) -> Clause:
     ]
     dropped = {id(mark) for mark in verbs}
     return replace(clause, marks=tuple(mark for mark in clause.marks if id(mark) not in dropped))
+
+
+def _placed(clause: Clause) -> Clause:
+    """Return the clause with a jingle at a place as a sound: music plays throughout."""
+    jingles = {(mark.first, mark.last) for mark in clause.all("noun.jingle")}
+    if not (jingles and clause.has("verb.add", "verb.put") and clause.has("place")):
+        return clause
+    marks = (
+        Mark("noun.effect", mark.first, mark.last)
+        if mark.concept == "noun.music" and (mark.first, mark.last) in jingles
+        else mark
+        for mark in clause.marks
+    )
+    return replace(clause, marks=tuple(marks))
+
+
+def _lines(clause: Clause) -> Clause:
+    """Return the clause with a word for both a line and speaking taken for the one that is meant: "fala"."""
+    lines = {(mark.first, mark.last) for mark in clause.all("noun.line")}
+    both = {(mark.first, mark.last) for mark in clause.all("verb.speak")} & lines
+    numbered = {mark.last for mark in clause.all("ordinal", "number")}
+    wrong = {("verb.speak" if place[0] in numbered else "noun.line", *place) for place in both}
+    kept = (mark for mark in clause.marks if (mark.concept, mark.first, mark.last) not in wrong)
+    return replace(clause, marks=tuple(kept)) if wrong else clause
+
+
+def _edges(clause: Clause) -> Clause:
+    """Return the clause with "the ending" as the last line where something is to become of its words."""
+    acting = clause.has("verb.dislike", "verb.change", "verb.write", "pronoun.different")
+    other = clause.has("noun.music", "noun.effect", "sound", "noun.voice")
+    if not acting or other:
+        return clause
+    lines = [
+        Mark(concept, mark.first, mark.last)
+        for noun, number in (("noun.opening", "1"), ("noun.ending", "-1"))
+        for mark in clause.all(noun)
+        for concept in ("noun.line", f"ordinal.{number}")
+    ]
+    # "Another opener" is one more wording, and no way back to the first version.
+    kept = (mark for mark in clause.without(lines).marks if mark.concept != "particle.again")
+    marks = sorted([*kept, *lines], key=lambda mark: mark.first)
+    return replace(clause, marks=tuple(marks)) if lines else clause
 
 
 def _without_people(clause: Clause) -> Clause:

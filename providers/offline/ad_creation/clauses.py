@@ -312,8 +312,9 @@ def _begins(sentence: Clause, left: Clause, right: Clause) -> bool:
         return False
     if left.has("verb.say", "verb.write") and not left.quotes:
         return (names_target and right.has("verb")) or right.has("verb.undo", "verb.keep")
-    only = any(mark.concept == "particle.only" and mark.last == right.first for mark in sentence.marks)
-    opens = (only and names_target) or any(mark.first == right.first for mark in right.all(*_OPENERS))
+    only = any(left.last <= mark.first < right.first for mark in sentence.all("particle.only"))
+    only_one = only and (names_target or right.has("instrument", "genre", "gender", "accent"))
+    opens = only_one or any(mark.first == right.first for mark in right.all(*_OPENERS))
     if opens and not _only_less(right):
         return _complete(left) or right.has("verb", "negation")
     placed = (

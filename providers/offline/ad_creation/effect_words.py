@@ -10,6 +10,8 @@ from providers.offline.ad_creation.places import Place
 from providers.offline.ad_creation.qualities import asked, qualities
 from providers.offline.lexicon import Mark, fold, tokens
 
+_LINKS = frozenset({"de", "del", "da", "do", "das", "dos", "du", "des"})
+
 
 def described(part: Clause, where: Place | None) -> str:
     """Return the English description of the effect a clause names: its own words, or the vocabulary's."""
@@ -61,8 +63,14 @@ def _own_words(part: Clause, bare: Clause, where: Place | None) -> str:
             dropped |= set(range(mark.first, mark.last))
     dropped -= {at for mark in bare.all("sound") for at in range(mark.first, mark.last)}
     dropped |= {at for at in range(part.first, part.last) if _measure(part, at)}
+    dropped -= {at for at in dropped if _links(part, at) and not {at - 1, at + 1} & dropped}
     runs = _runs(part, dropped)
     return max((_stripped(run) for run in runs), key=len, default="")
+
+
+def _links(part: Clause, at: int) -> bool:
+    """Whether a word within a name ties it together: "ruido de cristales"."""
+    return part.first < at < part.last - 1 and part.tokens[at].word in _LINKS
 
 
 def _politeness(clause: Clause, mark: Mark) -> bool:

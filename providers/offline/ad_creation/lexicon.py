@@ -23,10 +23,12 @@ def _lexicon(language: str, exact: bool) -> Lexicon:  # noqa: FBT001 - a cache t
     """Return the vocabulary of one of `SPOKEN`, with English names of things beneath it."""
     own = entries(_HERE, language)
     if language == "english":
-        return Lexicon(own, exact=exact)
+        # "dont" and "doesnt" are typed as often as not.
+        hasty = ((concept, phrase.replace("n't", "nt")) for concept, phrase in own if "n't" in phrase)
+        return Lexicon((*own, *hasty), exact=exact)
     held = {fold(phrase) for _, phrase in own}
     borrowed = (one for one in entries(_HERE, "english") if _borrowed(*one) and fold(one[1]) not in held)
-    return Lexicon((*own, *borrowed), exact=exact, elided=language == "french")
+    return Lexicon(own, borrowed, exact=exact, elided=language == "french")
 
 
 def _borrowed(concept: str, phrase: str) -> bool:

@@ -24,6 +24,7 @@ from providers.offline.lexicon import Mark, fold
 
 _THAT = re.compile(
     r"^(?:that|the fact that|about|to|people|them|listeners|customers|everyone|how|says?|saying|also"
+    r"|aussi|également|también|tambien|também"
     r"|please|że|ze|que|bahwa|rằng|že|ca|că|dabei|bitte)\s+|^qu['’]",
     re.IGNORECASE,
 )

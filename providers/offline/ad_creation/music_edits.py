@@ -20,7 +20,11 @@ from providers.offline.lexicon import Mark, fold, tokens
 CHARACTER = ("quality", "genre", "instrument", "unit.bpm", "noun.vocals", "noun.instrumental")
 """What describes music."""
 _PARTS = ("genre", "instrument", "quality")
-_EDGE = {"and", "with", "but", "a", "an", "the", "of", "to", "be", "is", "it", "in", "for", "into", "please"}
+_EDGE = {
+    "and", "with", "but", "a", "an", "the", "of", "to", "be", "is", "it", "in", "for", "into", "please",
+    "pour", "du", "des", "de", "la", "le", "les", "un", "une", "et", "avec", "para", "por", "con", "com",
+    "el", "y", "e", "o", "una", "um", "uma", "do", "da", "que",
+}  # fmt: skip
 _HOLLOW = {
     "one",
     "something",
@@ -250,7 +254,9 @@ def _quality(clause: Clause, name: str, mark: Mark, *, slightly: bool) -> Trait:
 def _refused(clause: Clause, mark: Mark) -> bool:
     refusing = clause.all("negation", "verb.remove", "degree.less", "verb.dislike", "degree.too")
     giving = [other.last for other in clause.all("verb.add", "verb.use") if other.last <= mark.first]
-    return any(one.last <= mark.first and one.first >= max(giving, default=0) for one in refusing)
+    # "La guitarra fuera" refuses what stands before it.
+    behind = any(one.last == clause.last for one in clause.all("verb.remove"))
+    return behind or any(one.last <= mark.first and one.first >= max(giving, default=0) for one in refusing)
 
 
 def _own_words(clause: Clause) -> str:

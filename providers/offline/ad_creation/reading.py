@@ -14,10 +14,12 @@ from providers.offline.ad_creation.edits import (
     Chat,
     Edit,
     Keep,
+    Recast,
     RemoveEffects,
     ReplaceWords,
     Restore,
     RestoreCast,
+    Rewrite,
     Unclear,
     Walk,
 )
@@ -108,6 +110,8 @@ def _superseded(edits: list[Edit], found: list[Edit], clause: Clause, complaint:
     wrong = edits and isinstance(edits[-1], Unclear) and clause.has("pronoun.it")
     if wrong and any(isinstance(one, ReplaceWords) for one in found):
         return edits[:-1]
+    if edits and found and _asked_better(edits[-1], found[0]):
+        return edits[:-1]
     if not edits or not found or type(edits[-1]) is not type(found[0]) or clause.has("sound"):
         return edits
     if (
@@ -118,6 +122,13 @@ def _superseded(edits: list[Edit], found: list[Edit], clause: Clause, complaint:
     ):
         return edits[:-1]
     return edits
+
+
+def _asked_better(before: Edit, after: Edit) -> bool:
+    """Whether a complaint is followed by what is wanted: "the guy sounds bored, get someone livelier"."""
+    if isinstance(before, Rewrite) and isinstance(after, Rewrite):
+        return before.tracks == after.tracks and not before.text
+    return isinstance(before, Recast) and isinstance(after, Recast) and before.tracks == after.tracks
 
 
 def _tracks(found: list[Edit]) -> tuple[int, ...]:

@@ -119,6 +119,8 @@ def _is_duration(clause: Clause, mark: Mark) -> bool:
 def _beside(clause: Clause, mark: Mark, nouns: list[Mark]) -> bool:
     """Whether a number belongs to a noun: "second voice", "voice two", "voices one and two"."""
     for noun in nouns:
+        if (mark.first, mark.last) == (noun.first, noun.last):
+            return True
         low, high = (mark.last, noun.first) if mark.last <= noun.first else (noun.last, mark.first)
         if mark.last <= noun.first and mark.concept.startswith("number.") and high - low <= 1:
             return mark.concept == "number.1" and noun.concept == "noun.line"

@@ -100,8 +100,13 @@ def _counted(clause: Clause) -> bool:
     }
     # In "voice 2, another one" the number belongs to the noun before it.
     ends -= {mark.last + 1 for mark in clause.all("noun.voice", "noun.version", "noun.track")}
-    things = clause.has("noun.version", "noun.text", "noun.music") or (
-        clause.has("noun.voice") and clause.has("verb.create") and not clause.has("verb.put")
+    # Romance languages set it behind the noun: "3 accroches différentes".
+    ends |= {mark.last for mark in clause.all("noun.text", "noun.line", "noun.music") if mark.first in ends}
+    made = clause.has("verb.create") and not clause.has("verb.put")
+    things = (
+        clause.has("noun.version", "noun.text", "noun.music")
+        or (made and clause.has("noun.line"))
+        or (clause.has("noun.voice") and clause.has("verb.create") and not clause.has("verb.put"))
     )
     return things and any(mark.first in ends for mark in clause.all("pronoun.different"))
 
@@ -177,6 +182,8 @@ def version_in(clause: Clause) -> int | None:
         ]
         if near:
             return _number(near[0])
+    if clause.has("verb.back") and any(mark.last == clause.last for mark in clause.all("place.before")):
+        return _PREVIOUS
     mark = (
         clause.get("ordinal.1", "ordinal.-2")
         if clause.has("verb.back", "particle.again", "verb.undo")

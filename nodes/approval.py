@@ -13,6 +13,7 @@ from langgraph.types import interrupt
 
 import storage
 from nodes.node import Node, Subject, choices
+from state.consent import consent
 from state.context import Context
 from state.errors import Invalid
 from state.plan import Plan, Step, fingerprint
@@ -144,14 +145,7 @@ def _decisions(answer: Any, count: int) -> list[Mapping[str, Any]]:
 
 
 def _spoken(answer: str | bool) -> dict[str, Any]:  # noqa: FBT001 -- a person's answer may be just true or false
-    if answer is True or str(answer).strip().casefold() in {
-        "approve",
-        "approved",
-        "yes",
-        "y",
-        "ok",
-        "accept",
-    }:
+    if answer is True or consent(str(answer)):
         return {"type": "approve"}
     return {"type": "reject", "message": "" if answer is False else str(answer)}
 

@@ -28,7 +28,7 @@ async def say(here: Parts, owner: str, said: UserMessage) -> Job:
         owner=owner,
         idempotency_key=said.messageId,
     )
-    return await page_jobs.chat_job(here.storage, asked)
+    return await page_jobs.chat_job(here.worker, here.storage, asked)
 
 
 async def decide(here: Parts, owner: str, said: ApprovalResponse) -> Job:

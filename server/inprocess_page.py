@@ -42,7 +42,7 @@ async def carried_out(asked: PageChat | PageDecision, settings: Settings, report
 async def _job(worker: Worker, opened: Storage, asked: PageChat | PageDecision) -> Job:
     page_id = await _page(opened, asked.page_id)
     if isinstance(asked, PageChat):
-        return await page_jobs.chat_job(opened, replace(asked, page_id=page_id))
+        return await page_jobs.chat_job(worker, opened, replace(asked, page_id=page_id))
     return await page_jobs.decision_job(worker, opened, replace(asked, page_id=page_id))
 
 

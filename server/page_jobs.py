@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from server.desk import CHAT, Asked, Desk, answering
-from server.execution import Reply
+from server.execution import Reply, questions
 from server.requested import Job
 from server.turns import identifier, last_word, message, said, tool_calls, usage
 from server.worker import Worker
+from state.consent import consent
 from state.errors import Invalid
 from storage import threads
 from storage.connection import Storage
@@ -45,16 +46,21 @@ class PageDecision(Asked):
     """The question that is answered; the one that waits when left out."""
 
 
-async def chat_job(storage: Storage, asked: PageChat) -> Job:
+async def chat_job(worker: Worker, storage: Storage, asked: PageChat) -> Job:
     """Return the job that carries a conversation about a page on, or begins it; writes nothing.
 
-    Raises `Invalid` for what breaks a rule, and `Missing` for a conversation that is not this page's.
+    A plain yes or no answers the question that waits, if one does. Raises `Invalid` for what breaks a rule,
+    and `Missing` for a conversation that is not this page's.
     """
     text = message(asked.message)
     thread = await DESK.thread(storage, asked.page_id, asked.owner, asked.conversation_id)
     selected = asked.selected_element_id
     if selected is not None:
         identifier(selected, "selectedElementId")
+    answer = consent(text)
+    if answer is not None and questions(await worker.state(thread)):
+        decided = {"type": "approve"} if answer else {"type": "reject", "message": text}
+        return await answering(worker, asked, thread, {"decisions": [decided]})
     return asked.job(
         thread,
         {"ask": "chat", "message": text, "selected": selected},

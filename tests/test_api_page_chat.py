@@ -86,6 +86,22 @@ async def test_instead_of_an_answer_something_else_can_be_said(http: httpx.Async
     assert "section-2" in json.dumps((await http.get("/api/pages/shop")).json()["page"])
 
 
+@pytest.mark.parametrize(
+    ("word", "left"), [("Yes, please!", 0), ("好的", 0), ("ja bitte", 0), ("No, keep it", 1), ("mejor no", 1)]
+)
+async def test_a_plain_yes_or_no_in_the_chat_is_the_answer(
+    http: httpx.AsyncClient, word: str, left: int
+) -> None:
+    """C-R1: and the rest of what was asked for is done with it."""
+    await said(http, "make the headline teal and delete the features section")
+    turn = await said(http, word)
+    assert (turn["question"], "understand" in turn["message"]) == (None, False)
+    page = json.dumps((await http.get("/api/pages/shop")).json()["page"])
+    assert page.count('"section-2"') == left
+    again = await said(http, word)
+    assert again["created"] == [], "nothing waits any more"
+
+
 async def test_the_reply_can_be_a_stream_of_what_the_web_socket_tells(http: httpx.AsyncClient) -> None:
     """C20."""
     headers = {"Accept": "text/event-stream"}

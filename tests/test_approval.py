@@ -52,7 +52,7 @@ async def test_a_rejected_plan_reaches_the_model_with_its_reason_and_is_not_aske
     assert not (await stream(opened, "music")).versions
 
 
-@pytest.mark.parametrize("word", ["yes", "approve", True])
+@pytest.mark.parametrize("word", ["yes", "approve", "Sí, por favor", True])
 async def test_a_plain_word_approves(graph, model, opened, word):
     chosen = {"provider": "openai", "approve_plan": True}
     model.script(Say(calls=drafts("หนึ่ง")[1:2]), SAY_DONE)

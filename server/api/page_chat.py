@@ -68,10 +68,11 @@ async def chat(
 ) -> Response:
     """Edit a page in words; a page that is not there begins as the starter page.
 
-    With `Accept: text/event-stream` the reply is what the web socket tells of the run, to its end.
+    A plain yes or no answers the question that waits, if one does. With `Accept: text/event-stream` the
+    reply is what the web socket tells of the run, to its end.
     """
-    asked = body.asked(page_id, owner(request), idempotency_key)
-    return await _carried_out(request, await page_jobs.chat_job(parts(request).storage, asked))
+    here, asked = parts(request), body.asked(page_id, owner(request), idempotency_key)
+    return await _carried_out(request, await page_jobs.chat_job(here.worker, here.storage, asked))
 
 
 @router.post("/pages/{page_id}/decisions", responses=_RUN, response_model=None)

@@ -1,0 +1,92 @@
+"""A plain yes, a plain no, and everything else."""
+
+import pytest
+
+from state.consent import consent
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "yes",
+            "YES please, delete it 👍",
+            "OK, go ahead.",
+            "please do",
+            "sure, thanks",
+            "d’accord",
+            "oui, vas-y",
+        ),
+        *(
+            "Sí, por favor",
+            "si",
+            "bórralo",
+            "Ja, mach das",
+            "tak, proszę",
+            "ano prosím",
+            "da, te rog",
+            "sterge",
+        ),
+        *(
+            "pode apagar, obrigada",
+            "ya, hapus saja",
+            "vâng ạ",
+            "đồng ý",
+            "ได้ครับ",
+            "ใช่ค่ะ",
+            "好的",
+            "可以，删吧",
+            "嗯",
+        ),
+    ],
+)
+def test_a_plain_yes_is_one(text: str) -> None:
+    assert consent(text) is True
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "no",
+            "No, thanks.",
+            "Don’t!",
+            "nope, keep it",
+            "never mind",
+            "nein danke",
+            "Lieber nicht",
+            "non merci",
+        ),
+        *("mejor no", "não, obrigado", "lepiej nie", "radši ne", "nu", "jangan", "không được"),
+        *("ไม่ครับ", "ไม่ต้องค่ะ", "不", "不可以", "别删，谢谢", "不行"),
+    ],
+)
+def test_a_plain_no_is_one(text: str) -> None:
+    assert consent(text) is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "",
+            "please",
+            "thanks",
+            "yes, but keep the picture",
+            "no, make it blue instead",
+            "yes no",
+            "yesterday",
+        ),
+        *("okapi", "maybe", "no problem with the rest", "delete the footer", "y si lo haces azul", "dance"),
+        *("không có", "ได้ไหม", "可以吗", "好看一点", "不太好", "是不是", "?"),
+    ],
+)
+def test_what_says_more_or_something_else_is_neither(text: str) -> None:
+    """It had better be read as a message than as leave to delete."""
+    assert consent(text) is None
+
+
+@pytest.mark.parametrize("text", ["yes " * 5_000 + "x", "ok," * 20_000 + "!x", "好" * 20_000 + "x"])
+def test_a_long_text_is_read_at_once(text: str) -> None:
+    """X10: nobody else waits for it."""
+    assert consent(text) is None

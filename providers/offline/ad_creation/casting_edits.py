@@ -144,7 +144,7 @@ def exchanged(clause: Clause, ad: Ad) -> list[Edit]:
     instead = clause.get("particle.instead")
     if instead:
         old, new = clause.part(instead.last, clause.last), clause.part(clause.first, instead.first)
-        return _for_whom(old, new, ad)
+        return _for_whom(*(_fronted(old) if wish_in(new, ad).empty else (old, new)), ad)
     verb = clause.get("verb.replace", "verb.change", "verb.use", "verb.make")
     turn = next(
         (one for one in clause.all("particle.to", "particle.with") if verb and one.first > verb.last), None
@@ -153,6 +153,15 @@ def exchanged(clause: Clause, ad: Ad) -> list[Edit]:
         return []
     old = clause.part(verb.last, turn.first)
     return [] if _someone(old, named(old, ad)) else _for_whom(old, clause.part(turn.last, clause.last), ad)
+
+
+def _fronted(clause: Clause) -> tuple[Clause, Clause]:
+    """Return whom and what of "(instead of) the lady at the start a deep male voice"."""
+    someone = clause.get("gender", "noun.voice", "noun.announcer")
+    until = someone.last if someone else clause.first
+    beside = (mark for mark in clause.all("place") if until <= mark.first <= until + 1)
+    until = max((mark.last for mark in beside), default=until)
+    return clause.part(clause.first, until), clause.part(until, clause.last)
 
 
 def _for_whom(old: Clause, new: Clause, ad: Ad) -> list[Edit]:
@@ -171,11 +180,10 @@ def _for_whom(old: Clause, new: Clause, ad: Ad) -> list[Edit]:
 
 def _speaking(old: Clause, ad: Ad) -> tuple[int, ...]:
     which = named(old, ad)
-    if which.tracks and not which.everyone:
-        return which.tracks
     gender = next(iter(old.names("gender")), "")
     fitting = tuple(i for i, track in enumerate(ad.tracks) if gender and gender_of(ad, track) == gender)
-    return fitting or which.tracks
+    found = which.tracks if which.tracks and not which.everyone else fitting or which.tracks
+    return found[:1] if old.has("place.start") else found[-1:] if old.has("place.end") else found
 
 
 def recast(clause: Clause, ad: Ad, focused: tuple[int, ...]) -> list[Edit]:

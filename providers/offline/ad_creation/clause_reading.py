@@ -143,7 +143,8 @@ def _targeted(clause: Clause, scene: Scene) -> list[Edit]:
         )
     where = place(clause, scene.ad)
     inner = clause.without(where.marks) if where else clause
-    kinds = list(dict.fromkeys(_KINDS[mark.concept] for mark in inner.all(*_KINDS)))
+    # What is named beside the whole ad is what is meant.
+    kinds = sorted(dict.fromkeys(_KINDS[mark.concept] for mark in inner.all(*_KINDS)), key="ad".__eq__)
     if clause.has("sound") and not clause.has("verb.mention") and not {"music", "text"} & set(kinds):
         kinds.insert(0, "effect")
     if not kinds and clause.has("quality") and spoken_of(clause):
@@ -242,8 +243,7 @@ def _first_clear(readers: Iterable[Callable[[], list[Edit]]]) -> list[Edit]:
 def _of_ad(clause: Clause, scene: Scene) -> list[Edit]:
     if {one.name for one in asked(clause)} & _TEMPO or clause.has("verb.slow", "verb.quicken"):
         return voice_edits.pace(clause, scene.ad, ())
-    found = text_edits.read(clause, scene.ad, ())
-    return found or _generally(clause, scene)
+    return text_edits.read(clause, scene.ad, ()) or _generally(clause, scene)
 
 
 def _untargeted(clause: Clause, scene: Scene) -> list[Edit]:

@@ -13,7 +13,7 @@ _VERBLIKE = frozenset({"sound", "sounds"})
 
 def settled(clause: Clause) -> Clause:
     """Return the clause with "sound" as a verb where something else sounds: "make the music sound bigger"."""
-    clause = _without_people(_told_apart(_edges(_lines(_placed(clause)))))
+    clause = _without_people(_told_apart(_toned(_edges(_lines(_placed(clause))))))
     others = [mark for mark in clause.all(*TARGETS) if mark.concept != "noun.effect"]
     verbs = [
         mark
@@ -76,6 +76,23 @@ def _without_people(clause: Clause) -> Clause:
         if mark.last < clause.last and clause.tokens[mark.last].word in PEOPLE
     ]
     return clause.without(people) if people else clause
+
+
+def _toned(clause: Clause) -> Clause:
+    """Return the clause with a word for both sound and mood (German "Ton") taken for what can be meant.
+
+    A sound stands somewhere, or is put or taken away; a mood is changed.
+    """
+    moods = {(mark.first, mark.last) for mark in clause.all("noun.mood")}
+    both = {(mark.first, mark.last) for mark in clause.all("noun.effect")} & moods
+    if not both:
+        return clause
+    handled = clause.has("verb.add", "verb.remove", "verb.move", "place") and not clause.has(
+        "quality", *(one for one in TARGETS if one != "noun.effect")
+    )
+    wrong = "noun.mood" if handled else "noun.effect"
+    marks = (mark for mark in clause.marks if not (mark.concept == wrong and (mark.first, mark.last) in both))
+    return replace(clause, marks=tuple(marks))
 
 
 def _told_apart(clause: Clause) -> Clause:

@@ -307,14 +307,14 @@ def _past_fillers(sentence: Clause, first: int) -> int:
 def _begins(sentence: Clause, left: Clause, right: Clause) -> bool:
     """Whether `right` is a request of its own beside `left`."""
     names_target = right.has(*TARGETS, "sound", "noun.version", "noun.pause", "noun.everything")
-    if any(mark.last == left.last for mark in left.all("pronoun.we")):
-        # A subject waits for its verb: "… that we also fix boilers".
+    if _waits(left, right):
         return False
     if left.has("verb.say", "verb.write") and not left.quotes:
         return (names_target and right.has("verb")) or right.has("verb.undo", "verb.keep")
     only = any(left.last <= mark.first < right.first for mark in sentence.all("particle.only"))
     only_one = only and (names_target or right.has("instrument", "genre", "gender", "accent"))
     opens = only_one or any(mark.first == right.first for mark in right.all(*_OPENERS))
+    opens = opens or (_answers(left) and right.has("verb.undo", "verb.redo", "verb.back"))
     if opens and not _only_less(right):
         return _complete(left) or right.has("verb", "negation")
     placed = (
@@ -322,7 +322,8 @@ def _begins(sentence: Clause, left: Clause, right: Clause) -> bool:
         and right.has("place")
         and not left.has("sound", "noun.effect", "verb.add", "verb.put")
     )
-    if placed and _complete(left):
+    kept = right.has("pronoun.else") and right.has("verb.keep", "pronoun.alone")
+    if (placed or kept) and _complete(left):
         return True
     numbered = (right.has("ordinal") or _digits(right)) and right.has("gender", "accent")
     return (
@@ -330,6 +331,26 @@ def _begins(sentence: Clause, left: Clause, right: Clause) -> bool:
         and (numbered or right.has("pronoun.original", "pronoun.alone", "quality", "degree", "verb", "genre"))
         and _complete(left)
     )
+
+
+def _answers(left: Clause) -> bool:
+    """Whether `left` is only a yes or a no."""
+    said = {at for mark in left.all("chat.yes", "chat.no", "skip") for at in range(mark.first, mark.last)}
+    return left.has("chat.yes", "chat.no") and said.issuperset(range(left.first, left.last))
+
+
+def _waits(left: Clause, right: Clause) -> bool:
+    """Whether `left` waits for what it is about: "add at the start | and a bell", "a male, | deep voice"."""
+    if any(mark.last == left.last for mark in left.all("pronoun.we")):
+        # A subject waits for its verb: "… that we also fix boilers".
+        return True
+    following = next(iter(right.marks), None)
+    if any(mark.last == left.last for mark in left.all("gender", "accent")) and not left.has(*TARGETS):
+        return bool(following and following.first == right.first and following.concept.startswith("quality."))
+    opening = left.all("verb.add", "verb.put", "place", "skip", "degree.more")
+    said = {at for mark in opening for at in range(mark.first, mark.last)}
+    placed = left.has("verb.add", "verb.put") and left.has("place") and right.has("sound", "noun.effect")
+    return placed and said.issuperset(range(left.first, left.last))
 
 
 def _digits(right: Clause) -> bool:

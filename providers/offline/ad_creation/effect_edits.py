@@ -214,7 +214,8 @@ def _additions(clause: Clause, ad: Ad) -> list[Edit]:
             continue
         if not description:
             continue
-        spot = where or next((one for _, one, _ in found[at + 1 :] if one), None)
+        led = found[at - 1][1] if at and not found[at - 1][0] else None
+        spot = where or led or next((one for _, one, _ in found[at + 1 :] if one), None)
         if spot and spot.missing is not None:
             return [Unclear(str(spot.missing), "cannot.no_track")]
         result.append(AddEffect(description, spot.placement if spot else None, length))

@@ -100,6 +100,8 @@ def _swapped(clause: Clause) -> ShapeMusic | None:
     if instead:
         wanted = [mark for mark in parts if mark.last <= instead.first]
         unwanted = [mark for mark in parts if mark.first >= instead.last]
+        if not wanted:
+            wanted, unwanted = _fronted(unwanted)
         return _exchange(clause, wanted, unwanted)
     if not clause.has("verb.replace", "verb.change") or not parts:
         return None
@@ -111,6 +113,13 @@ def _swapped(clause: Clause) -> ShapeMusic | None:
     unwanted = [mark for mark in parts if mark.last <= turn.first]
     wanted = [mark for mark in parts if mark.first >= turn.last]
     return _exchange(clause, wanted, unwanted)
+
+
+def _fronted(parts: list[Mark]) -> tuple[list[Mark], list[Mark]]:
+    """Return what is wanted and what is not of "instead of the loud guitar a piano"."""
+    things = (at for at, mark in enumerate(parts, 1) if not mark.concept.startswith("quality."))
+    until = next(things, 1)
+    return parts[until:], parts[:until]
 
 
 def _exchange(clause: Clause, wanted: list[Mark], unwanted: list[Mark]) -> ShapeMusic | None:
@@ -280,9 +289,9 @@ def _own_words(clause: Clause) -> str:
         "particle.about",
     )
     first = min((mark.last for mark in clause.all("verb", "noun.music")), default=clause.first)
-    if not trimmed(clause.rest(keep=known, first=first)):
-        return ""
-    return trimmed(clause.rest(keep=(*known, "skip", "join.and"), first=first))
+    bare = trimmed(clause.rest(keep=known, first=first))
+    own = trimmed(clause.rest(keep=(*known, "skip", "join.and"), first=first))
+    return own if bare and bare in own else ""
 
 
 def trimmed(words: str) -> str:

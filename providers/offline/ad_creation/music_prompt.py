@@ -80,7 +80,9 @@ def shaped(prompt: str, edit: ShapeMusic) -> str:
 
 
 def _is(concept: str, found: str) -> bool:
-    return concept == found
+    """Whether `found` is what `concept` names, or a kind of it: an acoustic guitar is a guitar."""
+    group, _, name = concept.partition(".")
+    return concept == found or (found.startswith(f"{group}.") and found.endswith(f" {name}"))
 
 
 def _stronger(parts: Sequence[str], trait: Trait) -> str:

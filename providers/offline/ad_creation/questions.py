@@ -150,6 +150,8 @@ def limit(clause: Clause) -> Beyond | None:
         clause.has("sound", "noun.effect", "verb.mention", "genre") and name in {"picture", "weather", "hear"}
     ):
         return None
+    if name == "publish" and clause.has("verb.mention", "verb.say"):
+        return None
     if name == "other":
         return Beyond("weather")
     if name == "weather" and clause.has(

@@ -63,6 +63,8 @@ def read(message: str, scene: Scene) -> Reading:
             isinstance(one, RemoveEffects) for one in edits
         )
         found = [one for one in found if not (others and isinstance(one, (RemoveEffects, Unclear)))]
+        if found == [Rewrite(())] and edits and isinstance(edits[-1], Rewrite):
+            continue  # "Write another one" goes on about the part that was named before.
         edits = [*_superseded(edits, found, clause, complaint), *found]
         bare = clause.has("verb.dislike") and not clause.has("noun", "sound", "topic", "genre", "instrument")
         complaint = len(found) if bare else 0

@@ -26,8 +26,11 @@ _LETTERS = {
 
 
 @lru_cache(maxsize=1024)
-def language_of(message: str, before: str = "english") -> str:
-    """Return the language of `message`; where its words do not tell, the one of the message before."""
+def language_of(message: str, before: str = "english", ad: str = "") -> str:
+    """Return the language of `message`; where its words do not tell, the one of the message before.
+
+    Between languages that it may be in alike, the message before decides, then the language of the `ad`.
+    """
     text = unicodedata.normalize("NFC", message)
     for name, script in _SCRIPTS:
         if script.search(text) and not _mostly_quoted(text, script):
@@ -40,7 +43,7 @@ def language_of(message: str, before: str = "english") -> str:
     if best <= 0:
         return before
     tied = [name for name, score in scores.items() if score == best]
-    return before if before in tied else tied[0]
+    return next((name for name in (before, ad) if name in tied), tied[0])
 
 
 def _score(name: str, words: list[str], hint: str | None, low: str) -> float:

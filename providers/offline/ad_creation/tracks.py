@@ -117,7 +117,12 @@ def _is_duration(clause: Clause, mark: Mark) -> bool:
 
 
 def _beside(clause: Clause, mark: Mark, nouns: list[Mark]) -> bool:
-    """Whether a number belongs to a noun: "second voice", "voice two", "voices one and two"."""
+    """Whether a number belongs to a noun: "second voice", "voice two", "voices one and two".
+
+    One word may be both: German "Einstieg" is the first line.
+    """
+    if any((noun.first, noun.last) == (mark.first, mark.last) for noun in nouns):
+        return True
     for noun in nouns:
         if (mark.first, mark.last) == (noun.first, noun.last):
             return True

@@ -66,7 +66,7 @@ class Understood:
 def understood(conversation: Conversation, ad: Ad) -> Understood:
     """Return what the person asks now, of the ad as it stands."""
     earlier = conversation.turns[:-1]
-    language = language_of(conversation.turns)
+    language = language_of(conversation.turns, ad.language)
     stream = focus(earlier)
     scene = Scene(ad, language, stream, _focused(earlier, stream, ad), _choices(earlier))
     reading = read(conversation.turn.text, scene)
@@ -76,12 +76,12 @@ def understood(conversation: Conversation, ad: Ad) -> Understood:
     return Understood(language, edits, (*asked, *_standing(conversation, edits)))
 
 
-def language_of(turns: Sequence[Turn]) -> str:
+def language_of(turns: Sequence[Turn], ad: str) -> str:
     """Return the language of the last message; where it does not tell, the one the person used before."""
     language = "english"
     for turn in turns:
         if not turn.brief:
-            language = speech.language_of(turn.text[:READ_CHARS], language)
+            language = speech.language_of(turn.text[:READ_CHARS], language, ad)
     return language
 
 

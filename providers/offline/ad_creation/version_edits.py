@@ -14,6 +14,8 @@ _REACH = 3
 MOST_VARIATIONS = 5
 """Versions made at once, at most."""
 _USUAL_VARIATIONS = 3
+_SMALL = 3
+"""Letters of a preposition or an article, at most."""
 _PREVIOUS = -2
 _NOUNS: dict[str, Stream] = {
     "noun.music": "music", "genre": "music", "instrument": "music", "noun.effect": "sfx", "sound": "sfx",
@@ -202,6 +204,7 @@ def _restored(clause: Clause, focus: Stream | None) -> Restore | None:
     if not (
         clause.has("verb.back", "verb.undo")
         or again
+        or _picks(clause)
         or (clause.has("noun.version", "noun.ad") and clause.has("verb.use"))
     ):
         return None
@@ -218,6 +221,14 @@ def _restored(clause: Clause, focus: Stream | None) -> Restore | None:
     everything = clause.has("pronoun.all", "noun.ad", "pronoun.it", "place.start")
     meant = streams[0] if streams else focus if clause.has("pronoun.one") and not everything else None
     return Restore(meant, version)
+
+
+def _picks(clause: Clause) -> bool:
+    """Whether a clause only names a stream and a version: "rather the music of version 1"."""
+    verbs = {mark.concept for mark in clause.all("verb")} - {"verb.make", "verb.put", "verb.use"}
+    said = any(len(word) > _SMALL for word in clause.rest().split())
+    bare = not (verbs or said or clause.has("quality", "question", "chat", "negation", "sound", "limit"))
+    return clause.has("noun.version") and bool(streams_in(clause)) and bare and not clause.asking
 
 
 def steps(message: str, words: Lexicon) -> list[Step]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -19,6 +20,8 @@ class Proxy:
         self._target = target.removeprefix("unix://").partition("?")[0]
         self._open: set[asyncio.StreamWriter] = set()
         self._lost = 0
+        self.losing: Callable[[], bool] | None = None
+        """Asked of every reply whether it is lost."""
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_unix_server(self._serve, self.socket)
@@ -71,6 +74,8 @@ class Proxy:
     ) -> None:
         while data := await reader.read(1 << 20):
             spoken.set()
+            if self.losing and self.losing():
+                break
             if self._lost:
                 self._lost -= 1
                 break

@@ -27,7 +27,7 @@ from tools import guard
 COUNT: dict[str, Any] = {"assistant_id": "counter", "input": {"x": 1}}
 SLOW: dict[str, Any] = {"assistant_id": "slow", "input": {"x": 100}}
 TALK: dict[str, Any] = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": "go"}]}}
-PROMPT_S = 5.0
+PROMPT_S = 9.0
 """No lease has run out by then: nothing waits for one."""
 
 

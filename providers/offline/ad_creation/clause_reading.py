@@ -12,7 +12,16 @@ from providers.offline.ad_creation import (
     version_edits,
     voice_edits,
 )
-from providers.offline.ad_creation.clause_sense import numbers_one, repeats, says_nothing, within_tracks
+from providers.offline.ad_creation.clause_sense import (
+    KINDS,
+    TEMPO,
+    kinds_of,
+    numbers_one,
+    paced,
+    repeats,
+    says_nothing,
+    within_tracks,
+)
 from providers.offline.ad_creation.clauses import Clause
 from providers.offline.ad_creation.edits import (
     AddEffect,
@@ -30,12 +39,7 @@ from providers.offline.ad_creation.line_edits import called
 from providers.offline.ad_creation.places import place
 from providers.offline.ad_creation.qualities import asked, qualities
 from providers.offline.ad_creation.scene import Scene
-from providers.offline.ad_creation.tracks import spoken_of
 
-_KINDS = {
-    "noun.music": "music", "noun.effect": "effect", "noun.voice": "voice", "noun.announcer": "voice",
-    "noun.track": "voice", "noun.text": "text", "noun.line": "text", "noun.ad": "ad",
-}  # fmt: skip
 _FOCUS_KIND = {"voices": "voice", "music": "music", "sfx": "effect"}
 _SPOKEN = (
     "noun.voice",
@@ -47,7 +51,6 @@ _SPOKEN = (
     "accent",
     "ordinal",
 )
-_TEMPO = {"fast", "slow"}
 _SIZE = {"short", "long"}
 _VOLUME = {"loud", "quiet"}
 _EXCHANGING = (
@@ -143,12 +146,7 @@ def _targeted(clause: Clause, scene: Scene) -> list[Edit]:
         )
     where = place(clause, scene.ad)
     inner = clause.without(where.marks) if where else clause
-    # What is named beside the whole ad is what is meant.
-    kinds = sorted(dict.fromkeys(_KINDS[mark.concept] for mark in inner.all(*_KINDS)), key="ad".__eq__)
-    if clause.has("sound") and not clause.has("verb.mention") and not {"music", "text"} & set(kinds):
-        kinds.insert(0, "effect")
-    if not kinds and clause.has("quality") and spoken_of(clause):
-        kinds.append("voice")
+    kinds = kinds_of(clause, inner)
     if _silences_all(inner, kinds) and _both(inner, kinds):
         every = tuple(range(len(scene.ad.effects)))
         gone: Edit = RemoveEffects(every) if every else Unclear("", "cannot.no_effects")
@@ -169,7 +167,7 @@ def _silences_all(clause: Clause, kinds: list[str]) -> bool:
 
 def _both(clause: Clause, kinds: list[str]) -> bool:
     """Whether several things are to change alike: "make the voices and the music slower"."""
-    nouns = [mark for mark in clause.all(*_KINDS) if _KINDS[mark.concept] in kinds]
+    nouns = [mark for mark in clause.all(*KINDS) if KINDS[mark.concept] in kinds]
     if len(nouns) < 2:  # noqa: PLR2004 - two things
         return False
     joined = any(nouns[0].last <= mark.first < nouns[1].first for mark in clause.all("join.and"))
@@ -189,7 +187,7 @@ def _both(clause: Clause, kinds: list[str]) -> bool:
 
 
 def _alone(clause: Clause, kind: str) -> Clause:
-    others = [mark for mark in clause.all(*_KINDS) if _KINDS[mark.concept] != kind]
+    others = [mark for mark in clause.all(*KINDS) if KINDS[mark.concept] != kind]
     return clause.without(others)
 
 
@@ -217,8 +215,9 @@ def _of_voice(clause: Clause, scene: Scene) -> list[Edit]:
     several = casting_edits.speakers(clause, scene.ad)
     if several:
         return several
-    worded = bool(clause.quotes) or clause.has(
-        "verb.say", "verb.mention", "verb.write", "verb.shorten", "verb.lengthen"
+    worded = bool(clause.quotes) or (
+        clause.has("verb.say", "verb.mention", "verb.write", "verb.shorten", "verb.lengthen")
+        and not paced(clause)
     )
     sized = {one.name for one in asked(clause)} & _SIZE and not clause.has("noun.pause", "noun.overlap")
     words_first = (
@@ -241,7 +240,7 @@ def _first_clear(readers: Iterable[Callable[[], list[Edit]]]) -> list[Edit]:
 
 
 def _of_ad(clause: Clause, scene: Scene) -> list[Edit]:
-    if {one.name for one in asked(clause)} & _TEMPO or clause.has("verb.slow", "verb.quicken"):
+    if {one.name for one in asked(clause)} & TEMPO or clause.has("verb.slow", "verb.quicken"):
         return voice_edits.pace(clause, scene.ad, ())
     return text_edits.read(clause, scene.ad, ()) or _generally(clause, scene)
 
@@ -288,7 +287,7 @@ def _by_words(clause: Clause, scene: Scene) -> list[Edit]:
         swap = effect_edits.read(clause, scene.ad)
         if swap:
             return swap
-    if not (clause.has(*_WORDING) or clause.quotes or exchanged):
+    if not (clause.has(*_WORDING) or clause.quotes or exchanged) or (not exchanged and paced(clause)):
         return []
     if clause.has("instrument", "genre", "unit.bpm") and not clause.quotes:
         return []
@@ -342,7 +341,7 @@ def _in_focus(clause: Clause, scene: Scene) -> list[Edit]:
         return []
     if kind == "effect":
         return _last_effect(clause, scene)
-    if kind == "voice" and names and not names & (_TEMPO | _VOLUME) and not scene.focused:
+    if kind == "voice" and names and not names & (TEMPO | _VOLUME) and not scene.focused:
         return []
     reader = _by_kind(kind, clause, scene)
     return [one for one in reader if not isinstance(one, (Unclear, Beyond))]
@@ -392,7 +391,7 @@ def _generally(clause: Clause, scene: Scene) -> list[Edit]:
     names = {one.name for one in wanted}
     if names & _VOLUME:
         return [Beyond("volume")]
-    if names & _TEMPO:
+    if names & TEMPO:
         return voice_edits.pace(clause, scene.ad, ())
     found = text_edits.read(clause, scene.ad, ())
     if found:

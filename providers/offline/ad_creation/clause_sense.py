@@ -6,8 +6,17 @@ from providers.offline.ad_creation.clauses import TARGETS, Clause
 from providers.offline.ad_creation.copywriter import sentences
 from providers.offline.ad_creation.effect_names import PEOPLE
 from providers.offline.ad_creation.history import Ad
+from providers.offline.ad_creation.qualities import asked
+from providers.offline.ad_creation.tracks import spoken_of
 from providers.offline.lexicon import Mark
 
+KINDS = {
+    "noun.music": "music", "noun.effect": "effect", "noun.voice": "voice", "noun.announcer": "voice",
+    "noun.track": "voice", "noun.text": "text", "noun.line": "text", "noun.ad": "ad",
+}  # fmt: skip
+"""What kind of thing each noun names."""
+TEMPO = frozenset({"fast", "slow"})
+"""Qualities of how fast somebody speaks."""
 _VERBLIKE = frozenset({"sound", "sounds"})
 
 
@@ -171,3 +180,25 @@ def numbers_one(clause: Clause) -> bool:
     edges = {mark.first for mark in clause.all("place")}
     numbering = any(mark.first not in edges for mark in clause.all("ordinal"))
     return numbering and clause.has("pronoun.one", "quality", "verb.replace", "verb.dislike")
+
+
+def paced(clause: Clause) -> bool:
+    """Whether "say" is about how fast somebody speaks: "say it slower"."""
+    names = {one.name for one in asked(clause)}
+    return bool(names) and names <= TEMPO and not clause.quotes and not clause.has("verb.mention", "topic")
+
+
+def kinds_of(clause: Clause, inner: Clause) -> list[str]:
+    """Return the kinds of thing `clause` names, what is meant first; `inner` is the clause without its place.
+
+    What is named beside the whole ad is meant, and music beside an instrument ("the drums in the music").
+    """
+    kinds = sorted(dict.fromkeys(KINDS[mark.concept] for mark in inner.all(*KINDS)), key="ad".__eq__)
+    if clause.has("sound"):
+        if not clause.has("verb.mention") and not {"music", "text"} & set(kinds):
+            kinds.insert(0, "effect")
+    elif clause.has("instrument", "genre"):
+        kinds.sort(key=lambda kind: kind != "music")
+    if not kinds and clause.has("quality") and spoken_of(clause):
+        kinds.append("voice")
+    return kinds

@@ -33,6 +33,7 @@ _PAIRS = {"“": "”", "„": "”“", "«": "»", '"': '"', "「": "」", "�
 _LITERAL = ("quality", "genre", "instrument", "gender", "accent", "degree", "sound", "provider", "language")
 _OPENERS = ("verb", "negation", "question", "limit")
 _FILLERS = frozenset({"skip.polite", "join.and", "join.but", "particle.only"})
+_WIDE = re.compile("[\u0e00-\u0e7f\u3400-\u9fff]")
 _WORD = re.compile(r"[\w\u0e00-\u0e7f]")
 _SPOKEN_SIGNS = frozenset("$€£฿¥₫₹%")
 
@@ -272,7 +273,8 @@ def _stops(message: str, token: Token) -> bool:
 
 
 def _requests(sentence: Clause) -> Iterable[Clause]:
-    joins = sorted({mark.first: mark.last for mark in (*sentence.all("join"), *_excepting(sentence))}.items())
+    found = (*_spaces(sentence), *sentence.all("join"), *_excepting(sentence))
+    joins = sorted({mark.first: mark.last for mark in found}.items())
     first = sentence.first
     for at, after in joins[:MOST_JOINS]:
         if at <= first:
@@ -282,6 +284,14 @@ def _requests(sentence: Clause) -> Iterable[Clause]:
             yield left
             first = at
     yield sentence.part(first, sentence.last)
+
+
+def _spaces(sentence: Clause) -> Iterable[Mark]:
+    """Return the spaces between Thai or Chinese words: scripts without them set clauses apart by one."""
+    for at in range(sentence.first + 1, sentence.last):
+        left, right = sentence.tokens[at - 1], sentence.tokens[at]
+        if left.end < right.start and _WIDE.match(left.word) and _WIDE.match(right.word):
+            yield Mark("join.and", at, at)
 
 
 def _excepting(sentence: Clause) -> Iterable[Mark]:
@@ -307,7 +317,7 @@ def _past_fillers(sentence: Clause, first: int) -> int:
 def _begins(sentence: Clause, left: Clause, right: Clause) -> bool:
     """Whether `right` is a request of its own beside `left`."""
     names_target = right.has(*TARGETS, "sound", "noun.version", "noun.pause", "noun.everything")
-    if _waits(left, right):
+    if _waits(left, right) or (_only_names(left) and not right.has(*TARGETS)):
         return False
     if left.has("verb.say", "verb.write") and not left.quotes:
         return (names_target and right.has("verb")) or right.has("verb.undo", "verb.keep")
@@ -351,6 +361,12 @@ def _waits(left: Clause, right: Clause) -> bool:
     said = {at for mark in opening for at in range(mark.first, mark.last)}
     placed = left.has("verb.add", "verb.put") and left.has("place") and right.has("sound", "noun.effect")
     return placed and said.issuperset(range(left.first, left.last))
+
+
+def _only_names(left: Clause) -> bool:
+    """Whether it only names what the rest is about: Chinese "the script | again in three versions"."""
+    covered = {at for mark in left.all("noun", "skip") for at in range(mark.first, mark.last)}
+    return left.has(*TARGETS) and len(covered) == left.last - left.first
 
 
 def _digits(right: Clause) -> bool:

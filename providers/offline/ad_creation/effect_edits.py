@@ -8,7 +8,7 @@ from typing import cast
 from providers.offline.ad_creation.amounts import seconds
 from providers.offline.ad_creation.clauses import Clause
 from providers.offline.ad_creation.edits import AddEffect, ChangeEffects, Edit, RemoveEffects, Unclear
-from providers.offline.ad_creation.effect_names import TWO, by_name, by_number, matching
+from providers.offline.ad_creation.effect_names import TWO, by_name, by_number, matching, onward
 from providers.offline.ad_creation.effect_words import described
 from providers.offline.ad_creation.history import Ad
 from providers.offline.ad_creation.places import Place, place
@@ -157,7 +157,7 @@ def _exchange(new: Clause, old: Clause, ad: Ad) -> list[Edit]:
 
 def change(clause: Clause, ad: Ad, existing: tuple[int, ...]) -> Edit | None:
     """Return what `clause` wants other about effects that are there, or None."""
-    where = place(clause, ad)
+    where = place(onward(clause), ad)
     length = seconds(clause)
     wanted = {one.name: one.more for one in asked(clause)}
     factor = None

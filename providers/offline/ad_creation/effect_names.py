@@ -159,15 +159,25 @@ def named(clause: Clause, ad: Ad) -> bool:
 def _by_place(clause: Clause, ad: Ad) -> tuple[int, ...]:
     """Return the effects that play where the clause says: "the sound at the end"."""
     noun = clause.get("noun.effect")
-    where = place(clause, ad)
+    target = onward(clause)
+    where = (
+        place(clause.part(clause.first, target.first), ad) if clause.has("verb.move") else place(clause, ad)
+    )
     if (
         not noun
         or not where
         or not clause.has("verb", "negation")
-        or clause.has("verb.add", "verb.put", "verb.move", "sound")
+        or clause.has("verb.add", "verb.put", "sound")
     ):
         return ()
     return tuple(i for i, one in enumerate(ad.effects) if _kind(one) == _kind({"placement": where.placement}))
+
+
+def onward(clause: Clause) -> Clause:
+    """Return what follows the first of two places where something moves: "from the end to the start"."""
+    edges = clause.all("place.start", "place.end", "place.before", "place.after")
+    moves = clause.has("verb.move") and len(edges) > 1
+    return clause.part(edges[0].last, clause.last) if moves else clause
 
 
 def _kind(effect: Mapping[str, Any]) -> tuple[str, int | None]:

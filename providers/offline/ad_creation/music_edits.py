@@ -264,8 +264,17 @@ def _refused(clause: Clause, mark: Mark) -> bool:
     refusing = clause.all("negation", "verb.remove", "degree.less", "verb.dislike", "degree.too")
     giving = [other.last for other in clause.all("verb.add", "verb.use") if other.last <= mark.first]
     # "La guitarra fuera" refuses what stands before it.
-    behind = any(one.last == clause.last for one in clause.all("verb.remove"))
+    behind = any(one.last == clause.last for one in clause.all("verb.remove")) or _refused_after(clause, mark)
     return behind or any(one.last <= mark.first and one.first >= max(giving, default=0) for one in refusing)
+
+
+def _refused_after(clause: Clause, mark: Mark) -> bool:
+    """Whether a part is named right before it is refused: Indonesian "guitar don't use in the music"."""
+    refusing = clause.get("negation.not", "verb.remove", "verb.dislike")
+    if not refusing or refusing.first < mark.last:
+        return False
+    rest, between = clause.part(refusing.last, clause.last), clause.part(mark.last, refusing.first)
+    return not between.rest(keep=("noun", "verb")) and not rest.has(*_PARTS, "degree")
 
 
 def _own_words(clause: Clause) -> str:

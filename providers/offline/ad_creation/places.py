@@ -94,4 +94,12 @@ def _edge(clause: Clause, ad: Ad) -> Place | None:
             concept = "before" if kind == "start" else "after"
             return Place(_relative(concept, track, len(ad.tracks)), (mark, *track.marks))
         return Place({"type": "start"} if kind == "start" else {"type": "end"}, (mark, *rest.all("noun.ad")))
-    return None
+    return _bare(clause)
+
+
+def _bare(clause: Clause) -> Place | None:
+    """Return where "to the front" is: what is before or after names nothing, and something moves there."""
+    mark = clause.get("place.before", "place.after")
+    if not mark or not clause.has("verb.move"):
+        return None
+    return Place({"type": "start" if mark.concept == "place.before" else "end"}, (mark,))

@@ -9,7 +9,7 @@ from importlib.resources import files
 from providers.offline.ad_creation.clauses import Clause
 from providers.offline.lexicon import Mark
 
-_REVERSING = {"degree.less", "degree.too", "negation.not", "negation.no", "verb.dislike"}
+_REVERSING = {"degree.less", "degree.too", "degree.excess", "negation.not", "negation.no", "verb.dislike"}
 _LEVELS = frozenset({"energy", "drama", "warmth", "urgency", "tension"})
 """Qualities named as a level that can be brought down."""
 _REACH = 3
@@ -87,8 +87,11 @@ def asked(clause: Clause) -> list[Asked]:
         before = [
             one
             for one in clause.marks
-            if 0 <= mark.first - one.last <= _REACH and _modifies(clause, one, mark)
+            if 0 <= mark.first - one.last <= _REACH
+            and _modifies(clause, one, mark)
+            and not _behind_quality(clause, one)
         ]
+        before += [one for one in clause.all("degree.excess") if one.first in {mark.first, mark.last}]
         enough = any(one.first - mark.last in {0, 1} for one in clause.all("degree.enough"))
         lowered = clause.has("particle.down") and clause.tokens[mark.first].word in _LEVELS
         reversed_ = (lowered or bool({one.concept for one in before} & _REVERSING)) and not enough
@@ -99,6 +102,12 @@ def asked(clause: Clause) -> list[Asked]:
         slightly = any(one.concept == "degree.little" for one in before)
         result.append(Asked(name, not reversed_, slightly, mark))
     return _without_doubles(result)
+
+
+def _behind_quality(clause: Clause, degree: Mark) -> bool:
+    """Whether a degree that follows what is too much has done so: Vietnamese "ồn quá", "too noisy"."""
+    follows = any(one.first == degree.first for one in clause.all("degree.excess"))
+    return follows and any(one.last == degree.first for one in clause.all("quality"))
 
 
 def _modifies(clause: Clause, one: Mark, mark: Mark) -> bool:

@@ -33,6 +33,8 @@ _ABOUT = (
     ("quality", "overview"),
     ("noun.ad", "overview"),
 )
+_LOOSE = frozenset({"question.who", "quality", "sound"})
+"""Words that tell of the ad only where the others do: not "who" in "who won the match"."""
 _DOING = (
     "verb.add",
     "verb.remove",
@@ -70,7 +72,8 @@ def read(clause: Clause, ad: Ad) -> list[Edit]:
 def _direct(clause: Clause) -> str:
     """Return the topic of a question that a phrase tells: "how long is it", "what can you do"; or empty."""
     for topic in _DIRECT:
-        plain = clause.has(f"question.{topic}") and not clause.has(*_DOING, "quality")
+        judged = set(clause.names("quality")) - ({"long"} if topic == "length" else set())
+        plain = clause.has(f"question.{topic}") and not clause.has(*_DOING) and not judged
         if plain or (topic == "fit" and clause.has("question.fit") and clause.asking):
             return "length" if topic == "fit" else topic
     return ""
@@ -83,6 +86,9 @@ def _opens(clause: Clause) -> bool:
     asking = [mark for mark in clause.all("question") if mark.concept != "question.is"]
     if any(mark.first <= first + 1 for mark in asking):
         return True
+    counting = clause.has("question.count") and clause.has(*(concept for concept, _ in _ABOUT))
+    if counting and not clause.has("verb.make", "verb.change", "verb.use", "verb.create", "quality"):
+        return True
     is_first = any(mark.first <= first for mark in clause.all("question.is"))
     return (
         clause.asking
@@ -92,7 +98,9 @@ def _opens(clause: Clause) -> bool:
 
 
 def _topic(clause: Clause) -> str:
-    known = next((topic for concept, topic in _ABOUT if clause.has(concept)), "")
+    known, concept = next(((topic, one) for one, topic in _ABOUT if clause.has(one)), ("", ""))
+    if concept in _LOOSE and not clause.has("pronoun", "verb") and clause.rest():
+        return ""
     judged = clause.has("question.is") and not clause.has("quality", "question.what", "question.how")
     if known == "overview" and judged and clause.rest():
         return ""

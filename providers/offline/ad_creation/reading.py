@@ -58,6 +58,8 @@ def read(message: str, scene: Scene) -> Reading:
             continue
         if _holds_not(clause, scene.ad):
             return Reading((Keep(()),))
+        if any(isinstance(one, Walk) for one in edits) and _only_refuses(clause):
+            continue
         found = read_clause(clause, scene)
         others = clause.has("pronoun.other", "pronoun.else") and any(
             isinstance(one, RemoveEffects) for one in edits
@@ -73,6 +75,12 @@ def read(message: str, scene: Scene) -> Reading:
             named = next((one.places for one in found if isinstance(one, ChangeEffects)), ())
             scene = replace(scene, focus=stream, focused=_tracks(found) or scene.focused, effects=named)
     return Reading(tuple(_tidied(edits)))
+
+
+def _only_refuses(clause: Clause) -> bool:
+    """Whether a clause refuses without saying what: "undo that, I don't want it"."""
+    groups = {mark.concept.partition(".")[0] for mark in clause.marks}
+    return clause.has("negation") and groups <= {"negation", "chat", "skip", "join", "pronoun", "degree"}
 
 
 def _holds_not(clause: Clause, ad: Ad) -> bool:

@@ -14,6 +14,8 @@ _SPOKEN = ("noun.voice", "noun.announcer")
 _BETWEEN = ("skip", "gender", "accent", "quality")
 _REACH = 3
 """Tokens between a noun and its number, at most."""
+_NUMBERING = {"#", "'", "s", "no", "yang", "yg"}
+"""What may stand between a noun and its number: "voice #2", Indonesian "suara yang kedua"."""
 _ARTICLES = {
     "the",
     "her",
@@ -143,9 +145,7 @@ def _only_listing(clause: Clause, first: int, last: int, *, close: bool = False)
         for place in range(mark.first, mark.last)
     }
     return all(
-        place in allowed
-        or clause.tokens[place].word in {"#", "'", "s", "no"}
-        or figure(clause.tokens[place].word)
+        place in allowed or clause.tokens[place].word in _NUMBERING or figure(clause.tokens[place].word)
         for place in range(first, last)
     )
 

@@ -85,7 +85,8 @@ def _versions_of(clause: Clause) -> bool:
     noun = clause.get("noun.version")
     if (
         not noun
-        or clause.has("verb.back", "verb.remove", "question")
+        or clause.has("verb.back", "verb.remove")
+        or any(mark.concept != "question.show" for mark in clause.all("question"))
         or not clause.has("verb.create", "verb.put", "verb.make")
     ):
         return False

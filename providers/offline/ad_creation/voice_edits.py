@@ -209,7 +209,14 @@ def _moved(clause: Clause, size: int, which: Named) -> list[Edit]:
     edge = clause.get("place.start", "place.end")
     first = clause.all("ordinal.1", "ordinal.-1")
     putting = clause.has("verb.put") and not clause.has(
-        "sound", "noun.effect", "particle.for", "accent", "quality", "noun.pause"
+        "sound",
+        "noun.effect",
+        "particle.for",
+        "accent",
+        "quality",
+        "noun.pause",
+        "verb.change",
+        "verb.replace",
     )
     talking = clause.has("verb.speak") and not clause.has("quality")
     speaking = clause.has("verb.move") or talking or putting

@@ -107,16 +107,18 @@ _COMMON_WORDS: dict[str, frozenset[str]] = {
         "english": "the and for with you your our is are of to in a we from this that on it make",
         "indonesian": "yang dan untuk dengan kami anda di dari ini itu ke adalah lebih pada kita bisa",
         "polish": "i w na z dla się nie jest do że oraz od to nasze po jak przez więcej",
-        "spanish": "el la los las de y para con un una en que por más su del nuestra es hacer",
-        "portuguese": "o os as de e para com um uma em que por mais seu do da dos às nossa não é ao são à",
+        "spanish": "el la los las de y para con un una en que por más su del nuestra es hacer"
+        " al lo se sin desde hasta nuestro somos tengo hola muy cada donde mi tu pero también",
+        "portuguese": "o os as de e para com um uma em que por mais seu do da dos às nossa não é ao são à"
+        " no na nos nas pelo pela pra pro sem tem até você nosso quem oi tenho muito também nao voce",
         "vietnamese": "và của cho với các một những là có được không trong người bạn chúng tôi hãy",
         "czech": "a v na s pro se není je do že od to naše po jak více jsou také nebo",
         "romanian": "și în pentru cu un o la de pe este sunt mai nu care din noastră să",
         "german": "der die das und für mit ein eine ist nicht von zu wir ihr mehr im am bei auf den dem"
         " ab bis unser jeden aus jetzt seit uhr montag dienstag mittwoch donnerstag freitag samstag sonntag",
         "french": "le la les des et pour avec un une est dans que nous vous plus du"
-        " au aux chez sur notre votre à dès jusqu'au rendez-vous tous lundi mardi mercredi jeudi vendredi"
-        " samedi dimanche",
+        " au aux chez sur notre votre à dès jusqu'au rendez-vous tous en on qui par sans j'ai c'est d'un"
+        " d'une ce cette mon ma svp bonjour lundi mardi mercredi jeudi vendredi samedi dimanche",
         "italian": "il lo la gli le e per con un una è di che del più nostra",
         "dutch": "de het een en voor met is niet van te wij jullie meer op",
     }.items()

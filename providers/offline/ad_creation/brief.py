@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from providers.offline.ad_creation.conversation import DEFAULT_SPOT_S, Template, template
-from providers.offline.ad_creation.facts import Contact, Offer, Span, When, contact, script, slogan
+from providers.offline.ad_creation.facts import Contact, Offer, Span, When, contact, script, slogan, when
 from providers.offline.ad_creation.kinds import UNKNOWN, Kind, is_kind, kind
 from providers.offline.ad_creation.naming import name, what
 from providers.offline.ad_creation.statements import GAP, GROUPS, clauses, statements
@@ -167,6 +167,8 @@ def _own(rest: str, claims: Sequence[str], brand: str, *, german: bool) -> tuple
     """Return what the client says it is, or else the words that only say where it is."""
     own = what(rest)
     if own not in claims or _SUBJECT.match(folded(own)) or (brand and own.startswith(f"{brand} ")):
+        return "", ""
+    if when(own):
         return "", ""
     if kind(own) is not UNKNOWN or _NOUN.match(folded(own)):
         return own, ""

@@ -39,7 +39,9 @@ _UNIT = (
     r"|reais|rupiah|ribu|đồng|vnđ|vnd|đ|元|块|人民币|€|฿|₫|franken|chf|francs)"
 )
 _AMOUNT = rf"(?:{_CURRENCY}\s?\d[\d.,]{{0,12}}(?:k\b|\s(?:million|juta|ribu))?|\d[\d.,]{{0,12}}\s?{_UNIT})"
-_MONEY = re.compile(_AMOUNT)
+_BARE = r"(?<![\d.,:])\d{1,4},\d{2}(?![\d.,:]|\s?(?:%|[kcm]?[mlg]\b|uhr|h\b))"
+"""A price with its cents and without its currency: "29,90"."""
+_MONEY = re.compile(rf"{_AMOUNT}|{_BARE}")
 _PERCENT = re.compile(
     r"(?<![\d.,])(\d{1,3}(?:[.,]\d{1,2})?)\s?(?:%|percent\b|procent\b|prozent\b|pour cent\b)"
 )

@@ -24,6 +24,8 @@ WRITTEN = (
 """The languages copy is written in, in the order of a kind's `nouns`."""
 _VAGUE = frozenset({"shop", "business", "event", "school", "clinic", "restaurant", "drink"})
 """Kinds whose words often go with another kind ("a school of yoga", "coffee shop")."""
+_VAGUE_WORDS = frozenset({"academia", "taller", "oficina", "atelier", "workshop"})
+"""Words of one kind in one language and of many in another: what else is said tells."""
 _SCAN_CHARS = 1200
 _HEAD_LAST = re.compile(r"^[\s'-]{0,3}$")
 
@@ -86,17 +88,23 @@ def _head(hits: Sequence[Mention], text: str) -> str:
         if not text.isascii() or not _HEAD_LAST.match(text[phrase[-1].end : hit.start]):
             break
         phrase.append(hit)
-    clear = [hit for hit in phrase if hit.concept not in _VAGUE]
+    clear = [hit for hit in phrase if hit.concept not in _VAGUE and not _vague(hit, text)]
     if clear:
         return clear[-1].concept
+    if _vague(phrase[0], text):
+        return next((hit for hit in hits if not _vague(hit, text)), hits[0]).concept
     later = [hit for hit in hits if hit.concept not in _VAGUE]
     near = bool(later) and later[0].start - hits[0].end <= len(" of the little ")
     return later[0].concept if near else hits[0].concept
 
 
+def _vague(hit: Mention, text: str) -> bool:
+    return text[hit.start : hit.end].lower() in _VAGUE_WORDS
+
+
 def _kind(name: str, words: frozenset[str]) -> Kind:
     entry = data("cues/kinds")[name]
-    sure = _among(_same(), name, words)
+    sure = _among(_same(), name, words - _VAGUE_WORDS)
     there = sure or entry["cta"] != "visit" or _among(_places(), name, words)
     return Kind(name, str(entry["category"]), str(entry["cta"]) if there else "discover", sure)
 

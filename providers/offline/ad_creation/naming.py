@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from providers.offline.ad_creation import capitals
+from providers.offline.ad_creation.kinds import is_kind as is_trade
 from providers.offline.ad_creation.wording import CAPITAL, GOES_ON, mentions, small_words
+from state.languages import find
 
 _THAI = re.compile(r"[\u0e00-\u0e7f]")
 _THAI_TRADE = 8
@@ -32,13 +34,31 @@ _FOR = re.compile(
     r"(?P<name>[^,.:;\n]{2,60})",
     re.IGNORECASE,
 )
-_CAPITALS = re.compile(
-    r"(?<![.!?]\s)(?:["
+_RUN = (
+    r"(?:["
     + CAPITAL
-    + r"][\w'’&-]*|\d+[A-Z]\w*)(?:\s(?:&\s|and\s|of\s|the\s|de\s|la\s|del\s|y\s|e\s|i\s|a\s)?"
-    r"[" + CAPITAL + r"0-9][\w'’&.-]*){0,4}"
+    + r"][\w'’&-]*|\d+[A-Z]\w*)(?:\s(?:(?:&|and|of|the|de|la|del|du|des|do|da|dos|das|y|e|et|i|a)\s|de la\s)?"
+    r"(?:[dl]['’])?[" + CAPITAL + r"0-9][\w'’&.-]*){0,4}"
 )
-_BE = re.compile(r"(?:^|\s)(?:we are|we're|it is|it's|is|are|the|a|an|our|its)$", re.IGNORECASE)
+_CAPITALS = re.compile(rf"(?<![.!?]\s){_RUN}")
+_BE = re.compile(
+    r"(?:^|\s)(?:we are|we're|it is|it's|is|are|the|a|an|our|its|y|e|que|et|qui|on|ça|ca|il|elle|nous nous)$",
+    re.IGNORECASE,
+)
+_OWNER = re.compile(
+    r"(?:(?:we|i)(?:'re| are| run| own| have|'ve got)|tengo|tenemos|llevo|llevamos|somos|soy|tenho|temos|sou"
+    r"|j['’]ai|nous avons|on a|je tiens|on tient|nous tenons|nous sommes|je suis|on est)"
+    r"\s(?=(?:an?|the|una?|el|uma?|o|une?|le|la|les)\s[a-zà-ÿ])",
+    re.IGNORECASE,
+)
+"""Before what a client says it is: "we run a bike shop"."""
+_SIGNED = re.compile(
+    r"(?:(?P<end>[.!?;\n]\s*)|[,\s]\s*)"
+    r"(?P<self>(?:we(?:'re| are)|somos|sou|soy|nous sommes|on est|c['’]est|é|es|signé)\s)?"
+    rf"(?P<name>{_RUN})[.!]?$"
+)
+"""The name at the end of a text, a sentence of its own or after "we are"."""
+_LONGEST_SIGNATURE = 5
 _LOWER = re.compile(r"\s*[a-ząćęłńóśźżáčďéěíňřšťúůýž]")
 _ADS = (
     r"(?:radio\s)?(?:ads?|advert(?:isement)?|spot|commercial|promo|reklam[aęuy]|iklan|quảng cáo|โฆษณา"
@@ -49,15 +69,18 @@ _LENGTH = (
 )
 _ORDER = re.compile(
     rf"^\W*(?:(?:an?|the|une?|una|uma?|la|o|một)\s)?(?:{_ADS}\s?(?:(?:of|na|de|dài|ยาว)\s)?{_LENGTH}|{_LENGTH}(?:\s?{_ADS})?)"
-    r"(?:\s?[:：]\s?|\s(?:for|dla|untuk|cho|para|pro|pentru|pour)\s|\s?สำหรับ|\s?给)",
+    r"(?:\s?[:：]\s?|\.\s+|\s(?:for|dla|untuk|cho|para|pro|pentru|pour)\s|\s?สำหรับ|\s?给)",
     re.IGNORECASE,
 )
 """What is ordered and how long it is, before who it is for: no part of a name."""
-_WHERE = re.compile(r"(?:^|\s)(?:in|near|w|we|ve|en|em|di|în|din|ở|tại|à|près de)\s$")
+_WHERE = re.compile(r"(?:^|\s)(?:in|near|w|we|ve|en|em|di|în|din|ở|tại|à|a|près de)\s$")
 _DOES = re.compile(
-    r"(?:(?:cherche|propose|aide|organise|recrute|accueille|ouvre)(?:nt)?|vend(?:ent)?|vous)\s"
+    r"(?:(?:cherche|propose|présente|aide|organise|recrute|accueille|ouvre|joue|fête)(?:nt)?|vend(?:ent)?|vous"
+    r"|(?:procura|apresenta|oferece|busca|abre|vende|organiza|convida|recebe|presenta|ofrece|celebra|enseña)[nm]?"
+    r"|(?:[a-z-]+\s){0,2}(?:teaches|presents|offers|hosts|celebrates|rents|sells|bakes|repairs|fixes|serves"
+    r"|brews|delivers|roasts|is looking for|is hiring))\s"
 )
-"""A French sentence whose subject was the name."""
+"""A sentence whose subject was the name."""
 _HEAD_WORDS = 4
 _QUOTED_WORDS = 4
 _WHAT_CHARS = 120
@@ -76,7 +99,8 @@ def name(client: str, *, is_kind: bool, german: bool = False) -> tuple[str, str]
     text = client.strip()
     if german:
         return _german(text)
-    for finder in (_named, _quoted, _who, _equals, _asked, _ordered, _head):
+    text = _OWNER.sub("", text, count=1) if _OWNER.match(text) else text
+    for finder in (_named, _quoted, _who, _equals, _asked, _ordered, _signed, _head):
         brand, rest = finder(text, is_kind)
         if brand:
             return brand, f"{brand} {rest}" if _DOES.match(rest) else rest
@@ -159,7 +183,7 @@ def _ordered(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
     if not order:
         return "", ""
     rest = text[order.end() :]
-    if order.group().rstrip()[-1] in ":：" or not order.group()[-1].isspace():
+    if order.group().rstrip()[-1] in ":：." or not order.group()[-1].isspace():
         return _head(rest, is_kind)
     first = _BREAK.split(rest, maxsplit=1)[0]
     capital = next(_names(first), None)
@@ -167,6 +191,19 @@ def _ordered(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
         return "", ""
     lead, tail = first[: capital.start()].strip(" ,"), rest[capital.end() :].strip(" ,.")
     return _fits(capital.group()), ". ".join(part for part in (lead, tail) if part)
+
+
+def _signed(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
+    """Return the name that a text ends with, where nothing before it is a better one."""
+    match = _SIGNED.search(text)
+    if not match or not (match.group("end") or match.group("self")):
+        return "", ""
+    words = match.group("name").split()
+    first = _head(text, is_kind)[0]
+    better = first and first[:1].isupper() and not is_trade(first) and not match.group("self")
+    if better or len(words) > _LONGEST_SIGNATURE or any(map(str.isdigit, match.group("name"))):
+        return "", ""
+    return _fits(match.group("name")), text[: match.start()].strip(" ,;")
 
 
 def _names(text: str) -> Iterator[re.Match[str]]:
@@ -185,16 +222,25 @@ def _head(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
         bare = _LOCAL.sub("", first)
         return _fits(bare), ". ".join(part for part in (first[len(bare) :].strip(), rest) if part)
     runs = [run for run in _names(first) if run.group().split()[0] not in small_words("orders")]
+    runs = [run for run in runs if not find(run.group())] or runs
     # A capital that only begins the sentence names nothing when another one stands further on.
     capital = (
         runs[1]
-        if len(runs) > 1 and runs[0].start() == 0 and " " not in runs[0].group()
+        if len(runs) > 1 and runs[0].start() == 0 and runs[0].group()[1:].islower()
         else next(iter(runs), None)
     )
     if capital:
         lead, tail = first[: capital.start()].strip(" ,"), first[capital.end() :].strip(" ,")
         return _fits(capital.group()), ". ".join(part for part in (lead, tail, rest) if part)
-    return "", text
+    return _apart(text)
+
+
+def _apart(text: str) -> tuple[str, str]:
+    """Return the name that stands alone between commas: "a bike shop, Le Rayon Libre, repairs in a day"."""
+    parts = [part.strip() for part in re.split(r"[,;]\s", text)]
+    names = (part for part in parts[1:] if " " in part and re.fullmatch(_RUN, part))
+    name = next(names, "")
+    return (_fits(name), ", ".join(part for part in parts if part != name)) if name else ("", text)
 
 
 def _is_title(first: str) -> bool:

@@ -44,6 +44,7 @@ _BANNED_CHARS = range(3, 41)
 _SENTENCE = re.compile(
     r"\n+|(?<!\bDr\.)(?<!\bSt\.)(?<!\bMr\.)(?<!\bMrs\.)(?<!\bNo\.)(?<!\bul\.)(?<!\bJl\.)(?<!\bNr\.)(?<!\bTel\.)(?<!tr\.)(?<!\bca\.)(?<!\binkl\.)(?<!\d\.)(?<=[.!?])\s+"
     rf"|(?<=\d\.)\s+(?!{DATED})(?=[" + CAPITAL + r"])"
+    r"|(?:(?<=[.,]\d\d\.)|(?<=[$€£]\d\.)|(?<=[$€£]\d\d\.)|(?<=[$€£]\d\d\d\.))\s+"
     r"|[。！？；;•·]|(?<=\s)[-*–]\s"
 )
 _COMMA = re.compile(
@@ -67,7 +68,7 @@ _IT = re.compile(r"\b(?:it|this|them)\b")
 _SAY = re.compile(r"say\s(?!that\b|the words?\b|[\"“„«:'])", re.IGNORECASE)
 """The beginning of "Say goodbye to stains", which is copy and no order."""
 _DURATION = re.compile(
-    r"^\W*\d{1,3}\s?-?(?:s|sec|secs|seconds?|วินาที|detik|sekund\w*|segundos?|giây|vteřin\w*|secunde|秒).{0,12}$"
+    r"^\W*\d{1,3}\s?-?(?:s|sec|secs|seconds?|secondes?|segs?\.?|วินาที|detik|sekund\w*|segundos?|giây|vteřin\w*|secunde|秒).{0,12}$"
 )
 _QUOTED = re.compile(r"[\"“„«]([^\"”“»\n]{2,160})[\"”“»]")
 _LEAD_IN = re.compile(
@@ -98,10 +99,19 @@ _OR = re.compile(
 _WAY = re.compile(
     r"(?:^|\s)(?:call|visit|visit us|find us|at|on|us|our|website|web|phone|tel|telephone|mobile|whatsapp"
     r"|line|order|code|with|use|using|online|and|or|open|from|in|email|write to|follow|daily|every day"
-    r"|reservations?|bookings?|info|contact|for|to|details|ruft?|an|unter|auf|im|internet|telefon|webseite|infos?|mehr|mit|dem|oder|und|besuch\w*|uns|jetzt|bestell\w*|buch\w*|termine?|adresse|du|findest|alles|weitere|appelez|au|le|la|les|sur|tél|téléphone|site|réserv\w*|inscri\w*|infos?|et|rendez-vous|commande\w*|renseignements?|votre|notre|par|ou|contact\w*|avec|du|de)(?=\s|$|[.,:])"
+    r"|reservations?|bookings?|info|contact|for|to|details|telefono|teléfono|telefone|ligue|llama\w*|llámanos|zap|ruft?|an|unter|auf|im|internet|telefon|webseite|infos?|mehr|mit|dem|oder|und|besuch\w*|uns|jetzt|bestell\w*|buch\w*|termine?|adresse|du|findest|alles|weitere|appelez|au|le|la|les|sur|tél|téléphone|site|réserv\w*|inscri\w*|infos?|et|rendez-vous|commande\w*|renseignements?|votre|notre|par|ou|contact\w*|avec|du|de)(?=\s|$|[.,:])"
 )
+_COURTESY = re.compile(
+    r"(?:(?:many\s)?thanks?(?:\s(?:you|so much|a lot|a million|again|in advance|very much|all|guys|team))*"
+    r"|cheers|(?:kind|best|warm)?\s?regards|(?:un\s)?saludos?"
+    r"|(?:muchas\s|mil\s)?gracias(?:\s(?:de antemano|por todo))?"
+    r"|(?:muito\s)?obrigad[oa](?:\sdesde já)?|valeu|abraços?|merci(?:\s(?:beaucoup|bien|d'avance|à vous))*"
+    r"|cordialement|bonne journée|bien à vous)"
+)
+"""Said to the makers before the end, and nothing to be said on air."""
+_CLOCK = re.compile(r"\d\s?(?:am|pm|a\.m\.|p\.m\.|h\b|uhr|o'clock|horas)|\d[:h]\d\d")
 _DANGLING = re.compile(
-    r"\s(?:at|in|on|by|or|and|with|via|using|under|pod|en|em|tại|di|la|v|na|s|se|z|ze|con|com|cu|dengan|với|unter|auf|mit|bei|über|am|im|und|oder|zu|per|sur|au|à|avec|par|et|ou|chez|kodem|kódem)$"
+    r"\s(?:at|in|on|by|or|and|with|via|using|under|pod|en|em|tại|di|la|v|na|s|se|z|ze|con|com|cu|dengan|với|unter|auf|mit|bei|über|am|im|und|oder|zu|per|sur|au|à|avec|par|et|ou|chez|telefono|teléfono|telefone|tel|tél|téléphone|phone|kodem|kódem)$"
 )
 
 
@@ -166,7 +176,7 @@ def statements(texts: Sequence[str], brand: str) -> Statements:
 
 def _without_gap(clause: str) -> str:
     text = re.sub(rf"\s*{GAP}+\s*", " ", clause).strip(" ,:;-–—")
-    text = _DANGLING.sub("", text)
+    text = _DANGLING.sub("", text).rstrip(" ,:;")
     words = re.findall(r"\w+", _WAY.sub(" ", _WAY.sub(" ", folded(text))))
     return text if offers(text) or when(text) or len(words) > _LEFT_OVER else ""
 
@@ -299,13 +309,14 @@ def _state(clause: str, draft: Statements, brand: str) -> None:
     after_offer = draft.tied and draft.last == "offer"
     draft.last = ""
     draft.when = draft.when or (None if hours(clause) else day)
+    news = draft.when != day or _tells_more(clause) or _CLOCK.search(folded(clause))
     if deals:
         _offer(clause, deals, draft)
     elif after_offer and day and not _tells_more(clause):
         draft.offer_words[-1] += _link(clause) + clause
     elif hours(clause):
         draft.hours = hours(clause)
-    elif (not day or _tells_more(clause)) and _sayable(clause) and folded(clause) != folded(brand):
+    elif (not day or news) and _sayable(clause) and folded(clause) != folded(brand):
         draft.claims.append(clause)
 
 
@@ -323,6 +334,8 @@ def _offer(clause: str, deals: Sequence[Offer], draft: Statements) -> None:
 
 
 def _sayable(clause: str) -> bool:
+    if _COURTESY.fullmatch(folded(clause)):
+        return False
     letters = sum(char.isalpha() for char in clause)
     return letters > 1 and len(clause.split()) <= _CLAIM_WORDS and len(clause) <= _CLAIM_CHARS
 

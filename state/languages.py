@@ -106,14 +106,20 @@ _COMMON_WORDS: dict[str, frozenset[str]] = {
     for name, words in {
         "english": "the and for with you your our is are of to in a we from this that on it make",
         "indonesian": "yang dan untuk dengan kami anda di dari ini itu ke adalah lebih pada kita bisa",
-        "polish": "i w na z dla się nie jest do że oraz od to nasze po jak przez więcej",
+        "polish": "i w na z dla się nie jest do że oraz od to nasze po jak przez więcej we za przy tylko"
+        " każdy każda każdą sie nasz nasza mam mamy ul zł zl poniedziałek wtorek wtorki środa"
+        " środy czwartek czwartki piątek piątki soboty niedziela niedziele dzień złotych godziny",
         "spanish": "el la los las de y para con un una en que por más su del nuestra es hacer"
         " al lo se sin desde hasta nuestro somos tengo hola muy cada donde mi tu pero también",
         "portuguese": "o os as de e para com um uma em que por mais seu do da dos às nossa não é ao são à"
         " no na nos nas pelo pela pra pro sem tem até você nosso quem oi tenho muito também nao voce",
         "vietnamese": "và của cho với các một những là có được không trong người bạn chúng tôi hãy",
-        "czech": "a v na s pro se není je do že od to naše po jak více jsou také nebo",
-        "romanian": "și în pentru cu un o la de pe este sunt mai nu care din noastră să",
+        "czech": "a v na s pro se není je do že od to naše po jak více jsou také nebo ve za při jen"
+        " každý každé každou mame máme jsme korun kč kc pondělí úterý středa středu čtvrtek"
+        " pátek sobotu neděle neděli hodin jmenuje",
+        "romanian": "și în pentru cu un o la de pe este sunt mai nu care din noastră să si se am avem ani"
+        " lei noi vă până pana după dupa luni marți miercuri miercurea joi vineri vinerea"
+        " sâmbăta duminică duminica secunde numește numeste reclama preț",
         "german": "der die das und für mit ein eine ist nicht von zu wir ihr mehr im am bei auf den dem"
         " ab bis unser jeden aus jetzt seit uhr montag dienstag mittwoch donnerstag freitag samstag sonntag",
         "french": "le la les des et pour avec un une est dans que nous vous plus du"

@@ -32,7 +32,9 @@ _FIRST = re.compile(r"[,，、:：;|\n–—-]")
 _GREETING = re.compile(
     r"\s*(?:hi|hello|hey|hiya|good (?:morning|afternoon|evening)|dear (?:team|all)|hola|buenos días|buenas"
     r"|guten (?:tag|morgen|abend)|hallo|servus|moin|grüß gott|liebes team|bonjour|bonsoir|coucou"
-    r"|olá|oi|bom dia|cześć|dzień dobry|ahoj|dobrý den|bună(?: ziua)?|salut|halo|hai|xin chào|chào bạn"
+    r"|olá|oi|bom dia|cze[śs][ćc]|dzie[ńn] dobry|witam|witajcie|szanowni państwo|ahoj|dobr[ýy] den"
+    r"|dobré ráno|zdrav[íi]m"
+    r"|bun[ăa](?: ziua| seara| dimineața)?|salut(?:are)?|halo|hai|xin chào|chào bạn"
     r"|สวัสดี(?:ครับ|ค่ะ|คะ)?|您好|你好)"
     r"(?:\s(?:there|all|team|guys|everyone|zusammen|liebes team|à tous|à toutes et à tous))?"
     r"(?:\s?[,!.，！。]\s?|\s(?=(?:so\s)?(?:we|i|this|it|my|our)\b)|(?<=[\u0e00-\u9fff])\s?)(?:(?:so|ok|well)\s)?",
@@ -109,9 +111,7 @@ def _length(text: str) -> float:
 
 
 def _read(fields: Template) -> Brief:
-    client, context = (
-        _GREETING.sub("", clean(one), count=1)[:READ_CHARS] for one in (fields.client, fields.context)
-    )
+    client, context = (_greeted(clean(one))[:READ_CHARS] for one in (fields.client, fields.context))
     audience = clean(fields.audience)[:READ_CHARS]
     whole = f"{client}\n{context}"
     given, line, facts = script(whole), slogan(whole), contact(whole)
@@ -148,6 +148,12 @@ def _read(fields: Template) -> Brief:
         script=given[0] if given else "",
         cut=max(len(fields.client), len(fields.context)) > READ_CHARS,
     )
+
+
+def _greeted(text: str) -> str:
+    """Return a text without the greeting it begins with."""
+    greeting = _GREETING.match(text)
+    return text[greeting.end() :] if greeting else text
 
 
 def _language(text: str) -> str:

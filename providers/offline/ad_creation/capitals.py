@@ -38,6 +38,11 @@ _LOCAL = re.compile(r"\s(?:in|aus|bei|nahe)\s.*$")
 _IS = re.compile(r"^\s(?:ist|sind)\s(?=\w)")
 _VERB = re.compile(r"^\s(?!(?:mit|in|seit|samt|statt|von|an|neben)\s)[a-zäöüß]+[nt]\s")
 """What makes the name the beginning of a sentence: "Sparfuchs hilft beim Sparen"."""
+_WRITTEN = re.compile(
+    r"^\s(?:zu\s)?(?:schreiben|texten|machen|erstellen|produzieren|entwerfen|aufnehmen)\b[?!.]?",
+    re.IGNORECASE,
+)
+"""The end of an order: "Könnten Sie einen Spot für die Musikschule Tonleiter schreiben?"."""
 _AND = re.compile(
     r"^(?P<before>[^.!?\n]{0,40}?)[\s.]*\bund\s(?=(?:hat|haben|bietet|bieten|macht|machen"
     r"|feiert|feiern|ist|sind|sucht|suchen"
@@ -66,7 +71,7 @@ def name(text: str) -> tuple[str, str]:
     alone = " " not in brand and (indefinite or bool(adjectives))
     if not brand or alone or is_kind(brand):
         return "", _rest("", after, length)
-    tail = after[begin + len(brand) :]
+    tail = _WRITTEN.sub("", after[begin + len(brand) :])
     told = after[start:begin].strip() if is_kind(brand.split()[0]) else ""
     we = "Wir" if own and own.group().lower().startswith("wir") else brand
     tail = whole(brand, _IS.sub("", tail), we)

@@ -119,7 +119,8 @@ def _without(part: str, unwanted: Callable[[str], bool]) -> str:
             rf"\b{_DEGREES}\s*$", "", part[: spoken[mark.first].start].rstrip(), flags=re.IGNORECASE
         )
         part = f"{before.rstrip()} {part[spoken[mark.last - 1].end :].lstrip(' -')}"
-    left = _EDGES.sub("", re.sub(r"\s+", " ", part).strip()).strip()
+    bare = re.sub(r"\bwith and\b", "with", re.sub(r"\s+", " ", part))
+    left = _EDGES.sub("", bare.strip()).strip()
     return left if re.search(r"\w", left) else ""
 
 

@@ -61,14 +61,23 @@ _SIGNED = re.compile(
 _LONGEST_SIGNATURE = 5
 _LOWER = re.compile(r"\s*[a-ząćęłńóśźżáčďéěíňřšťúůýž]")
 _ADS = (
-    r"(?:radio\s)?(?:ads?|advert(?:isement)?|spot|commercial|promo|reklam[aęuy]|iklan|quảng cáo|โฆษณา"
-    r"|สปอต(?:วิทยุ)?|anuncio|anúncio|cuña|reclam[ăa]|pub(?:licité)?|annonce|广告)(?:\s(?:de\s)?(?:r[aá]diow?[ya]?|rozhlasov\w+|audio|radio))?"
+    r"(?:radio\s)?(?:ads?|advert(?:isement)?|spot|commercial|promo|reklam[aęuy]|iklan|quảng cáo|spotu|โฆษณา"
+    r"|สปอต(?:วิทยุ)?|anuncio|anúncio|cuña|reclam[ăa]|pub(?:licité)?|annonce|广告)(?:\s(?:de\s|do\s)?(?:r[aá]di(?:ow\w{1,4}|[oa])|rozhlasov\w+|audio))?"
 )
 _LENGTH = (
     r"\d{1,3}\s?-?(?:de\s)?(?:s|secs?|seconde?s?|sekund\w*|segundos?|detik|giây|วินาที|vteřin\w*|secunde|秒钟?)"
 )
+_WISH = (
+    r"(?:potrzebuj[ęe]|potrzebujemy|pros(?:zę|ze|imy) o|poproszę|chciał\w+(?: bym| zamówić)?"
+    r"|(?:potřeboval|chtěl)\w* bych|potřebuj\w+|prosím o|a[șs] vrea|vreau|vrem|a(?:m|vem) nevoie de|dorim)"
+    r"(?:\s(?:vă rog|va rog|prosím|proszę))?\s"
+)
+_ORDERED = (
+    r"(?:(?:an?|the|une?|una|uma?|la|o|một)\s)?"
+    rf"(?:{_ADS}\s?(?:(?:of|na|de|dài|ยาว)\s)?{_LENGTH}|{_LENGTH}(?:\s?{_ADS})?)"
+)
 _ORDER = re.compile(
-    rf"^\W*(?:(?:an?|the|une?|una|uma?|la|o|một)\s)?(?:{_ADS}\s?(?:(?:of|na|de|dài|ยาว)\s)?{_LENGTH}|{_LENGTH}(?:\s?{_ADS})?)"
+    rf"^\W*(?:(?:{_WISH})?{_ORDERED}|{_WISH}(?:un\s|o\s)?{_ADS})"
     r"(?:\s?[:：]\s?|\.\s+|\s(?:for|dla|untuk|cho|para|pro|pentru|pour)\s|\s?สำหรับ|\s?给)",
     re.IGNORECASE,
 )
@@ -81,7 +90,26 @@ _DOES = re.compile(
     r"|brews|delivers|roasts|is looking for|is hiring))\s"
 )
 """A sentence whose subject was the name."""
+_SINCE = re.compile(
+    r"(?P<told>(?:schon |już |už |deja )?(?:seit|od|už|de|din|since|for|depuis|desde|desde hace|há|dal)"
+    r"\s\d+\b[^.:!?\n]{0,40}):\s",
+    re.IGNORECASE,
+)
+"""How long it has been there, before the name: "Seit 30 Jahren für Sie da: Elektro Brandl"."""
+_FIRM = re.compile(
+    r"(?:^|(?<=[.,;:]))\s*(?:(?:die|unsere?|mein|das|der|nasza|nasze|nasz|moja|naše|náš|moje|the|our)\s)?"
+    r"(?:firma|firmy|laden|geschäft|betrieb|sklep|zakład|lokal|obchod|podnik|provozovna|magazinul|localul"
+    r"|compania|company|business|shop)?[\s,]*(?:\b(?:und|i|a|și|si|and|y|e|et))?$",
+    re.IGNORECASE,
+)
+"""What only leads to a name at the end: "… rund um die Uhr. Die Firma", "… in Husum und"."""
+_AND_END = re.compile(r"[\s,]+(?:und|i|a|și|si|and|et)$", re.IGNORECASE)
+_MORE_OF_NAME = re.compile(
+    r"(?:\s(?!(?:v|ve|na|u|a|i|z|s|se|je|pro|od|do|za)\s)[^\W\d_A-Z][^\W\d_]+){1,2}(?=\s*(?:[,.;:!?\n]|$))"
+)
+"""Czech writes only the first word of a name with a capital: "Vodácké doupě"."""
 _HEAD_WORDS = 4
+_CZECH_CALLED = {"jmenuje se", "jmenujeme se", "se jmenuje", "se jmenujeme", "s názvem", "název je"}
 _QUOTED_WORDS = 4
 _WHAT_CHARS = 120
 _NOUN = re.compile(r"(?:an?|the|our|my|une?|una|uma?|la|les?|el|o|os|as|notre|mon|ma|một)\s", re.IGNORECASE)
@@ -97,6 +125,10 @@ def name(client: str, *, is_kind: bool, german: bool = False) -> tuple[str, str]
     `german` text capitals tell nothing.
     """
     text = client.strip()
+    since = _SINCE.match(text)
+    if since:
+        brand, rest = name(text[since.end() :], is_kind=False, german=german)
+        return brand, ". ".join((rest.strip(" ."), since.group("told"))) if brand else text
     if german:
         return _german(text)
     text = _OWNER.sub("", text, count=1) if _OWNER.match(text) else text
@@ -139,7 +171,11 @@ def _named(text: str, _kind: bool) -> tuple[str, str]:  # noqa: FBT001 - one sig
         else re.split(r"[\"”“»,，.。;:!?！？\n]|\s(?:is|are|that|which|and)\s", rest)[0]
     )
     tail = rest[len(brand) :].lstrip(" \"'”»")
-    before = _BE.sub("", text[: hit.start].strip(" ,:"))
+    if capital and text[hit.start : hit.end].lower() in _CZECH_CALLED:
+        more = _MORE_OF_NAME.match(rest, len(brand))
+        brand += more.group() if more else ""
+        tail = rest[len(brand) :].lstrip(" \"'”»")
+    before = _AND_END.sub("", _FIRM.sub("", _BE.sub("", text[: hit.start].strip(" ,:")))).strip(" ,.:")
     return _fits(brand), f"{before}. {tail}" if before else tail
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from providers.offline.ad_creation.facts import TOPICS, Offer, When, hours, offers, when
+from providers.offline.ad_creation.facts import TOPICS, WEEKDAYS, Offer, When, hours, offers, when
 from providers.offline.ad_creation.kinds import UNKNOWN, kind
 from providers.offline.ad_creation.wishes import wishes
 from providers.offline.ad_creation.wording import (
@@ -106,7 +106,11 @@ _COURTESY = re.compile(
     r"|cheers|(?:kind|best|warm)?\s?regards|(?:un\s)?saludos?"
     r"|(?:muchas\s|mil\s)?gracias(?:\s(?:de antemano|por todo))?"
     r"|(?:muito\s)?obrigad[oa](?:\sdesde já)?|valeu|abraços?|merci(?:\s(?:beaucoup|bien|d'avance|à vous))*"
-    r"|cordialement|bonne journée|bien à vous)"
+    r"|cordialement|bonne journée|bien à vous"
+    r"|(?:herzlichen\s|vielen\s|besten\s)?(?:danke|dank)(?:\s(?:schön|sehr|im voraus))*"
+    r"|(?:z góry\s)?dzi[ęe]kuj[ęe](?:\s\w+)?|(?:wielkie\s)?dzi[ęe]ki"
+    r"|d[íi]ky(?:\s(?:moc|předem))*|děkuj[iue]\w*(?:\s(?:moc|předem))*"
+    r"|mul[țt]ume(?:sc|im)(?:\s(?:mult|frumos|anticipat))*|mersi)\W*"
 )
 """Said to the makers before the end, and nothing to be said on air."""
 _CLOCK = re.compile(r"\d\s?(?:am|pm|a\.m\.|p\.m\.|h\b|uhr|o'clock|horas)|\d[:h]\d\d")
@@ -175,7 +179,7 @@ def statements(texts: Sequence[str], brand: str) -> Statements:
 
 
 def _without_gap(clause: str) -> str:
-    text = re.sub(rf"\s*{GAP}+\s*", " ", clause).strip(" ,:;-–—")
+    text = re.sub(rf"\s*(?:\b(?:na|pe|pod|auf|unter)\s)?\s*{GAP}+\s*", " ", clause).strip(" ,:;-–—")
     text = _DANGLING.sub("", text).rstrip(" ,:;")
     words = re.findall(r"\w+", _WAY.sub(" ", _WAY.sub(" ", folded(text))))
     return text if offers(text) or when(text) or len(words) > _LEFT_OVER else ""
@@ -306,7 +310,7 @@ def _say(rest: str, draft: Statements) -> None:
 
 def _state(clause: str, draft: Statements, brand: str) -> None:
     deals, day = offers(clause), when(clause)
-    after_offer = draft.tied and draft.last == "offer"
+    after_offer, dated = draft.tied and draft.last == "offer", draft.tied and draft.last == "dated"
     draft.last = ""
     draft.when = draft.when or (None if hours(clause) else day)
     news = draft.when != day or _tells_more(clause) or _CLOCK.search(folded(clause))
@@ -314,10 +318,14 @@ def _state(clause: str, draft: Statements, brand: str) -> None:
         _offer(clause, deals, draft)
     elif after_offer and day and not _tells_more(clause):
         draft.offer_words[-1] += _link(clause) + clause
+    elif dated and day and day.unit == "date" and not _tells_more(clause):
+        draft.claims[-1] += _link(clause) + clause
+        draft.when = day
     elif hours(clause):
         draft.hours = hours(clause)
     elif (not day or news) and _sayable(clause) and folded(clause) != folded(brand):
         draft.claims.append(clause)
+        draft.last = "dated" if day and day.unit in WEEKDAYS else ""
 
 
 def _link(clause: str) -> str:

@@ -23,8 +23,11 @@ _CUE_WORD = re.compile(r"\*?[^\W_]+(?:'[^\W_]+)*\*?|[:,+&/%@：]")
 _LATIN = (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
 CAPITAL = "A-Z" + "".join(chr(code) for code in _LATIN if chr(code).isupper())
 """Latin capitals, for a character class of a pattern."""
-DATED = r"(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b"
-"""A German month after "31.", which ends no sentence."""
+DATED = (
+    r"(?i:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember"
+    r"|ledna|února|března|dubna|května|června|července|srpna|září|října|listopadu|prosince)\b"
+)
+"""A German or Czech month after "31.", which ends no sentence."""
 GOES_ON = (
     r"(?:(?:dass|weil|damit|wenn|wo|denn|um|aber|sondern|und)\s"
     r"|(?:die|der|das|dem|den|deren|denen|dessen|was|wer)\s(?:[^,.!?\n]{1,80}\s)?"

@@ -105,7 +105,9 @@ _COMMON_WORDS: dict[str, frozenset[str]] = {
     name: frozenset(words.split())
     for name, words in {
         "english": "the and for with you your our is are of to in a we from this that on it make",
-        "indonesian": "yang dan untuk dengan kami anda di dari ini itu ke adalah lebih pada kita bisa",
+        "indonesian": "yang dan untuk dengan kami anda di dari ini itu ke adalah lebih pada kita bisa"
+        " buat tolong sampai sampe mulai buka tutup jam bulan tahun hari setiap tiap aja saja ribu juta"
+        " detik anak sekolah orang juga pesan suara ya",
         "polish": "i w na z dla się nie jest do że oraz od to nasze po jak przez więcej we za przy tylko"
         " każdy każda każdą sie nasz nasza mam mamy ul zł zl poniedziałek wtorek wtorki środa"
         " środy czwartek czwartki piątek piątki soboty niedziela niedziele dzień złotych godziny",
@@ -113,7 +115,8 @@ _COMMON_WORDS: dict[str, frozenset[str]] = {
         " al lo se sin desde hasta nuestro somos tengo hola muy cada donde mi tu pero también",
         "portuguese": "o os as de e para com um uma em que por mais seu do da dos às nossa não é ao são à"
         " no na nos nas pelo pela pra pro sem tem até você nosso quem oi tenho muito também nao voce",
-        "vietnamese": "và của cho với các một những là có được không trong người bạn chúng tôi hãy",
+        "vietnamese": "và của cho với các một những là có được không trong người bạn chúng tôi hãy"
+        " cua cac nhung khong duoc giam ngay dich vu tiem quan tuan khach mien phi",
         "czech": "a v na s pro se není je do že od to naše po jak více jsou také nebo ve za při jen"
         " každý každé každou mame máme jsme korun kč kc pondělí úterý středa středu čtvrtek"
         " pátek sobotu neděle neděli hodin jmenuje",

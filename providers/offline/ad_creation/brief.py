@@ -41,6 +41,18 @@ _GREETING = re.compile(
     re.IGNORECASE,
 )
 """A greeting before the brief begins; "Hello Kitty" is none."""
+_LENGTH_FIRST = re.compile(
+    r"\s*(?:(?:just|only|cuma|chỉ|就|只要|แค่|ขอ)\s?)?\d{1,3}\s?-?(?:s|secs?|seconds?|detik|giây|วินาที|วิ|秒钟?)"
+    r"(?:\s?(?:aja|saja|thôi|nhé|only|please|ก็พอ|นะครับ|นะคะ|ครับ|ค่ะ|就好|就行|即可|吧))?"
+    r"(?:\s?[.!,。，！]\s?|(?<=[\u0e00-\u0e7f])\s)",
+    re.IGNORECASE,
+)
+"""The length and nothing else before the brief begins: "15 seconds please. …"."""
+_WISHED = re.compile(
+    r"\s*(?:(?:ช่วย|รบกวน|อยากให้|อยากได้|อยาก|ขอ|ต้องการ)\s?(?:ทำ|เขียน|แต่ง)?\s?"
+    r"(?:สปอต|โฆษณา)(?:วิทยุ|เสียง)?(?:หน่อย)?\s?(?:ให้|สำหรับ|ของ)|โปรโมท|โปรโมต)\s?"
+)
+"""What a Thai brief asks for before it says for whom."""
 _NOUN = re.compile(r"(?:an?|the|un|una|uma|um|o|một|eine?|der|die|das|une|les?|la)\s")
 _SUBJECT = re.compile(
     r"(?:we|our|it|they|i|you|your|wir|unsere?|es|ihr|sie|ich|du|deine?|nous|notre|nos|on|il|elle|ils|elles|vous|je)\s"
@@ -111,7 +123,7 @@ def _length(text: str) -> float:
 
 
 def _read(fields: Template) -> Brief:
-    client, context = (_greeted(clean(one))[:READ_CHARS] for one in (fields.client, fields.context))
+    client, context = (_opened(clean(one))[:READ_CHARS] for one in (fields.client, fields.context))
     audience = clean(fields.audience)[:READ_CHARS]
     whole = f"{client}\n{context}"
     given, line, facts = script(whole), slogan(whole), contact(whole)
@@ -150,10 +162,12 @@ def _read(fields: Template) -> Brief:
     )
 
 
-def _greeted(text: str) -> str:
-    """Return a text without the greeting it begins with."""
-    greeting = _GREETING.match(text)
-    return text[greeting.end() :] if greeting else text
+def _opened(text: str) -> str:
+    """Return a text from where it says something: after a greeting, a length, what is wished for."""
+    for opening in (_GREETING, _LENGTH_FIRST, _WISHED):
+        begun = opening.match(text)
+        text = text[begun.end() :] if begun else text
+    return text
 
 
 def _language(text: str) -> str:

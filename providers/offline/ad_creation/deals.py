@@ -104,7 +104,7 @@ def together(offered: Sequence[str], phrases: Phrasebook) -> str:
 def lowered(text: str) -> str:
     """Return `text` without the capital of an ordinary first word; names and abbreviations keep theirs."""
     first = text.split(" ", 1)[0]
-    ordinary = first[:1].isupper() and first[1:].islower()
+    ordinary = first[:1].isupper() and first[1:].islower() and not any(char.isdigit() for char in first)
     return text[:1].lower() + text[1:] if ordinary else text
 
 

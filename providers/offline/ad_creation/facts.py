@@ -75,7 +75,7 @@ _ADDRESS = re.compile(
     r"|\b(?:Am|An der|Im|Zum|Zur|Auf dem)\s[" + CAPITAL + r"][\w-]+\s\d{1,4}[a-z]?\b"
     r"|\b\d{1,4}(?:\s(?:bis|ter))?,?\s(?:rue|avenue|av\.|boulevard|bd|place|chemin|route|quai|allée|cours|impasse|square|passage)"
     r"\s[^\n,;.!?]{2,40}?(?:,\s(?:à\s)?(?:\d{5}\s)?[" + CAPITAL + r"][\w'’-]+)?(?=[,;.!?\n]|$)"
-    r"|(?:ถนน|ซอย)\S{2,30}|[\u4e00-\u9fff]{2,12}(?:路|街|大道)\d{0,5}号?"
+    r"|(?:ถนน|ซอย)\S{2,30}(?:\s\d{1,4}(?!\S))?|[\u4e00-\u9fff]{2,12}(?:路|街|大道)\d{0,5}号?"
 )
 _ONLY = re.compile(r"only|\bnur\b|seulement|uniquement")
 _CHINESE_DATE = re.compile(r"(\d{1,2})\s?月\s?(\d{1,2})\s?[日号]")

@@ -40,6 +40,11 @@ _RUN = (
     + r"][\w'’&-]*|\d+[A-Z]\w*)(?:\s(?:(?:&|and|of|the|de|la|del|du|des|do|da|dos|das|y|e|et|i|a)\s|de la\s)?"
     r"(?:[dl]['’])?[" + CAPITAL + r"0-9][\w'’&.-]*){0,4}"
 )
+_CHINESE = re.compile(
+    r"[\u3400-\u9fff]{2,12}?(?=卖|出售|招募|招收|招聘|提供|推出|专营|主营|专做|承接|举办|位于|开业|开在|免费|面向|每周"
+    r"|(?:\d{1,2}|[一二三四五六七八九十]{1,2})月|今天|本周|现在|\s[\u3400-\u9fff])"
+)
+"""A Chinese name and what ends it: a verb, a time, a space."""
 _CAPITALS = re.compile(rf"(?<![.!?]\s){_RUN}")
 _BE = re.compile(
     r"(?:^|\s)(?:we are|we're|it is|it's|is|are|the|a|an|our|its|y|e|que|et|qui|on|ça|ca|il|elle|nous nous)$",
@@ -254,6 +259,8 @@ def _head(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
         return _thai(text)
     first = _BREAK.split(text, maxsplit=1)[0].strip()
     rest = text[len(first) :].lstrip(" -–—|:：,，、;()（）\n.")
+    if brand := _chinese(first):
+        return _fits(brand), text[len(brand) :].lstrip()
     if _is_title(first):
         bare = _LOCAL.sub("", first)
         return _fits(bare), ". ".join(part for part in (first[len(bare) :].strip(), rest) if part)
@@ -277,6 +284,12 @@ def _apart(text: str) -> tuple[str, str]:
     names = (part for part in parts[1:] if " " in part and re.fullmatch(_RUN, part))
     name = next(names, "")
     return (_fits(name), ", ".join(part for part in parts if part != name)) if name else ("", text)
+
+
+def _chinese(first: str) -> str:
+    """Return the name that begins a Chinese sentence, up to what it does or when: "老张养蜂场 | 卖…"."""
+    match = _CHINESE.match(first)
+    return match.group() if match else ""
 
 
 def _is_title(first: str) -> bool:

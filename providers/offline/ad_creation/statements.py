@@ -49,8 +49,9 @@ _SENTENCE = re.compile(
 )
 _COMMA = re.compile(
     rf",\s+(?!{GOES_ON})|[，、]|\s[–—]\s|\s\|\s|(?<=[\u0e00-\u0e7f\x00])\s+(?=[\u0e00-\u0e7f])"
+    r"|(?<=[\u3400-\u9fff])\s+(?=[\u3400-\u9fff])"
 )
-"""Thai sets its phrases apart with spaces."""
+"""Thai sets its phrases apart with spaces, and Chinese at times."""
 _THAI = re.compile(r"[\u0e00-\u0e7f]")
 _FIGURES = re.compile(r"[\d月日号年到至截止\s]")
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3400-\u9fff]")
@@ -68,7 +69,10 @@ _IT = re.compile(r"\b(?:it|this|them)\b")
 _SAY = re.compile(r"say\s(?!that\b|the words?\b|[\"“„«:'])", re.IGNORECASE)
 """The beginning of "Say goodbye to stains", which is copy and no order."""
 _DURATION = re.compile(
-    r"^\W*\d{1,3}\s?-?(?:s|sec|secs|seconds?|secondes?|segs?\.?|วินาที|detik|sekund\w*|segundos?|giây|vteřin\w*|secunde|秒).{0,12}$"
+    r"^\W*(?:(?:dài|durasi(?:nya)?|ยาว|ความยาว|时长|thời lượng|cuma|chỉ|แค่|就|只要|just|only)\s?)*"
+    r"(?:\d{1,3}\s?-?(?:s|sec|secs|seconds?|secondes?|segs?\.?|วินาที|วิ|detik|sekund\w*|segundos?|giây|vteřin\w*|secunde|秒)"
+    r"|half a minute|setengah menit|nửa phút|ครึ่งนาที|半分钟|medio minuto|meio minuto|pół minuty|půl minuty"
+    r"|jumătate de minut|eine halbe minute|une demi-minute).{0,12}$"
 )
 _QUOTED = re.compile(r"[\"“„«]([^\"”“»\n]{2,160})[\"”“»]")
 _LEAD_IN = re.compile(

@@ -154,8 +154,13 @@ def _timed(text: str) -> dict[str, str]:
     found = list(_SECONDS.finditer(text))
     spelt = [one for at, one in enumerate(found) if one.group(3) and (not at or len(one.group(3)) > 1)]
     minutes = [one for one in found[:1] if one.group(2)]
-    said = [*spelt, *minutes]
+    said = [*spelt, *minutes, *(one for one in found if one.group(3) and _alone(text, one))]
     return {"format": said[0].group(0)} if said else {}
+
+
+def _alone(text: str, length: re.Match[str]) -> bool:
+    """Whether a length is a sentence of its own at the end: "… for parents. 15s"."""
+    return not text[length.end() :].strip(" .!") and text[: length.start()].rstrip()[-1:] in set(".!?;,\n")
 
 
 def _text(fields: Mapping[str, Any], name: str) -> str:

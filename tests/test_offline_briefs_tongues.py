@@ -7,6 +7,7 @@ import pytest
 from providers.offline.ad_creation.brief import Brief, parse
 from providers.offline.ad_creation.edits import ShapeMusic, Trait
 from providers.offline.ad_creation.music_prompt import shaped
+from state.brief import parsed
 from state.languages import detected
 from tests.first_turn import template
 
@@ -121,3 +122,18 @@ def test_music_without_an_instrument_in_its_middle_is_still_a_sentence():
 )
 def test_a_short_brief_without_accents_is_in_its_language(text, language):
     assert detected(text) == language
+
+
+def test_a_lively_greeting_and_an_order_in_the_passive_are_no_name():
+    assert read("hej, potrzebna reklama 20 sek dla Taxi Bociek z Suwałk, kursy").brand == "Taxi Bociek"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("Przedszkole Biedronka zaprasza 3 maja od 9 do 13, ciasta po 2 zł. 15s", 15.0),
+        ("Every Friday at 8 we play the hits of the 80s.", 30.0),
+    ],
+)
+def test_a_length_that_is_a_sentence_of_its_own_at_the_end_is_heard(text, seconds):
+    assert parsed(text)["duration"] == seconds

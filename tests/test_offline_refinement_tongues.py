@@ -73,7 +73,11 @@ def test_another_voice_instead_of_whoever_begins_is_cast_there_alone(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["Druhou část ať čte muž, zbytek nechte", "A doua parte să o citească un bărbat, restul rămâne la fel"],
+    [
+        "Druhou část ať čte muž, zbytek nechte",
+        "Drugą część niech czyta mężczyzna, reszta bez zmian",
+        "A doua parte să o citească un bărbat, restul rămâne la fel",
+    ],
 )
 def test_what_shall_stay_behind_a_comma_does_not_hide_the_wish_before_it(text):
     chat = bakery()
@@ -134,3 +138,61 @@ def test_a_message_of_two_languages_alike_is_answered_in_that_of_the_ad():
     first = {"text": "Pekárna U Lípy.", "voiceId": "azure/cs-CZ-VlastaNeural"}
     chat = Chat([first], "folk", [], client="Pekárna U Lípy", language="czech")
     assert "Nerozumím" in chat.say("vystavte mi na to fakturu")
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("der sprecher am ende ist mir zu langsam", -1),
+        ("ten lektor na końcu mówi za wolno", -1),
+        ("inny głos na początek, ten mnie usypia", 0),
+        ("jiný hlas na začátek, tenhle mě uspává", 0),
+        ("altă voce la început, asta mă adoarme", 0),
+        ("the voice at the end is too slow", -1),
+    ],
+)
+def test_the_voice_at_one_end_is_changed_alone(text, at):
+    chat = bakery()
+    before = chat.tracks
+    chat.say(text)
+    assert chat.made == ["voices"]
+    changed = [place for place, (old, new) in enumerate(zip(before, chat.tracks, strict=True)) if old != new]
+    assert changed == [at % len(before)]
+
+
+@pytest.mark.parametrize("text", ["nimm wieder die alte Musik", "revenim la muzica de dinainte"])
+def test_the_music_from_before_comes_back(text):
+    chat = bakery()
+    first = chat.music
+    chat.say("make the music sadder")
+    chat.say(text)
+    assert chat.made == ["music"]
+    assert chat.music == first
+
+
+@pytest.mark.parametrize(
+    "text", ["kto czyta drugą część?", "kdo čte druhou část?", "cine citește a doua parte?"]
+)
+def test_who_reads_a_part_is_answered_with_the_voice(text):
+    chat = bakery()
+    reply = chat.say(text)
+    assert chat.made == []
+    assert chat.texts[1] not in reply
+    assert "Ava" in reply
+
+
+def test_one_woman_for_all_of_it_is_one_voice():
+    chat = bakery()
+    texts = chat.texts
+    chat.say("Mohla by to celé číst jedna žena?")
+    assert chat.made == ["voices"]
+    assert len(set(chat.cast)) == 1
+    assert chat.texts == texts
+
+
+def test_a_wish_wrapped_in_courtesy_is_said_without_it():
+    chat = bakery()
+    chat.say("menționați vă rog și că duminica e închis")
+    assert any("Duminica e închis." in text for text in chat.texts)
+    chat.say("wspomnijcie jeszcze że w soboty jest nieczynne")
+    assert any("W soboty jest nieczynne." in text for text in chat.texts)

@@ -34,7 +34,7 @@ _GREETING = re.compile(
     r"|guten (?:tag|morgen|abend)|hallo|servus|moin|grüß gott|liebes team|bonjour|bonsoir|coucou"
     r"|olá|oi|bom dia|cze[śs][ćc]|dzie[ńn] dobry|witam|witajcie|szanowni państwo|ahoj|dobr[ýy] den"
     r"|dobré ráno|zdrav[íi]m"
-    r"|bun[ăa](?: ziua| seara| dimineața)?|salut(?:are)?|halo|hai|xin chào|chào bạn"
+    r"|bun[ăa](?: ziua| seara| dimineața)?|salut(?:are)?|hej|siema|čau|nazdar|halo|hai|xin chào|chào bạn"
     r"|สวัสดี(?:ครับ|ค่ะ|คะ)?|您好|你好)"
     r"(?:\s(?:there|all|team|guys|everyone|zusammen|liebes team|à tous|à toutes et à tous))?"
     r"(?:\s?[,!.，！。]\s?|\s(?=(?:so\s)?(?:we|i|this|it|my|our)\b)|(?<=[\u0e00-\u9fff])\s?)(?:(?:so|ok|well)\s)?",

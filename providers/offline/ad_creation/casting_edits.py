@@ -105,6 +105,9 @@ def shared(clause: Clause, ad: Ad) -> list[Edit]:
     single = clause.has("pronoun.same") or (
         clause.has("number.1") and clause.has("noun.voice") and clause.has("particle.only")
     )
+    genders = {mark.first for mark in clause.all("gender")}
+    # "One woman for all of it": the number before her counts.
+    single = single or (everyone and any(one.last in genders for one in clause.all("number.1")))
     which = named(clause, ad, plural=False)
     goal = clause.get("particle.for")
     if goal and clause.has("verb.use") and not wanted_voice(clause, ad):

@@ -319,8 +319,9 @@ def _begins(sentence: Clause, left: Clause, right: Clause) -> bool:
     names_target = right.has(*TARGETS, "sound", "noun.version", "noun.pause", "noun.everything")
     if _waits(left, right) or (_only_names(left) and not right.has(*TARGETS)):
         return False
+    kept = right.has("pronoun.else") and right.has("verb.keep", "pronoun.alone")
     if left.has("verb.say", "verb.write") and not left.quotes:
-        return (names_target and right.has("verb")) or right.has("verb.undo", "verb.keep")
+        return kept or (names_target and right.has("verb")) or right.has("verb.undo", "verb.keep")
     only = any(left.last <= mark.first < right.first for mark in sentence.all("particle.only"))
     only_one = only and (names_target or right.has("instrument", "genre", "gender", "accent"))
     opens = only_one or any(mark.first == right.first for mark in right.all(*_OPENERS))
@@ -332,7 +333,6 @@ def _begins(sentence: Clause, left: Clause, right: Clause) -> bool:
         and right.has("place")
         and not left.has("sound", "noun.effect", "verb.add", "verb.put")
     )
-    kept = right.has("pronoun.else") and right.has("verb.keep", "pronoun.alone")
     if (placed or kept) and _complete(left):
         return True
     numbered = (right.has("ordinal") or _digits(right)) and right.has("gender", "accent")

@@ -25,7 +25,8 @@ from providers.offline.lexicon import Mark, fold
 _THAT = re.compile(
     r"^(?:that|the fact that|about|to|people|them|listeners|customers|everyone|how|says?|saying|also"
     r"|aussi|également|también|tambien|também"
-    r"|please|że|ze|que|bahwa|rằng|že|ca|că|dabei|bitte)\s+|^qu['’]",
+    r"|please|jeszcze|proszę|prosze|że|ze|que|bahwa|rằng|ještě|jeste|prosím|že|v[aă] rog|[sș]i c[aă]|ca|că"
+    r"|dabei|bitte)\s+|^qu['’]",
     re.IGNORECASE,
 )
 _TAIL = re.compile(
@@ -161,6 +162,7 @@ def added(clause: Clause, ad: Ad, _focused: tuple[int, ...]) -> list[Edit]:
     adding = (
         (bool(clause.quotes) and clause.has("place.start", "place.end"))
         or _required(clause)
+        or _once_more(clause)
         or (wording and clause.has("verb.put") and (clause.quotes or clause.has("place")))
         or (clause.has("verb.add") and (wording or clause.has("noun.text", "noun.line")))
     )
@@ -212,7 +214,8 @@ def names_only(clause: Clause, content: str) -> bool:
 
 def _again(clause: Clause, ad: Ad) -> list[Edit]:
     """Return "say the phone number twice": the fact as often as it is missing."""
-    if not clause.has("particle.twice") or clause.quotes:
+    once = _once_more(clause)
+    if not (clause.has("particle.twice") or once) or clause.quotes:
         return []
     script = text_of(ad)
     asked_for = [name for name in TOPICS if clause.has(f"topic.{name}")]
@@ -220,9 +223,17 @@ def _again(clause: Clause, ad: Ad) -> list[Edit]:
     held = next((value for value in own if value), "") or next(
         (value for name in asked_for if (value := value_of(name, script))), ""
     )
+    if held and once:
+        return [AddLine(held, _where(clause))]
     said = script.count(held) if held else _TWICE
     places: tuple[Literal["body", "end"], ...] = ("body", "end")
     return [AddLine(held, where) for where in places[: max(0, _TWICE - said)]]
+
+
+def _once_more(clause: Clause) -> bool:
+    """Whether a fact is to be said again somewhere: "the web address at the end once more"."""
+    placed = clause.has("place.start", "place.end") and not clause.has("verb", "noun")
+    return placed and clause.has("particle.again") and clause.has("topic")
 
 
 def _names_fact(clause: Clause, content: str) -> bool:

@@ -73,7 +73,7 @@ _LENGTH = (
     r"\d{1,3}\s?-?(?:de\s)?(?:s|secs?|seconde?s?|sekund\w*|segundos?|detik|giây|วินาที|vteřin\w*|secunde|秒钟?)"
 )
 _WISH = (
-    r"(?:potrzebuj[ęe]|potrzebujemy|pros(?:zę|ze|imy) o|poproszę|chciał\w+(?: bym| zamówić)?"
+    r"(?:potrzebn[aey]|potrzebuj[ęe]|potrzebujemy|pros(?:zę|ze|imy) o|poproszę|chciał\w+(?: bym| zamówić)?"
     r"|(?:potřeboval|chtěl)\w* bych|potřebuj\w+|prosím o|a[șs] vrea|vreau|vrem|a(?:m|vem) nevoie de|dorim)"
     r"(?:\s(?:vă rog|va rog|prosím|proszę))?\s"
 )

@@ -98,6 +98,8 @@ def _opens(clause: Clause) -> bool:
 
 
 def _topic(clause: Clause) -> str:
+    if clause.has("question.who") and clause.has("noun.track", "noun.line") and clause.has("verb.say"):
+        return "voices"
     known, concept = next(((topic, one) for one, topic in _ABOUT if clause.has(one)), ("", ""))
     if concept in _LOOSE and not clause.has("pronoun", "verb") and clause.rest():
         return ""

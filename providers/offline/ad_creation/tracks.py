@@ -63,7 +63,7 @@ class Named:
 
 def named(clause: Clause, ad: Ad, *, plural: bool = True) -> Named:
     """Return the tracks `clause` names; a bare noun ("the voices") means all where `plural` says so."""
-    for find in (_numbered, _called, _gendered, _announced):
+    for find in (_numbered, _called, _gendered, _placed, _announced):
         found = find(clause, ad)
         if found:
             return found
@@ -243,6 +243,16 @@ def gender_of(ad: Ad, track: object) -> str:
     """Return the published gender of a track's voice; empty when there is none."""
     voice = ad.voices.get(str(track.get("voiceId")), {}) if isinstance(track, dict) else {}
     return str(voice.get("gender") or "").lower()
+
+
+def _placed(clause: Clause, ad: Ad) -> Named | None:
+    """Return the track of "the voice at the end", where nothing is to be put there."""
+    places = {mark.first: mark for mark in clause.all("place.start", "place.end")}
+    noun = next((one for one in clause.all(*_SPOKEN) if one.last in places), None)
+    if noun is None or not ad.tracks or clause.has("verb.add", "verb.move", "noun.pause", "noun.overlap"):
+        return None
+    place = places[noun.last]
+    return Named((0 if place.concept == "place.start" else len(ad.tracks) - 1,), (noun, place))
 
 
 def _announced(clause: Clause, ad: Ad) -> Named | None:

@@ -114,7 +114,7 @@ _COMMON_WORDS: dict[str, frozenset[str]] = {
         "spanish": "el la los las de y para con un una en que por más su del nuestra es hacer"
         " al lo se sin desde hasta nuestro somos tengo hola muy cada donde mi tu pero también",
         "portuguese": "o os as de e para com um uma em que por mais seu do da dos às nossa não é ao são à"
-        " no na nos nas pelo pela pra pro sem tem até você nosso quem oi tenho muito também nao voce",
+        " nas pelo pela pra sem tem até você nosso quem oi tenho muito também nao voce",
         "vietnamese": "và của cho với các một những là có được không trong người bạn chúng tôi hãy"
         " cua cac nhung khong duoc giam ngay dich vu tiem quan tuan khach mien phi",
         "czech": "a v na s pro se není je do že od to naše po jak více jsou také nebo ve za při jen"
@@ -126,7 +126,8 @@ _COMMON_WORDS: dict[str, frozenset[str]] = {
         "german": "der die das und für mit ein eine ist nicht von zu wir ihr mehr im am bei auf den dem"
         " ab bis unser jeden aus jetzt seit uhr montag dienstag mittwoch donnerstag freitag samstag sonntag",
         "french": "le la les des et pour avec un une est dans que nous vous plus du"
-        " au aux chez sur notre votre à dès jusqu'au rendez-vous tous en on qui par sans j'ai c'est d'un"
+        " au aux chez sur notre votre à dès jusqu'au rendez-vous tous on qui par"
+        " juin juillet août sans j'ai c'est d'un"
         " d'une ce cette mon ma svp bonjour lundi mardi mercredi jeudi vendredi samedi dimanche",
         "italian": "il lo la gli le e per con un una è di che del più nostra",
         "dutch": "de het een en voor met is niet van te wij jullie meer op",

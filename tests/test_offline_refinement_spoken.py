@@ -74,6 +74,7 @@ def test_sounds_that_are_too_much_go(text, left):
         ("sem bateria e sem guitarra, só piano", "drums", "piano"),
         ("pas de batterie, juste une guitare acoustique", "drums", "acoustic guitar"),
         ("no drums, just a cello", "drums", "cello"),
+        ("sem percussão, só piano", "percussion", "piano"),
     ],
 )
 def test_what_comes_instead_is_not_refused_with_what_goes(text, gone, come):
@@ -121,7 +122,14 @@ def test_it_opens_with_a_question(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["reviens à la musique d'avant", "volta à música de antes", "scrap that last change"]
+    "text",
+    [
+        "reviens à la musique d'avant",
+        "volta à música de antes",
+        "scrap that last change",
+        "prefiero la musica de antes",
+        "prefiro a música anterior",
+    ],
 )
 def test_the_music_of_before_comes_back(text):
     chat = bakery()
@@ -183,6 +191,36 @@ def test_what_is_to_be_said_too_is_said_without_the_too():
     chat.say("dis aussi qu'on est ouvert le lundi")
     assert chat.made == ["voices"]
     assert any("On est ouvert le lundi." in text for text in chat.texts)
+
+
+def test_a_bare_sound_is_no_new_effect():
+    chat = bakery()
+    reply = chat.say("le son du début, on l'enlève")
+    assert chat.made == []
+    assert "comprends pas" in reply
+
+
+def test_two_wishes_are_two_where_the_second_names_an_instrument():
+    chat = bakery()
+    chat.say("que la segunda voz vaya mas rapido y la musica con piano")
+    assert sorted(chat.made) == ["music", "voices"]
+    assert [track.get("speed", 1.0) > 1.0 for track in chat.tracks] == [False, True, False]
+    assert "piano" in chat.music
+
+
+def test_a_friendly_tone_leaves_family_friendly_music_whole():
+    chat = bakery()
+    chat.say("make the music calm and family-friendly")
+    chat.say("make the music sad")
+    assert "family-," not in chat.music
+
+
+def test_a_text_that_comes_out_as_it_was_is_not_said_to_be_rewritten():
+    chat = bakery(client="Zen", spot_s=6.0)
+    for _ in range(4):
+        before = chat.texts
+        reply = chat.say("rewrite the first line")
+        assert ("rewrote" in reply) == (chat.texts != before)
 
 
 def test_the_effects_are_told_when_asked_for():

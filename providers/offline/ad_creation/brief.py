@@ -30,9 +30,11 @@ _LOCAL = re.compile(
 """A clause that only says where it is."""
 _FIRST = re.compile(r"[,，、:：;|\n–—-]")
 _GREETING = re.compile(
-    r"\s*(?:hi|hello|hey|hiya|good (?:morning|afternoon|evening)|dear (?:team|all)|hola|buenos días|buenas"
+    r"\s*(?:hi|hello|hey|hiya|good (?:morning|afternoon|evening)|dear (?:team|all)|hola|buenos días"
+    r"|buenas(?:\s(?:tardes|noches))?"
     r"|guten (?:tag|morgen|abend)|hallo|servus|moin|grüß gott|liebes team|bonjour|bonsoir|coucou"
-    r"|olá|oi|bom dia|cze[śs][ćc]|dzie[ńn] dobry|witam|witajcie|szanowni państwo|ahoj|dobr[ýy] den"
+    r"|olá|oi|bom dia|boa tarde|boa noite"
+    r"|cze[śs][ćc]|dzie[ńn] dobry|witam|witajcie|szanowni państwo|ahoj|dobr[ýy] den"
     r"|dobré ráno|zdrav[íi]m"
     r"|bun[ăa](?: ziua| seara| dimineața)?|salut(?:are)?|hej|siema|čau|nazdar|halo|hai|xin chào|chào bạn"
     r"|สวัสดี(?:ครับ|ค่ะ|คะ)?|您好|你好)"

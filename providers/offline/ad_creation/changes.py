@@ -133,7 +133,7 @@ def _as_it_came_out(note: Note, before: Ad, after: Ad) -> Note:
         return note
     pairs = zip(before.tracks, after.tracks, strict=True)
     anew = [at for at, (old, new) in enumerate(pairs) if old["text"] != new["text"]]
-    return Note(note.key, {"tracks": people(anew)}) if anew else note
+    return Note(note.key, {"tracks": people(anew)}) if anew else Note("cannot.longer")
 
 
 def _barred(edit: Edit, locks: set[str]) -> str:

@@ -338,7 +338,12 @@ def _begins(sentence: Clause, left: Clause, right: Clause) -> bool:
     numbered = (right.has("ordinal") or _digits(right)) and right.has("gender", "accent")
     return (
         names_target
-        and (numbered or right.has("pronoun.original", "pronoun.alone", "quality", "degree", "verb", "genre"))
+        and (
+            numbered
+            or right.has(
+                "pronoun.original", "pronoun.alone", "quality", "degree", "verb", "genre", "instrument"
+            )
+        )
         and _complete(left)
     )
 

@@ -212,7 +212,7 @@ def _additions(clause: Clause, ad: Ad) -> list[Edit]:
         if length and isinstance(last, AddEffect) and not last.seconds and fold(description) in _LENGTHS:
             result[-1] = replace(last, seconds=length)
             continue
-        if not description:
+        if not description or _bare(parts[at], description):
             continue
         led = found[at - 1][1] if at and not found[at - 1][0] else None
         spot = where or led or next((one for _, one, _ in found[at + 1 :] if one), None)
@@ -220,6 +220,11 @@ def _additions(clause: Clause, ad: Ad) -> list[Edit]:
             return [Unclear(str(spot.missing), "cannot.no_track")]
         result.append(AddEffect(description, spot.placement if spot else None, length))
     return result
+
+
+def _bare(part: Clause, description: str) -> bool:
+    """Whether nothing but "a sound" is said of an effect."""
+    return fold(description) in {fold(part.words(mark.first, mark.last)) for mark in part.all("noun.effect")}
 
 
 def _labelled(clause: Clause) -> bool:

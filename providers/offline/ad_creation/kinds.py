@@ -24,7 +24,7 @@ WRITTEN = (
 """The languages copy is written in, in the order of a kind's `nouns`."""
 _VAGUE = frozenset({"shop", "business", "event", "school", "clinic", "restaurant", "drink"})
 """Kinds whose words often go with another kind ("a school of yoga", "coffee shop")."""
-_VAGUE_WORDS = frozenset({"academia", "taller", "oficina", "atelier", "workshop"})
+_VAGUE_WORDS = frozenset({"academia", "taller", "oficina", "atelier", "workshop", "boutique"})
 """Words of one kind in one language and of many in another: what else is said tells."""
 _SCAN_CHARS = 1200
 _HEAD_LAST = re.compile(r"^[\s'-]{0,3}$")

@@ -111,7 +111,12 @@ def _cut(parts: Sequence[str], unwanted: Callable[[str], bool]) -> list[str]:
 
 def _without(part: str, unwanted: Callable[[str], bool]) -> str:
     spoken = tokens(part)
-    hits = [mark for mark in lexicon("english").marks(spoken) if unwanted(mark.concept)]
+    # "Family-friendly" is no "friendly".
+    hits = [
+        mark
+        for mark in lexicon("english").marks(spoken)
+        if unwanted(mark.concept) and part[max(0, spoken[mark.first].start - 1)] != "-"
+    ]
     if not hits:
         return part
     for mark in sorted(hits, key=lambda one: -one.first):
@@ -121,7 +126,7 @@ def _without(part: str, unwanted: Callable[[str], bool]) -> str:
         part = f"{before.rstrip()} {part[spoken[mark.last - 1].end :].lstrip(' -')}"
     bare = re.sub(r"\bwith and\b", "with", re.sub(r"\s+", " ", part))
     left = _EDGES.sub("", bare.strip()).strip()
-    return left if re.search(r"\w", left) else ""
+    return left if re.search(r"\w", left) and left != "tempo" else ""
 
 
 def _lessened(edit: ShapeMusic) -> list[str]:

@@ -47,13 +47,15 @@ _CHINESE = re.compile(
 """A Chinese name and what ends it: a verb, a time, a space."""
 _CAPITALS = re.compile(rf"(?<![.!?]\s){_RUN}")
 _BE = re.compile(
-    r"(?:^|\s)(?:we are|we're|it is|it's|is|are|the|a|an|our|its|y|e|que|et|qui|on|ça|ca|il|elle|nous nous)$",
+    r"(?:^|\s)(?:we are|we're|it is|it's|is|are|the|a|an|our|its|y|e"
+    r"|(?:the|our|la|notre|nuestra|a|nossa|el|o|le)\s(?:shop|store|company|boutique|tienda|loja|magasin)"
+    r"|que|et|qui|on|ça|ca|il|elle|nous nous)$",
     re.IGNORECASE,
 )
 _OWNER = re.compile(
     r"(?:(?:we|i)(?:'re| are| run| own| have|'ve got)|tengo|tenemos|llevo|llevamos|somos|soy|tenho|temos|sou"
     r"|j['’]ai|nous avons|on a|je tiens|on tient|nous tenons|nous sommes|je suis|on est)"
-    r"\s(?=(?:an?|the|una?|el|uma?|o|une?|le|la|les)\s[a-zà-ÿ])",
+    r"\s(?=(?:an?|the|una?|el|uma?|o|une?|le|la|les)\s[a-zà-ÿ]|[a-zà-ÿ]+s\s(?:à|en|in|de|em)\s)",
     re.IGNORECASE,
 )
 """Before what a client says it is: "we run a bike shop"."""
@@ -83,7 +85,7 @@ _ORDERED = (
 )
 _ORDER = re.compile(
     rf"^\W*(?:(?:{_WISH})?{_ORDERED}|{_WISH}(?:un\s|o\s)?{_ADS})"
-    r"(?:\s?[:：]\s?|\.\s+|\s(?:for|dla|untuk|cho|para|pro|pentru|pour)\s|\s?สำหรับ|\s?给)",
+    r"(?:\s?[:：]\s?|\.\s+|\s(?:for|dla|untuk|cho|para|pra|pro|pentru|pour)\s|\s?สำหรับ|\s?给)",
     re.IGNORECASE,
 )
 """What is ordered and how long it is, before who it is for: no part of a name."""
@@ -241,10 +243,18 @@ def _signed(text: str, is_kind: bool) -> tuple[str, str]:  # noqa: FBT001
         return "", ""
     words = match.group("name").split()
     first = _head(text, is_kind)[0]
-    better = first and first[:1].isupper() and not is_trade(first) and not match.group("self")
+    better = first and _like_a_name(first, text) and not is_trade(first) and not match.group("self")
     if better or len(words) > _LONGEST_SIGNATURE or any(map(str.isdigit, match.group("name"))):
         return "", ""
     return _fits(match.group("name")), text[: match.start()].strip(" ,;")
+
+
+def _like_a_name(first: str, text: str) -> bool:
+    """Whether the first words are a name: mostly capitals, and not only where it is ("la playa de Gros")."""
+    words = first.split()
+    capitals = sum(word[:1].isupper() for word in words)
+    placed = re.search(rf"\b(?:de|del|do|da|du|of|from)\s{re.escape(first)}\b", text)
+    return capitals * 2 > len(words) and not (placed and len(words) == 1)
 
 
 def _names(text: str) -> Iterator[re.Match[str]]:

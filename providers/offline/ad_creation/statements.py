@@ -103,7 +103,7 @@ _OR = re.compile(
 _WAY = re.compile(
     r"(?:^|\s)(?:call|visit|visit us|find us|at|on|us|our|website|web|phone|tel|telephone|mobile|whatsapp"
     r"|line|order|code|with|use|using|online|and|or|open|from|in|email|write to|follow|daily|every day"
-    r"|reservations?|bookings?|info|contact|for|to|details|telefono|teléfono|telefone|ligue|llama\w*|llámanos|zap|ruft?|an|unter|auf|im|internet|telefon|webseite|infos?|mehr|mit|dem|oder|und|besuch\w*|uns|jetzt|bestell\w*|buch\w*|termine?|adresse|du|findest|alles|weitere|appelez|au|le|la|les|sur|tél|téléphone|site|réserv\w*|inscri\w*|infos?|et|rendez-vous|commande\w*|renseignements?|votre|notre|par|ou|contact\w*|avec|du|de)(?=\s|$|[.,:])"
+    r"|reservations?|bookings?|info|contact|for|to|details|telefono|teléfono|telefone|ligue|llama\w*|llámanos|pide\w*|cita|reserva\w*|marque|agende|el|los|zap|ruft?|an|unter|auf|im|internet|telefon|webseite|infos?|mehr|mit|dem|oder|und|besuch\w*|uns|jetzt|bestell\w*|buch\w*|termine?|adresse|du|findest|alles|weitere|appelez|au|le|la|les|sur|tél|téléphone|site|réserv\w*|inscri\w*|infos?|et|rendez-vous|commande\w*|renseignements?|votre|notre|par|ou|contact\w*|avec|du|de)(?=\s|$|[.,:])"
 )
 _COURTESY = re.compile(
     r"(?:(?:many\s)?thanks?(?:\s(?:you|so much|a lot|a million|again|in advance|very much|all|guys|team))*"

@@ -196,3 +196,14 @@ def test_a_wish_wrapped_in_courtesy_is_said_without_it():
     assert any("Duminica e închis." in text for text in chat.texts)
     chat.say("wspomnijcie jeszcze że w soboty jest nieczynne")
     assert any("W soboty jest nieczynne." in text for text in chat.texts)
+
+
+def test_a_sentence_that_has_room_after_all_is_not_left_out():
+    voice = {"voiceId": "azure/de-DE-KatjaNeural"}
+    first = "Fahrrad kaputt? Speichenwerk. Wir sind die Werkstatt in Husum."
+    offer = "Jetzt neu: Inspektion ab 49 Euro bis 31. März."
+    tracks = [{**voice, "text": f"{first} {offer}"}, {**voice, "text": "Ruf an: 04841 555012."}]
+    chat = Chat(tracks, "folk", [], client="Speichenwerk", language="german", spot_s=17.0)
+    chat.say("sag die Telefonnummer zweimal")
+    assert chat.texts[0].count("04841 555012") == 1
+    assert "Speichenwerk." in chat.texts[0]

@@ -202,23 +202,39 @@ def _less(sentence: str, unwanted: Callable[[str], bool]) -> str:
 def roomy(ad: Ad, tracks: Sequence[Track], protected: str) -> tuple[list[Track], list[str]]:
     """Return `tracks` made to fit the spot around `protected` words, and the sentences left out for it.
 
-    The first and the last sentence of the ad and those with figures stay; then the pace rises a little.
+    The first and the last sentence of the ad and those with figures stay longest, and what turns out to have
+    room after all stays too; then the pace rises a little.
     """
-    current, gone = list(tracks), list[str]()
+    current, gone = list(tracks), list[tuple[int, str]]()
     while not fits(ad, current):
         option = _dispensable(current, protected)
         if option is None:
             break
         at, index = option
-        parts = sentences(str(current[at]["text"]))
-        gone.append(parts.pop(index))
-        current[at] = {**current[at], "text": joined(parts, ad.language)}
+        gone.append((at, sentences(str(current[at]["text"]))[index]))
+        current = _lacking(ad, tracks, gone)
+    # What went first may find room beside what is left, now that something longer went.
+    for one in gone[-2::-1]:
+        fewer = [other for other in gone if other is not one]
+        if fits(ad, _lacking(ad, tracks, fewer)):
+            gone, current = fewer, _lacking(ad, tracks, fewer)
     if not fits(ad, current):
         faster = [
             {**one, "speed": round(min(float(one.get("speed") or 1) * PACE_UP, 2.0), 2)} for one in current
         ]
         current = list[Track](faster) if fits(ad, faster) else current
-    return current, gone
+    return current, [sentence for _, sentence in gone]
+
+
+def _lacking(ad: Ad, tracks: Sequence[Track], gone: Sequence[tuple[int, str]]) -> list[Track]:
+    """Return `tracks` without sentences of them: (track, sentence)."""
+    result = list(tracks)
+    for at, sentence in gone:
+        parts = sentences(str(result[at]["text"]))
+        if sentence in parts:
+            parts.remove(sentence)
+        result[at] = {**result[at], "text": joined(parts, ad.language)}
+    return result
 
 
 def _dispensable(tracks: Sequence[Track], protected: str) -> tuple[int, int] | None:

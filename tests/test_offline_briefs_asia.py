@@ -14,6 +14,8 @@ from state.languages import detected
         ("就15秒。小蜗牛钢琴学校七月免费试听", "小蜗牛钢琴学校"),
         ("15 วินาทีนะครับ โปรโมทร้านล้างแอร์ เย็นเจี๊ยบ ล้าง 2 เครื่องลด 10%", "ร้านล้างแอร์"),
         ("ช่วยทำโฆษณาเสียงให้คลินิกสัตว์หมาแมวแฮปปี้ ฉีดวัคซีนครบชุด 890 บาท", "คลินิกสัตว์หมาแมวแฮปปี้"),
+        ("cuma 15 detik ya. Salon Ayu, creambath 75rb", "Salon Ayu"),
+        ("想给白虎武馆做个广告，少儿武术班每月600元", "白虎武馆"),
         ("老张养蜂场卖自家槐花蜜", "老张养蜂场"),
         ("暖阳养老院招募周末志愿者", "暖阳养老院"),
         ("净净侠 上门洗沙发 每周三立减25%", "净净侠"),
@@ -48,12 +50,14 @@ def test_half_a_minute_is_a_length_and_not_to_be_said(text):
         "ร้านล้างแอร์ เย็นเจี๊ยบ กลุ่มลูกค้าคือคนอยู่คอนโด",
         "净净侠，上门洗沙发，面向北京的宝妈",
         "Panti Kasih Senja, suasana hangat",
+        "晨跑俱乐部，周日早上五点，气氛轻松",
     ],
 )
 def test_who_it_is_for_and_its_mood_are_no_copy(text):
     claims = " ".join(parse(text).claims)
     assert "คอนโด" not in claims
     assert "宝妈" not in claims
+    assert "气氛" not in claims
     assert "suasana" not in claims.casefold()
 
 

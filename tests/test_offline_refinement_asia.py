@@ -182,3 +182,67 @@ def test_a_version_of_the_music_comes_back_by_its_number(text):
     chat.say(text)
     assert chat.made == ["music"]
     assert chat.music == first
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "đặt giùm anh vé máy bay đi Hà Nội",
+        "I want a table for two tonight",
+        "pesenin gojek ke kantor dong",
+    ],
+)
+def test_what_is_wanted_and_names_no_sound_is_no_effect(text):
+    chat = bakery()
+    reply = chat.say(text)
+    assert chat.made == []
+    assert "“" in reply
+
+
+@pytest.mark.parametrize(
+    "text", ["เพลงตอนนี้เป็นแนวไหนอยู่", "现在的音乐是什么风格", "musik yang sekarang kayak apa sih"]
+)
+def test_a_question_word_in_its_place_asks(text):
+    chat = bakery()
+    reply = chat.say(text)
+    assert chat.made == []
+    assert chat.music in reply
+
+
+def test_the_lively_kind_is_no_variations():
+    chat = ran("เพลงมันเนือยไป ขอแบบคึกคักหน่อย")
+    assert chat.made == ["music"]
+    assert "energetic" in chat.music
+
+
+@pytest.mark.parametrize(
+    "text", ["เปลี่ยนใจแล้ว เอาเพลงอันเดิมกลับมา", "thôi lấy lại nhạc lúc đầu đi", "还是要回原来的音乐吧"]
+)
+def test_the_music_there_was_is_fetched_back(text):
+    chat = bakery()
+    first = chat.music
+    chat.say("make the music sadder")
+    chat.say(text)
+    assert chat.made == ["music"]
+    assert chat.music == first
+
+
+@pytest.mark.parametrize("text", ["เสียงเอฟเฟกต์อันแรกเอาออก", "efek pertama dibuang", "第一个音效拿掉吧"])
+def test_the_first_effect_goes(text):
+    chat = ran(text)
+    assert chat.made == ["sfx"]
+    assert [one["description"] for one in chat.effects] == ["oven sizzle"]
+
+
+@pytest.mark.parametrize("text", ["kịch bản cắt bớt cho ngắn lại", "naskahnya tolong dipendekin"])
+def test_a_script_cut_down_is_shorter(text):
+    chat = bakery()
+    before = chat.texts
+    chat.say(text)
+    assert chat.made == ["voices"]
+    assert len(" ".join(chat.texts)) < len(" ".join(before))
+
+
+def test_a_sewing_machine_is_no_car():
+    chat = ran("sisipin suara mesin jahit di awal")
+    assert "sewing machine" in [one["description"] for one in chat.effects]

@@ -45,7 +45,7 @@ _GREETING = re.compile(
 """A greeting before the brief begins; "Hello Kitty" is none."""
 _LENGTH_FIRST = re.compile(
     r"\s*(?:(?:just|only|cuma|chỉ|就|只要|แค่|ขอ)\s?)?\d{1,3}\s?-?(?:s|secs?|seconds?|detik|giây|วินาที|วิ|秒钟?)"
-    r"(?:\s?(?:aja|saja|thôi|nhé|only|please|ก็พอ|นะครับ|นะคะ|ครับ|ค่ะ|就好|就行|即可|吧))?"
+    r"(?:\s?(?:aja|saja|ya|deh|thôi|nhé|nha|only|please|ก็พอ|พอ|นะครับ|นะคะ|ครับ|ค่ะ|就好|就行|即可|吧)){0,3}"
     r"(?:\s?[.!,。，！]\s?|(?<=[\u0e00-\u0e7f])\s)",
     re.IGNORECASE,
 )
@@ -53,8 +53,10 @@ _LENGTH_FIRST = re.compile(
 _WISHED = re.compile(
     r"\s*(?:(?:ช่วย|รบกวน|อยากให้|อยากได้|อยาก|ขอ|ต้องการ)\s?(?:ทำ|เขียน|แต่ง)?\s?"
     r"(?:สปอต|โฆษณา)(?:วิทยุ|เสียง)?(?:หน่อย)?\s?(?:ให้|สำหรับ|ของ)|โปรโมท|โปรโมต)\s?"
+    r"|(?:我们?)?(?:想|要|请|麻烦)?(?:给|帮|为)(?=(?!我)[\u3400-\u9fff]{2,12}?(?:做|写|录|制作)[一个条支段则\d秒的]{0,6}"
+    r"(?:电台|电梯|音频|广播)?广告)"
 )
-"""What a Thai brief asks for before it says for whom."""
+"""What a Thai or Chinese brief asks for before it says for whom."""
 _NOUN = re.compile(r"(?:an?|the|un|una|uma|um|o|một|eine?|der|die|das|une|les?|la)\s")
 _SUBJECT = re.compile(
     r"(?:we|our|it|they|i|you|your|wir|unsere?|es|ihr|sie|ich|du|deine?|nous|notre|nos|on|il|elle|ils|elles|vous|je)\s"

@@ -380,9 +380,8 @@ def _by_add(clause: Clause, scene: Scene) -> list[Edit]:
     line = text_edits.opening_or_closing(clause)
     if line:
         return [line]
-    if clause.has("quality") and not place(clause, scene.ad):
-        return []
-    return effect_edits.read(clause, scene.ad)
+    sounding = clause.has("verb.add", "sound", "noun.effect") and not clause.has("quality")
+    return effect_edits.read(clause, scene.ad) if sounding or place(clause, scene.ad) else []
 
 
 def _generally(clause: Clause, scene: Scene) -> list[Edit]:

@@ -86,7 +86,8 @@ def _opens(clause: Clause) -> bool:
     asking = [mark for mark in clause.all("question") if mark.concept != "question.is"]
     if any(mark.first <= first + 1 for mark in asking):
         return True
-    counting = clause.has("question.count") and clause.has(*(concept for concept, _ in _ABOUT))
+    bare = clause.has("question.what", "question.how") and not clause.has("verb")
+    counting = (bare or clause.has("question.count")) and clause.has(*(concept for concept, _ in _ABOUT))
     if counting and not clause.has("verb.make", "verb.change", "verb.use", "verb.create", "quality"):
         return True
     is_first = any(mark.first <= first for mark in clause.all("question.is"))

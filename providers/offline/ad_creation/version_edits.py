@@ -57,7 +57,7 @@ def _cast(clause: Clause, _choices: Choices) -> RestoreCast | None:
 
 
 def _variations(clause: Clause, _choices: Choices) -> Variations | None:
-    plural = clause.has("noun.variation")
+    plural = clause.has("noun.variation") and not _one_so(clause)
     amount = count(clause)
     genders = clause.names("gender")
     if (
@@ -78,6 +78,16 @@ def _variations(clause: Clause, _choices: Choices) -> Variations | None:
     first = clause.get(*_WORDS, "noun.voice")
     texts = first is not None and first.concept in _WORDS
     return Variations(min(max(amount or _USUAL_VARIATIONS, 2), MOST_VARIATIONS), stream, texts)
+
+
+def _one_so(clause: Clause) -> bool:
+    """Whether the word for variations says how it shall be: Thai "the lively kind, please"."""
+    qualities = {mark.first for mark in clause.all("quality")}
+    return any(
+        mark.last in qualities and not clause.tokens[mark.first].word.isascii()
+        for mark in clause.all("noun.variation")
+        if mark.last - mark.first > 1 and " " not in clause.words(mark.first, mark.last)
+    )
 
 
 def _versions_of(clause: Clause) -> bool:

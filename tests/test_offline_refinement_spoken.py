@@ -193,9 +193,31 @@ def test_what_is_to_be_said_too_is_said_without_the_too():
     assert any("On est ouvert le lundi." in text for text in chat.texts)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "le son du début, on l'enlève",
+        "whats with the sound at the start, bin it",
+        "el sonido del principio? fuera",
+    ],
+)
+def test_what_was_named_before_goes(text):
+    chat = bakery()
+    chat.say(text)
+    assert chat.made == ["sfx"]
+    assert [one["description"] for one in chat.effects] == ["oven sizzle"]
+
+
+def test_a_sentence_that_was_asked_about_goes():
+    chat = bakery()
+    chat.say("whats the point of the first sentence? delete it")
+    assert chat.made == ["voices"]
+    assert chat.texts[0] == "Meet Juniper Bakery."
+
+
 def test_a_bare_sound_is_no_new_effect():
     chat = bakery()
-    reply = chat.say("le son du début, on l'enlève")
+    reply = chat.say("le son du début")
     assert chat.made == []
     assert "comprends pas" in reply
 
@@ -228,3 +250,18 @@ def test_the_effects_are_told_when_asked_for():
     reply = chat.say("que efeitos sonoros tem agora?")
     assert chat.made == []
     assert "shop door bell" in reply
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("mais urgente por favor, a promoção termina domingo", "a promoção termina domingo"),
+        ("plus pressant, l'offre finit dimanche", "l'offre finit dimanche"),
+        ("more urgent, the offer ends sunday", "the offer ends sunday"),
+    ],
+)
+def test_a_fact_behind_a_wish_that_is_not_used_is_said_to_be_left(text, fact):
+    chat = bakery()
+    reply = chat.say(text)
+    assert "voices" in chat.made
+    assert fact in reply

@@ -328,6 +328,8 @@ def _begins(sentence: Clause, left: Clause, right: Clause) -> bool:
     opens = opens or (_answers(left) and right.has("verb.undo", "verb.redo", "verb.back"))
     if opens and not _only_less(right):
         return _complete(left) or right.has("verb", "negation")
+    if _tells(left, right):
+        return True
     placed = (
         right.has("sound")
         and right.has("place")
@@ -372,6 +374,14 @@ def _only_names(left: Clause) -> bool:
     """Whether it only names what the rest is about: Chinese "the script | again in three versions"."""
     covered = {at for mark in left.all("noun", "skip") for at in range(mark.first, mark.last)}
     return left.has(*TARGETS) and len(covered) == left.last - left.first
+
+
+def _tells(left: Clause, right: Clause) -> bool:
+    """Whether a fact stands behind a wish: "more urgent, the sale ends on Sunday"."""
+    saying = left.has("verb.mention", "verb.say", "verb.add", "verb.put", "negation")
+    wished = left.has("quality") and not saying
+    plain = right.has("topic") and not right.has(*TARGETS, "verb", "quality", "negation", "particle.not")
+    return wished and plain and len(right.rest().split()) > 1
 
 
 def _digits(right: Clause) -> bool:

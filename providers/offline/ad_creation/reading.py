@@ -10,6 +10,7 @@ from providers.offline.ad_creation.clauses import Clause, clauses
 from providers.offline.ad_creation.edits import (
     STREAM,
     AddEffect,
+    Ask,
     ChangeEffects,
     Chat,
     Edit,
@@ -28,6 +29,7 @@ from providers.offline.ad_creation.lexicon import lexicon
 from providers.offline.ad_creation.places import place
 from providers.offline.ad_creation.scene import Scene
 from providers.offline.ad_creation.script import duration_s
+from providers.offline.lexicon import Mark
 
 READ_CHARS = 4000
 """Characters of a message that are read; what comes after is said to be unread."""
@@ -48,6 +50,7 @@ def read(message: str, scene: Scene) -> Reading:
     """Return everything `message` asks for; what means nothing comes back as `Unclear`."""
     edits: list[Edit] = []
     complaint = 0
+    asked: Clause | None = None
     for spoken in clauses(message[:READ_CHARS], lexicon(scene.language, message)):
         clause = settled(spoken)
         if _supplements(clause, edits, scene) or clause.has("particle.otherwise"):
@@ -60,7 +63,10 @@ def read(message: str, scene: Scene) -> Reading:
             return Reading((Keep(()),))
         if any(isinstance(one, Walk) for one in edits) and _only_refuses(clause):
             continue
-        found = read_clause(clause, scene)
+        taken = _taken_up(asked, clause) if asked else None
+        edits = edits[:-1] if taken else edits
+        found = read_clause(taken or clause, scene)
+        asked = clause if len(found) == 1 and isinstance(found[0], (Ask, Unclear)) else None
         others = clause.has("pronoun.other", "pronoun.else") and any(
             isinstance(one, RemoveEffects) for one in edits
         )
@@ -75,6 +81,17 @@ def read(message: str, scene: Scene) -> Reading:
             named = next((one.places for one in found if isinstance(one, ChangeEffects)), ())
             scene = replace(scene, focus=stream, focused=_tracks(found) or scene.focused, effects=named)
     return Reading(tuple(_tidied(edits)))
+
+
+def _taken_up(asked: Clause, clause: Clause) -> Clause | None:
+    """Return "what is the sound at the end for? bin it" as one request: to remove what was named before."""
+    groups = {mark.concept.partition(".")[0] for mark in clause.marks if mark.concept != "verb.remove"}
+    bare = clause.has("verb.remove") and groups <= {"pronoun", "skip", "join"} and not clause.rest()
+    if not bare or not asked.has("noun.effect", "noun.sentence", "sound") or asked.has("negation"):
+        return None
+    told = {"question", "verb", "pronoun", "particle"}
+    marks = (mark for mark in asked.marks if mark.concept.partition(".")[0] not in told)
+    return replace(asked, marks=(Mark("verb.remove", asked.first, asked.first), *marks), asking=False)
 
 
 def _only_refuses(clause: Clause) -> bool:

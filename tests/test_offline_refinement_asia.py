@@ -246,3 +246,18 @@ def test_a_script_cut_down_is_shorter(text):
 def test_a_sewing_machine_is_no_car():
     chat = ran("sisipin suara mesin jahit di awal")
     assert "sewing machine" in [one["description"] for one in chat.effects]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("เพิ่มประโยค ออกรถใหม่วันนี้ รับส่วนลดทันที", "ออกรถใหม่วันนี้ รับส่วนลดทันที"),
+        ("เพิ่มประโยค เลือกได้ตามใจ เปลี่ยนได้ทุกวัน", "เลือกได้ตามใจ เปลี่ยนได้ทุกวัน"),
+    ],
+)
+def test_a_sentence_to_be_added_keeps_its_spaces_and_its_verbs(text, words):
+    chat = bakery()
+    before = chat.texts
+    chat.say(text)
+    assert words in " ".join(chat.texts)
+    assert len(chat.texts) == len(before)

@@ -287,9 +287,10 @@ def _requests(sentence: Clause) -> Iterable[Clause]:
 
 
 def _spaces(sentence: Clause) -> Iterable[Mark]:
-    """Return the spaces between Thai or Chinese words: scripts without them set clauses apart by one."""
-    for at in range(sentence.first + 1, sentence.last):
-        left, right = sentence.tokens[at - 1], sentence.tokens[at]
+    """Return the spaces that set Thai or Chinese clauses apart, none of them within what is to be said."""
+    worded = sentence.get("verb.mention", "unit.word")
+    for at in range(sentence.first + 1, worded.first if worded else sentence.last):
+        left, right = sentence.tokens[at - 1 : at + 1]
         if left.end < right.start and _WIDE.match(left.word) and _WIDE.match(right.word):
             yield Mark("join.and", at, at)
 
@@ -337,7 +338,8 @@ def _begins(sentence: Clause, left: Clause, right: Clause) -> bool:
     )
     if (placed or kept) and _complete(left):
         return True
-    numbered = (right.has("ordinal") or _digits(right)) and right.has("gender", "accent")
+    digits = any(token.word.isdecimal() for token in right.own)
+    numbered = (digits or right.has("ordinal")) and right.has("gender", "accent")
     return (
         names_target
         and (
@@ -372,8 +374,8 @@ def _waits(left: Clause, right: Clause) -> bool:
 
 def _only_names(left: Clause) -> bool:
     """Whether it only names what the rest is about: Chinese "the script | again in three versions"."""
-    covered = {at for mark in left.all("noun", "skip") for at in range(mark.first, mark.last)}
-    return left.has(*TARGETS) and len(covered) == left.last - left.first
+    named = {at for mark in left.all("noun", "skip") for at in range(mark.first, mark.last)}
+    return left.has(*TARGETS) and len(named) == left.last - left.first
 
 
 def _tells(left: Clause, right: Clause) -> bool:
@@ -382,10 +384,6 @@ def _tells(left: Clause, right: Clause) -> bool:
     wished = left.has("quality") and not saying
     plain = right.has("topic") and not right.has(*TARGETS, "verb", "quality", "negation", "particle.not")
     return wished and plain and len(right.rest().split()) > 1
-
-
-def _digits(right: Clause) -> bool:
-    return any(token.word.isdecimal() for token in right.own)
 
 
 def _only_less(right: Clause) -> bool:

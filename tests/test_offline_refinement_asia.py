@@ -1,6 +1,7 @@
 """Thai, Indonesian, Vietnamese and Chinese requests as people type them: done, and nothing else (X11)."""
 
 import pytest
+from langchain_core.messages import AIMessage
 
 from tests.offline_chat import Chat, bakery
 
@@ -261,3 +262,20 @@ def test_a_sentence_to_be_added_keeps_its_spaces_and_its_verbs(text, words):
     chat.say(text)
     assert words in " ".join(chat.texts)
     assert len(chat.texts) == len(before)
+
+
+@pytest.mark.parametrize(
+    ("idea", "yes"),
+    [
+        ("ข้อเสนอ: บอกเบอร์โทร เว็บไซต์ หรือที่อยู่ แล้วโฆษณาจะจบด้วยข้อมูลนั้น", "ได้เลย"),
+        (
+            "One idea: give me a phone number, a website or an address, and I'll end the ad with it.",
+            "yes please",
+        ),
+    ],
+)
+def test_a_yes_to_an_idea_that_asks_for_something_adds_no_words(idea, yes):
+    chat = bakery()
+    chat.messages[-1] = AIMessage(idea)
+    chat.say(yes)
+    assert chat.made == []

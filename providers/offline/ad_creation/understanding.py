@@ -10,6 +10,7 @@ from providers.offline.ad_creation.clauses import clauses
 from providers.offline.ad_creation.conversation import Conversation, Turn
 from providers.offline.ad_creation.edits import (
     STREAM,
+    AddLine,
     Again,
     ChangeEffects,
     Chat,
@@ -92,7 +93,8 @@ def _accepted(reading: Reading, scene: Scene, earlier: Sequence[Turn]) -> Readin
     if not offered:
         return reading
     taken = read(offered, replace(scene, language=speech.language_of(offered, scene.language)))
-    return taken if taken.of(*ACTING) else reading
+    # "Give me a phone number" asks for what a yes does not tell.
+    return taken if taken.of(*ACTING) and not taken.of(AddLine) else reading
 
 
 def _corrected(reading: Reading, scene: Scene, conversation: Conversation) -> Reading:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -12,6 +12,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from server.wire import protocol_events, protocol_socket
 from server.wire.protocol import View
 from tests.waiting import PATIENCE_S
 from tests.wire_protocol import ALL, Event, Wire, ended, lives, questions, values
@@ -103,6 +104,33 @@ async def test_each_subscription_gets_all_that_it_wants(url: str, wire: Wire) ->
             await socket.command("subscription.subscribe", channels=[channel])
         told = await socket.seen(lambda told: len(told) == len(expected))
     assert sorted(event["event_id"] for event in told) == expected
+
+
+@pytest.mark.parametrize("when", ["it begins", "it is over"])
+async def test_an_end_is_told_after_all_before_it_whichever_subscription_is_told(
+    url: str, wire: Wire, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Clients end all subscriptions of a connection when one is told that a run waits, or has ended."""
+    seen = protocol_events.seen
+
+    async def late(here: Any, view: Any, thread: str, wanted: Any, reached: Any) -> AsyncIterator[Any]:
+        await asyncio.sleep(0.3 if "messages" in wanted.channels else 0.1)
+        async with aclosing(seen(here, view, thread, wanted, reached)) as source:
+            async for event in source:
+                yield event
+
+    monkeypatch.setattr(protocol_socket, "seen", late)
+    if when == "it is over":
+        await wire.seen(ended(await wire.start()))
+    async with opened(url, wire.thread) as socket:
+        await socket.command("subscription.subscribe", channels=["lifecycle"])
+        if when == "it begins":
+            await socket.command("run.start", 2, assistant_id="agent", input=HELLO)
+        await socket.command("subscription.subscribe", 3, channels=["messages", "lifecycle"])
+        told = await socket.seen(lambda told: [what for what, _ in lives(told)].count("interrupted") == 2)
+    order = [event["seq"] for event in told]
+    assert "messages" in {event["method"] for event in told}
+    assert order == sorted(order)
 
 
 async def test_a_subscription_can_be_ended(url: str, wire: Wire) -> None:

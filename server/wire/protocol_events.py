@@ -1,6 +1,6 @@
 """A thread's events in the Agent Streaming Protocol: all that is kept of what is asked for, and onwards."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any, Final
 
@@ -78,16 +78,21 @@ async def _lines(here: Parts, view: View, thread: str, wanted: Subscription) -> 
 
 
 async def seen(
-    here: Parts, view: View, thread: str, wanted: Subscription, *, patient: bool = False
+    here: Parts,
+    view: View,
+    thread: str,
+    wanted: Subscription,
+    reached: Callable[[int], None] | None = None,
 ) -> AsyncGenerator[Frame | None, None]:
     """Yield a thread's events that are wanted, and None after a silence, until the thread is gone.
 
-    One who is `patient` waits for a thread that is not there yet.
+    A reader that hears of each event, wanted or not, by its number before it is yielded, waits for a thread
+    that is not there yet.
     """
     lost = await _lost(here, view, thread, wanted.since or 0) if await view.known() else []
     for event in filter(wanted.fits, lost):
         yield event
-    async with aclosing(_stored(here, view, (thread, id_of(wanted.since or 0)), patient=patient)) as source:
+    async with aclosing(_stored(here, view, (thread, id_of(wanted.since or 0)), reached)) as source:
         async for stored in source:
             if stored is None:
                 yield None
@@ -97,16 +102,18 @@ async def seen(
 
 
 async def _stored(
-    here: Parts, view: View, start: tuple[str, str], *, patient: bool
+    here: Parts, view: View, start: tuple[str, str], reached: Callable[[int], None] | None
 ) -> AsyncGenerator[Event | None, None]:
     """Yield the events that follow (thread, event id), as long as the thread is the reader's."""
     known = False
     async with aclosing(here.worker.hub.follow(*start, heartbeat_s=HEARTBEAT_S)) as source:
         async for stored in source:
+            if stored and reached:
+                reached(seq_of(stored.id))
             # A thread that was deleted may have been made again, by somebody else.
             if stored is None or stored.name == "metadata" or not known:
                 known = await view.known()
-            if not (known or patient):
+            if not (known or reached):
                 return
             if stored is None or known:
                 yield stored

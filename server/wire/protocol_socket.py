@@ -1,9 +1,11 @@
 """The Agent Streaming Protocol over a web socket: commands come in, answers and events go out."""
 
+import asyncio
 import json
 import uuid
 from collections.abc import Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, WebSocket
@@ -34,6 +36,9 @@ class _Protocol(Session):
     def __init__(self, socket: WebSocket, thread: str) -> None:
         super().__init__(socket)
         self._thread = thread
+        self._reached: dict[str, int] = {}
+        """The event that each subscription is at, by its number; all before it has been told."""
+        self._moved = asyncio.Event()
 
     async def heard(self, text: bytes) -> None:
         """Carry a command out and answer it."""
@@ -75,21 +80,49 @@ class _Protocol(Session):
             await self._send(failed(asked.id, "invalid_argument", f"{MOST} subscriptions are open already"))
             return
         name = str(uuid.uuid4())
+        self._reached[name] = wanted.since or 0
         await self._send({"type": "success", "id": asked.id, "result": {"subscription_id": name}})
-        self.tell(name, self._told(wanted))
+        self.tell(name, self._told(wanted, name))
 
     async def _unsubscribe(self, asked: Command) -> None:
-        if not await self.leave(str(asked.params.get("subscription_id"))):
+        name = str(asked.params.get("subscription_id"))
+        left = await self.leave(name)
+        self._left(name)
+        if not left:
             await self._send(failed(asked.id, "no_such_subscription", "it is not open"))
             return
         await self._send({"type": "success", "id": asked.id, "result": {}})
 
-    async def _told(self, wanted: Subscription) -> None:
-        view = View(self._here, self._thread, self._owner)
-        async with aclosing(seen(self._here, view, self._thread, wanted, patient=True)) as source:
+    async def _told(self, wanted: Subscription, name: str) -> None:
+        try:
+            await self._follow(wanted, name)
+        finally:
+            self._left(name)
+
+    async def _follow(self, wanted: Subscription, name: str) -> None:
+        view, reached = View(self._here, self._thread, self._owner), partial(self._reach, name)
+        async with aclosing(seen(self._here, view, self._thread, wanted, reached)) as source:
             async for event in source:
                 if event:
+                    await self._turn(event.seq)
                     await self.send(event.encoded())
+
+    async def _turn(self, seq: int) -> None:
+        """Wait until every subscription has been told of what came before.
+
+        Clients end them all when one is told of an end, or of a question.
+        """
+        while any(at < seq for at in self._reached.values()):
+            self._moved.clear()
+            await self._moved.wait()
+
+    def _reach(self, name: str, seq: int) -> None:
+        self._reached[name] = seq
+        self._moved.set()
+
+    def _left(self, name: str) -> None:
+        self._reached.pop(name, None)
+        self._moved.set()
 
     async def _send(self, answer: Mapping[str, Any]) -> None:
         await self.send(dumps(answer))

@@ -21,8 +21,8 @@ from redis.asyncio import Redis as AsyncRedis
 from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
-from storage import watchdog
-from storage.checkpoints import RedisSaver
+from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.embedded import watchdog
 
 Saver = BaseCheckpointSaver[Any]
 _ENOUGH_CONNECTIONS: Final = 32

@@ -62,7 +62,7 @@ class Server:
 
 def serve_command(port: int) -> list[str]:
     """Return `callsheet serve`, from this checkout."""
-    return [sys.executable, "-m", "server.cli", "serve", "--port", str(port)]
+    return [sys.executable, "-m", "callsheet.server.cli.main", "serve", "--port", str(port)]
 
 
 @contextmanager

@@ -18,17 +18,16 @@ from langgraph.pregel import Pregel
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
-import storage
-from graphs import fact_narration
-from graphs.loop import compiled
-from nodes.question import decision
-from nodes.selection import calls
-from state.context import Context
-from state.facts import Fact
-from state.lesson_workflow import LessonState
-from state.selection import Chosen
-from storage.artefacts import Artefact
-from storage.checkpoints import RedisSaver
+from callsheet import storage
+from callsheet.graphs import fact_narration
+from callsheet.nodes.lessons.selection import selection_calls
+from callsheet.nodes.question import decision_plan
+from callsheet.state.context import Context
+from callsheet.state.lessons.facts import Fact
+from callsheet.state.lessons.selection import Chosen
+from callsheet.state.lessons.workflow import LessonState
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.checkpoints import RedisSaver
 from tests.lesson_material import material
 
 ROUNDS: Final = 40
@@ -40,11 +39,11 @@ _TEXT: Final = material("photosynthesis").text
 async def told(state: LessonState, *, runtime: Runtime[Context]) -> dict[str, Any]:
     """Take all the facts there are, without asking anybody."""
     del state
-    scope = fact_narration.SUBJECT.scope(LessonState(messages=[]), runtime)
+    scope = fact_narration.WORKFLOW.scope(LessonState(messages=[]), runtime)
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-    newest = (await artefact.tip("facts")).newest
+    newest = (await artefact.stream_head("facts")).newest
     facts = [Fact.model_validate(one) for one in (newest.data["facts"] if newest else ())]
-    made = decision(fact_narration.SUBJECT, scope.task, *calls(Chosen(tuple(facts))))
+    made = decision_plan(fact_narration.WORKFLOW, scope.task, *selection_calls(Chosen(tuple(facts))))
     return {**made, "messages": [AIMessage(**made["messages"][0])]}
 
 
@@ -60,7 +59,9 @@ async def _measured(folder: Path) -> int:
         try:
             saver = RedisSaver(opened.redis)
             asks = fact_narration.graph.copy(update={"checkpointer": saver})
-            whole = compiled(fact_narration.build(told), "whole").copy(update={"checkpointer": saver})
+            whole = (
+                fact_narration.WORKFLOW.build(told).compile(name="whole").copy(update={"checkpointer": saver})
+            )
             rounds = [await _round(asks, whole, number) for number in range(ROUNDS + _WARM)][_WARM:]
         finally:
             storage.use(None)

@@ -20,25 +20,26 @@ from typing import Any, Final
 import httpx
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-import providers
 from bench._servers import Question, free_port, running, serve_command
-from graphs import ad_creation
-from state import brief, conversation
-from state.ad import AdState
-from state.versions import Version
-from storage.artefacts import Artefact, Fence, NewVersion, Stream
-from tools import outcome
-from tools.call import Call, Scope
-from tools.registry import definition
+from callsheet import providers
+from callsheet.graphs import ad_creation
+from callsheet.state import conversation
+from callsheet.state.ads import brief
+from callsheet.state.ads.ad import AdState
+from callsheet.state.versions import Version
+from callsheet.storage.artefacts.artefacts import Artefact, Fence, NewVersion, Stream
+from callsheet.tools.guard import outcome
+from callsheet.tools.guard.call import Call, Scope
+from callsheet.tools.registry import definition
 
 GENERATES: Final = 120
 _WARM: Final = 5
 _MADE: Final = {"voices": "v1", "music": "v1", "sfx": "v1"}
 _CLIENTS: Final = (
-    "a bakery in Oslo that opens at six",
-    "a family dentist with evening hours, for parents",
-    "a second-hand bookshop by the harbour",
-    "an app that finds quiet places to work in the city",
+    "Nordlys, a bakery in Oslo that opens at six",
+    "Ivory Dental, a family dentist with evening hours",
+    "Second Chapter, a second-hand bookshop by the harbour",
+    "Hush, an app that finds quiet places to work in the city",
 )
 _SECONDS: Final = (15, 30, 45)
 _LANGUAGES: Final = ("english", "polish", "spanish")
@@ -73,7 +74,7 @@ def _measured(url: str) -> tuple[list[float], list[float]]:
     with httpx.Client(base_url=url, timeout=60) as client, asyncio.Runner() as runner:
         for i in range(_WARM + GENERATES):
             asked = {
-                "clientDescription": f"Number {i}: {_CLIENTS[i % len(_CLIENTS)]}",
+                "clientDescription": f"{_CLIENTS[i % len(_CLIENTS)]}, number {i}",
                 "duration": _SECONDS[i % len(_SECONDS)],
                 "language": _LANGUAGES[i % len(_LANGUAGES)],
             }
@@ -95,16 +96,18 @@ def _over_http(client: httpx.Client, asked: Mapping[str, Any]) -> float:
 
 async def _alone(asked: Mapping[str, Any]) -> float:
     began = time.perf_counter()
-    wanted = brief.parsed(asked)
+    wanted = brief.parse(asked)
     state = AdState(messages=[HumanMessage(brief.message(wanted), id="0")], brief=wanted)
-    facts = ad_creation.facts(state)
+    facts = ad_creation.WORKFLOW.facts(state)
     scope = Scope("local", "thread", "ad", "ad-1", run="run", task="task", plan="plan", epoch=0, facts=facts)
     artefact = _Dictionary(facts)
-    tools = ad_creation.SUBJECT.tools
+    tools = ad_creation.WORKFLOW.tools
     model = providers.load("offline").bind_tools([definition(tool) for tool in tools.values()])
     messages: list[AnyMessage] = state["messages"]
     while True:
-        answer = await model.ainvoke(conversation.sent(ad_creation.system_prompt(state, "ad-1"), messages))
+        answer = await model.ainvoke(
+            conversation.model_input(ad_creation.WORKFLOW.prompt(state, "ad-1"), messages)
+        )
         assert isinstance(answer, AIMessage)
         messages.append(answer)
         if not answer.tool_calls:
@@ -114,7 +117,7 @@ async def _alone(asked: Mapping[str, Any]) -> float:
             given = Call(scope, artefact, call_id, tool.writes, Fence(call_id, "0:1"))
             run: Any = tool.run
             output = await run(tool.schema.model_validate(call["args"]), given)
-            messages.append(outcome.answer(call_id, tool.name, output))
+            messages.append(outcome.tool_message(call_id, tool.name, output))
     took_s = time.perf_counter() - began
     assert {name: found.versions[-1].id for name, found in artefact.held.items()} == _MADE
     return took_s

@@ -13,18 +13,18 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-import storage
-from server import process
-from state.plan import Step
-from storage.artefacts import Artefact
-from tools import guard
-from tools.call import Call, Scope
-from tools.registry import index, tool
-from tools.terms import Terms
+from callsheet import storage
+from callsheet.server.runtime import process
+from callsheet.state.plan import Step
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.tools.guard import guard
+from callsheet.tools.guard.call import Call, Scope
+from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.registry import index, tool
 
 CALLS: Final = 2_000
 _WARM: Final = 100
-_TERMS: Final = Terms(calls=100_000)
+_TERMS: Final = ToolOptions(calls=100_000)
 """Else the limit would be what is measured."""
 
 
@@ -51,14 +51,14 @@ async def change(args: Nothing, call: Call) -> dict[str, Any]:
 def main() -> int:
     """Print the table."""
     with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
-        return process.run(_measured(Path(folder)))
+        return process.run_event_loop(_measured(Path(folder)))
 
 
 async def _measured(folder: Path) -> int:
     print(f"{'':<30}{'p50':>9}{'p95':>9}{'p99':>9}{'CPU':>9}   bare p50    ratio")
     async with storage.connect(data_dir=folder) as opened:
         storage.use(opened)
-        process.settled()
+        process.tune_garbage_collection()
         for name, item in (("look-up, remembered after", look), ("tool with an effect", change)):
             guarded, bare, spent_s = await _compared(item, opened)
             cuts = [cut * 1000 for cut in statistics.quantiles(guarded, n=100)]

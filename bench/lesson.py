@@ -70,17 +70,17 @@ def _words() -> dict[str, Any]:
 
 
 def _facts() -> dict[str, Any]:
-    from tools import pdf as pdf_reader
-    from tools.fact_finding import facts_of
+    from callsheet.tools.lessons import pdf as pdf_reader
+    from callsheet.tools.lessons.fact_finding import extract_facts
 
     data = book()
     asyncio.run(
-        facts_of(pdf_reader.read(pdf("A candle has a wick. It draws up the wax.")).text, model="offline")
+        extract_facts(pdf_reader.read(pdf("A candle has a wick. It draws up the wax.")).text, model="offline")
     )
     before = _largest_mib()
     began = time.perf_counter()
     source = pdf_reader.read(data)
-    found = asyncio.run(facts_of(source.text, model="offline"))
+    found = asyncio.run(extract_facts(source.text, model="offline"))
     took = time.perf_counter() - began
     size = {"pages": source.pages, "chars": len(source.text), "found": len(found.facts)}
     return {"s": took, "mib": _largest_mib(), "before_mib": before, **size}

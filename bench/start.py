@@ -27,8 +27,8 @@ _WORK: Final[Mapping[str, Question]] = {
 _QUIET: Final = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGSMITH_TRACING": "false"}
 _CONFIG: Final = {
     "dependencies": [str(ROOT)],
-    "graphs": {"ad_creation": "graphs.ad_creation:graph"},
-    "checkpointer": {"path": "storage.checkpoints.saver"},
+    "graphs": {"ad_creation": "callsheet.graphs.ad_creation:graph"},
+    "checkpointer": {"path": "callsheet.storage.checkpoints.saver"},
 }
 
 

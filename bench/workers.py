@@ -96,7 +96,11 @@ def _house(folder: Path) -> Iterator[list[Server]]:
         for _ in range(WORKERS):
             port = free_port()
             chosen = usual | {"CALLSHEET_WORKER_PORT": str(port)}
-            made.append(_started(stack, folder, chosen, [sys.executable, "-m", "server.cli", "worker"], port))
+            made.append(
+                _started(
+                    stack, folder, chosen, [sys.executable, "-m", "callsheet.server.cli.main", "worker"], port
+                )
+            )
             made[-1].answers_s(Question("/health"))
         yield made
 

@@ -7,19 +7,17 @@ and ends with a few words. Every draft is a version that a person may activate; 
 """
 
 import json
+from collections.abc import Mapping
 from itertools import takewhile
-from typing import Final
+from typing import Any, Final
 
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.graph import StateGraph
 
-from graphs.loop import compiled, loop
-from nodes.node import Subject
-from state import ad, brief
-from state.ad import AdState
-from state.brief import Brief
-from state.context import Context
-from tools import REGISTRY
+from callsheet.graphs.loop import LoopWorkflow
+from callsheet.state.ads import ad, brief
+from callsheet.state.ads.ad import AdState
+from callsheet.state.ads.brief import Brief
+from callsheet.tools import REGISTRY
 
 PROMPT: Final = """\
 You are the creative director of audio ads. You work with these tools:
@@ -44,57 +42,56 @@ Ad id: {ad_id}
 Spot: {spot:g} s"""
 
 
-def system_prompt(state: AdState, ad_id: str) -> str:
-    """Return the creative director's prompt; it stays the same from turn to turn (A62, A65)."""
-    return PROMPT.format(ad_id=json.dumps(ad_id, ensure_ascii=False), spot=spot_s(state))
+class AdCreation(LoopWorkflow):
+    """Audio ads from briefs."""
 
+    name = "ad_creation"
+    title = "audio ads"
+    kind = "ad"
+    streams = ad.STREAMS
+    state = AdState
 
-def opening(state: AdState) -> str | None:
-    """Return the message that the newest brief becomes where a run brings no message (A52)."""
-    known = brief_of(state)
-    return brief.message(known) if known else None
+    def prompt(self, state: AdState, artefact_id: str) -> str:
+        """Return the creative director's prompt (A62)."""
+        return PROMPT.format(ad_id=json.dumps(artefact_id, ensure_ascii=False), spot=spot_s(state))
+
+    def artefact_id(self, state: AdState, thread_id: str) -> str:
+        """Return the ad's id; the thread's where the state has none."""
+        return state.get("ad_id") or thread_id
+
+    def facts(self, state: AdState) -> Mapping[str, str]:
+        """Return language, market and length of the ad."""
+        known = brief_of(state)
+        return {
+            "language": state.get("language") or (known["language"] if known else "english"),
+            "market": state.get("market") or (known["market"] if known else "US"),
+            "spotSeconds": f"{spot_s(state):g}",
+        }
+
+    def opening(self, state: AdState) -> str | None:
+        """Return the user message for the newest brief, for a run without a message (A52)."""
+        known = brief_of(state)
+        return brief.message(known) if known else None
+
+    def summary(self, stream: str, data: Mapping[str, Any]) -> str:
+        """Return the one-line summary of a stream's data (A20)."""
+        return ad.summary(stream, data)
 
 
 def brief_of(state: AdState) -> Brief | None:
-    """Return the brief, whichever shape a client has put into the state; raises `Invalid` (A51, A-R15)."""
-    return brief.parsed(state["brief"]) if state.get("brief") else None
+    """Return the brief, in whichever shape a client put it into the state; raise `Invalid` (A51, A-R15)."""
+    return brief.parse(state["brief"]) if state.get("brief") else None
 
 
 def spot_s(state: AdState) -> float:
-    """Return the spot's seconds: the brief's, else those last said before the model first called a tool."""
+    """Return the spot's seconds: the brief's, else the last ones mentioned before the first tool call."""
     if known := brief_of(state):
         return known["duration"]
     messages = state.get("messages", ())
-    before = takewhile(lambda one: not (isinstance(one, AIMessage) and one.tool_calls), messages)
-    said = [brief.said_s(one.text) for one in before if isinstance(one, HumanMessage)]
-    return next((length_s for length_s in reversed(said) if length_s), brief.DEFAULT_SPOT_S)
+    before = takewhile(lambda message: not (isinstance(message, AIMessage) and message.tool_calls), messages)
+    mentioned = [brief.mentioned_seconds(one.text) for one in before if isinstance(one, HumanMessage)]
+    return next((length_s for length_s in reversed(mentioned) if length_s), brief.DEFAULT_SPOT_S)
 
 
-def facts(state: AdState) -> dict[str, str]:
-    """Return what the tools need to know of the ad."""
-    known = brief_of(state)
-    return {
-        "language": state.get("language") or (known["language"] if known else "english"),
-        "market": state.get("market") or (known["market"] if known else "US"),
-        "spotSeconds": f"{spot_s(state):g}",
-    }
-
-
-SUBJECT: Final = Subject(
-    kind="ad",
-    streams=ad.STREAMS,
-    tools=REGISTRY.of("ad"),
-    artefact=lambda state, thread: state.get("ad_id") or thread,
-    facts=facts,
-    prompt=system_prompt,
-    opening=opening,
-    summary=ad.summary,
-)
-
-
-def build() -> StateGraph[AdState, Context]:
-    """Return the graph's builder."""
-    return loop(AdState, SUBJECT)
-
-
-graph = compiled(build(), "ad_creation")
+WORKFLOW: Final = AdCreation(REGISTRY.of("ad"))
+graph = WORKFLOW.graph

@@ -16,21 +16,22 @@ from typing import Any, Final, Literal
 from langchain_core.messages import HumanMessage
 from langgraph.graph import START, StateGraph
 
-from graphs.loop import after_approval, after_planner, compiled
-from nodes.approval import approval
-from nodes.illustration import illustration
-from nodes.node import Node, Subject
-from nodes.planner import planner
-from nodes.review import reviewing
-from nodes.selection import selection
-from nodes.summarizer import summarizer
-from nodes.tool_executor import tool_executor
-from state import lesson
-from state.context import Context
-from state.lesson_workflow import LessonState
-from state.pictures import OVER, WANTED
-from state.workflow import DraftMade
-from tools import REGISTRY, lesson_choice, lesson_images, lesson_review
+from callsheet.graphs.loop import after_approval, after_planner
+from callsheet.nodes.approval import approval_node
+from callsheet.nodes.lessons.images import image_selection_node
+from callsheet.nodes.lessons.review import review_node
+from callsheet.nodes.lessons.selection import fact_selection_node
+from callsheet.nodes.node import Node
+from callsheet.nodes.planner import planner_node
+from callsheet.nodes.summarizer import summarizer_node
+from callsheet.nodes.tool_executor import tool_executor_node
+from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state.context import Context
+from callsheet.state.lessons import lesson
+from callsheet.state.lessons.images import OVER, WANTED
+from callsheet.state.lessons.workflow import LessonState
+from callsheet.state.workflow import DraftMade
+from callsheet.tools import REGISTRY
 
 PROMPT: Final = """\
 You help a teacher to make a short narrated lesson for one student. You work with these tools:
@@ -49,39 +50,75 @@ Guidelines:
 7. Leave sessionId out; it is set by the server."""
 
 
-def system_prompt(state: LessonState, lesson_id: str) -> str:
-    """Return the prompt; it is the same for every lesson and turn, so a provider's prompt cache holds."""
-    del state, lesson_id
-    return PROMPT
+class FactNarration(WorkflowSpec):
+    """Narrated lessons from a text."""
+
+    name = "fact_narration"
+    title = "lessons"
+    kind = "lesson"
+    streams = lesson.STREAMS
+    state = LessonState
+
+    def prompt(self, state: LessonState, artefact_id: str) -> str:
+        """Return the prompt, which is the same for every lesson and turn."""
+        del state, artefact_id
+        return PROMPT
+
+    def facts(self, state: LessonState) -> Mapping[str, str]:
+        """Return the subject, and that a person chooses among the facts."""
+        return {"choice": "person", "subject": state.get("subject", "general")}
+
+    def summary(self, stream: str, data: Mapping[str, Any]) -> str:
+        """Return a version in one line."""
+        return lesson.summary(stream, data)
+
+    def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
+        """Raise for data of a stream that no tool could have written."""
+        lesson.checked(stream, data)
+
+    def after_plan(self, state: LessonState, made: Sequence[DraftMade]) -> dict[str, Any]:
+        """Return the questions that wait: facts until they are narrated, then the narration, then images."""
+        versions = {version["stream"]: version["versionId"] for version in made}
+        if "facts" in versions:
+            return {"choice": versions["facts"], "problem": ""}
+        plan = state.get("plan")
+        called = {step["tool"] for step in (plan["steps"] if plan else ())}
+        approved = "verifyNarrationTool" in called
+        if "narration" not in versions:
+            return _image_question(state, versions, called, stands=approved)
+        reviewing = bool(state.get("review")) and not approved
+        questions: dict[str, Any] = {
+            "reviewing": reviewing,
+            **_image_question(state, versions, called, stands=not reviewing),
+        }
+        return questions | ({"choice": None, "problem": ""} if state.get("decided") else {})
+
+    def build(self, choose_facts: Node[LessonState] | None = None) -> StateGraph[LessonState, Context]:
+        """Return the graph's builder; `choose_facts` replaces the node that asks a person for facts."""
+        builder = StateGraph(LessonState, context_schema=Context)
+        builder.add_node("planner", planner_node(self), input_schema=LessonState)
+        builder.add_node("approval", approval_node(self), input_schema=LessonState)
+        builder.add_node("tool_executor", tool_executor_node(self), input_schema=LessonState)
+        select_facts = choose_facts or fact_selection_node(self)
+        builder.add_node("select_facts", select_facts, input_schema=LessonState)
+        builder.add_node("review_narration", review_node(self), input_schema=LessonState)
+        builder.add_node("select_images", image_selection_node(self), input_schema=LessonState)
+        builder.add_node("summarizer", summarizer_node(self), input_schema=LessonState)
+        builder.add_conditional_edges(START, after_start)
+        builder.add_conditional_edges("planner", after_planner)
+        builder.add_conditional_edges("approval", after_approval)
+        builder.add_conditional_edges("tool_executor", after_tools)
+        builder.add_conditional_edges("select_facts", after_selection)
+        builder.add_conditional_edges("review_narration", after_review)
+        builder.add_conditional_edges("select_images", after_images)
+        builder.add_conditional_edges("summarizer", after_summary)
+        return builder
 
 
-def facts(state: LessonState) -> dict[str, str]:
-    """Return what the tools need to know of the lesson; that a person is to choose among its facts, too."""
-    return {"choice": "person", "subject": state.get("subject", "general")}
-
-
-def noted(state: LessonState, made: Sequence[DraftMade]) -> dict[str, Any]:
-    """Return what waits for a person: facts until they are narrated, then the narration, then images."""
-    versions = {one["stream"]: one["versionId"] for one in made}
-    if "facts" in versions:
-        return {"choice": versions["facts"], "problem": ""}
-    plan = state.get("plan")
-    called = {step["tool"] for step in (plan["steps"] if plan else ())}
-    approved = "verifyNarrationTool" in called
-    if "narration" not in versions:
-        return _pictured(state, versions, called, stands=approved)
-    reviewing = bool(state.get("review")) and not approved
-    asks: dict[str, Any] = {
-        "reviewing": reviewing,
-        **_pictured(state, versions, called, stands=not reviewing),
-    }
-    return asks | ({"choice": None, "problem": ""} if state.get("decided") else {})
-
-
-def _pictured(
+def _image_question(
     state: LessonState, versions: Mapping[str, str], called: AbstractSet[str], *, stands: bool
 ) -> dict[str, Any]:
-    """Return what waits of images: to be looked for where a narration `stands` of facts that have none."""
+    """Return the state of the image question; a narration that `stands` without images starts the search."""
     now = "" if "confirmed" in versions else state.get("picturing", "")
     if "images" in versions:
         return {"picturing": versions["images"]}
@@ -90,41 +127,6 @@ def _pictured(
     if stands and state.get("images") and not now:
         return {"picturing": WANTED}
     return {"picturing": now}
-
-
-SUBJECT: Final = Subject(
-    kind="lesson",
-    streams=lesson.STREAMS,
-    tools=REGISTRY.of("lesson"),
-    artefact=lambda _, thread: thread,
-    facts=facts,
-    prompt=system_prompt,
-    opening=lambda _: None,
-    summary=lesson.summary,
-    own={**lesson_choice.TOOLS, **lesson_review.TOOLS, **lesson_images.TOOLS},
-    noted=noted,
-)
-
-
-def build(ask: Node[LessonState] | None = None) -> StateGraph[LessonState, Context]:
-    """Return the graph's builder; `ask` learns which facts are chosen, from a person unless it is given."""
-    builder = StateGraph(LessonState, context_schema=Context)
-    builder.add_node("planner", planner(SUBJECT), input_schema=LessonState)
-    builder.add_node("approval", approval(SUBJECT), input_schema=LessonState)
-    builder.add_node("tool_executor", tool_executor(SUBJECT), input_schema=LessonState)
-    builder.add_node("select_facts", ask or selection(SUBJECT), input_schema=LessonState)
-    builder.add_node("review_narration", reviewing(SUBJECT), input_schema=LessonState)
-    builder.add_node("select_images", illustration(SUBJECT), input_schema=LessonState)
-    builder.add_node("summarizer", summarizer(SUBJECT), input_schema=LessonState)
-    builder.add_conditional_edges(START, after_start)
-    builder.add_conditional_edges("planner", after_planner)
-    builder.add_conditional_edges("approval", after_approval)
-    builder.add_conditional_edges("tool_executor", after_tools)
-    builder.add_conditional_edges("select_facts", after_selection)
-    builder.add_conditional_edges("review_narration", after_review)
-    builder.add_conditional_edges("select_images", after_images)
-    builder.add_conditional_edges("summarizer", after_summary)
-    return builder
 
 
 def after_start(
@@ -208,4 +210,5 @@ def _waiting(state: LessonState) -> Literal["select_facts", "review_narration", 
     return "select_images" if state.get("picturing", OVER) not in {"", OVER} else None
 
 
-graph = compiled(build(), "fact_narration")
+WORKFLOW: Final = FactNarration(REGISTRY.of("lesson"), REGISTRY.of("lesson", internal=True))
+graph = WORKFLOW.graph

@@ -1,58 +1,50 @@
-"""The loop that workflows share: plan, ask where leave is needed, carry out, look again, end with a word.
+"""The loop that workflows share: plan, ask for approval, execute, look again, end with a message.
 
 START → planner → approval → tool_executor → planner … → summarizer → END
 """
 
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Literal
 
 from langgraph.graph import END, START, StateGraph
-from langgraph.pregel import Pregel
 
-from nodes.approval import approval
-from nodes.node import Subject
-from nodes.planner import planner
-from nodes.summarizer import summarizer
-from nodes.tool_executor import tool_executor
-from state.context import Context
-from state.workflow import Workflow
-
-S = TypeVar("S", bound=Workflow)
-RECURSION_LIMIT: Final = 1_000
-"""LangGraph's own bound on steps; the real bound is the planner's (A72, C8)."""
+from callsheet.nodes.approval import approval_node
+from callsheet.nodes.planner import planner_node
+from callsheet.nodes.summarizer import summarizer_node
+from callsheet.nodes.tool_executor import tool_executor_node
+from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state.context import Context
+from callsheet.state.workflow import Workflow
 
 
-def loop(state: type[S], subject: Subject) -> StateGraph[S, Context]:
-    """Return the builder of a workflow that remembers `state` and is about `subject`."""
-    builder = StateGraph(state, context_schema=Context)
-    # Without the schema LangGraph would hand a shared node only the keys that its own annotation names.
-    builder.add_node("planner", planner(subject), input_schema=state)
-    builder.add_node("approval", approval(subject), input_schema=state)
-    builder.add_node("tool_executor", tool_executor(subject), input_schema=state)
-    builder.add_node("summarizer", summarizer(subject), input_schema=state)
-    builder.add_edge(START, "planner")
-    builder.add_conditional_edges("planner", after_planner)
-    builder.add_conditional_edges("approval", after_approval)
-    builder.add_conditional_edges("tool_executor", after_tools)
-    builder.add_edge("summarizer", END)
-    return builder
+class LoopWorkflow(WorkflowSpec):
+    """A workflow whose graph is the shared loop."""
 
-
-def compiled(builder: StateGraph[S, Context], name: str) -> Pregel[Any, Any]:
-    """Return the graph without storage, which the server attaches."""
-    graph: Pregel[Any, Any] = builder.compile(name=name).with_config(recursion_limit=RECURSION_LIMIT)
-    return graph
+    def build(self) -> StateGraph[Any, Context]:
+        """Return the graph's builder."""
+        builder: StateGraph[Any, Context] = StateGraph(self.state, context_schema=Context)
+        # Without the schema LangGraph would hand a shared node only the keys that its own annotation names.
+        builder.add_node("planner", planner_node(self), input_schema=self.state)
+        builder.add_node("approval", approval_node(self), input_schema=self.state)
+        builder.add_node("tool_executor", tool_executor_node(self), input_schema=self.state)
+        builder.add_node("summarizer", summarizer_node(self), input_schema=self.state)
+        builder.add_edge(START, "planner")
+        builder.add_conditional_edges("planner", after_planner)
+        builder.add_conditional_edges("approval", after_approval)
+        builder.add_conditional_edges("tool_executor", after_tools)
+        builder.add_edge("summarizer", END)
+        return builder
 
 
 def after_planner(state: Workflow) -> Literal["approval", "summarizer"]:
-    """Return where a plan goes: to be carried out, or, where there is none, to the last word."""
+    """Return the next node: approval for a plan, the summarizer without one."""
     return "approval" if state.get("plan") else "summarizer"
 
 
 def after_approval(state: Workflow) -> Literal["tool_executor", "planner"]:
-    """Return where an approved plan goes, and where a rejected one does."""
+    """Return the next node: the executor for an approved plan, the planner for a rejected one."""
     return "tool_executor" if state.get("plan") else "planner"
 
 
 def after_tools(state: Workflow) -> Literal["approval", "planner"]:
-    """Return to the planner, or, where steps are still pending, to the question whether to go on."""
+    """Return the next node: the planner, or approval where steps are still pending."""
     return "approval" if state.get("plan") else "planner"

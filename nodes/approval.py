@@ -11,16 +11,17 @@ from langchain_core.messages import AnyMessage
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
-import storage
-from nodes.node import Node, Subject, choices
-from state.consent import consent
-from state.context import Context
-from state.errors import Invalid
-from state.plan import Plan, Step, fingerprint
-from state.workflow import Workflow
-from storage.artefacts import Artefact
-from tools.outcome import Outcome, answer, failure
-from tools.repair import arguments
+from callsheet import storage
+from callsheet.nodes.node import Node, run_context
+from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state.consent import consent
+from callsheet.state.context import Context
+from callsheet.state.errors import Invalid
+from callsheet.state.plan import Plan, Step, fingerprint
+from callsheet.state.workflow import Workflow
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.tools.guard.outcome import Outcome, failed_outcome, tool_message
+from callsheet.tools.guard.repair import repair_arguments
 
 RESPONSE_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
@@ -46,16 +47,16 @@ RESPONSE_SCHEMA: Final[dict[str, Any]] = {
 """What an answer looks like: one decision for each action request, in order, or one for all."""
 
 
-def approval(subject: Subject) -> Node[Workflow]:
+def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
     """Return the node that asks for leave to carry out the plan."""
 
     async def approval(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         plan = state.get("plan")
-        asked = _asked(subject, plan, every=bool(choices(runtime).get("approve_plan")))
+        asked = _asked(workflow, plan, every=bool(run_context(runtime).get("approve_plan")))
         if plan is None or not asked:
             return {}
         readable = [_readable(step) for step in asked]
-        shown = question(readable, await _about(subject, state, runtime, readable))
+        shown = approval_request(readable, await _about(workflow, state, runtime, readable))
         decided = list(zip(asked, _decisions(interrupt(shown), len(asked)), strict=True))
         refused = [(step, choice) for step, choice in decided if choice["type"] == "reject"]
         if refused:
@@ -70,7 +71,7 @@ def approval(subject: Subject) -> Node[Workflow]:
     return approval
 
 
-def question(steps: Sequence[Step], about: Sequence[str]) -> dict[str, Any]:
+def approval_request(steps: Sequence[Step], about: Sequence[str]) -> dict[str, Any]:
     """Return the interrupt's value, in the shape stock agent interfaces render.
 
     `about` says what each step is about, empty where there is nothing to say.
@@ -97,15 +98,13 @@ def question(steps: Sequence[Step], about: Sequence[str]) -> dict[str, Any]:
 
 
 async def _about(
-    subject: Subject, state: Workflow, runtime: Runtime[Context], steps: Sequence[Step]
+    workflow: WorkflowSpec, state: Workflow, runtime: Runtime[Context], steps: Sequence[Step]
 ) -> list[str]:
     """Return what each step is about, as the artefact is now."""
-    if subject.about is None:
-        return [""] * len(steps)
-    scope = subject.scope(state, runtime)
+    scope = workflow.scope(state, runtime)
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-    newest = {stream: (await artefact.tip(stream)).newest for stream in subject.streams}
-    return [subject.about(state, step, newest) for step in steps]
+    newest = {stream: (await artefact.stream_head(stream)).newest for stream in workflow.streams}
+    return [workflow.describe_step(state, step, newest) for step in steps]
 
 
 def _readable(step: Step) -> Step:
@@ -113,15 +112,15 @@ def _readable(step: Step) -> Step:
     if "raw" not in step:
         return step
     try:
-        return {**step, "params": arguments(step["raw"])}
+        return {**step, "params": repair_arguments(step["raw"])}
     except Invalid:
         return step
 
 
-def _asked(subject: Subject, plan: Plan | None, *, every: bool) -> list[Step]:
+def _asked(workflow: WorkflowSpec, plan: Plan | None, *, every: bool) -> list[Step]:
     """Return the steps a person is asked about: those that destroy, or every one with an effect."""
-    known = [(step, subject.tools.get(step["tool"])) for step in (plan["steps"] if plan else ())]
-    return [step for step, tool in known if tool and (tool.destructive or (every and step["writes"]))]
+    known = [(step, workflow.tools.get(step["tool"])) for step in (plan["steps"] if plan else ())]
+    return [step for step, tool in known if tool and (tool.is_destructive or (every and step["writes"]))]
 
 
 def _decisions(answer: Any, count: int) -> list[Mapping[str, Any]]:
@@ -166,20 +165,21 @@ def _edited(step: Step, choice: Mapping[str, Any]) -> Step:
 def _rejections(plan: Plan, refused: Sequence[tuple[Step, Mapping[str, Any]]]) -> list[AnyMessage]:
     reasons = {step["id"]: str(choice.get("message") or "no reason given") for step, choice in refused}
     return [
-        answer(step["id"], step["tool"], _rejection(reasons.get(step["id"])).output) for step in plan["steps"]
+        tool_message(step["id"], step["tool"], _rejection(reasons.get(step["id"])).output)
+        for step in plan["steps"]
     ]
 
 
 def _rejection(reason: str | None) -> Outcome:
     """Return what the model is told of a step that was rejected, or that was in a plan with one."""
     if reason is None:
-        return failure(
+        return failed_outcome(
             "permission_denied",
             "Not carried out, because a person rejected another step of the plan",
             suggestion="Call it again if it is still wanted without the other",
             retryable=True,
         )
-    return failure(
+    return failed_outcome(
         "permission_denied",
         f"A person rejected this: {reason}",
         suggestion="Do as they say, or ask what they want instead",

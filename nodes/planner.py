@@ -8,21 +8,21 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
-import providers
-import storage
-from nodes.node import Node, Subject, choices
-from providers.routing import Request, Route, route
-from state import conversation
-from state.context import Context
-from state.errors import Invalid
-from state.plan import Plan, Step, fingerprint, linked
-from state.workflow import Usage, Workflow
-from storage.artefacts import Artefact
-from tools.attempt import abandoned
-from tools.call import Scope
-from tools.outcome import Outcome, answer
-from tools.record import close
-from tools.registry import definitions
+from callsheet import providers, storage
+from callsheet.nodes.node import Node, run_context
+from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.providers.routing import Request, Route, route
+from callsheet.state import conversation
+from callsheet.state.context import Context
+from callsheet.state.errors import Invalid
+from callsheet.state.plan import Plan, Step, fingerprint, with_dependencies
+from callsheet.state.workflow import Usage, Workflow
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.tools.guard.attempt import abandoned_outcome
+from callsheet.tools.guard.call import Scope
+from callsheet.tools.guard.outcome import Outcome, tool_message
+from callsheet.tools.guard.record import close
+from callsheet.tools.registry import definitions
 
 MAX_ROUNDS: Final = 10
 """Rounds of tool calls in one turn before a text answer is forced, unless chosen otherwise (A-R11)."""
@@ -30,30 +30,30 @@ _OPENING: Final = ":opening"
 """How the ids of messages end that say what a workflow starts from."""
 
 
-def planner(subject: Subject) -> Node[Workflow]:
+def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
     """Return the node that asks the model and turns its tool calls into a plan."""
 
     async def planner(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
-        scope = subject.scope(state, runtime)
-        history, mended = await _history(subject, state, scope)
+        scope = workflow.scope(state, runtime)
+        history, mended = await _history(workflow, state, scope)
         fresh = isinstance(history[-1], HumanMessage)
         rounds = 0 if fresh else state.get("rounds", 0)
         rejected = [] if fresh else state.get("rejected", [])
-        chosen = _routed(choices(runtime), scope)
-        sent = conversation.sent(
-            subject.prompt(state, scope.artefact),
+        chosen = _routed(run_context(runtime), scope)
+        sent = conversation.model_input(
+            workflow.prompt(state, scope.artefact),
             history,
             state.get("summary", ""),
             state.get("summary_upto", ""),
         )
         model = providers.load(chosen.spec)
-        limit = choices(runtime).get("max_rounds", MAX_ROUNDS)
+        limit = run_context(runtime).get("max_rounds", MAX_ROUNDS)
         # Told which tools there are but not to call one: a bare model call would break the history's rules.
-        choice = "none" if rounds >= limit else _tool_choice(subject, choices(runtime), rounds)
-        asked = model.bind_tools(definitions(subject.tools), tool_choice=choice)
+        choice = "none" if rounds >= limit else _tool_choice(workflow, run_context(runtime), rounds)
+        asked = model.bind_tools(definitions(workflow.tools), tool_choice=choice)
         reply = await asked.ainvoke(sent)
         answer = _without_calls(reply) if rounds >= limit else reply
-        plan = _plan(subject, answer)
+        plan = _plan(workflow, answer)
         if plan and any(fingerprint(step) in rejected for step in plan["steps"]):
             answer, plan = _without_calls(answer), None
         return {
@@ -72,7 +72,7 @@ def planner(subject: Subject) -> Node[Workflow]:
 
 
 async def _history(
-    subject: Subject, state: Workflow, scope: Scope
+    workflow: WorkflowSpec, state: Workflow, scope: Scope
 ) -> tuple[list[AnyMessage], list[BaseMessage]]:
     """Return the conversation with every call answered, and what to write to the state to make it so.
 
@@ -82,7 +82,7 @@ async def _history(
     """
     messages = list(state["messages"])
     dangling = dict(conversation.unanswered(messages))
-    opening = subject.opening(state)
+    opening = workflow.opening(state)
     said: list[AnyMessage] = []
     if opening is not None and _begins(messages, dangling, opening):
         said.append(HumanMessage(opening, id=f"{scope.run}{_OPENING}"))
@@ -97,12 +97,14 @@ async def _history(
     for index, message in enumerate(messages):
         whole.append(message)
         for call in dangling.get(index, ()):
-            found = await artefact.receipts_of(scope.thread, f"{message.id}/{call['id']}")
+            found = await artefact.thread_receipts(scope.thread, f"{message.id}/{call['id']}")
             outcome = (
-                Outcome(ok=True, output=found[-1]) if found else abandoned(subject.tools.get(call["name"]))
+                Outcome(ok=True, output=found[-1])
+                if found
+                else abandoned_outcome(workflow.tools.get(call["name"]))
             )
             ended[str(message.id), str(call["id"])] = outcome
-            whole.append(answer(str(call["id"]), call["name"], outcome.output))
+            whole.append(tool_message(str(call["id"]), call["name"], outcome.output))
     await close(opened, scope, ended)
     whole += said
     return whole, [RemoveMessage(id=REMOVE_ALL_MESSAGES), *whole]
@@ -119,7 +121,7 @@ def _begins(messages: Sequence[AnyMessage], dangling: Mapping[int, Any], opening
     return newest is not None and str(newest.id).endswith(_OPENING) and newest.text != opening
 
 
-def _tool_choice(subject: Subject, chosen: Context, rounds: int) -> Any:
+def _tool_choice(workflow: WorkflowSpec, chosen: Context, rounds: int) -> Any:
     """Return what is said of calling tools: what was chosen for the first round, and free choice after it."""
     choice: Any = chosen.get("tool_choice", "auto")
     if rounds:
@@ -127,10 +129,10 @@ def _tool_choice(subject: Subject, chosen: Context, rounds: int) -> Any:
     if isinstance(choice, str) and choice in {"auto", "required"}:
         return choice
     named = choice.get("function", {}).get("name") if isinstance(choice, dict) else None
-    if named not in subject.tools:
+    if named not in workflow.tools:
         raise Invalid(
             f"the tool choice {choice!r} is none of this workflow's tools",
-            remedy=f"choose auto, required or one of {', '.join(subject.tools)}",
+            remedy=f"choose auto, required or one of {', '.join(workflow.tools)}",
         )
     return choice
 
@@ -145,21 +147,21 @@ def _routed(chosen: Context, scope: Scope) -> Route:
     return route(request, providers.available(os.environ))
 
 
-def _plan(subject: Subject, answer: AIMessage) -> Plan | None:
+def _plan(workflow: WorkflowSpec, answer: AIMessage) -> Plan | None:
     steps = [
-        _step(subject, call["id"], call["name"], params=call["args"], raw=None) for call in answer.tool_calls
+        _step(workflow, call["id"], call["name"], params=call["args"], raw=None) for call in answer.tool_calls
     ]
     steps += [
-        _step(subject, call["id"], call["name"] or "", params={}, raw=call["args"] or "")
+        _step(workflow, call["id"], call["name"] or "", params={}, raw=call["args"] or "")
         for call in answer.invalid_tool_calls
     ]
-    return Plan(id=str(answer.id), steps=linked(steps)) if steps else None
+    return Plan(id=str(answer.id), steps=with_dependencies(steps)) if steps else None
 
 
 def _step(
-    subject: Subject, call_id: str | None, name: str, *, params: dict[str, Any], raw: str | None
+    workflow: WorkflowSpec, call_id: str | None, name: str, *, params: dict[str, Any], raw: str | None
 ) -> Step:
-    known = subject.tools.get(name)
+    known = workflow.tools.get(name)
     step = Step(
         id=str(call_id),
         tool=name,

@@ -12,23 +12,23 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
-import storage
-from nodes.node import Subject
-from state.context import Context
-from state.decisions import ALLOWED
-from state.errors import Refused
-from state.plan import Plan, Step, linked
-from state.versions import Version
-from state.workflow import Workflow
-from storage.artefacts import Artefact
-from tools.call import Scope
+from callsheet import storage
+from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state.approvals import ALLOWED
+from callsheet.state.context import Context
+from callsheet.state.errors import Refused
+from callsheet.state.plan import Plan, Step, with_dependencies
+from callsheet.state.versions import Version
+from callsheet.state.workflow import Workflow
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.tools.guard.call import Scope
 
 Calls = Sequence[tuple[str, dict[str, Any]]]
 """Names of tools, each with its parameters."""
 
 
 @dataclass(frozen=True)
-class Question:
+class Interrupt:
     """What a person is asked about one action, in the shape that stock agent interfaces render (B51)."""
 
     action: str
@@ -57,67 +57,67 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Hearing:
+class AnswerSession:
     """One visit of a node that asks: what it asks about, and the message that is heard instead of asking."""
 
-    subject: Subject
+    workflow: WorkflowSpec
     scope: Scope
     artefact: Artefact
-    heard: str | None
+    message: str | None
     problem: str
     """What was wrong with the last answer; empty where nothing was."""
 
     async def newest(self, stream: str) -> Version | None:
         """Return the newest version of a stream of the artefact."""
-        return (await self.artefact.tip(stream)).newest
+        return (await self.artefact.stream_head(stream)).newest
 
-    def answer(self, question: Question, **more: Any) -> Any:
+    def answer(self, question: Interrupt, **more: Any) -> Any:
         """Return the message that was heard, else what a person answers to the question."""
-        return interrupt(question.value(self.problem, **more)) if self.heard is None else self.heard
+        return interrupt(question.value(self.problem, **more)) if self.message is None else self.message
 
-    def talk(self, text: str) -> dict[str, Any]:
+    def chat_update(self, text: str) -> dict[str, Any]:
         """Return what an answer changes that is something to say: the model hears it as a message."""
         said: list[AnyMessage] = (
-            [] if self.heard is not None else [HumanMessage(text, id=f"{self.scope.task}:said")]
+            [] if self.message is not None else [HumanMessage(text, id=f"{self.scope.task}:said")]
         )
         return {"messages": said, "plan": None, "problem": ""}
 
-    def decided(self, words: str, wanted: Calls, said: str = "") -> dict[str, Any]:
+    def decision_update(self, words: str, wanted: Calls, said: str = "") -> dict[str, Any]:
         """Return what an answer changes that decides something: the calls it decides, as the plan.
 
         `said` is what the person said along with it, which goes into the conversation.
         """
-        made = decision(self.subject, self.scope.task, words, wanted)
-        told: list[AnyMessage] = self.talk(said)["messages"] if said else []
+        made = decision_plan(self.workflow, self.scope.task, words, wanted)
+        told: list[AnyMessage] = self.chat_update(said)["messages"] if said else []
         return {**made, "messages": [*told, AIMessage(**made["messages"][0])]}
 
-    def also(self, words: str, wanted: Calls) -> dict[str, Any]:
+    def append_calls(self, words: str, wanted: Calls) -> dict[str, Any]:
         """Return what carries the turn on with more calls: what it made and said so far stays told."""
-        changed = self.decided(words, wanted)
+        changed = self.decision_update(words, wanted)
         return {key: changed[key] for key in ("messages", "plan", "decided", "problem")}
 
 
-async def hearing(subject: Subject, state: Workflow, runtime: Runtime[Context]) -> Hearing:
+async def answer_session(workflow: WorkflowSpec, state: Workflow, runtime: Runtime[Context]) -> AnswerSession:
     """Return who is heard: the message that was sent, or nobody yet."""
-    scope = subject.scope(state, runtime)
+    scope = workflow.scope(state, runtime)
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
     last = state["messages"][-1]
     heard = last.text if isinstance(last, HumanMessage) else None
-    return Hearing(subject, scope, artefact, heard, str(state.get("problem", "")))
+    return AnswerSession(workflow, scope, artefact, heard, str(state.get("problem", "")))
 
 
-def refused(error: Refused) -> dict[str, Any]:
+def refusal_update(error: Refused) -> dict[str, Any]:
     """Return what an answer changes that is refused: the reason is told, and the question asked again."""
     told = f"{error.message}: {error.remedy}" if error.remedy else error.message
     return {"messages": [AIMessage(told[:1].upper() + told[1:] + ".")], "plan": None, "problem": told}
 
 
-def decision(subject: Subject, name: str, words: str, wanted: Calls) -> dict[str, Any]:
+def decision_plan(workflow: WorkflowSpec, name: str, words: str, wanted: Calls) -> dict[str, Any]:
     """Return what makes the calls that a person decided the plan of a new turn; JSON, so no message yet.
 
     `name` is what tells this decision from others of the thread.
     """
-    own = {**subject.tools, **subject.own}
+    own = {**workflow.tools, **workflow.internal_tools}
     steps = [
         Step(
             id=f"call_{name}_{number}",
@@ -135,6 +135,6 @@ def decision(subject: Subject, name: str, words: str, wanted: Calls) -> dict[str
         for step in steps
     ]
     turn = {"results": [], "created": [], "drafts": {}, "rounds": 0, "rejected": []}
-    plan = Plan(id=f"{name}:decided", steps=linked(steps))
+    plan = Plan(id=f"{name}:decided", steps=with_dependencies(steps))
     said = {"content": words, "id": plan["id"], "tool_calls": made}
     return {"messages": [said], "plan": plan, "decided": True, "problem": "", **turn}

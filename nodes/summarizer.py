@@ -6,19 +6,20 @@ from typing import Any
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
-import storage
-from nodes.node import Node, Subject
-from state import conversation
-from state.context import Context
-from state.workflow import DraftMade, Workflow
-from storage.artefacts import Artefact, Stream
+from callsheet import storage
+from callsheet.nodes.node import Node
+from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state import conversation
+from callsheet.state.context import Context
+from callsheet.state.workflow import DraftMade, Workflow
+from callsheet.storage.artefacts.artefacts import Artefact, Stream
 
 _VERSION = re.compile(r"\bv[1-9]\d{0,5}\b")
 _OFFER = re.compile(r"[?？]|ไหม|มั้ย|吗|呢")
 """What tells a question from a statement: "Should I create v2?" (A78) claims nothing."""
 
 
-def summarizer(subject: Subject) -> Node[Workflow]:
+def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
     """Return the node that ends a turn.
 
     `drafts` holds, for each stream this turn wrote, the last version (A-R9). The messages stay whole;
@@ -26,14 +27,14 @@ def summarizer(subject: Subject) -> Node[Workflow]:
     """
 
     async def summarizer(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
-        scope = subject.scope(state, runtime)
+        scope = workflow.scope(state, runtime)
         artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-        streams = await artefact.streams(subject.streams)
+        streams = await artefact.streams(workflow.streams)
         created = state.get("created", [])
         changed: dict[str, Any] = {"drafts": {made["stream"]: made["versionId"] for made in created}}
         if said := _last_word(state, streams, created):
             changed["messages"] = [said]
-        return changed | _compacted(subject, state, streams)
+        return changed | _compacted(workflow, state, streams)
 
     return summarizer
 
@@ -48,7 +49,7 @@ def _last_word(state: Workflow, streams: dict[str, Stream], created: list[DraftM
     if not text.strip():
         return AIMessage(_told(state) or _made(created), id=last.id if _ends(last) else None)
     known = {version.id for stream in streams.values() for version in stream.versions}
-    stated = (part for part in conversation.statements(text) if not _OFFER.search(part))
+    stated = (part for part in conversation.sentences(text) if not _OFFER.search(part))
     invented = sorted({name for part in stated for name in _VERSION.findall(part)} - known)
     if not invented or not _ends(last):
         return None
@@ -76,25 +77,25 @@ def _ends(message: Any) -> bool:
     return isinstance(message, AIMessage) and not conversation.calls_of(message)
 
 
-def _compacted(subject: Subject, state: Workflow, streams: dict[str, Stream]) -> dict[str, Any]:
+def _compacted(workflow: WorkflowSpec, state: Workflow, streams: dict[str, Stream]) -> dict[str, Any]:
     messages = state["messages"]
     summary = state.get("summary", "")
-    recent = conversation.after(messages, state.get("summary_upto", "") if summary else "")
-    index = conversation.cut(recent)
+    recent = conversation.messages_after(messages, state.get("summary_upto", "") if summary else "")
+    index = conversation.compaction_index(recent)
     if not index:
         return {}
     told = summary.split("\n\nLive versions:")[0]
-    text = "\n".join(part for part in (told, conversation.retold(recent[:index])) if part)
+    text = "\n".join(part for part in (told, conversation.summarize_turns(recent[:index])) if part)
     return {
-        "summary": f"{text}\n\nLive versions:\n{_table(subject, streams)}",
+        "summary": f"{text}\n\nLive versions:\n{_table(workflow, streams)}",
         "summary_upto": str(recent[index - 1].id),
     }
 
 
-def _table(subject: Subject, streams: dict[str, Stream]) -> str:
+def _table(workflow: WorkflowSpec, streams: dict[str, Stream]) -> str:
     rows = [
         f"| {name} | {version.id} | {'active' if version.id == stream.active else ''} "
-        f"| {subject.summary(name, version.data)} |"
+        f"| {workflow.summary(name, version.data)} |"
         for name, stream in streams.items()
         for version in stream.versions[-5:]
     ]

@@ -1,29 +1,51 @@
-"""Plan to results: steps run as soon as what they wait for is done, a few at once."""
+"""Executes a plan: steps start as soon as their dependencies are done, a few at once."""
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from langchain_core.messages import AnyMessage
+from langchain_core.runnables.config import ensure_config, get_async_callback_manager_for_config
 from langgraph.runtime import Runtime
 
-from nodes.node import Node, Subject, choices
-from nodes.tool_events import told
-from state.context import Context
-from state.plan import Plan, Step, StepResult, StepStatus, blocked, ready
-from state.workflow import DraftMade, Workflow
-from tools import guard
-from tools.outcome import Outcome, answer, failure
-from tools.registry import Tool
+from callsheet.nodes.node import Node, run_context
+from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state.context import Context
+from callsheet.state.plan import Plan, Step, StepResult, StepStatus, blocked, ready
+from callsheet.state.workflow import DraftMade, Workflow
+from callsheet.tools.guard import guard
+from callsheet.tools.guard.outcome import Outcome, ToolExecutionError, failed_outcome, tool_message
+from callsheet.tools.registry import Tool
+
+
+async def report_to_callbacks(step: Step, call: Awaitable[Outcome]) -> Outcome:
+    """Return what becomes of a step's call; whoever follows the run is told when it begins and ends."""
+    name, params = step["tool"], step["params"]
+    followers = get_async_callback_manager_for_config(ensure_config())
+    started = await followers.on_tool_start(
+        {"name": name}, json.dumps(params), inputs=params, tool_call_id=step["id"], name=name
+    )
+    try:
+        outcome = await call
+    except BaseException as error:
+        await started.on_tool_error(error)
+        raise
+    if outcome.ok:
+        await started.on_tool_end(tool_message(step["id"], name, outcome.output))
+    else:
+        await started.on_tool_error(ToolExecutionError(name, step["id"], outcome.output))
+    return outcome
+
 
 PARALLEL: Final = 3
 """Steps that run at once unless the caller chose otherwise (D26)."""
 
-Report = Callable[[dict[str, Any]], None]
+OnStep = Callable[[dict[str, Any]], None]
 
 
-def tool_executor(subject: Subject) -> Node[Workflow]:
+def tool_executor_node(workflow: WorkflowSpec) -> Node[Workflow]:
     """Return the node that carries out the plan's steps through the guard."""
 
     async def tool_executor(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -31,12 +53,12 @@ def tool_executor(subject: Subject) -> Node[Workflow]:
         if plan is None:
             return {}
         earlier = state.get("results", [])
-        tools = subject.allowed(state)
-        scope = subject.scope(state, runtime)
-        execution = Execution(
+        tools = workflow.allowed_tools(state)
+        scope = workflow.scope(state, runtime)
+        execution = PlanExecution(
             plan,
-            lambda step: told(step, guard.call(tools, step, scope)),
-            parallel=choices(runtime).get("parallel", PARALLEL),
+            lambda step: report_to_callbacks(step, guard.call(tools, step, scope)),
+            parallel=run_context(runtime).get("parallel", PARALLEL),
             report=runtime.stream_writer,
             stopping=lambda: runtime.drain_requested,
         )
@@ -50,13 +72,13 @@ def tool_executor(subject: Subject) -> Node[Workflow]:
             "messages": _answers(results),
             "plan": None,
             "created": [*state.get("created", []), *made],
-            **subject.noted(state, made),
+            **workflow.after_plan(state, made),
         }
 
     return tool_executor
 
 
-class Execution:
+class PlanExecution:
     """One plan being carried out."""
 
     def __init__(
@@ -65,7 +87,7 @@ class Execution:
         carry_out: Callable[[Step], Awaitable[Outcome]],
         *,
         parallel: int,
-        report: Report,
+        report: OnStep,
         stopping: Callable[[], bool],
     ) -> None:
         self._plan = plan
@@ -156,7 +178,7 @@ class Execution:
 
 
 def _blocked_output(step: Step) -> dict[str, Any]:
-    return failure(
+    return failed_outcome(
         "execution_error",
         f"{step['tool']} was not carried out, because a step it waits for failed",
         suggestion="Correct the failed step and call this one again",
@@ -171,7 +193,7 @@ def _preview(result: StepResult) -> dict[str, Any]:
 
 
 def _answers(results: list[StepResult]) -> list[AnyMessage]:
-    return [answer(result["id"], result["tool"], result["output"]) for result in results]
+    return [tool_message(result["id"], result["tool"], result["output"]) for result in results]
 
 
 def _made(tools: Mapping[str, Tool], results: list[StepResult]) -> list[DraftMade]:

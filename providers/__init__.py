@@ -11,7 +11,7 @@ from importlib import import_module
 
 from langchain_core.language_models import BaseChatModel
 
-from state.errors import Invalid
+from callsheet.state.errors import Invalid
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Provider:
 
 
 PROVIDERS: Mapping[str, Provider] = {
-    "openai": Provider("providers.openai", "OpenAIModel", key="OPENAI_API_KEY"),
-    "offline": Provider("providers.offline.model", "OfflineModel"),
+    "openai": Provider("callsheet.providers.openai", "OpenAIModel", key="OPENAI_API_KEY"),
+    "offline": Provider("callsheet.providers.offline.model", "OfflineModel"),
 }
 
 

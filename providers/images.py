@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import httpcore
 
-from state.errors import Invalid, Unavailable
+from callsheet.state.errors import Invalid, Unavailable
 
 TOP: Final = 6
 """Images of one search (B62)."""

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from providers.compatible import CompatibleModel
+from callsheet.providers.chat import ChatModel
 
 _REASON_OR_CALL = ("gpt-5.6", "gpt-6-luna", "gpt-6-sol", "gpt-6.1-terra")
 """Models which take tools over Chat Completions only while they do not reason.
@@ -11,7 +11,7 @@ https://developers.openai.com/api/docs/models/gpt-6-luna
 """
 
 
-class OpenAIModel(CompatibleModel):
+class OpenAIModel(ChatModel):
     """`OPENAI_API_KEY`, `OPENAI_BASE_URL`, `OPENAI_MODEL`, `OPENAI_TIMEOUT_S`, `OPENAI_MAX_RETRIES`."""
 
     title: ClassVar[str] = "OpenAI"

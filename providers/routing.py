@@ -8,8 +8,8 @@ that has none.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from state.errors import Invalid
-from state.languages import find
+from callsheet.state.errors import Invalid
+from callsheet.state.languages import find
 
 OFFLINE = "offline"
 

@@ -17,18 +17,20 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-import storage
-from server import docs, graphs_file, origins, problems, telemetry
-from server.api.paths import Segments
-from server.auth import Door, Keeper
-from server.description import guarded
-from server.limits import RATE_HEADERS, Allowance, BodyLimit, Most
-from server.observing import Observed, Observer, Placed
-from server.origins import Gate
-from server.outage import FrontDoor, Watch
-from server.settings import Settings, read
-from state.uploads import MAX_FILE, MAX_MATERIAL
-from storage import Storage
+from callsheet import storage
+from callsheet.server.http import docs, errors, origins
+from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
+from callsheet.server.http.direct import EncodedSlashMiddleware
+from callsheet.server.http.limits import RATE_HEADERS, BodyLimit, BodyLimitMiddleware, RateLimitMiddleware
+from callsheet.server.http.openapi import with_authentication
+from callsheet.server.http.origins import HostOriginMiddleware
+from callsheet.server.http.outage import StorageOutageMiddleware, StorageProbe
+from callsheet.server.operations import tracing
+from callsheet.server.operations.telemetry import RouteCaptureMiddleware, Telemetry, TelemetryMiddleware
+from callsheet.server.runtime import graphs_file
+from callsheet.server.settings import Settings, read_settings
+from callsheet.state.uploads import MAX_FILE, MAX_MATERIAL
+from callsheet.storage import Storage
 
 _LOOPBACK_PAGES: Final = (
     r"https?://([\w-]+\.)*localhost(:\d+)?|https?://127(\.\d+){3}(:\d+)?|https?://\[::1\](:\d+)?"
@@ -54,50 +56,53 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
 
     Raises `Invalid` where others could reach it without saying who they are, and for a wrong file of graphs.
     """
-    chosen = settings or read()
-    origins.require_safe(chosen)
+    chosen = settings or read_settings()
+    origins.require_safe_binding(chosen)
     app = Application(
         title="Callsheet",
-        version=installed(),
+        version=installed_version(),
         summary="Audio ads, landing pages and lessons: planned, shown, carried out exactly once, remembered",
         lifespan=_lifespan(chosen),
         docs_url=None,
         redoc_url=None,
     )
     app.asks = bool(chosen.auth)
-    app.state.graphs = graphs or (graphs_file.read(chosen.config) if chosen.config else None)
-    problems.install(app)
-    app.state.observer = Observer(telemetry.from_environment(app.version))
+    app.state.feature_tags = {}
+    app.state.graphs = graphs or (graphs_file.read_graphs_file(chosen.config) if chosen.config else None)
+    errors.install_error_handlers(app)
+    app.state.observer = Telemetry(tracing.create_tracing(app.version))
     _wrap(app, chosen)
-    app.add_api_route(_READY, ok, methods=["GET"], tags=["health"])
+    app.add_api_route(_READY, check_liveness, methods=["GET"], tags=["health"])
     # As GET without the body, and so not described: what balances load or watches the server asks so.
-    app.add_api_route(_READY, ok, methods=["HEAD"], include_in_schema=False)
-    app.add_api_route("/", opened, methods=["GET", "HEAD"], include_in_schema=False)
-    app.add_api_route("/docs", documentation, methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_api_route(_READY, check_liveness, methods=["HEAD"], include_in_schema=False)
+    app.add_api_route("/", show_index, methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_api_route("/docs", show_documentation, methods=["GET", "HEAD"], include_in_schema=False)
     return app
 
 
 def _wrap(app: "Application", chosen: Settings) -> None:
     """Put everything around the routes that a request passes; the last added is the outermost."""
-    app.add_middleware(Placed)
-    app.add_middleware(Segments)
+    app.add_middleware(RouteCaptureMiddleware)
+    app.add_middleware(EncodedSlashMiddleware)
     larger = {
-        "/api/threads/import": Most(
+        "/api/threads/import": BodyLimit(
             chosen.max_import_bytes,
             "on the server's machine run: callsheet threads import FILE; or raise CALLSHEET_MAX_IMPORT_BYTES",
         ),
-        "/api/pages/*/uploads": Most(MAX_FILE),
-        "/api/pages/*/uploads/*": Most(MAX_FILE),
-        "/api/agent-create/session/source/files": Most(MAX_MATERIAL),
-        "/api/agent-create/session/assets/files": Most(MAX_FILE),
+        "/api/pages/*/uploads": BodyLimit(MAX_FILE),
+        "/api/pages/*/uploads/*": BodyLimit(MAX_FILE),
+        "/api/agent-create/session/source/files": BodyLimit(MAX_MATERIAL),
+        "/api/agent-create/session/assets/files": BodyLimit(MAX_FILE),
     }
-    most = Most(chosen.max_body_bytes, "send less, or raise CALLSHEET_MAX_BODY_BYTES")
-    app.add_middleware(BodyLimit, most=most, larger=larger)
-    app.add_middleware(Allowance, settings=chosen)
-    app.add_middleware(Door, keeper=Keeper(chosen))
-    app.add_middleware(Patience, app=app)
+    most = BodyLimit(chosen.max_body_bytes, "send less, or raise CALLSHEET_MAX_BODY_BYTES")
+    app.add_middleware(BodyLimitMiddleware, most=most, larger=larger)
+    app.add_middleware(RateLimitMiddleware, settings=chosen)
+    app.add_middleware(AuthenticationMiddleware, keeper=Authenticator(chosen))
+    app.add_middleware(StartupBarrier, app=app)
     app.add_middleware(
-        FrontDoor, watch=lambda: getattr(app.state, "watch", None), patience_s=chosen.storage_patience_s
+        StorageOutageMiddleware,
+        watch=lambda: getattr(app.state, "watch", None),
+        patience_s=chosen.storage_patience_s,
     )
     app.add_middleware(
         CORSMiddleware,
@@ -108,39 +113,41 @@ def _wrap(app: "Application", chosen: Settings) -> None:
         allow_private_network=True,
         expose_headers=[*_EXPOSED, *RATE_HEADERS],
     )
-    app.add_middleware(Gate, settings=chosen)
-    app.add_middleware(Observed, observer=app.state.observer)
+    app.add_middleware(HostOriginMiddleware, settings=chosen)
+    app.add_middleware(TelemetryMiddleware, observer=app.state.observer)
 
 
 class Application(FastAPI):
     """FastAPI, but documenting only the replies that the routes and the door declare."""
 
     asks = False
-    """Whether callers must say who they are."""
+    """Whether callers must authenticate."""
 
     def openapi(self) -> dict[str, Any]:
         """Return the description, without the 422 that FastAPI adds to every route with a parameter."""
         if self.openapi_schema is None:
-            self.openapi_schema = guarded(_declared(super().openapi()), asks=self.asks)
+            self.openapi_schema = with_authentication(
+                _declared(super().openapi()), asks=self.asks, feature_tags=self.state.feature_tags
+            )
         return self.openapi_schema
 
 
-async def ok() -> dict[str, bool]:
+async def check_liveness() -> dict[str, bool]:
     """Say that the server is up and storage was reached when it started."""
     return {"ok": True}
 
 
-async def opened() -> RedirectResponse:
+async def show_index() -> RedirectResponse:
     """Show who opens the address of the server what there is."""
     return RedirectResponse("docs")
 
 
-async def documentation(request: Request) -> HTMLResponse:
+async def show_documentation(request: Request) -> HTMLResponse:
     """Show what the server offers."""
-    return HTMLResponse(docs.page(request.app.openapi()))
+    return HTMLResponse(docs.render_docs(request.app.openapi()))
 
 
-class Patience:
+class StartupBarrier:
     """Holds a request until the workflows are loaded; `/ok` is never held."""
 
     def __init__(self, wrapped: ASGIApp, app: FastAPI) -> None:
@@ -162,7 +169,7 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
             AsyncExitStack() as stack,
         ):
             storage.use(opened)
-            app.state.watch = Watch(opened, settings.storage_patience_s * 2 / 3)
+            app.state.watch = StorageProbe(opened, settings.storage_patience_s * 2 / 3)
             stack.callback(storage.use, None)
             loading = app.state.loading = asyncio.create_task(_loaded(app, settings, opened, stack))
             stack.callback(loading.cancel)
@@ -189,24 +196,24 @@ def _declared(spec: dict[str, Any]) -> dict[str, Any]:
 
 async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncExitStack) -> None:
     """Import the workflows and their routes, and make what the routes work with."""
-    await asyncio.to_thread(import_module, "server.surface")
+    await asyncio.to_thread(import_module, "callsheet.server.bootstrap")
     # Imported by now; at the top of the file they would hold the start up for a second.
-    from server import surface  # noqa: PLC0415
-    from server.api.events import Running  # noqa: PLC0415
-    from server.assembly import assembled  # noqa: PLC0415
-    from server.metrics import watching  # noqa: PLC0415
-    from server.parts import Parts  # noqa: PLC0415
+    from callsheet.server import bootstrap  # noqa: PLC0415
+    from callsheet.server.http.events import DetachedStreams  # noqa: PLC0415
+    from callsheet.server.operations.metrics import collecting_metrics  # noqa: PLC0415
+    from callsheet.server.runtime.assembly import assemble  # noqa: PLC0415
 
     observer = app.state.observer
-    await stack.enter_async_context(watching(observer, installed()))
-    found = await assembled(opened, settings, app.state.graphs, stack, observer, settling_s=_SETTLING_S)
-    running = Running()
+    await stack.enter_async_context(collecting_metrics(observer, installed_version()))
+    found = await assemble(opened, settings, app.state.graphs, stack, observer, settling_s=_SETTLING_S)
+    running = DetachedStreams()
     stack.push_async_callback(running.stop)
-    memory = found.memory
-    app.state.parts = Parts(settings, opened, memory.saver, found.worker, running, found.graphs, memory.store)
-    for end in surface.beside(app.state.parts):
+    app.state.parts = found.context(settings, opened, running)
+    features = found.workflows.features
+    app.state.feature_tags = {tag: text for one in features.values() for tag, text in one.tags.items()}
+    for end in bootstrap.start_maintenance(app.state.parts):
         stack.push_async_callback(end)
-    app.router.routes.extend(surface.routes(found.graphs))
+    app.router.routes.extend(bootstrap.routes(features))
 
 
 def _complain(loading: asyncio.Task[None]) -> None:
@@ -214,7 +221,7 @@ def _complain(loading: asyncio.Task[None]) -> None:
         _log.critical("the workflows cannot be loaded; no request but /ok can be answered", exc_info=error)
 
 
-def installed() -> str:
+def installed_version() -> str:
     """Return the version of the installed package."""
     try:
         return version("callsheet")

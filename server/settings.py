@@ -14,7 +14,7 @@ from dotenv import load_dotenv
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from state.errors import Invalid
+from callsheet.state.errors import Invalid
 
 ENV_FILE: Final = ".env"
 
@@ -46,7 +46,7 @@ _Origins = Annotated[
 ]
 
 
-def objects(text: str) -> str:
+def json_object(text: str) -> str:
     """Return the text; raises `ValueError` where it is no JSON object."""
     if not isinstance(json.loads(text), dict):
         raise ValueError("it must be a JSON object")  # noqa: TRY004 -- what pydantic turns into words
@@ -104,11 +104,11 @@ class Settings(BaseSettings):
     """Seconds a step may take to end once the process is told to stop; then its run is handed over."""
     slow_reader_s: float = Field(30.0, ge=0, le=3600)
     """Seconds in which a reader must take 64 KiB while so much waits for it, or be cut off; 0 for ever."""
-    tools: Annotated[str, AfterValidator(objects)] = "{}"
+    tools: Annotated[str, AfterValidator(json_object)] = "{}"
     """Terms of tools as JSON, such as `{"fetch_data": {"timeout_s": 5}, "*": {"calls": 60}}`."""
-    tool_grants: Annotated[str, AfterValidator(objects)] = "{}"
+    tool_grants: Annotated[str, AfterValidator(json_object)] = "{}"
     """Permissions by owner as JSON, such as `{"*": ["*"], "ana": ["page:*"]}`; unset, all to everyone."""
-    prices: Annotated[str, AfterValidator(objects)] = "{}"
+    prices: Annotated[str, AfterValidator(json_object)] = "{}"
     """What models cost as JSON, US dollars for a million tokens read and written: `{"*": [0.15, 0.60]}`."""
     webhook_private: bool = False
     """True lets webhooks call this machine and its network, not the public internet alone."""
@@ -139,7 +139,7 @@ class Settings(BaseSettings):
         )
 
 
-def read(env_file: Path | None = None, **chosen: Any) -> Settings:
+def read_settings(env_file: Path | None = None, **chosen: Any) -> Settings:
     """Return the settings in force, `chosen` ones before all others.
 
     `.env` is read into the environment, where the providers find their keys in it; what is set already stays.
@@ -151,7 +151,7 @@ def read(env_file: Path | None = None, **chosen: Any) -> Settings:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0])
-        name = variable(field) if chosen.get(field) is None else f"--{field.replace('_', '-')}"
+        name = variable_name(field) if chosen.get(field) is None else f"--{field.replace('_', '-')}"
         # Our own words have pydantic's before them.
         rule = first["msg"].removeprefix("Value error, ")
         raise Invalid(
@@ -160,7 +160,7 @@ def read(env_file: Path | None = None, **chosen: Any) -> Settings:
         ) from None
 
 
-def variable(field: str) -> str:
+def variable_name(field: str) -> str:
     """Return the environment variable a setting is read from."""
     info = Settings.model_fields.get(field)
     return str((info and info.validation_alias) or f"CALLSHEET_{field.upper()}")

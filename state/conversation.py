@@ -15,7 +15,7 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.utils import count_tokens_approximately
 
-from state.plan import dumped
+from callsheet.state.plan import canonical_json
 
 MAX_TURNS: Final = 10
 """User turns sent in full; one more and the older ones are summarised (A-R12)."""
@@ -60,7 +60,7 @@ def turn_starts(messages: Sequence[BaseMessage]) -> list[int]:
     return [index for index, message in enumerate(messages) if isinstance(message, HumanMessage)]
 
 
-def after(messages: Sequence[AnyMessage], message_id: str) -> list[AnyMessage]:
+def messages_after(messages: Sequence[AnyMessage], message_id: str) -> list[AnyMessage]:
     """Return the messages after the one with this id; all of them when there is none."""
     for index, message in enumerate(messages):
         if message_id and message.id == message_id:
@@ -68,7 +68,9 @@ def after(messages: Sequence[AnyMessage], message_id: str) -> list[AnyMessage]:
     return list(messages)
 
 
-def sent(system: str, messages: Sequence[AnyMessage], summary: str = "", upto: str = "") -> list[AnyMessage]:
+def model_input(
+    system: str, messages: Sequence[AnyMessage], summary: str = "", upto: str = ""
+) -> list[AnyMessage]:
     """Return what the model is called with: the system prompt, the summary if any, and the turns after it.
 
     The beginning stays the same from turn to turn, so that a provider's prompt cache holds (A65, A68).
@@ -76,10 +78,10 @@ def sent(system: str, messages: Sequence[AnyMessage], summary: str = "", upto: s
     head: list[AnyMessage] = [SystemMessage(system)]
     if summary:
         head.append(SystemMessage(f"Previous conversation summary: {summary}"))
-    return head + after(messages, upto if summary else "")
+    return head + messages_after(messages, upto if summary else "")
 
 
-def cut(messages: Sequence[AnyMessage]) -> int | None:
+def compaction_index(messages: Sequence[AnyMessage]) -> int | None:
     """Return the index before which messages are to be summarised now, or None while all may be sent.
 
     Always a user turn, so that no tool result is parted from its call (A-R12).
@@ -92,7 +94,7 @@ def cut(messages: Sequence[AnyMessage]) -> int | None:
     return starts[-KEPT_TURNS]
 
 
-def retold(messages: Sequence[AnyMessage]) -> str:
+def summarize_turns(messages: Sequence[AnyMessage]) -> str:
     """Return what the turns asked for and what came of it, a line a turn, in the person's own words."""
     lines = []
     for message in messages:
@@ -103,7 +105,7 @@ def retold(messages: Sequence[AnyMessage]) -> str:
     return "\n".join(lines)
 
 
-def statements(text: str) -> list[str]:
+def sentences(text: str) -> list[str]:
     """Return the sentences of a text, each with its end."""
     return re.findall(r"[^.!?。！？\n]+[.!?。！？\n]*", text)
 
@@ -127,7 +129,7 @@ def _entry(message: AnyMessage) -> dict[str, Any]:
             {
                 "id": call["id"],
                 "type": "function",
-                "function": {"name": call["name"], "arguments": dumped(call["args"])},
+                "function": {"name": call["name"], "arguments": canonical_json(call["args"])},
             }
             for call in calls
         ]

@@ -12,11 +12,11 @@ CallsheetError
 │   ├── Busy             another run holds the thread (409, with Retry-After)
 │   ├── Limited          a rate limit (429)
 │   ├── TimedOut         no answer in time; the outcome may be unknown (504)
-│   │   └── Unsure         it may have had its effect, and must not be tried again unasked
-│   ├── Unreached        the other side was not reached, so nothing happened there
+│   │   └── OutcomeUnknown         it may have had its effect, and must not be tried again unasked
+│   ├── NotReached        the other side was not reached, so nothing happened there
 │   └── StorageDown      Redis or Valkey cannot be reached (503)
 │       ├── StorageSilent  it gives no answer; also a TimedOut, for the outcome may be unknown
-│       └── StorageBarred  it lets us in no more; also an Invalid, for a setting may be wrong
+│       └── StorageRefused  it lets us in no more; also an Invalid, for a setting may be wrong
 ├── Oversized          a tool made more than it may
 ├── Fenced             this attempt lost its lease; its writes are refused and it must stop
 └── Broken             a bug or a broken installation (500)
@@ -79,11 +79,11 @@ class TimedOut(Unavailable):
     """No answer in time; the outcome may be unknown."""
 
 
-class Unsure(TimedOut):
+class OutcomeUnknown(TimedOut):
     """It may have had its effect, and must not be tried again before a person was asked."""
 
 
-class Unreached(Unavailable):
+class NotReached(Unavailable):
     """The other side was not reached, so nothing happened there and trying again is safe."""
 
 
@@ -95,7 +95,7 @@ class StorageSilent(StorageDown, TimedOut):
     """Redis or Valkey gives no answer; what it was told may yet happen."""
 
 
-class StorageBarred(StorageDown, Invalid):
+class StorageRefused(StorageDown, Invalid):
     """Redis or Valkey refuses the connection: at the start a wrong setting, later a changed one."""
 
 

@@ -147,7 +147,7 @@ _OWN_LETTERS: dict[str, frozenset[str]] = {
 """Letters that no other of these languages has, but Vietnamese, whose words have several."""
 
 
-def detected(text: str) -> str | None:
+def detect(text: str) -> str | None:
     """Return the language `text` is written in, or None where the text does not tell.
 
     A script of its own decides; Latin letters are told apart by their commonest words, and by words in small

@@ -18,7 +18,7 @@ def is_owner(name: object) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def stored(owner: str, kind: str, name: str) -> str:
+def storage_id(owner: str, kind: str, name: str) -> str:
     """Return the id under which what `owner` calls `name` is stored.
 
     `kind` says what it is. The local owner's things are stored under their own names; every other owner's

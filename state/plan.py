@@ -55,7 +55,7 @@ class StepResult(TypedDict):
     duration_s: float
 
 
-def linked(steps: Sequence[Step]) -> list[Step]:
+def with_dependencies(steps: Sequence[Step]) -> list[Step]:
     """Return the steps with their dependencies filled in from what they read and write."""
     result: list[Step] = []
     for step in steps:
@@ -88,15 +88,15 @@ def blocked(plan: Plan, done: Mapping[str, StepStatus]) -> list[Step]:
 
 def fingerprint(step: Step) -> str:
     """Return what two steps share when they would do the same."""
-    return dumped([step["tool"], step["params"]])
+    return canonical_json([step["tool"], step["params"]])
 
 
-def spelt(step: Step) -> Step:
+def utf8_safe(step: Step) -> Step:
     """Return the step with U+FFFD for each half of a surrogate pair, which UTF-8 has no bytes for."""
-    whole: Step = json.loads(_HALF.sub("\ufffd", dumped(step)))
+    whole: Step = json.loads(_HALF.sub("\ufffd", canonical_json(step)))
     return whole
 
 
-def dumped(value: object) -> str:
+def canonical_json(value: object) -> str:
     """Return JSON with text as it is, keys sorted: equal values give equal texts."""
     return _SORTED.encode(value)

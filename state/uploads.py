@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, TypedDict
+from typing import Final, Literal
 
-from state import file_forms
-from state.errors import Invalid
+from typing_extensions import TypedDict
+
+from callsheet.state import file_types
+from callsheet.state.errors import Invalid
 
 FileType = Literal["image", "video", "document"]
 MEDIA: Final = {
@@ -48,7 +50,7 @@ class Ticket(TypedDict):
     allowedFormats: list[str]
 
 
-def ticket(
+def create_ticket(
     ticket_id: str, file_type: FileType, name: str, most: int | None, formats: Sequence[str] | None
 ) -> Ticket:
     """Return a ticket; raises `Invalid` for a name, size or format that is not taken, naming the limit."""
@@ -64,7 +66,7 @@ def ticket(
             f"format {unknown[0][:40]!r} is not taken for {file_type!r}",
             remedy=f"use one of {', '.join(known)}",
         )
-    if extension(name) not in wanted:
+    if file_extension(name) not in wanted:
         raise Invalid(
             f"fileName {name[:80]!r} does not end in one of {', '.join(wanted)}",
             remedy=f"name the file for what it is: {', '.join(known)} are taken for {file_type!r}",
@@ -74,7 +76,7 @@ def ticket(
     )
 
 
-def extension(name: str) -> str:
+def file_extension(name: str) -> str:
     """Return what a file's name ends in; raises `Invalid` for one that is a path or cannot be a name."""
     found = _NAME.fullmatch(name)
     if found is None or name.startswith(".") or ".." in name or not name.isprintable():
@@ -84,10 +86,10 @@ def extension(name: str) -> str:
     return found[1].lower()
 
 
-def media(name: str, data: bytes) -> str:
+def media_type(name: str, data: bytes) -> str:
     """Return the media type of a file that came; raises `Invalid` unless it is what its name says."""
-    wanted = extension(name)
-    found = file_forms.form(data)
+    wanted = file_extension(name)
+    found = file_types.detect(data)
     if found != _FORMS.get(wanted, wanted):
         raise Invalid(f"{name!r} holds {found}, not {wanted}", remedy="send the file under its own format")
     return MEDIA[wanted]

@@ -50,7 +50,7 @@ def latest(versions: Sequence[Version], wanted: Status | None = None) -> Version
     return None
 
 
-def described(version: Version, newest: Version) -> dict[str, Any]:
+def version_fields(version: Version, newest: Version) -> dict[str, Any]:
     """Return the wire form of a version without its data (A31)."""
     return {
         "id": version.id,
@@ -61,6 +61,6 @@ def described(version: Version, newest: Version) -> dict[str, Any]:
     }
 
 
-def restored(versions: Sequence[Version], data: Mapping[str, Any]) -> str | None:
+def restored_version(versions: Sequence[Version], data: Mapping[str, Any]) -> str | None:
     """Return the id of the newest earlier version with exactly this data: what a new one restores."""
     return next((version.id for version in reversed(versions[:-1]) if version.data == data), None)

@@ -6,7 +6,7 @@ from langchain_core.messages import AnyMessage
 from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
-from state.plan import Plan, StepResult
+from callsheet.state.plan import Plan, StepResult
 
 
 class Usage(TypedDict):
@@ -20,7 +20,7 @@ class Usage(TypedDict):
     """Model calls."""
 
 
-def added(left: Usage | None, right: Usage | None) -> Usage:
+def add_usage(left: Usage | None, right: Usage | None) -> Usage:
     """Return the sum of two usages; an absent one is nothing."""
     a, b = left or _NOTHING, right or _NOTHING
     return Usage(
@@ -61,7 +61,7 @@ class Workflow(TypedDict):
     """Rounds of tool calls this turn."""
     rejected: NotRequired[list[str]]
     """Fingerprints of the steps a person rejected this turn."""
-    usage: NotRequired[Annotated[Usage, added]]
+    usage: NotRequired[Annotated[Usage, add_usage]]
     """Tokens of the whole thread."""
     summary: NotRequired[str]
     """What stands for the messages up to `summary_upto` when the model is called; empty before compaction."""

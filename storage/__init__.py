@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
-from storage.connection import Storage, connect, opened
+from callsheet.storage.redis.connection import Storage, connect, open_storage
 
-__all__ = ["Storage", "connect", "current", "opened", "use"]
+__all__ = ["Storage", "connect", "current", "open_storage", "use"]
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ async def _open(loop: asyncio.AbstractEventLoop) -> Storage:
 async def _kept(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Storage]:
     """An asynchronous generator, because a loop remembers those and closes them at its end."""
     newest = next(reversed(_shared.used.values()), None)
-    storage = await opened(newest.url if newest else None)
+    storage = await open_storage(newest.url if newest else None)
     try:
         yield storage
     finally:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from state.errors import Missing
-from storage import keys
-from storage.connection import Storage
-from storage.scripts import Script
+from callsheet.state.errors import Missing
+from callsheet.storage.redis import keys
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.scripts import Script
 
 _KEEP: Final = Script("""
 if redis.call('HEXISTS', KEYS[1], 'hash') == 1 then return redis.call('HGET', KEYS[1], 'createdMs') end
@@ -52,7 +52,7 @@ class NewKey:
 
 
 @dataclass(frozen=True)
-class KeptKey:
+class StoredKey:
     """A key as it stands, by the clock of Redis."""
 
     id: str
@@ -74,7 +74,7 @@ class KeptKey:
         return "expired" if self.expires_ms is not None and self.expires_ms <= self.now_ms else "active"
 
 
-async def keep(storage: Storage, new: NewKey) -> None:
+async def create(storage: Storage, new: NewKey) -> None:
     """Keep a key. Twice is safe."""
     created_ms = await _KEEP(
         storage.redis,
@@ -84,13 +84,13 @@ async def keep(storage: Storage, new: NewKey) -> None:
     await storage.redis.zadd(keys.API_KEYS, {new.id: int(created_ms)})
 
 
-async def find(storage: Storage, key_id: str) -> KeptKey | None:
+async def find(storage: Storage, key_id: str) -> StoredKey | None:
     """Return the key of this id as it stands now, whatever its status; None when there is none."""
     now_ms, found = await _FIND(storage.redis, [keys.api_key(key_id)])
     return _kept(key_id, int(now_ms), found) if found else None
 
 
-async def listed(storage: Storage, owner: str | None = None) -> list[KeptKey]:
+async def list_keys(storage: Storage, owner: str | None = None) -> list[StoredKey]:
     """Return all keys, or one owner's, oldest first."""
     ids: list[bytes] = await storage.redis.zrange(keys.API_KEYS, 0, -1)
     found = await asyncio.gather(*(find(storage, key_id.decode()) for key_id in ids))
@@ -103,11 +103,11 @@ async def revoke(storage: Storage, key_id: str) -> None:
         raise Missing(f"there is no key {key_id!r}", remedy="see which there are: callsheet keys list")
 
 
-def _kept(key_id: str, now_ms: int, found: Sequence[Any]) -> KeptKey:
+def _kept(key_id: str, now_ms: int, found: Sequence[Any]) -> StoredKey:
     texts = [part.decode() for part in found]
     fields = dict(zip(texts[::2], texts[1::2], strict=True))
     expires, revoked = fields.get("expiresMs"), fields.get("revokedMs")
-    return KeptKey(
+    return StoredKey(
         id=key_id,
         hash=fields["hash"],
         owner=fields["owner"],

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final, Literal
 
-from state.errors import Conflict, Missing
-from storage import keys
-from storage.connection import Storage
-from storage.scripts import Script, sent
+from callsheet.state.errors import Conflict, Missing
+from callsheet.storage.redis import keys
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.scripts import Script, execute
 
 NAMESPACE: Final = uuid.UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 """What LangGraph derives the ids of default assistants in; no namespace of RFC 9562."""
@@ -85,7 +85,7 @@ class Assistants:
 
     async def create(self, new: Assistant, if_exists: Literal["raise", "do_nothing"] = "raise") -> Assistant:
         """Make an assistant; one that is there is returned with `do_nothing`, else `Conflict`."""
-        made = replace(new, created_at=now(), updated_at=now())
+        made = replace(new, created_at=iso_now(), updated_at=iso_now())
         there = await self._there(made.assistant_id)
         if there is None and await self._write(made, b"", made):
             return made
@@ -102,7 +102,7 @@ class Assistants:
             count = before.versions + 1
             metadata = {**before.metadata, **changes.get("metadata", {})}
             latest: dict[str, Any] = {**changes, "metadata": metadata, "version": count, "versions": count}
-            made = replace(before, **latest, updated_at=now(), default=False)
+            made = replace(before, **latest, updated_at=iso_now(), default=False)
             first = [before] if before.default else []
             if await self._write(made, raw, *first, made):
                 return made
@@ -117,7 +117,7 @@ class Assistants:
                     f"assistant {before.assistant_id!r} has no version {version}",
                     remedy=f"use one of {sorted(known)}",
                 )
-            made = replace(known[version], versions=before.versions, updated_at=now(), default=False)
+            made = replace(known[version], versions=before.versions, updated_at=iso_now(), default=False)
             if before.default or await self._write(made, raw):
                 return before if before.default else made
 
@@ -130,11 +130,11 @@ class Assistants:
 
     async def delete(self, named: str) -> Assistant:
         """Take an assistant away and return it; raises as `made`."""
-        found = await self.made(named)
+        found = await self.get_created(named)
         await _DELETE(self.storage.redis, self._keys(found.assistant_id), [found.assistant_id])
         return found
 
-    async def made(self, named: str) -> Assistant:
+    async def get_created(self, named: str) -> Assistant:
         """Return an assistant that its owner made; raises `Conflict` for one of the server's own."""
         found = await self.get(named)
         if found.assistant_id == default_id(found.graph_id):
@@ -147,7 +147,7 @@ class Assistants:
     async def _read(self, named: str) -> tuple[Assistant, bytes]:
         """The assistant, and its text in storage: empty for one that is as the server made it."""
         names = [named, default_id(named)] if named in self.graphs else [named]
-        texts = await sent(self.storage.redis, "HMGET", keys.owned_assistants(self.owner), *names)
+        texts = await execute(self.storage.redis, "HMGET", keys.owned_assistants(self.owner), *names)
         for name, text in zip(names, texts, strict=True):
             if text is not None and (found := _assistant(text)).graph_id in self.graphs:
                 return found, text
@@ -193,7 +193,7 @@ def default_id(graph: str) -> str:
     return str(uuid.uuid5(NAMESPACE, graph))
 
 
-def now() -> str:
+def iso_now() -> str:
     """Return the time as on the wire."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from state.errors import Missing
-from storage import keys
-from storage.connection import Storage
-from storage.scripts import Script, Word
+from callsheet.state.errors import Missing
+from callsheet.storage.redis import keys
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.scripts import Argument, Script
 
 _MOVE: Final = Script("""
 local score = redis.call('ZSCORE', KEYS[1], ARGV[1])
@@ -57,7 +57,7 @@ class Cron:
 
 Change = Callable[[Cron], Cron]
 """What is to become of a schedule; it may be asked twice."""
-Following = Callable[[Cron], int | None]
+NextDue = Callable[[Cron], int | None]
 """When a schedule is due next, in milliseconds of the epoch; None for never."""
 
 
@@ -71,13 +71,13 @@ class Due:
     """When it was due, in milliseconds of the epoch."""
 
 
-async def put(storage: Storage, cron: Cron, next_ms: int | None) -> None:
+async def create(storage: Storage, cron: Cron, next_ms: int | None) -> None:
     """Keep a new schedule, due at `next_ms`; None for never."""
     await storage.redis.hset(keys.owned_crons(cron.owner), cron.id, _text(cron))
     await _plan(storage, cron, next_ms)
 
 
-async def change(storage: Storage, owner: str, cron_id: str, changed: Change, following: Following) -> Cron:
+async def update(storage: Storage, owner: str, cron_id: str, changed: Change, following: NextDue) -> Cron:
     """Keep what `changed` makes of the owner's schedule, due when `following` says; raises `Missing`.
 
     Returns it as it is then: others may have changed it, too.
@@ -85,7 +85,7 @@ async def change(storage: Storage, owner: str, cron_id: str, changed: Change, fo
     done = False
     while not done:
         told = await _told(storage, owner, cron_id)
-        args: list[Word] = [cron_id, told, _text(changed(_cron(told)))]
+        args: list[Argument] = [cron_id, told, _text(changed(_cron(told)))]
         done = bool(await _CHANGE(storage.redis, [keys.owned_crons(owner)], args))
     planned = b""
     # What somebody else made of it meanwhile may have been planned before this.
@@ -107,13 +107,13 @@ async def get(storage: Storage, owner: str, cron_id: str) -> Cron:
     return _cron(await _told(storage, owner, cron_id))
 
 
-async def of_owner(storage: Storage, owner: str) -> list[Cron]:
+async def list_crons(storage: Storage, owner: str) -> list[Cron]:
     """Return all of the owner's schedules, in no order."""
     told = await storage.redis.hgetall(keys.owned_crons(owner))
     return [_cron(one) for one in told.values()]
 
 
-async def remove(storage: Storage, cron: Cron) -> None:
+async def delete(storage: Storage, cron: Cron) -> None:
     """Take a schedule away; twice is safe."""
     await storage.redis.zrem(keys.CRONS_DUE, _entry(cron.owner, cron.id))
     await storage.redis.hdel(keys.owned_crons(cron.owner), cron.id)
@@ -133,9 +133,9 @@ async def due(storage: Storage, now_ms: int, most: int = 100) -> list[Due]:
     return [_due(entry, score) for entry, score in found]
 
 
-async def move(storage: Storage, fired: Due, following_ms: int | None) -> bool:
+async def reschedule(storage: Storage, fired: Due, following_ms: int | None) -> bool:
     """Make a schedule due at another time; return whether it was still due as `fired` says."""
-    args: list[Word] = [_entry(fired.owner, fired.id), fired.ms]
+    args: list[Argument] = [_entry(fired.owner, fired.id), fired.ms]
     then = "" if following_ms is None else following_ms
     return bool(await _MOVE(storage.redis, [keys.CRONS_DUE], [*args, then]))
 

@@ -6,10 +6,10 @@ An entry is written after the record it names, and again is safe. A list is a hi
 from dataclasses import dataclass
 from typing import Final
 
-from state.errors import Invalid
-from storage import keys
-from storage.connection import Storage
-from storage.scripts import Asked, Script
+from callsheet.state.errors import Invalid
+from callsheet.storage.redis import keys
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.scripts import Script, ScriptCall
 
 _TOUCH: Final = Script("""
 local t = redis.call('TIME')
@@ -41,31 +41,33 @@ class Page:
 
 async def touch(storage: Storage, owner: str, kind: str, name: str) -> None:
     """Put an artefact at the head of its owner's list of that kind."""
-    await storage.redis.trip([touching(owner, kind, name)])
+    await storage.redis.execute_batch([touch_call(owner, kind, name)])
 
 
-def touching(owner: str, kind: str, name: str) -> Asked:
+def touch_call(owner: str, kind: str, name: str) -> ScriptCall:
     """Return the script that `touch` runs."""
-    return Asked(_TOUCH, [keys.owned(owner, kind)], [name])
+    return ScriptCall(_TOUCH, [keys.owned_artefacts(owner, kind)], [name])
 
 
 async def touch_thread(storage: Storage, owner: str, thread_id: str) -> None:
     """Put a thread at the head of its owner's list."""
-    await storage.redis.trip([touching_thread(owner, thread_id)])
+    await storage.redis.execute_batch([touch_thread_call(owner, thread_id)])
 
 
-def touching_thread(owner: str, thread_id: str) -> Asked:
+def touch_thread_call(owner: str, thread_id: str) -> ScriptCall:
     """Return the script that `touch_thread` runs."""
-    return Asked(_TOUCH, [keys.owned_threads(owner)], [thread_id])
+    return ScriptCall(_TOUCH, [keys.owned_threads(owner)], [thread_id])
 
 
-async def owned(storage: Storage, owner: str, kind: str, *, after: str | None, limit: int) -> Page:
+async def list_owned(storage: Storage, owner: str, kind: str, *, after: str | None, limit: int) -> Page:
     """Return up to `limit` of the owner's artefacts of a kind, from the newest or `after` a page's `next`.
 
     Raises `Invalid` for an `after` that is no page's.
     """
     most, name = _begin(after) if after else ("+inf", "")
-    found: list[bytes] = await _PAGE(storage.redis, [keys.owned(owner, kind)], [most, name, limit + 1])
+    found: list[bytes] = await _PAGE(
+        storage.redis, [keys.owned_artefacts(owner, kind)], [most, name, limit + 1]
+    )
     entries = [(found[i].decode(), found[i + 1].decode()) for i in range(0, len(found), 2)]
     shown = entries[:limit]
     more = f"{int(float(shown[-1][1]))}-{shown[-1][0]}" if len(entries) > limit else None

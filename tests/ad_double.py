@@ -4,11 +4,11 @@ import json
 
 from langchain_core.messages import ToolMessage
 
-from state import brief
-from state.owners import LOCAL
-from storage.artefacts import Artefact
+from callsheet.state.ads import brief
+from callsheet.state.owners import LOCAL
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.tools.ads import voices
 from tests.chat_double import Say
-from tools import voices
 
 THAI = [voice.id for voice in voices.search("thai", count=3)]
 SAY_DONE = Say("All three drafts are ready to review.")
@@ -33,7 +33,7 @@ def config(thread="kopi", **chosen):
 
 def given(thread="kopi", **more):
     return {
-        "brief": brief.parsed(
+        "brief": brief.parse(
             {
                 "clientDescription": "Doi Chang Coffee",
                 "targetAudience": "Thai families",

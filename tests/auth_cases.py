@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from server import api_keys
-from storage import Storage
+from callsheet.server.http import api_keys
+from callsheet.storage import Storage
 
 SECRETS: set[str] = set()
 """Every key and token that was made in this process."""
@@ -26,7 +26,7 @@ def nothing_told(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 async def key(storage: Storage, owner: str, permission: str = "write", *, lifetime_s: float = 0) -> str:
     """A new key of the owner's."""
-    made = await api_keys.make(storage, owner, permission, lifetime_s=lifetime_s)
+    made = await api_keys.create_key(storage, owner, permission, lifetime_s=lifetime_s)
     SECRETS.add(made.text)
     return made.text
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from server import cli
+from callsheet.server.cli import main as cli
 from tests.killing import Warm
 from tests.waiting import until
 
 ROOT = Path(__file__).parent.parent
-COMMAND = [sys.executable, "-m", "server.cli"]
+COMMAND = [sys.executable, "-m", "callsheet.server.cli.main"]
 BRIEF = "A 30 second spot for Nordlys, a bakery in Oslo that opens at six. For early commuters."
 UPBEAT = "Make the music more upbeat"
 

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import settings
 from redis import Redis
 
-from storage import Storage, connect, embedded, use
+from callsheet.storage import Storage, connect, use
+from callsheet.storage.embedded import server as embedded
 from tests.chat_double import ChatDouble
-from tests.forking import Forking
 from tests.key_leaks import leaks
 from tests.killing import Proxy, Shop, Warm
 from tests.waiting import until
@@ -42,20 +42,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the whole of tests that are otherwise sampled")
     slow = "run tests that take a second or programs from beside PyPI, too; on by itself where CI is set"
     parser.addoption("--slow", action="store_true", default=bool(os.environ.get("CI")), help=slow)
-    parser.addoption("--processes", type=int, default=1, help="run the tests in so many processes")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if not _whole(config):
         settings.register_profile("quick", max_examples=30)
         settings.load_profile("quick")
-    if (processes := config.getoption("--processes")) > 1:
-        config.pluginmanager.register(Forking(processes, _group))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     long, slow = config.getoption("--long"), _whole(config)
     for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item.nodeid)))
         if item.get_closest_marker("long") and not long:
             item.add_marker(pytest.mark.skip(reason="runs with --long only"))
         elif item.get_closest_marker("slow") and not slow:
@@ -94,18 +92,18 @@ def _shared() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def valkey_url() -> Iterator[str]:
-    """A server of this test session's own (with `--processes`: of each of them), `unix://…?db=0`.
+    """A server of this process's own, `unix://…?db=0`.
 
-    A test that uses it finds it empty and must leave nothing that storage/keys.py does not declare.
+    A test that uses it finds it empty and must leave nothing that storage/redis/keys.py does not declare.
     """
     # Not pytest's own folder: with the test's name in it, the path may be too long for a socket.
     folder = Path(tempfile.mkdtemp(prefix="callsheet-test-"))
-    lease = embedded.ensure(folder)
+    lease = embedded.ensure_running(folder)
     try:
         yield f"{lease.url}?db=0"
     finally:
         lease.close()
-        until(lambda: not embedded.running(folder), "the end of the session's server")
+        until(lambda: not embedded.is_running(folder), "the end of the session's server")
         shutil.rmtree(folder)
 
 
@@ -244,7 +242,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatDouble]:
 def graph(opened: Storage) -> "Pregel[Any, Any]":
     """The audio-ad workflow, remembering in the test's storage."""
     # A test that needs no graph should not wait for LangGraph.
-    from graphs import ad_creation
-    from storage.checkpoints import RedisSaver
+    from callsheet.graphs import ad_creation
+    from callsheet.storage.checkpoints import RedisSaver
 
     return ad_creation.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 from redis import Redis
 
-from storage import embedded
+from callsheet.storage.embedded import server as embedded
 from tests.waiting import until
 
 ROOT = Path(__file__).parent.parent
@@ -27,7 +27,7 @@ def data_directory() -> Iterator[Path]:
     try:
         yield folder
         until(lambda: not inhabitants(folder), f"the end of the server in {folder}")
-        assert not embedded.running(folder)
+        assert not embedded.is_running(folder)
     finally:
         for process in inhabitants(folder):
             process.kill()
@@ -37,7 +37,7 @@ def data_directory() -> Iterator[Path]:
 @contextmanager
 def leased(data_dir: Path, **options: Any) -> Iterator[Redis]:
     """A client of the data directory's server; the lease is given back at the end."""
-    lease = embedded.ensure(data_dir, **options)
+    lease = embedded.ensure_running(data_dir, **options)
     try:
         with Redis.from_url(lease.url) as server:
             yield server

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from redis import Redis
 
-from storage import embedded
+from callsheet.storage.embedded import server as embedded
 
 
 def main() -> None:
     data_dir, name = Path(sys.argv[1]), sys.argv[2]
-    lease = embedded.ensure(data_dir)
+    lease = embedded.ensure_running(data_dir)
     with Redis.from_url(lease.url) as server:
         say(server.info("server")["process_id"])
         for number in itertools.count():

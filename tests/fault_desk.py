@@ -11,12 +11,13 @@ from typing import Any
 
 import orjson
 
-from server.requested import request
-from server.worker import Terms, Worker, working
-from storage import Storage, connect, events
-from storage.artefacts import Artefact
-from storage.events import Event
-from storage.run_records import Run, Wanted
+from callsheet.server.runtime.run_request import request_fields
+from callsheet.server.runtime.worker import Worker, WorkerOptions, running_worker
+from callsheet.storage import Storage, connect
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.runs import events
+from callsheet.storage.runs.events import Event
+from callsheet.storage.runs.records import Run, RunRequest
 from tests.fault_graphs import STREAM
 from tests.waiting import eventually
 
@@ -43,10 +44,10 @@ class Desk:
     async def ask(self, graph: str = "clerk", pages: int = 2, pace_s: float = 0.1) -> "Order":
         """Have a run made on a thread of its own."""
         order = Order(self, str(uuid.uuid4()), str(uuid.uuid4()), pages)
-        asked = request(
+        asked = request_fields(
             input={"pages": pages, "pace_s": pace_s, "stamped": []}, stream_mode=["custom", "values"]
         )
-        await self.worker.start(order.thread, Wanted(order.run, graph, "local", asked))
+        await self.worker.submit(order.thread, RunRequest(order.run, graph, "local", asked))
         return order
 
 
@@ -65,7 +66,7 @@ class Order:
 
     async def told(self) -> list[Event]:
         """All it told."""
-        return await events.after(self.desk.storage, self.thread, events.BEGINNING)
+        return await events.read_after(self.desk.storage, self.thread, events.BEGINNING)
 
     async def custom(self) -> list[dict[str, Any]]:
         """What its graph told by itself."""
@@ -115,7 +116,7 @@ async def desk(redis_url: str, lease_s: float) -> AsyncIterator[Desk]:
     """A desk for the length of the `async with`."""
     async with (
         connect(redis_url) as storage,
-        working(storage, {}, Terms(lease_s), carrying=False) as worker,
+        running_worker(storage, {}, WorkerOptions(lease_s), carrying=False) as worker,
     ):
         yield Desk(storage, worker)
 

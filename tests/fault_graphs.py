@@ -13,12 +13,12 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from nodes.node import EPOCH, RUN
-from state.owners import LOCAL
-from tools import guard
-from tools.call import Call, Scope
-from tools.registry import index, tool
-from tools.terms import Terms
+from callsheet.nodes.node import EPOCH_KEY, RUN_KEY
+from callsheet.state.owners import LOCAL
+from callsheet.tools.guard import guard
+from callsheet.tools.guard.call import Call, Scope
+from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.registry import index, tool
 
 STREAM: Final = "music"
 TICKS: Final = 3
@@ -34,7 +34,7 @@ class Stamp(BaseModel):
     number: int
 
 
-@tool(schema=Stamp, display="Stamping a page", writes=(STREAM,), terms=Terms(calls=0, failures=0))
+@tool(schema=Stamp, display="Stamping a page", writes=(STREAM,), terms=ToolOptions(calls=0, failures=0))
 async def stamp(args: Stamp, call: Call) -> dict[str, Any]:
     """Stamp a page; twice is one stamp too many."""
     return await call.write(STREAM, {"number": args.number}, result={"number": args.number})
@@ -74,7 +74,7 @@ def _scope(runtime: Runtime[None]) -> Scope:
     chosen, info = get_config()["configurable"], runtime.execution_info
     assert info is not None
     thread = chosen["thread_id"]
-    return Scope(LOCAL, thread, "ad", thread, run=chosen[RUN], task=info.task_id, epoch=chosen[EPOCH])
+    return Scope(LOCAL, thread, "ad", thread, run=chosen[RUN_KEY], task=info.task_id, epoch=chosen[EPOCH_KEY])
 
 
 async def kill(state: Pages) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import httpx
 from langgraph_sdk.sse import SSEDecoder, aiter_lines_raw
 from redis.asyncio import Redis
 
-from storage import keys
+from callsheet.storage.redis import keys
 from tests.fault_graphs import STREAM, TICKS
 from tests.killing import Warm
 from tests.waiting import eventually

@@ -2,9 +2,9 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from state.plan import Step
-from tools.call import Scope
-from tools.registry import index, tool
+from callsheet.state.plan import Step
+from callsheet.tools.guard.call import Scope
+from callsheet.tools.registry import index, tool
 
 SCOPE = Scope("local", "t", "ad", "kopi", run="r", task="task", epoch=1)
 

@@ -4,9 +4,9 @@ import os
 import sys
 import time
 
-from state.errors import Invalid
+from callsheet.state.errors import Invalid
+from callsheet.tools.registry import tool
 from tests.guarded import Args
-from tools.registry import tool
 
 
 @tool(schema=Args, display="Reckoning", isolated=True)
@@ -15,7 +15,7 @@ def reckon(args, scope):
     os.write(1, b"what a tool prints is none of its answer")
     heavy = [
         name
-        for name in ("redis", "httpx", "langchain_core", "langgraph", "tools.audio")
+        for name in ("redis", "httpx", "langchain_core", "langgraph", "callsheet.tools.ads.drafts")
         if name in sys.modules
     ]
     seen = {"pid": os.getpid(), "variables": sorted(os.environ), "heavy": heavy}

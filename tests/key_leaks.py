@@ -1,10 +1,10 @@
-"""Which keys on a server are not as storage/keys.py declares them."""
+"""Which keys on a server are not as storage/redis/keys.py declares them."""
 
 from collections.abc import Callable, Iterator
 
 from redis import Redis
 
-from storage import keys
+from callsheet.storage.redis import keys
 
 Declared = Callable[[str], keys.Key | None]
 
@@ -22,7 +22,7 @@ return found
 """
 
 
-def leaks(server: Redis, declared: Declared = keys.declared) -> list[str]:
+def leaks(server: Redis, declared: Declared = keys.declaration_of) -> list[str]:
     """A sentence for each key, in any database of the server, that has no declaration or contradicts it."""
     if not (databases := [str(name).removeprefix("db") for name in server.info("keyspace")]):
         return []
@@ -38,7 +38,7 @@ def leaks(server: Redis, declared: Declared = keys.declared) -> list[str]:
 def _faults(name: str, kind: str, left_ms: int, declared: Declared) -> Iterator[str]:
     declaration = declared(name)
     if declaration is None:
-        yield f"{name!r} is declared nowhere in storage/keys.py"
+        yield f"{name!r} is declared nowhere in storage/redis/keys.py"
         return
     if declaration.type not in {kind, "any"}:
         yield f"{name!r} is a {kind}, declared as a {declaration.type}"

@@ -6,12 +6,12 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.pregel import Pregel
 from langgraph.types import Command
 
-from graphs import fact_narration
-from state.narration import Narration
-from state.owners import LOCAL
-from storage import Storage
-from storage.artefacts import Artefact
-from storage.checkpoints import RedisSaver
+from callsheet.graphs import fact_narration
+from callsheet.state.lessons.narration import Narration
+from callsheet.state.owners import LOCAL
+from callsheet.storage import Storage
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.checkpoints import RedisSaver
 
 OFFLINE = {"provider": "offline"}
 CONFIG: RunnableConfig = {"configurable": {"thread_id": "lesson-chat"}}
@@ -40,7 +40,7 @@ class Chat:
         return state
 
     async def data(self, stream: str) -> dict[str, Any]:
-        newest = (await self.artefact.tip(stream)).newest
+        newest = (await self.artefact.stream_head(stream)).newest
         return dict(newest.data) if newest else {}
 
     async def count(self, stream: str) -> int:

@@ -9,11 +9,11 @@ from typing import Any
 
 from langgraph_sdk.client import LangGraphClient
 
-from state.assets import live
-from state.narration import Narration
-from state.owners import LOCAL
-from storage import Storage
-from storage.artefacts import Artefact
+from callsheet.state.lessons.assets import live
+from callsheet.state.lessons.narration import Narration
+from callsheet.state.owners import LOCAL
+from callsheet.storage import Storage
+from callsheet.storage.artefacts.artefacts import Artefact
 from tests.lesson_chat import OFFLINE, Chat
 from tests.lesson_client import TOOLS, Teacher, ok, user
 from tests.wire_served import anew
@@ -68,7 +68,7 @@ class Door(ABC):
 
     async def newest(self, stream: str) -> dict[str, Any]:
         """What the newest version of a stream holds; empty for none."""
-        newest = (await self._artefact.tip(stream)).newest
+        newest = (await self._artefact.stream_head(stream)).newest
         return dict(newest.data) if newest else {}
 
     async def count(self, stream: str) -> int:

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
-from state.owners import LOCAL
-from state.plan import Step
-from storage.artefacts import Artefact, NewVersion
-from storage.connection import Storage
-from tools import REGISTRY, guard
-from tools.call import Scope
-from tools.registry import Tool
+from callsheet.state.owners import LOCAL
+from callsheet.state.plan import Step
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
+from callsheet.storage.redis.connection import Storage
+from callsheet.tools import REGISTRY
+from callsheet.tools.guard import guard
+from callsheet.tools.guard.call import Scope
+from callsheet.tools.registry import Tool
 
 
 class LessonDouble:
@@ -54,6 +55,6 @@ class LessonDouble:
 
     async def newest(self, stream: str) -> dict[str, Any]:
         """Return what the newest version of a stream holds."""
-        found = (await self.artefact.tip(stream)).newest
+        found = (await self.artefact.stream_head(stream)).newest
         assert found is not None
         return dict(found.data)

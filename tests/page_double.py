@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from state.owners import LOCAL
-from state.page import STREAM, Page
-from state.page_history import page_of
-from state.plan import Step
-from storage import Storage
-from storage.artefacts import Artefact
-from tools import REGISTRY, guard
-from tools.call import Scope
-from tools.outcome import Outcome
+from callsheet.state.owners import LOCAL
+from callsheet.state.pages.history import page_of
+from callsheet.state.pages.page import STREAM, Page
+from callsheet.state.plan import Step
+from callsheet.storage import Storage
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.tools import REGISTRY
+from callsheet.tools.guard import guard
+from callsheet.tools.guard.call import Scope
+from callsheet.tools.guard.outcome import Outcome
 
 
 class PageDouble:
@@ -63,4 +64,4 @@ class PageDouble:
 
     async def page(self) -> Page:
         """Return the page as it is now."""
-        return page_of((await self.artefact.tip(STREAM)).newest)
+        return page_of((await self.artefact.stream_head(STREAM)).newest)

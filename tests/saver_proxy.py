@@ -20,8 +20,8 @@ class Proxy:
         self._target = target.removeprefix("unix://").partition("?")[0]
         self._open: set[asyncio.StreamWriter] = set()
         self._lost = 0
-        self.losing: Callable[[], bool] | None = None
-        """Asked of every reply whether it is lost."""
+        self.losing: Callable[[bytes], bool] | None = None
+        """Asked, by what it answers, of every reply whether it is lost."""
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_unix_server(self._serve, self.socket)
@@ -49,32 +49,33 @@ class Proxy:
         server_reader, server_writer = await asyncio.open_unix_connection(self._target)
         ends = {writer, server_writer}
         self._open |= ends
-        spoken = asyncio.Event()
-        spoken.set()
+        # What was sent since the server spoke last.
+        said: list[bytes] = []
         with contextlib.suppress(ConnectionError):
             await asyncio.gather(
-                self._up(reader, server_writer, spoken), self._down(server_reader, writer, spoken)
+                self._up(reader, server_writer, said), self._down(server_reader, writer, said)
             )
         self._open -= ends
         for end in ends:
             end.close()
 
     async def _up(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, spoken: asyncio.Event
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, said: list[bytes]
     ) -> None:
         while data := await reader.read(1 << 20):
-            self.trips += spoken.is_set()
-            spoken.clear()
+            self.trips += not said
+            said.append(data)
             writer.write(data)
             await writer.drain()
         writer.close()
 
     async def _down(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, spoken: asyncio.Event
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, said: list[bytes]
     ) -> None:
         while data := await reader.read(1 << 20):
-            spoken.set()
-            if self.losing and self.losing():
+            asked = b"".join(said)
+            said.clear()
+            if self.losing and self.losing(asked):
                 break
             if self._lost:
                 self._lost -= 1

@@ -14,7 +14,7 @@ from typing import Any
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 
-from storage.checkpoints import RedisSaver
+from callsheet.storage.checkpoints import RedisSaver
 from tests.saver_graphs import contents, newest, said, talk, thread
 from tests.saver_values import new_id
 

@@ -10,10 +10,15 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-from server import surface
-from server.app import create_app
-from server.settings import Settings
+from callsheet.graphs import ad_creation, fact_narration, page_builder
+from callsheet.server.app import create_app
+from callsheet.server.bootstrap import Workflows, routes
+from callsheet.server.settings import Settings
 
+OURS = Workflows(
+    {one.WORKFLOW.name: one.WORKFLOW.graph for one in (ad_creation, fact_narration, page_builder)}
+)
+"""The workflows that the server serves unless others are wanted."""
 BRIEF: Mapping[str, Any] = {
     "clientDescription": "Miel, a bakery in Lyon that bakes sourdough bread at four every morning",
     "targetAudience": "families in the neighbourhood",
@@ -37,7 +42,7 @@ async def running(url: str, **chosen: Any) -> AsyncIterator[FastAPI]:
 def description() -> Mapping[str, Any]:
     """The application's own description of itself."""
     app = create_app(Settings())
-    app.router.routes.extend(surface.routes(surface.GRAPHS))
+    app.router.routes.extend(routes(OURS.features))
     return app.openapi()
 
 

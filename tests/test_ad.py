@@ -2,8 +2,8 @@
 
 import pytest
 
-from state import ad
-from state.errors import Invalid
+from callsheet.state.ads import ad
+from callsheet.state.errors import Invalid
 
 TRACKS = ad.track_list([{"voiceId": "a", "text": "One two."}, {"voiceId": "b", "text": "Three."}])
 MUSIC = ad.music_bed("warm bossa nova with brushed drums and a lot of room to breathe", "loudly", 30.0)

@@ -3,12 +3,13 @@
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from graphs import ad_creation
-from nodes.node import EPOCH, OWNER, RUN
-from state.errors import Invalid
-from state.owners import LOCAL
-from storage import indexes, threads
-from storage.artefacts import Artefact, Fence, NewVersion, step_name
+from callsheet.graphs import ad_creation
+from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RUN_KEY
+from callsheet.state.errors import Invalid
+from callsheet.state.owners import LOCAL
+from callsheet.storage import indexes
+from callsheet.storage.artefacts.artefacts import Artefact, Fence, NewVersion, receipt_name
+from callsheet.storage.threads import threads
 from tests.ad_double import SAY_DONE, THAI, call, config, drafts, given, stream, tool_messages
 from tests.chat_double import Fail, Say
 
@@ -35,9 +36,9 @@ async def test_an_ad_of_a_graph_without_a_server_is_on_the_list_of_local_ads(gra
     """A29, X5: a server on the same data shows it; the thread is kept by whoever runs the graph."""
     model.script(Say(calls=drafts("หนึ่ง")), SAY_DONE)
     await graph.ainvoke(given(), config(), context={"provider": "openai"})
-    page = await indexes.owned(opened, LOCAL, "ad", after=None, limit=5)
+    page = await indexes.list_owned_x(opened, LOCAL, "ad", after=None, limit=5)
     assert page.ids == ("kopi",)
-    assert not await threads.taken(opened, config()["configurable"]["thread_id"])
+    assert not await threads.exists(opened, config()["configurable"]["thread_id"])
 
 
 async def test_the_brief_is_told_to_the_model_as_the_template_says(graph, model):
@@ -55,7 +56,7 @@ async def test_the_brief_is_told_to_the_model_as_the_template_says(graph, model)
         "Additional context: None",
     ]
     assert "creative director" in system["content"]
-    assert all(name in system["content"] for name in ad_creation.SUBJECT.tools)
+    assert all(name in system["content"] for name in ad_creation.WORKFLOW.tools)
     assert THAI[0] not in system["content"], "A23: no voice catalogue in the prompt"
 
 
@@ -70,7 +71,7 @@ async def test_a_brief_that_is_only_a_message_says_how_long_the_spot_is(graph, m
     prompts = [request.messages[0]["content"].splitlines()[-1] for request in model.requests]
     assert prompts == ["Spot: 30 s", *["Spot: 15 s"] * 4]
     assert dict(tool_messages(state))["c1"]["timeline"]["spotSeconds"] == 15
-    assert ad_creation.facts(state)["spotSeconds"] == "15"
+    assert ad_creation.WORKFLOW.facts(state)["spotSeconds"] == "15"
 
 
 async def test_another_brief_on_a_thread_is_heard_and_so_is_another_ad(graph, model, opened):
@@ -266,7 +267,11 @@ async def test_calls_that_a_stopped_run_left_open_are_answered_before_the_model_
     await graph.ainvoke(given(), config(), context={"provider": "openai"}, interrupt_before=["tool_executor"])
     asking = (await graph.aget_state(config())).values["messages"][-1]
     fence = await Artefact(opened, "ad", "kopi", LOCAL).claim(
-        step_name("kopi", "crashed-task", f"{asking.id}/m"), epoch=1, owner="local", thread="kopi", facts={}
+        receipt_name("kopi", "crashed-task", f"{asking.id}/m"),
+        epoch=1,
+        owner="local",
+        thread="kopi",
+        facts={},
     )
     assert isinstance(fence, Fence)
     made = await Artefact(opened, "ad", "kopi", LOCAL).create_version(music_version(), fence)
@@ -369,7 +374,7 @@ async def test_the_owner_the_server_names_is_the_one_whose_ad_is_written(graph, 
     """X16: two owners' ads of one name are two ads."""
     for owner, thread in (("ana", "kopi"), ("bob", "other-thread")):
         model.script(Say(calls=drafts("หนึ่ง")[1:2]), SAY_DONE)
-        chosen = config(thread, **{OWNER: owner, EPOCH: 1, RUN: owner})
+        chosen = config(thread, **{OWNER_KEY: owner, EPOCH_KEY: 1, RUN_KEY: owner})
         await graph.ainvoke({**given(), "ad_id": "kopi"}, chosen, context={"provider": "openai"})
     for owner in ("ana", "bob"):
         artefact = Artefact(opened, "ad", "kopi", owner)

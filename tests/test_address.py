@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.errors import Invalid
-from storage.address import parse, shown
+from callsheet.state.errors import Invalid
+from callsheet.storage.redis.address import parse, redact
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_is_wrong_with_a_url_is_said(url: str, rule: str) -> None:
     ],
 )
 def test_user_and_password_are_masked(url: str, masked: str) -> None:
-    assert shown(url) == masked
+    assert redact(url) == masked
 
 
 @given(

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from redis.exceptions import ConnectionError as Lost
 
-from state.errors import StorageDown
-from storage import Storage, keys
-from storage.announcements import Announcements
+from callsheet.state.errors import StorageDown
+from callsheet.storage import Storage
+from callsheet.storage.redis import keys
+from callsheet.storage.runs.announcements import Announcements
 from tests.waiting import eventually
 
 
@@ -27,14 +28,14 @@ async def test_who_comes_while_the_first_listener_fails_hears_all_the_same(
         raise Lost
 
     async def first() -> None:
-        async with announcements.listening("t"):
+        async with announcements.subscribe("t"):
             pass
 
     failing = asyncio.Event()
     monkeypatch.setattr(announcements._listener, "subscribe", lost)
     one = asyncio.create_task(first())
     await going.wait()
-    async with announcements.listening("t", "end") as bell:
+    async with announcements.subscribe("t", "end") as bell:
         failing.set()
         with pytest.raises(StorageDown):
             await one

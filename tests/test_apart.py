@@ -7,15 +7,15 @@ from dataclasses import replace
 import psutil
 import pytest
 
+from callsheet.tools.guard import guard
+from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.registry import index
 from tests import heavy_tools
 from tests.guarded import SCOPE, step
 from tests.waiting import until
-from tools import guard
-from tools.registry import index
-from tools.terms import Terms
 
 # On a loaded machine an interpreter may take seconds to start.
-LIMITS = Terms(timeout_s=30, memory_bytes=64 * 1024 * 1024, output_bytes=10_000, cache_s=0, failures=0)
+LIMITS = ToolOptions(timeout_s=30, memory_bytes=64 * 1024 * 1024, output_bytes=10_000, cache_s=0, failures=0)
 
 
 OTHERS: set[psutil.Process] = set()
@@ -66,7 +66,7 @@ async def test_it_gets_its_arguments_and_scope_and_nothing_of_ours(opened, monke
 async def test_what_it_must_not_do_ends_it_and_is_said(opened, name, n, changed, kind, told):
     """Memory, processor, time and output are limited by the system; nothing is left behind."""
     outcome = await called(name, n, **changed)
-    assert outcome.word == kind
+    assert outcome.label == kind
     assert told in outcome.output["error"]
     until(lambda: not children(), "the end of its process")
 
@@ -75,7 +75,7 @@ async def test_what_it_must_not_do_ends_it_and_is_said(opened, name, n, changed,
 async def test_what_it_breaks_with_is_logged_and_not_told(opened, caplog):
     """C41."""
     outcome = await called("crash")
-    assert outcome.word == "execution_error"
+    assert outcome.label == "execution_error"
     assert "hunter2" not in str(outcome.output)
     assert "hunter2" in caplog.text
 

@@ -9,10 +9,10 @@ import httpx
 import pytest
 from pydantic import TypeAdapter
 
-from server.api.replies import AdPage, AdView, Conversation, Mixer, StreamLocks
-from state.owners import LOCAL
-from storage import Storage, indexes
-from storage.artefacts import Artefact
+from callsheet.server.ads.replies import AdList, AdView, Conversation, Mixer, StreamLocks
+from callsheet.state.owners import LOCAL
+from callsheet.storage import Storage, indexes
+from callsheet.storage.artefacts.artefacts import Artefact
 from tests.chat_double import ChatDouble, Say
 from tests.served import VOICE, generated, said, served
 
@@ -56,7 +56,7 @@ async def test_the_list_has_the_newest_change_first_and_comes_in_pages(client: h
     path = "/api/ads?limit=2"
     for _ in range(3):
         page = await got(client, path)
-        TypeAdapter(AdPage).validate_python(page)
+        TypeAdapter(AdList).validate_python(page)
         seen += [one["adId"] for one in page["ads"]]
         path = f"/api/ads?limit=2&after={page['next']}"
     assert seen == order
@@ -66,11 +66,11 @@ async def test_the_list_has_the_newest_change_first_and_comes_in_pages(client: h
 
 async def test_entries_of_one_millisecond_are_paged_without_loss_or_repeat(storage: Storage) -> None:
     names = [f"ad-{number:02}" for number in range(7)]
-    await storage.redis.zadd("owner:{local}:ads", dict.fromkeys(names, 1_700_000_000_000))
+    await storage.redis.zadd("owner:{local}:artefacts:ad", dict.fromkeys(names, 1_700_000_000_000))
     seen: list[str] = []
     after = None
     for _ in range(4):
-        page = await indexes.owned(storage, "local", "ad", after=after, limit=2)
+        page = await indexes.list_owned_x(storage, "local", "ad", after=after, limit=2)
         seen, after = [*seen, *page.ids], page.next
     assert seen == sorted(names, reverse=True)
     assert after is None

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from starlette.responses import StreamingResponse
 
-from server.api.events import Running, streamed
-from server.worker import Report, Told
-from state.errors import Busy
+from callsheet.server.http.events import DetachedStreams, event_stream_reply
+from callsheet.server.runtime.worker import Ack, OnProgress
+from callsheet.state.errors import Busy
 from tests.waiting import eventually
 
 STEP = {"type": "step", "stepId": "call-1", "tool": "create_music_draft", "status": "completed"}
@@ -27,12 +27,12 @@ async def test_an_event_leaves_when_it_happens_not_when_the_run_ends() -> None:
     """A82: the draft is told while the run still waits for something else."""
     go_on = asyncio.Event()
 
-    async def carry(report: Report) -> tuple[dict[str, Any], Told]:
+    async def carry(report: OnProgress) -> tuple[dict[str, Any], Ack]:
         report({**STEP, "preview": {"versionId": "v3"}})
         await go_on.wait()
         return {"message": "Zażółć"}, arrived
 
-    told = lines(streamed(Running(), carry))
+    told = lines(event_stream_reply(DetachedStreams(), carry))
     assert (await anext(told)).startswith(b"event: step\ndata: ")
     assert await anext(told) == b'event: drafts\ndata: {"music": "v3"}\n\n'
     go_on.set()
@@ -41,12 +41,12 @@ async def test_an_event_leaves_when_it_happens_not_when_the_run_ends() -> None:
 
 
 async def test_a_step_that_made_nothing_announces_no_draft() -> None:
-    async def carry(report: Report) -> tuple[dict[str, Any], Told]:
+    async def carry(report: OnProgress) -> tuple[dict[str, Any], Ack]:
         report({**STEP, "status": "error", "preview": {"error": "no"}})
         report({**STEP, "status": "in-progress"})
         return {}, arrived
 
-    told = [line async for line in lines(streamed(Running(), carry))]
+    told = [line async for line in lines(event_stream_reply(DetachedStreams(), carry))]
     assert [line.split(b"\n")[0] for line in told] == [b"event: step", b"event: step", b"event: result"]
 
 
@@ -57,10 +57,10 @@ async def test_a_result_is_known_to_have_arrived_once_its_reader_asks_for_more()
     async def noted() -> None:
         calls.append("arrived")
 
-    async def carry(report: Report) -> tuple[dict[str, Any], Told]:
+    async def carry(report: OnProgress) -> tuple[dict[str, Any], Ack]:
         return {}, noted
 
-    told = lines(streamed(Running(), carry))
+    told = lines(event_stream_reply(DetachedStreams(), carry))
     await anext(told)
     assert calls == []
     assert [line async for line in told] == []
@@ -70,11 +70,11 @@ async def test_a_result_is_known_to_have_arrived_once_its_reader_asks_for_more()
 async def test_silence_is_filled_with_comments() -> None:
     go_on = asyncio.Event()
 
-    async def carry(report: Report) -> tuple[dict[str, Any], Told]:
+    async def carry(report: OnProgress) -> tuple[dict[str, Any], Ack]:
         await go_on.wait()
         return {}, arrived
 
-    told = lines(streamed(Running(), carry, heartbeat_s=0.001))
+    told = lines(event_stream_reply(DetachedStreams(), carry, heartbeat_s=0.001))
     assert {await anext(told) for _ in range(3)} == {b": still at it\n\n"}
     go_on.set()
     rest = [line async for line in told]
@@ -82,10 +82,10 @@ async def test_silence_is_filled_with_comments() -> None:
 
 
 async def test_a_refusal_ends_the_stream_with_its_body_and_status() -> None:
-    async def carry(report: Report) -> tuple[dict[str, Any], Told]:
+    async def carry(report: OnProgress) -> tuple[dict[str, Any], Ack]:
         raise Busy("thread 'ad-1' is busy", remedy="wait")
 
-    (line,) = [one async for one in lines(streamed(Running(), carry))]
+    (line,) = [one async for one in lines(event_stream_reply(DetachedStreams(), carry))]
     assert json.loads(line.split(b"data: ")[1]) == {
         "error": "thread 'ad-1' is busy",
         "type": "busy",
@@ -96,25 +96,25 @@ async def test_a_refusal_ends_the_stream_with_its_body_and_status() -> None:
 
 
 async def test_a_run_goes_on_when_its_reader_is_gone_and_ends_with_the_server() -> None:
-    running, finished = Running(), []
+    running, finished = DetachedStreams(), []
     go_on = asyncio.Event()
 
-    async def carry(report: Report) -> tuple[dict[str, Any], Told]:
+    async def carry(report: OnProgress) -> tuple[dict[str, Any], Ack]:
         report(STEP)
         await go_on.wait()
         finished.append("yes")
         return {}, arrived
 
-    async def endless(report: Report) -> tuple[dict[str, Any], Told]:
+    async def endless(report: OnProgress) -> tuple[dict[str, Any], Ack]:
         await asyncio.Event().wait()
         return {}, arrived
 
-    told = lines(streamed(running, carry))
+    told = lines(event_stream_reply(running, carry))
     await anext(told)
     await cast("Any", told).aclose()
     go_on.set()
     await eventually(lambda: _is(finished == ["yes"]), "the run without a reader ended")
-    cut_short = lines(streamed(running, endless, heartbeat_s=0.001))
+    cut_short = lines(event_stream_reply(running, endless, heartbeat_s=0.001))
     await anext(cut_short)
     await running.stop()
     assert [line async for line in cut_short if not line.startswith(b":")] == []

@@ -9,12 +9,12 @@ import pytest
 from pydantic import TypeAdapter
 from redis.asyncio import Redis
 
-from server.api.replies import Turn
+from callsheet.server.ads.replies import AdTurn
 from tests.chat_double import ChatDouble, Say, Silence
 from tests.served import BRIEF, GENERATE, calling, events, generated, running, said, served
 from tests.waiting import eventually
 
-TURN = TypeAdapter(Turn)
+TURN = TypeAdapter(AdTurn)
 
 
 @pytest.fixture(autouse=True)
@@ -135,20 +135,20 @@ async def test_a_new_length_and_language_are_remembered_and_told_to_the_model(
 ) -> None:
     """The state, the ad's record and the message all know."""
     await generated(client)
-    reply = await said(client, "Make it fit", duration=45, language="polish", market="PL")
+    reply = await said(client, "Make it shorter", duration=45, language="polish", market="PL")
     assert reply["timeline"]["spotSeconds"] == 45
     found = (await client.get("/api/ads/ad-1")).json()
     assert (found["language"], found["market"], found["spotSeconds"]) == ("polish", "PL", 45)
     told = [one["content"] for one in (await client.get("/api/ads/ad-1/conversation")).json()["messages"]]
-    assert "Make it fit\n(Ad language now: polish)\n(Spot now: 45 s)" in told
+    assert "Make it shorter\n(Ad language now: polish)\n(Spot now: 45 s)" in told
 
 
 async def test_the_conversation_may_have_a_name_of_its_own(client: httpx.AsyncClient) -> None:
     """A-R14, X5: one conversation an ad, found by either id; any other id is not found."""
     assert (await generated(client, conversationId="conv-123"))["conversationId"] == "conv-123"
     assert (await said(client, "Make the music calmer"))["conversationId"] == "conv-123"
-    assert (await said(client, "Calmer still", conversationId="conv-123"))["conversationId"] == "conv-123"
-    assert (await said(client, "And louder", "conv-123"))["adId"] == "ad-1"
+    assert (await said(client, "Make it shorter", conversationId="conv-123"))["conversationId"] == "conv-123"
+    assert (await said(client, "Make the music louder", "conv-123"))["adId"] == "ad-1"
     assert (await client.get("/api/ads/conv-123")).json()["adId"] == "ad-1"
     wrong = await client.post("/api/ai/generate", json={**GENERATE, "conversationId": "conv-4"})
     assert (wrong.status_code, wrong.json()["type"]) == (404, "missing")

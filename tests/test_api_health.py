@@ -11,8 +11,8 @@ import pytest
 from pydantic import TypeAdapter
 from redis import Redis
 
-from server.api.replies import Health
-from storage import watchdog
+from callsheet.server.ads.replies import Health
+from callsheet.storage.embedded import watchdog
 from tests.redis_server import Server
 from tests.served import GENERATE, calling, generated, running, served
 from tests.wire_server import serving

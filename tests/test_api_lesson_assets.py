@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from graphs import fact_narration
+from callsheet.graphs import fact_narration
 from tests.chat_double import ChatDouble, Say
 from tests.lesson_client import SESSION, Teacher, ok
 from tests.lesson_material import material

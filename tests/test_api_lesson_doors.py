@@ -6,9 +6,9 @@ import httpx
 from langgraph.graph import START, StateGraph
 from langgraph.pregel import Pregel
 
-from graphs import fact_narration
-from state.lesson_workflow import LessonState
-from storage import connect
+from callsheet.graphs import fact_narration
+from callsheet.state.lessons.workflow import LessonState
+from callsheet.storage import connect
 from tests.auth_cases import key, nothing_told  # noqa: F401 -- used by every test
 from tests.lesson_client import NARRATION, SESSION, SOURCE, TOOLS, Teacher, ok, user
 from tests.lesson_material import material

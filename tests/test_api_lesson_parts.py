@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from graphs import fact_narration
-from state.narration import Narration
+from callsheet.graphs import fact_narration
+from callsheet.state.lessons.narration import Narration
 from tests.lesson_client import NARRATION, SESSION, SOURCE, TOOLS, Teacher, ok, user
 from tests.lesson_material import material
 from tests.pdf_writer import pdf, written
@@ -29,7 +29,7 @@ async def test_a_text_that_was_added_is_what_is_read(teacher: Teacher) -> None:
     kept = ok(reply, 201)
     teacher.session = reply.headers["X-Session-Id"]
     assert (kept["sessionId"], kept["kind"], kept["name"]) == (teacher.session, "text", "leaves.txt")
-    found = await teacher.says("I uploaded the text, please find its facts.")
+    found = await teacher.says("Find the facts in the text")
     assert found["topic"] == "Photosynthesis"
     seen = await teacher.sees()
     assert "chlorophyll" in seen["session"]["sourceMaterials"]["text"]
@@ -51,7 +51,7 @@ async def test_a_pdf_is_read_page_by_page_and_gives_the_facts_of_its_words(teach
     assert told[-1][0] == "result", told
     assert pages == list(range(1, kept["pages"] + 1))
     assert kept["pages"] > 1
-    found = await teacher.says("Here is the PDF.")
+    found = await teacher.says("Find the facts in the PDF I uploaded")
     pasted = await Teacher(teacher.http).says(TEXT)
     assert [one["id"] for one in found["facts"]] == [one["id"] for one in pasted["facts"]]
     url = (await teacher.sees())["session"]["sourceMaterials"]["pdfUrl"]

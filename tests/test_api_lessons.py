@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from graphs import fact_narration
+from callsheet.graphs import fact_narration
 from tests.lesson_client import SESSION, TOOLS, Teacher, ok, user
 from tests.lesson_material import material
 from tests.wire_served import anew

@@ -8,11 +8,18 @@ import httpx
 import pytest
 from pydantic import TypeAdapter
 
-from server.api.page_replies import Diff, Locks, PageActivated, PageVersion, PageVersions, PageView
-from state.page import digests
-from state.starter_page import START
-from storage import Storage
-from storage.threads import Thread, bind
+from callsheet.server.pages.replies import (
+    Diff,
+    LockList,
+    PageActivated,
+    PageVersion,
+    PageVersionList,
+    PageView,
+)
+from callsheet.state.pages.page import digests
+from callsheet.state.pages.starter import STARTER
+from callsheet.storage import Storage
+from callsheet.storage.threads.threads import Thread, bind
 from tests.page_double import PageDouble
 from tests.page_watch import wrongs
 from tests.served import calling, documented, running
@@ -51,7 +58,7 @@ async def test_a_page_is_shown_with_its_tree_and_what_is_in_hand(
     assert (shown["pageId"], shown["versionId"], shown["activeVersionId"]) == ("bakery", "v2", None)
     assert shown["title"] == "Fresh bread"
     assert shown["page"] == (await bakery.page()).data()
-    assert shown["digests"]["footer-1"] == digests(START)["footer-1"]
+    assert shown["digests"]["footer-1"] == digests(STARTER)["footer-1"]
     assert shown["createdAt"] <= shown["updatedAt"]
     by_conversation = await client.get("/api/pages/t")
     assert by_conversation.status_code == 404, "no thread of this id is recorded"
@@ -64,21 +71,21 @@ async def test_a_conversation_that_has_changed_nothing_yet_shows_the_starter_pag
     await bind(storage, Thread("chat-1", "local", "page_builder", "page:new"))
     shown = (await client.get("/api/pages/chat-1")).json()
     assert (shown["pageId"], shown["conversationId"]) == ("new", "chat-1")
-    assert (shown["versionId"], shown["page"]) == (None, START.data())
+    assert (shown["versionId"], shown["page"]) == (None, STARTER.data())
 
 
 async def test_versions_are_listed_shown_compared_and_activated(
     client: httpx.AsyncClient, bakery: PageDouble
 ):
-    listed = await ok(client, "GET", "/versions", PageVersions)
+    listed = await ok(client, "GET", "/versions", PageVersionList)
     assert [one["summary"] for one in listed["versions"]] == [
         'heading-1: content "Say what you offer in one line" → "Fresh bread"',
         "added form-1 (Contact) in page",
     ]
     assert listed["before"] is None
-    newest = await ok(client, "GET", "/versions?limit=1", PageVersions)
+    newest = await ok(client, "GET", "/versions?limit=1", PageVersionList)
     assert [one["id"] for one in newest["versions"]] == ["v2"]
-    older = await ok(client, "GET", f"/versions?limit=1&before={newest['before']}", PageVersions)
+    older = await ok(client, "GET", f"/versions?limit=1&before={newest['before']}", PageVersionList)
     assert ([one["id"] for one in older["versions"]], older["before"]) == (["v1"], None)
     first = await ok(client, "GET", "/versions/v1", PageVersion)
     assert first["changes"][0]["before"] == "Say what you offer in one line"
@@ -94,7 +101,7 @@ async def test_versions_are_listed_shown_compared_and_activated(
 async def test_an_earlier_version_is_brought_back_as_a_new_one(client: httpx.AsyncClient, bakery: PageDouble):
     made = await ok(client, "POST", "/versions/start/restore", PageVersion, 201)
     assert (made["id"], made["createdBy"]) == ("v3", "local")
-    assert (await bakery.page()).root == START.root
+    assert (await bakery.page()).root == STARTER.root
     made = await ok(client, "POST", "/versions/v2/restore", PageVersion, 201)
     assert (made["id"], made["parent"]) == ("v4", "v2")
     again = await client.post("/api/pages/bakery/versions/v2/restore")
@@ -103,16 +110,16 @@ async def test_an_earlier_version_is_brought_back_as_a_new_one(client: httpx.Asy
 
 
 async def test_what_a_person_locks_stays_until_they_unlock_it(client: httpx.AsyncClient, bakery: PageDouble):
-    locked = await ok(client, "PUT", "/locks/heading-1", Locks)
+    locked = await ok(client, "PUT", "/locks/heading-1", LockList)
     assert [(one["elementId"], one["by"]) for one in locked["locks"]] == [("heading-1", "local")]
-    assert await ok(client, "PUT", "/locks/heading-1", Locks) == locked
+    assert await ok(client, "PUT", "/locks/heading-1", LockList) == locked
     refused = await bakery.refused("modify_element", elementId="heading-1", modifications={"content": "x"})
     assert refused["type"] == "permission_denied"
     restored = await client.post("/api/pages/bakery/versions/start/restore")
     assert restored.status_code == 403
     assert "locked" in restored.json()["error"]
     assert (await ok(client, "GET", "", PageView))["locks"] == locked["locks"]
-    assert await ok(client, "DELETE", "/locks/heading-1", Locks) == {"locks": []}
+    assert await ok(client, "DELETE", "/locks/heading-1", LockList) == {"locks": []}
     await bakery.done("modify_element", elementId="heading-1", modifications={"content": "x"})
     assert (await client.put("/api/pages/bakery/locks/gone-1")).status_code == 404
 

@@ -8,11 +8,11 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
-from server.requested import request
-from state.owners import LOCAL
-from storage import Storage
-from storage.run_records import Wanted
-from storage.runs import Runs
+from callsheet.server.runtime.run_request import request_fields
+from callsheet.state.owners import LOCAL
+from callsheet.storage import Storage
+from callsheet.storage.runs.records import RunRequest
+from callsheet.storage.runs.runs import Runs
 from tests.served import BRIEF, GENERATE, VOICE, generated, served
 
 LIMIT = 20_000
@@ -165,7 +165,9 @@ async def test_a_chat_while_the_brief_has_come_to_nothing_yet_is_told_to_come_ag
     client: httpx.AsyncClient, storage: Storage
 ) -> None:
     """A57: there will be a conversation once the first run, which another process has, has begun."""
-    await Runs(storage).create("ad-1", Wanted("r-1", "ad_creation", LOCAL, request(input={})), claim=True)
+    await Runs(storage).create(
+        "ad-1", RunRequest("r-1", "ad_creation", LOCAL, request_fields(input={})), claim=True
+    )
     reply = await client.post("/api/ads/ad-1/chat", json={"message": "Make the music more upbeat"})
     refused(reply, 409, "busy with run 'r-1'")
     assert int(reply.headers["Retry-After"]) > 0

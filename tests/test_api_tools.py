@@ -7,12 +7,12 @@ import httpx
 import pytest
 from pydantic import TypeAdapter
 
-from server.api.replies import ToolExecution, ToolExecutions, Tools
-from server.settings import Settings
-from state.errors import Invalid
+from callsheet.server.ads.replies import ToolExecution, ToolExecutionList, ToolList
+from callsheet.server.settings import Settings
+from callsheet.state.errors import Invalid
+from callsheet.tools import REGISTRY
 from tests.chat_double import Say
 from tests.served import generated, running, served
-from tools import REGISTRY
 
 TERMS = {
     "search_voices": {"output_bytes": 1},
@@ -27,16 +27,16 @@ async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
         yield one
 
 
-async def listed(client: httpx.AsyncClient, **wanted: str | int) -> ToolExecutions:
+async def listed(client: httpx.AsyncClient, **wanted: str | int) -> ToolExecutionList:
     reply = await client.get("/api/tool-executions", params=wanted)
     assert reply.status_code == 200, reply.text
-    return TypeAdapter(ToolExecutions).validate_python(reply.json())
+    return TypeAdapter(ToolExecutionList).validate_python(reply.json())
 
 
 async def test_the_tools_are_listed_with_what_they_take_and_on_what_terms(client):
     """C3, C56."""
     found = (await client.get("/api/tools")).json()
-    TypeAdapter(Tools).validate_python(found)
+    TypeAdapter(ToolList).validate_python(found)
     by_name = {one["name"]: one for one in found["tools"]}
     assert set(by_name) == set(REGISTRY)
     music = by_name["create_music_draft"]

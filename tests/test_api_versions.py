@@ -7,7 +7,7 @@ import httpx
 import pytest
 from pydantic import TypeAdapter
 
-from server.api.replies import Activated, Version, Versions, Written
+from callsheet.server.ads.replies import Version, VersionActivated, VersionList, VersionWritten
 from tests.served import VOICE, generated, said, served
 
 VOICES = {
@@ -62,12 +62,12 @@ async def test_a_version_by_hand_is_a_new_draft_of_its_stream_alone(client: http
     """A32, A33, A-R17: voices v2 by hand, v1 frozen and unchanged, music where it was."""
     v1 = await ok(client, "GET", "/voices/v1")
     made = await ok(client, "POST", "/voices", VOICES, 201)
-    TypeAdapter(Written).validate_python(made)
+    TypeAdapter(VersionWritten).validate_python(made)
     assert (made["stream"], made["versionId"], made["status"]) == ("voices", "v2", "draft")
     assert [span["id"] for span in made["timeline"]["voices"]] == ["track-0", "track-1"]
     assert set(made["mixer"]["voices"]) == {"track-0", "track-1"}
     listed = await ok(client, "GET", "/voices")
-    TypeAdapter(Versions).validate_python(listed)
+    TypeAdapter(VersionList).validate_python(listed)
     assert [(one["id"], one["status"], one["createdBy"]) for one in listed["versions"]] == [
         ("v1", "frozen", "llm"),
         ("v2", "draft", "local"),
@@ -203,7 +203,7 @@ async def test_a_draft_counts_only_once_it_is_activated(client: httpx.AsyncClien
     assert (await ok(client, "GET", "/voices"))["active"] is None
     await ok(client, "POST", "/voices", VOICES, 201)
     told = await ok(client, "POST", "/voices/v1/activate")
-    TypeAdapter(Activated).validate_python(told)
+    TypeAdapter(VersionActivated).validate_python(told)
     assert (told["active"], told["status"]) == ("v1", "frozen")
     assert (await ok(client, "GET", "/voices"))["active"] == "v1"
     streams = (await ok(client, "GET", ""))["streams"]["voices"]

@@ -3,7 +3,7 @@
 import pytest
 from langgraph.types import Command
 
-from state.errors import Invalid
+from callsheet.state.errors import Invalid
 from tests.ad_double import SAY_DONE, config, drafts, given, stream, tool_messages
 from tests.chat_double import Say
 

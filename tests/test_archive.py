@@ -10,11 +10,11 @@ import pytest
 from fastapi import FastAPI
 from redis import Redis
 
-from server import archive
-from server.archive import Shelf
-from state.errors import Invalid, StorageDown
-from storage.checkpoints import RedisSaver
-from storage.thread_lines import Codec, Lines
+from callsheet.server.artefacts import archive
+from callsheet.server.artefacts.archive import ThreadArchive
+from callsheet.state.errors import Invalid, StorageDown
+from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.threads.lines import LineWriter, ValueCodec
 from tests.served import calling, generated, running, said
 
 Change = Callable[[list[dict[str, Any]]], None]
@@ -86,7 +86,7 @@ def changed(content: bytes, change: Change) -> bytes:
     """The file with its lines changed and every checksum made to fit."""
     lines = [json.loads(line) for line in content.splitlines()]
     change(lines)
-    writer = Lines()
+    writer = LineWriter()
     written = [writer.line(line["type"], line["data"]) for line in lines[:-1]]
     return b"".join([*written, writer.end()])
 
@@ -155,11 +155,13 @@ async def test_what_is_there_is_never_written_over(client: httpx.AsyncClient) ->
 async def test_the_importer_owns_what_was_anothers(client: httpx.AsyncClient, app: FastAPI) -> None:
     content = await refined(client)
     here = app.state.parts
-    shelf = Shelf(here.storage, here.saver, frozenset(here.graphs), "1")
-    record = await archive.bring(shelf, content, "anna", new_id="hers")
+    shelf = ThreadArchive(here.storage, here.saver, here.workflows, "1")
+    record = await archive.import_thread(shelf, content, "anna", new_id="hers")
     assert record.owner == "anna"
     assert (await client.get("/threads/hers")).status_code == 404
-    assert b'"local"' not in b"".join([line async for line in await archive.export(shelf, "hers", "anna")])
+    assert b'"local"' not in b"".join(
+        [line async for line in await archive.export_thread(shelf, "hers", "anna")]
+    )
 
 
 def _line(kind: str) -> Callable[[list[dict[str, Any]]], dict[str, Any]]:
@@ -272,12 +274,12 @@ class Harmful:
 
 
 async def test_a_type_that_could_run_code_is_not_made(client: httpx.AsyncClient, valkey_url: str) -> None:
-    value = Codec(trusted=True).encoded(Harmful())
+    value = ValueCodec(trusted=True).encode(Harmful())
     before = Harmful.made
     with pytest.raises(Invalid, match=r"test_archive\.Harmful"):
-        Codec().decoded(value)
+        ValueCodec().decode(value)
     assert Harmful.made == before
-    assert isinstance(Codec(trusted=True).decoded(value), Harmful)
+    assert isinstance(ValueCodec(trusted=True).decode(value), Harmful)
 
     def change(lines: list[dict[str, Any]]) -> None:
         _line("value")(lines).update(value=value)
@@ -305,9 +307,9 @@ async def test_what_a_cut_off_import_left_is_begun_anew(
             if await here.storage.redis.exists(f"ad:{{{thread_id}}}:meta"):
                 raise StorageDown("away")
 
-    shelf = Shelf(here.storage, Failing(here.storage.redis), frozenset(here.graphs), "1")
+    shelf = ThreadArchive(here.storage, Failing(here.storage.redis), here.workflows, "1")
     with pytest.raises(StorageDown):
-        await archive.bring(shelf, content, "local", new_id="cut")
+        await archive.import_thread(shelf, content, "local", new_id="cut")
     left = (await client.get("/threads/cut")).json()
     assert (left["status"], left["error"]["error"]) == ("error", "ImportUnfinished")
     # Until its lease has run out, it may be an import that is only slow.

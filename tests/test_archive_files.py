@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from storage.thread_lines import Lines
+from callsheet.storage.threads.lines import LineWriter
 from tests.served import BRIEF, served
 from tests.test_archive import changed, emptied, file_of
 from tests.test_uploads import JPG
@@ -30,7 +30,7 @@ async def page_with_a_picture(client: httpx.AsyncClient) -> str:
     reply = await client.post("/api/pages/bakery/uploads", params=query, content=JPG)
     assert reply.status_code == 201, reply.text
     address = str(reply.json()["url"])
-    shown = {"message": f"add an image {'http://127.0.0.1' + address} to the hero", **OFFLINE}
+    shown = {"message": f"add an image http://127.0.0.1{address} to the hero", **OFFLINE}
     assert (await client.post("/api/pages/bakery/chat", json=shown)).status_code == 200
     return address
 
@@ -109,7 +109,7 @@ async def test_everything_that_was_made_on_a_thread_is_in_its_file(
     """A29, X7: a second ad of one thread, too; as a copy it has the copy's name before its own."""
     await client.post("/threads", json={"thread_id": "t"})
     wish = {"messages": [{"role": "user", "content": "make the music calmer"}]}
-    for name, said in (("first", {"brief": BRIEF}), ("second", wish), ("first", wish)):
+    for name, said in (("first", {"brief": BRIEF}), ("second", {"brief": BRIEF}), ("first", wish)):
         body = {"assistant_id": "ad_creation", "input": {**said, "ad_id": name}, "context": OFFLINE}
         assert (await client.post("/threads/t/runs/wait", json=body)).status_code == 200
     content = await file_of(client, "t")
@@ -126,5 +126,5 @@ async def test_everything_that_was_made_on_a_thread_is_in_its_file(
 
 
 def test_what_earlier_programs_read_is_written_as_they_do() -> None:
-    assert b'"version":1' in Lines().header({}, plain=True)
-    assert b'"version":2' in Lines().header({}, plain=False)
+    assert b'"version":1' in LineWriter().header({}, plain=True)
+    assert b'"version":2' in LineWriter().header({}, plain=False)

@@ -8,16 +8,19 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
-from graphs import fact_narration, page_builder
-from server import archive
-from server.archive import Shelf
-from state.errors import Conflict, Invalid
-from storage import Storage, thread_records, threads, use
-from storage.artefacts import Artefact, NewVersion
-from storage.checkpoints import RedisSaver
-from storage.thread_lines import Codec, Lines, read
-from storage.thread_records import New
-from storage.threads import Thread
+from callsheet.graphs import fact_narration, page_builder
+from callsheet.server.artefacts import archive
+from callsheet.server.artefacts.archive import ThreadArchive
+from callsheet.server.bootstrap import Workflows
+from callsheet.state.errors import Conflict, Invalid
+from callsheet.storage import Storage, use
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
+from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.lines import LineWriter, ValueCodec, read_lines
+from callsheet.storage.threads.records import NewThread
+from callsheet.storage.threads.threads import Thread
 from tests.lesson_material import material
 
 
@@ -40,11 +43,11 @@ async def test_a_question_is_still_open_after_the_move_and_can_be_answered(stora
     saver = RedisSaver(storage.redis)
     graph = builder.compile(checkpointer=saver, name="asking")
     here: Any = {"configurable": {"thread_id": "t"}}
-    record = await thread_records.create(storage, New("t", "local", "asking", {"colour": "red"}))
+    record = await thread_records.create(storage, NewThread("t", "local", "asking", {"colour": "red"}))
     await graph.ainvoke({"messages": [HumanMessage("hi ☃", id="m1")], "n": 0.1}, here)
-    shelf = Shelf(storage, saver, frozenset({"asking"}), "1")
-    content = b"".join([line async for line in await archive.export(shelf, "t", "local")])
-    made = await archive.bring(shelf, content, "local", new_id="t2")
+    shelf = ThreadArchive(storage, saver, Workflows({"asking": graph}), "1")
+    content = b"".join([line async for line in await archive.export_thread(shelf, "t", "local")])
+    made = await archive.import_thread(shelf, content, "local", new_id="t2")
     assert (made.metadata, made.graph) == ({"colour": "red"}, record.graph)
     there: Any = {"configurable": {"thread_id": "t2"}}
     before, after = await graph.aget_state(here), await graph.aget_state(there)
@@ -61,26 +64,26 @@ async def test_a_question_is_still_open_after_the_move_and_can_be_answered(stora
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: 2}, b"x", {"a": {3}}, None, 1])
 def test_every_value_comes_back_as_what_it_was(value: Any) -> None:
-    told = json.loads(json.dumps(Codec().encoded(value)))
-    found = Codec().decoded(told)
+    told = json.loads(json.dumps(ValueCodec().encode(value)))
+    found = ValueCodec().decode(told)
     assert repr(found) == repr(value)
 
 
 def test_a_file_is_read_to_its_end() -> None:
-    lines = Lines()
+    lines = LineWriter()
     content = lines.header({}, plain=True) + lines.line("thread", {"a": "ü\u2028"}) + lines.end()
-    assert list(read(content)) == [("thread", {"a": "ü\u2028"})]
+    assert list(read_lines(content)) == [("thread", {"a": "ü\u2028"})]
     with pytest.raises(Invalid, match="not whole"):
-        list(read(content.rsplit(b"\n", 2)[0]))
+        list(read_lines(content.rsplit(b"\n", 2)[0]))
 
 
 async def test_conflicts_name_the_way_out(storage: Storage) -> None:
     saver = RedisSaver(storage.redis)
-    await thread_records.create(storage, New("t", "local"))
-    shelf = Shelf(storage, saver, frozenset(), "1")
-    content = b"".join([line async for line in await archive.export(shelf, "t", "local")])
+    await thread_records.create(storage, NewThread("t", "local"))
+    shelf = ThreadArchive(storage, saver, Workflows({}), "1")
+    content = b"".join([line async for line in await archive.export_thread(shelf, "t", "local")])
     with pytest.raises(Conflict) as refused:
-        await archive.bring(shelf, content, "local")
+        await archive.import_thread(shelf, content, "local")
     assert "another id" in refused.value.remedy
     await saver.aclose()
 
@@ -89,16 +92,18 @@ async def moved(storage: Storage, graph: Any, thread: Thread, *said: str) -> dic
     """Say something on a thread, carry it to an empty server, and go on there."""
     saver = RedisSaver(storage.redis)
     running = graph.copy(update={"checkpointer": saver})
-    shelf = Shelf(storage, saver, frozenset({thread.graph}), "1")
+    shelf = ThreadArchive(storage, saver, Workflows({thread.graph: graph}), "1")
     await threads.bind(storage, thread)
     use(storage)
     try:
         for text in said:
             await running.ainvoke(messages(text), config(thread.id), context={"provider": "offline"})
-        content = b"".join([line async for line in await archive.export(shelf, thread.id, "local")])
+        content = b"".join([line async for line in await archive.export_thread(shelf, thread.id, "local")])
         await storage.redis.flushall()
         again = graph.copy(update={"checkpointer": RedisSaver(storage.redis)})
-        await archive.bring(Shelf(storage, again.checkpointer, shelf.graphs, "1"), content, "local")
+        await archive.import_thread(
+            ThreadArchive(storage, again.checkpointer, shelf.workflows, "1"), content, "local"
+        )
         state: dict[str, Any] = await again.ainvoke(
             messages(_LAST[thread.graph]), config(thread.id), context={"provider": "offline"}
         )

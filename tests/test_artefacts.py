@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from state.errors import Conflict, Fenced, Forbidden, Missing
-from state.owners import LOCAL
-from state.versions import described, latest, status
-from storage import keys
-from storage.artefacts import Artefact, Done, Fence, NewVersion, step_name
-from storage.scripts import together
-from storage.steps import Claim
+from callsheet.state.errors import Conflict, Fenced, Forbidden, Missing
+from callsheet.state.owners import LOCAL
+from callsheet.state.versions import latest, status, version_fields
+from callsheet.storage.artefacts.artefacts import Artefact, Done, Fence, NewVersion, receipt_name
+from callsheet.storage.artefacts.receipts import Claim
+from callsheet.storage.redis import keys
+from callsheet.storage.redis.scripts import execute_all
 
 MUSIC = {"musicPrompt": "warm bossa nova", "duration": 30.0}
 
@@ -53,7 +53,7 @@ async def test_a_version_says_when_by_whom_and_from_what_it_was_made(ad):
     await ad.create_version(music())
     await ad.create_version(music("brighter", "run-2"))
     newest = (await ad.stream("music")).versions[-1]
-    shown = described(newest, newest)
+    shown = version_fields(newest, newest)
     assert (shown["id"], shown["createdBy"], shown["parent"], shown["status"]) == ("v2", "llm", "v1", "draft")
     assert shown["createdAt"].endswith("+00:00")
 
@@ -185,11 +185,11 @@ async def test_facts_are_set_by_the_first_claim_and_changed_on_purpose(ad):
 
 async def test_receipts_are_found_by_thread_and_step_whatever_their_task(ad):
     for task in ("task-a", "task-b"):
-        fence = await claimed(ad, step_name("t|1", task, "call_1"))
+        fence = await claimed(ad, receipt_name("t|1", task, "call_1"))
         assert isinstance(fence, Fence)
         await ad.create_version(music(task), fence)
-    await ad.create_version(music(), replace(await claimed(ad, step_name("other", "task-a", "call_1"))))
-    found = await ad.receipts_of("t|1", "call_1")
+    await ad.create_version(music(), replace(await claimed(ad, receipt_name("other", "task-a", "call_1"))))
+    found = await ad.thread_receipts("t|1", "call_1")
     assert sorted(result["versionId"] for result in found) == ["v1", "v2"]
 
 
@@ -207,7 +207,7 @@ async def test_ids_with_odd_characters_stay_apart(storage, artefact_id):
     await Artefact(storage, "ad", "plain", LOCAL).create_version(music("plain"))
     found = await Artefact(storage, "ad", artefact_id, LOCAL).stream("music")
     assert [version.data["musicPrompt"] for version in found.versions] == [artefact_id]
-    assert keys.declared(keys.versions("ad", artefact_id, "music"))
+    assert keys.declaration_of(keys.versions("ad", artefact_id, "music"))
 
 
 async def test_an_artefact_is_opened_once_for_one_owner_and_one_thread(ad):
@@ -239,20 +239,20 @@ async def test_a_locked_stream_takes_no_version_from_anyone(ad):
 
 
 async def test_a_version_made_of_an_old_one_or_under_other_locks_is_refused(ad):
-    empty = await ad.tip("music")
+    empty = await ad.stream_head("music")
     assert (empty.newest, empty.active, empty.locked) == (None, None, frozenset())
-    await ad.create_version(music(onto=empty))
+    await ad.create_version(music(expected_head=empty))
     with pytest.raises(Conflict, match="changed meanwhile"):
-        await ad.create_version(music("brighter", onto=empty))
-    tip = await ad.tip("music")
+        await ad.create_version(music("brighter", expected_head=empty))
+    tip = await ad.stream_head("music")
     await ad.lock("track-0", "alice")
     with pytest.raises(Conflict, match="changed meanwhile"):
-        await ad.create_version(music("brighter", onto=tip))
+        await ad.create_version(music("brighter", expected_head=tip))
     await ad.activate("music", "v1")
-    tip = await ad.tip("music")
+    tip = await ad.stream_head("music")
     assert (tip.newest, tip.active) == (await ad.version("music", "v1"), "v1")
     assert tip.locked == {"track-0"}
-    assert (await ad.create_version(music("brighter", onto=tip)))["versionId"] == "v2"
+    assert (await ad.create_version(music("brighter", expected_head=tip)))["versionId"] == "v2"
     with pytest.raises(Missing, match="'v9'"):
         await ad.version("music", "v9")
 
@@ -260,15 +260,15 @@ async def test_a_version_made_of_an_old_one_or_under_other_locks_is_refused(ad):
 async def test_edits_of_one_moment_are_made_of_each_other_and_none_is_lost(ad):
     async def add(word):
         while True:
-            tip = await ad.tip("music")
+            tip = await ad.stream_head("music")
             words = tip.newest.data["musicPrompt"] if tip.newest else ""
             try:
-                return await ad.create_version(music(f"{words} {word}", onto=tip))
+                return await ad.create_version(music(f"{words} {word}", expected_head=tip))
             except Conflict:
                 continue
 
     await asyncio.gather(*(add(f"w{i}") for i in range(8)))
-    newest = (await ad.tip("music")).newest
+    newest = (await ad.stream_head("music")).newest
     assert newest.id == "v8"
     assert sorted(newest.data["musicPrompt"].split()) == [f"w{i}" for i in range(8)]
 
@@ -290,6 +290,6 @@ async def test_a_claim_for_a_locked_stream_is_refused(ad):
     await claimed(ad, step="t|task|before")
     await ad.lock("music", "alice")
     claim = Claim("t|task|other", 1, "local", "t", writes=("voices", "music"))
-    (answer,) = await together(ad._redis, [ad.claiming(claim)])
+    (answer,) = await execute_all(ad._redis, [ad.claim_call(claim)])
     with pytest.raises(Forbidden, match="'music' of ad 'kopi-1' is locked"):
-        ad.claimed(claim, answer)
+        ad.read_claim(claim, answer)

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from state import lesson
-from state.assets import live, of_picture, removal
-from state.pictures import Picture
-from state.versions import Version
+from callsheet.state.lessons import lesson
+from callsheet.state.lessons.assets import live, of_picture, removal
+from callsheet.state.lessons.images import Picture
+from callsheet.state.versions import Version
 
 LEAF = Picture(
     id="image-1", title="A leaf", url="https://e.org/leaf.png", page="https://e.org/", credit="e.org"

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from storage import Storage
+from callsheet.storage import Storage
 from tests.auth_cases import bearer, key, nothing_told  # noqa: F401 -- used by every test
 from tests.served import VOICE, generated, served
 from tests.signing import AUDIENCE, ISSUER, SECRET, issuing, shared
@@ -161,7 +161,7 @@ async def test_two_owners_may_each_have_an_ad_of_a_name(client: httpx.AsyncClien
     made: dict[str, Any] = {}
     for who, headers in keys.items():
         client.headers.update(headers)
-        made[who] = await generated(client, brief=f"A spot for the bakery of {who}")
+        made[who] = await generated(client, brief=f"Miel bakes sourdough bread for {who} every morning.")
     assert {one["adId"] for one in made.values()} == {"ad-1"}
     assert made["alice"]["conversationId"] != made["bob"]["conversationId"]
     for who, headers in keys.items():

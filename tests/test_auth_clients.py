@@ -23,7 +23,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
-from storage import Storage
+from callsheet.storage import Storage
 from tests.auth_cases import bearer, key, nothing_told  # noqa: F401 -- used by every test
 from tests.signing import SECRET, shared
 from tests.wire_server import serving

@@ -4,24 +4,24 @@ import asyncio
 
 import pytest
 
-from server import api_keys
-from server.callers import including
-from state.errors import Invalid, Missing, Unauthenticated
-from storage import Storage
-from storage import api_keys as kept
-from storage.api_keys import KeptKey
+from callsheet.server.http import api_keys
+from callsheet.server.http.callers import implied_permissions
+from callsheet.state.errors import Invalid, Missing, Unauthenticated
+from callsheet.storage import Storage
+from callsheet.storage import api_keys as kept
+from callsheet.storage.api_keys import StoredKey
 from tests.waiting import eventually
 
 
-async def record(storage: Storage, key_id: str) -> KeptKey:
+async def record(storage: Storage, key_id: str) -> StoredKey:
     found = await kept.find(storage, key_id)
     assert found is not None
     return found
 
 
 async def test_a_key_names_its_owner_and_what_it_allows(storage: Storage) -> None:
-    made = await api_keys.make(storage, "alice", "write", name="laptop")
-    found = await api_keys.check(storage, made.text)
+    made = await api_keys.create_key(storage, "alice", "write", name="laptop")
+    found = await api_keys.authenticate_key(storage, made.text)
     assert (found.id, found.owner, found.permissions, found.name) == (
         made.id,
         "alice",
@@ -32,7 +32,7 @@ async def test_a_key_names_its_owner_and_what_it_allows(storage: Storage) -> Non
 
 
 async def test_nothing_in_storage_holds_the_key(storage: Storage) -> None:
-    made = await api_keys.make(storage, "alice", "read")
+    made = await api_keys.create_key(storage, "alice", "read")
     secret = made.text.rpartition("_")[2]
     records = [
         await storage.redis.hgetall(f"apikey:{{{made.id}}}"),
@@ -45,7 +45,7 @@ async def test_nothing_in_storage_holds_the_key(storage: Storage) -> None:
 
 
 async def test_keys_are_never_the_same_and_have_32_random_bytes(storage: Storage) -> None:
-    made = await asyncio.gather(*(api_keys.make(storage, "alice", "read") for _ in range(20)))
+    made = await asyncio.gather(*(api_keys.create_key(storage, "alice", "read") for _ in range(20)))
     secrets = {one.text.split("_", 2)[2] for one in made}
     assert len(secrets) == 20
     assert {len(secret) for secret in secrets} == {43}
@@ -66,33 +66,33 @@ async def test_keys_are_never_the_same_and_have_32_random_bytes(storage: Storage
     ],
 )
 async def test_a_text_that_is_not_the_key_is_not_known(storage: Storage, changed) -> None:
-    made = await api_keys.make(storage, "alice", "read")
+    made = await api_keys.create_key(storage, "alice", "read")
     with pytest.raises(Unauthenticated) as refused:
-        await api_keys.check(storage, changed(made.text))
+        await api_keys.authenticate_key(storage, changed(made.text))
     assert refused.value.message == "the API key is not known here"
 
 
 async def test_a_revoked_key_is_worthless_at_once_and_revoking_twice_is_safe(storage: Storage) -> None:
-    made = await api_keys.make(storage, "alice", "read")
+    made = await api_keys.create_key(storage, "alice", "read")
     await kept.revoke(storage, made.id)
     first = (await record(storage, made.id)).revoked_ms
     await kept.revoke(storage, made.id)
     assert (await record(storage, made.id)).revoked_ms == first
     with pytest.raises(Unauthenticated, match="revoked"):
-        await api_keys.check(storage, made.text)
+        await api_keys.authenticate_key(storage, made.text)
 
 
 async def test_a_key_that_has_expired_says_so_only_to_who_has_it(storage: Storage) -> None:
-    made = await api_keys.make(storage, "alice", "read", lifetime_s=0.001)
+    made = await api_keys.create_key(storage, "alice", "read", lifetime_s=0.001)
 
     async def expired() -> bool:
         return (await record(storage, made.id)).status == "expired"
 
     await eventually(expired, "the key to expire")
     with pytest.raises(Unauthenticated, match="expired"):
-        await api_keys.check(storage, made.text)
+        await api_keys.authenticate_key(storage, made.text)
     with pytest.raises(Unauthenticated, match="not known"):
-        await api_keys.check(storage, made.text[:-3] + "___")
+        await api_keys.authenticate_key(storage, made.text[:-3] + "___")
 
 
 async def test_revoking_what_is_not_there_is_an_error(storage: Storage) -> None:
@@ -101,21 +101,21 @@ async def test_revoking_what_is_not_there_is_an_error(storage: Storage) -> None:
 
 
 async def test_keys_are_listed_oldest_first_and_by_owner(storage: Storage) -> None:
-    made = [await api_keys.make(storage, owner, "read") for owner in ("alice", "bob", "alice")]
-    assert {key.id for key in await kept.listed(storage)} == {one.id for one in made}
-    assert {key.id for key in await kept.listed(storage, "alice")} == {made[0].id, made[2].id}
-    created = [key.created_ms for key in await kept.listed(storage)]
+    made = [await api_keys.create_key(storage, owner, "read") for owner in ("alice", "bob", "alice")]
+    assert {key.id for key in await kept.list_keys(storage)} == {one.id for one in made}
+    assert {key.id for key in await kept.list_keys(storage, "alice")} == {made[0].id, made[2].id}
+    created = [key.created_ms for key in await kept.list_keys(storage)]
     assert created == sorted(created)
 
 
 async def test_keeping_a_key_twice_changes_nothing(storage: Storage) -> None:
     """A command whose answer was lost is sent again."""
     new = kept.NewKey("abc", "hash", "alice", ("read",))
-    await kept.keep(storage, new)
+    await kept.create(storage, new)
     before = await record(storage, "abc")
-    await kept.keep(storage, new)
+    await kept.create(storage, new)
     after = await record(storage, "abc")
-    assert (before.created_ms, len(await kept.listed(storage))) == (after.created_ms, 1)
+    assert (before.created_ms, len(await kept.list_keys(storage))) == (after.created_ms, 1)
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ async def test_a_key_that_cannot_be_is_refused(
     storage: Storage, owner: str, permission: str, lifetime_s: float, rule: str
 ) -> None:
     with pytest.raises(Invalid, match=rule):
-        await api_keys.make(storage, owner, permission, lifetime_s=lifetime_s)
-    assert await kept.listed(storage) == []
+        await api_keys.create_key(storage, owner, permission, lifetime_s=lifetime_s)
+    assert await kept.list_keys(storage) == []
 
 
 @pytest.mark.parametrize(
@@ -149,4 +149,4 @@ async def test_a_key_that_cannot_be_is_refused(
     ],
 )
 def test_a_permission_includes_those_before_it(given: tuple[str, ...], found: tuple[str, ...]) -> None:
-    assert including(*given) == found
+    assert implied_permissions(*given) == found

@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from server import logs, origins
-from server.app import create_app
-from server.auth import Door, Keeper, public_config
-from server.callers import ANYONE, PERMISSIONS, called, needed
-from server.settings import Settings
-from state.errors import Broken, Invalid
-from storage import Storage
+from callsheet.server.app import create_app
+from callsheet.server.http import origins
+from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator, public_config
+from callsheet.server.http.callers import ANYONE, PERMISSIONS, get_caller, required_permission
+from callsheet.server.operations import logs
+from callsheet.server.settings import Settings
+from callsheet.state.errors import Broken, Invalid
+from callsheet.storage import Storage
 from tests.auth_cases import bearer, key, nothing_told  # noqa: F401 -- used by every test
 from tests.served import calling, running
 from tests.signing import SECRET, shared
@@ -49,7 +50,7 @@ def scope(method: str, path: str, query: str = "") -> dict[str, Any]:
     ],
 )
 def test_what_is_not_known_to_only_ask_needs_leave_to_write(method: str, path: str, permission: str) -> None:
-    assert needed(scope(method, path)) == permission
+    assert required_permission(scope(method, path)) == permission
 
 
 @pytest.mark.parametrize(
@@ -65,16 +66,16 @@ def test_what_is_not_known_to_only_ask_needs_leave_to_write(method: str, path: s
     ],
 )
 def test_a_viewer_who_ends_the_run_by_leaving_needs_leave_to_write(query: str, permission: str) -> None:
-    assert needed(scope("GET", "/threads/t/runs/r/stream", query)) == permission
+    assert required_permission(scope("GET", "/threads/t/runs/r/stream", query)) == permission
 
 
 def test_a_web_socket_needs_leave_to_write_since_it_carries_commands() -> None:
-    assert needed({"type": "websocket", "path": "/threads/t/stream/events"}) == "write"
+    assert required_permission({"type": "websocket", "path": "/threads/t/stream/events"}) == "write"
 
 
 def test_nobody_is_asking_where_nobody_was_asked() -> None:
     with pytest.raises(Broken, match="past the door"):
-        called({"type": "http", "path": "/threads"})
+        get_caller({"type": "http", "path": "/threads"})
 
 
 def test_without_authentication_this_machine_may_do_all() -> None:
@@ -129,8 +130,8 @@ def test_settings_that_do_not_go_together_keep_the_server_from_starting(
 def test_any_address_may_be_listened_on_once_callers_are_asked(host: str) -> None:
     """ARCHITECTURE 7: any other bind address needs authentication."""
     with pytest.raises(Invalid, match="no authentication"):
-        origins.require_safe(Settings(host=host))
-    origins.require_safe(Settings(host=host, auth=("keys",)))
+        origins.require_safe_binding(Settings(host=host))
+    origins.require_safe_binding(Settings(host=host, auth=("keys",)))
 
 
 @pytest.mark.parametrize(
@@ -207,12 +208,12 @@ async def test_a_web_socket_with_a_key_is_let_in_as_its_owner(storage: Storage) 
     reached = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        reached.append((called(scope).owner, logs.fields()["owner"]))
+        reached.append((get_caller(scope).owner, logs.context_fields()["owner"]))
 
     class State:
         parts = type("Parts", (), {"storage": storage})
 
-    door = Door(app, Keeper(Settings(auth=("keys",))))
+    door = AuthenticationMiddleware(app, Authenticator(Settings(auth=("keys",))))
     headers = [(b"authorization", f"Bearer {await key(storage, 'alice')}".encode())]
     opened = {
         "type": "websocket",

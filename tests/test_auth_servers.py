@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from server import api_keys
-from state.errors import Unauthenticated
-from storage import api_keys as kept
-from storage import connect, counters, watchdog
+from callsheet.server.http import api_keys
+from callsheet.state.errors import Unauthenticated
+from callsheet.storage import api_keys as kept
+from callsheet.storage import connect, rate_limits
+from callsheet.storage.embedded import watchdog
 from tests.auth_cases import key, nothing_told  # noqa: F401 -- used by every test
 from tests.needs import need
 from tests.redis_server import cluster, running
@@ -27,15 +28,15 @@ def redis_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 async def test_keys_and_limits_work_on_any_server(redis_url: str) -> None:
     async with connect(redis_url) as storage:
         made = [await key(storage, owner, lifetime_s=600) for owner in ("alice", "bob")]
-        assert (await api_keys.check(storage, made[0])).owner == "alice"
-        assert {one.owner for one in await kept.listed(storage)} == {"alice", "bob"}
+        assert (await api_keys.authenticate_key(storage, made[0])).owner == "alice"
+        assert {one.owner for one in await kept.list_keys(storage)} == {"alice", "bob"}
         await kept.revoke(storage, made[0].split("_")[1])
         with pytest.raises(Unauthenticated):
-            await api_keys.check(storage, made[0])
-        counts = [await counters.count(storage, "alice", f"r{i}", 2) for i in range(3)]
-        assert [one.fits for one in counts] == [True, True, False]
-        opened = [await counters.open_stream(storage, "alice", f"s{i}", 2, 30) for i in range(3)]
+            await api_keys.authenticate_key(storage, made[0])
+        counts = [await rate_limits.count_request(storage, "alice", f"r{i}", 2) for i in range(3)]
+        assert [one.allowed for one in counts] == [True, True, False]
+        opened = [await rate_limits.open_stream(storage, "alice", f"s{i}", 2, 30) for i in range(3)]
         assert opened == [True, True, False]
-        await counters.renew_streams(storage, "alice", ["s0", "s1"], 30)
-        await counters.close_stream(storage, "alice", "s0")
-        assert await counters.open_stream(storage, "alice", "s2", 2, 30)
+        await rate_limits.renew_streams(storage, "alice", ["s0", "s1"], 30)
+        await rate_limits.close_stream(storage, "alice", "s0")
+        assert await rate_limits.open_stream(storage, "alice", "s2", 2, 30)

@@ -15,11 +15,10 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from server.auth import OPEN
-from server.callers import needed
-from server.wire.protocol import View
-from storage import Storage
-from storage import api_keys as kept
+from callsheet.server.http.auth import PUBLIC_PATHS
+from callsheet.server.http.callers import required_permission
+from callsheet.server.langgraph.protocol.views import ThreadView
+from callsheet.storage import Storage, api_keys
 from tests.auth_cases import key, nothing_told  # noqa: F401 -- used by every test
 from tests.page_double import PageDouble
 from tests.served import VOICE, calling, description, generated, running
@@ -30,7 +29,7 @@ SECRET_WORD = "zyxomma"
 UNKNOWN = "0b7e8a54-7b0c-4d39-9d53-0d6fbb5f2a11"
 NOT_404 = {("POST", "/api/ads/{ad_id}/chat"): 400, ("POST", "/api/pages/{page_id}/chat"): 400}
 """A57: an ad without a conversation is told so, whether there is an ad or not; a page begins with a chat."""
-NAMED = ("ad_id", "page_id", "conversation_id", "thread_id", "assistant_id")
+NAMED = ("ad_id", "page_id", "artefact_id", "conversation_id", "thread_id", "assistant_id")
 """Ids that are somebody's."""
 ENDLESS = ("stream", "stream/events", "{conversation_id}/events", "join")
 """How paths end whose replies go on."""
@@ -49,7 +48,7 @@ class House:
     def routes(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
         """Method, path and description of every operation that is not open to all."""
         for path, methods in self.spec["paths"].items():
-            if path not in OPEN:
+            if path not in PUBLIC_PATHS:
                 for method, operation in methods.items():
                     yield method.upper(), path, operation
 
@@ -93,7 +92,11 @@ def bodies(ids: Mapping[str, str]) -> dict[tuple[str, str], Any]:
     namespace = {"namespace": ["notes"], "key": ids["key"]}
     run = {"assistant_id": ids["assistant_id"], "input": {}}
     return runs(ids, run) | {
-        ("POST", "/api/ai/generate"): {"adId": "mine", "brief": "A spot for a bakery", "provider": "offline"},
+        ("POST", "/api/ai/generate"): {
+            "adId": "mine",
+            "brief": "Miel, a bakery in Lyon.",
+            "provider": "offline",
+        },
         ("POST", "/api/ads/{ad_id}/chat"): {"message": "make the music louder", "provider": "offline"},
         ("POST", "/api/pages/{page_id}/chat"): {"message": " ", "provider": "offline"},
         ("POST", "/api/pages/{page_id}/decisions"): {"decisions": [{"type": "approve"}]},
@@ -141,7 +144,7 @@ def runs(ids: Mapping[str, str], run: Mapping[str, Any]) -> dict[tuple[str, str]
 async def furnished(client: httpx.AsyncClient, headers: Mapping[str, str]) -> dict[str, str]:
     """Make one of everything, and return the ids by the name of the path parameter."""
     client.headers.update(headers)
-    made = await generated(client, brief=f"A spot for the bakery {SECRET_WORD}")
+    made = await generated(client, brief=f"Miel bakes {SECRET_WORD} every morning.")
     thread_id = made["conversationId"]
     said = {"message": f"change the headline to '{SECRET_WORD}'", "provider": "offline"}
     page = await client.post("/api/pages/home/chat", json=said)
@@ -159,6 +162,8 @@ async def furnished(client: httpx.AsyncClient, headers: Mapping[str, str]) -> di
         "execution_id": calls[0]["id"],
         "ad_id": "ad-1",
         "page_id": "home",
+        "kind": "ad",
+        "artefact_id": "ad-1",
         "conversation_id": page.json()["conversationId"],
         "element_id": "heading-1",
         "upload_id": UNKNOWN,
@@ -194,10 +199,10 @@ async def house(valkey_url: str, storage: Storage) -> AsyncIterator[House]:
             "revoked": await key(storage, "alice"),
         }
         keys["misspelt"] = keys["alice"][:-1] + ("A" if keys["alice"][-1] != "A" else "B")
-        await kept.revoke(storage, keys["revoked"].split("_")[1])
+        await api_keys.revoke(storage, keys["revoked"].split("_")[1])
 
         async def expired() -> bool:
-            found = await kept.find(storage, keys["expired"].split("_")[1])
+            found = await api_keys.find(storage, keys["expired"].split("_")[1])
             return found is not None and found.status == "expired"
 
         await eventually(expired, "the key to expire")
@@ -224,7 +229,9 @@ async def test_without_a_key_in_force_every_route_is_closed(house: House) -> Non
 async def test_a_key_for_reading_writes_nowhere(house: House) -> None:
     allowed = set()
     for method, path, _ in house.routes():
-        permission = needed({"type": "http", "method": method, "path": path, "query_string": b""})
+        permission = required_permission(
+            {"type": "http", "method": method, "path": path, "query_string": b""}
+        )
         if permission == "read":
             allowed.add((method, path))
             continue
@@ -269,7 +276,10 @@ async def seen_by_alice(house: House) -> dict[str, Any]:
     """What every route that only reads tells alice."""
     seen = {}
     for method, path, _ in house.routes():
-        asks = needed({"type": "http", "method": method, "path": path, "query_string": b""}) == "read"
+        asks = (
+            required_permission({"type": "http", "method": method, "path": path, "query_string": b""})
+            == "read"
+        )
         if asks and not path.endswith(ENDLESS) and path != "/health":
             reply = await house.ask("alice", method, path)
             seen[f"{method} {path}"] = (reply.status_code, reply.text)
@@ -309,5 +319,5 @@ async def test_the_second_wire_knows_a_thread_for_its_owner_only(house: House) -
     """Its stream, which never ends, tells others nothing: not even that there is something."""
     app = cast("Any", house.client)._transport.app
     for owner in ("alice", "bob"):
-        view = View(app.state.parts, house.ids["thread_id"], owner)
+        view = ThreadView(app.state.parts, house.ids["thread_id"], owner)
         assert await view.known() is (owner == "alice")

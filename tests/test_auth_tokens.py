@@ -11,9 +11,9 @@ from typing import Any
 import jwt
 import pytest
 
-from server.settings import Settings
-from server.tokens import FRESH_S, MOST_CHARS, PAUSE_S, STALE_S, Tokens
-from state.errors import Invalid, Unauthenticated, Unavailable
+from callsheet.server.http.tokens import FRESH_S, MAX_TOKEN_CHARS, PAUSE_S, STALE_S, Tokens
+from callsheet.server.settings import Settings
+from callsheet.state.errors import Invalid, Unauthenticated, Unavailable
 from tests.signing import AUDIENCE, ISSUER, SECRET, Issuer, claims, issuing, shared
 
 
@@ -81,7 +81,7 @@ WRONG: list[tuple[Callable[[], str], str]] = [
     (lambda: "a.b.c", "not known"),
     (lambda: "ä.ö.ü", "not known"),
     (lambda: shared() + " ", "not known"),
-    (lambda: "x" * (MOST_CHARS + 1), "characters"),
+    (lambda: "x" * (MAX_TOKEN_CHARS + 1), "characters"),
 ]
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from state import languages
-from state.brief import MAX_SPOT_S, language_name, message, parsed, said_s, seconds
-from state.errors import Invalid
+from callsheet.state import languages
+from callsheet.state.ads.brief import MAX_SPOT_S, language_name, mentioned_seconds, message, parse, seconds
+from callsheet.state.errors import Invalid
 
 FULL = {
     "clientDescription": "Żabka Café, hot breakfasts",
@@ -19,7 +19,7 @@ FULL = {
 
 def test_a_full_brief_is_kept_field_by_field():
     """A51."""
-    assert parsed(FULL) == {
+    assert parse(FULL) == {
         "clientDescription": "Żabka Café, hot breakfasts",
         "targetAudience": "commuters",
         "duration": 15.0,
@@ -31,7 +31,7 @@ def test_a_full_brief_is_kept_field_by_field():
 
 def test_the_message_follows_the_template():
     """A52."""
-    brief = parsed({"clientDescription": "A bakery", "duration": 7.5})
+    brief = parse({"clientDescription": "A bakery", "duration": 7.5})
     assert message(brief) == (
         "Create an audio ad.\nClient: A bakery\nTarget Audience: None\nDuration: 7.5s\n"
         "Market: US\nLanguage: english\nAdditional context: None"
@@ -58,7 +58,7 @@ def test_the_message_follows_the_template():
 )
 def test_the_length_is_read_from_wherever_it_was_written(shape, expected_s):
     """A-R15: seconds out of `format`; 30 where nothing was said."""
-    assert parsed({"clientDescription": "x", **shape})["duration"] == expected_s
+    assert parse({"clientDescription": "x", **shape})["duration"] == expected_s
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_the_length_is_read_from_wherever_it_was_written(shape, expected_s):
 )
 def test_a_length_said_after_other_numbers_is_heard(text, expected_s):
     """A51: and no price, hour or waiting time is taken for one."""
-    assert parsed(text)["duration"] == expected_s
+    assert parse(text)["duration"] == expected_s
 
 
 @pytest.mark.parametrize(
@@ -89,29 +89,29 @@ def test_a_length_said_after_other_numbers_is_heard(text, expected_s):
     ],
 )
 def test_a_length_that_no_spot_can_have_is_passed_over_in_what_is_merely_said(text, expected_s):
-    assert said_s(text) == expected_s
+    assert mentioned_seconds(text) == expected_s
 
 
 def test_the_second_shape_and_other_spellings_are_accepted():
-    brief = parsed({"client_description": "A gym", "audience": "beginners", "creative_brief": "no shouting"})
+    brief = parse({"client_description": "A gym", "audience": "beginners", "creative_brief": "no shouting"})
     assert (brief["clientDescription"], brief["targetAudience"]) == ("A gym", "beginners")
     assert brief["additionalContext"] == "no shouting"
 
 
 def test_the_exact_spelling_wins_over_an_alias_in_any_order():
     for pair in ({"client": "a", "clientDescription": "b"}, {"clientDescription": "b", "client": "a"}):
-        assert parsed(pair)["clientDescription"] == "b"
+        assert parse(pair)["clientDescription"] == "b"
 
 
 def test_fields_it_does_not_know_are_not_lost():
-    brief = parsed({"clientDescription": "x", "website": "x.example", "budget": 5, "empty": " ", "list": [1]})
+    brief = parse({"clientDescription": "x", "website": "x.example", "budget": 5, "empty": " ", "list": [1]})
     assert brief["additionalContext"] == "website: x.example\nbudget: 5"
 
 
 def test_a_sentence_is_a_brief():
-    assert parsed("Coffee for night owls, 20s")["duration"] == 20
-    assert parsed("Coffee since 1998")["duration"] == 30
-    assert parsed("Kawiarnia dla nocnych marków, 20 sekund")["duration"] == 20
+    assert parse("Coffee for night owls, 20s")["duration"] == 20
+    assert parse("Coffee since 1998")["duration"] == 30
+    assert parse("Kawiarnia dla nocnych marków, 20 sekund")["duration"] == 20
 
 
 @pytest.mark.parametrize(
@@ -128,15 +128,15 @@ def test_a_sentence_is_a_brief():
 )
 def test_the_language_is_the_requests_then_the_briefs_then_the_audiences(body, brief, expected):
     """A-R15: body, brief, audience, what the brief is written in, english."""
-    assert parsed({"clientDescription": "x", **brief}, language=body)["language"] == expected
+    assert parse({"clientDescription": "x", **brief}, language=body)["language"] == expected
 
 
 def test_the_requests_own_length_wins_and_is_checked_like_the_briefs():
     """A-R15."""
     for raw in ("Coffee, 20 seconds", {"clientDescription": "Coffee", "duration": 20}):
-        assert parsed(raw, duration=15)["duration"] == 15
+        assert parse(raw, duration=15)["duration"] == 15
         with pytest.raises(Invalid, match="duration is -5 s, and must be more than 0"):
-            parsed(raw, duration=-5)
+            parse(raw, duration=-5)
 
 
 @pytest.mark.parametrize(
@@ -155,14 +155,14 @@ def test_the_requests_own_length_wins_and_is_checked_like_the_briefs():
 )
 def test_a_brief_that_says_nothing_about_the_client_is_refused(raw):
     with pytest.raises(Invalid) as refused:
-        parsed(raw)
+        parse(raw)
     assert refused.value.remedy
 
 
 @pytest.mark.parametrize("value", [0, -1, MAX_SPOT_S + 1, float("nan"), float("inf"), True, "soon", [30]])
 def test_a_length_that_is_no_length_is_refused(value):
     with pytest.raises(Invalid, match="duration"):
-        parsed({"clientDescription": "x", "duration": value})
+        parse({"clientDescription": "x", "duration": value})
 
 
 def test_a_length_alone_is_checked_too():
@@ -173,8 +173,8 @@ def test_a_length_alone_is_checked_too():
 
 def test_a_text_over_the_limit_is_refused_and_nul_is_left_out():
     with pytest.raises(Invalid, match="limit is 20000"):
-        parsed({"clientDescription": "x" * 20_001})
-    assert parsed("a\x00b")["clientDescription"] == "ab"
+        parse({"clientDescription": "x" * 20_001})
+    assert parse("a\x00b")["clientDescription"] == "ab"
 
 
 @pytest.mark.parametrize(
@@ -235,4 +235,4 @@ def test_an_unknown_language_is_refused_with_the_known_ones(text):
     ],
 )
 def test_the_language_of_a_text_is_told_or_admitted_unknown(text, name):
-    assert languages.detected(text) == name
+    assert languages.detect(text) == name

@@ -5,20 +5,21 @@ from dataclasses import replace
 
 import pytest
 
-from state.errors import Fenced
-from storage import call_keys, calls
-from storage.calls import Wanted
-from storage.scripts import together
+from callsheet.state.errors import Fenced
+from callsheet.storage import tool_calls
+from callsheet.storage.redis import keys
+from callsheet.storage.redis.scripts import execute_all
+from callsheet.storage.tool_calls import CallFilter
+from callsheet.tools.guard import guard
+from callsheet.tools.guard.attempt import abandoned_outcome
+from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.guard.record import MAX_CHARS, close
 from tests.guarded import SCOPE, made, step, write
 from tests.waiting import eventually
-from tools import guard
-from tools.attempt import abandoned
-from tools.record import MAX_CHARS, close
-from tools.terms import Terms
 
 
 async def records(opened, owner="local", limit=50, **wanted):
-    return await calls.listed(opened, owner, Wanted(**wanted), limit)
+    return await tool_calls.list_calls(opened, owner, CallFilter(**wanted), limit)
 
 
 async def only(opened):
@@ -66,8 +67,8 @@ async def hangs(args, call):
         (write, step(raw="{n:"), {}, "validation_error", "failed"),
         (write, step(writes=()), {"writes": ("music",)}, "permission_denied", "failed"),
         (fails, step(), {}, "execution_error", "failed"),
-        (hangs, step(), {"terms": Terms(timeout_s=0.01)}, "timeout_error", "timeout"),
-        (write, step(), {"terms": Terms(calls=1)}, "rate_limit_error", "failed"),
+        (hangs, step(), {"terms": ToolOptions(timeout_s=0.01)}, "timeout_error", "timeout"),
+        (write, step(), {"terms": ToolOptions(calls=1)}, "rate_limit_error", "failed"),
     ],
 )
 async def test_each_of_the_six_errors_is_recorded_with_status_and_end(opened, run, asked, more, kind, status):
@@ -77,7 +78,7 @@ async def test_each_of_the_six_errors_is_recorded_with_status_and_end(opened, ru
         await guard.call(tools, step(call="c0"), SCOPE)
     outcome = await guard.call(tools, asked, SCOPE)
     (record, *_) = await records(opened, status=status)
-    assert (outcome.word, record["errorType"], record["status"]) == (kind, kind, status)
+    assert (outcome.label, record["errorType"], record["status"]) == (kind, kind, status)
     assert record["error"] == outcome.output["error"]
     assert record["retryable"] == outcome.output["retryable"]
     assert record["endMs"] >= record["startMs"]
@@ -122,7 +123,7 @@ async def test_a_cancelled_call_is_recorded_as_such(opened):
 
 
 async def test_a_call_that_waits_for_its_turn_is_pending(opened):
-    tools = made(write, writes=("music",), terms=Terms(calls=1, window_s=60))
+    tools = made(write, writes=("music",), terms=ToolOptions(calls=1, window_s=60))
     await guard.call(tools, step(call="c0"), SCOPE)
     task = asyncio.create_task(guard.call(tools, step(), replace(SCOPE, patient=True)))
 
@@ -154,8 +155,8 @@ async def test_calls_are_listed_newest_first_by_thread_tool_status_and_page(open
     assert [*first, *rest] == everything
     assert await records(opened, before="unknown") == []
     assert await records(opened, owner="ana") == []
-    assert await calls.find(opened, "local", first[0]["id"]) == first[0]
-    assert await calls.find(opened, "ana", first[0]["id"]) is None
+    assert await tool_calls.find(opened, "local", first[0]["id"]) == first[0]
+    assert await tool_calls.find(opened, "ana", first[0]["id"]) is None
 
 
 async def test_long_inputs_and_outputs_are_kept_by_their_beginning(opened):
@@ -172,12 +173,14 @@ async def test_long_inputs_and_outputs_are_kept_by_their_beginning(opened):
 async def test_only_the_newest_calls_of_an_owner_are_kept_and_the_lists_forget_the_rest(opened):
     for i in range(5):
         fields = {"toolName": "probe", "conversationId": "t"}
-        await together(opened.redis, [calls.writing("local", "t", f"{i:032}", fields, over=True, most=3)])
+        await execute_all(
+            opened.redis, [tool_calls.write_call("local", "t", f"{i:032}", fields, over=True, most=3)]
+        )
     kept = await records(opened)
     assert len(kept) == 3
     assert {record["id"] for record in await records(opened, thread="t")} == {one["id"] for one in kept}
     for record in kept:
-        await opened.redis.delete(call_keys.records("local", "t", record["id"]).record)
+        await opened.redis.delete(keys.tool_call_records("local", "t", record["id"]).record)
     assert await records(opened) == []
 
 
@@ -191,7 +194,11 @@ async def test_a_call_that_a_dead_process_left_under_way_is_closed_when_its_thre
     for call in ("c1", "c2"):
         with pytest.raises(Fenced):
             await guard.call(made(lost), step(call=call), scope)
-    await close(opened, scope, {("message-1", "c1"): abandoned(None), ("message-1", "c9"): abandoned(None)})
+    await close(
+        opened,
+        scope,
+        {("message-1", "c1"): abandoned_outcome(None), ("message-1", "c9"): abandoned_outcome(None)},
+    )
     status = {record["toolCallId"]: record["status"] for record in await records(opened)}
     assert status == {"c1": "failed", "c2": "executing"}
 
@@ -199,7 +206,7 @@ async def test_a_call_that_a_dead_process_left_under_way_is_closed_when_its_thre
 def test_an_effect_outside_that_was_abandoned_is_not_said_to_have_been_prevented():
     outside = made(write, "post", outside=True)["post"]
     harmless = made(write, "put", outside=True, idempotent=True)["put"]
-    assert [abandoned(one).word for one in (outside, harmless, None)] == [
+    assert [abandoned_outcome(one).label for one in (outside, harmless, None)] == [
         "timeout_error",
         "execution_error",
         "execution_error",

@@ -7,7 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from storage import connect
+from callsheet.storage import connect
+from callsheet.tools.pages.edits import TOOLS
 from tests.attacks import INSIDE, PAYLOADS, STATEMENTS
 from tests.auth_cases import key
 from tests.chat_client import Frame, anew, client, types
@@ -15,7 +16,6 @@ from tests.chat_double import ChatDouble, Say
 from tests.page_watch import watched, wrongs
 from tests.wire_served import ground, home
 from tests.wire_server import serving
-from tools.pages import TOOLS
 
 FREE = json.dumps({"*": {"calls": 0}, "fetch_data": {"calls": 0}})
 
@@ -103,7 +103,9 @@ async def _tried(url: str, alice: str, bob: str, model: ChatDouble) -> None:
     page = anew()
     theirs = {"pageId": page, "userId": "alice", "ownerId": "alice", "conversationId": page, "threadId": page}
     edit = {"elementId": "heading-1", "modifications": {"content": "bob was here"}}
-    looks = [(f"c{at}", one.name, json.dumps(theirs)) for at, one in enumerate(TOOLS) if not one.destructive]
+    looks = [
+        (f"c{at}", one.name, json.dumps(theirs)) for at, one in enumerate(TOOLS) if not one.is_destructive
+    ]
     async with httpx.AsyncClient(base_url=url, headers={"X-Api-Key": alice}, timeout=60) as hers:
         said = {"message": "Change the headline to “zyxomma”", "provider": "offline"}
         assert (await hers.post(f"/api/pages/{page}/chat", json=said)).status_code == 200

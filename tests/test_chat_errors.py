@@ -3,27 +3,26 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
 from pydantic import BaseModel
 
-from graphs import page_builder
-from graphs.loop import compiled, loop
-from server.chat_events import Chat as View
-from server.chat_events import completed
-from state.errors import Missing
-from state.page_workflow import PageState
-from storage.events import Event
-from storage.run_records import Run
+from callsheet.graphs import page_builder
+from callsheet.graphs.page_builder import PageBuilder
+from callsheet.server.pages.chat_events import ConversationView as View
+from callsheet.server.pages.chat_events import completed_fields
+from callsheet.state.errors import Missing
+from callsheet.storage.runs.events import Event
+from callsheet.storage.runs.records import Run
+from callsheet.tools.guard.call import Call
+from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.registry import tool
 from tests.chat_client import CALL, anew, client, over, types
 from tests.chat_double import ChatDouble, Say, Silence
 from tests.wire_served import home
-from tools.call import Call
-from tools.registry import tool
-from tools.terms import Terms
 
 SECRET = "the cellar key is under the mat"
 
@@ -32,35 +31,34 @@ class Nothing(BaseModel):
     """No arguments."""
 
 
-@tool(schema=Nothing, display="Breaking", terms=Terms(tries=1))
+@tool(schema=Nothing, display="Breaking", terms=ToolOptions(tries=1))
 async def broken(args: Nothing, call: Call) -> dict[str, Any]:
     """Fail as no code foresaw."""
     raise RuntimeError(SECRET)
 
 
-@tool(schema=Nothing, display="Waiting", terms=Terms(tries=1, timeout_s=0.05))
+@tool(schema=Nothing, display="Waiting", terms=ToolOptions(tries=1, timeout_s=0.05))
 async def slow(args: Nothing, call: Call) -> dict[str, Any]:
     """Never answer."""
     await asyncio.Event().wait()
     return {}
 
 
-@tool(schema=Nothing, display="Waiting", terms=Terms(tries=1, timeout_s=60))
+@tool(schema=Nothing, display="Waiting", terms=ToolOptions(tries=1, timeout_s=60))
 async def endless(args: Nothing, call: Call) -> dict[str, Any]:
     """Never answer, and be waited for."""
     await asyncio.Event().wait()
     return {}
 
 
-@tool(schema=Nothing, display="Sparing", terms=Terms(calls=1))
+@tool(schema=Nothing, display="Sparing", terms=ToolOptions(calls=1))
 async def scarce(args: Nothing, call: Call) -> dict[str, Any]:
     """Answer once a minute."""
     return {"count": 1}
 
 
 EXTRA = {one.name: one for one in (broken, slow, endless, scarce)}
-SUBJECT = replace(page_builder.SUBJECT, tools={**page_builder.SUBJECT.tools, **EXTRA})
-GRAPHS = {"page_builder": compiled(loop(PageState, SUBJECT), "page_builder")}
+GRAPHS = {"page_builder": PageBuilder({**page_builder.WORKFLOW.tools, **EXTRA}).graph}
 EDIT = {"elementId": "heading-1", "modifications": {"content": "Mine"}}
 
 
@@ -114,7 +112,7 @@ def script() -> list[Say]:
 async def locked(url: str, page: str) -> None:
     """A page whose headline nobody may change."""
     async with httpx.AsyncClient(base_url=url, timeout=20) as http:
-        said = {"message": "underline the headline", "provider": "offline"}
+        said = {"message": "make the headline underlined", "provider": "offline"}
         assert (await http.post(f"/api/pages/{page}/chat", json=said)).status_code == 200
         assert (await http.put(f"/api/pages/{page}/locks/heading-1")).status_code == 200
 
@@ -258,4 +256,4 @@ async def test_a_run_that_was_taken_up_again_tells_of_each_call_once() -> None:
 
 
 def test_an_output_without_an_error_is_completed() -> None:
-    assert completed({"count": 0}) == {"status": "completed", "output": {"count": 0}}
+    assert completed_fields({"count": 0}) == {"status": "completed", "output": {"count": 0}}

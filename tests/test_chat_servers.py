@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from storage import connect
+from callsheet.storage import connect
 from tests.auth_cases import key
 from tests.chat_client import anew, client, over, types
 from tests.wire_served import ground, home

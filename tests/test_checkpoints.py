@@ -15,7 +15,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Send, interrupt
 from typing_extensions import TypedDict
 
-from storage.checkpoints import RedisSaver
+from callsheet.storage.checkpoints import RedisSaver
 from tests.saver_graphs import DeltaTalk, contents, said, talk, thread
 
 

@@ -6,7 +6,7 @@ import pytest
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.report import CapabilityReport
 
-from storage.checkpoints import RedisSaver
+from callsheet.storage.checkpoints import RedisSaver
 
 TESTS = {
     "put": 17,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from storage import watchdog
-from storage.checkpoints import RedisSaver
+from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.embedded import watchdog
 from tests.redis_server import Server, running
 from tests.saver_graphs import contents, said, talk, thread
 from tests.saver_victims import contend, converse, digest, victim

@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 import pytest
 from redis import Redis
 
-from state.errors import Invalid
-from storage.checkpoints import RedisSaver
+from callsheet.state.errors import Invalid
+from callsheet.storage.checkpoints import RedisSaver
 from tests.saver_graphs import contents, said, talk, thread
 from tests.waiting import until
 

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from langgraph.graph import END, START, StateGraph
 
-from state.errors import Fenced
-from storage import Storage, keys
-from storage.checkpoints import RedisSaver
+from callsheet.state.errors import Fenced
+from callsheet.storage import Storage
+from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.redis import keys
 from tests.wire_graphs import GRAPHS, Count
 
 THREAD = "t"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.base import CheckpointTuple, empty_checkpoint
 from redis import Redis
 
-from storage.checkpoints import RedisSaver
+from callsheet.storage.checkpoints import RedisSaver
 from tests.saver_reference import Reference
 from tests.saver_values import edits, exact, new_id, plain, words
 

@@ -11,10 +11,10 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 from redis import Redis
 
-from state.errors import Broken
-from storage.checkpoints import RedisSaver, piece_table
-from storage.checkpoints.message_log import LogCache, ThreadLog
-from storage.checkpoints.shadows import shadow
+from callsheet.state.errors import Broken
+from callsheet.storage.checkpoints import RedisSaver, message_log
+from callsheet.storage.checkpoints.frozen_copies import freeze
+from callsheet.storage.checkpoints.message_log import LogCache, ThreadLog
 from tests.saver_graphs import newest, thread
 from tests.saver_values import new_id
 
@@ -23,14 +23,14 @@ positions = st.lists(st.integers(0, 30))
 
 @given(positions)
 def test_a_written_table_gives_the_positions_it_was_made_of(chosen):
-    assert piece_table.positions(piece_table.written(piece_table.pieces(chosen))) == chosen
+    assert message_log.decode_table(message_log.encode_table(message_log.pieces(chosen))) == chosen
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 4)), max_size=8))
 def test_a_covering_table_has_each_position_once_and_no_seams(pieces):
-    covered: tuple[piece_table.Piece, ...] = ()
+    covered: tuple[message_log.Piece, ...] = ()
     for piece in pieces:
-        covered = piece_table.covering(covered, piece)
+        covered = message_log.extend_table(covered, piece)
 
     expected = sorted({at for first, count in pieces for at in range(first, first + count)})
     assert [at for first, count in covered for at in range(first, first + count)] == expected
@@ -38,10 +38,10 @@ def test_a_covering_table_has_each_position_once_and_no_seams(pieces):
 
 
 def test_new_elements_count_from_where_they_land():
-    drafted = [0, 1, piece_table.NEW, 5, piece_table.NEW + 1]
+    drafted = [0, 1, message_log.NEW, 5, message_log.NEW + 1]
 
-    assert piece_table.written(piece_table.pieces(drafted)) == b"0:2,@0:1,5:1,@1:1"
-    assert piece_table.landed(drafted, 40) == [0, 1, 40, 5, 41]
+    assert message_log.encode_table(message_log.pieces(drafted)) == b"0:2,@0:1,5:1,@1:1"
+    assert message_log.resolve_new(drafted, 40) == [0, 1, 40, 5, 41]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_new_elements_count_from_where_they_land():
     ids=repr,
 )
 def test_what_is_equal_but_not_the_same_is_told_apart(before, after):
-    known = shadow(before)
+    known = freeze(before)
 
     assert known is not None
     assert known.matches(before)
@@ -83,7 +83,7 @@ def test_what_compares_to_no_truth_is_another_thing():
         ({"v": 1}, {"v": Array()}),
         (message, message.model_copy(update={"content": Array()})),
     ):
-        known = shadow(before)
+        known = freeze(before)
         assert known is not None
         assert not known.matches(after)
 
@@ -92,14 +92,14 @@ def test_only_values_known_through_and_through_have_a_shadow():
     class Text(str):
         __slots__ = ()
 
-    assert shadow({"a": {1}}) is None
-    assert shadow([Text("a")]) is None
-    assert shadow(HumanMessage("a", additional_kwargs={"v": object()})) is None
+    assert freeze({"a": {1}}) is None
+    assert freeze([Text("a")]) is None
+    assert freeze(HumanMessage("a", additional_kwargs={"v": object()})) is None
 
 
 def test_copies_of_a_shadow_share_nothing_that_can_be_changed():
     message = AIMessage("a", tool_calls=[{"name": "mix", "args": {"fade_ms": [1]}, "id": "c"}], extra=[1])
-    known = shadow(message)
+    known = freeze(message)
     assert known is not None
     first, second = known.copy(), known.copy()
 
@@ -119,10 +119,10 @@ def test_the_cache_drops_the_threads_used_longest_ago():
         log.add(0, [b"x" * 40])
         cache.adopt(name, log)
 
-    assert cache.of("a").spans == ()
-    assert cache.of("b").spans == cache.of("c").spans == ((0, 1),)
+    assert cache.get("a").spans == ()
+    assert cache.get("b").spans == cache.get("c").spans == ((0, 1),)
     cache.forget(["b", "never"])
-    assert cache.of("b").spans == ()
+    assert cache.get("b").spans == ()
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from redis import Redis, RedisCluster
 from redis.asyncio.sentinel import Sentinel
 
-from state.errors import Invalid
-from storage import watchdog
-from storage.checkpoints import RedisSaver
+from callsheet.state.errors import Invalid
+from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.embedded import watchdog
 from tests.needs import need
 from tests.redis_server import Server, cluster, free_port, running
 from tests.saver_graphs import newest, said, talk, thread

@@ -6,8 +6,8 @@ import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 from redis import Redis
 
-from state.errors import Invalid
-from storage.checkpoints import RedisSaver
+from callsheet.state.errors import Invalid
+from callsheet.storage.checkpoints import RedisSaver
 from tests.saver_graphs import DeltaTalk, contents, said, talk, thread
 from tests.saver_values import new_id
 

@@ -20,11 +20,11 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ResponseError
 
-from state.errors import CallsheetError, Invalid, StorageDown
-from storage import checkpoints, use
-from storage.checkpoints import RedisSaver
-from storage.connection import connect
-from storage.lanes import LANES
+from callsheet.state.errors import CallsheetError, Invalid, StorageDown
+from callsheet.storage import checkpoints, use
+from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.redis.batching import MAX_CONNECTIONS
+from callsheet.storage.redis.connection import connect
 from tests.redis_server import double, free_port
 from tests.saver_graphs import contents, newest, said, talk, thread
 from tests.saver_proxy import Proxy
@@ -111,7 +111,7 @@ async def test_fifty_threads_at_once_share_two_connections(proxy, saver):
 
     await asyncio.gather(*(user(f"user-{number}") for number in range(50)))
 
-    assert proxy.connections <= LANES
+    assert proxy.connections <= MAX_CONNECTIONS
     for number in range(50):
         found = await newest(saver, f"user-{number}")
         assert found.checkpoint["channel_values"]["n"] == 2
@@ -327,7 +327,7 @@ async def test_a_blocking_caller_is_told_of_a_cluster_that_is_not_there():
 
 
 async def test_the_saver_that_langgraph_json_names_uses_the_storage_of_the_process(valkey_url):
-    """X6: `checkpointer.path` is storage.checkpoints.saver."""
+    """X6: `checkpointer.path` is callsheet.storage.checkpoints.saver."""
     async with connect(valkey_url) as storage:
         use(storage)
         try:

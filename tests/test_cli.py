@@ -10,15 +10,18 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from graphs import ad_creation
-from server import cli, jobs
-from server.jobs import Generate
-from server.worker import working
-from state.errors import CallsheetError
-from storage import connect, threads, use
-from storage.threads import Thread
+from callsheet.graphs import ad_creation
+from callsheet.server.ads import service as jobs
+from callsheet.server.ads.service import GenerateRequest
+from callsheet.server.cli import main as cli
+from callsheet.server.runtime.worker import WorkerOptions, running_worker
+from callsheet.state.errors import CallsheetError
+from callsheet.storage import connect, use
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import Thread
 from tests.chat_double import ChatDouble, Fail
 from tests.command import BRIEF, UPBEAT, Finished, in_process, refused
+from tests.served import OURS
 
 
 @pytest.fixture
@@ -211,11 +214,15 @@ def test_an_ad_is_found_by_its_own_id_where_its_conversation_has_another(
     async def begun() -> None:
         async with (
             connect(valkey_url) as storage,
-            working(storage, {jobs.GRAPH: ad_creation.graph}, jobs.terms(storage, 5)) as worker,
+            running_worker(
+                storage,
+                {jobs.GRAPH: ad_creation.graph},
+                WorkerOptions(5, replies=OURS.reply_builders(storage)),
+            ) as worker,
         ):
             use(storage)
-            job = await jobs.generate_job(storage, Generate("ad-1", BRIEF, conversation_id="talk-1"))
-            await jobs.carried_out(worker, storage, job)
+            job = await jobs.generate_run(storage, GenerateRequest("ad-1", BRIEF, conversation_id="talk-1"))
+            await jobs.run_and_ack(worker, storage, job)
             use(None)
 
     asyncio.run(begun())
@@ -282,5 +289,5 @@ def test_debug_shows_where_an_error_comes_from(here: Callable[..., Finished]) ->
 
 
 def test_an_error_nobody_foresaw_is_two_lines_as_well(capsys: pytest.CaptureFixture[str]) -> None:
-    cli.unforeseen(KeyError, KeyError("x"), None)
+    cli.report_unexpected(KeyError, KeyError("x"), None)
     refused(Finished(1, "", capsys.readouterr().err), "KeyError", "--debug")

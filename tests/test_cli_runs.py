@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from server.requested import request
-from storage import connect
-from storage.run_records import Attempt, Wanted
-from storage.runs import Runs
-from storage.thread_records import New, create
+from callsheet.server.runtime.run_request import request_fields
+from callsheet.storage import connect
+from callsheet.storage.runs.records import Attempt, RunRequest
+from callsheet.storage.runs.runs import Runs
+from callsheet.storage.threads.records import NewThread, create
 from tests.command import Finished, in_process, refused
 
 Command = Callable[..., Finished]
@@ -32,10 +32,10 @@ def runs(valkey_url: str) -> list[str]:
     async def made() -> list[str]:
         async with connect(valkey_url) as storage:
             book = Runs(storage)
-            await create(storage, New("harbour", "local"))
+            await create(storage, NewThread("harbour", "local"))
             for name in ("r-1", "r-2", "r-3"):
-                await book.create("harbour", Wanted(name, "ad_creation", "local", asked(name)))
-            await book.create("hers", Wanted("r-9", "ad_creation", "anna", asked("r-9")))
+                await book.create("harbour", RunRequest(name, "ad_creation", "local", asked(name)))
+            await book.create("hers", RunRequest("r-9", "ad_creation", "anna", asked("r-9")))
             assert isinstance(await book.claim("harbour", "r-1"), Attempt)
         return ["r-1", "r-2", "r-3"]
 
@@ -43,7 +43,7 @@ def runs(valkey_url: str) -> list[str]:
 
 
 def asked(word: str) -> dict[str, Any]:
-    return request(input={"say": word})
+    return request_fields(input={"say": word})
 
 
 def test_without_runs_the_list_says_so(here: Command) -> None:

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 from redis.exceptions import ResponseError
 
-from state.errors import Broken, Invalid, StorageDown, TimedOut
-from storage import Storage, connect, embedded, opened, watchdog
-from storage.client import ClusterClient
-from storage.scripts import Script
+from callsheet.state.errors import Broken, Invalid, StorageDown, TimedOut
+from callsheet.storage import Storage, connect, open_storage
+from callsheet.storage.embedded import server as embedded
+from callsheet.storage.embedded import watchdog
+from callsheet.storage.redis.client import ClusterClient
+from callsheet.storage.redis.scripts import Script
 from tests.embedded_server import data_directory, gone, inhabitants
 from tests.needs import need
 from tests.redis_server import Server, bulk, cluster, clustered, double, free_port, running
@@ -41,7 +43,7 @@ async def test_without_a_url_the_embedded_server_is_used(data_dir: Path) -> None
         assert storage.origin == f"the embedded Valkey in {str(data_dir / 'valkey')!r}"
         assert await storage.redis.set("a", "สวัสดี")
         assert await storage.redis.get("a") == "สวัสดี".encode()
-        assert embedded.running(data_dir)
+        assert embedded.is_running(data_dir)
 
 
 async def test_an_argument_beats_the_environment_beats_the_default(
@@ -67,7 +69,7 @@ async def test_an_empty_variable_names_no_server(data_dir: Path, monkeypatch: py
 async def test_what_cannot_be_embedded_is_reported_as_such(data_dir: Path) -> None:
     (data_dir / "file").touch()
     with pytest.raises(Invalid, match="is not a directory"):
-        await opened(data_dir=data_dir / "file")
+        await open_storage(data_dir=data_dir / "file")
 
 
 async def test_a_debian_redis_serves_as_well(tmp_path: Path) -> None:
@@ -98,7 +100,7 @@ async def test_tls_is_spoken_to_a_server_with_a_trusted_certificate(
             assert await storage.redis.ping()
         async with asyncio.timeout(5):
             with pytest.raises(StorageDown, match="certificate verify failed"):
-                await opened(url)
+                await open_storage(url)
 
 
 @pytest.mark.slow
@@ -124,10 +126,10 @@ async def test_a_cluster_named_as_a_single_server_is_refused_and_the_other_way_r
 ) -> None:
     with cluster(watchdog.binary(), tmp_path) as node:
         with pytest.raises(Invalid, match="is a cluster") as refused:
-            await opened(node.url)
+            await open_storage(node.url)
         assert "redis+cluster://" in refused.value.remedy
     with pytest.raises(Invalid, match="Cluster mode is not enabled"):
-        await opened(f"redis+cluster://{server.address}")
+        await open_storage(f"redis+cluster://{server.address}")
 
 
 @pytest.mark.slow
@@ -135,14 +137,14 @@ async def test_an_unreachable_server_is_named_without_its_password() -> None:
     with pytest.raises(
         StorageDown, match=r"redis://\*\*\*@127\.0\.0\.1:1/0 cannot be used: Error 111 connecting"
     ) as down:
-        await opened("redis://me:hunter2@127.0.0.1:1/0")
+        await open_storage("redis://me:hunter2@127.0.0.1:1/0")
     assert "REDIS_URL" in down.value.remedy
     assert "hunter2" not in "".join(traceback.format_exception(down.value, limit=0))
 
 
 async def test_an_unreachable_cluster_is_reported() -> None:
     with pytest.raises(StorageDown, match=r"redis\+cluster://127\.0\.0\.1:1 cannot be used"):
-        await opened("redis+cluster://127.0.0.1:1")
+        await open_storage("redis+cluster://127.0.0.1:1")
 
 
 @pytest.mark.parametrize("user", [":wrong", "nobody:wrong", ""])
@@ -152,7 +154,7 @@ async def test_a_wrong_or_missing_password_is_refused_at_once(tmp_path: Path, us
     with running(watchdog.binary(), tmp_path, "--requirepass", "right", *options) as server:
         async with asyncio.timeout(2):
             with pytest.raises(Invalid, match="refuses the connection") as refused:
-                await opened(f"{form}://{user}@{server.address}".replace("//@", "//"))
+                await open_storage(f"{form}://{user}@{server.address}".replace("//@", "//"))
     assert "wrong" not in refused.value.message.replace("wrong number", "")
     assert "REDIS_URL" in refused.value.remedy
 
@@ -167,21 +169,21 @@ async def test_a_redis_older_than_6_2_is_refused(version: str, *, fits: bool) ->
             async with connect(url):
                 return
         with pytest.raises(
-            Invalid, match=f"is Redis {version}, and the oldest that will do is 6.2"
+            Invalid, match=f"is Redis {version}, and the oldest supported version is 6.2"
         ) as refused:
-            await opened(url)
+            await open_storage(url)
     assert "Upgrade" in refused.value.remedy
 
 
 async def test_a_database_that_the_server_has_not_is_refused(server: Server) -> None:
     with pytest.raises(Invalid, match="DB index is out of range"):
-        await opened(f"{server.url}/99")
+        await open_storage(f"{server.url}/99")
 
 
 async def test_a_server_that_says_nothing_is_unreachable() -> None:
     async with double({b"PING": b""}, otherwise=b"") as url:
         with pytest.raises(StorageDown, match="it does not answer"):
-            await opened(url, patience_s=0.1)
+            await open_storage(url, patience_s=0.1)
 
 
 async def test_a_command_that_gets_no_answer_in_time_may_have_happened(server: Server) -> None:
@@ -243,7 +245,7 @@ async def test_a_server_that_cannot_start_again_is_reported_with_its_log(data_di
         await storage.redis.set("a", 1)
         (log,) = (data_dir / "valkey" / "appendonlydir").glob("*.incr.aof")
         os.kill(pid, signal.SIGKILL)
-        until(lambda: not embedded.running(data_dir), "the end of the killed server")
+        until(lambda: not embedded.is_running(data_dir), "the end of the killed server")
         log.write_bytes(b"no command\r\n" + log.read_bytes())
         with pytest.raises(Broken, match="Bad file format"):
             await storage.redis.get("a")
@@ -302,7 +304,7 @@ async def test_a_storage_shows_no_password(tmp_path: Path) -> None:
 
 
 async def test_closing_twice_is_safe_and_gives_the_lease_back(data_dir: Path) -> None:
-    storage = await opened()
+    storage = await open_storage()
     assert inhabitants(data_dir)
     await storage.aclose()
     await storage.aclose()

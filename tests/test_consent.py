@@ -2,7 +2,7 @@
 
 import pytest
 
-from state.consent import consent
+from callsheet.state.consent import consent
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from state import conversation
-from state.workflow import Usage, added
+from callsheet.state import conversation
+from callsheet.state.workflow import Usage, add_usage
 
 
 def asks(*ids, text=""):
@@ -46,39 +46,39 @@ def test_a_call_with_broken_arguments_is_a_call_too():
 def test_everything_is_sent_until_it_grows_long():
     """A65: the prefix stays the same from turn to turn."""
     messages = turns(3)
-    assert conversation.cut(messages) is None
-    assert conversation.sent("prompt", messages) == [SystemMessage("prompt"), *messages]
+    assert conversation.compaction_index(messages) is None
+    assert conversation.model_input("prompt", messages) == [SystemMessage("prompt"), *messages]
 
 
 @pytest.mark.parametrize("count", [11, 15])
 def test_after_ten_turns_all_but_the_last_three_are_summarised(count):
     """A67, A-R12: cut at a person's turn, so that no answer is parted from its call."""
     messages = turns(count)
-    index = conversation.cut(messages)
+    index = conversation.compaction_index(messages)
     assert messages[index].text.startswith(f"wish {count - 3}")
 
 
 def test_ten_turns_are_sent_in_full_unless_they_are_very_long():
-    assert conversation.cut(turns(10)) is None
+    assert conversation.compaction_index(turns(10)) is None
     long = turns(5, size=4000)
-    assert conversation.cut(long) == conversation.turn_starts(long)[2]
+    assert conversation.compaction_index(long) == conversation.turn_starts(long)[2]
 
 
 def test_three_turns_are_never_summarised_however_long():
-    assert conversation.cut(turns(3, size=20_000)) is None
+    assert conversation.compaction_index(turns(3, size=20_000)) is None
 
 
 def test_the_summary_stands_for_what_it_covers():
     """A68."""
     messages = turns(4)
-    sent = conversation.sent("prompt", messages, "they wished", "a0")
+    sent = conversation.model_input("prompt", messages, "they wished", "a0")
     assert sent[1].text == "Previous conversation summary: they wished"
     assert sent[2].text.startswith("wish 1")
-    assert conversation.after(messages, "unknown") == messages
+    assert conversation.messages_after(messages, "unknown") == messages
 
 
 def test_turns_are_retold_in_the_persons_own_words():
-    told = conversation.retold(turns(2))
+    told = conversation.summarize_turns(turns(2))
     assert told.splitlines() == [
         "- asked: wish 0 word word word",
         "  answered: done 0",
@@ -110,5 +110,5 @@ def test_a_reader_sees_roles_calls_and_the_cached_prompt():
 
 def test_usage_is_added_up():
     one = Usage(input_tokens=1, output_tokens=2, cached_tokens=3, calls=1)
-    assert added(one, one) == {"input_tokens": 2, "output_tokens": 4, "cached_tokens": 6, "calls": 2}
-    assert added(None, one) == added(one, None) == one
+    assert add_usage(one, one) == {"input_tokens": 2, "output_tokens": 4, "cached_tokens": 6, "calls": 2}
+    assert add_usage(None, one) == add_usage(one, None) == one

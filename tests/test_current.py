@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from blockbuster import BlockBuster, BlockingError
 
-from state.errors import Invalid
-from storage import Storage, current, embedded, use
+from callsheet.state.errors import Invalid
+from callsheet.storage import Storage, current, use
+from callsheet.storage.embedded import server as embedded
 from tests.embedded_server import ROOT, data_directory, inhabitants
 from tests.waiting import until
 
@@ -115,7 +116,7 @@ def test_opening_using_and_closing_never_block_the_event_loop(data_dir: Path, no
 
 def test_the_guard_of_that_test_does_notice_a_blocking_start(data_dir: Path, no_blocking: None) -> None:
     async def careless() -> None:
-        embedded.ensure(data_dir)
+        embedded.ensure_running(data_dir)
 
     with pytest.raises(BlockingError):
         asyncio.run(careless())
@@ -133,7 +134,7 @@ class Trap(dict):
         return self[name] if name in self else default
 
 os.environ = Trap(os.environ)
-import storage, storage.keys, storage.scripts
+import storage, callsheet.storage.redis.keys, callsheet.storage.redis.scripts
 """
 
 

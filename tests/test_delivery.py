@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from server.beside import Beside
-from server.delivery import Delivery
-from storage import Storage
+from callsheet.server.runtime.background import BackgroundTasks
+from callsheet.server.runtime.task_queue import TaskQueue
+from callsheet.storage import Storage
 from tests.redis_server import double
 from tests.waiting import eventually
 
@@ -18,7 +18,7 @@ async def test_a_submission_does_not_wait_for_the_engine(storage: Storage) -> No
     async with (
         double({}, otherwise=b"") as url,
         asyncio.timeout(8),
-        Delivery(replace(storage, url=url), 10, at_once=1) as delivery,
+        TaskQueue(replace(storage, url=url), 10, at_once=1) as delivery,
     ):
         await delivery.submit("t", "r")
 
@@ -32,7 +32,7 @@ async def test_what_was_submitted_meanwhile_is_delivered(storage: Storage) -> No
     async def all_carried() -> bool:
         return sorted(carried) == [("t", "first"), ("t", "second")]
 
-    async with Delivery(storage, 10, at_once=1) as delivery:
+    async with TaskQueue(storage, 10, at_once=1) as delivery:
         for run in ("first", "second"):
             await delivery.submit("t", run)
         work = asyncio.create_task(delivery.work(carry))
@@ -46,7 +46,7 @@ async def test_a_submission_that_fails_is_told(storage: Storage, caplog: pytest.
         return "left for later" in caplog.text
 
     with caplog.at_level(logging.WARNING):
-        async with Delivery(replace(storage, url="redis://127.0.0.1:1"), 10, at_once=1) as delivery:
+        async with TaskQueue(replace(storage, url="redis://127.0.0.1:1"), 10, at_once=1) as delivery:
             await delivery.submit("t", "r")
             await eventually(told, "the warning")
 
@@ -58,7 +58,7 @@ async def test_a_bug_in_what_nobody_waits_for_is_told(caplog: pytest.LogCaptureF
     async def told() -> bool:
         return "ValueError: a bug" in caplog.text
 
-    beside = Beside()
-    beside.begin(work())
+    beside = BackgroundTasks()
+    beside.start(work())
     await eventually(told, "the trace")
     await beside.stop()

@@ -9,8 +9,9 @@ from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message
 
-from server.api import bodies, direct
-from server.api.bodies import StrictRoute
+from callsheet.server.ads import bodies
+from callsheet.server.ads.bodies import StrictRoute
+from callsheet.server.http import direct
 
 ASKED = [
     *(b"", b"null", b"{}", b"[]", b"{", b'{"count": 1, "count": 2}', b'{"count": "many"}', b"\xff"),
@@ -53,7 +54,7 @@ def _app(path: str, endpoint: Any) -> FastAPI:
 
 
 def _is_direct(app: FastAPI) -> bool:
-    return isinstance(getattr(app.router.routes[-1], "app", None), direct.Direct)
+    return isinstance(getattr(app.router.routes[-1], "app", None), direct.DirectEndpoint)
 
 
 async def _told(app: FastAPI, path: str, body: bytes) -> tuple[int, Any]:
@@ -80,13 +81,13 @@ async def test_a_body_may_be_left_out_where_it_may(body: bytes) -> None:
 @pytest.mark.parametrize("body", [b"{", b'{"count": 101}', b'{"count": 2}', b"\xff"], ids=repr)
 async def test_a_body_is_read_once(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
     read: list[bytes] = []
-    once = bodies.read
+    once = bodies.parse_json
 
     def counted(body: bytes) -> Any:
         read.append(body)
         return once(body)
 
-    monkeypatch.setattr(bodies, "read", counted)
+    monkeypatch.setattr(bodies, "parse_json", counted)
     await _told(_app("/{number}", _short), "/7", body)
     assert read == [body]
 

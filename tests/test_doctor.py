@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from server import doctor
-from server.doctor import Finding
-from storage import watchdog
+from callsheet.server.operations import doctor
+from callsheet.server.operations.doctor import Finding
+from callsheet.storage.embedded import watchdog
 from tests.command import Finished, in_process
 from tests.redis_server import Server, free_port
 from tests.redis_server import running as redis_running
@@ -53,10 +53,10 @@ def test_where_all_is_well_it_says_so_and_exits_with_0(here: Command) -> None:
 def test_no_key_is_shown_and_who_answers_is(here: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     code, found = examined(here)
     assert (code, found["Model"]["status"]) == (0, "warn")
-    assert found["Model"]["told"].startswith("offline")
+    assert found["Model"]["message"].startswith("offline")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     code, found = examined(here)
-    assert (code, found["Model"]["status"], found["Key of openai"]["told"]) == (
+    assert (code, found["Model"]["status"], found["Key of openai"]["message"]) == (
         0,
         "ok",
         "OPENAI_API_KEY is set",
@@ -71,7 +71,7 @@ def test_a_redis_that_is_not_there_fails_with_its_remedy(
     monkeypatch.setenv("REDIS_URL", "redis://:hunter2@127.0.0.1:1")
     code, found = examined(here)
     assert (code, found["Storage"]["status"]) == (1, "fail")
-    assert "127.0.0.1:1" in found["Storage"]["told"]
+    assert "127.0.0.1:1" in found["Storage"]["message"]
     assert "REDIS_URL" in found["Storage"]["remedy"]
     assert "hunter2" not in str(found)
     assert found["Port"]["status"] == "ok"
@@ -107,7 +107,7 @@ def test_a_port_that_another_program_has_fails(here: Command) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, found = examined(here, port=taken.getsockname()[1])
     assert (code, found["Port"]["status"]) == (1, "fail")
-    assert "taken" in found["Port"]["told"]
+    assert "taken" in found["Port"]["message"]
 
 
 @contextlib.contextmanager
@@ -132,7 +132,7 @@ def test_a_port_on_which_we_answer_is_well(here: Command) -> None:
     with answering(b'{"ok":true}') as port:
         code, found = examined(here, port=port)
     assert (code, found["Port"]["status"]) == (0, "ok")
-    assert "is answering" in found["Port"]["told"]
+    assert "is answering" in found["Port"]["message"]
     with answering(b"<html>") as port:
         assert examined(here, port=port)[1]["Port"]["status"] == "fail"
 
@@ -174,7 +174,7 @@ def test_a_folder_that_cannot_be_used_fails(here: Command, tmp_path: Path) -> No
 def test_the_embedded_server_is_looked_at_too(here: Command, tmp_path: Path) -> None:
     code, found = examined(here, "--data-dir", str(tmp_path / "data"))
     assert (code, found["Data folder"]["status"], found["Persistence"]["status"]) == (0, "ok", "ok")
-    assert "GiB free" in found["Data folder"]["told"]
+    assert "GiB free" in found["Data folder"]["message"]
 
 
 def test_a_wrong_setting_is_told_before_anything_else(here: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,7 @@ def test_a_wrong_setting_of_a_model_is_found_before_it_is_asked(
     monkeypatch.setenv("OPENAI_TIMEOUT_S", "soon")
     code, found = examined(here)
     assert (code, found["Model"]["status"]) == (1, "fail")
-    assert found["Model"]["told"].startswith("OPENAI_TIMEOUT_S is 'soon'")
+    assert found["Model"]["message"].startswith("OPENAI_TIMEOUT_S is 'soon'")
 
 
 def test_terms_of_tools_that_there_are_not_are_found_before_the_server_starts(
@@ -200,18 +200,18 @@ def test_terms_of_tools_that_there_are_not_are_found_before_the_server_starts(
     monkeypatch.setenv("CALLSHEET_TOOLS", '{"*": {"bogus": 5}}')
     code, found = examined(here)
     assert (code, found["Tools"]["status"]) == (1, "fail")
-    assert "'bogus'" in found["Tools"]["told"]
+    assert "'bogus'" in found["Tools"]["message"]
     assert "CALLSHEET_TOOLS" in found["Tools"]["remedy"]
     monkeypatch.setenv("CALLSHEET_TOOLS", '{"*": {"tries": 1}, "fetch_data": {"calls": 3}}')
     assert examined(here)[1]["Tools"]["status"] == "ok"
     monkeypatch.setenv("CALLSHEET_TOOLS", '{"fetch_dat": {"calls": 3}}')
     code, found = examined(here)
     assert (code, found["Tools"]["status"]) == (0, "warn")
-    assert "'fetch_dat'" in found["Tools"]["told"]
+    assert "'fetch_dat'" in found["Tools"]["message"]
 
 
 def test_the_worst_finding_counts() -> None:
     one, two, three = Finding("x", "ok", ""), Finding("x", "warn", ""), Finding("x", "fail", "")
-    assert doctor.worst([two, one]) == "warn"
-    assert doctor.worst([one, three, two]) == "fail"
-    assert doctor.worst([]) == "ok"
+    assert doctor.worst_status([two, one]) == "warn"
+    assert doctor.worst_status([one, three, two]) == "fail"
+    assert doctor.worst_status([]) == "ok"

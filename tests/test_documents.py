@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from server import surface
+from callsheet.nodes.workflow import workflow_of
+from callsheet.server.bootstrap import packaged_graphs
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -29,11 +30,13 @@ def test_continuous_integration_calls_the_readmes_test_command():
 def test_the_workflows_of_langgraph_json_are_the_servers():
     """X6."""
     declared = json.loads((ROOT / "langgraph.json").read_text())
-    assert set(declared["graphs"]) == set(surface.GRAPHS)
+    assert packaged_graphs().path.read_text() == (ROOT / "langgraph.json").read_text()
     for name, place in declared["graphs"].items():
         module, _, variable = place.partition(":")
-        assert getattr(importlib.import_module(module), variable) is surface.GRAPHS[name]
-        assert surface.GRAPHS[name].name == name
+        graph = getattr(importlib.import_module(module), variable)
+        spec = workflow_of(graph)
+        assert spec is not None
+        assert (graph.name, spec.name) == (name, name)
 
 
 def test_the_checkpointer_of_langgraph_json_is_ours():

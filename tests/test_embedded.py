@@ -14,7 +14,8 @@ import psutil
 import pytest
 from redis import Redis
 
-from storage import embedded, folders, watchdog
+from callsheet.storage.embedded import folders, watchdog
+from callsheet.storage.embedded import server as embedded
 from tests.embedded_server import User, data_directory, gone, inhabitants, leased, pid_of
 from tests.waiting import until
 
@@ -128,11 +129,11 @@ def test_a_server_whose_watchdog_was_killed_is_replaced_with_its_data(data_dir: 
 
 
 def test_a_starter_that_dies_at_once_leaves_no_server(data_dir: Path) -> None:
-    home = folders.private(data_dir / "valkey")
+    home = folders.private_folder(data_dir / "valkey")
     lease = watchdog.launch(home, watchdog.binary())
     assert lease is not None
     lease.close()
-    until(lambda: not embedded.running(data_dir), "the end of a server that nobody waited for")
+    until(lambda: not embedded.is_running(data_dir), "the end of a server that nobody waited for")
 
 
 def test_a_second_server_is_not_started_on_the_same_data(data_dir: Path) -> None:
@@ -151,9 +152,9 @@ def test_quick_restarts_wait_for_the_server_that_is_ending(data_dir: Path) -> No
     "rounds", [12, pytest.param(250, marks=[pytest.mark.long, pytest.mark.timeout(180)])]
 )
 def test_a_user_that_arrives_while_the_last_one_leaves_keeps_its_server(data_dir: Path, rounds: int) -> None:
-    """The server that `ensure` returned stays: it does not end because of who left before."""
+    """The server that `ensure_running` returned stays: it does not end because of who left before."""
     for number in range(rounds):
-        leaving = embedded.ensure(data_dir)
+        leaving = embedded.ensure_running(data_dir)
         leaves = threading.Thread(target=leaving.close)
         leaves.start()
         with leased(data_dir) as server:
@@ -188,7 +189,7 @@ def test_a_socket_that_a_dead_server_left_is_no_obstacle(data_dir: Path) -> None
 
 
 def test_a_flag_that_a_dead_watchdog_left_is_no_obstacle(data_dir: Path) -> None:
-    folders.private(data_dir / "valkey")
+    folders.private_folder(data_dir / "valkey")
     (data_dir / "valkey" / watchdog.STOPPING).touch()
     (data_dir / "valkey" / watchdog.LEASE).touch()
     with leased(data_dir) as server:
@@ -196,17 +197,17 @@ def test_a_flag_that_a_dead_watchdog_left_is_no_obstacle(data_dir: Path) -> None
 
 
 def test_a_lease_is_given_up_once_and_for_all(data_dir: Path) -> None:
-    lease = embedded.ensure(data_dir)
+    lease = embedded.ensure_running(data_dir)
     lease.close()
     lease.close()
     lease.revive()
-    until(lambda: not embedded.running(data_dir), "the end of the server")
+    until(lambda: not embedded.is_running(data_dir), "the end of the server")
 
 
 def test_a_forgotten_lease_is_given_up(data_dir: Path) -> None:
-    lease = embedded.ensure(data_dir)
+    lease = embedded.ensure_running(data_dir)
     del lease
-    until(lambda: not embedded.running(data_dir), "the end of the server")
+    until(lambda: not embedded.is_running(data_dir), "the end of the server")
 
 
 def test_only_this_user_can_reach_the_server(data_dir: Path) -> None:
@@ -258,7 +259,7 @@ def test_a_long_path_gets_a_short_socket_and_keeps_its_data(deep: Path) -> None:
 
 @pytest.mark.fault
 def test_a_shortcut_that_was_swept_away_is_made_again(deep: Path) -> None:
-    lease = embedded.ensure(deep)
+    lease = embedded.ensure_running(deep)
     shortcut = lease.socket.parent
     shortcut.unlink()
     shortcut.parent.rmdir()
@@ -269,9 +270,9 @@ def test_a_shortcut_that_was_swept_away_is_made_again(deep: Path) -> None:
 
 
 def test_processes_with_other_temp_folders_meet_at_one_server(deep: Path) -> None:
-    other_temp = folders.private(deep.parent / "t")
+    other_temp = folders.private_folder(deep.parent / "t")
     with leased(deep) as server:
-        other = folders.within_reach(deep / "valkey", watchdog.SOCKET, temp=other_temp)
+        other = folders.socket_path(deep / "valkey", watchdog.SOCKET, temp=other_temp)
         assert other.is_relative_to(other_temp)
         with Redis(unix_socket_path=str(other)) as met:
             assert pid_of(met) == pid_of(server)
@@ -282,8 +283,8 @@ def test_a_link_to_the_data_directory_leads_to_its_server(data_dir: Path, tmp_pa
     (tmp_path / "link").symlink_to(data_dir)
     with leased(data_dir) as server, leased(tmp_path / "link") as same:
         assert pid_of(server) == pid_of(same)
-        assert embedded.running(tmp_path / "link")
+        assert embedded.is_running(tmp_path / "link")
 
 
 def test_no_server_runs_where_none_was_started(tmp_path: Path) -> None:
-    assert not embedded.running(tmp_path)
+    assert not embedded.is_running(tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from storage.syncing import Syncing
+from callsheet.storage.embedded.fsync import FsyncTask
 from tests.embedded_server import data_directory, leased, pid_of
 from tests.waiting import until
 
@@ -37,7 +37,7 @@ def synced(home: Path, *, fails: bool = False) -> Iterator[list[int]]:
         if fails:
             raise OSError(5, "the disk is broken")
 
-    syncing = Syncing(home, every_s=0.001, sync=sync)
+    syncing = FsyncTask(home, every_s=0.001, sync=sync)
     try:
         yield sizes
     finally:

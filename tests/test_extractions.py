@@ -1,16 +1,16 @@
 """What was found in a material is remembered for a day, each owner's apart (B63)."""
 
-from storage import extractions
-from storage.connection import Storage
+from callsheet.storage.artefacts import extraction_cache
+from callsheet.storage.redis.connection import Storage
 from tests.lesson_double import LessonDouble
 from tests.lesson_material import material
 
 
 async def test_nobody_is_given_what_was_found_for_another(storage: Storage):
-    await extractions.keep(storage, "ana", "q", {"topic": "Bees"})
-    assert await extractions.find(storage, "ana", "q") == {"topic": "Bees"}
-    assert await extractions.find(storage, "ben", "q") is None
-    assert await extractions.find(storage, "ana", "other") is None
+    await extraction_cache.put(storage, "ana", "q", {"topic": "Bees"})
+    assert await extraction_cache.get(storage, "ana", "q") == {"topic": "Bees"}
+    assert await extraction_cache.get(storage, "ben", "q") is None
+    assert await extraction_cache.get(storage, "ana", "other") is None
 
 
 async def test_the_same_words_are_read_once_and_another_wish_anew(opened: Storage):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state.facts import Fact, added, distinct, fact_id, located, shortfall
+from callsheet.state.lessons.facts import Fact, added, distinct, fact_id, located, shortfall
 
 TEXT = "A candle\nhas a wick. “It burns — slowly,” he said.  STOMATA are holes."
 

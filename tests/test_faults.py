@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from storage import watchdog
-from storage.events import Event
+from callsheet.storage.embedded import watchdog
+from callsheet.storage.runs.events import Event
 from tests.fault_desk import Desk, Order, desk, gone, kill
 from tests.fault_house import CONFIG
 from tests.killing import Warm

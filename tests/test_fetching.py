@@ -8,16 +8,16 @@ from typing import Any
 import httpcore
 import pytest
 
-from state.errors import Forbidden, Invalid, TimedOut, TooLarge, Unreached
-from state.plan import Step
+from callsheet.state.errors import Forbidden, Invalid, NotReached, TimedOut, TooLarge
+from callsheet.state.plan import Step
+from callsheet.tools.guard import guard
+from callsheet.tools.guard.call import Scope
+from callsheet.tools.guard.outcome import Outcome
+from callsheet.tools.registry import index
+from callsheet.tools.web.client import MAX_REDIRECTS, WebClient
+from callsheet.tools.web.fetch import MAX_TEXT, NOTICE, create_fetch_tool
+from callsheet.tools.web.public_network import is_public, resolve
 from tests.attacks import INSIDE
-from tools import guard
-from tools.call import Scope
-from tools.fetching import MAX_TEXT, NOTICE, fetching
-from tools.outcome import Outcome
-from tools.public_network import is_public, resolved
-from tools.registry import index
-from tools.web import MAX_REDIRECTS, Web
 
 PUBLIC = "93.184.215.14"
 OK = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n"
@@ -62,16 +62,16 @@ class _Heard(httpcore.AsyncMockStream):
         self._sent.append(buffer)
 
 
-def web(wire: Wire, **more: Any) -> Web:
-    return Web(network=wire, resolve=wire.resolve, **more)
+def web(wire: Wire, **more: Any) -> WebClient:
+    return WebClient(network=wire, resolve=wire.resolve, **more)
 
 
-async def fetched(opened: Any, way: Web, url: str) -> Outcome:
+async def fetched(opened: Any, way: WebClient, url: str) -> Outcome:
     step = Step(
         id="c1", tool="fetch_data", display="", params={"url": url}, dependencies=[], reads=[], writes=[]
     )
     scope = Scope("local", "t", "page", "bakery", run="r", task="task", epoch=1)
-    return await guard.call(index(page=[fetching(way)]), step, scope)
+    return await guard.call(index(page=[create_fetch_tool(way)]), step, scope)
 
 
 async def test_text_comes_back_as_data_and_nothing_else(opened: Any):
@@ -142,7 +142,7 @@ async def test_no_spelling_of_an_address_leads_inside():
     wire = Wire(x=OK)
     for url in INSIDE:
         with pytest.raises(Forbidden, match="not on the public internet"):
-            await Web(network=wire, resolve=resolved).get(url)
+            await WebClient(network=wire, resolve=resolve).get(url)
     assert wire.called == []
 
 
@@ -150,11 +150,11 @@ async def test_a_redirect_leads_inside_no_more_than_an_address():
     for url in INSIDE:
         wire = Wire(a_example=f"HTTP/1.1 302 Found\r\nLocation: {url}\r\n\r\n")
 
-        async def resolve(host: str, port: int, first: Wire = wire) -> Sequence[str]:
-            return await (first.resolve(host, port) if host == "a.example" else resolved(host, port))
+        async def through(host: str, port: int, first: Wire = wire) -> Sequence[str]:
+            return await (first.resolve(host, port) if host == "a.example" else resolve(host, port))
 
         with pytest.raises(Forbidden, match="not on the public internet"):
-            await Web(network=wire, resolve=resolve).get("http://a.example/")
+            await WebClient(network=wire, resolve=through).get("http://a.example/")
         assert wire.called == [(PUBLIC, 80)], url
 
 
@@ -168,7 +168,7 @@ async def test_a_name_that_changes_its_address_is_asked_once_for_each_connection
         return next(answers)
 
     with pytest.raises(Forbidden, match=r"127\.0\.0\.1"):
-        await Web(network=wire, resolve=rebinding).get("http://rebind.example/")
+        await WebClient(network=wire, resolve=rebinding).get("http://rebind.example/")
     assert wire.called == [(PUBLIC, 80)], "the first answer is connected to, the second refused"
     assert wire.names == ["rebind.example"] * 2
 
@@ -180,7 +180,7 @@ async def test_one_address_inside_among_several_is_enough_to_refuse():
         return [PUBLIC, "10.0.0.1"]
 
     with pytest.raises(Forbidden):
-        await Web(network=wire, resolve=mixed).get("http://a.example/")
+        await WebClient(network=wire, resolve=mixed).get("http://a.example/")
     assert wire.called == []
 
 
@@ -237,13 +237,13 @@ async def test_who_gives_no_answer_is_not_waited_for():
         return []
 
     with pytest.raises(TimedOut):
-        await Web(resolve=never, patience_s=0.01).get("http://a.example/")
+        await WebClient(resolve=never, patience_s=0.01).get("http://a.example/")
 
     async def nowhere(host: str, port: int) -> Sequence[str]:
         return []
 
-    with pytest.raises(Unreached):
-        await Web(resolve=nowhere).get("http://a.example/")
+    with pytest.raises(NotReached):
+        await WebClient(resolve=nowhere).get("http://a.example/")
 
 
 async def test_names_and_paths_in_any_script_are_asked_as_the_web_spells_them():

@@ -11,11 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from server import surface
-from storage import Storage
+from callsheet.storage import Storage
 from tests.auth_cases import key
 from tests.needs import unmet
-from tests.served import GENERATE
+from tests.served import GENERATE, OURS
 from tests.wire_graphs import GRAPHS
 from tests.wire_server import serving
 
@@ -89,6 +88,6 @@ async def test_every_reply_to_whatever_is_sent_is_as_the_description_says(
         unmet("the fuzzer is not installed; run: make fuzzer")
     chosen = LONG if request.config.getoption("--long") else SHORT
     headers = {"X-Api-Key": await key(storage, "fuzzer")}
-    graphs = {**GRAPHS, **surface.GRAPHS}
+    graphs = {**GRAPHS, **OURS.graphs}
     with serving(valkey_url, graphs, auth=("keys",)) as url:
         await asyncio.to_thread(fuzzed, url, headers, *chosen, place=tmp_path)

@@ -14,13 +14,13 @@ from langgraph.pregel import Pregel
 from langgraph.store.memory import InMemoryStore
 from langgraph_sdk import get_client
 
-from server import graphs_file, loading
-from server.app import create_app
-from server.settings import Settings, read
-from state.errors import Invalid
-from storage import Storage
-from storage.checkpoints import RedisSaver
-from storage.store import RedisStore
+from callsheet.server.app import create_app
+from callsheet.server.runtime import graph_loading, graphs_file
+from callsheet.server.settings import Settings, read_settings
+from callsheet.state.errors import Invalid
+from callsheet.storage import Storage
+from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.store import RedisStore
 from tests.wire_graphs import GRAPHS
 from tests.wire_server import serving
 
@@ -101,7 +101,7 @@ def written(folder: Path, graphs: Any = None, **more: Any) -> Path:
 
 async def found(file: Path) -> dict[str, Pregel[Any, Any]]:
     async with AsyncExitStack() as stack:
-        return await loading.loaded(graphs_file.read(file), stack)
+        return await graph_loading.load_graphs(graphs_file.read_graphs_file(file), stack)
 
 
 async def test_a_graph_may_have_every_form_that_langgraph_knows(tmp_path: Path) -> None:
@@ -115,9 +115,9 @@ async def test_a_graph_may_have_every_form_that_langgraph_knows(tmp_path: Path) 
 
 
 async def test_a_file_is_imported_once_and_what_it_opened_is_closed_at_the_end(tmp_path: Path) -> None:
-    file = graphs_file.read(written(tmp_path))
+    file = graphs_file.read_graphs_file(written(tmp_path))
     async with AsyncExitStack() as stack:
-        graphs = await loading.loaded(file, stack)
+        graphs = await graph_loading.load_graphs(file, stack)
         [module] = [one for name, one in sys.modules.items() if name.startswith("forms_")]
         assert graphs["compiled"] is graphs["opened"] is module.compiled
         assert module.closed == []
@@ -143,7 +143,7 @@ async def test_variables_of_the_file_are_set_before_its_graphs_are_imported(
     assert module.told == "yes"
     assert os.environ["TEST_GRAPHS_KEPT"] == "mine"
     monkeypatch.delenv("TEST_GRAPHS_TOLD")
-    assert graphs_file.read(written(tmp_path, env={"A": 1})).env == {"A": "1"}
+    assert graphs_file.read_graphs_file(written(tmp_path, env={"A": 1})).env == {"A": "1"}
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_a_wrong_file_is_refused_before_anything_starts(tmp_path: Path, text: st
 def test_a_file_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALLSHEET_CONFIG", "/nowhere/langgraph.json")
     with pytest.raises(Invalid, match="cannot be read: No such file"):
-        create_app(read())
+        create_app(read_settings())
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ async def test_a_graph_with_storage_of_its_own_gets_the_servers_with_a_warning(
     assert isinstance(graphs["kept"].checkpointer, InMemorySaver)
     assert isinstance(graphs["kept"].store, InMemoryStore)
     saver, store = RedisSaver(storage.redis), RedisStore(storage, lambda: "local")
-    attached = loading.attached(graphs, saver, store)
+    attached = graph_loading.attach_storage(graphs, saver, store)
     assert all(one.checkpointer is saver and one.store is store for one in attached.values())
     assert [one.name for one in attached.values()] == ["kept", "theirs"]
     warned = [one.getMessage() for one in caplog.records]

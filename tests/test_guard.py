@@ -5,15 +5,24 @@ from contextlib import contextmanager
 
 import pytest
 
-from state.errors import Broken, Fenced, Forbidden, Invalid, Limited, StorageDown, TimedOut, Unavailable
-from state.owners import LOCAL
-from storage import calls
-from storage.artefacts import Artefact
-from storage.calls import Wanted
+from callsheet.state.errors import (
+    Broken,
+    Fenced,
+    Forbidden,
+    Invalid,
+    Limited,
+    StorageDown,
+    TimedOut,
+    Unavailable,
+)
+from callsheet.state.owners import LOCAL
+from callsheet.storage import tool_calls
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.tool_calls import CallFilter
+from callsheet.tools.guard import guard
+from callsheet.tools.guard.outcome import SUGGESTION, tool_message
+from callsheet.tools.guard.policy import ToolOptions
 from tests.guarded import SCOPE, made, step, write
-from tools import guard
-from tools.outcome import SUGGESTION, answer
-from tools.terms import Terms
 
 
 async def versions(opened):
@@ -154,7 +163,9 @@ async def test_a_tool_that_takes_too_long_is_answered_for_and_its_late_write_ref
         await asyncio.Event().wait()
 
     background = []
-    outcome = await guard.call(made(slow, writes=("music",), terms=Terms(timeout_s=0.05)), step(), SCOPE)
+    outcome = await guard.call(
+        made(slow, writes=("music",), terms=ToolOptions(timeout_s=0.05)), step(), SCOPE
+    )
     assert outcome.output["type"] == "timeout_error"
     assert outcome.output["retryable"]
     late.set()
@@ -168,7 +179,9 @@ async def test_an_effect_that_came_just_before_the_deadline_counts(opened):
         await write(args, call)
         await asyncio.Event().wait()
 
-    outcome = await guard.call(made(slow_after, writes=("music",), terms=Terms(timeout_s=0.3)), step(), SCOPE)
+    outcome = await guard.call(
+        made(slow_after, writes=("music",), terms=ToolOptions(timeout_s=0.3)), step(), SCOPE
+    )
     assert outcome.ok
     assert outcome.output["versionId"] == "v1"
 
@@ -177,7 +190,7 @@ async def test_a_read_that_takes_too_long_is_answered_for(opened):
     async def slow(args, call):
         await asyncio.Event().wait()
 
-    outcome = await guard.call(made(slow, terms=Terms(timeout_s=0.01)), step(writes=()), SCOPE)
+    outcome = await guard.call(made(slow, terms=ToolOptions(timeout_s=0.01)), step(writes=()), SCOPE)
     assert outcome.output["type"] == "timeout_error"
 
 
@@ -235,8 +248,8 @@ HALF = "half \ud800 of a pair"
 async def test_half_a_surrogate_pair_from_a_model_gets_an_answer_and_a_record(opened, asked, kind):
     """C41, C50: vendors pass on what their models write, and UTF-8 has no bytes for it."""
     outcome = await guard.call(made(write, writes=("music",)), asked, SCOPE)
-    assert outcome.word == kind
-    (record,) = await calls.listed(opened, "local", Wanted(), 10)
+    assert outcome.label == kind
+    (record,) = await tool_calls.list_calls(opened, "local", CallFilter(), 10)
     assert record["status"] == ("completed" if outcome.ok else "failed")
     assert "endMs" in record
-    assert HALF not in str(answer("c1", "probe", outcome.output).content)
+    assert HALF not in str(tool_message("c1", "probe", outcome.output).content)

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from state.errors import Conflict, Fenced, Invalid, Unreached
-from state.owners import LOCAL
-from storage.artefacts import Artefact, NewVersion
+from callsheet.state.errors import Conflict, Fenced, Invalid, NotReached
+from callsheet.state.owners import LOCAL
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
+from callsheet.tools.guard import guard
+from callsheet.tools.guard.outcome import ToolExecutionError
+from callsheet.tools.guard.policy import ToolOptions
 from tests.guarded import SCOPE, made, step, write
-from tools import guard
-from tools.outcome import ToolExecutionError
-from tools.terms import Terms
 
 
 def artefact(opened):
@@ -33,7 +33,7 @@ async def test_a_locked_stream_stays_as_it_is_to_the_byte(opened):
         await opened.redis.dump("ad:{kopi}:music:versions"),
     )
     refused = await guard.call(tools, step(call="c2"), SCOPE)
-    assert (refused.word, refused.output["details"]) == ("permission_denied", {"locked": "music"})
+    assert (refused.label, refused.output["details"]) == ("permission_denied", {"locked": "music"})
     after = (
         await opened.redis.dump("ad:{kopi}:music:v:v1"),
         await opened.redis.dump("ad:{kopi}:music:versions"),
@@ -48,7 +48,7 @@ async def test_a_lock_set_while_the_tool_runs_still_holds(opened):
         return await write(args, call)
 
     refused = await guard.call(made(locking, writes=("music",)), step(), SCOPE)
-    assert refused.word == "permission_denied"
+    assert refused.label == "permission_denied"
     assert not await versions(opened)
 
 
@@ -93,8 +93,10 @@ async def test_a_tool_that_will_not_stop_is_answered_for_all_the_same(opened):
         finally:
             done.set()
 
-    outcome = await guard.call(made(stubborn, writes=("music",), terms=Terms(timeout_s=0.05)), step(), SCOPE)
-    assert outcome.word == "timeout_error"
+    outcome = await guard.call(
+        made(stubborn, writes=("music",), terms=ToolOptions(timeout_s=0.05)), step(), SCOPE
+    )
+    assert outcome.label == "timeout_error"
     go.set()
     await done.wait()
     assert not await versions(opened)
@@ -118,14 +120,14 @@ class Outside:
 
     def tool(self, **more):
         async def post(args, call):
-            if isinstance(self.then, Unreached | Invalid):
+            if isinstance(self.then, NotReached | Invalid):
                 raise self.then
             self.done.append(args.n)
             if self.then:
                 raise self.then
             return {"sent": args.n}
 
-        terms = Terms(backoff_s=0, timeout_s=0.05 if self.then is TimeoutError else 30)
+        terms = ToolOptions(backoff_s=0, timeout_s=0.05 if self.then is TimeoutError else 30)
         return made(post, "post", outside=True, terms=terms, **more)
 
 
@@ -159,7 +161,7 @@ async def test_an_effect_outside_that_was_interrupted_is_not_repeated_but_asked_
     await asyncio.wait((task,))
     for _ in range(2):
         told = await post(tools, epoch=2)
-        assert (told.word, told.output["retryable"]) == ("timeout_error", False)
+        assert (told.label, told.output["retryable"]) == ("timeout_error", False)
         assert "Ask the person" in told.output["suggestion"]
     assert world.done == [1]
 
@@ -168,9 +170,9 @@ async def test_an_effect_outside_that_took_too_long_is_unknown(opened):
     async def hang(args, call):
         await asyncio.Event().wait()
 
-    tools = made(hang, "post", outside=True, terms=Terms(timeout_s=0.02))
+    tools = made(hang, "post", outside=True, terms=ToolOptions(timeout_s=0.02))
     told = await post(tools)
-    assert (told.word, told.output["retryable"]) == ("timeout_error", False)
+    assert (told.label, told.output["retryable"]) == ("timeout_error", False)
     assert "nobody knows" in told.output["error"]
     assert "may have had its effect" in (await post(tools)).output["error"]
 
@@ -185,7 +187,7 @@ async def test_an_effect_outside_that_may_be_repeated_is(opened):
     assert world.done == [1, 1]
 
 
-@pytest.mark.parametrize("error", [Unreached("no route"), Invalid("no such list")])
+@pytest.mark.parametrize("error", [NotReached("no route"), Invalid("no such list")])
 async def test_a_call_that_did_not_get_out_may_be_made_again(opened, error):
     world = Outside()
     world.then = error
@@ -200,15 +202,15 @@ async def test_a_failure_outside_of_which_nobody_knows_the_effect_is_not_worth_r
     world = Outside()
     world.then = RuntimeError()
     told = await post(world.tool())
-    assert (told.word, told.output["retryable"]) == ("execution_error", False)
+    assert (told.label, told.output["retryable"]) == ("execution_error", False)
 
 
 async def test_a_refused_call_outside_leaves_no_doubt(opened):
     """Turned away at the gate it has not happened, and is let in later."""
     world = Outside()
-    tools = made(world.tool()["post"].run, "post", outside=True, terms=Terms(calls=1, window_s=0.05))
+    tools = made(world.tool()["post"].run, "post", outside=True, terms=ToolOptions(calls=1, window_s=0.05))
     await guard.call(tools, step(tool="post", writes=(), call="c0"), SCOPE)
-    assert (await post(tools)).word == "rate_limit_error"
+    assert (await post(tools)).label == "rate_limit_error"
     assert (await post(tools, patient=True)).ok
 
 
@@ -235,12 +237,12 @@ async def test_a_result_outside_that_comes_after_a_later_attempt_is_refused(open
 
 async def test_a_conflict_with_a_persons_edit_is_the_models_to_resolve(opened):
     async def onto(args, call):
-        tip = await call.artefact.tip("music")
+        tip = await call.artefact.stream_head("music")
         await call.artefact.create_version(NewVersion("music", {"n": 9}, "ana", "b"))
-        return await call.write("music", {"n": 1}, result={}, onto=tip)
+        return await call.write("music", {"n": 1}, result={}, expected_head=tip)
 
     refused = await guard.call(made(onto, writes=("music",)), step(), SCOPE)
-    assert refused.word == "validation_error"
+    assert refused.label == "validation_error"
     assert issubclass(Conflict, Exception)
     assert await versions(opened) == ["v1"]
 

@@ -8,10 +8,10 @@ import signal
 
 import pytest
 
-from state.owners import LOCAL
-from storage import keys
-from storage.artefacts import Artefact
-from storage.connection import connect
+from callsheet.state.owners import LOCAL
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.redis import keys
+from callsheet.storage.redis.connection import connect
 from tests.killing import sampled
 
 pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(1800)]

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from storage import connect, use
+from callsheet.storage import connect, use
+from callsheet.tools.guard import guard
+from callsheet.tools.guard.policy import ToolOptions
 from tests.guarded import SCOPE, made, step, write
 from tests.killing import Proxy
-from tools import guard
-from tools.terms import Terms
 
-OFTEN = Terms(calls=10, cache_s=0)
-WEAK = Terms(cache_s=0)
+OFTEN = ToolOptions(calls=10, cache_s=0)
+WEAK = ToolOptions(cache_s=0)
 
 
 async def look(args, call):
@@ -29,7 +29,7 @@ async def side(name):
     tools = {**made(look, "often", terms=OFTEN), **made(fall, "weak", terms=WEAK)}
     asked = [("often", i) for i in range(6)] + [("weak", i) for i in range(4)]
     told = [await guard.call(tools, step(tool=tool, call=f"{name}-{tool}-{i}"), SCOPE) for tool, i in asked]
-    return [one.word + (" rests" if "rests" in str(one.output) else "") for one in told]
+    return [one.label + (" rests" if "rests" in str(one.output) else "") for one in told]
 
 
 def elsewhere(url):

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from providers.images import search
-from state.errors import Invalid, Unavailable
+from callsheet.providers.images import search
+from callsheet.state.errors import Invalid, Unavailable
 from tests.image_double import KEY, configured, google
 
 

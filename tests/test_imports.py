@@ -17,25 +17,25 @@ loaded = {}
 def reached(step):
     loaded[step] = sorted(sys.modules)
 
-from server.cli import main
+from callsheet.server.cli.main import main
 with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
     main(["--help"])
 assert "serve" in said.getvalue()
 reached("help")
 
-from server import logs
+from callsheet.server.operations import logs
 logs.configure("info", "json")
 reached("logs")
 
-from providers import available, routing
+from callsheet.providers import available; from callsheet.providers import routing
 routing.route(routing.Request(language="thai"), available({}))
 reached("route")
 
-import server.app, server.serving
+import callsheet.server.app, callsheet.server.http.serving
 reached("server")
 
 async def started():
-    app = server.app.create_app(server.settings.Settings(redis_url=sys.argv[1]))
+    app = callsheet.server.app.create_app(callsheet.server.settings.Settings(redis_url=sys.argv[1]))
     async with app.router.lifespan_context(app):
         reached("ready")
         with open(sys.argv[2], "w") as file:
@@ -65,7 +65,7 @@ def loaded(valkey_url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return {step: set(modules) for step, modules in json.loads(file.read_text()).items()}
 
 
-VENDORS = {"langchain_openai", "openai", "providers.openai"}
+VENDORS = {"langchain_openai", "openai", "callsheet.providers.openai"}
 
 
 @pytest.mark.slow

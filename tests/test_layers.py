@@ -26,7 +26,14 @@ ONLY_IN = {
 def contract():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     layers = settings["contracts"][0]["layers"]
-    return settings["root_packages"], [name.strip() for layer in layers for name in layer.split("|")]
+    return [name.strip() for layer in layers for name in layer.split("|")]
+
+
+def links():
+    """The layers by the name they are imported under: `callsheet.<folder>`."""
+    return {
+        one.name: one.resolve() for one in (ROOT / "callsheet").iterdir() if one.is_symlink() and one.is_dir()
+    }
 
 
 def packages():
@@ -34,7 +41,7 @@ def packages():
         folder.name
         for folder in ROOT.iterdir()
         if folder.is_dir() and (folder / "__init__.py").exists() and not folder.name.startswith(".")
-    }
+    } - {"callsheet"}
 
 
 @cache
@@ -49,8 +56,11 @@ def imported(file: Path) -> set[str]:
 
 
 def test_every_folder_with_code_is_in_the_import_contract():
-    roots, layers = contract()
-    assert set(roots) == set(layers) == packages() - {"tests", "bench"}
+    assert set(contract()) == packages() - {"tests", "bench"} == set(links())
+
+
+def test_every_layer_is_imported_from_the_folder_at_the_top():
+    assert all(folder == ROOT / name for name, folder in links().items())
 
 
 def test_state_does_no_input_or_output():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from state.learning import adapted, cue, liked, parted, shift, style, wish
+from callsheet.state.lessons.learning import adapted, cue, liked, parted, shift, style, wish
 from tests.lesson_double import LessonDouble
 from tests.lesson_material import material
 

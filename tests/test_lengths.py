@@ -2,7 +2,7 @@
 
 import pytest
 
-from state.lengths import lasting, seconds
+from callsheet.state.lessons.lengths import lasting, seconds
 
 
 @pytest.mark.parametrize(

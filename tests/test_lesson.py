@@ -3,9 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
-from state.errors import Conflict
-from state.lesson import STREAMS, checked, editable, moved, session, status, step, summary
-from state.versions import Version
+from callsheet.state.errors import Conflict
+from callsheet.state.lessons.lesson import STREAMS, checked, editable, moved, session, status, step, summary
+from callsheet.state.versions import Version
 from tests.test_narration import told
 
 

@@ -11,10 +11,10 @@ import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from state.narration import Narration
-from state.owners import LOCAL
-from storage import connect
-from storage.artefacts import Artefact
+from callsheet.state.lessons.narration import Narration
+from callsheet.state.owners import LOCAL
+from callsheet.storage import connect
+from callsheet.storage.artefacts.artefacts import Artefact
 from tests.killing import Warm, answering
 from tests.lesson_client import TOOLS
 from tests.lesson_material import material

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from graphs import fact_narration
+from callsheet.graphs import fact_narration
 from tests.image_double import configured, google, leaves
 from tests.lesson_client import SESSION, Teacher, ok
 from tests.lesson_doors import Door, Question, card, edited, inbox

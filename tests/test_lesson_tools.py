@@ -6,15 +6,16 @@ import pytest
 from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
-from state.narration import Narration, unsaid
+from callsheet.state.lessons.narration import Narration, unsaid
+from callsheet.tools import REGISTRY
+from callsheet.tools.lessons import lesson, sources
+from callsheet.tools.registry import definitions, index
 from tests.chat_double import ChatDouble, Say
 from tests.lesson_double import LessonDouble
 from tests.lesson_material import material
 from tests.pdf_writer import pdf
 from tests.test_fetching import Wire, web
 from tests.test_sources import page
-from tools import REGISTRY, lesson, sources
-from tools.registry import definitions, index
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ async def test_pasted_text_becomes_facts_that_are_remembered(school):
 
 async def test_an_upload_is_read_whatever_a_model_hands_on(school):
     """B5, B42: what the server keeps goes before a text that a model may have cut."""
-    source = sources.pasted(material("the_moon").text, "moon.txt")
+    source = sources.pasted_source(material("the_moon").text, "moon.txt")
     version = await school.put("source", source.data())
     made = await school.use("extractFactsTool", content="The Moon is 384,400 km from")
     assert made["topic"] == "The Moon in figures"
@@ -97,7 +98,7 @@ async def test_an_upload_is_read_whatever_a_model_hands_on(school):
 
 
 async def test_after_an_upload_was_read_a_new_text_is_read(school):
-    await school.put("source", sources.pasted(material("the_moon").text).data())
+    await school.put("source", sources.pasted_source(material("the_moon").text).data())
     assert (await school.use("extractFactsTool"))["topic"] == "The Moon in figures"
     made = await school.use("extractFactsTool", content=material("injection").text)
     assert made["topic"] == "Rivers"
@@ -252,7 +253,7 @@ async def test_two_wrong_forms_are_an_error_and_nothing_is_written(opened, model
     made = await school.use("extractFactsTool", content=material("two_sentences").text)
     assert (made["type"], made["retryable"]) == ("execution_error", True)
     assert made["suggestion"] == "try again, or choose another model"
-    assert (await school.artefact.tip("facts")).newest is None
+    assert (await school.artefact.stream_head("facts")).newest is None
 
 
 def script(words, ids, kinds=("hook", "concept_introduction", "process_explanation", "conclusion")):
@@ -310,7 +311,11 @@ def test_the_confirmed_facts_are_the_ones_to_tell():
 
 def school_on(opened, wire):
     tools = index(
-        lesson=[lesson.saveStudentInfoTool, lesson.extracting(web(wire)), lesson.generateNarrationTool]
+        lesson=[
+            lesson.saveStudentInfoTool,
+            lesson.create_extract_tool(web(wire)),
+            lesson.generateNarrationTool,
+        ]
     )
     return LessonDouble(opened, tools=tools, model="openai")
 
@@ -325,7 +330,7 @@ async def test_a_page_is_fetched_by_its_address_and_read_like_a_text(opened, mod
     assert made["success"], made
     kept = (await school.newest("facts"))["source"]
     assert (kept["kind"], kept["url"]) == ("page", "https://moon.example/figures")
-    assert kept["text"] == sources.pasted(text).text
+    assert kept["text"] == sources.pasted_source(text).text
 
 
 @pytest.mark.slow
@@ -337,7 +342,7 @@ async def test_a_pdf_and_a_plain_text_are_fetched_too(opened, model: ChatDouble)
         model.script(sheet(fact("A firebreak is a gap")))
         made = await school.use("extractFactsTool", content="https://fire.example/")
         assert made["success"], made
-        assert (await school.newest("facts"))["source"]["text"] == sources.pasted(text).text
+        assert (await school.newest("facts"))["source"]["text"] == sources.pasted_source(text).text
 
 
 @pytest.mark.parametrize(
@@ -374,7 +379,7 @@ async def test_a_long_material_is_read_with_progress(opened):
     """A person who watches the run is told how far the reading is."""
     school = LessonDouble(opened)
     text = material("struggle_for_existence").text
-    await school.put("source", sources.pasted("\n\n".join([text] * 6)).data())
+    await school.put("source", sources.pasted_source("\n\n".join([text] * 6)).data())
 
     async def node(state: Counted) -> Counted:
         assert (await school.use("extractFactsTool"))["success"]

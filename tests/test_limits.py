@@ -13,11 +13,13 @@ from typing import Any
 import httpx
 import pytest
 
-from server.callers import ANYONE, Caller, call
-from server.limits import Allowance, OpenStreams, opens_stream
-from server.settings import Settings
-from state.errors import Limited
-from storage import Storage, connect, counters, keys, watchdog
+from callsheet.server.http.callers import ANYONE, Caller, set_caller
+from callsheet.server.http.limits import OpenStreams, RateLimitMiddleware, opens_stream
+from callsheet.server.settings import Settings
+from callsheet.state.errors import Limited
+from callsheet.storage import Storage, connect, rate_limits
+from callsheet.storage.embedded import watchdog
+from callsheet.storage.redis import keys
 from tests.auth_cases import key
 from tests.redis_server import Server, running
 from tests.served import served
@@ -87,27 +89,27 @@ async def test_on_the_wire_too_many_requests_are_a_detail(valkey_url: str) -> No
 
 
 async def test_the_window_slides_so_no_60_seconds_have_more(storage: Storage) -> None:
-    counts = [await counters.count(storage, "alice", f"r{i}", 2) for i in range(3)]
-    assert [(one.fits, one.left) for one in counts] == [(True, 1), (True, 0), (False, 0)]
+    counts = [await rate_limits.count_request(storage, "alice", f"r{i}", 2) for i in range(3)]
+    assert [(one.allowed, one.left) for one in counts] == [(True, 1), (True, 0), (False, 0)]
     await age(storage, keys.requests("alice"), 50, 1e6)
-    late = await counters.count(storage, "alice", "r3", 2)
-    assert (late.fits, 0 < late.next_s <= 10) == (False, True)
+    late = await rate_limits.count_request(storage, "alice", "r3", 2)
+    assert (late.allowed, 0 < late.next_s <= 10) == (False, True)
     await age(storage, keys.requests("alice"), 10, 1e6)
-    assert (await counters.count(storage, "alice", "r4", 2)).left == 1
+    assert (await rate_limits.count_request(storage, "alice", "r4", 2)).left == 1
 
 
 async def test_a_refused_request_does_not_make_the_wait_longer(storage: Storage) -> None:
-    await counters.count(storage, "alice", "r0", 1)
+    await rate_limits.count_request(storage, "alice", "r0", 1)
     await age(storage, keys.requests("alice"), 30, 1e6)
-    waits = {(await counters.count(storage, "alice", f"more{i}", 1)).next_s for i in range(20)}
+    waits = {(await rate_limits.count_request(storage, "alice", f"more{i}", 1)).next_s for i in range(20)}
     assert 0 < max(waits) <= 30
 
 
 async def test_a_request_that_arrives_twice_is_counted_once(storage: Storage) -> None:
     """A command whose answer was lost is sent again."""
-    first = await counters.count(storage, "alice", "same", 1)
-    again = await counters.count(storage, "alice", "same", 1)
-    assert (first.fits, again.fits, again.left) == (True, True, 0)
+    first = await rate_limits.count_request(storage, "alice", "same", 1)
+    again = await rate_limits.count_request(storage, "alice", "same", 1)
+    assert (first.allowed, again.allowed, again.left) == (True, True, 0)
 
 
 def parts(storage: Storage) -> Any:
@@ -130,11 +132,11 @@ class Held:
         await send({"type": "http.response.body", "body": b""})
 
 
-def asking(app: Allowance, storage: Storage, owner: str = "alice") -> httpx.AsyncClient:
+def asking(app: RateLimitMiddleware, storage: Storage, owner: str = "alice") -> httpx.AsyncClient:
     """A client whose requests come from this owner."""
 
     async def as_owner(scope: Any, receive: Any, send: Any) -> None:
-        call(scope, Caller(owner, ANYONE.permissions, owner))
+        set_caller(scope, Caller(owner, ANYONE.permissions, owner))
         await app({**scope, "app": parts(storage)}, receive, send)
 
     return httpx.AsyncClient(transport=httpx.ASGITransport(as_owner), base_url="http://127.0.0.1")
@@ -142,7 +144,7 @@ def asking(app: Allowance, storage: Storage, owner: str = "alice") -> httpx.Asyn
 
 async def test_streams_over_the_limit_are_refused_before_anything_is_begun(storage: Storage) -> None:
     held = Held()
-    first, second = (Allowance(held, Settings(streams_per_owner=2)) for _ in range(2))
+    first, second = (RateLimitMiddleware(held, Settings(streams_per_owner=2)) for _ in range(2))
     async with asking(first, storage) as one, asking(second, storage) as other:
         streams = [asyncio.create_task(client.get("/threads/t/stream")) for client in (one, other)]
 
@@ -165,8 +167,8 @@ async def test_streams_over_the_limit_are_refused_before_anything_is_begun(stora
 async def test_what_is_no_stream_takes_no_slot(storage: Storage) -> None:
     held = Held()
     held.let_go.set()
-    limited = Allowance(held, Settings(streams_per_owner=1))
-    async with asking(limited, storage) as client, OpenStreams(1).held(storage, "alice"):
+    limited = RateLimitMiddleware(held, Settings(streams_per_owner=1))
+    async with asking(limited, storage) as client, OpenStreams(1).hold(storage, "alice"):
         assert (await client.get("/threads/t/runs/r/join")).status_code == 200
         assert (await client.get("/threads/t/stream")).status_code == 429
 
@@ -197,7 +199,7 @@ def test_a_web_socket_is_a_stream() -> None:
 async def test_an_open_stream_is_renewed_for_as_long_as_it_lasts(storage: Storage) -> None:
     """Longer than its lease by far, and then it is gone at once."""
     streams, name = OpenStreams(1, lease_s=0.6), keys.open_streams("alice")
-    async with streams.held(storage, "alice"):
+    async with streams.hold(storage, "alice"):
         ends = {(await storage.redis.zrange(name, 0, 0, withscores=True))[0][1]}
 
         async def renewed() -> bool:
@@ -206,7 +208,7 @@ async def test_an_open_stream_is_renewed_for_as_long_as_it_lasts(storage: Storag
 
         await eventually(renewed, "three renewals")
         with pytest.raises(Limited, match="1 streams"):
-            async with OpenStreams(1).held(storage, "alice"):
+            async with OpenStreams(1).hold(storage, "alice"):
                 pass
     assert not await storage.redis.exists(name)
 
@@ -216,11 +218,11 @@ def elsewhere(valkey_url: str) -> Iterator[subprocess.Popen[str]]:
     """A process that holds a stream open."""
     code = f"""
 import asyncio
-from server.limits import OpenStreams
-from storage import connect
+from callsheet.server.http.limits import OpenStreams
+from callsheet.storage import connect
 
 async def main():
-    async with connect({valkey_url!r}) as storage, OpenStreams(1, lease_s=1.2).held(storage, "alice"):
+    async with connect({valkey_url!r}) as storage, OpenStreams(1, lease_s=1.2).hold(storage, "alice"):
         print("open", flush=True)
         await asyncio.Event().wait()
 
@@ -243,30 +245,30 @@ async def test_the_streams_of_a_killed_process_are_soon_counted_no_more(
     """kill -9, on a real process."""
     assert elsewhere.stdout is not None
     assert await asyncio.to_thread(elsewhere.stdout.readline) == "open\n"
-    assert not await counters.open_stream(storage, "alice", "mine", 1, 30)
+    assert not await rate_limits.open_stream(storage, "alice", "mine", 1, 30)
     elsewhere.send_signal(signal.SIGKILL)
 
     async def free() -> bool:
-        return await counters.open_stream(storage, "alice", "mine", 1, 30)
+        return await rate_limits.open_stream(storage, "alice", "mine", 1, 30)
 
     await eventually(free, "a free slot")
 
 
 async def test_a_stream_whose_lease_ended_makes_room_though_others_are_renewed(storage: Storage) -> None:
-    assert await counters.open_stream(storage, "alice", "of a killed process", 2, 30)
+    assert await rate_limits.open_stream(storage, "alice", "of a killed process", 2, 30)
     await age(storage, keys.open_streams("alice"), 31, 1e3)
-    assert await counters.open_stream(storage, "alice", "alive", 2, 30)
-    await counters.renew_streams(storage, "alice", ["alive"], 30)
-    assert await counters.open_stream(storage, "alice", "new", 2, 30)
-    assert not await counters.open_stream(storage, "alice", "one more", 2, 30)
+    assert await rate_limits.open_stream(storage, "alice", "alive", 2, 30)
+    await rate_limits.renew_streams(storage, "alice", ["alive"], 30)
+    assert await rate_limits.open_stream(storage, "alice", "new", 2, 30)
+    assert not await rate_limits.open_stream(storage, "alice", "one more", 2, 30)
 
 
 async def test_opening_or_closing_twice_is_safe(storage: Storage) -> None:
-    assert await counters.open_stream(storage, "alice", "s", 1, 30)
-    assert await counters.open_stream(storage, "alice", "s", 1, 30)
+    assert await rate_limits.open_stream(storage, "alice", "s", 1, 30)
+    assert await rate_limits.open_stream(storage, "alice", "s", 1, 30)
     for _ in range(2):
-        await counters.close_stream(storage, "alice", "s")
-    assert await counters.open_stream(storage, "alice", "other", 1, 30)
+        await rate_limits.close_stream(storage, "alice", "s")
+    assert await rate_limits.open_stream(storage, "alice", "other", 1, 30)
 
 
 @pytest.fixture
@@ -285,10 +287,10 @@ async def test_what_cannot_be_counted_is_refused_and_open_streams_stay_open(
     held.let_go.set()
     async with AsyncExitStack() as stack:
         storage = await stack.enter_async_context(connect(server.url, patience_s=0.2))
-        await stack.enter_async_context(OpenStreams(1, lease_s=0.15).held(storage, "alice"))
+        await stack.enter_async_context(OpenStreams(1, lease_s=0.15).hold(storage, "alice"))
         server.kill()
         for chosen in (Settings(requests_per_minute=9), Settings(streams_per_owner=9)):
-            client = await stack.enter_async_context(asking(Allowance(held, chosen), storage))
+            client = await stack.enter_async_context(asking(RateLimitMiddleware(held, chosen), storage))
             assert (await client.get("/threads/t/stream")).status_code == 503
 
         async def told() -> bool:
@@ -327,7 +329,7 @@ async def test_without_limits_nothing_is_counted(valkey_url: str, storage: Stora
 async def test_a_stream_that_closes_while_others_are_renewed_keeps_none_from_being_renewed(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    streams, renew, closing = OpenStreams(9, lease_s=0.03), counters.renew_streams, AsyncExitStack()
+    streams, renew, closing = OpenStreams(9, lease_s=0.03), rate_limits.renew_streams, AsyncExitStack()
     tasks: list[asyncio.Task[None]] = []
     renewed = 0
 
@@ -342,9 +344,9 @@ async def test_a_stream_that_closes_while_others_are_renewed_keeps_none_from_bei
             await eventually(closed, "the end of the other's stream")
         await renew(*asked)
 
-    monkeypatch.setattr(counters, "renew_streams", late)
-    async with streams.held(storage, "alice"):
-        await closing.enter_async_context(streams.held(storage, "bob"))
+    monkeypatch.setattr(rate_limits, "renew_streams", late)
+    async with streams.hold(storage, "alice"):
+        await closing.enter_async_context(streams.hold(storage, "bob"))
 
         async def again() -> bool:
             return renewed > 3

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 import pytest
 from redis.exceptions import InvalidResponse, ResponseError
 
-from state.errors import StorageSilent
-from storage import Storage
-from storage.address import parse
-from storage.bounds import Bounds
-from storage.client import at
-from storage.scripts import Command, sent, together
+from callsheet.state.errors import StorageSilent
+from callsheet.storage import Storage
+from callsheet.storage.redis.address import parse
+from callsheet.storage.redis.client import connect_to
+from callsheet.storage.redis.command_policy import CommandPolicy
+from callsheet.storage.redis.scripts import Command, execute, execute_all
 
 GET = Command(("GET", "a"))
 
@@ -39,7 +39,7 @@ async def scripted(*connections: Sequence[bytes]) -> AsyncIterator[tuple[Storage
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         url = f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        redis = at(parse(url), Bounds("the server", "Mend it.", 4, 0.5))
+        redis = connect_to(parse(url), CommandPolicy("the server", "Mend it.", 4, 0.5))
         try:
             yield Storage(redis, url, "the server"), ended
         finally:
@@ -50,24 +50,24 @@ async def test_what_a_server_tells_in_between_is_no_reply() -> None:
     """However it comes, in pieces or more at once."""
     pushed = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n"
     async with scripted([pushed + b"$3\r\none\r\n" + pushed, b"+two\r\n+three\r\n"]) as (storage, ended):
-        assert await together(storage.redis, [GET]) == [b"one"]
-        assert await together(storage.redis, [GET, GET]) == [b"two", b"three"]
+        assert await execute_all(storage.redis, [GET]) == [b"one"]
+        assert await execute_all(storage.redis, [GET, GET]) == [b"two", b"three"]
         assert not ended[0].is_set()
 
 
 async def test_a_reply_that_nobody_has_asked_for_ends_the_connection() -> None:
     """Else it would be taken for the next one's."""
     async with scripted([b"+one\r\n+stray\r\n"], [b"+two\r\n"]) as (storage, ended):
-        assert await sent(storage.redis, "GET", "a") == b"one"
+        assert await execute(storage.redis, "GET", "a") == b"one"
         async with asyncio.timeout(5):
             await ended[0].wait()
-        assert await sent(storage.redis, "GET", "a") == b"two"
+        assert await execute(storage.redis, "GET", "a") == b"two"
 
 
 async def test_an_error_is_the_answer_of_its_own_command_alone() -> None:
     async with scripted([b"-ERR no\r\n+one\r\n"]) as (storage, _):
         both = await asyncio.gather(
-            sent(storage.redis, "GET", "a"), sent(storage.redis, "GET", "b"), return_exceptions=True
+            execute(storage.redis, "GET", "a"), execute(storage.redis, "GET", "b"), return_exceptions=True
         )
         assert isinstance(both[0], ResponseError)
         assert both[1] == b"one"
@@ -80,23 +80,23 @@ REPLICA = b"-READONLY You can't write against a read only replica.\r\n"
 async def test_a_server_that_was_replaced_is_left_for_the_new_one(replies: list[bytes]) -> None:
     """One that is a replica now, one that has just begun, one that has gone."""
     async with scripted([b"+one\r\n", *replies], [b"+two\r\n"]) as (storage, ended):
-        assert await sent(storage.redis, "GET", "a") == b"one"
-        assert await sent(storage.redis, "GET", "a") == b"two"
+        assert await execute(storage.redis, "GET", "a") == b"one"
+        assert await execute(storage.redis, "GET", "a") == b"two"
         assert ended[0].is_set()
 
 
 async def test_what_is_no_reply_at_all_is_an_error_and_the_next_call_is_well() -> None:
     async with scripted([b"what?\r\n"], [b"+two\r\n"]) as (storage, _):
         with pytest.raises(InvalidResponse):
-            await sent(storage.redis, "GET", "a")
-        assert await sent(storage.redis, "GET", "a") == b"two"
+            await execute(storage.redis, "GET", "a")
+        assert await execute(storage.redis, "GET", "a") == b"two"
 
 
 async def test_a_reply_that_comes_too_late_is_nobodys() -> None:
     async with scripted([b"+one\r\n", b"+on"], [b"+two\r\n"]) as (storage, _):
-        assert await sent(storage.redis, "GET", "a") == b"one"
+        assert await execute(storage.redis, "GET", "a") == b"one"
         began = time.monotonic()
         with pytest.raises(StorageSilent, match=r"within 0\.5 s"):
-            await sent(storage.redis, "GET", "a")
+            await execute(storage.redis, "GET", "a")
         assert time.monotonic() - began >= 0.49, "its own time, not what was left of the one before"
-        assert await sent(storage.redis, "GET", "a") == b"two"
+        assert await execute(storage.redis, "GET", "a") == b"two"

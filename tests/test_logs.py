@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from server import logs
-from server.logs import HIDDEN, Redactor
+from callsheet.server.operations import logs
+from callsheet.server.operations.logs import REDACTED, Redactor
 
 ROOT = Path(__file__).parent.parent
 KEY = "sk-proj-4bXq9TzR7mWn2LpKc8"
@@ -30,7 +30,7 @@ def as_before() -> Iterator[None]:
     for handler in handlers:
         root.addHandler(handler)
     root.setLevel(level)
-    for name in ("httpx", "httpcore", "docket", "asyncio", logs.REQUESTS):
+    for name in ("httpx", "httpcore", "docket", "asyncio", logs.REQUEST_LOGGER):
         logging.getLogger(name).setLevel(logging.NOTSET)
 
 
@@ -83,7 +83,7 @@ def test_what_is_bound_is_in_every_line_of_its_context_and_in_no_other() -> None
     stream = to()
 
     async def run(name: str) -> None:
-        with logs.bound(run_id=name, thread_id=f"t-{name}", owner=""):
+        with logs.log_context(run_id=name, thread_id=f"t-{name}", owner=""):
             _log.info("begins")
             await asyncio.sleep(0)
             _log.info("ends")
@@ -120,16 +120,18 @@ def test_a_secret_in_a_sentence_is_hidden(said: str) -> None:
     _log.info(said)
     _log.info("%s", said)
     assert not {"hunter2", "aHVudGVy"} & set(re.findall(r"hunter2|aHVudGVy", stream.getvalue()))
-    assert stream.getvalue().count(HIDDEN) >= 2
+    assert stream.getvalue().count(REDACTED) >= 2
 
 
 @pytest.mark.parametrize("secret", [KEY, JWT, "cs_Zm9vYmFyYmF6cXV4", "Bearer abcdef123456"])
 def test_a_secret_is_known_by_its_shape(secret: str) -> None:
-    assert secret.removeprefix("Bearer ") not in Redactor().text(f"the client sent {secret}, which is wrong")
+    assert secret.removeprefix("Bearer ") not in Redactor().redact_text(
+        f"the client sent {secret}, which is wrong"
+    )
 
 
 def test_a_secret_under_a_telling_name_is_hidden_however_deep() -> None:
-    found = Redactor().clean(
+    found = Redactor().redact(
         {
             "request": {
                 "headers": [{"x-api-key": "hunter2"}],
@@ -140,7 +142,7 @@ def test_a_secret_under_a_telling_name_is_hidden_however_deep() -> None:
     )
     assert "hunter2" not in str(found)
     assert found == {
-        "request": {"headers": [{"x-api-key": HIDDEN}], "client_secret": HIDDEN, "cookie": HIDDEN}
+        "request": {"headers": [{"x-api-key": REDACTED}], "client_secret": REDACTED, "cookie": REDACTED}
     }
 
 
@@ -165,8 +167,8 @@ def test_keys_in_the_environment_are_hidden_wherever_they_stand(monkeypatch: pyt
     ],
 )
 def test_what_is_no_secret_stays(said: str) -> None:
-    assert Redactor().text(said) == said
-    assert Redactor().clean({"input_tokens": 80, "idempotency_key": "k-1"}) == {
+    assert Redactor().redact_text(said) == said
+    assert Redactor().redact({"input_tokens": 80, "idempotency_key": "k-1"}) == {
         "input_tokens": 80,
         "idempotency_key": "k-1",
     }
@@ -175,6 +177,6 @@ def test_what_is_no_secret_stays(said: str) -> None:
 def test_requests_and_chatty_libraries_are_told_to_machines_or_to_who_wants_everything() -> None:
     for form, level, expected in (("text", "info", []), ("text", "debug", [1, 2]), ("json", "info", [1])):
         stream = to(form, level)  # type: ignore[arg-type]
-        logging.getLogger(logs.REQUESTS).info("request 1")
+        logging.getLogger(logs.REQUEST_LOGGER).info("request 1")
         logging.getLogger("httpx").info("request 2")
         assert [n for n in (1, 2) if f"request {n}" in stream.getvalue()] == expected, (form, level)

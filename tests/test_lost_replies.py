@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from graphs import ad_creation
-from server.app import create_app
-from server.settings import Settings
+from callsheet.graphs import ad_creation
+from callsheet.server.app import create_app
+from callsheet.server.settings import Settings
 from tests.saver_proxy import Proxy
 from tests.served import BRIEF, calling
 from tests.wire_graphs import GRAPHS
@@ -39,7 +39,7 @@ async def http(proxy: Proxy) -> AsyncIterator[httpx.AsyncClient]:
     )
     async with app.router.lifespan_context(app), calling(app, timeout=30) as client:
         dice = random.Random(4)
-        proxy.losing = lambda: dice.random() < LOST
+        proxy.losing = lambda _: dice.random() < LOST
         yield client
         proxy.losing = None
 

@@ -9,19 +9,23 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from server import chat_stream
-from server.app import create_app
-from server.parts import Parts
-from server.requested import request
-from server.settings import Settings
-from server.wire import expiry, protocol_events, run_streams
-from server.wire.protocol import View
-from server.wire.protocol_events import Subscription
-from storage import Storage, events, keys, thread_records
-from storage.run_records import Attempt, Created, Outcome, Wanted
-from storage.runs import Runs
-from storage.thread_records import New
-from storage.threads import Thread
+from callsheet.server.app import create_app
+from callsheet.server.context import AppContext
+from callsheet.server.langgraph import retention, run_streams
+from callsheet.server.langgraph.protocol import events as protocol_events
+from callsheet.server.langgraph.protocol.events import Subscription
+from callsheet.server.langgraph.protocol.views import ThreadView
+from callsheet.server.pages import chat_stream
+from callsheet.server.runtime.run_request import request_fields
+from callsheet.server.settings import Settings
+from callsheet.storage import Storage
+from callsheet.storage.redis import keys
+from callsheet.storage.runs import events
+from callsheet.storage.runs.records import Attempt, Created, Outcome, RunRequest
+from callsheet.storage.runs.runs import Runs
+from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads.records import NewThread
+from callsheet.storage.threads.threads import Thread
 from tests.served import calling
 from tests.waiting import eventually
 from tests.wire_graphs import GRAPHS
@@ -38,8 +42,8 @@ async def app(valkey_url: str) -> AsyncIterator[FastAPI]:
 
 
 @pytest.fixture
-def here(app: FastAPI) -> Parts:
-    found: Parts = app.state.parts
+def here(app: FastAPI) -> AppContext:
+    found: AppContext = app.state.parts
     return found
 
 
@@ -49,45 +53,45 @@ async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def threaded(here: Parts, **chosen: Any) -> str:
+async def threaded(here: AppContext, **chosen: Any) -> str:
     thread = anew()
-    await thread_records.create(here.storage, New(thread, "local", "counter", **chosen))
+    await thread_records.create(here.storage, NewThread(thread, "local", "counter", **chosen))
     return thread
 
 
-async def left(here: Parts, thread: str) -> list[bytes]:
-    return [key async for key in here.storage.redis.scan_iter(f"*{keys.tagged(thread)}*")]
+async def left(here: AppContext, thread: str) -> list[bytes]:
+    return [key async for key in here.storage.redis.scan_iter(f"*{keys.hash_tag(thread)}*")]
 
 
-async def test_a_run_waits_for_whoever_holds_its_thread(http: httpx.AsyncClient, here: Parts) -> None:
+async def test_a_run_waits_for_whoever_holds_its_thread(http: httpx.AsyncClient, here: AppContext) -> None:
     """Its state is being changed by hand, or it is being taken away."""
     thread = await threaded(here)
-    async with thread_records.held(here.storage, thread, "local"):
+    async with thread_records.hold(here.storage, thread, "local"):
         run = (await http.post(f"/threads/{thread}/runs", json=COUNT)).json()["run_id"]
         assert (await here.worker.runs.get(thread, run)).status == "pending"
     assert (await http.get(f"/threads/{thread}/runs/{run}/join")).json()["x"] == 4
 
 
 async def test_no_run_is_made_on_a_thread_that_went_while_it_was_looked_at(
-    http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+    http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start, thread = here.worker.start, await threaded(here, metadata={"graph_id": "counter"})
+    start, thread = here.worker.submit, await threaded(here, metadata={"graph_id": "counter"})
 
     async def late(*asked: Any) -> Any:
         await http.delete(f"/threads/{thread}")
         return await start(*asked)
 
-    monkeypatch.setattr(here.worker, "start", late)
+    monkeypatch.setattr(here.worker, "submit", late)
     reply = await http.post(f"/threads/{thread}/runs", json=COUNT)
     assert reply.status_code == 404, reply.text
     assert await left(here, thread) == []
 
 
 async def test_a_run_that_is_recorded_while_its_thread_goes_goes_with_it(
-    http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+    http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread, runs, redis = await threaded(here), here.worker.runs, here.storage.redis
-    remove, listed = thread_records.remove, redis.zrange
+    remove, listed = thread_records.delete, redis.zrange
     made: list[str] = []
 
     async def another() -> None:
@@ -103,12 +107,12 @@ async def test_a_run_that_is_recorded_while_its_thread_goes_goes_with_it(
             await another()
         return found
 
-    monkeypatch.setattr(thread_records, "remove", late)
+    monkeypatch.setattr(thread_records, "delete", late)
     monkeypatch.setattr(redis, "zrange", later)
     assert (await http.delete(f"/threads/{thread}")).status_code == 204
     assert await left(here, thread) == []
     for run in made:
-        await runs.look_later(thread, run, 0)
+        await runs.schedule_check(thread, run, 0)
 
     async def forgotten() -> bool:
         return not await runs._all_open()
@@ -116,35 +120,37 @@ async def test_a_run_that_is_recorded_while_its_thread_goes_goes_with_it(
     await eventually(forgotten, "the end of what was begun for them")
 
 
-async def followed(here: Parts, thread: str, source: Any) -> "asyncio.Task[list[Any]]":
+async def followed(here: AppContext, thread: str, source: Any) -> "asyncio.Task[list[Any]]":
     """What a reader is told, who follows the thread by now."""
     task = asyncio.create_task(collected(source))
 
     async def listening() -> bool:
-        return here.worker.hub.followed(thread, None)
+        return here.worker.hub.has_local_follower(thread, None)
 
     await eventually(listening, "a reader of the thread")
     return task
 
 
-def of_thread(here: Parts, thread: str) -> Any:
-    record = thread_records.Record(thread, "local", "counter")
-    return run_streams.of_thread(here, record, events.BEGINNING, {"run_modes", "state_update"})
+def of_thread(here: AppContext, thread: str) -> Any:
+    record = thread_records.ThreadRecord(thread, "local", "counter")
+    return run_streams.stream_thread(here, record, events.BEGINNING, {"run_modes", "state_update"})
 
 
-def of_protocol(here: Parts, thread: str) -> Any:
+def of_protocol(here: AppContext, thread: str) -> Any:
     wanted = Subscription(channels=["lifecycle", "values"])
-    return protocol_events.seen(here, View(here, thread, "local"), thread, wanted)
+    return protocol_events.follow_thread(here, ThreadView(here, thread, "local"), thread, wanted)
 
 
-def of_chat(here: Parts, thread: str) -> Any:
-    place = chat_stream.Place(events.BEGINNING, -1)
-    return chat_stream.told(here.worker, here.storage, Thread(thread, "local", "counter", ""), place, 60)
+def of_chat(here: AppContext, thread: str) -> Any:
+    place = chat_stream.StreamPosition(events.BEGINNING, -1)
+    return chat_stream.follow_frames(
+        here.worker, here.storage, Thread(thread, "local", "counter", ""), place, 60
+    )
 
 
 @pytest.mark.parametrize("reader", [of_thread, of_protocol, of_chat])
 async def test_a_stream_of_a_thread_ends_when_that_is_taken_away(
-    reader: Any, http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+    reader: Any, http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (run_streams, protocol_events):
         monkeypatch.setattr(module, "HEARTBEAT_S", 60)
@@ -157,7 +163,7 @@ async def test_a_stream_of_a_thread_ends_when_that_is_taken_away(
 @pytest.mark.parametrize("event", [events.BEGUN, events.STATE])
 @pytest.mark.parametrize("reader", [of_thread, of_chat])
 async def test_whoever_gets_the_id_of_a_thread_that_went_is_not_overheard(
-    reader: Any, event: str, here: Parts
+    reader: Any, event: str, here: AppContext
 ) -> None:
     thread = await threaded(here)
     names, redis = keys.run_keys(thread), here.storage.redis
@@ -173,13 +179,13 @@ async def test_whoever_gets_the_id_of_a_thread_that_went_is_not_overheard(
 
 
 async def test_a_run_that_goes_with_its_thread_is_waited_for_no_longer(
-    http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+    http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.wire.waiting.HEARTBEAT_S", 60)
+    monkeypatch.setattr("callsheet.server.langgraph.waiting.HEARTBEAT_S", 60)
     thread = await threaded(here)
     later = COUNT | {"after_seconds": 3600}
     run = (await http.post(f"/threads/{thread}/runs", json=later)).json()["run_id"]
-    reading = await followed(here, thread, here.worker.hub.of_run(thread, run, events.BEGINNING))
+    reading = await followed(here, thread, here.worker.hub.follow_run(thread, run, events.BEGINNING))
     waiting = asyncio.create_task(http.get(f"/threads/{thread}/runs/{run}/join"))
     await http.delete(f"/threads/{thread}")
     assert await reading == [None]
@@ -187,52 +193,52 @@ async def test_a_run_that_goes_with_its_thread_is_waited_for_no_longer(
 
 
 async def test_only_what_is_still_over_is_swept_away(
-    http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+    http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X15: a lifetime is counted from the last change."""
     used, other = [await threaded(here, ttl={"ttl": 1, "strategy": "delete"}) for _ in range(2)]
     postpone = thread_records.postpone
 
-    async def late(storage: Any, record: thread_records.Record, until_ms: int) -> None:
+    async def late(storage: Any, record: thread_records.ThreadRecord, until_ms: int) -> None:
         await postpone(storage, record, until_ms)
         if record.id == used:
             await http.patch(f"/threads/{used}", json={"ttl": 60})
 
     monkeypatch.setattr(thread_records, "postpone", late)
-    assert await expiry.swept(here, int(time.time() * 1000) + 90_000) == 1
+    assert await retention.sweep(here, int(time.time() * 1000) + 90_000) == 1
     assert [(await http.get(f"/threads/{one}")).status_code for one in (used, other)] == [200, 404]
 
 
 async def test_what_another_process_has_swept_away_keeps_nothing_from_going(
-    http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+    http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone, other = [await threaded(here, ttl={"ttl": 1, "strategy": "delete"}) for _ in range(2)]
     postpone = thread_records.postpone
 
-    async def late(storage: Any, record: thread_records.Record, until_ms: int) -> None:
+    async def late(storage: Any, record: thread_records.ThreadRecord, until_ms: int) -> None:
         await postpone(storage, record, until_ms)
         if record.id == gone:
             await http.delete(f"/threads/{gone}")
 
     monkeypatch.setattr(thread_records, "postpone", late)
-    assert await expiry.swept(here, int(time.time() * 1000) + 90_000) == 1
+    assert await retention.sweep(here, int(time.time() * 1000) + 90_000) == 1
     assert (await http.get(f"/threads/{other}")).status_code == 404
 
 
 @pytest.mark.parametrize("way", ["prune", "assistant"])
 async def test_a_thread_that_goes_while_others_are_taken_away_keeps_them_from_nothing(
-    way: str, http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+    way: str, http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assistant = (await http.post("/assistants", json={"graph_id": "counter"})).json()["assistant_id"]
     other, gone = [await threaded(here, metadata={"assistant_id": assistant}) for _ in range(2)]
-    many = thread_records.many
+    many = thread_records.get_many
 
     async def late(*asked: Any) -> list[Any]:
         found = await many(*asked)
         await http.delete(f"/threads/{gone}")
         return found
 
-    monkeypatch.setattr(thread_records, "many", late)
+    monkeypatch.setattr(thread_records, "get_many", late)
     if way == "prune":
         reply = await http.post("/threads/prune", json={"thread_ids": [gone, other]})
         assert reply.json() == {"pruned_count": 1}
@@ -241,14 +247,14 @@ async def test_a_thread_that_goes_while_others_are_taken_away_keeps_them_from_no
     assert await left(here, other) == []
 
 
-def asked(fingerprint: str = "") -> Wanted:
-    return Wanted(anew(), "counter", "local", request(input={"x": 1}), fingerprint=fingerprint)
+def asked(fingerprint: str = "") -> RunRequest:
+    return RunRequest(anew(), "counter", "local", request_fields(input={"x": 1}), fingerprint=fingerprint)
 
 
 async def ended(runs: Runs, made: Created, how: Any) -> None:
     assert made.attempt
     await runs.finish(made.attempt, Outcome(how))
-    await runs.forget("t", made.run)
+    await runs.unschedule_check("t", made.run)
 
 
 async def test_a_run_that_ended_before_its_maker_heard_of_it_is_told_whole(storage: Storage) -> None:
@@ -256,7 +262,7 @@ async def test_a_run_that_ended_before_its_maker_heard_of_it_is_told_whole(stora
     runs, wanted = Runs(storage), asked()
     await ended(runs, await runs.create("t", wanted, claim=True), "success")
     again = await runs.create("t", wanted)
-    told = await events.after(storage, "t", again.since)
+    told = await events.read_after(storage, "t", again.since)
     assert [event.name for event in told] == [events.BEGUN, events.END]
 
 
@@ -271,7 +277,7 @@ async def test_a_run_that_failed_and_is_gone_on_with_is_looked_after_again(
     again = await runs.create("t", asked(same))
     assert (again.verdict, again.run) == ("start", made.run)
     if late:
-        await runs.forget("t", made.run)
+        await runs.unschedule_check("t", made.run)
         assert isinstance(await runs.claim("t", made.run), Attempt)
     assert await runs._all_open() == [("t", made.run)]
 
@@ -308,7 +314,7 @@ def before(redis: Any, name: str, act: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_two_changes_of_a_schedule_are_both_kept(
-    scheduled: str, http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+    scheduled: str, http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def other() -> None:
         await http.patch(scheduled, json={"metadata": {"a": 1}})
@@ -319,7 +325,7 @@ async def test_two_changes_of_a_schedule_are_both_kept(
 
 
 async def test_a_schedule_is_due_as_it_was_changed_last(
-    scheduled: str, http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+    scheduled: str, http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def other() -> None:
         await http.patch(scheduled, json={"enabled": False})
@@ -330,7 +336,7 @@ async def test_a_schedule_is_due_as_it_was_changed_last(
 
 
 async def test_a_schedule_that_was_taken_away_is_not_brought_back_by_a_change(
-    scheduled: str, http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+    scheduled: str, http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def other() -> None:
         assert (await http.delete(scheduled)).status_code == 204
@@ -341,11 +347,11 @@ async def test_a_schedule_that_was_taken_away_is_not_brought_back_by_a_change(
 
 
 async def test_a_copy_asks_what_its_states_ask(
-    http: httpx.AsyncClient, here: Parts, monkeypatch: pytest.MonkeyPatch
+    http: httpx.AsyncClient, here: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run ends with a question when the thread was just looked at, and not yet copied."""
     thread = anew()
-    await thread_records.create(here.storage, New(thread, "local"))
+    await thread_records.create(here.storage, NewThread(thread, "local"))
 
     async def run() -> None:
         await http.post(f"/threads/{thread}/runs/wait", json={"assistant_id": "agent", "input": HELLO})

@@ -18,13 +18,14 @@ from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.types import Message, Receive, Scope, Send
 
-from server import logs
-from server.observing import Observed, Observer
-from server.requested import request
-from state.errors import Fenced
-from storage import Storage, watchdog
-from storage.run_records import Attempt, Outcome, Wanted
-from storage.runs import Runs
+from callsheet.server.operations import logs
+from callsheet.server.operations.telemetry import Telemetry, TelemetryMiddleware
+from callsheet.server.runtime.run_request import request_fields
+from callsheet.state.errors import Fenced
+from callsheet.storage import Storage
+from callsheet.storage.embedded import watchdog
+from callsheet.storage.runs.records import Attempt, Outcome, RunRequest
+from callsheet.storage.runs.runs import Runs
 from tests.fault_desk import desk, gone, kill
 from tests.fault_house import CONFIG
 from tests.killing import Warm
@@ -112,7 +113,7 @@ async def test_a_stream_is_open_until_it_ends_and_timed_until_it_begins(
         return {"type": "http.request"}
 
     scope = {"type": "http", "method": "GET", "path": "/s", "headers": []}
-    request = asyncio.create_task(Observed(streaming, app.state.observer)(scope, receive, send))
+    request = asyncio.create_task(TelemetryMiddleware(streaming, app.state.observer)(scope, receive, send))
     await began.wait()
     assert value(await figures(client), "http_streams_open") == 1
     end.set()
@@ -151,13 +152,13 @@ async def test_figures_are_there_while_storage_is_not(tmp_path: Path) -> None:
 
 
 async def test_a_run_is_counted_by_how_it_ended(app: FastAPI, client: httpx.AsyncClient) -> None:
-    observer: Observer = app.state.observer
+    observer: Telemetry = app.state.observer
     about = {"run_id": "r", "thread_id": "t", "owner": "local"}
-    with observer.run("counter", **about):
+    with observer.observe_run("counter", **about):
         assert value(await figures(client), "runs_here") == 1
-    with observer.run("counter", **about) as tell:
+    with observer.observe_run("counter", **about) as tell:
         tell("interrupted")
-    with pytest.raises(Fenced), observer.run("counter", **about):
+    with pytest.raises(Fenced), observer.observe_run("counter", **about):
         raise Fenced("taken over")
     found = await figures(client)
     assert value(found, "runs_here") == 0
@@ -256,7 +257,7 @@ async def test_runs_are_counted_over_all_processes(client: httpx.AsyncClient, st
     """X14: those that wait and those under way, whoever is at them; those that ended are not."""
     runs = Runs(storage)
     for number in range(3):
-        await runs.create("t", Wanted(f"r-{number}", "ad_creation", "local", request(input={})))
+        await runs.create("t", RunRequest(f"r-{number}", "ad_creation", "local", request_fields(input={})))
     attempt = await runs.claim("t", "r-0")
     assert isinstance(attempt, Attempt)
     found = await figures(client)

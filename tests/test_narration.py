@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.errors import Invalid, Missing
-from state.narration import (
+from callsheet.state.errors import Invalid, Missing
+from callsheet.state.lessons.narration import (
     KINDS,
     PURPOSES,
     Narration,
@@ -17,7 +17,7 @@ from state.narration import (
     joined,
     key_terms,
     length,
-    placed,
+    place_segments,
     slots,
     unsaid,
 )
@@ -26,7 +26,7 @@ from state.narration import (
 def told(total_s=60, language="english", **facts):
     """A narration whose segments say the facts given by segment."""
     segments = tuple(
-        placed(
+        place_segments(
             slot,
             [
                 Sentence(text="Well then."),
@@ -86,11 +86,11 @@ def test_scripts_without_blanks_are_counted_in_characters():
 def test_a_segment_with_more_words_than_its_time_is_refused():
     """B-R9."""
     slot = slots(60, "english")[0]
-    fits = placed(slot, [Sentence(text="word " * 21 + "end.")], "english")
+    fits = place_segments(slot, [Sentence(text="word " * 21 + "end.")], "english")
     assert length(fits.narration, "english") == 22
     assert (fits.educational_purpose, fits.id) == (PURPOSES["hook"], "hook")
     with pytest.raises(Invalid, match="says 23 words, and 10 s have room for 22"):
-        placed(slot, [Sentence(text="word " * 22 + "end.")], "english")
+        place_segments(slot, [Sentence(text="word " * 22 + "end.")], "english")
 
 
 def test_what_is_said_is_compared_with_what_was_chosen():

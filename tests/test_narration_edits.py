@@ -2,10 +2,10 @@
 
 import pytest
 
-from state import narration
-from state.errors import Invalid, Missing
-from state.narration import Narration, Sentence, placed, slots
-from state.narration_edits import SegmentEdit, edited, restored
+from callsheet.state.errors import Invalid, Missing
+from callsheet.state.lessons import narration
+from callsheet.state.lessons.narration import Narration, Sentence, place_segments, slots
+from callsheet.state.lessons.narration_edits import SegmentEdit, apply_edits, restore_segments
 
 LINES = {
     "hook": [Sentence(text="Look at this leaf! It eats light.", factIds=("f1",)), Sentence(text="How?")],
@@ -16,7 +16,7 @@ LINES = {
 
 
 def told(seconds: int = 60, language: str = "english") -> Narration:
-    segments = tuple(placed(slot, LINES[slot.type], language) for slot in slots(seconds, language))
+    segments = tuple(place_segments(slot, LINES[slot.type], language) for slot in slots(seconds, language))
     return Narration(
         total_duration=seconds,
         reading_level="4.5",
@@ -29,7 +29,7 @@ def told(seconds: int = 60, language: str = "english") -> Narration:
 
 def said(text: str, segment: str = "hook") -> list[tuple[str, tuple[str, ...]]]:
     """The sentences of a segment that says this, each with its facts."""
-    made = edited(told(), [SegmentEdit(id=segment, narration=text)])
+    made = apply_edits(told(), [SegmentEdit(id=segment, narration=text)])
     return [(one.text, one.factIds) for one in made.segment(segment).sentences]
 
 
@@ -59,7 +59,9 @@ def test_new_words_are_sentences_that_say_what_the_old_ones_like_them_said(text,
 
 def test_the_other_segments_are_the_same_to_the_byte():
     before = told()
-    made = edited(before, [SegmentEdit(id="hook", narration="Hello there.", key_concepts=["leaf", "Leaf"])])
+    made = apply_edits(
+        before, [SegmentEdit(id="hook", narration="Hello there.", key_concepts=["leaf", "Leaf"])]
+    )
     assert [one.model_dump_json() for one in made.segments[1:]] == [
         one.model_dump_json() for one in before.segments[1:]
     ]
@@ -68,7 +70,7 @@ def test_the_other_segments_are_the_same_to_the_byte():
 
 
 def test_what_is_shown_can_change_without_the_words():
-    shown = edited(
+    shown = apply_edits(
         told(), [SegmentEdit(id="conclusion", visual_guidance="A sunset", educational_purpose="Rest")]
     )
     assert shown.segment("conclusion").narration == "That is all."
@@ -88,21 +90,21 @@ def test_what_is_shown_can_change_without_the_words():
 )
 def test_what_cannot_be_is_refused(edits, error):
     with pytest.raises(error):
-        edited(told(), edits)
+        apply_edits(told(), edits)
 
 
 def test_single_segments_come_back_only_where_they_have_the_same_room():
     """B44."""
-    now = edited(
+    now = apply_edits(
         told(), [SegmentEdit(id="hook", narration="Hello."), SegmentEdit(id="conclusion", narration="Bye.")]
     )
-    back = restored(now, told(), ["hook"])
+    back = restore_segments(now, told(), ["hook"])
     assert back.segment("hook") == told().segment("hook")
     assert back.segment("conclusion").narration == "Bye."
-    assert restored(now, told(), []) == told()
+    assert restore_segments(now, told(), []) == told()
     with pytest.raises(Invalid, match="90 s of english"):
-        restored(now, told(90), ["hook"])
+        restore_segments(now, told(90), ["hook"])
     with pytest.raises(Missing):
-        restored(now, told(), ["nobody"])
-    assert restored(now, told(90), []).total_duration == 90
+        restore_segments(now, told(), ["nobody"])
+    assert restore_segments(now, told(90), []).total_duration == 90
     assert narration.clamped(1) == 15

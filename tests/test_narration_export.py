@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from state.errors import Invalid
-from state.narration import Narration, Sentence, placed, slots
-from state.narration_export import cues, exported
+from callsheet.state.errors import Invalid
+from callsheet.state.lessons.narration import Narration, Sentence, place_segments, slots
+from callsheet.state.lessons.narration_export import cues, export
 from tests.test_narration import told
 
 LONG = Sentence(
@@ -18,7 +18,7 @@ LONG = Sentence(
 
 
 def narrated(*sentences, language="english", **shown):
-    segments = tuple(placed(slot, sentences, language, **shown) for slot in slots(120, language))
+    segments = tuple(place_segments(slot, sentences, language, **shown) for slot in slots(120, language))
     return Narration(
         total_duration=120,
         reading_level="6.5",
@@ -58,7 +58,7 @@ def test_wide_letters_make_shorter_lines():
 
 
 def test_srt_is_numbered_with_commas_in_its_times():
-    text = exported(told(hook=["a"]), "srt")
+    text = export(told(hook=["a"]), "srt")
     blocks = text.strip().split("\n\n")
     assert [block.splitlines()[0] for block in blocks] == [str(i) for i in range(1, len(blocks) + 1)]
     assert blocks[0].splitlines()[1].startswith("00:00:00,000 --> 00:00:0")
@@ -66,18 +66,18 @@ def test_srt_is_numbered_with_commas_in_its_times():
 
 
 def test_webvtt_has_its_head_and_escapes_what_it_would_read_as_tags():
-    text = exported(narrated(Sentence(text="<i>1 & 2</i> --> 3")), "vtt")
+    text = export(narrated(Sentence(text="<i>1 & 2</i> --> 3")), "vtt")
     assert text.startswith("WEBVTT\n\n00:00:00.000 --> ")
     assert "&lt;i&gt;1 &amp; 2&lt;/i&gt; --&gt; 3" in text
     assert len(re.findall(r"^\d\d:\d\d:\d\d\.\d{3} --> \d\d:\d\d:\d\d\.\d{3}$", text, re.MULTILINE)) == 4
 
 
 def test_srt_holds_no_tags():
-    assert "<i>" not in exported(narrated(Sentence(text="<i>Now</i> then")), "srt")
+    assert "<i>" not in export(narrated(Sentence(text="<i>Now</i> then")), "srt")
 
 
 def test_markdown_shows_times_and_guidance_and_runs_nothing():
-    text = exported(narrated(LONG, visual_guidance="Show <script>x</script>", key_concepts=("Leaf",)), "md")
+    text = export(narrated(LONG, visual_guidance="Show <script>x</script>", key_concepts=("Leaf",)), "md")
     assert "## Hook (0:00–0:20)" in text
     assert "## Conclusion (1:30–2:00)" in text
     assert "*Key concepts:* Leaf" in text
@@ -87,10 +87,10 @@ def test_markdown_shows_times_and_guidance_and_runs_nothing():
 
 def test_json_is_the_narration_again():
     narration = told(hook=["a"])
-    assert Narration.model_validate_json(exported(narration, "json")) == narration
-    assert json.loads(exported(narration, "json"))["reading_level"] == "4.5"
+    assert Narration.model_validate_json(export(narration, "json")) == narration
+    assert json.loads(export(narration, "json"))["reading_level"] == "4.5"
 
 
 def test_another_form_is_refused():
     with pytest.raises(Invalid, match=r"'docx'"):
-        exported(told(), "docx")
+        export(told(), "docx")

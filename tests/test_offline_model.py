@@ -1,21 +1,24 @@
 """The offline model behind LangChain's port: the same protocol as a vendor's, deterministic (X11, A39)."""
 
 import json
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.tools import tool
 
-from providers import load
-from providers.offline.model import OfflineModel
-from tests.first_turn import NAMES, TOOLS, draft, system, template
+from callsheet.providers import load
+from callsheet.providers.offline.model import OfflineModel
+from callsheet.state.ads import brief
+from callsheet.tools.ads.drafts import TOOLS as AUDIO
+from callsheet.tools.registry import definition
 
-BRIEF = [
-    system(),
-    HumanMessage(template("Harbor Books, a bookstore in Leith", context="20% off until Friday")),
-]
+TOOLS = [definition(one) for one in AUDIO]
+SYSTEM = SystemMessage('You direct audio ads.\nAd id: "ad-1"\nSpot: 30 s')
+BRIEF = [SYSTEM, HumanMessage(brief.message(brief.parse("Harbor Books sells books in Leith. 20% off.")))]
+FOUND = {"voices": [{"id": "a/b", "name": "B", "language": "english"}], "count": 1}
+MADE = {"versionId": "v1", "status": "draft", "timeline": {"fits": True}}
 
 
 def answer(messages: list[Any] | None = None, tools: list[Any] | None = None, **options: Any) -> AIMessage:
@@ -23,13 +26,25 @@ def answer(messages: list[Any] | None = None, tools: list[Any] | None = None, **
     return model.invoke(BRIEF if messages is None else messages)
 
 
-def streamed() -> list[AIMessageChunk]:
-    return cast("list[AIMessageChunk]", list(OfflineModel().bind_tools(TOOLS).stream(BRIEF)))
+def turn(tools: list[Any]) -> list[Any]:
+    """A whole turn from the brief on, with its calls answered."""
+    messages: list[Any] = list(BRIEF)
+    while messages[-1].type != "ai" or messages[-1].tool_calls:
+        messages.append(answer(messages, tools))
+        for call in messages[-1].tool_calls:
+            result = FOUND if call["name"] == "search_voices" else MADE
+            messages.append(ToolMessage(json.dumps(result), tool_call_id=call["id"]))
+    return messages
+
+
+def calls(messages: list[Any]) -> list[Any]:
+    return [call for message in messages if message.type == "ai" for call in message.tool_calls]
 
 
 def test_the_same_messages_and_tools_give_the_same_answer():
-    """X11"""
+    """X11."""
     first, second = answer(), answer()
+    assert first.tool_calls
     assert (first.content, first.tool_calls, first.usage_metadata) == (
         second.content,
         second.tool_calls,
@@ -42,81 +57,68 @@ def test_the_provider_is_loaded_by_its_name():
 
 
 def test_usage_and_name_are_reported_with_counted_tokens():
-    """A66"""
-    told = answer()
-    assert told.response_metadata["model_name"] == "offline"
-    assert told.usage_metadata is not None
-    assert told.usage_metadata["input_tokens"] == count_tokens_approximately(BRIEF, tools=list(TOOLS))
-    assert told.usage_metadata["output_tokens"] > 20
-    assert told.usage_metadata["total_tokens"] == (
-        told.usage_metadata["input_tokens"] + told.usage_metadata["output_tokens"]
-    )
-
-
-def test_the_stream_says_what_the_whole_answer_says():
-    """A80"""
+    """A66."""
     whole = answer()
-    chunks = streamed()
-    joined: Any = chunks[0]
-    for chunk in chunks[1:]:
-        joined += chunk
-    assert isinstance(joined, AIMessageChunk)
-    assert joined.text == whole.text
-    assert joined.tool_calls == whole.tool_calls
-    assert joined.usage_metadata == whole.usage_metadata
-    assert joined.response_metadata == whole.response_metadata
+    assert whole.response_metadata["model_name"] == "offline"
+    assert whole.usage_metadata is not None
+    usage = whole.usage_metadata
+    assert usage["input_tokens"] == count_tokens_approximately(BRIEF, tools=list(TOOLS))
+    assert usage["output_tokens"] > 20
+    assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
 
 
-async def test_the_asynchronous_stream_says_the_same():
-    whole = answer()
-    joined: Any = None
-    async for chunk in OfflineModel().bind_tools(TOOLS).astream(BRIEF):
-        joined = chunk if joined is None else joined + chunk
-    assert (joined.text, joined.tool_calls) == (whole.text, whole.tool_calls)
+async def test_every_way_to_ask_gives_the_same_answer():
+    """A80."""
+    model, whole = OfflineModel().bind_tools(TOOLS), answer()
+    streams = [list(model.stream(BRIEF)), [chunk async for chunk in model.astream(BRIEF)]]
+    for chunks in streams:
+        joined: Any = chunks[0]
+        for chunk in chunks[1:]:
+            joined += chunk
+        assert isinstance(joined, AIMessageChunk)
+        assert (joined.text, joined.tool_calls, joined.usage_metadata, joined.response_metadata) == (
+            whole.text,
+            whole.tool_calls,
+            whole.usage_metadata,
+            whole.response_metadata,
+        )
+    later = await model.ainvoke(BRIEF)
+    assert (later.text, later.tool_calls) == (whole.text, whole.tool_calls)
 
 
-async def test_an_asynchronous_answer_is_the_same_answer():
-    told = await OfflineModel().bind_tools(TOOLS).ainvoke(BRIEF)
-    assert (told.text, told.tool_calls) == (answer().text, answer().tool_calls)
-
-
-def test_a_streamed_call_comes_as_name_and_id_first_and_arguments_after():
-    chunks = streamed()
-    calls = [piece for chunk in chunks for piece in chunk.tool_call_chunks]
-    assert [(call["name"], bool(call["args"]), bool(call["id"])) for call in calls] == [
+def test_a_stream_has_words_then_each_calls_name_and_id_then_its_arguments_and_usage_last():
+    chunks: list[Any] = list(OfflineModel().bind_tools(TOOLS).stream(BRIEF))
+    words = [chunk for chunk in chunks if chunk.text]
+    assert len(words) > 20
+    assert all(len(chunk.text.split()) == 1 for chunk in words)
+    pieces = [piece for chunk in chunks for piece in chunk.tool_call_chunks]
+    assert [(piece["name"], bool(piece["args"]), bool(piece["id"])) for piece in pieces] == [
         ("search_voices", False, True),
         (None, True, False),
     ]
-    assert json.loads(calls[1]["args"] or "")["language"] == "english"
-
-
-def test_text_is_streamed_word_by_word_and_only_the_last_chunk_carries_usage():
-    chunks = streamed()
-    words = [chunk for chunk in chunks if chunk.text]
-    assert len(words) > 30
-    assert all(len(chunk.text.split()) == 1 for chunk in words)
+    assert json.loads(pieces[1]["args"])["language"] == "english"
     assert [chunk.chunk_position for chunk in chunks if chunk.usage_metadata] == ["last"]
-    assert chunks[-1].usage_metadata or chunks[-2].usage_metadata
 
 
 def test_call_ids_never_repeat_within_a_conversation():
-    """A28"""
-    turn = draft("Harbor Books", context="man and woman, two voices")
-    ids = [call["id"] for told in turn.answers for call in told.tool_calls]
-    assert len(ids) == len(set(ids)) >= 5
+    """A28."""
+    ids = [call["id"] for call in calls(turn(TOOLS))]
+    assert len(ids) == len(set(ids)) == 4
 
 
-def test_no_tool_is_called_when_none_may_be():
-    told = answer(tool_choice="none")
-    assert told.tool_calls == []
-    assert "Harbor Books" in told.text
+@pytest.mark.parametrize("said", ["make the music calmer", BRIEF[1].text])
+def test_no_tool_is_called_when_none_may_be(said: str):
+    """A-R11: after the bound a text is forced, and it is honest."""
+    forced = answer([*turn(TOOLS), HumanMessage(said)], tool_choice="none")
+    assert forced.tool_calls == []
+    assert "nothing" in forced.text
 
 
-def test_only_the_named_tool_is_called():
-    told = answer(tool_choice="search_voices")
-    assert {call["name"] for call in told.tool_calls} == {"search_voices"}
-    told = answer(tool_choice={"type": "function", "function": {"name": "create_music_draft"}})
-    assert {call["name"] for call in told.tool_calls} <= {"create_music_draft"}
+@pytest.mark.parametrize(
+    "choice", ["search_voices", {"type": "function", "function": {"name": "search_voices"}}]
+)
+def test_only_the_named_tool_is_called(choice: Any):
+    assert {call["name"] for call in answer(tool_choice=choice).tool_calls} == {"search_voices"}
 
 
 @pytest.mark.parametrize("choice", ["auto", "required", "any", True, None])
@@ -130,47 +132,27 @@ def test_tools_may_be_functions():
         """Find voices."""
         return language
 
-    told = answer(tools=[search_voices])
-    assert [call["name"] for call in told.tool_calls] == ["search_voices"]
+    assert [call["name"] for call in answer(tools=[search_voices]).tool_calls] == ["search_voices"]
 
 
 @pytest.mark.parametrize("tools", [[], [{"type": "function", "function": {"name": "launch_rocket"}}]])
 def test_with_tools_it_does_not_know_it_says_what_it_can_do(tools: list[Any]):
     told = answer(tools=tools)
     assert told.tool_calls == []
-    assert "offline model" in told.text
-    assert "audio ads" in told.text
+    assert "audio ads" in told.text.replace("\n", " ")
 
 
 def test_an_empty_conversation_is_answered():
-    assert "offline model" in OfflineModel().bind_tools(TOOLS).invoke([system()]).text
+    assert "offline demo model" in answer([SYSTEM]).text
 
 
 def test_only_bound_tools_are_called():
     tools = [one for one in TOOLS if one["function"]["name"] != "create_music_draft"]
-    messages = list(BRIEF)
-    model = OfflineModel().bind_tools(tools)
-    called = set()
-    for _ in range(6):
-        told = model.invoke(messages)
-        messages.append(told)
-        called |= {call["name"] for call in told.tool_calls}
-        for call in told.tool_calls:
-            voices = {"voices": [{"id": "a/b", "name": "B", "language": "english"}], "count": 1}
-            result = voices if call["name"] == "search_voices" else {"versionId": "v1", "status": "draft"}
-            messages.append(ToolMessage(json.dumps(result), tool_call_id=call["id"]))
-    assert called == set(NAMES) - {"create_music_draft", "get_current_state"}
+    called = {call["name"] for call in calls(turn(tools))}
+    assert called == {"search_voices", "create_voice_draft", "create_sfx_draft"}
 
 
 def test_a_stop_word_ends_the_text():
-    told = OfflineModel().bind_tools(TOOLS).invoke(BRIEF, stop=["Tone"])
-    assert told.text
-    assert "Tone" not in told.text
-
-
-def test_a_refinement_that_may_call_nothing_more_says_that_it_is_unfinished():
-    """A-R11: after the bound a text is forced, and it is honest."""
-    messages = [*draft("Harbor Books, a bookstore").messages, HumanMessage("Make the music faster")]
-    told = OfflineModel().bind_tools(TOOLS, tool_choice="none").invoke(messages)
-    assert told.tool_calls == []
-    assert "could not finish" in told.text
+    text = OfflineModel().bind_tools(TOOLS).invoke(BRIEF, stop=["Music"]).text
+    assert text
+    assert "Music" not in text

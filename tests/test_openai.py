@@ -17,10 +17,10 @@ from langchain_core.messages import (
 )
 from langchain_core.tools import tool
 
-from providers import load
-from providers.compatible import CompatibleModel
-from providers.openai import OpenAIModel
-from state.errors import Broken, CallsheetError, Invalid, Limited, TimedOut, TooLarge, Unavailable
+from callsheet.providers import load
+from callsheet.providers.chat import ChatModel
+from callsheet.providers.openai import OpenAIModel
+from callsheet.state.errors import Broken, CallsheetError, Invalid, Limited, TimedOut, TooLarge, Unavailable
 from tests.chat_double import KEY, ChatDouble, Fail, Raw, Say, Silence
 
 SEARCH = ("call_1", "search_voices", '{"language": "thai", "count": 10}')
@@ -165,7 +165,7 @@ def test_openai_answers_at_its_own_address_unless_another_is_set():
     assert model.openai_api_base == "https://api.openai.com/v1"
 
 
-class Kestrel(CompatibleModel):
+class Kestrel(ChatModel):
     """A vendor that only states what is its own."""
 
     title: ClassVar[str] = "Kestrel"

@@ -3,10 +3,10 @@
 import pytest
 from fastapi import FastAPI
 
-from server import origins
-from server.app import create_app
-from server.settings import Settings
-from state.errors import Invalid
+from callsheet.server.app import create_app
+from callsheet.server.http import origins
+from callsheet.server.settings import Settings
+from callsheet.state.errors import Invalid
 from tests.served import calling
 
 

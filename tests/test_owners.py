@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state import owners
-from state.owners import LOCAL, stored
-from storage import Storage, threads
-from storage.artefacts import Artefact, NewVersion
-from storage.scripts import together
-from storage.threads import Thread
+from callsheet.state import owners
+from callsheet.state.owners import LOCAL, storage_id
+from callsheet.storage import Storage
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
+from callsheet.storage.redis.scripts import execute_all
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import Thread
 
 NAMES = st.text(min_size=1, max_size=40)
 
@@ -21,21 +22,24 @@ def test_two_things_are_stored_under_one_id_only_if_they_are_the_same(
     one: tuple[str, str, str], other: tuple[str, str, str]
 ) -> None:
     if LOCAL not in {one[0], other[0]}:
-        assert (stored(*one) == stored(*other)) == (one == other)
+        assert (storage_id(*one) == storage_id(*other)) == (one == other)
 
 
 def test_an_owner_the_kind_and_the_name_all_count() -> None:
     assert (
         len(
-            {stored(*words) for words in [("a", "b", "c"), ("ab", "", "c"), ("a", "bc", ""), ("a", "b", "d")]}
+            {
+                storage_id(*words)
+                for words in [("a", "b", "c"), ("ab", "", "c"), ("a", "bc", ""), ("a", "b", "d")]
+            }
         )
         == 4
     )
 
 
 def test_the_local_owners_things_keep_their_names_and_others_become_uuids() -> None:
-    assert stored(LOCAL, "ad", "ad-1") == "ad-1"
-    assert str(uuid.UUID(stored("alice", "ad", "ad-1"))) == stored("alice", "ad", "ad-1")
+    assert storage_id(LOCAL, "ad", "ad-1") == "ad-1"
+    assert str(uuid.UUID(storage_id("alice", "ad", "ad-1"))) == storage_id("alice", "ad", "ad-1")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +65,7 @@ async def test_only_its_owner_says_what_a_thread_is_about_and_only_once(storage:
     """X16: and a thread that is not there is not made by that."""
     await threads.bind(storage, Thread("t", "alice", "ad_creation", ""))
     for owner, artefact in (("bob", "ad:his"), ("alice", "ad:hers"), ("alice", "ad:another")):
-        await together(storage.redis, [threads.naming("t", owner, artefact)])
+        await execute_all(storage.redis, [threads.name_call("t", owner, artefact)])
     assert (await threads.get(storage, "t", "alice")).artefact == "ad:hers"
-    await together(storage.redis, [threads.naming("other", "alice", "ad:hers")])
-    assert not await threads.taken(storage, "other")
+    await execute_all(storage.redis, [threads.name_call("other", "alice", "ad:hers")])
+    assert not await threads.exists(storage, "other")

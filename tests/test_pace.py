@@ -7,21 +7,21 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from server.engine import Engine
-from server.pace import ALWAYS, BREATH_S, Moment, Pace
-from storage import Storage
+from callsheet.server.runtime.admission import CHECK_INTERVAL_S, UNCONDITIONAL_RUNS, LoadAdmission, LoadSample
+from callsheet.server.runtime.docket_queue import DocketQueue
+from callsheet.storage import Storage
 from tests.waiting import eventually
 
 RUNS = 9
 
 
-def clock(late_s: float = 0, share: float = 0) -> Callable[[], Moment]:
+def clock(late_s: float = 0, share: float = 0) -> Callable[[], LoadSample]:
     """A clock that shows a loop which is late after every breath, and nodes that need a processor."""
     ticks = itertools.count()
 
-    def shown() -> Moment:
-        at_s = next(ticks) * (BREATH_S + late_s)
-        return Moment(at_s, at_s * share)
+    def shown() -> LoadSample:
+        at_s = next(ticks) * (CHECK_INTERVAL_S + late_s)
+        return LoadSample(at_s, at_s * share)
 
     return shown
 
@@ -42,8 +42,8 @@ class Process:
 
 
 @asynccontextmanager
-async def at_work(storage: Storage, pace: Pace) -> AsyncIterator[Process]:
-    async with Engine(storage, lease_s=10, pace=pace) as engine:
+async def at_work(storage: Storage, pace: LoadAdmission) -> AsyncIterator[Process]:
+    async with DocketQueue(storage, lease_s=10, pace=pace) as engine:
         here = Process()
         work = asyncio.create_task(engine.work(here.carry))
         try:
@@ -55,7 +55,7 @@ async def at_work(storage: Storage, pace: Pace) -> AsyncIterator[Process]:
 
 
 async def submitted(storage: Storage, count: int = RUNS) -> None:
-    async with Engine(storage, lease_s=10, pace=Pace(1)) as engine:
+    async with DocketQueue(storage, lease_s=10, pace=LoadAdmission(1)) as engine:
         for number in range(count):
             await engine.submit(f"t{number}", f"r{number}")
 
@@ -65,25 +65,29 @@ async def test_a_process_without_time_leaves_what_waits_to_others(
     storage: Storage, busy: dict[str, float]
 ) -> None:
     """It asks itself often enough to have taken all of it; then another process takes the rest."""
-    shown: list[Moment] = []
+    shown: list[LoadSample] = []
     moments = clock(**busy)
 
-    def watched() -> Moment:
+    def watched() -> LoadSample:
         shown.append(moments())
         return shown[-1]
 
     await submitted(storage)
-    async with at_work(storage, Pace(64, watched)) as first:
+    async with at_work(storage, LoadAdmission(64, watched)) as first:
         await eventually(_holds(lambda: len(shown) > 4 * RUNS), "it has asked itself often")
-        assert len(first.under_way) == ALWAYS
-        async with at_work(storage, Pace(64, clock())) as second:
-            await eventually(_holds(lambda: len(second.under_way) == RUNS - ALWAYS), "all are under way")
-            assert len(first.under_way) == ALWAYS
+        assert len(first.under_way) == UNCONDITIONAL_RUNS
+        async with at_work(storage, LoadAdmission(64, clock())) as second:
+            await eventually(
+                _holds(lambda: len(second.under_way) == RUNS - UNCONDITIONAL_RUNS), "all are under way"
+            )
+            assert len(first.under_way) == UNCONDITIONAL_RUNS
 
 
 def test_a_process_takes_no_more_than_it_may() -> None:
-    pace = Pace(3, clock())
-    assert [pace.ready(here) for here in (0, 0, 2, 2, 3, 3, 3, 2)] == [False, True] * 2 + [False] * 3 + [True]
+    pace = LoadAdmission(3, clock())
+    assert [pace.has_capacity(here) for here in (0, 0, 2, 2, 3, 3, 3, 2)] == [False, True] * 2 + [
+        False
+    ] * 3 + [True]
 
 
 def _holds(condition: Callable[[], bool]) -> Callable[[], Awaitable[bool]]:

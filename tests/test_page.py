@@ -7,16 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from pydantic import ValidationError
 
-from state import elements, page_edits, styles, themes
-from state.colours import NAMES, contrast, is_hex, rgb
-from state.errors import Forbidden, Invalid, Missing, TooLarge
-from state.page import MAX_DEPTH, MAX_ELEMENTS, ROOT, Element, Page, digest, digests, walk
-from state.page_changes import changes
-from state.starter_page import START, starter
+from callsheet.state.errors import Forbidden, Invalid, Missing, TooLarge
+from callsheet.state.pages import edits, elements, styles, themes
+from callsheet.state.pages.changes import diff
+from callsheet.state.pages.colors import NAMES, contrast, is_hex, rgb
+from callsheet.state.pages.page import MAX_DEPTH, MAX_ELEMENTS, ROOT, Element, Page, digest, digests, walk
+from callsheet.state.pages.starter import STARTER, build_starter
 
 
 def texts(before: Page, after: Page) -> list[str]:
-    return [change["text"] for change in changes(before, after)]
+    return [change["text"] for change in diff(before, after)]
 
 
 def ids(page: Page) -> list[str]:
@@ -25,16 +25,16 @@ def ids(page: Page) -> list[str]:
 
 def test_a_project_begins_with_a_page_to_edit():
     """C27."""
-    assert starter() == START
-    assert START.title() == "Say what you offer in one line"
-    assert {"nav-1", "section-1", "heading-1", "button-1", "footer-1"} <= set(ids(START))
-    assert Page.model_validate(START.data()) == START
+    assert build_starter() == STARTER
+    assert STARTER.title() == "Say what you offer in one line"
+    assert {"nav-1", "section-1", "heading-1", "button-1", "footer-1"} <= set(ids(STARTER))
+    assert Page.model_validate(STARTER.data()) == STARTER
 
 
 def test_an_element_is_changed_and_nothing_else():
     """C21."""
-    after = page_edits.modified(
-        START,
+    after = edits.modify(
+        STARTER,
         "heading-1",
         content="Fresh bread, every morning",
         style={"color": "Navy", "fontSize": 40},  # type: ignore[dict-item]  # models send numbers
@@ -43,17 +43,17 @@ def test_an_element_is_changed_and_nothing_else():
     heading = after.get("heading-1")
     assert heading.content == "Fresh bread, every morning"
     assert heading.style == {"color": "navy", "font-size": "40px"}
-    before, now = digests(START), digests(after)
+    before, now = digests(STARTER), digests(after)
     assert {name for name in before if before[name] != now[name]} == {"page", "section-1", "heading-1"}
-    assert START.get("heading-1").content == "Say what you offer in one line"
+    assert STARTER.get("heading-1").content == "Say what you offer in one line"
 
 
 def test_an_empty_value_takes_a_style_or_an_attribute_away():
-    after = page_edits.modified(START, "text-1", style={"font-weight": None})
+    after = edits.modify(STARTER, "text-1", style={"font-weight": None})
     assert after.get("text-1").style == {}
-    after = page_edits.modified(START, "link-1", attributes={"href": ""}, label="Menu")
+    after = edits.modify(STARTER, "link-1", attributes={"href": ""}, label="Menu")
     assert after.get("link-1").attributes == {}
-    assert texts(START, after) == [
+    assert texts(STARTER, after) == [
         'link-1 (Menu): label set to "Menu"',
         'link-1 (Menu): href "#section-2" taken away',
     ]
@@ -63,7 +63,7 @@ def test_an_element_is_made_with_all_that_is_inside_it():
     """C22."""
     field = {"type": "input", "attributes": {"type": "email", "required": ""}}
     new = {"type": "form", "label": "Contact", "children": [field, {"type": "h3", "content": "Write to us"}]}
-    after, made = page_edits.created(START, "section-1", new, "after")
+    after, made = edits.create(STARTER, "section-1", new, "after")
     assert made == "form-1"
     assert [one.id for one in after.root.children] == [
         "nav-1",
@@ -74,94 +74,94 @@ def test_an_element_is_made_with_all_that_is_inside_it():
     ]
     assert after.get("input-1").attributes == {"type": "email", "required": "true"}
     assert after.get("heading-6").attributes == {"level": "3"}
-    assert texts(START, after) == ["added form-1 (Contact) with 2 elements inside in page"]
+    assert texts(STARTER, after) == ["added form-1 (Contact) with 2 elements inside in page"]
 
 
 @pytest.mark.parametrize(("position", "place"), [("before", 0), ("after", 1), ("inside", -1)])
 def test_the_reference_says_where(position: Any, place: int):
     """C-R8."""
     reference = "section-1" if position == "inside" else "heading-1"
-    after, made = page_edits.created(START, reference, {"type": "text", "content": "Here"}, position)
+    after, made = edits.create(STARTER, reference, {"type": "text", "content": "Here"}, position)
     assert after.get("section-1").children[place].id == made
 
 
 def test_an_id_is_never_given_again():
-    after, made = page_edits.created(START, ROOT, {"type": "section"})
-    without = page_edits.deleted(after, made)
-    again, other = page_edits.created(without, ROOT, {"type": "section"})
+    after, made = edits.create(STARTER, ROOT, {"type": "section"})
+    without = edits.delete(after, made)
+    again, other = edits.create(without, ROOT, {"type": "section"})
     assert (made, other) == ("section-3", "section-4")
-    assert page_edits.cleared(again).numbers == again.numbers
+    assert edits.clear(again).numbers == again.numbers
 
 
 def test_what_is_deleted_takes_with_it_what_is_inside():
-    after = page_edits.deleted(START, "columns-1")
+    after = edits.delete(STARTER, "columns-1")
     assert not {"card-1", "heading-3", "text-5"} & set(ids(after))
-    assert texts(START, after) == ["removed columns-1 with 9 elements inside"]
+    assert texts(STARTER, after) == ["removed columns-1 with 9 elements inside"]
 
 
 def test_an_element_is_moved_with_its_ids():
-    after = page_edits.moved(START, "section-2", "section-1", "before")
-    assert digest(after.get("section-2")) == digest(START.get("section-2"))
-    assert texts(START, after) in (
+    after = edits.move(STARTER, "section-2", "section-1", "before")
+    assert digest(after.get("section-2")) == digest(STARTER.get("section-2"))
+    assert texts(STARTER, after) in (
         ["moved section-2 (Features) after nav-1 in page"],
         ["moved section-1 (Hero) after section-2 in page"],
     )
-    inside = page_edits.moved(START, "button-1", "card-1")
-    assert texts(START, inside) == ["moved button-1 (Get started) after text-3 in card-1"]
-    first = page_edits.moved(START, "footer-1", "nav-1", "before")
-    assert texts(START, first) == ["moved footer-1 (Footer) to the beginning of page"]
+    inside = edits.move(STARTER, "button-1", "card-1")
+    assert texts(STARTER, inside) == ["moved button-1 (Get started) after text-3 in card-1"]
+    first = edits.move(STARTER, "footer-1", "nav-1", "before")
+    assert texts(STARTER, first) == ["moved footer-1 (Footer) to the beginning of page"]
 
 
 @pytest.mark.parametrize(
     ("edit", "says"),
     [
-        (lambda: page_edits.modified(START, "heading-9", content="x"), "no element 'heading-9'"),
-        (lambda: page_edits.modified(START, "columns-1", style={"position": "fixed"}), "style 'position'"),
-        (lambda: page_edits.modified(START, "page", content="x"), "no text of its own"),
-        (lambda: page_edits.created(START, "heading-1", {"type": "text"}), "cannot hold"),
-        (lambda: page_edits.created(START, ROOT, {"type": "text"}, "before"), "nothing lies before"),
-        (lambda: page_edits.created(START, ROOT, {"type": "script"}), "no element type 'script'"),
-        (lambda: page_edits.created(START, ROOT, {"type": "page"}), "one root"),
-        (lambda: page_edits.created(START, ROOT, {"type": "text", "children": [{"type": "text"}]}), "hold"),
-        (lambda: page_edits.created(START, "gone-1", {"type": "text"}), "no element 'gone-1'"),
-        (lambda: page_edits.deleted(START, ROOT), "cannot be deleted"),
-        (lambda: page_edits.moved(START, ROOT, "section-1"), "cannot be moved"),
-        (lambda: page_edits.moved(START, "section-1", "heading-1", "after"), "inside it"),
-        (lambda: page_edits.themed(START, "no such", {}), "no theme 'no such'"),
-        (lambda: page_edits.themed(START, None, {"shadow": "red"}), "has no 'shadow'"),
-        (lambda: page_edits.themed(START, None, {"primary": "var(--text)"}), "primary of a theme"),
+        (lambda: edits.modify(STARTER, "heading-9", content="x"), "no element 'heading-9'"),
+        (lambda: edits.modify(STARTER, "columns-1", style={"position": "fixed"}), "style 'position'"),
+        (lambda: edits.modify(STARTER, "page", content="x"), "no text of its own"),
+        (lambda: edits.create(STARTER, "heading-1", {"type": "text"}), "cannot hold"),
+        (lambda: edits.create(STARTER, ROOT, {"type": "text"}, "before"), "nothing lies before"),
+        (lambda: edits.create(STARTER, ROOT, {"type": "script"}), "no element type 'script'"),
+        (lambda: edits.create(STARTER, ROOT, {"type": "page"}), "one root"),
+        (lambda: edits.create(STARTER, ROOT, {"type": "text", "children": [{"type": "text"}]}), "hold"),
+        (lambda: edits.create(STARTER, "gone-1", {"type": "text"}), "no element 'gone-1'"),
+        (lambda: edits.delete(STARTER, ROOT), "cannot be deleted"),
+        (lambda: edits.move(STARTER, ROOT, "section-1"), "cannot be moved"),
+        (lambda: edits.move(STARTER, "section-1", "heading-1", "after"), "inside it"),
+        (lambda: edits.apply_theme(STARTER, "no such", {}), "no theme 'no such'"),
+        (lambda: edits.apply_theme(STARTER, None, {"shadow": "red"}), "has no 'shadow'"),
+        (lambda: edits.apply_theme(STARTER, None, {"primary": "var(--text)"}), "primary of a theme"),
     ],
 )
 def test_what_cannot_be_done_says_so_and_changes_nothing(edit: Any, says: str):
     """C25."""
-    before = digest(START.root)
+    before = digest(STARTER.root)
     with pytest.raises((Invalid, Missing)) as refused:
         edit()
     assert says in refused.value.message
     assert refused.value.remedy
-    assert digest(START.root) == before
+    assert digest(STARTER.root) == before
 
 
 def test_a_page_has_limits():
     many = {"type": "container", "children": [{"type": "divider"}] * 199}
-    page, _ = page_edits.created(START, ROOT, many)
-    page, _ = page_edits.created(page, ROOT, many)
+    page, _ = edits.create(STARTER, ROOT, many)
+    page, _ = edits.create(page, ROOT, many)
     with pytest.raises(TooLarge, match=str(MAX_ELEMENTS)):
-        page_edits.created(page, ROOT, many)
+        edits.create(page, ROOT, many)
     with pytest.raises(Invalid, match="at most 200"):
-        page_edits.created(START, ROOT, {"type": "container", "children": [{"type": "divider"}] * 200})
+        edits.create(STARTER, ROOT, {"type": "container", "children": [{"type": "divider"}] * 200})
     deep: dict[str, Any] = {"type": "text"}
     for _ in range(MAX_DEPTH):
         deep = {"type": "container", "children": [deep]}
     with pytest.raises(TooLarge, match="deep"):
-        page_edits.created(START, ROOT, deep)
+        edits.create(STARTER, ROOT, deep)
     with pytest.raises(TooLarge, match="10000"):
-        page_edits.modified(START, "heading-1", content="x" * 10_001)
+        edits.modify(STARTER, "heading-1", content="x" * 10_001)
     with pytest.raises(TooLarge, match="label"):
-        page_edits.modified(START, "heading-1", label="x" * 81)
+        edits.modify(STARTER, "heading-1", label="x" * 81)
     big = [{"type": "text", "content": "x" * 10_000}] * 41
     with pytest.raises(TooLarge, match="bytes"):
-        page_edits.created(START, ROOT, {"type": "container", "children": big})
+        edits.create(STARTER, ROOT, {"type": "container", "children": big})
 
 
 def test_a_page_from_elsewhere_is_held_to_the_same_rules():
@@ -183,87 +183,87 @@ def test_a_page_from_elsewhere_is_held_to_the_same_rules():
 
 
 def test_a_theme_is_for_the_whole_page_and_a_locked_element_keeps_its_own():
-    after = page_edits.themed(START, "Dark", {"primary": "gold"}, ["footer-1", "gone-1"])
+    after = edits.apply_theme(STARTER, "Dark", {"primary": "gold"}, ["footer-1", "gone-1"])
     assert after.theme["background"] == themes.THEMES["dark"]["background"]
     assert after.theme["primary"] == "gold"
-    assert after.pinned == {"footer-1": START.theme}
-    assert digest(after.get("footer-1")) == digest(START.get("footer-1"))
-    again = page_edits.themed(after, "ocean", {}, ["footer-1"])
-    assert again.pinned == {"footer-1": START.theme}, "it keeps what it had when it was locked"
-    assert page_edits.deleted(again, "footer-1").pinned == {}
-    assert 'theme: primary "#1d4ed8" → "gold"' in texts(START, after)
+    assert after.pinned == {"footer-1": STARTER.theme}
+    assert digest(after.get("footer-1")) == digest(STARTER.get("footer-1"))
+    again = edits.apply_theme(after, "ocean", {}, ["footer-1"])
+    assert again.pinned == {"footer-1": STARTER.theme}, "it keeps what it had when it was locked"
+    assert edits.delete(again, "footer-1").pinned == {}
+    assert 'theme: primary "#1d4ed8" → "gold"' in texts(STARTER, after)
 
 
 @pytest.mark.parametrize("name", sorted(themes.THEMES))
 def test_every_theme_can_be_read(name: str):
     theme = themes.THEMES[name]
-    assert themes.checked(theme) == theme
+    assert themes.check_theme(theme) == theme
     for ink, paper in (("text", "background"), ("text", "surface"), ("muted", "background")):
         assert (contrast(theme[ink], theme[paper]) or 0) >= 4.5, (ink, paper)
     assert (contrast(theme["on-primary"], theme["primary"]) or 0) >= 4.5
 
 
 LOCKED_OUT: list[tuple[str, Any]] = [
-    ("footer-1", lambda: (page_edits.modified(START, "footer-1", style={"color": "red"}), None)),
-    ("footer-1", lambda: (page_edits.modified(START, "text-6", content="x"), None)),
-    ("footer-1", lambda: (page_edits.created(START, "footer-1", {"type": "text"})[0], None)),
-    ("footer-1", lambda: (page_edits.deleted(START, "footer-1"), None)),
-    ("heading-1", lambda: (page_edits.deleted(START, "section-1"), None)),
-    ("heading-1", lambda: (page_edits.moved(START, "section-1", "footer-1", "after"), "section-1")),
-    ("footer-1", lambda: (page_edits.moved(START, "footer-1", "nav-1", "before"), "footer-1")),
-    ("footer-1", lambda: (page_edits.moved(START, "text-6", "nav-1"), "text-6")),
-    ("heading-1", lambda: (page_edits.cleared(START), None)),
-    (ROOT, lambda: (page_edits.themed(START, "dark", {}), None)),
-    (ROOT, lambda: (page_edits.modified(START, "text-3", content="x"), None)),
+    ("footer-1", lambda: (edits.modify(STARTER, "footer-1", style={"color": "red"}), None)),
+    ("footer-1", lambda: (edits.modify(STARTER, "text-6", content="x"), None)),
+    ("footer-1", lambda: (edits.create(STARTER, "footer-1", {"type": "text"})[0], None)),
+    ("footer-1", lambda: (edits.delete(STARTER, "footer-1"), None)),
+    ("heading-1", lambda: (edits.delete(STARTER, "section-1"), None)),
+    ("heading-1", lambda: (edits.move(STARTER, "section-1", "footer-1", "after"), "section-1")),
+    ("footer-1", lambda: (edits.move(STARTER, "footer-1", "nav-1", "before"), "footer-1")),
+    ("footer-1", lambda: (edits.move(STARTER, "text-6", "nav-1"), "text-6")),
+    ("heading-1", lambda: (edits.clear(STARTER), None)),
+    (ROOT, lambda: (edits.apply_theme(STARTER, "dark", {}), None)),
+    (ROOT, lambda: (edits.modify(STARTER, "text-3", content="x"), None)),
 ]
 
 
 @pytest.mark.parametrize(("locked", "edit"), LOCKED_OUT)
 def test_a_locked_element_is_not_changed_deleted_or_moved(locked: str, edit: Any):
     after, shifted = edit()
-    page_edits.respect(START, after, ["gone-1"], shifted)
+    edits.check_locks(STARTER, after, ["gone-1"], shifted)
     with pytest.raises(Forbidden, match="locked"):
-        page_edits.respect(START, after, [locked], shifted)
+        edits.check_locks(STARTER, after, [locked], shifted)
 
 
 def test_around_a_locked_element_all_may_change():
-    after, _ = page_edits.created(START, "footer-1", {"type": "section"}, "before")
-    after = page_edits.modified(after, ROOT, attributes={"title": "Bread"})
-    after = page_edits.moved(after, "section-2", "section-1", "before")
-    page_edits.respect(START, after, ["footer-1"], "section-2")
-    assert digest(after.get("footer-1")) == digest(START.get("footer-1"))
+    after, _ = edits.create(STARTER, "footer-1", {"type": "section"}, "before")
+    after = edits.modify(after, ROOT, attributes={"title": "Bread"})
+    after = edits.move(after, "section-2", "section-1", "before")
+    edits.check_locks(STARTER, after, ["footer-1"], "section-2")
+    assert digest(after.get("footer-1")) == digest(STARTER.get("footer-1"))
 
 
 def edited(edit: str, page: Page, name: str, other: str, locked: str) -> Page:
     match edit:
         case "style":
-            return page_edits.modified(page, name, style={"color": "red"})
+            return edits.modify(page, name, style={"color": "red"})
         case "delete":
-            return page_edits.deleted(page, name)
+            return edits.delete(page, name)
         case "move":
-            return page_edits.moved(page, name, other, "before")
+            return edits.move(page, name, other, "before")
         case "create":
-            return page_edits.created(page, name, {"type": "divider"})[0]
-    return page_edits.themed(page, "dark", {}, [locked])
+            return edits.create(page, name, {"type": "divider"})[0]
+    return edits.apply_theme(page, "dark", {}, [locked])
 
 
 @given(some.data())
 @settings(max_examples=25, deadline=None)
 def test_whatever_respects_a_lock_leaves_the_element_as_it_was_to_the_byte(data: some.DataObject):
-    """Random edits; those that `respect` lets pass have not touched what is locked."""
-    page, locked = START, data.draw(some.sampled_from(ids(START)[1:]))
+    """Random edits; those that `check_locks` lets pass have not touched what is locked."""
+    page, locked = STARTER, data.draw(some.sampled_from(ids(STARTER)[1:]))
     for _ in range(4):
         name, other = (data.draw(some.sampled_from(ids(page))) for _ in range(2))
         edit = data.draw(some.sampled_from(["style", "delete", "move", "create", "theme"]))
         try:
             after = edited(edit, page, name, other, locked)
-            page_edits.respect(page, after, [locked], name if edit == "move" else None)
+            edits.check_locks(page, after, [locked], name if edit == "move" else None)
         except (Invalid, Forbidden, Missing):
             continue
         page = after
-    assert digest(page.get(locked)) == digest(START.get(locked))
+    assert digest(page.get(locked)) == digest(STARTER.get(locked))
     assert Page.model_validate(page.data()) == page
-    assert (changes(START, page) == []) is (page.root == START.root and page.theme == START.theme)
+    assert (diff(STARTER, page) == []) is (page.root == STARTER.root and page.theme == STARTER.theme)
 
 
 @pytest.mark.parametrize(
@@ -289,8 +289,8 @@ def test_whatever_respects_a_lock_leaves_the_element_as_it_was_to_the_byte(data:
     ],
 )
 def test_a_plain_value_is_a_style(prop: str, given_: str, stored: str):
-    assert styles.value(prop, given_) == stored
-    assert styles.value(prop, stored) == stored
+    assert styles.check_value(prop, given_) == stored
+    assert styles.check_value(prop, stored) == stored
 
 
 @pytest.mark.parametrize(
@@ -310,15 +310,18 @@ def test_a_plain_value_is_a_style(prop: str, given_: str, stored: str):
 )
 def test_any_other_value_is_none(prop: str, value: str):
     with pytest.raises(Invalid, match="not allowed"):
-        styles.value(prop, value)
+        styles.check_value(prop, value)
 
 
 @pytest.mark.parametrize("kind", sorted(elements.KINDS))
 def test_a_kind_of_element_takes_what_is_common_and_no_handler(kind: str):
-    assert elements.checked(kind, {"Title": " Hello ", "lang": "th"}) == {"lang": "th", "title": "Hello"}
+    assert elements.check_attributes(kind, {"Title": " Hello ", "lang": "th"}) == {
+        "lang": "th",
+        "title": "Hello",
+    }
     for name in ("onclick", "style", "srcdoc", "id", "class", "formaction", "background", "xlink:href"):
         with pytest.raises(Invalid, match="not allowed"):
-            elements.checked(kind, {name: "x"})
+            elements.check_attributes(kind, {name: "x"})
 
 
 @pytest.mark.parametrize(
@@ -344,29 +347,29 @@ def test_a_kind_of_element_takes_what_is_common_and_no_handler(kind: str):
 )
 def test_an_address_only_leads_somewhere(address: str, *, good: bool):
     if good:
-        assert elements.checked("link", {"href": address}) == {"href": address}
+        assert elements.check_attributes("link", {"href": address}) == {"href": address}
         return
     with pytest.raises(Invalid, match="href of a link"):
-        elements.checked("link", {"href": address})
+        elements.check_attributes("link", {"href": address})
 
 
 def test_an_attribute_with_a_wrong_value_says_which():
     with pytest.raises(Invalid, match="level of a heading cannot be '9'"):
-        elements.checked("heading", {"level": "9"})
+        elements.check_attributes("heading", {"level": "9"})
     with pytest.raises(Invalid, match="alt of a image"):
-        elements.checked("image", {"alt": "x" * 2_001})
+        elements.check_attributes("image", {"alt": "x" * 2_001})
 
 
 def test_words_for_elements_are_understood():
-    assert [elements.kind_of(word) for word in ("H1", " div ", "cta", "img", "hero")] == [
+    assert [elements.parse_kind(word) for word in ("H1", " div ", "cta", "img", "hero")] == [
         "heading",
         "container",
         "button",
         "image",
         "section",
     ]
-    assert elements.implied("ol") == {"ordered": "true"}
-    assert elements.implied("section") == {}
+    assert elements.implied_attributes("ol") == {"ordered": "true"}
+    assert elements.implied_attributes("section") == {}
 
 
 def test_controls_that_cannot_be_seen_do_not_stay_in_a_text():
@@ -379,7 +382,7 @@ def test_controls_that_cannot_be_seen_do_not_stay_in_a_text():
 def test_a_text_is_what_was_said_whatever_it_looks_like():
     """C58: markup and SQL are text."""
     said = "Robert'); DROP TABLE students;-- <script>alert(1)</script>"
-    after = page_edits.modified(START, "heading-1", content=said)
+    after = edits.modify(STARTER, "heading-1", content=said)
     assert Page.model_validate(after.data()).get("heading-1").content == said
 
 
@@ -393,8 +396,8 @@ def test_colours_have_names_and_a_contrast():
 
 
 def test_long_texts_are_shortened_in_what_is_told():
-    after = page_edits.modified(START, "heading-1", content="word " * 100)
-    (change,) = changes(START, after)
+    after = edits.modify(STARTER, "heading-1", content="word " * 100)
+    (change,) = diff(STARTER, after)
     assert len(change["text"]) < 150
     assert change["after"] == "word " * 100
-    assert after.get("heading-1").named().endswith("…)")
+    assert after.get("heading-1").label_text().endswith("…)")

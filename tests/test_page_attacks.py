@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from state import elements, page_edits, page_history, styles, themes
-from state.elements import KINDS
-from state.errors import Invalid
-from state.page import ROOT, Page
-from state.starter_page import START
+from callsheet.state.errors import Invalid
+from callsheet.state.pages import edits, elements, history, styles, themes
+from callsheet.state.pages.elements import KINDS
+from callsheet.state.pages.page import ROOT, Page
+from callsheet.state.pages.starter import STARTER
+from callsheet.tools.pages.html import render_document, sanitize
 from tests.attacks import PAYLOADS
 from tests.page_watch import hostile, watched, wrongs
-from tools.page_html import cleaned, document
 
 ACTIVE = re.compile(r"\s*(//|\\\\|/\\|java\s*script:|vbscript:|data:|blob:|view-source:|http)", re.IGNORECASE)
 ATTRIBUTES = [(kind, name) for kind, one in KINDS.items() for name in one.attributes if kind != "page"]
@@ -42,7 +42,7 @@ def attributed(payload: str) -> list[dict[str, Any]]:
     return [
         {"type": kind, "attributes": {name: payload}}
         for kind, name in ATTRIBUTES
-        if accepted(elements.checked, kind, {name: payload})
+        if accepted(elements.check_attributes, kind, {name: payload})
     ]
 
 
@@ -51,20 +51,20 @@ def styled(payload: str) -> list[dict[str, Any]]:
     return [
         {"type": "text", "style": {prop: payload}}
         for prop in styles.PROPERTIES
-        if accepted(styles.value, prop, payload)
+        if accepted(styles.check_value, prop, payload)
     ]
 
 
 def attacked(payload: str) -> Page:
     """A page on which it is wherever it may be."""
-    page = START
+    page = STARTER
     for each in (said, attributed, styled):
-        page, _ = page_edits.created(page, ROOT, {"type": "container", "children": each(payload)})
+        page, _ = edits.create(page, ROOT, {"type": "container", "children": each(payload)})
     titles = {"title": payload, "description": payload}
-    if accepted(elements.checked, "page", titles):
-        page = page_edits.modified(page, ROOT, attributes=titles)
-    tokens = {token: payload for token in styles.TOKENS if accepted(themes.checked, {token: payload})}
-    return page_edits.themed(page, None, tokens)
+    if accepted(elements.check_attributes, "page", titles):
+        page = edits.modify(page, ROOT, attributes=titles)
+    tokens = {token: payload for token in styles.TOKENS if accepted(themes.check_theme, {token: payload})}
+    return edits.apply_theme(page, None, tokens)
 
 
 def test_there_are_enough_payloads_and_each_once():
@@ -76,26 +76,28 @@ def test_there_are_enough_payloads_and_each_once():
 def test_nothing_that_is_said_anywhere_runs_loads_or_styles():
     """C28: in texts, labels, attributes, addresses, styles, themes and titles; and it is shown as said."""
     for payload in PAYLOADS:
-        html = document(attacked(payload)).html
+        html = render_document(attacked(payload)).html
         assert not (wrong := wrongs(html)), (payload, wrong)
-        shown = page_edits.modified(START, "text-2", content=payload)
+        shown = edits.modify(STARTER, "text-2", content=payload)
         kept = shown.get("text-2").content
-        assert "".join(kept.split()) in "".join(watched(document(shown).html).text.split()), payload
+        assert "".join(kept.split()) in "".join(watched(render_document(shown).html).text.split()), payload
 
 
 def test_it_is_the_name_of_nothing_and_no_style_or_address():
     for payload in PAYLOADS:
         for edit in (
-            lambda said=payload: page_edits.modified(START, "heading-1", attributes={said: "x"}),
-            lambda said=payload: page_edits.modified(START, "heading-1", style={said: "red"}),
-            lambda said=payload: page_edits.created(START, ROOT, {"type": said}),
-            lambda said=payload: page_edits.themed(START, said, {}),
-            lambda said=payload: page_edits.themed(START, None, {said: "red"}),
+            lambda said=payload: edits.modify(STARTER, "heading-1", attributes={said: "x"}),
+            lambda said=payload: edits.modify(STARTER, "heading-1", style={said: "red"}),
+            lambda said=payload: edits.create(STARTER, ROOT, {"type": said}),
+            lambda said=payload: edits.apply_theme(STARTER, said, {}),
+            lambda said=payload: edits.apply_theme(STARTER, None, {said: "red"}),
         ):
             with pytest.raises(Invalid):
                 edit()
         assert not styled(payload) or "(" not in payload
-        assert not accepted(elements.checked, "link", {"href": payload}) or not ACTIVE.match(payload), payload
+        assert not accepted(elements.check_attributes, "link", {"href": payload}) or not ACTIVE.match(
+            payload
+        ), payload
 
 
 def test_the_sanitiser_alone_lets_nothing_through_either():
@@ -107,7 +109,7 @@ def test_the_sanitiser_alone_lets_nothing_through_either():
             f'<a href="{payload}">x</a>',
             f"<p title='{payload}'>x</p>",
         ):
-            watch = watched(cleaned(html))
+            watch = watched(sanitize(html))
             assert not watch.wrong, (payload, watch.wrong)
             assert not watch.styles
 
@@ -128,7 +130,7 @@ def test_the_watch_sees_what_it_watches_for():
         assert watched(html).wrong, html
     for css in ("a{background:url(x)}", "@import x", "a{color:\\72 ed}", "a{position:fixed}"):
         assert hostile(css), css
-    good = document(START).html
+    good = render_document(STARTER).html
     assert not wrongs(good)
     assert wrongs(good.replace("<style>", "<style>a{color:red}")), "the policy names another stylesheet"
 
@@ -160,10 +162,10 @@ def test_every_kind_of_element_is_exported_as_html():
         {"type": "button", "content": "Send"},
         {"type": "button", "content": "Back", "attributes": {"href": "/"}},
     ]
-    page, _ = page_edits.created(START, ROOT, {"type": "form", "label": "Order", "children": inside})
-    page, _ = page_edits.created(page, ROOT, {"type": "button", "content": "Nowhere"})
-    page = page_edits.modified(page, ROOT, attributes={"title": "Bread & more", "description": "All of it"})
-    html = document(page_edits.themed(page, "dark", {}, ["footer-1"])).html
+    page, _ = edits.create(STARTER, ROOT, {"type": "form", "label": "Order", "children": inside})
+    page, _ = edits.create(page, ROOT, {"type": "button", "content": "Nowhere"})
+    page = edits.modify(page, ROOT, attributes={"title": "Bread & more", "description": "All of it"})
+    html = render_document(edits.apply_theme(page, "dark", {}, ["footer-1"])).html
     assert not wrongs(html)
     for piece in (
         '<ol id="list-1"><li id="item-1">First</li></ol>',
@@ -186,6 +188,6 @@ def test_every_kind_of_element_is_exported_as_html():
 
 
 def test_pages_are_the_same_whatever_ids_were_given_meanwhile():
-    after, made = page_edits.created(START, ROOT, {"type": "section"})
-    assert page_history.same(START, page_edits.deleted(after, made))
-    assert not page_history.same(START, after)
+    after, made = edits.create(STARTER, ROOT, {"type": "section"})
+    assert history.same(STARTER, edits.delete(after, made))
+    assert not history.same(STARTER, after)

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from state import page_history
-from state.page import STREAM, UPLOADS, digest, digests
-from state.starter_page import START
+from callsheet.state.pages import history
+from callsheet.state.pages.page import STREAM, UPLOADS, digest, digests
+from callsheet.state.pages.starter import STARTER
+from callsheet.tools import REGISTRY
+from callsheet.tools.registry import definitions
 from tests.page_double import PageDouble
-from tools import REGISTRY
-from tools.registry import definitions
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ async def test_elements_are_moved_deleted_themed_and_cleared(bakery: PageDouble)
 
 def test_what_takes_away_is_asked_about_first():
     """C-R1: the tools that delete are potentially destructive, and no other is."""
-    destructive = {name for name, tool in REGISTRY.of("page").items() if tool.destructive}
+    destructive = {name for name, tool in REGISTRY.of("page").items() if tool.is_destructive}
     assert destructive == {"delete_element", "clear_page"}
 
 
@@ -145,7 +145,7 @@ async def test_the_page_can_be_looked_at_before_it_is_changed(bakery: PageDouble
     assert [one["id"] for one in part["elements"]] == ["nav-1", "text-1", "link-1"]
     read = await bakery.done("read_element", elementId="text-6")
     assert (read["parentId"], read["locked"], read["content"]) == ("footer-1", True, "© Your brand")
-    assert read["digest"] == digest(START.get("text-6"))
+    assert read["digest"] == digest(STARTER.get("text-6"))
     assert (await bakery.done("read_element", elementId="page"))["parentId"] is None
 
 
@@ -176,7 +176,7 @@ async def test_undo_goes_back_and_further_back(bakery: PageDouble):
     assert (await bakery.done("undo"))["versionId"] == "v7"
     assert await shown() == "one"
     assert (await bakery.done("undo"))["restored"] == "start"
-    assert (await bakery.page()).root == START.root
+    assert (await bakery.page()).root == STARTER.root
     assert "nothing to undo" in (await bakery.refused("undo"))["error"]
     versions = (await bakery.artefact.stream(STREAM)).versions
     assert [version.parent for version in versions] == [None, "v1", "v2", "v2", "v1", "v5", "v5", "v7"]
@@ -218,8 +218,8 @@ async def test_around_what_is_locked_all_may_change_and_it_keeps_its_look(bakery
     await bakery.done("modify_element", elementId="heading-1", modifications={"content": "New"})
     await bakery.done("apply_theme", theme="dark")
     page = await bakery.page()
-    assert digests(page)["footer-1"] == digests(START)["footer-1"]
-    assert page.pinned["footer-1"] == START.theme
+    assert digests(page)["footer-1"] == digests(STARTER)["footer-1"]
+    assert page.pinned["footer-1"] == STARTER.theme
 
 
 async def test_an_undo_leaves_alone_what_was_locked_meanwhile(bakery: PageDouble):
@@ -277,7 +277,7 @@ async def test_what_a_model_says_of_user_and_page_is_not_heard(opened, bakery: P
 async def test_two_owners_may_call_their_pages_the_same(opened):
     alices, bobs = PageDouble(opened, "home", "alice"), PageDouble(opened, "home", "bob")
     await alices.done("modify_element", elementId="heading-1", modifications={"content": "zyxomma"})
-    assert (await bobs.page()).get("heading-1").content == START.get("heading-1").content
+    assert (await bobs.page()).get("heading-1").content == STARTER.get("heading-1").content
 
 
 async def test_sql_and_markup_are_stored_as_the_text_they_are(bakery: PageDouble):
@@ -293,7 +293,7 @@ async def test_many_differences_are_told_as_the_first_and_a_number(bakery: PageD
     made = await bakery.done("modify_element", elementId="heading-1", modifications={"style": style})
     assert len(made["changes"]) == 7
     (version,) = (await bakery.artefact.stream(STREAM)).versions
-    assert page_history.summary(version.data).endswith("; and 4 more")
+    assert history.summary(version.data).endswith("; and 4 more")
     for i in range(3):
         wide = {f"{kind}-{side}": f"{i + 2}px" for kind in ("padding", "margin") for side in ("top", "left")}
         told = {"style": style | wide | dict.fromkeys(style, f"{i + 2}px")}

@@ -3,14 +3,14 @@
 import psutil
 import pytest
 
-from state.errors import Invalid, TooLarge
-from state.uploads import MAX_MATERIAL
+from callsheet.state.errors import Invalid, TooLarge
+from callsheet.state.uploads import MAX_MATERIAL
+from callsheet.tools.lessons import pdf as pdf_reader
+from callsheet.tools.lessons.pdf import Limits
+from callsheet.tools.lessons.sources import pasted_source
 from tests.lesson_material import material
 from tests.pdf_writer import pdf, written
 from tests.waiting import until
-from tools import pdf as pdf_reader
-from tools.pdf import Limits
-from tools.sources import pasted
 
 
 def bomb(mib: int) -> bytes:
@@ -22,23 +22,25 @@ def bomb(mib: int) -> bytes:
 async def test_the_words_and_the_pages_are_those_that_are_read_here():
     text = "\n\n".join([material("the_moon").text.strip()] * 2)
     data, told = pdf(text, rows=10), []
-    read = await pdf_reader.read_apart(data, "moon.pdf", lambda done, of: told.append((done, of)))
+    read = await pdf_reader.read_sandboxed(data, "moon.pdf", lambda done, of: told.append((done, of)))
     assert read == pdf_reader.read(data, "moon.pdf")
-    assert read.text == pasted(text).text
+    assert read.text == pasted_source(text).text
     assert told == [(number, read.pages) for number in range(1, read.pages + 1)]
 
 
 @pytest.mark.slow
 async def test_what_is_wrong_with_a_pdf_is_said_in_the_same_words():
     with pytest.raises(Invalid, match=r"scan\.pdf has pictures of its 2 pages and no text"):
-        await pdf_reader.read_apart(written([b"q Q"] * 2), "scan.pdf")
+        await pdf_reader.read_sandboxed(written([b"q Q"] * 2), "scan.pdf")
 
 
 @pytest.mark.slow
 async def test_a_pdf_that_unpacks_to_more_than_it_may_take_ends_its_own_process_alone():
     others = set(psutil.Process().children())
     with pytest.raises(TooLarge, match=r"bomb\.pdf"):
-        await pdf_reader.read_apart(bomb(60), "bomb.pdf", limits=Limits(memory_bytes=96 * 2**20, cpu_s=20))
+        await pdf_reader.read_sandboxed(
+            bomb(60), "bomb.pdf", limits=Limits(memory_bytes=96 * 2**20, cpu_s=20)
+        )
     until(lambda: set(psutil.Process().children()) <= others, "the end of its process")
 
 
@@ -46,9 +48,9 @@ async def test_a_pdf_that_unpacks_to_more_than_it_may_take_ends_its_own_process_
 async def test_a_pdf_that_takes_too_long_is_given_up():
     whole = pdf("\n\n".join([material("the_moon").text.strip()] * 60), rows=3)
     with pytest.raises(TooLarge, match=r"took over 0\.1 s of processor"):
-        await pdf_reader.read_apart(whole, "book.pdf", limits=Limits(cpu_s=0.1))
+        await pdf_reader.read_sandboxed(whole, "book.pdf", limits=Limits(cpu_s=0.1))
 
 
 async def test_a_file_over_the_limit_starts_no_process():
     with pytest.raises(TooLarge, match="over 50"):
-        await pdf_reader.read_apart(b"%PDF-" + bytes(MAX_MATERIAL), "huge.pdf")
+        await pdf_reader.read_sandboxed(b"%PDF-" + bytes(MAX_MATERIAL), "huge.pdf")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from state.errors import Invalid
-from state.pictures import Picture, Said, Shown, Sought, on_the_web, picture_id, read
+from callsheet.state.errors import Invalid
+from callsheet.state.lessons.images import Picture, Said, Shown, Sought, on_the_web, picture_id, read
 
 NAMES = ("A leaf", "A root", "A tree", "Two leaves")
 FOUND = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from state.plan import Plan, Step, blocked, dumped, fingerprint, linked, ready
+from callsheet.state.plan import Plan, Step, blocked, canonical_json, fingerprint, ready, with_dependencies
 
 
 def step(name, reads=(), writes=()):
@@ -12,7 +12,7 @@ def step(name, reads=(), writes=()):
 
 
 def plan(*steps):
-    return Plan(id="p", steps=linked(list(steps)))
+    return Plan(id="p", steps=with_dependencies(list(steps)))
 
 
 VOICES, MUSIC = step("v", writes=["voices"]), step("m", writes=["music"])
@@ -51,4 +51,4 @@ def test_two_steps_that_would_do_the_same_have_one_fingerprint():
 
 
 def test_json_keeps_text_as_it_is_and_sorts_keys():
-    assert dumped({"b": "ไทย", "a": 1}) == '{"a": 1, "b": "ไทย"}'
+    assert canonical_json({"b": "ไทย", "a": 1}) == '{"a": 1, "b": "ไทย"}'

@@ -2,10 +2,10 @@
 
 import pytest
 
-from state.agents import results
-from state.errors import Invalid
-from state.plan import StepResult
-from state.prices import PRICES, cost, price, prices
+from callsheet.state.errors import Invalid
+from callsheet.state.lessons.agents import results
+from callsheet.state.plan import StepResult
+from callsheet.state.pricing import PRICES, cost, parse_prices, price
 
 
 def test_the_reference_is_fifteen_and_sixty_cents_for_a_million_tokens():
@@ -17,7 +17,7 @@ def test_the_reference_is_fifteen_and_sixty_cents_for_a_million_tokens():
 
 def test_an_operators_price_goes_before_the_reference():
     """B-R1: configuration, by model."""
-    table = prices({"gpt-5": [1.25, 10], "gpt-5-mini": [0.25, 2.0], "*": [1, 2]})
+    table = parse_prices({"gpt-5": [1.25, 10], "gpt-5-mini": [0.25, 2.0], "*": [1, 2]})
     assert price("gpt-5-mini-2025-08-07", table) == (0.25, 2.0)
     assert price("gpt-5-2025-08-07", table) == (1.25, 10.0)
     assert price("gpt-4o-mini-2024-07-18", table) == PRICES["gpt-4o-mini"]
@@ -27,7 +27,7 @@ def test_an_operators_price_goes_before_the_reference():
 @pytest.mark.parametrize("told", [1, [1], [1, 2, 3], ["1", 2], [True, 1], [-1, 1], [float("inf"), 1], None])
 def test_a_price_that_is_none_is_refused_by_name(told):
     with pytest.raises(Invalid, match="the price of 'gpt-5'"):
-        prices({"gpt-5": told})
+        parse_prices({"gpt-5": told})
 
 
 def step(tool: str, status: str, **output: object) -> StepResult:

@@ -7,8 +7,8 @@ import pytest
 from fastapi import FastAPI
 from pydantic import BaseModel, Field, ValidationError
 
-from server import problems
-from state import errors
+from callsheet.server.http import errors as problems
+from callsheet.state import errors
 from tests.served import calling
 
 
@@ -31,14 +31,14 @@ def every(kind: type[errors.CallsheetError]) -> list[type[errors.CallsheetError]
         (errors.TimedOut, 504),
         (errors.StorageDown, 503),
         (errors.StorageSilent, 503),
-        (errors.StorageBarred, 503),
+        (errors.StorageRefused, 503),
         (errors.Unavailable, 503),
         (errors.Fenced, 409),
     ],
 )
 def test_every_error_has_its_status(kind: type[errors.CallsheetError], status: int) -> None:
     """X13: 400, 401, 403, 404, 409, 413, 429 and 5xx."""
-    found, body = problems.body(kind("the thing, the rule", remedy="do this", details={"id": "x"}))
+    found, body = problems.error_body(kind("the thing, the rule", remedy="do this", details={"id": "x"}))
     assert found == status
     assert body["error"] == "the thing, the rule"
     assert body["remedy"] == "do this"
@@ -56,15 +56,15 @@ def test_no_error_of_the_tree_is_forgotten() -> None:
 def test_what_is_worth_asking_again_says_when() -> None:
     limited = errors.Limited("too many calls")
     limited.retry_after_s = 2.2
-    assert problems.response(limited).headers["retry-after"] == "3"
-    assert problems.response(errors.Busy("busy")).headers["retry-after"] == "1"
-    assert json.loads(bytes(problems.response(limited).body))["retryAfterSeconds"] == 2.2
-    assert "retry-after" not in problems.response(errors.Missing("gone")).headers
+    assert problems.error_response(limited).headers["retry-after"] == "3"
+    assert problems.error_response(errors.Busy("busy")).headers["retry-after"] == "1"
+    assert json.loads(bytes(problems.error_response(limited).body))["retryAfterSeconds"] == 2.2
+    assert "retry-after" not in problems.error_response(errors.Missing("gone")).headers
 
 
 def test_a_bug_is_told_by_an_id_that_the_log_has_too(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
-        status, body = problems.body(ZeroDivisionError("the secret of it"))
+        status, body = problems.error_body(ZeroDivisionError("the secret of it"))
     assert (status, body["error"]) == (500, "Internal error")
     assert "secret" not in json.dumps(body)
     assert body["id"] in caplog.text
@@ -74,7 +74,7 @@ def test_a_bug_is_told_by_an_id_that_the_log_has_too(caplog: pytest.LogCaptureFi
 def test_a_broken_installation_is_told_with_its_remedy_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     """The key a vendor refuses is the operator's to correct, and the operator may be the caller."""
     with caplog.at_level(logging.ERROR):
-        status, body = problems.body(errors.Broken("OpenAI refuses the key", remedy="set another"))
+        status, body = problems.error_body(errors.Broken("OpenAI refuses the key", remedy="set another"))
     assert (status, body["error"], body["remedy"]) == (500, "OpenAI refuses the key", "set another")
     assert body["id"] in caplog.text
 
@@ -99,7 +99,7 @@ def test_a_missing_or_empty_field_is_400_and_a_wrong_type_is_422(
 ) -> None:
     with pytest.raises(ValidationError) as unfit:
         Thing.model_validate(raw)
-    found, body = problems.body(unfit.value)
+    found, body = problems.error_body(unfit.value)
     assert found == status
     assert field in body["error"]
     assert body["details"]["fields"]
@@ -108,7 +108,7 @@ def test_a_missing_or_empty_field_is_400_and_a_wrong_type_is_422(
 @pytest.fixture
 def app() -> FastAPI:
     made = FastAPI()
-    problems.install(made)
+    problems.install_error_handlers(made)
 
     @made.get("/broken")
     async def broken() -> None:

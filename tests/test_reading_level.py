@@ -2,7 +2,7 @@
 
 import pytest
 
-from state.reading_level import grade, syllables
+from callsheet.state.lessons.student import grade, syllables
 
 COUNTED = {
     1: "the cat holes makes pulled laughed called square plant through like cheese",

@@ -6,10 +6,10 @@ import json
 import httpx
 import pytest
 
-from state.owners import LOCAL
-from storage.artefacts import Artefact
-from storage.connection import connect
-from storage.runs import Runs
+from callsheet.state.owners import LOCAL
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.redis.connection import connect
+from callsheet.storage.runs.runs import Runs
 from tests.killing import Kill, sampled
 
 BRIEF = {

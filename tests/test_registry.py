@@ -6,10 +6,10 @@ import sys
 import pytest
 from pydantic import BaseModel
 
-from state.errors import Broken, Invalid
-from tools import REGISTRY
-from tools.registry import Tool, definition, definitions, index, tool
-from tools.terms import ANY, House, Terms, house
+from callsheet.state.errors import Broken, Invalid
+from callsheet.tools import REGISTRY
+from callsheet.tools.guard.policy import ALL_TOOLS, ToolOptions, ToolPolicy, parse_policy
+from callsheet.tools.registry import Tool, definition, definitions, index, tool
 
 
 class Args(BaseModel):
@@ -38,7 +38,7 @@ def test_a_tool_has_its_functions_name_and_docstring_and_harmless_defaults():
     """C1."""
     item = made()
     assert (item.name, item.description, item.effect) == ("look", "Look at it.", "read")
-    assert (item.destructive, item.idempotent, item.pure, item.permissions) == (
+    assert (item.is_destructive, item.idempotent, item.is_pure_lookup, item.permissions) == (
         False,
         False,
         True,
@@ -101,9 +101,9 @@ _wordy.__doc__ = "word " * 300
         (look, {"schema": dict}, "input schema"),
         (look, {"subject": "pageId"}, "no argument 'pageId'"),
         (look, {"writes": ("page",), "outside": True}, "one effect"),
-        (look, {"writes": ("page",), "terms": Terms(cache_s=5)}, "cached"),
-        (look, {"reads": ("page",), "terms": Terms(cache_s=5)}, "cached"),
-        (look, {"outside": True, "terms": Terms(cache_s=5)}, "cached"),
+        (look, {"writes": ("page",), "terms": ToolOptions(cache_s=5)}, "cached"),
+        (look, {"reads": ("page",), "terms": ToolOptions(cache_s=5)}, "cached"),
+        (look, {"outside": True, "terms": ToolOptions(cache_s=5)}, "cached"),
         (look, {"isolated": True}, "event loop"),
         (reckon, {"writes": ("page",)}, "no coroutine"),
     ],
@@ -142,17 +142,19 @@ def test_a_definition_is_made_once_it_is_asked_for_and_then_kept():
 
 def test_what_is_said_of_a_tool_goes_before_what_is_said_of_all():
     """C-R4: thirty seconds, ten or six hundred calls a minute, five failures, three tries, 300 s of cache."""
-    plain = House().settled("look", Terms(), calls=600)
+    plain = ToolPolicy().effective("look", ToolOptions(), calls=600)
     assert (plain.timeout_s, plain.calls, plain.window_s) == (30, 600, 60)
     assert (plain.failures, plain.rest_s, plain.tries, plain.backoff_s) == (5, 30, 3, 0.5)
     assert (plain.cache_s, plain.cpu_s) == (300, 30)
-    asked = house({"look": {"timeout_s": 5}, ANY: {"timeout_s": 7, "tries": 1, "cache_s": 0}}, {})
-    assert asked.settled("look", Terms(timeout_s=6, tries=2), calls=10).timeout_s == 5
-    assert asked.settled("other", Terms(timeout_s=6, tries=2), calls=10).timeout_s == 6
-    assert asked.settled("other", Terms(), calls=10).timeout_s == 7
-    assert asked.settled("other", Terms(tries=2), calls=10).tries == 2
-    assert asked.settled("other", Terms(), calls=10).cache_s == 0
-    assert asked.settled("other", Terms(), calls=10).calls == 10
+    asked = parse_policy(
+        {"look": {"timeout_s": 5}, ALL_TOOLS: {"timeout_s": 7, "tries": 1, "cache_s": 0}}, {}
+    )
+    assert asked.effective("look", ToolOptions(timeout_s=6, tries=2), calls=10).timeout_s == 5
+    assert asked.effective("other", ToolOptions(timeout_s=6, tries=2), calls=10).timeout_s == 6
+    assert asked.effective("other", ToolOptions(), calls=10).timeout_s == 7
+    assert asked.effective("other", ToolOptions(tries=2), calls=10).tries == 2
+    assert asked.effective("other", ToolOptions(), calls=10).cache_s == 0
+    assert asked.effective("other", ToolOptions(), calls=10).calls == 10
 
 
 @pytest.mark.parametrize(
@@ -165,7 +167,7 @@ def test_what_is_said_of_a_tool_goes_before_what_is_said_of_all():
 )
 def test_an_operators_mistake_is_named(written, told):
     with pytest.raises(Invalid, match=told):
-        house(written, {})
+        parse_policy(written, {})
 
 
 def test_the_five_tools_are_described_as_models_expect_them():

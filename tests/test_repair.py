@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state.errors import Invalid
-from tools.repair import MAX_CHARS, arguments
+from callsheet.state.errors import Invalid
+from callsheet.tools.guard.repair import MAX_CHARS, repair_arguments
 
 VALUES = st.recursive(
     st.none()
@@ -23,8 +23,8 @@ VALUES = st.recursive(
 @settings(deadline=None)
 @given(st.dictionaries(st.text(), VALUES, max_size=5))
 def test_valid_json_is_never_changed(value):
-    assert arguments(json.dumps(value)) == value
-    assert arguments(json.dumps(value, ensure_ascii=False)) == value
+    assert repair_arguments(json.dumps(value)) == value
+    assert repair_arguments(json.dumps(value, ensure_ascii=False)) == value
 
 
 @settings(deadline=None)
@@ -38,7 +38,7 @@ def test_valid_json_is_never_changed(value):
 )
 def test_unquoted_keys_and_a_trailing_comma_leave_every_string_as_it_was(value):
     pairs = ", ".join(f"{key}: {json.dumps(text, ensure_ascii=False)}" for key, text in value.items())
-    assert arguments(f"{{{pairs},}}") == value
+    assert repair_arguments(f"{{{pairs},}}") == value
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_unquoted_keys_and_a_trailing_comma_leave_every_string_as_it_was(value):
     ],
 )
 def test_the_usual_slips_are_repaired(text, expected):
-    assert arguments(text) == expected
+    assert repair_arguments(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -82,5 +82,5 @@ def test_the_usual_slips_are_repaired(text, expected):
 )
 def test_what_cannot_be_read_for_certain_is_refused(text):
     with pytest.raises(Invalid) as refused:
-        arguments(text)
+        repair_arguments(text)
     assert refused.value.remedy

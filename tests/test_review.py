@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from state.errors import Invalid
-from state.narration_edits import SegmentEdit
-from state.review import Approved, Wish, read
-from storage import Storage
+from callsheet.state.errors import Invalid
+from callsheet.state.lessons.narration_edits import SegmentEdit
+from callsheet.state.lessons.review import Approved, Wish, read
+from callsheet.storage import Storage
 from tests.lesson_chat import Chat, asked
 from tests.lesson_material import material
 
@@ -71,7 +71,7 @@ async def status(chat: Chat) -> str:
 
 async def test_a_wish_is_carried_out_and_the_new_narration_asked_about(chat: Chat) -> None:
     before = await chat.narration()
-    for ask, words in ((chat.answers, "make the hook shorter"), (chat.says, "end it differently")):
+    for ask, words in ((chat.answers, "make the hook shorter"), (chat.says, "rewrite the conclusion")):
         question = asked(await ask(words))
         assert question["type"] == "review_narration"
     after = await chat.narration()

@@ -10,15 +10,16 @@ import pytest
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
-from server.assembly import Assembled, assembled
-from server.execution import Elsewhere
-from server.observing import Observer
-from server.requested import request
-from server.room import Room
-from server.settings import Settings
-from storage import Storage, threads
-from storage.run_records import Wanted
-from storage.threads import Thread
+from callsheet.server.operations.telemetry import Telemetry
+from callsheet.server.runtime.admission import RunSlots
+from callsheet.server.runtime.assembly import Runtime, assemble
+from callsheet.server.runtime.execution import Redeliver
+from callsheet.server.runtime.run_request import request_fields
+from callsheet.server.settings import Settings
+from callsheet.storage import Storage
+from callsheet.storage.runs.records import RunRequest
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import Thread
 from tests.waiting import eventually
 
 RUNS = 7
@@ -83,19 +84,19 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
         yield held
 
 
-async def process(storage: Storage, stack: AsyncExitStack, crowd: Crowd, **chosen: Any) -> Assembled:
+async def process(storage: Storage, stack: AsyncExitStack, crowd: Crowd, **chosen: Any) -> Runtime:
     """What a server and `callsheet worker` are made of."""
-    return await assembled(storage, Settings(**chosen), crowd.graphs(), stack, Observer())
+    return await assemble(storage, Settings(**chosen), crowd.graphs(), stack, Telemetry())
 
 
-async def recorded(here: Assembled, storage: Storage, count: int = RUNS) -> None:
+async def recorded(here: Runtime, storage: Storage, count: int = RUNS) -> None:
     """Record runs on threads of their own, all at the same moment."""
 
     async def one(number: int) -> None:
         thread = Thread(f"t{number}", "local", "crowd", "")
         await threads.bind(storage, thread)
-        asked = request(input={"word": "hello"})
-        await here.worker.start(thread.id, Wanted(f"r{number}", "crowd", "local", asked))
+        asked = request_fields(input={"word": "hello"})
+        await here.worker.submit(thread.id, RunRequest(f"r{number}", "crowd", "local", asked))
 
     await asyncio.gather(*(one(number) for number in range(count)))
 
@@ -125,7 +126,7 @@ async def test_a_worker_keeps_to_its_number_of_runs(
 async def test_nodes_that_block_run_beside_each_other(opened: Storage, stack: AsyncExitStack) -> None:
     """As many as runs may, whatever number of threads asyncio chooses for this machine."""
     crowd = Blocking()
-    here = await assembled(opened, Settings(runs_at_once=2 * MANY), crowd.graphs(), stack, Observer())
+    here = await assemble(opened, Settings(runs_at_once=2 * MANY), crowd.graphs(), stack, Telemetry())
     await recorded(here, opened, MANY)
     await eventually(lambda: _done(crowd, MANY), "all have met")
 
@@ -141,23 +142,23 @@ async def test_runs_that_wait_all_go_at_once_in_one_worker(opened: Storage, stac
 
 
 async def test_who_finds_no_place_in_time_goes_elsewhere() -> None:
-    room = Room(1, patience_s=0.01)
-    async with room.place():
-        assert not await room.taken()
-        with pytest.raises(Elsewhere):
-            async with room.place():
+    room = RunSlots(1, patience_s=0.01)
+    async with room.hold():
+        assert not await room.try_acquire()
+        with pytest.raises(Redeliver):
+            async with room.hold():
                 raise AssertionError
-    assert await room.taken()
-    room.leave()
-    async with room.place():
+    assert await room.try_acquire()
+    room.release()
+    async with room.hold():
         pass
 
 
 async def test_half_of_the_places_are_left_to_what_is_brought_here() -> None:
-    room = Room(5)
-    assert [await room.taken() for _ in range(3)] == [True, True, False]
-    async with room.place(), room.place(), room.place():
-        assert not await room.taken()
+    room = RunSlots(5)
+    assert [await room.try_acquire() for _ in range(3)] == [True, True, False]
+    async with room.hold(), room.hold(), room.hold():
+        assert not await room.try_acquire()
 
 
 async def _done(crowd: Crowd, count: int = RUNS) -> bool:

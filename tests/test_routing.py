@@ -3,9 +3,9 @@ from collections.abc import Collection
 import pytest
 from langchain_core.language_models import BaseChatModel
 
-from providers import PROVIDERS, available, load
-from providers.routing import KEYS, OFFLINE, TITLES, Request, Route, route
-from state.errors import Invalid
+from callsheet.providers import PROVIDERS, available, load
+from callsheet.providers.routing import KEYS, OFFLINE, TITLES, Request, Route, route
+from callsheet.state.errors import Invalid
 
 EVERYBODY = frozenset({"openai", "qwen", "kimi", OFFLINE})
 NOBODY = frozenset({OFFLINE})

@@ -3,8 +3,8 @@
 import pytest
 from redis.exceptions import ResponseError
 
-from storage import Storage
-from storage.scripts import Script
+from callsheet.storage import Storage
+from callsheet.storage.redis.scripts import Script
 
 ADD = Script("return redis.call('HINCRBY', KEYS[1], ARGV[1], ARGV[2])")
 

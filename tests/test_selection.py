@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from state.errors import Invalid
-from state.facts import added
-from state.selection import MOST_CHOSEN, Chosen, Others, Said, read
-from state.selection_words import reopened, revised, stated
-from tests.lesson_score import Case, known, load, told
+from callsheet.state.errors import Invalid
+from callsheet.state.lessons.facts import added
+from callsheet.state.lessons.selection import MOST_CHOSEN, Chosen, Others, Said, read
+from callsheet.state.lessons.selection_words import reopened, revised, stated
+from tests.fact_choices import Case, known, load, told
 
-CASES = load("fact_choices.jsonl")
+CASES = load()
 LEAF, TEA = known("leaf"), known("tea")
 
 

@@ -14,10 +14,10 @@ import httpx
 import pytest
 from rich.console import Console
 
-from server import serving
-from server.settings import Settings
-from state.errors import CallsheetError, Conflict, Invalid
-from storage import folders
+from callsheet.server.http import serving
+from callsheet.server.settings import Settings
+from callsheet.state.errors import CallsheetError, Conflict, Invalid
+from callsheet.storage.embedded import folders
 from tests.command import Finished, in_process, refused
 from tests.waiting import until
 
@@ -84,7 +84,7 @@ def test_what_keeps_the_server_from_starting_is_told_without_a_trace(
 
 def test_a_taken_port_is_named(taken: int) -> None:
     with pytest.raises(Conflict, match=f"port {taken} on 127.0.0.1 is taken") as refusal:
-        serving.listening("127.0.0.1", taken)
+        serving.bind_sockets("127.0.0.1", taken)
     assert f"CALLSHEET_PORT={taken + 1}" in refusal.value.remedy
 
 
@@ -93,16 +93,16 @@ def test_a_taken_port_is_named(taken: int) -> None:
 )
 def test_a_host_that_is_not_this_machine_is_named(host: str, rule: str) -> None:
     with pytest.raises(Invalid, match=f"host '{host}' {rule}"):
-        serving.listening(host, 0)
+        serving.bind_sockets(host, 0)
 
 
 def test_a_port_this_user_may_not_have_is_named() -> None:
-    refusal = serving.unusable("127.0.0.1", 80, OSError(errno.EACCES, "Permission denied"))
+    refusal = serving.bind_error("127.0.0.1", 80, OSError(errno.EACCES, "Permission denied"))
     assert refusal.message == "port 80 may not be used by this user"
 
 
 def test_every_address_of_a_name_gets_the_same_port() -> None:
-    listeners = serving.listening("localhost", 0)
+    listeners = serving.bind_sockets("localhost", 0)
     try:
         ports = {listener.getsockname()[1] for listener in listeners}
         assert len(ports) == 1
@@ -122,18 +122,18 @@ def test_every_address_of_a_name_gets_the_same_port() -> None:
     ],
 )
 def test_the_place_of_the_data_is_told_without_a_password(settings: Settings, place: str) -> None:
-    assert serving.data_place(settings) == place
+    assert serving.describe_storage(settings) == place
 
 
 def test_the_place_of_the_data_is_the_users_folder_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("REDIS_URL", "CALLSHEET_DATA_DIR"):
         monkeypatch.delenv(name, raising=False)
-    assert serving.data_place(Settings()) == str(folders.default())
+    assert serving.describe_storage(Settings()) == str(folders.default_data_dir())
 
 
 def test_a_wrong_redis_address_is_refused_before_the_start() -> None:
     with pytest.raises(CallsheetError, match="must begin with one of"):
-        serving.data_place(Settings(redis_url="http://db.example"))
+        serving.describe_storage(Settings(redis_url="http://db.example"))
 
 
 def test_the_greeting_names_address_documentation_model_place_and_end(
@@ -146,7 +146,7 @@ def test_the_greeting_names_address_documentation_model_place_and_end(
 
 
 def test_an_ipv6_address_stands_in_brackets() -> None:
-    assert [serving.named(host) for host in ("::1", "127.0.0.1", "localhost")] == [
+    assert [serving.url_host(host) for host in ("::1", "127.0.0.1", "localhost")] == [
         "[::1]",
         "127.0.0.1",
         "localhost",

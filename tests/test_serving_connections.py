@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import pytest
 
-from server.app import create_app
-from server.serving import configured
-from server.settings import Settings
-from storage.connection import connect
+from callsheet.server.app import create_app
+from callsheet.server.http.serving import server_config
+from callsheet.server.settings import Settings
+from callsheet.storage.redis.connection import connect
 from tests.auth_cases import key
 from tests.waiting import eventually
 from tests.wire_graphs import GRAPHS
@@ -121,7 +121,7 @@ async def test_too_many_requests_leave_the_connection_as_it_was(url: str, redis:
 
 def test_an_idle_connection_is_kept_longer_than_by_any_browser() -> None:
     app = create_app(Settings())
-    assert configured(app, Settings()).timeout_keep_alive > BROWSER_S
+    assert server_config(app, Settings()).timeout_keep_alive > BROWSER_S
 
 
 @pytest.fixture
@@ -151,4 +151,8 @@ async def test_a_connection_that_is_reset_is_forgotten_at_once(url: str, redis: 
 
 def remembered() -> list[Any]:
     """References to the server's sides of connections, which do not keep them."""
-    return [weakref.ref(one) for one in gc.get_objects() if type(one).__module__ == "server.readers"]
+    return [
+        weakref.ref(one)
+        for one in gc.get_objects()
+        if type(one).__module__ == "callsheet.server.http.streaming"
+    ]

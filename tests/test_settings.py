@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from server.settings import Settings, read, variable
-from state.errors import Invalid
+from callsheet.server.settings import Settings, read_settings, variable_name
+from callsheet.state.errors import Invalid
 
 ROOT = Path(__file__).parent.parent
 _VARIABLE = re.compile(
@@ -21,12 +21,12 @@ _NAMED_ONLY = "routing.py"
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No setting in the environment, no `.env` in the working directory."""
     for name in Settings.model_fields:
-        monkeypatch.delenv(variable(name), raising=False)
+        monkeypatch.delenv(variable_name(name), raising=False)
     monkeypatch.chdir(tmp_path)
 
 
 def test_without_any_setting_the_server_is_on_loopback_port_2024() -> None:
-    settings = read()
+    settings = read_settings()
     assert (settings.host, settings.port, settings.lease_s) == ("127.0.0.1", 2024, 10.0)
     assert settings.redis_url is None
     assert settings.data_dir is None
@@ -41,7 +41,7 @@ def test_an_argument_beats_the_environment_and_that_beats_the_file(
     # What read() puts into the environment is taken back after the test.
     monkeypatch.setenv("CALLSHEET_HOST", "127.0.0.1")
     monkeypatch.delenv("CALLSHEET_HOST")
-    settings = read(port=3003, lease_s=None)
+    settings = read_settings(port=3003, lease_s=None)
     assert (settings.port, settings.lease_s, settings.host) == (3003, 4.0, "localhost")
 
 
@@ -53,7 +53,7 @@ def test_keys_in_the_file_reach_the_environment_where_providers_look(
     monkeypatch.setenv("OPENAI_API_KEY", "")
     monkeypatch.delenv("OPENAI_API_KEY")
     (tmp_path / ".env").write_text("OPENAI_API_KEY=sk-from-file\n")
-    read()
+    read_settings()
     assert os.environ["OPENAI_API_KEY"] == "sk-from-file"
 
 
@@ -61,7 +61,7 @@ def test_lists_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALLSHEET_ALLOW_ORIGINS", "https://a.example, https://b.example:8443,")
     monkeypatch.setenv("CALLSHEET_ALLOW_HOSTS", "a.internal")
     monkeypatch.setenv("CALLSHEET_FETCH_HOSTS", "data.example, figures.example")
-    settings = read()
+    settings = read_settings()
     assert settings.fetch_hosts == ("data.example", "figures.example")
     assert settings.allow_origins == ("https://a.example", "https://b.example:8443")
     assert settings.allow_hosts == ("a.internal",)
@@ -70,7 +70,7 @@ def test_lists_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALLSHEET_PORT", "")
     monkeypatch.setenv("REDIS_URL", "")
-    assert (read().port, read().redis_url) == (2024, None)
+    assert (read_settings().port, read_settings().redis_url) == (2024, None)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_variable(
 ) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(Invalid) as refused:
-        read()
+        read_settings()
     assert refused.value.message.startswith(f"{name} is {value!r}: ")
     assert name in refused.value.remedy
 
@@ -115,7 +115,7 @@ def test_an_entry_that_would_never_be_matched_is_refused(
 ) -> None:
     monkeypatch.setenv(name, f"localhost://ok, {value}" if "ORIGINS" in name else f"ok.example, {value}")
     with pytest.raises(Invalid, match=re.escape(f"{value!r} is not {rule}")) as refused:
-        read()
+        read_settings()
     assert "Value error" not in refused.value.message
     assert name in refused.value.remedy
 
@@ -130,7 +130,7 @@ def test_settings_never_change_and_never_show_the_password() -> None:
 def test_the_example_names_every_variable_the_program_reads_and_no_other() -> None:
     text = (ROOT / ".env.example").read_text()
     shown = {line.lstrip("#").split("=")[0] for line in text.splitlines() if re.match(r"#?[A-Z_]+=", line)}
-    read_by_settings = {variable(name) for name in Settings.model_fields}
+    read_by_settings = {variable_name(name) for name in Settings.model_fields}
     assert read_by_settings <= shown
     assert shown == read_by_settings | _named_in_code()
 
@@ -145,7 +145,7 @@ def test_the_example_shows_the_defaults() -> None:
         expected = (
             "" if default in (None, ()) else f"{default:g}" if isinstance(default, float) else str(default)
         )
-        assert shown[variable(name)] == expected, name
+        assert shown[variable_name(name)] == expected, name
     assert shlex.split(text, comments=True) == []
 
 

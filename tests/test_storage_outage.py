@@ -13,9 +13,10 @@ import pytest
 from redis import Redis
 from starlette.types import Receive, Scope, Send
 
-from server.outage import OPEN, FrontDoor, Watch
-from state.errors import StorageDown
-from storage import Storage, connect, watchdog
+from callsheet.server.http.outage import EXEMPT_PATHS, StorageOutageMiddleware, StorageProbe
+from callsheet.state.errors import StorageDown
+from callsheet.storage import Storage, connect
+from callsheet.storage.embedded import watchdog
 from tests.redis_server import Server
 from tests.served import GENERATE, generated, served
 from tests.waiting import eventually
@@ -110,7 +111,7 @@ async def test_no_operation_there_is_hangs_or_fails_as_if_it_were_a_bug(
         timed(client, method, re.sub(r"{(\w+)}", _named, path))
         for path, methods in spec["paths"].items()
         for method in methods
-        if path not in OPEN | {"/info"}
+        if path not in EXEMPT_PATHS | {"/info"}
     ]
     assert len(asking) > 10
     # Not all at once, which would measure how many requests this machine can make in a second.
@@ -188,7 +189,7 @@ async def _slow(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body"})
 
 
-async def _called(door: FrontDoor) -> list[int]:
+async def _called(door: StorageOutageMiddleware) -> list[int]:
     statuses: list[int] = []
 
     async def send(message: Any) -> None:
@@ -203,22 +204,22 @@ async def _called(door: FrontDoor) -> list[int]:
 
 async def test_a_request_that_only_takes_long_is_left_alone(storage: Storage) -> None:
     """Storage is asked many times meanwhile and answers."""
-    watch = Watch(storage, 1.0)
-    assert await _called(FrontDoor(_slow, lambda: watch, 0.03)) == [204]
+    watch = StorageProbe(storage, 1.0)
+    assert await _called(StorageOutageMiddleware(_slow, lambda: watch, 0.03)) == [204]
 
 
 async def test_many_that_wait_share_one_question(server: Server) -> None:
     async with connect(server.url) as opened:
-        watch = Watch(opened, 1.0)
+        watch = StorageProbe(opened, 1.0)
         with Redis.from_url(server.url) as redis:
             before = redis.info("commandstats").get("cmdstat_ping", {}).get("calls", 0)
-            assert await asyncio.gather(*(watch.away() for _ in range(100))) == [None] * 100
+            assert await asyncio.gather(*(watch.unavailable_reason() for _ in range(100))) == [None] * 100
             assert redis.info("commandstats")["cmdstat_ping"]["calls"] == before + 1
 
 
 async def test_a_process_that_is_busy_does_not_take_storage_for_silent(storage: Storage) -> None:
     """The answer is there all the time, and nobody has the time to read it."""
-    asked = asyncio.create_task(Watch(storage, 0.1).away())
+    asked = asyncio.create_task(StorageProbe(storage, 0.1).unavailable_reason())
     for _ in range(5):
         await asyncio.sleep(0)
         time.sleep(0.12)  # noqa: ASYNC251 -- what keeps the process busy
@@ -234,8 +235,8 @@ async def test_who_goes_away_takes_the_request_along(storage: Storage) -> None:
         finally:
             ended.set()
 
-    watch = Watch(storage, 1.0)
-    calling = asyncio.create_task(_called(FrontDoor(forever, lambda: watch, 1.0)))
+    watch = StorageProbe(storage, 1.0)
+    calling = asyncio.create_task(_called(StorageOutageMiddleware(forever, lambda: watch, 1.0)))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     calling.cancel()
@@ -259,8 +260,8 @@ async def test_what_fails_after_the_503_is_said_to_nobody_twice(tmp_path: Path) 
     try:
         async with connect(one.url) as opened:
             one.hang()
-            watch = Watch(opened, 0.05)
-            assert await _called(FrontDoor(late, lambda: watch, 0.03)) == [503]
+            watch = StorageProbe(opened, 0.05)
+            assert await _called(StorageOutageMiddleware(late, lambda: watch, 0.03)) == [503]
             await asyncio.sleep(0)
             one.go_on()
     finally:

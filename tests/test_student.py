@@ -2,7 +2,7 @@
 
 import pytest
 
-from state.student import Student, age, interests, level
+from callsheet.state.lessons.student import Student, age, interests, level
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
-from server.execution import Elsewhere
-from server.suspects import Suspects
-from storage import Storage
-from storage.checkpoints import RedisSaver
+from callsheet.server.runtime.admission import CrashLoopIsolation
+from callsheet.server.runtime.execution import Redeliver
+from callsheet.storage import Storage
+from callsheet.storage.checkpoints import RedisSaver
 from tests.waiting import eventually
 
 
@@ -15,12 +15,12 @@ async def further(saver: RedisSaver, thread: str) -> None:
     await saver.aput({"configurable": {"thread_id": thread, "checkpoint_ns": ""}}, empty_checkpoint(), {}, {})
 
 
-async def is_free(suspects: Suspects, thread: str) -> bool:
+async def is_free(suspects: CrashLoopIsolation, thread: str) -> bool:
     """Whether the process takes that suspect."""
     try:
-        async with suspects.alone(thread):
+        async with suspects.isolate(thread):
             return True
-    except Elsewhere:
+    except Redeliver:
         return False
 
 
@@ -30,12 +30,12 @@ async def test_a_process_is_at_one_suspect_until_that_has_come_further(
 ) -> None:
     """X8: whether it died with a checkpoint or before its first."""
     saver = RedisSaver(storage.redis)
-    suspects = Suspects(saver)
+    suspects = CrashLoopIsolation(saver)
     if begun:
         await further(saver, "one")
-    async with suspects.alone("one"):
-        with pytest.raises(Elsewhere, match="another run"):
-            await suspects.alone("two").__aenter__()
+    async with suspects.isolate("one"):
+        with pytest.raises(Redeliver, match="another run"):
+            await suspects.isolate("two").__aenter__()
         await further(saver, "two")
         assert not await is_free(suspects, "two")
         await further(saver, "one")
@@ -44,8 +44,8 @@ async def test_a_process_is_at_one_suspect_until_that_has_come_further(
 
 
 async def test_a_suspect_that_ends_leaves_its_place(storage: Storage) -> None:
-    suspects = Suspects(RedisSaver(storage.redis))
+    suspects = CrashLoopIsolation(RedisSaver(storage.redis))
     with pytest.raises(ValueError, match="boom"):
-        async with suspects.alone("one"):
+        async with suspects.isolate("one"):
             raise ValueError("boom")
     assert await is_free(suspects, "two")

@@ -13,12 +13,12 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from server import telemetry
-from server.app import create_app
-from server.observing import Observer
-from server.settings import Settings
-from server.telemetry import Tracing
-from state.errors import Invalid
+from callsheet.server.app import create_app
+from callsheet.server.operations import tracing as telemetry
+from callsheet.server.operations.telemetry import Telemetry
+from callsheet.server.operations.tracing import Tracing
+from callsheet.server.settings import Settings
+from callsheet.state.errors import Invalid
 from tests.command import environment
 from tests.served import calling, generated
 
@@ -39,8 +39,8 @@ def tracing(exporter: InMemorySpanExporter) -> Tracing:
 
 
 @pytest.fixture
-def observer(tracing: Tracing) -> Observer:
-    return Observer(tracing)
+def observer(tracing: Tracing) -> Telemetry:
+    return Telemetry(tracing)
 
 
 def named(exporter: InMemorySpanExporter, name: str) -> ReadableSpan:
@@ -53,7 +53,7 @@ def about(span: ReadableSpan) -> dict[str, Any]:
 
 
 async def test_a_request_a_run_and_its_tool_calls_are_one_trace(
-    valkey_url: str, observer: Observer, exporter: InMemorySpanExporter
+    valkey_url: str, observer: Telemetry, exporter: InMemorySpanExporter
 ) -> None:
     app = create_app(Settings(redis_url=valkey_url))
     app.state.observer.tracing = observer.tracing
@@ -79,13 +79,13 @@ async def test_a_request_a_run_and_its_tool_calls_are_one_trace(
 
 
 def test_a_run_belongs_to_the_request_that_asked_for_it_wherever_it_happens(
-    observer: Observer, exporter: InMemorySpanExporter, tracing: Tracing
+    observer: Telemetry, exporter: InMemorySpanExporter, tracing: Tracing
 ) -> None:
     with tracing.span("POST /threads/{thread_id}/runs", "SERVER"):
         carried = observer.traceparent()
     assert carried
     assert observer.traceparent() == ""
-    with observer.run("agent", run_id="r-1", thread_id="t-1", owner="anna", parent=carried) as tell:
+    with observer.observe_run("agent", run_id="r-1", thread_id="t-1", owner="anna", parent=carried) as tell:
         tell("interrupted")
     asked, run = named(exporter, "POST /threads/{thread_id}/runs"), named(exporter, "run agent")
     assert run.parent is not None
@@ -100,9 +100,9 @@ def test_a_run_belongs_to_the_request_that_asked_for_it_wherever_it_happens(
 
 
 def test_a_failure_is_told_by_its_kind_and_never_in_its_words(
-    observer: Observer, exporter: InMemorySpanExporter
+    observer: Telemetry, exporter: InMemorySpanExporter
 ) -> None:
-    with pytest.raises(ValueError), observer.run("agent", run_id="r", thread_id="t", owner="o"):
+    with pytest.raises(ValueError), observer.observe_run("agent", run_id="r", thread_id="t", owner="o"):
         raise ValueError("the client's secret plan")
     run = named(exporter, "run agent")
     assert not run.status.is_ok
@@ -122,18 +122,18 @@ def test_a_failure_is_told_by_its_kind_and_never_in_its_words(
     ],
 )
 def test_the_environment_turns_it_on(variables: dict[str, str], expected: str | None) -> None:
-    assert telemetry.wanted(variables) == expected
+    assert telemetry.wanted_exporter(variables) == expected
 
 
 def test_an_exporter_there_is_not_is_refused_by_name() -> None:
     with pytest.raises(Invalid, match="OTEL_TRACES_EXPORTER is 'zipkin'") as refused:
-        telemetry.wanted({"OTEL_TRACES_EXPORTER": "zipkin"})
+        telemetry.wanted_exporter({"OTEL_TRACES_EXPORTER": "zipkin"})
     assert "otlp" in refused.value.remedy
 
 
 def test_without_being_asked_for_nothing_of_it_is_imported() -> None:
     code = (
-        "import sys, server.telemetry as t; assert t.from_environment('1') is None;"
+        "import sys, callsheet.server.operations.tracing as t; assert t.create_tracing('1') is None;"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
     assert _run(code) == "[]"
@@ -142,8 +142,8 @@ def test_without_being_asked_for_nothing_of_it_is_imported() -> None:
 def test_what_is_not_installed_is_named_with_how_to_install_it() -> None:
     code = (
         "import sys; sys.modules['opentelemetry.sdk.trace'] = None\n"
-        "import server.telemetry as t\n"
-        "try: t.from_environment('1')\n"
+        "import callsheet.server.operations.tracing as t\n"
+        "try: t.create_tracing('1')\n"
         "except Exception as error: print(type(error).__name__, error.remedy)"
     )
     said = _run(code, OTEL_TRACES_EXPORTER="console")
@@ -178,8 +178,8 @@ def test_spans_reach_the_endpoint_the_environment_names(
 ) -> None:
     url, got = collector
     code = (
-        "import server.telemetry as t\n"
-        "tracing = t.from_environment('1')\n"
+        "import callsheet.server.operations.tracing as t\n"
+        "tracing = t.create_tracing('1')\n"
         "with tracing.span('run harbour'): pass\n"
         "tracing.close()"
     )

@@ -7,11 +7,11 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from server import sheet, terminal
-from server.inprocess import Take, Turn
-from state import ad
-from state.timeline import Timeline
-from state.versions import Version
+from callsheet.server.ads.terminal_session import CliTurn, VersionChange
+from callsheet.server.cli import ad_rendering, terminal
+from callsheet.state.ads import ad
+from callsheet.state.ads.timeline import Timeline
+from callsheet.state.versions import Version
 
 THAI = "สวัสดีครับ ขนมปังอุ่นๆ จากเตาอบทุกเช้า"
 CHINESE = "早上好，新鲜的面包每天清晨六点出炉，欢迎光临我们的面包店"
@@ -61,7 +61,9 @@ def timed(*versions: Version, spot_s: float = 30) -> Timeline:
     return ad.timeline({one.stream: one.data for one in versions}, language="english", spot_s=spot_s)
 
 
-def turn(*takes: Take, timeline: Timeline, kept: dict[str, str] | None = None, said: str = "Done.") -> Turn:
+def turn(
+    *takes: VersionChange, timeline: Timeline, kept: dict[str, str] | None = None, said: str = "Done."
+) -> CliTurn:
     reply = {
         "message": said,
         "timeline": timeline,
@@ -69,24 +71,24 @@ def turn(*takes: Take, timeline: Timeline, kept: dict[str, str] | None = None, s
         "providerReason": "no key is set",
         "conversationId": "ad-1",
     }
-    return Turn(reply, takes, kept or {})
+    return CliTurn(reply, takes, kept or {})
 
 
-def whole(*texts: str, spot_s: float = 30, notes: tuple[str, ...] = (), said: str = "Done.") -> Turn:
+def whole(*texts: str, spot_s: float = 30, notes: tuple[str, ...] = (), said: str = "Done.") -> CliTurn:
     """A first turn that made all three streams."""
     spoken = voices(1, *texts)
     timeline = timed(spoken, MUSIC, EFFECTS, spot_s=spot_s)
     takes = (
-        Take("voices", spoken, None, timeline, notes),
-        Take("music", MUSIC, None, timeline),
-        Take("sfx", EFFECTS, None, timeline),
+        VersionChange("voices", spoken, None, timeline, notes),
+        VersionChange("music", MUSIC, None, timeline),
+        VersionChange("sfx", EFFECTS, None, timeline),
     )
     return turn(*takes, timeline=timeline, said=said)
 
 
-def shown(made: Turn, width: int = 100) -> str:
+def shown(made: CliTurn, width: int = 100) -> str:
     console = screen(width)
-    sheet.show(console, made)
+    ad_rendering.show(console, made)
     return seen(console)
 
 
@@ -126,7 +128,7 @@ def test_the_last_line_can_be_copied_whole_on_a_narrow_terminal() -> None:
 
 def test_an_id_with_spaces_and_quotes_is_quoted_for_the_shell() -> None:
     made = whole(ENGLISH)
-    odd = Turn({**made.reply, "conversationId": "it's mine"}, made.takes, made.kept)
+    odd = CliTurn({**made.reply, "conversationId": "it's mine"}, made.takes, made.kept)
     assert """--thread 'it'"'"'s mine' """ in shown(odd)
 
 
@@ -135,7 +137,11 @@ def test_a_refinement_marks_what_is_new_and_names_what_stayed() -> None:
     before, after = voices(1, ENGLISH, "Come by."), voices(2, ENGLISH, "Come by today.", parent="v1")
     timeline = timed(after, MUSIC, EFFECTS)
     told = shown(
-        turn(Take("voices", after, before, timeline), timeline=timeline, kept={"music": "v1", "sfx": "v3"})
+        turn(
+            VersionChange("voices", after, before, timeline),
+            timeline=timeline,
+            kept={"music": "v1", "sfx": "v3"},
+        )
     )
     assert "Voices  v1 → v2" in told
     marked = [line for line in told.splitlines() if "•" in line]
@@ -148,19 +154,21 @@ def test_a_refinement_marks_what_is_new_and_names_what_stayed() -> None:
 def test_a_stream_that_is_wholly_new_has_no_marks() -> None:
     before, after = voices(1, "Come by."), voices(2, ENGLISH, parent="v1")
     timeline = timed(after)
-    assert "•" not in shown(turn(Take("voices", after, before, timeline), timeline=timeline))
+    assert "•" not in shown(turn(VersionChange("voices", after, before, timeline), timeline=timeline))
 
 
 def test_a_version_that_restores_an_older_one_says_which() -> None:
     before, after = voices(2, "Come by."), voices(3, ENGLISH, parent="v1")
     timeline = timed(after)
-    assert "v2 → v3, from v1" in shown(turn(Take("voices", after, before, timeline), timeline=timeline))
+    assert "v2 → v3, from v1" in shown(
+        turn(VersionChange("voices", after, before, timeline), timeline=timeline)
+    )
 
 
 def test_three_variations_of_one_turn_are_all_shown() -> None:
     """A77: each can be reviewed."""
     made = [voices(1, "One."), voices(2, "Two.", parent="v1"), voices(3, "Three.", parent="v2")]
-    takes = [Take("voices", made[i], made[i - 1] if i else None, timed(made[i])) for i in range(3)]
+    takes = [VersionChange("voices", made[i], made[i - 1] if i else None, timed(made[i])) for i in range(3)]
     told = words(shown(turn(*takes, timeline=timed(made[2]))))
     assert told.index("Voices v1 ") < told.index("Voices v1 → v2 ") < told.index("Voices v2 → v3 ")
     for text in ("One.", "Two.", "Three."):
@@ -177,7 +185,7 @@ def test_an_answer_without_a_version_shows_the_answer_and_the_length() -> None:
 def test_an_unknown_voice_is_shown_by_its_id_and_an_unusual_pace_by_its_number() -> None:
     spoken = voices(1, ENGLISH, speed=0.9)
     spoken.data["voiceTracks"][0]["voiceId"] = "acme/someone"
-    told = shown(turn(Take("voices", spoken, None, timed(spoken)), timeline=timed(spoken)))
+    told = shown(turn(VersionChange("voices", spoken, None, timed(spoken)), timeline=timed(spoken)))
     assert "acme/someone · speed 0.9" in told
 
 
@@ -195,7 +203,7 @@ def test_no_line_is_wider_than_the_terminal(width: int, text: str) -> None:
 @pytest.mark.parametrize("width", [34, 60, 100])
 def test_nothing_is_lost_at_the_ends_of_lines(text: str, width: int) -> None:
     """A38: in any script."""
-    margin = 21 if width < sheet.NARROW else 28
+    margin = 21 if width < ad_rendering.NARROW else 28
     column = "".join(line[margin:] for line in shown(whole(text), width).splitlines())
     assert "".join(text.split()) in "".join(column.split())
 
@@ -204,7 +212,7 @@ def test_what_steers_a_terminal_is_taken_out_of_every_text() -> None:
     hostile = "\x1b]0;gone\x07\x1b[2Jhello\r\x08\x9b31m"
     made = whole(hostile, said=hostile)
     console = screen(colours=True)
-    sheet.show(console, made)
+    ad_rendering.show(console, made)
     for code in ("\x1b]", "\x1b[2J", "\x07", "\r", "\x08", "\x9b"):
         assert code not in seen(console)
     assert "hello" in seen(console)
@@ -212,10 +220,10 @@ def test_what_steers_a_terminal_is_taken_out_of_every_text() -> None:
 
 def test_what_lies_beyond_the_spot_is_red() -> None:
     console = screen(colours=True)
-    console.print(sheet.Bars(timed(voices(1, ENGLISH), spot_s=3)))
+    console.print(ad_rendering.Bars(timed(voices(1, ENGLISH), spot_s=3)))
     assert "\x1b[31m━" in seen(console)
     fitting = screen(colours=True)
-    fitting.print(sheet.Bars(timed(voices(1, ENGLISH), spot_s=30)))
+    fitting.print(ad_rendering.Bars(timed(voices(1, ENGLISH), spot_s=30)))
     assert "\x1b[31m" not in seen(fitting)
 
 
@@ -223,7 +231,7 @@ def test_a_bar_is_as_long_as_what_it_stands_for() -> None:
     spoken = voices(1, ENGLISH)
     timeline = timed(spoken)
     console = screen(17 + 60)
-    console.print(sheet.Bars(timeline))
+    console.print(ad_rendering.Bars(timeline))
     bar = seen(console).splitlines()[0][17:]
     assert bar.count("━") == pytest.approx(timeline["voices"][0]["end"] * 2, abs=1)
     assert len(bar) == 60
@@ -257,7 +265,7 @@ DONE: dict[str, Any] = {"preview": {"count": 10}, "durationSeconds": 0.1234}
 )
 def test_a_step_that_is_over_is_a_line_where_nobody_watches(event: dict[str, Any], line: str) -> None:
     console = screen(40)
-    with terminal.ticking(console) as report:
+    with terminal.show_progress(console) as report:
         report(step("in-progress"))
         assert seen(console) == ""
         report(event)
@@ -267,7 +275,7 @@ def test_a_step_that_is_over_is_a_line_where_nobody_watches(event: dict[str, Any
 
 def test_nothing_is_said_where_it_should_be_quiet() -> None:
     console = screen(colours=True)
-    with terminal.ticking(console, quiet=True) as report:
+    with terminal.show_progress(console, quiet=True) as report:
         report(step("completed", **DONE))
     assert seen(console) == ""
 
@@ -282,13 +290,13 @@ def test_steps_tick_from_pending_over_running_to_done() -> None:
     """A82: what happens is seen as it happens."""
     steps = terminal.Steps()
     assert "Thinking" in drawn(steps)[0]
-    steps.tell(step("pending"))
+    steps.update(step("pending"))
     assert drawn(steps)[0].startswith("○ Searching voices")
-    steps.tell(step("in-progress"))
+    steps.update(step("in-progress"))
     assert drawn(steps)[0].endswith("Searching voices")
     assert drawn(steps)[0][0] not in "○✔✖"
     assert len(drawn(steps)) == 1, "it does not think while it works"
-    steps.tell(step("completed", **DONE))
+    steps.update(step("completed", **DONE))
     assert words(drawn(steps)[0]) == "✔ Searching voices 10 found 0.12 s"
     assert "Thinking" in drawn(steps)[1]
 
@@ -297,7 +305,7 @@ def test_a_terminal_is_left_without_spinners_even_when_the_run_fails() -> None:
     console = screen(60, colours=True)
 
     def failing() -> None:
-        with terminal.ticking(console) as report:
+        with terminal.show_progress(console) as report:
             report(step("completed", **DONE))
             report(step("in-progress", "Describing the music"))
             raise KeyError
@@ -312,10 +320,10 @@ def test_a_terminal_is_left_without_spinners_even_when_the_run_fails() -> None:
 
 def test_an_error_is_one_line_and_its_remedy_another() -> None:
     console = screen(30)
-    terminal.failed(console, "thing 'a'\nbreaks a rule that takes more than one line", "do that")
+    terminal.show_error(console, "thing 'a'\nbreaks a rule that takes more than one line", "do that")
     assert seen(console) == "error: thing 'a' breaks a rule that takes more than one line\nremedy: do that\n"
     alone = screen()
-    terminal.failed(alone, "it is so", "")
+    terminal.show_error(alone, "it is so", "")
     assert seen(alone) == "error: it is so\n"
 
 
@@ -323,10 +331,10 @@ def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", "1")
-    sheet.show(terminal.console(), whole(ENGLISH))
+    ad_rendering.show(terminal.console(), whole(ENGLISH))
     assert "\x1b[1;36m" not in capsys.readouterr().out
     monkeypatch.delenv("NO_COLOR")
-    sheet.show(terminal.console(), whole(ENGLISH))
+    ad_rendering.show(terminal.console(), whole(ENGLISH))
     assert "\x1b[1;36m" in capsys.readouterr().out
 
 
@@ -334,6 +342,6 @@ def test_a_terminal_that_lacks_a_letter_shows_another(monkeypatch: pytest.Monkey
     written = io.BytesIO()
     narrow = io.TextIOWrapper(written, encoding="ascii")
     monkeypatch.setattr("sys.stdout", narrow)
-    sheet.show(terminal.console(), whole(THAI))
+    ad_rendering.show(terminal.console(), whole(THAI))
     narrow.flush()
     assert b"?" in written.getvalue()

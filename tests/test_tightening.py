@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state.ad import track_list
-from state.tightening import sentences, tightened
-from state.timeline import place
+from callsheet.state.ads.ad import track_list
+from callsheet.state.ads.tightening import sentences, tighten
+from callsheet.state.ads.timeline import build_timeline
 
 
 def tracks(*texts, **more):
@@ -15,18 +15,18 @@ def tracks(*texts, **more):
 
 def test_what_fits_is_left_alone():
     wanted = tracks("One two three.", "Four five.", overlap=-0.5)
-    assert tightened(wanted, language="english", spot_s=10) == (wanted, [])
+    assert tighten(wanted, language="english", spot_s=10) == (wanted, [])
 
 
 def test_pauses_go_first():
-    made, notes = tightened(tracks("One two.", "Three four.", overlap=-1.0), language="english", spot_s=2.0)
+    made, notes = tighten(tracks("One two.", "Three four.", overlap=-1.0), language="english", spot_s=2.0)
     assert notes == ["closed the pauses"]
     assert [track["overlap"] for track in made] == [0, 0]
     assert [track["speed"] for track in made] == [1, 1]
 
 
 def test_then_the_pace_rises_by_a_tenth_and_no_word_is_lost():
-    made, notes = tightened(tracks("One two three four five."), language="english", spot_s=1.8)
+    made, notes = tighten(tracks("One two three four five."), language="english", spot_s=1.8)
     assert notes == ["raised the pace by a tenth"]
     assert made[0]["speed"] == 1.1
     assert made[0]["text"] == "One two three four five."
@@ -34,21 +34,21 @@ def test_then_the_pace_rises_by_a_tenth_and_no_word_is_lost():
 
 def test_then_sentences_in_the_middle_go_and_the_first_and_last_stay():
     text = "First we greet you. " + "Then we say more and more about it all. " * 6 + "Call us today!"
-    made, notes = tightened(tracks(text), language="english", spot_s=5)
+    made, notes = tighten(tracks(text), language="english", spot_s=5)
     assert made[0]["text"].startswith("First we greet you.")
     assert made[0]["text"].endswith("Call us today!")
     assert notes[-1].startswith("left out ")
-    assert place(made, [], language="english", spot_s=5)["fits"]
+    assert build_timeline(made, [], language="english", spot_s=5)["fits"]
 
 
 def test_one_sentence_too_many_is_counted_as_one():
     text = "We greet you. We tell you something more about it here. Call us today!"
-    _, notes = tightened(tracks(text), language="english", spot_s=3.5)
+    _, notes = tighten(tracks(text), language="english", spot_s=3.5)
     assert notes == ["raised the pace by a tenth", "left out 1 sentence"]
 
 
 def test_a_single_endless_sentence_is_shortened_at_its_clauses_and_then_its_words():
-    made, notes = tightened(
+    made, notes = tighten(
         tracks("Fresh bread every morning, from six o'clock on, in all our shops!"),
         language="english",
         spot_s=2.5,
@@ -59,19 +59,19 @@ def test_a_single_endless_sentence_is_shortened_at_its_clauses_and_then_its_word
 
 
 def test_a_script_without_spaces_is_shortened_too():
-    made, _ = tightened(tracks("กาแฟ" * 100), language="thai", spot_s=5)
-    assert place(made, [], language="thai", spot_s=5)["fits"]
+    made, _ = tighten(tracks("กาแฟ" * 100), language="thai", spot_s=5)
+    assert build_timeline(made, [], language="thai", spot_s=5)["fits"]
 
 
 def test_effects_take_their_share_of_the_spot():
     lead = [{"description": "x", "placement": {"type": "start"}, "duration": 3.0}]
-    made, _ = tightened(tracks("One two three four five."), language="english", spot_s=4.9, effects=lead)
+    made, _ = tighten(tracks("One two three four five."), language="english", spot_s=4.9, effects=lead)
     assert made[0]["speed"] > 1
 
 
 def test_what_cannot_fit_at_all_is_left_with_its_first_words():
     lead = [{"description": "x", "placement": {"type": "start"}, "duration": 9.0}]
-    made, notes = tightened(tracks("One two three."), language="english", spot_s=5, effects=lead)
+    made, notes = tighten(tracks("One two three."), language="english", spot_s=5, effects=lead)
     assert made[0]["text"]
     assert notes
 
@@ -98,5 +98,5 @@ def test_a_text_is_cut_into_its_sentences(text, count):
     st.floats(0.5, 60),
 )
 def test_any_script_comes_to_an_end_with_every_track_still_there(texts, spot_s):
-    made, _ = tightened(tracks(*texts), language="english", spot_s=spot_s)
+    made, _ = tighten(tracks(*texts), language="english", spot_s=spot_s)
     assert [track["id"] for track in made] == [f"track-{i}" for i in range(len(texts))]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from state.errors import Invalid
-from state.timeline import PAUSE_S, place, spoken_s
+from callsheet.state.ads.timeline import PAUSE_S, build_timeline, spoken_s
+from callsheet.state.errors import Invalid
 
 
 def track(i, text="one two three four five", **more):
@@ -17,7 +17,7 @@ def effect(kind="end", duration=2.0, **more):
 
 
 def placed(tracks, effects=(), language="english", spot_s=30.0, music=None):
-    return place(tracks, effects, language=language, spot_s=spot_s, music=music)
+    return build_timeline(tracks, effects, language=language, spot_s=spot_s, music=music)
 
 
 def spans(result, of="voices"):

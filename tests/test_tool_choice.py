@@ -2,7 +2,7 @@
 
 import pytest
 
-from state.errors import Invalid
+from callsheet.state.errors import Invalid
 from tests.ad_double import SAY_DONE, config, drafts, given
 from tests.chat_double import Say
 

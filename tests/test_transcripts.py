@@ -6,25 +6,25 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 
-from server.hub import Hub
-from server.requested import request
-from server.teller import Teller
-from server.transcripts import Transcript
-from state.errors import Fenced
-from storage import events
-from storage.announcements import Announcements
-from storage.checkpoints import RedisSaver
-from storage.checkpoints.ahead import AHEAD
-from storage.connection import Storage
-from storage.events import END, Event
-from storage.run_records import Attempt, Outcome, Wanted
-from storage.runs import Runs
+from callsheet.server.runtime.event_buffer import LocalEventBuffer
+from callsheet.server.runtime.event_bus import EventBus
+from callsheet.server.runtime.event_publisher import EventPublisher
+from callsheet.server.runtime.run_request import request_fields
+from callsheet.state.errors import Fenced
+from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.checkpoints.context import BEFORE_CHECKPOINT
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.runs import events
+from callsheet.storage.runs.announcements import Announcements
+from callsheet.storage.runs.events import END, Event
+from callsheet.storage.runs.records import Attempt, Outcome, RunRequest
+from callsheet.storage.runs.runs import Runs
 
 BEGUN = Event("0-1", "r", events.BEGUN, b'{"run_id":"r","attempt":1}')
 
 
-def wanted(run: str = "r") -> Wanted:
-    return Wanted(run, "counter", "local", request(input={"x": 1}))
+def wanted(run: str = "r") -> RunRequest:
+    return RunRequest(run, "counter", "local", request_fields(input={"x": 1}))
 
 
 async def claimed(runs: Runs) -> Attempt:
@@ -35,17 +35,17 @@ async def claimed(runs: Runs) -> Attempt:
 
 async def told(storage: Storage) -> list[str]:
     """The names of the thread's events, but for the first: that an attempt has begun."""
-    begun, *rest = await events.after(storage, "t", events.BEGINNING)
+    begun, *rest = await events.read_after(storage, "t", events.BEGINNING)
     assert begun.name == events.BEGUN
     return [event.name for event in rest]
 
 
-async def followed(transcript: Transcript, after: str = events.BEGINNING) -> list[str]:
+async def followed(transcript: LocalEventBuffer, after: str = events.BEGINNING) -> list[str]:
     return [event.name async for event in transcript.follow(after, None) if event]
 
 
 async def test_a_follower_gets_what_was_told_before_and_what_is_told_then_in_order() -> None:
-    transcript = Transcript(BEGUN)
+    transcript = LocalEventBuffer(BEGUN)
     transcript.add(["1-0", "1-1"], [("a", b"1"), ("b", b"2")])
     late, later = (asyncio.create_task(followed(transcript, after)) for after in ("0-0", "1-0"))
     await asyncio.sleep(0)
@@ -56,29 +56,29 @@ async def test_a_follower_gets_what_was_told_before_and_what_is_told_then_in_ord
 
 
 async def test_a_follower_is_told_of_a_silence() -> None:
-    transcript = Transcript(BEGUN)
+    transcript = LocalEventBuffer(BEGUN)
     assert await anext(transcript.follow(BEGUN.id, 0.01)) is None
 
 
 async def test_a_run_that_tells_too_much_for_memory_is_read_on_in_storage(storage: Storage) -> None:
     runs = Runs(storage)
     attempt = await claimed(runs)
-    hub = Hub(storage, Announcements(storage))
+    hub = EventBus(storage, Announcements(storage))
     transcript = hub.transcripts.begin(attempt.begun)
-    teller = Teller(runs, attempt, transcript)
+    teller = EventPublisher(runs, attempt, transcript)
     for name in ("first", "huge", "left out"):
-        await teller.tell([(name, b"1" * (5_000_000 if name == "huge" else 1))])
+        await teller.publish([(name, b"1" * (5_000_000 if name == "huge" else 1))])
         await teller.flush()
     _, ids = await runs.finish(attempt, Outcome("success"))
     transcript.add(ids, Outcome("success").events)
     assert transcript.closed
     assert not transcript.over
-    names = [event.name async for event in hub.of_run("t", "r", events.BEGINNING) if event]
+    names = [event.name async for event in hub.follow_run("t", "r", events.BEGINNING) if event]
     assert names == [events.BEGUN, "first", "huge", "left out", END]
 
 
 async def test_a_run_that_failed_and_goes_on_is_not_taken_for_ended(storage: Storage) -> None:
-    hub = Hub(storage, Announcements(storage))
+    hub = EventBus(storage, Announcements(storage))
     hub.transcripts.begin(BEGUN).add(["5-1"], [(END, b"error")])
     assert hub.transcripts.find("r")
     assert hub.transcripts.find("r", "5-0")
@@ -98,10 +98,10 @@ async def test_a_run_is_created_and_claimed_in_one_step(storage: Storage) -> Non
 async def test_what_is_recorded_is_what_the_one_who_claimed_it_at_once_goes_by(storage: Storage) -> None:
     runs, asked = (
         Runs(storage),
-        Wanted("r", "counter", "ana", request(input={"x": (1, 2)}), metadata={"a": 1}),
+        RunRequest("r", "counter", "ana", request_fields(input={"x": (1, 2)}), metadata={"a": 1}),
     )
     await runs.create("t", asked, claim=True)
-    recorded, held = await runs.get("t", "r"), asked.record("t")
+    recorded, held = await runs.get("t", "r"), asked.to_run("t")
     assert abs(held.created_ms - recorded.created_ms) < 5_000
     times = {"created_ms": 0, "updated_ms": 0}
     assert {**vars(held), **times} == {**vars(recorded), **times}
@@ -114,7 +114,7 @@ async def test_events_that_are_sent_twice_because_the_answer_was_lost_are_told_o
     await runs.emit(attempt, 1, [("a", b"1")])
     ids = await runs.emit(attempt, 2, [("b", b"2"), ("c", b"3")])
     assert await runs.emit(attempt, 2, [("b", b"2"), ("c", b"3")]) == ids
-    begun, *rest = await events.after(storage, "t", events.BEGINNING)
+    begun, *rest = await events.read_after(storage, "t", events.BEGINNING)
     assert begun == attempt.begun
     assert [event.name for event in rest] == ["a", "b", "c"]
     assert [event.id for event in rest[1:]] == ids
@@ -123,25 +123,25 @@ async def test_events_that_are_sent_twice_because_the_answer_was_lost_are_told_o
 async def test_who_lost_the_thread_is_told_so_at_the_next_word(storage: Storage) -> None:
     runs = Runs(storage, 0.05)
     attempt = await claimed(runs)
-    teller = Teller(runs, attempt, None)
+    teller = EventPublisher(runs, attempt, None)
     await storage.redis.hincrby("thread:{t}:meta", "epoch", 1)
-    await teller.tell([("a", b"1")])
+    await teller.publish([("a", b"1")])
     with pytest.raises(Fenced):
         await teller.flush()
     with pytest.raises(Fenced):
-        await teller.tell([("b", b"2")])
-    await teller.stop()
+        await teller.publish([("b", b"2")])
+    await teller.discard()
     assert await told(storage) == []
 
 
 async def test_what_is_not_told_yet_when_a_run_ends_is_told_with_its_end(storage: Storage) -> None:
     runs = Runs(storage)
     attempt = await claimed(runs)
-    transcript = Transcript(attempt.begun)
-    teller = Teller(runs, attempt, transcript)
-    await teller.tell([("a", b"1")])
-    assert await teller.rest() == [("a", b"1")]
-    await teller.tell([("b", b"2")])
+    transcript = LocalEventBuffer(attempt.begun)
+    teller = EventPublisher(runs, attempt, transcript)
+    await teller.publish([("a", b"1")])
+    assert await teller.drain() == [("a", b"1")]
+    await teller.publish([("b", b"2")])
     await teller.flush()
     assert transcript.last["b"] == Event(transcript.last["b"].id, "r", "b", b"2")
 
@@ -149,23 +149,23 @@ async def test_what_is_not_told_yet_when_a_run_ends_is_told_with_its_end(storage
 async def test_what_nobody_here_follows_leaves_together_or_with_the_end(storage: Storage) -> None:
     runs = Runs(storage)
     attempt = await claimed(runs)
-    teller = Teller(runs, attempt, None, moment_s=60)
+    teller = EventPublisher(runs, attempt, None, moment_s=60)
     for name in "abc":
-        await teller.tell([(name, b"1")])
+        await teller.publish([(name, b"1")])
         await asyncio.sleep(0)
-    assert [name for name, _ in await teller.rest()] == ["a", "b", "c"]
+    assert [name for name, _ in await teller.drain()] == ["a", "b", "c"]
     assert await told(storage) == []
 
 
 async def test_what_a_step_told_is_in_storage_no_later_than_its_checkpoint(storage: Storage) -> None:
     """A step that is stored is not done again, so nobody would tell of it once more."""
     runs = Runs(storage)
-    teller = Teller(runs, await claimed(runs), None, moment_s=60)
+    teller = EventPublisher(runs, await claimed(runs), None, moment_s=60)
     saver = RedisSaver(storage.redis)
-    AHEAD.set(teller.leave)
+    BEFORE_CHECKPOINT.set(teller.send_now)
     config: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
     for number, name in enumerate("abc", 1):
-        await teller.tell([(name, b"1")])
+        await teller.publish([(name, b"1")])
         await saver.aput(config, empty_checkpoint(), {}, {})
         assert await told(storage) == [*"abc"[:number]]
     await saver.aclose()
@@ -175,42 +175,44 @@ async def test_what_is_told_while_earlier_words_are_on_their_way_leaves_before_t
     storage: Storage,
 ) -> None:
     runs = Runs(storage)
-    teller = Teller(runs, await claimed(runs), None, moment_s=60)
-    await teller.tell([("a", b"1")])
-    await teller.leave()
+    teller = EventPublisher(runs, await claimed(runs), None, moment_s=60)
+    await teller.publish([("a", b"1")])
+    await teller.send_now()
     for name in "bc":
-        await teller.tell([(name, b"1")])
+        await teller.publish([(name, b"1")])
         await asyncio.sleep(0)
-    await teller.leave()
+    await teller.send_now()
     assert await told(storage) == ["a", "b", "c"]
 
 
 async def test_what_nobody_here_follows_leaves_in_a_moment(storage: Storage) -> None:
     runs = Runs(storage)
-    teller = Teller(runs, await claimed(runs), None, moment_s=0.001)
+    teller = EventPublisher(runs, await claimed(runs), None, moment_s=0.001)
     for number, name in enumerate("abc", 1):
-        await teller.tell([(name, b"1")])
+        await teller.publish([(name, b"1")])
         await until_told(storage, number)
 
 
 async def test_what_somebody_here_follows_leaves_at_once(storage: Storage) -> None:
     runs, announcements = Runs(storage), Announcements(storage)
-    hub, attempt = Hub(storage, announcements), await claimed(runs)
+    hub, attempt = EventBus(storage, announcements), await claimed(runs)
     transcript = hub.transcripts.begin(attempt.begun)
-    teller = Teller(runs, attempt, transcript, lambda: hub.followed("t", transcript), moment_s=60)
+    teller = EventPublisher(
+        runs, attempt, transcript, lambda: hub.has_local_follower("t", transcript), moment_s=60
+    )
     following = asyncio.create_task(followed(transcript, attempt.begun.id))
     await asyncio.sleep(0)
     for number, name in enumerate("abc", 1):
-        await teller.tell([(name, b"1")])
+        await teller.publish([(name, b"1")])
         await until_told(storage, number)
-    assert await teller.rest() == []
+    assert await teller.drain() == []
     transcript.close()
     assert await following == ["a", "b", "c"]
-    assert not hub.followed("t", transcript)
-    async with announcements.listening("t"):
-        assert hub.followed("t", transcript)
-    async with announcements.listening("t", "cancel"):
-        assert not hub.followed("t", transcript)
+    assert not hub.has_local_follower("t", transcript)
+    async with announcements.subscribe("t"):
+        assert hub.has_local_follower("t", transcript)
+    async with announcements.subscribe("t", "cancel"):
+        assert not hub.has_local_follower("t", transcript)
 
 
 async def until_told(storage: Storage, many: int) -> None:
@@ -221,8 +223,8 @@ async def until_told(storage: Storage, many: int) -> None:
 
 async def test_who_tells_more_than_storage_takes_waits(storage: Storage) -> None:
     runs = Runs(storage)
-    teller = Teller(runs, await claimed(runs), None)
+    teller = EventPublisher(runs, await claimed(runs), None)
     for number in range(300):
-        await teller.tell([(f"e{number}", b"1")])
+        await teller.publish([(f"e{number}", b"1")])
     await teller.flush()
     assert len(await told(storage)) == 300

@@ -2,55 +2,64 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
-from server.app import create_app
-from server.requested import request
-from server.settings import Settings
-from state.errors import Busy
-from state.owners import LOCAL
-from storage import Storage, client, thread_records
-from storage.artefacts import Artefact, NewVersion
-from storage.run_records import Attempt, Outcome, Wanted
-from storage.runs import Runs
-from storage.thread_records import New
+from callsheet.server.app import create_app
+from callsheet.server.runtime.run_request import request_fields
+from callsheet.server.settings import Settings
+from callsheet.state.errors import Busy
+from callsheet.state.owners import LOCAL
+from callsheet.storage import Storage, connect
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
+from callsheet.storage.runs.records import Attempt, Outcome, RunRequest
+from callsheet.storage.runs.runs import Runs
+from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads.records import NewThread
+from callsheet.tools.guard import guard
 from tests.guarded import SCOPE, made, step
+from tests.saver_proxy import Proxy
 from tests.served import calling
 from tests.wire_graphs import GRAPHS
 from tests.wire_served import anew
-from tools import guard
 
 COUNT: dict[str, Any] = {"assistant_id": "counter", "input": {"x": 1}}
 SLOW: dict[str, Any] = {"assistant_id": "slow", "input": {"x": 100}}
 TALK: dict[str, Any] = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": "go"}]}}
+# A connection of redis-py that is cut while it connects is left to be collected.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 PROMPT_S = 9.0
 """No lease has run out by then: nothing waits for one."""
 
 
-@pytest.fixture(autouse=True)
-def twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have every script and command carried out twice, of which the second answer is heard."""
-    trip, execute = client.Client.trip, client.Client.execute_command
+@pytest.fixture
+async def proxy(tmp_path: Path, valkey_url: str) -> AsyncIterator[Proxy]:
+    """Loses the answer to all that is asked for the first time; what is sent again is answered."""
+    known: set[bytes] = set()
 
-    async def tripped(self: client.Client, asked: Any) -> list[Any]:
-        await trip(self, asked)
-        return await trip(self, asked)
+    def losing(asked: bytes) -> bool:
+        new = bool(asked) and asked not in known
+        known.add(asked)
+        return new
 
-    async def executed(self: client.Client, *args: Any, **options: Any) -> Any:
-        await execute(self, *args, **options)
-        return await execute(self, *args, **options)
-
-    monkeypatch.setattr(client.Client, "trip", tripped)
-    monkeypatch.setattr(client.Client, "execute_command", executed)
+    async with Proxy(tmp_path, valkey_url) as one:
+        one.losing = losing
+        yield one
 
 
 @pytest.fixture
-async def app(valkey_url: str) -> AsyncIterator[FastAPI]:
-    made = create_app(Settings(redis_url=valkey_url), GRAPHS)
+async def storage(proxy: Proxy) -> AsyncIterator[Storage]:
+    async with connect(f"unix://{proxy.socket}") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def app(proxy: Proxy) -> AsyncIterator[FastAPI]:
+    made = create_app(Settings(redis_url=f"unix://{proxy.socket}"), GRAPHS)
     async with made.router.lifespan_context(made):
         yield made
 
@@ -78,9 +87,9 @@ async def shown(http: httpx.AsyncClient, path: str, **body: Any) -> Any:
     return reply.json()
 
 
-def wanted(fingerprint: str = "", strategy: Any = "enqueue") -> Wanted:
-    asked = request(input={"x": 1})
-    return Wanted(anew(), "counter", LOCAL, asked, fingerprint=fingerprint, strategy=strategy)
+def wanted(fingerprint: str = "", strategy: Any = "enqueue") -> RunRequest:
+    asked = request_fields(input={"x": 1})
+    return RunRequest(anew(), "counter", LOCAL, asked, fingerprint=fingerprint, strategy=strategy)
 
 
 async def begun(runs: Runs, fingerprint: str = "") -> Attempt:
@@ -143,7 +152,7 @@ async def test_an_attempt_keeps_its_thread_and_hands_it_on(runs: Runs) -> None:
     first = await begun(runs)
     waiting = await runs.create("t", wanted())
     assert waiting.verdict == "queued"
-    assert await runs.died_at(first, "c1") == 1, "itself, should it die"
+    assert await runs.record_crash(first, "c1") == 1, "itself, should it die"
     following, [_] = await runs.finish(first, Outcome("success"))
     assert following == waiting.run
     second = await runs.claim("t", waiting.run)
@@ -168,11 +177,11 @@ async def test_a_cancelled_run_hands_its_thread_on(runs: Runs) -> None:
 
 
 async def test_a_thread_that_is_changed_is_held_once(storage: Storage) -> None:
-    await thread_records.create(storage, New("t", LOCAL, "counter"))
-    async with thread_records.held(storage, "t", LOCAL):
+    await thread_records.create(storage, NewThread("t", LOCAL, "counter"))
+    async with thread_records.hold(storage, "t", LOCAL):
         with pytest.raises(Busy):
-            await thread_records.held(storage, "t", LOCAL).__aenter__()
-    async with thread_records.held(storage, "t", LOCAL):
+            await thread_records.hold(storage, "t", LOCAL).__aenter__()
+    async with thread_records.hold(storage, "t", LOCAL):
         pass
 
 

@@ -9,13 +9,13 @@ import httpx
 import pytest
 from pydantic import TypeAdapter
 
-from server.api.page_replies import Upload, Uploads
-from state import file_forms
-from state.errors import Invalid
-from state.page import UPLOADS
-from state.uploads import FORMATS, MEDIA, media, ticket
-from storage import Storage
-from storage.artefacts import Artefact
+from callsheet.server.pages.replies import Upload, UploadList
+from callsheet.state import file_types
+from callsheet.state.errors import Invalid
+from callsheet.state.pages.page import UPLOADS
+from callsheet.state.uploads import FORMATS, MEDIA, create_ticket, media_type
+from callsheet.storage import Storage
+from callsheet.storage.artefacts.artefacts import Artefact
 from tests.page_double import PageDouble
 from tests.served import calling, documented, running
 
@@ -85,23 +85,23 @@ POLYGLOTS = {
 
 @pytest.mark.parametrize("name", GOOD)
 def test_a_file_is_what_all_of_its_bytes_say(name: str):
-    assert file_forms.form(GOOD[name]) == name
+    assert file_types.detect(GOOD[name]) == name
     (kind,) = [kind for kind, formats in FORMATS.items() if name in formats]
-    given = ticket("1", kind, f"a.{name}", None, None)
-    assert media(given["fileName"], GOOD[name]) == MEDIA[name]
+    given = create_ticket("1", kind, f"a.{name}", None, None)
+    assert media_type(given["fileName"], GOOD[name]) == MEDIA[name]
 
 
 def test_long_boxes_and_boxes_to_the_end_are_films_too():
-    assert file_forms.form(LONG) == "mp4"
-    assert file_forms.form(box(b"ftyp", b"isom") + struct.pack(">I", 0) + b"mdatfilm") == "mp4"
-    assert file_forms.form(GIF.replace(b"\0\0\x02\x02", b"\0\x80\xff\xff\xff\0\0\0\x02\x02")) == "gif"
+    assert file_types.detect(LONG) == "mp4"
+    assert file_types.detect(box(b"ftyp", b"isom") + struct.pack(">I", 0) + b"mdatfilm") == "mp4"
+    assert file_types.detect(GIF.replace(b"\0\0\x02\x02", b"\0\x80\xff\xff\xff\0\0\0\x02\x02")) == "gif"
 
 
 @pytest.mark.parametrize("what", POLYGLOTS)
 def test_what_might_be_something_else_is_not_taken(what: str):
     """Polyglots, and files that are broken or of another kind."""
     with pytest.raises(Invalid) as refused:
-        file_forms.form(POLYGLOTS[what])
+        file_types.detect(POLYGLOTS[what])
     assert refused.value.remedy
 
 
@@ -125,23 +125,23 @@ def test_what_might_be_something_else_is_not_taken(what: str):
 )
 def test_a_name_is_no_path(name: str):
     with pytest.raises(Invalid, match="no plain name"):
-        ticket("1", "image", name, None, None)
+        create_ticket("1", "image", name, None, None)
 
 
 def test_limits_are_named():
     """C-R3: over the size or of another format, the error names the limit."""
     with pytest.raises(Invalid, match="at most 5000000 bytes"):
-        ticket("1", "image", "a.png", 5_000_001, None)
+        create_ticket("1", "image", "a.png", 5_000_001, None)
     with pytest.raises(Invalid, match=r"'exe' is not taken") as refused:
-        ticket("1", "document", "a.pdf", None, ["exe"])
+        create_ticket("1", "document", "a.pdf", None, ["exe"])
     assert "pdf, txt, csv" in refused.value.remedy
     with pytest.raises(Invalid, match="does not end in one of png"):
-        ticket("1", "image", "a.jpg", None, ["png"])
-    assert ticket("1", "image", "a.JPG", 10, [".JPG", "image/png"])["allowedFormats"] == ["jpg", "png"]
-    given = ticket("1", "image", "a.jpeg", None, None)
-    assert media(given["fileName"], JPG) == "image/jpeg"
+        create_ticket("1", "image", "a.jpg", None, ["png"])
+    assert create_ticket("1", "image", "a.JPG", 10, [".JPG", "image/png"])["allowedFormats"] == ["jpg", "png"]
+    given = create_ticket("1", "image", "a.jpeg", None, None)
+    assert media_type(given["fileName"], JPG) == "image/jpeg"
     with pytest.raises(Invalid, match="holds png, not jpeg"):
-        media(given["fileName"], png())
+        media_type(given["fileName"], png())
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ async def test_a_file_may_come_before_anybody_asks(client: httpx.AsyncClient, st
     assert reply.status_code == 201, reply.text
     assert reply.json()["size"] == len(big)
     listed = (await client.get("/api/pages/bakery/uploads")).json()
-    TypeAdapter(Uploads).validate_python(listed)
+    TypeAdapter(UploadList).validate_python(listed)
     assert listed["uploads"] == [reply.json()]
     ready = await bakery.done("upload_file", fileType="document", fileName="price list.txt")
     assert ready["status"] == "ready"
@@ -264,17 +264,17 @@ async def test_a_files_name_and_ids_lead_nowhere_else(client: httpx.AsyncClient,
 
 
 async def test_a_page_has_room_for_so_much_and_no_more(storage: Storage):
-    from storage import files
+    from callsheet.storage.artefacts import files
 
     page = Artefact(storage, "page", "bakery", "local")
     record = files.FileRecord(name="a.txt", type="text/plain", size=6, sha256="")
-    await files.keep(storage, page, "one", [b"abc", b"def"], record, 10)
+    await files.store(storage, page, "one", [b"abc", b"def"], record, 10)
     with pytest.raises(Exception, match="at most 10 bytes together"):
-        await files.keep(storage, page, "two", [b"abcdef"], record, 10)
+        await files.store(storage, page, "two", [b"abcdef"], record, 10)
     assert [piece async for piece in files.pieces(storage, page, "one")] == [b"abc", b"def"]
     assert list(await files.records(storage, page)) == ["one"]
     with pytest.raises(Exception, match="took too long"):
-        await files.keep(storage, page, "three", [], record, 100)
+        await files.store(storage, page, "three", [], record, 100)
 
 
 async def test_two_senders_of_one_upload_leave_one_file(client: httpx.AsyncClient, storage: Storage):

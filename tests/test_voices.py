@@ -3,10 +3,10 @@ from importlib.resources import files
 
 import pytest
 
-from state.errors import Broken
-from state.languages import LANGUAGES
-from tools import voices
-from tools.voices import Voice
+from callsheet.state.errors import Broken
+from callsheet.state.languages import LANGUAGES
+from callsheet.tools.ads import voices
+from callsheet.tools.ads.voices import Voice
 
 PROMISED = (
     "thai",
@@ -99,7 +99,7 @@ def test_gender_is_exact_and_its_case_does_not_matter(gender):
 
 def test_voices_whose_gender_is_not_published_match_no_gender():
     """A6: unpublished attributes are left out, never guessed."""
-    unpublished = {voice.provider for voice in voices.bundled().voices if not voice.gender}
+    unpublished = {voice.provider for voice in voices.bundled_catalogue().voices if not voice.gender}
     assert unpublished == {"openai", "gemini"}
     for gender in ("female", "male", "neutral"):
         found = voices.search("thai", gender=gender, count=50)
@@ -222,12 +222,12 @@ def test_style_falls_back_to_the_use_case():
 
 def test_unapproved_voices_are_in_the_file_and_never_in_an_answer():
     """A7."""
-    listed = json.loads(files("tools").joinpath("catalogue/voices.json").read_text(encoding="utf-8"))[
-        "voices"
-    ]
+    listed = json.loads(
+        files("callsheet.tools.ads").joinpath("catalogue/voices.json").read_text(encoding="utf-8")
+    )["voices"]
     unapproved = [entry["ref"] for entry in listed if entry.get("approved") is False]
     assert "en-GB-MiaNeural" in unapproved
-    known = {voice.id for voice in voices.bundled().voices}
+    known = {voice.id for voice in voices.bundled_catalogue().voices}
     assert [ref for ref in unapproved if any(ref in voice_id for voice_id in known)] == []
     assert voices.find("azure/en-GB-MiaNeural") is None
     assert voices.find("azure/en-GB-SoniaNeural") is not None
@@ -235,7 +235,7 @@ def test_unapproved_voices_are_in_the_file_and_never_in_an_answer():
 
 def test_every_voice_is_found_by_its_id_and_speaks_a_language_the_product_knows():
     known = {language.name for language in LANGUAGES}
-    every = voices.bundled().voices
+    every = voices.bundled_catalogue().voices
     assert len({voice.id for voice in every}) == len(every)
     assert {voice.language for voice in every} <= known
     assert {voice.gender for voice in every} == {"female", "male", "neutral", ""}
@@ -253,4 +253,4 @@ def test_every_voice_is_found_by_its_id_and_speaks_a_language_the_product_knows(
 def test_a_catalogue_that_contradicts_itself_is_refused(change, complaint):
     sound = {"accents": {"th-TH": ["Thai"]}, "speaks": {}, "voices": []}
     with pytest.raises(Broken, match=complaint):
-        voices.read({**sound, **change})
+        voices.parse_catalogue({**sound, **change})

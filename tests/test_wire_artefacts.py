@@ -10,7 +10,7 @@ import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from storage.connection import connect
+from callsheet.storage.redis.connection import connect
 from tests.auth_cases import bearer, key
 from tests.lesson_material import material
 from tests.served import BRIEF

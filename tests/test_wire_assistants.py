@@ -11,8 +11,9 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError, UnprocessableEntityError
 
-from server import surface
-from storage import Storage, thread_records
+from callsheet.storage import Storage
+from callsheet.storage.threads import records as thread_records
+from tests.served import OURS
 from tests.wire_graphs import GRAPHS
 from tests.wire_server import ran, serving
 
@@ -138,7 +139,7 @@ async def test_a_deleted_assistant_is_gone_and_its_threads_if_that_is_asked(
     mine: Any = (await client.assistants.create("counter"))["assistant_id"]
     theirs = await ran(client, storage, "counter", {"x": 1}, assistant_id=mine)
     other = await ran(client, storage, "counter", {"x": 1})
-    async with thread_records.held(storage, theirs, "local"):
+    async with thread_records.hold(storage, theirs, "local"):
         with pytest.raises(ConflictError, match="has not ended"):
             await client.assistants.delete(mine, delete_threads=True)
         assert (await client.assistants.get(mine))["assistant_id"] == mine, (
@@ -236,7 +237,7 @@ async def test_the_workflows_of_this_project_have_schemas_too(valkey_url: str) -
     with serving(valkey_url, None) as ours:
         async with get_client(url=ours) as client:
             found = {one["graph_id"] for one in await client.assistants.search()}
-            assert found == set(surface.GRAPHS)
+            assert found == set(OURS.graphs)
             for graph in found:
                 told: Any = await client.assistants.get_schemas(graph)
                 kinds = ("input_schema", "output_schema", "state_schema", "context_schema")

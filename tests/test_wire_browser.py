@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import pytest
 
-from graphs import ad_creation
-from server import api_keys
-from storage import connect
+from callsheet.graphs import ad_creation
+from callsheet.server.http import api_keys
+from callsheet.storage import connect
 from tests import javascript
 from tests.needs import need
 from tests.wire_graphs import GRAPHS, QUESTION
@@ -56,7 +56,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 
 async def _key(redis: str) -> str:
     async with connect(redis) as storage:
-        return (await api_keys.make(storage, "alice", "write")).text
+        return (await api_keys.create_key(storage, "alice", "write")).text
 
 
 @BOTH
@@ -187,7 +187,7 @@ def test_a_failure_is_seen(scene: Scene, hook: str) -> None:
 @BOTH
 def test_an_ad_is_made(scene: Scene, hook: str) -> None:
     seen = scene("makesAnAd", hook)
-    assert seen["messages"][-1].startswith("Your draft is ready")
+    assert seen["messages"][-1].startswith("The first draft for Miel is ready")
     names = ["search_voices", "create_voice_draft", "create_music_draft", "create_sfx_draft"]
     assert [line.split()[:2] for line in seen["tools"]] == [[name, ENDED[hook]] for name in names]
     assert all('"v1"' in line for line in seen["tools"][1:])

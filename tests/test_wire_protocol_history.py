@@ -6,9 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
-from server.wire.protocol import MAX_SEQ, id_of, seq_of
-from storage import Storage, events, keys
-from storage.thread_records import New, create
+from callsheet.server.langgraph.protocol.views import MAX_SEQ, id_of, seq_of
+from callsheet.storage import Storage
+from callsheet.storage.redis import keys
+from callsheet.storage.runs import events
+from callsheet.storage.threads.records import NewThread, create
 from tests.waiting import eventually
 from tests.wire_protocol import Wire, ended, lives, questions, values
 from tests.wire_served import APPROVED, HELLO, said
@@ -83,14 +85,14 @@ async def test_a_run_that_begins_while_one_looks_is_not_taken_for_one_that_waits
         return bool((await wire.state())["next"])
 
     await eventually(begun, "the run to be at its first node")
-    after, looked = events.after, 0
+    after, looked = events.read_after, 0
 
     async def early(*place: Any, **more: Any) -> list[events.Event]:
         nonlocal looked
         looked += 1
         return [] if looked == 1 else await after(*place, **more)
 
-    monkeypatch.setattr(events, "after", early)
+    monkeypatch.setattr(events, "read_after", early)
     told = await wire.seen(ended(run))
     assert [what for what, _ in lives(told)] == ["running", "completed"]
     assert looked > 1
@@ -102,7 +104,7 @@ async def test_whoever_gets_the_id_of_a_deleted_thread_is_not_overheard(wire: Wi
         told = list(await stream.seen(ended()))
         await forgotten(storage, wire, but=1)
         await wire.http.delete(f"/threads/{wire.thread}")
-        await create(storage, New(wire.thread, "bob"))
+        await create(storage, NewThread(wire.thread, "bob"))
         names = keys.run_keys(wire.thread)
         fields: Any = {"run": "r", "event": "metadata", "data": "{}"}
         await storage.redis.xadd(names.events, fields)

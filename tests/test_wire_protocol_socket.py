@@ -12,8 +12,9 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from server.wire import protocol_events, protocol_socket
-from server.wire.protocol import View
+from callsheet.server.langgraph.protocol import events
+from callsheet.server.langgraph.protocol import socket as protocol_socket
+from callsheet.server.langgraph.protocol.views import ThreadView
 from tests.waiting import PATIENCE_S
 from tests.wire_protocol import ALL, Event, Wire, ended, lives, questions, values
 from tests.wire_served import APPROVED, HELLO, anew, home
@@ -111,7 +112,7 @@ async def test_an_end_is_told_after_all_before_it_whichever_subscription_is_told
     url: str, wire: Wire, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     """Clients end all subscriptions of a connection when one is told that a run waits, or has ended."""
-    seen = protocol_events.seen
+    seen = events.follow_thread
 
     async def late(here: Any, view: Any, thread: str, wanted: Any, reached: Any) -> AsyncIterator[Any]:
         await asyncio.sleep(0.3 if "messages" in wanted.channels else 0.1)
@@ -119,7 +120,7 @@ async def test_an_end_is_told_after_all_before_it_whichever_subscription_is_told
             async for event in source:
                 yield event
 
-    monkeypatch.setattr(protocol_socket, "seen", late)
+    monkeypatch.setattr(protocol_socket, "follow_thread", late)
     if when == "it is over":
         await wire.seen(ended(await wire.start()))
     async with opened(url, wire.thread) as socket:
@@ -183,7 +184,7 @@ async def test_a_socket_that_cannot_be_told_is_closed(
     run = await wire.start("counter", {"x": 1})
     async with opened(url, wire.thread) as socket:
         with monkeypatch.context() as broken:
-            broken.setattr(View, "frames", None)
+            broken.setattr(ThreadView, "frames", None)
             await socket.command("subscription.subscribe", channels=ALL)
             with pytest.raises(ConnectionClosed) as closed:
                 await socket.seen(ended(run))

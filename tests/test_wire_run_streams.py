@@ -10,13 +10,13 @@ import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from server.app import create_app
-from server.parts import Parts
-from server.requested import request
-from server.settings import Settings
-from server.wire.run_streams import followed
-from server.wire.starting import Started
-from storage.run_records import Attempt, Outcome, Wanted
+from callsheet.server.app import create_app
+from callsheet.server.context import AppContext
+from callsheet.server.langgraph.run_streams import follow_run
+from callsheet.server.langgraph.starting import StartedRun
+from callsheet.server.runtime.run_request import request_fields
+from callsheet.server.settings import Settings
+from callsheet.storage.runs.records import Attempt, Outcome, RunRequest
 from tests.wire_graphs import GRAPHS
 from tests.wire_served import HELLO, collected, home, threaded
 from tests.wire_server import serving
@@ -233,15 +233,15 @@ async def test_what_a_run_tells_just_as_it_was_taken_for_silent_is_not_lost(valk
     """X10: it ends after a heartbeat, and before one looks whether it has ended."""
     app = create_app(Settings(redis_url=valkey_url, carry_runs=False), GRAPHS)
     async with app.router.lifespan_context(app):
-        here: Parts = app.state.parts
+        here: AppContext = app.state.parts
         runs = here.worker.runs
-        await here.worker.start("t", Wanted("r", "counter", "local", request(input={"x": 1})))
+        await here.worker.submit("t", RunRequest("r", "counter", "local", request_fields(input={"x": 1})))
         attempt = await runs.claim("t", "r")
         assert isinstance(attempt, Attempt)
-        started = Started("t", "r", attempt.begun.id, resumable=False)
-        async with aclosing(followed(here, started, heartbeat_s=0.05)) as told:
+        started = StartedRun("t", "r", attempt.begun.id, resumable=False)
+        async with aclosing(follow_run(here, started, heartbeat_s=0.05)) as told:
             assert await anext(told) is None
             await runs.emit(attempt, 1, [("values", b"{}")])
             await runs.finish(attempt, Outcome("success", "idle"))
             assert [event.name async for event in told if event] == ["values", "end"]
-        await runs.forget("t", "r")
+        await runs.unschedule_check("t", "r")

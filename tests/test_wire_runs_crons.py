@@ -10,15 +10,15 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError, UnprocessableEntityError
 
-from server.app import create_app
-from server.parts import Parts
-from server.settings import Settings
-from server.wire.cron_times import following
-from server.wire.crons import fire
-from state.errors import Invalid
-from storage import crons, thread_records
-from storage.crons import Cron, Due
-from storage.thread_records import New
+from callsheet.server.app import create_app
+from callsheet.server.context import AppContext
+from callsheet.server.langgraph.crons import fire_due, next_due_ms
+from callsheet.server.settings import Settings
+from callsheet.state.errors import Invalid
+from callsheet.storage import crons
+from callsheet.storage.crons import Cron, Due
+from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads.records import NewThread
 from tests.waiting import eventually
 from tests.wire_graphs import GRAPHS
 from tests.wire_served import anew, home, threaded
@@ -34,30 +34,30 @@ def url() -> Iterator[str]:
 
 
 @pytest.fixture
-async def here(valkey_url: str) -> AsyncIterator[Parts]:
+async def here(valkey_url: str) -> AsyncIterator[AppContext]:
     app = create_app(Settings(redis_url=valkey_url), GRAPHS)
     async with app.router.lifespan_context(app):
         yield app.state.parts
 
 
-async def scheduled(here: Parts, thread: str | None = None, **chosen: Any) -> Cron:
+async def scheduled(here: AppContext, thread: str | None = None, **chosen: Any) -> Cron:
     """A schedule that is due on the hour, and was never fired."""
     now_ms = int(time.time() * 1000)
     said: dict[str, Any] = {"payload": {"input": {"x": 1}}, "schedule": HOURLY, **chosen}
     cron = Cron(anew(), "local", "counter", created_ms=now_ms, updated_ms=now_ms, thread=thread, **said)
-    await crons.put(here.storage, cron, following(cron.schedule, None, now_ms))
+    await crons.create(here.storage, cron, next_due_ms(cron.schedule, None, now_ms))
     return cron
 
 
-async def due_ms(here: Parts, cron: Cron) -> int:
+async def due_ms(here: AppContext, cron: Cron) -> int:
     found = await crons.next_ms(here.storage, cron)
     assert found is not None
     return found
 
 
-async def new_thread(here: Parts) -> str:
+async def new_thread(here: AppContext) -> str:
     thread = anew()
-    await thread_records.create(here.storage, New(thread, "local"))
+    await thread_records.create(here.storage, NewThread(thread, "local"))
     return thread
 
 
@@ -125,104 +125,104 @@ async def test_a_schedule_on_a_thread_needs_the_thread(client: LangGraphClient) 
         await client.crons.create_for_thread(anew(), "counter", schedule=HOURLY)
 
 
-async def test_a_due_time_starts_one_run_whoever_looks(here: Parts) -> None:
+async def test_a_due_time_starts_one_run_whoever_looks(here: AppContext) -> None:
     thread = await new_thread(here)
     cron = await scheduled(here, thread)
     now_ms = await due_ms(here, cron)
-    assert await fire(here, now_ms - 1) == 0
-    assert sum(await asyncio.gather(*(fire(here, now_ms) for _ in range(5)))) == 1
-    assert len(await here.worker.runs.listed(thread)) == 1
+    assert await fire_due(here, now_ms - 1) == 0
+    assert sum(await asyncio.gather(*(fire_due(here, now_ms) for _ in range(5)))) == 1
+    assert len(await here.worker.runs.list_runs(thread)) == 1
     assert await due_ms(here, cron) == now_ms + HOUR_MS
-    assert await fire(here, now_ms + HOUR_MS) == 1
-    assert len(await here.worker.runs.listed(thread)) == 2
+    assert await fire_due(here, now_ms + HOUR_MS) == 1
+    assert len(await here.worker.runs.list_runs(thread)) == 2
     await ended(here, thread)
 
 
-async def ended(here: Parts, thread: str) -> None:
+async def ended(here: AppContext, thread: str) -> None:
     async def over() -> bool:
-        runs = await here.worker.runs.listed(thread)
+        runs = await here.worker.runs.list_runs(thread)
         return bool(runs) and all(run.status == "success" for run in runs)
 
     await eventually(over, "the runs have ended")
 
 
 async def test_a_schedule_that_cannot_run_any_more_keeps_no_other_from_its_time(
-    here: Parts, caplog: pytest.LogCaptureFixture
+    here: AppContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     thread = await new_thread(here)
     broken = await scheduled(here, thread, payload={"stream_mode": "a mode of another version"})
     cron = await scheduled(here, thread)
     now_ms = max([await due_ms(here, one) for one in (broken, cron)])
-    assert await fire(here, now_ms) == 2
+    assert await fire_due(here, now_ms) == 2
     assert f"cron {broken.id} started nothing" in caplog.text
-    assert len(await here.worker.runs.listed(thread)) == 1
+    assert len(await here.worker.runs.list_runs(thread)) == 1
     await ended(here, thread)
 
 
 async def test_a_process_that_dies_between_the_run_and_the_schedule_starts_no_second_run(
-    here: Parts,
+    here: AppContext,
 ) -> None:
     thread = await new_thread(here)
     cron = await scheduled(here, thread)
     now_ms = await due_ms(here, cron)
-    await fire(here, now_ms)
+    await fire_due(here, now_ms)
     await ended(here, thread)
-    await crons.put(here.storage, cron, now_ms)
-    assert await fire(here, now_ms) == 1
-    assert len(await here.worker.runs.listed(thread)) == 1
+    await crons.create(here.storage, cron, now_ms)
+    assert await fire_due(here, now_ms) == 1
+    assert len(await here.worker.runs.list_runs(thread)) == 1
 
 
-async def test_what_came_due_while_nobody_was_there_is_started_once(here: Parts) -> None:
+async def test_what_came_due_while_nobody_was_there_is_started_once(here: AppContext) -> None:
     thread = await new_thread(here)
     cron = await scheduled(here, thread)
     late_ms = await due_ms(here, cron) + 10 * HOUR_MS + 60_000
-    assert await fire(here, late_ms) == 1
-    assert await fire(here, late_ms) == 0
+    assert await fire_due(here, late_ms) == 1
+    assert await fire_due(here, late_ms) == 0
     assert await due_ms(here, cron) == late_ms - 60_000 + HOUR_MS
     await ended(here, thread)
 
 
-async def test_a_schedule_ends_when_it_is_to_end(here: Parts) -> None:
-    first_ms = following(HOURLY, None, int(time.time() * 1000))
+async def test_a_schedule_ends_when_it_is_to_end(here: AppContext) -> None:
+    first_ms = next_due_ms(HOURLY, None, int(time.time() * 1000))
     assert first_ms is not None
     thread = await new_thread(here)
     cron = await scheduled(here, thread, end_ms=first_ms + 1)
-    assert await fire(here, first_ms) == 1
+    assert await fire_due(here, first_ms) == 1
     assert await crons.next_ms(here.storage, cron) is None
     await ended(here, thread)
 
 
-async def test_a_schedule_without_a_thread_starts_a_run_with_one_of_its_own(here: Parts) -> None:
+async def test_a_schedule_without_a_thread_starts_a_run_with_one_of_its_own(here: AppContext) -> None:
     cron = await scheduled(here, on_run_completed="keep", metadata={"from": "cron"})
-    assert await fire(here, await due_ms(here, cron)) == 1
-    [record] = await thread_records.newest(here.storage, "local", 0, 10)
+    assert await fire_due(here, await due_ms(here, cron)) == 1
+    [record] = await thread_records.list_newest(here.storage, "local", 0, 10)
     await ended(here, record.id)
-    [run] = await here.worker.runs.listed(record.id)
+    [run] = await here.worker.runs.list_runs(record.id)
     assert run.metadata["from"] == "cron"
 
 
 async def test_a_schedule_that_can_start_nothing_waits_for_its_next_time(
-    here: Parts, caplog: pytest.LogCaptureFixture
+    here: AppContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     cron = await scheduled(here, anew())
     now_ms = await due_ms(here, cron)
-    assert await fire(here, now_ms) == 1
+    assert await fire_due(here, now_ms) == 1
     assert f"cron {cron.id} started nothing" in caplog.text
     assert await due_ms(here, cron) == now_ms + HOUR_MS
 
 
-async def test_a_schedule_that_was_taken_away_starts_nothing(here: Parts) -> None:
+async def test_a_schedule_that_was_taken_away_starts_nothing(here: AppContext) -> None:
     cron = await scheduled(here)
     now_ms = await due_ms(here, cron)
-    await crons.remove(here.storage, cron)
-    await crons.move(here.storage, Due("local", cron.id, now_ms), now_ms)
-    assert await fire(here, now_ms) == 0
+    await crons.delete(here.storage, cron)
+    await crons.reschedule(here.storage, Due("local", cron.id, now_ms), now_ms)
+    assert await fire_due(here, now_ms) == 0
 
 
 def test_hours_are_those_of_a_place() -> None:
     noon_utc = int(datetime(2026, 7, 1, 12, tzinfo=UTC).timestamp() * 1000)
-    in_utc = following("0 15 * * *", None, noon_utc)
-    in_paris = following("0 15 * * *", "Europe/Paris", noon_utc)
+    in_utc = next_due_ms("0 15 * * *", None, noon_utc)
+    in_paris = next_due_ms("0 15 * * *", "Europe/Paris", noon_utc)
     assert in_utc is not None
     assert in_paris is not None
     assert (in_utc - noon_utc, in_paris - noon_utc) == (3 * HOUR_MS, HOUR_MS)
@@ -230,4 +230,4 @@ def test_hours_are_those_of_a_place() -> None:
 
 def test_a_day_that_never_comes_is_no_time() -> None:
     with pytest.raises(Invalid):
-        following("0 0 30 2 *", "UTC", 0)
+        next_due_ms("0 0 30 2 *", "UTC", 0)

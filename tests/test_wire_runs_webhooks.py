@@ -11,12 +11,12 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import UnprocessableEntityError
 
-from server.requested import request
-from server.wire.webhooks import SIGNATURE, Webhooks, signature
-from storage.run_records import Run
+from callsheet.server.langgraph.webhooks import SIGNATURE_HEADER, WebhookCaller, sign
+from callsheet.server.runtime.run_request import request_fields
+from callsheet.storage.runs.records import Run
+from callsheet.tools.web.public_network import is_public
 from tests.waiting import eventually
 from tests.wire_served import home, threaded
-from tools.public_network import is_public
 
 SECRET = "a secret between two"
 
@@ -62,7 +62,7 @@ def ended(webhook: str) -> Run:
         owner="local",
         assistant="a",
         status="success",
-        request=request(webhook=webhook),
+        request=request_fields(webhook=webhook),
         metadata={},
         strategy="enqueue",
         created_ms=1,
@@ -75,7 +75,7 @@ def ended(webhook: str) -> Run:
     )
 
 
-QUICK = Webhooks(private=True, waits_s=(0, 0, 0))
+QUICK = WebhookCaller(private=True, waits_s=(0, 0, 0))
 
 
 async def test_a_run_that_ends_is_told_and_signed(client: LangGraphClient) -> None:
@@ -92,8 +92,8 @@ async def test_a_run_that_ends_is_told_and_signed(client: LangGraphClient) -> No
         said: Any = json.loads(body)
         assert (said["run_id"], said["thread_id"], said["status"]) == (run["run_id"], thread, expected)
         assert (said["error"] or {}).get("message") == (None if graph == "counter" else "boom from node")
-        at_s = int(headers[SIGNATURE.lower()].partition(",")[0].removeprefix("t="))
-        assert headers[SIGNATURE.lower()] == signature(SECRET, body, at_s)
+        at_s = int(headers[SIGNATURE_HEADER.lower()].partition(",")[0].removeprefix("t="))
+        assert headers[SIGNATURE_HEADER.lower()] == sign(SECRET, body, at_s)
 
 
 async def test_a_run_without_a_thread_and_a_cancelled_one_are_told_too(client: LangGraphClient) -> None:
@@ -121,10 +121,10 @@ async def test_an_address_that_can_be_none_is_refused_at_once(client: LangGraphC
 
 async def test_a_call_that_fails_is_tried_three_times_more() -> None:
     async with receiving("500 No", "503 No", "429 No") as receiver:
-        await QUICK.tell(ended(receiver.url))
+        await QUICK.call(ended(receiver.url))
         assert len(receiver.got) == 4
     async with receiving(*["500 No"] * 9) as receiver:
-        await QUICK.tell(ended(receiver.url))
+        await QUICK.call(ended(receiver.url))
         assert len(receiver.got) == 4
 
 
@@ -133,7 +133,7 @@ async def test_a_call_that_is_refused_is_not_repeated_and_a_redirect_not_followe
     answer: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with receiving(answer) as receiver:
-        await QUICK.tell(ended(receiver.url))
+        await QUICK.call(ended(receiver.url))
         assert len(receiver.got) == 1
     assert f"it answered {answer[:3]}" in caplog.text
 
@@ -141,7 +141,7 @@ async def test_a_call_that_is_refused_is_not_repeated_and_a_redirect_not_followe
 async def test_nobody_listening_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
     async with receiving() as receiver:
         pass
-    await QUICK.tell(ended(receiver.url))
+    await QUICK.call(ended(receiver.url))
     assert "the webhook of run r was not told" in caplog.text
 
 
@@ -164,7 +164,7 @@ async def test_no_address_of_an_inner_network_is_called(
         return ["93.184.215.14", address]
 
     guarded = replace(QUICK, private=False, resolve=resolve)
-    await guarded.tell(ended("http://rebound.example/"))
+    await guarded.call(ended("http://rebound.example/"))
     assert "not on the public internet" in caplog.text
 
 
@@ -183,7 +183,7 @@ async def test_a_name_is_looked_up_once_and_connected_to_where_it_was_found() ->
 
     async with receiving() as receiver:
         named = receiver.url.replace("127.0.0.1", "nowhere.invalid")
-        await replace(QUICK, resolve=resolve).tell(ended(named))
+        await replace(QUICK, resolve=resolve).call(ended(named))
         [(headers, _)] = receiver.got
     assert asked == ["nowhere.invalid"]
     assert headers["host"].startswith("nowhere.invalid")

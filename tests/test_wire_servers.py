@@ -8,7 +8,8 @@ import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.errors import NotFoundError
 
-from storage import connect, watchdog
+from callsheet.storage import connect
+from callsheet.storage.embedded import watchdog
 from tests.needs import need
 from tests.redis_server import cluster, running
 from tests.wire_server import ran, serving

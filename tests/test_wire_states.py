@@ -17,8 +17,9 @@ from langchain_core.messages import HumanMessage
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError
 
-from server.wire import shapes
-from storage import Storage, thread_records
+from callsheet.server.langgraph import shapes
+from callsheet.storage import Storage
+from callsheet.storage.threads import records as thread_records
 from tests.wire_graphs import QUESTION
 from tests.wire_server import ran, run, serving
 
@@ -265,7 +266,7 @@ async def test_a_change_the_graph_does_not_take_is_refused(client: LangGraphClie
 
 async def test_a_state_is_not_changed_under_a_run(client: LangGraphClient, storage: Storage) -> None:
     thread_id = await ran(client, storage, "counter", {"x": 1})
-    async with thread_records.held(storage, thread_id, "local"):
+    async with thread_records.hold(storage, thread_id, "local"):
         with pytest.raises(ConflictError, match="has a run that has not ended"):
             await client.threads.update_state(thread_id, {"x": 9}, as_node="a")
         state: Any = await client.threads.get_state(thread_id)
@@ -327,7 +328,7 @@ async def test_whatever_a_state_holds_has_a_form() -> None:
         "class": int,
         3: "three",
     }
-    known: Any = json.loads(shapes.encoded(held))
+    known: Any = json.loads(shapes.encode_wire_json(held))
     assert known == {
         "at": "2026-11-21T20:40:00+00:00",
         "id": "00000000-0000-0000-0000-000000000001",
@@ -347,5 +348,5 @@ async def test_whatever_a_state_holds_has_a_form() -> None:
         "class": "<class 'int'>",
         "3": "three",
     }
-    half = json.loads(shapes.encoded(held | {"big": 2**70, "half": "\ud800"}))
+    half = json.loads(shapes.encode_wire_json(held | {"big": 2**70, "half": "\ud800"}))
     assert half == known | {"big": 2**70, "half": "\ud800"}, "what orjson does not take changes nothing else"

@@ -11,10 +11,11 @@ from langgraph.store.base import GetOp, InvalidNamespaceError, PutOp, SearchOp
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import UnprocessableEntityError
 
-from nodes.node import OWNER
-from state.errors import Invalid
-from storage import Storage, keys
-from storage.store import RedisStore, running_owner
+from callsheet.nodes.node import OWNER_KEY
+from callsheet.state.errors import Invalid
+from callsheet.storage import Storage
+from callsheet.storage.redis import keys
+from callsheet.storage.store import RedisStore, running_owner
 from tests.waiting import eventually
 from tests.wire_graphs import GRAPHS
 from tests.wire_server import serving
@@ -30,7 +31,7 @@ def url(valkey_url: str) -> Iterator[str]:
 
 @pytest.fixture
 async def store(storage: Storage) -> RedisStore:
-    return RedisStore(storage, running_owner(OWNER, "local"))
+    return RedisStore(storage, running_owner(OWNER_KEY, "local"))
 
 
 async def keys_found(client: LangGraphClient, *prefix: str, **wanted: Any) -> list[str]:
@@ -206,16 +207,16 @@ async def test_more_items_than_are_read_in_one_step_are_all_found(
 
 
 async def test_owners_do_not_see_each_others_items(client: LangGraphClient, store: RedisStore) -> None:
-    await store.of("ana").aput(("n",), "k", {"whose": "ana"})
-    await store.of("bo").aput(("n",), "k", {"whose": "bo"})
+    await store.for_owner("ana").aput(("n",), "k", {"whose": "ana"})
+    await store.for_owner("bo").aput(("n",), "k", {"whose": "bo"})
     assert await client.store.get_item(["n"], "k") is None
     assert await keys_found(client) == []
     assert (await client.store.list_namespaces())["namespaces"] == []
     await client.store.delete_item(["n"], "k")
-    item = await store.of("ana").aget(("n",), "k")
+    item = await store.for_owner("ana").aget(("n",), "k")
     assert item is not None
     assert item.value == {"whose": "ana"}
-    assert [one.value["whose"] for one in await store.of("bo").asearch(())] == ["bo"]
+    assert [one.value["whose"] for one in await store.for_owner("bo").asearch(())] == ["bo"]
 
 
 async def test_a_graph_remembers_for_the_owner_of_its_run_beyond_its_thread(
@@ -226,7 +227,7 @@ async def test_a_graph_remembers_for_the_owner_of_its_run_beyond_its_thread(
     for turn in range(3):
         done = await graph.ainvoke({"x": 0, "log": []}, {"configurable": {"thread_id": str(turn)}})
         assert done["x"] == 2 * turn + 2, "one node awaits, the other blocks in a thread"
-    theirs = await graph.ainvoke({"x": 0, "log": []}, {"configurable": {OWNER: "ana"}})
+    theirs = await graph.ainvoke({"x": 0, "log": []}, {"configurable": {OWNER_KEY: "ana"}})
     assert theirs["x"] == 2
     item: Any = await client.store.get_item(["counts"], "runs")
     assert item["value"] == {"runs": 6}

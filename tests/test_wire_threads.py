@@ -15,9 +15,11 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError, UnprocessableEntityError
 
-from server.wire import expiry
-from storage import Storage, keys, thread_records
-from storage.checkpoints import RedisSaver
+from callsheet.server.langgraph import retention
+from callsheet.storage import Storage
+from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.redis import keys
+from callsheet.storage.threads import records as thread_records
 from tests.wire_server import ran, run, serving
 
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
@@ -110,7 +112,7 @@ async def test_of_twenty_that_take_one_name_at_once_one_succeeds(client: LangGra
 
 
 async def test_another_owners_thread_looks_like_none(client: LangGraphClient, storage: Storage) -> None:
-    await thread_records.create(storage, thread_records.New("theirs", "somebody else", "agent"))
+    await thread_records.create(storage, thread_records.NewThread("theirs", "somebody else", "agent"))
     for call in (
         client.threads.get("theirs"),
         client.threads.get_state("theirs"),
@@ -155,7 +157,7 @@ async def test_a_deleted_thread_leaves_nothing(client: LangGraphClient, storage:
         await client.threads.get(thread_id)
     with pytest.raises(NotFoundError):
         await client.threads.delete(thread_id)
-    left = [key.decode() async for key in storage.redis.scan_iter(f"*{keys.tagged(thread_id)}*")]
+    left = [key.decode() async for key in storage.redis.scan_iter(f"*{keys.hash_tag(thread_id)}*")]
     assert left == []
     assert await client.threads.search() == []
     assert (await new(client, thread_id=thread_id), await client.threads.get_history(thread_id)) == (
@@ -166,7 +168,7 @@ async def test_a_deleted_thread_leaves_nothing(client: LangGraphClient, storage:
 
 async def test_a_thread_with_a_run_is_not_deleted_under_it(client: LangGraphClient, storage: Storage) -> None:
     thread_id = await ran(client, storage, "agent", HELLO)
-    async with thread_records.held(storage, thread_id, "local"):
+    async with thread_records.hold(storage, thread_id, "local"):
         with pytest.raises(ConflictError, match="has a run"):
             await client.threads.delete(thread_id)
     assert len(await client.threads.get_history(thread_id)) == 3
@@ -325,11 +327,11 @@ async def test_a_lifetime_is_shown_and_counted_from_the_last_change(
     assert "ttl" not in await client.threads.get(goes)
     here = Home(storage, RedisSaver(storage.redis))
     now_ms = int(time.time() * 1000)
-    assert await expiry.swept(here, now_ms) == 0
-    async with thread_records.held(storage, goes, "local"):
-        assert await expiry.swept(here, now_ms + 90_000) == 1, "the one that no run is at"
+    assert await retention.sweep(here, now_ms) == 0
+    async with thread_records.hold(storage, goes, "local"):
+        assert await retention.sweep(here, now_ms + 90_000) == 1, "the one that no run is at"
     assert len(await client.threads.get_history(stays)) == 1
-    assert await expiry.swept(here, now_ms + 200_000) == 2
+    assert await retention.sweep(here, now_ms + 200_000) == 2
     with pytest.raises(NotFoundError):
         await client.threads.get(goes)
     kept: Any = await client.threads.get(stays)
@@ -344,9 +346,9 @@ async def test_a_thread_that_keeps_its_newest_state_is_looked_at_once_in_a_minut
     await client.threads.update(thread, metadata={}, ttl={"ttl": 1e-9, "strategy": "keep_latest"})
     here, now_ms = Home(storage, RedisSaver(storage.redis)), int(time.time() * 1000) + 1_000
     async with asyncio.timeout(5):
-        assert await expiry.swept(here, now_ms) == 1
-        assert await expiry.swept(here, now_ms + 59_000) == 0
-        assert await expiry.swept(here, now_ms + 61_000) == 1
+        assert await retention.sweep(here, now_ms) == 1
+        assert await retention.sweep(here, now_ms + 59_000) == 0
+        assert await retention.sweep(here, now_ms + 61_000) == 1
 
 
 async def test_a_thread_says_how_much_it_takes_up(
@@ -377,7 +379,7 @@ async def test_the_conversation_of_an_ad_is_a_thread_too(valkey_url: str) -> Non
     """X5."""
     with serving(valkey_url, None) as ours:
         async with get_client(url=ours) as client, httpx.AsyncClient(base_url=ours) as http:
-            brief = {"adId": "ad-1", "brief": "A bakery in Lyon, 20 seconds", "provider": "offline"}
+            brief = {"adId": "ad-1", "brief": "Miel, a bakery in Lyon, 20 seconds", "provider": "offline"}
             made = await http.post("/api/ai/generate", json=brief)
             assert made.status_code == 200, made.text
             found: Any = await client.threads.search(metadata={"graph_id": "ad_creation"})

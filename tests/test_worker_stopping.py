@@ -10,19 +10,19 @@ from typing import Any, cast
 
 import pytest
 
-from server.ending import ended
-from server.repeating import begun, repeated
-from server.worker import Terms, Worker, working
-from state.errors import StorageDown
-from storage import Storage, connect, watchdog
-from storage.run_records import Attempt
-from storage.runs import Runs
+from callsheet.server.runtime.background import cancel_and_wait, run_periodically, start_periodic
+from callsheet.server.runtime.worker import Worker, WorkerOptions, running_worker
+from callsheet.state.errors import StorageDown
+from callsheet.storage import Storage, connect
+from callsheet.storage.embedded import watchdog
+from callsheet.storage.runs.records import Attempt
+from callsheet.storage.runs.runs import Runs
 from tests.redis_server import running as redis_running
 from tests.test_worker import Stage, job
 from tests.waiting import eventually
 
 LEASE_S = 10.0
-TERMS = Terms(LEASE_S, grace_s=0.1)
+TERMS = WorkerOptions(LEASE_S, grace_s=0.1)
 
 
 @pytest.fixture
@@ -44,8 +44,8 @@ async def test_what_is_under_way_is_cut_short_and_can_be_taken_up_at_once(
     storage: Storage, stage: Stage
 ) -> None:
     stage.go.clear()
-    async with working(storage, {"stage": stage.graph()}, TERMS) as worker:
-        run = (await worker.start("t", job().wanted())).run
+    async with running_worker(storage, {"stage": stage.graph()}, TERMS) as worker:
+        run = (await worker.submit("t", job().to_run_request())).run
         await stage.entered.wait()
     assert await status(worker.runs, run) == "pending"
     assert isinstance(await Runs(storage, LEASE_S).claim("t", run), Attempt), "nobody waits for its lease"
@@ -55,12 +55,12 @@ async def test_a_run_that_waits_for_a_dead_workers_lease_is_not_begun_while_stop
     storage: Storage, stage: Stage, stack: AsyncExitStack
 ) -> None:
     dead = Runs(storage, LEASE_S)
-    worker = await stack.enter_async_context(working(storage, {"stage": stage.graph()}, TERMS))
-    wanted = job().wanted()
+    worker = await stack.enter_async_context(running_worker(storage, {"stage": stage.graph()}, TERMS))
+    wanted = job().to_run_request()
     await dead.create("t", wanted)
     attempt = await dead.claim("t", wanted.id)
     assert isinstance(attempt, Attempt)
-    carrying = asyncio.create_task(worker.carry_out("t", wanted.id))
+    carrying = asyncio.create_task(worker.execute("t", wanted.id))
     began = time.monotonic()
     await stack.aclose()
     await asyncio.wait([carrying])
@@ -75,8 +75,8 @@ async def test_a_worker_stops_while_redis_hangs(tmp_path: Path, stage: Stage, st
     stage.go.clear()
     with redis_running(watchdog.binary(), tmp_path) as server:
         async with connect(server.url) as opened:
-            worker = await stack.enter_async_context(working(opened, {"stage": stage.graph()}, TERMS))
-            await worker.start("t", job().wanted())
+            worker = await stack.enter_async_context(running_worker(opened, {"stage": stage.graph()}, TERMS))
+            await worker.submit("t", job().to_run_request())
             await stage.entered.wait()
             server.hang()
             began = time.monotonic()
@@ -88,11 +88,11 @@ async def test_a_worker_stops_while_redis_hangs(tmp_path: Path, stage: Stage, st
 async def test_no_run_hides_another_from_those_who_look_for_unfinished_ones(storage: Storage) -> None:
     runs = Runs(storage, LEASE_S)
     for number in range(5):
-        await runs.look_later("t", f"r{number}", 0)
-    found = [await runs.to_look_after(60, limit=2) for _ in range(4)]
+        await runs.schedule_check("t", f"r{number}", 0)
+    found = [await runs.poll_due_checks(60, limit=2) for _ in range(4)]
     assert [len(part) for part in found] == [2, 2, 1, 0]
     assert {run for part in found for _, run in part} == {f"r{number}" for number in range(5)}
-    assert await Runs(storage, LEASE_S).to_look_after(60) == [], "they are the first one's for a while"
+    assert await Runs(storage, LEASE_S).poll_due_checks(60) == [], "they are the first one's for a while"
 
 
 async def test_what_brings_runs_here_is_begun_again_when_it_fails(
@@ -130,10 +130,10 @@ async def test_a_step_that_fails_is_followed_by_the_next(caplog: pytest.LogCaptu
             raise troubles.pop(0)
         over.set()
 
-    task = asyncio.create_task(repeated(step, 0, "it did not happen", despite=ValueError))
+    task = asyncio.create_task(run_periodically(step, 0, "it did not happen", despite=ValueError))
     async with asyncio.timeout(5):
         await over.wait()
-    assert await ended(task, within_s=1)
+    assert await cancel_and_wait(task, within_s=1)
     assert "it did not happen: it is away" in caplog.text
     assert "a bug" in caplog.text
 
@@ -145,7 +145,7 @@ async def test_a_bug_ends_what_is_repeated_and_is_told(caplog: pytest.LogCapture
     async def told() -> bool:
         return "nothing happens until the next start" in caplog.text
 
-    end = begun(step, 0, "nothing happens")
+    end = start_periodic(step, 0, "nothing happens")
     await eventually(told, "it is told")
     assert "a bug" in caplog.text
     assert await end()
@@ -165,8 +165,8 @@ async def test_a_task_that_clings_on_is_cancelled_again_and_given_up_in_the_end(
 
     twice, forever = asyncio.create_task(clinging(2)), asyncio.create_task(clinging(9))
     await asyncio.sleep(0)
-    assert await ended(twice, within_s=0.2)
-    assert not await ended(forever, within_s=0.1)
+    assert await cancel_and_wait(twice, within_s=0.2)
+    assert not await cancel_and_wait(forever, within_s=0.1)
     assert "did not end within 0.1 s" in caplog.text
     release.set()
     await forever

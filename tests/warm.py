@@ -14,13 +14,15 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 for name in (
-    "server.cli",
-    "server.surface",
-    "server.assembly",
-    "server.engine",
-    "providers.offline.model",
-    "providers.offline.ad_creation.answers",
-    "storage.checkpoints",
+    "callsheet.server.cli.main",
+    "callsheet.server.features",
+    "callsheet.server.runtime.assembly",
+    "callsheet.server.runtime.docket_queue",
+    "callsheet.providers.offline.model",
+    "callsheet.providers.offline.ads",
+    "callsheet.providers.offline.pages",
+    "callsheet.providers.offline.lessons",
+    "callsheet.storage.checkpoints",
     "tests.warm_work",
     "tests.warm_turn",
 ):

@@ -13,11 +13,11 @@ from typing import Any
 
 from langchain_core.messages import HumanMessage
 
-import storage
-from graphs import ad_creation
-from nodes.node import EPOCH, RUN
-from storage.checkpoints import RedisSaver
-from tools import guard
+from callsheet import storage
+from callsheet.graphs import ad_creation
+from callsheet.nodes.node import EPOCH_KEY, RUN_KEY
+from callsheet.storage.checkpoints import RedisSaver
+from callsheet.tools.guard import guard
 
 
 class Points:
@@ -65,9 +65,9 @@ async def _turn(url, thread, run, at, fork=None):
     async with storage.connect(url) as opened:
         storage.use(opened)
         graph: Any = ad_creation.graph.copy(update={"checkpointer": RedisSaver(opened.redis)})
-        config = {"configurable": {"thread_id": thread, "run_id": run, RUN: run, EPOCH: at or 10**6}}
+        config = {"configurable": {"thread_id": thread, "run_id": run, RUN_KEY: run, EPOCH_KEY: at or 10**6}}
         state = await graph.aget_state({"configurable": {"thread_id": thread}})
-        mine = (state.metadata or {}).get(RUN) == run
+        mine = (state.metadata or {}).get(RUN_KEY) == run
         given = (
             None if mine else {"messages": [HumanMessage("An ad for Harbour Bikes in Porto, 20 s", id="m")]}
         )

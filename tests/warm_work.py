@@ -7,9 +7,10 @@ from typing import Any, NoReturn
 
 import uvicorn
 
-from server import cli, standalone
-from server.app import create_app
-from server.settings import read
+from callsheet.server.app import create_app
+from callsheet.server.cli import main as cli
+from callsheet.server.runtime import worker_process
+from callsheet.server.settings import read_settings
 
 
 def serve(
@@ -25,10 +26,10 @@ def serve(
     chosen: dict[str, Any] = {"redis_url": redis_url, "lease_s": lease_s, "config": config}
     chosen["log_level"] = "error"
     if port:
-        settings = read(port=port, carry_runs=carry, **chosen)
+        settings = read_settings(port=port, carry_runs=carry, **chosen)
         uvicorn.run(create_app(settings), host="127.0.0.1", port=port, log_level="error")
     else:
-        standalone.work(read(worker_port=worker_port, **chosen))
+        worker_process.run_worker(read_settings(worker_port=worker_port, **chosen))
 
 
 def command(*, words: list[str], folder: str, environ: dict[str, str]) -> NoReturn:

@@ -12,7 +12,7 @@ from typing import Any
 from langgraph_sdk.client import LangGraphClient
 from redis import Redis
 
-from storage import embedded
+from callsheet.storage.embedded import server as embedded
 from tests.key_leaks import leaks
 from tests.waiting import until
 from tests.wire_graphs import GRAPHS
@@ -33,7 +33,7 @@ def home(graphs: Any = GRAPHS, **chosen: Any) -> Iterator[str]:
 def ground() -> Iterator[str]:
     """The URL of a Redis; in the end every key there is must be a declared one."""
     folder = Path(tempfile.mkdtemp(prefix="callsheet-test-"))
-    lease = embedded.ensure(folder)
+    lease = embedded.ensure_running(folder)
     url = f"{lease.url}?db=0"
     try:
         yield url
@@ -41,7 +41,7 @@ def ground() -> Iterator[str]:
             assert not (left := leaks(server)), "\n".join(left)
     finally:
         lease.close()
-        until(lambda: not embedded.running(folder), "the end of the file's server")
+        until(lambda: not embedded.is_running(folder), "the end of the file's server")
         shutil.rmtree(folder)
 
 

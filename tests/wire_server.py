@@ -8,11 +8,12 @@ from typing import Any
 import uvicorn
 from langgraph_sdk.client import LangGraphClient
 
-from server.app import create_app
-from server.serving import configured, listening
-from server.settings import Settings
-from storage import Storage, thread_records
-from storage.checkpoints import RedisSaver
+from callsheet.server.app import create_app
+from callsheet.server.http.serving import bind_sockets, server_config
+from callsheet.server.settings import Settings
+from callsheet.storage import Storage
+from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.threads import records as thread_records
 from tests.waiting import until
 from tests.wire_graphs import GRAPHS
 
@@ -21,8 +22,8 @@ from tests.wire_graphs import GRAPHS
 def serving(redis_url: str, graphs: Mapping[str, Any] | None = GRAPHS, **chosen: Any) -> Iterator[str]:
     """A server in a thread; its URL."""
     settings = Settings(redis_url=redis_url, **chosen)
-    sockets = listening("127.0.0.1", 0)
-    server = uvicorn.Server(configured(create_app(settings, graphs), settings, patience_s=2))
+    sockets = bind_sockets("127.0.0.1", 0)
+    server = uvicorn.Server(server_config(create_app(settings, graphs), settings, patience_s=2))
     thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
     thread.start()
     try:
@@ -55,5 +56,5 @@ async def run(storage: Storage, thread_id: str, graph: str, said: Any) -> None:
         for task in state.tasks
         if task.interrupts
     }
-    await thread_records.edited(storage, record, "interrupted" if state.next else "idle", asked)
+    await thread_records.record_edit(storage, record, "interrupted" if state.next else "idle", asked)
     await saver.aclose()

@@ -2,9 +2,11 @@
 
 from typing import Final
 
-from tools.registry import index
+from callsheet.tools.registry import index
 
 REGISTRY: Final = index(
-    ad=["tools.audio"], lesson=["tools.lesson"], page=["tools.pages", "tools.uploads", "tools.fetching"]
+    ad=["callsheet.tools.ads.drafts"],
+    lesson=["callsheet.tools.lessons.lesson", "callsheet.tools.lessons.internal"],
+    page=["callsheet.tools.pages.edits", "callsheet.tools.pages.uploads", "callsheet.tools.web.fetch"],
 )
 """Every tool by name, each of one domain; a graph names the domains it allows."""

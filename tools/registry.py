@@ -13,9 +13,9 @@ from typing import Any, Final, Literal, Protocol, TypedDict, TypeVar
 from pydantic import BaseModel
 from typing_extensions import Unpack
 
-from state.errors import Broken
-from tools.call import Call, Scope
-from tools.terms import Terms
+from callsheet.state.errors import Broken
+from callsheet.tools.guard.call import Call, Scope
+from callsheet.tools.guard.policy import ToolOptions
 
 Args = TypeVar("Args", bound=BaseModel, contravariant=True)
 Safety = Literal["safe", "potentially_destructive"]
@@ -23,11 +23,11 @@ Safety = Literal["safe", "potentially_destructive"]
 MAX_DESCRIPTION: Final = 1024
 """Characters of a description that vendors accept."""
 OUTSIDE_CALLS: Final = 10
-CALLS: Final = 600
+DEFAULT_CALLS: Final = 600
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
-class Run(Protocol[Args]):
+class AsyncTool(Protocol[Args]):
     """What a tool does: validated arguments and the server's own context in, a JSON object out."""
 
     def __call__(self, args: Args, call: Call) -> Awaitable[dict[str, Any]]:
@@ -35,7 +35,7 @@ class Run(Protocol[Args]):
         ...
 
 
-class Work(Protocol[Args]):
+class BlockingTool(Protocol[Args]):
     """The same without `async`: it runs in a thread, or in a process of its own, away from storage."""
 
     def __call__(self, args: Args, scope: Scope) -> dict[str, Any]:
@@ -56,7 +56,8 @@ class Options(TypedDict, total=False):
     isolated: bool
     rate_key: str
     lasts: Callable[[Mapping[str, Any]], bool]
-    terms: Terms
+    terms: ToolOptions
+    internal: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ class Tool:
     description: str
     """What the model reads when it chooses (A21)."""
     schema: type[BaseModel]
-    run: Run[Any] | Work[Any]
+    run: AsyncTool[Any] | BlockingTool[Any]
     display: str
     """What a person reads while it runs."""
     reads: frozenset[str] = frozenset()
@@ -89,18 +90,20 @@ class Tool:
     """What its calls are counted under together with those of other tools; empty is its own name."""
     lasts: Callable[[Mapping[str, Any]], bool] | None = None
     """Whether a result may answer the same question later (C47); None for a tool of which each may."""
-    terms: Terms = field(default_factory=Terms)
+    terms: ToolOptions = field(default_factory=ToolOptions)
     """What it says of time, limits, tries and cache itself (C-R4)."""
+    internal: bool = False
+    """Whether it carries out a person's answer, so that no model is offered it."""
 
     @property
-    def pure(self) -> bool:
+    def is_pure_lookup(self) -> bool:
         """Whether it neither changes anything nor looks at what may change by a version (C-R5)."""
         return not (self.writes or self.reads or self.outside)
 
     @property
     def calls(self) -> int:
         """How many calls an owner has in a window where nobody says otherwise (ARCHITECTURE 4)."""
-        return OUTSIDE_CALLS if self.outside else CALLS
+        return OUTSIDE_CALLS if self.outside else DEFAULT_CALLS
 
     @property
     def effect(self) -> Literal["read", "write", "outside"]:
@@ -108,35 +111,35 @@ class Tool:
         return "outside" if self.outside else "write" if self.writes else "read"
 
     @cached_property
-    def waits(self) -> bool:
+    def is_async(self) -> bool:
         """Whether it is a coroutine; else it is work for a thread or a process."""
         return inspect.iscoroutinefunction(self.run)
 
     @property
-    def destructive(self) -> bool:
+    def is_destructive(self) -> bool:
         """Whether it may take away what a person cannot easily bring back."""
         return self.safety == "potentially_destructive"
 
 
 def tool(
     *, schema: type[BaseModel], display: str, **more: Unpack[Options]
-) -> Callable[[Run[Any] | Work[Any]], Tool]:
+) -> Callable[[AsyncTool[Any] | BlockingTool[Any]], Tool]:
     """Make a tool of a function: its name and docstring are the tool's name and description.
 
     Raises `Broken` for a definition that cannot be right (C4).
     """
 
-    def made(run: Run[Any] | Work[Any]) -> Tool:
+    def made(run: AsyncTool[Any] | BlockingTool[Any]) -> Tool:
         about = " ".join((run.__doc__ or "").split())
         known: dict[str, Any] = {**more}
         for several in ("reads", "writes", "permissions"):
             known[several] = frozenset(known.get(several, ()))
-        return checked(Tool(getattr(run, "__name__", ""), about, schema, run, display, **known))
+        return check_tool(Tool(getattr(run, "__name__", ""), about, schema, run, display, **known))
 
     return made
 
 
-def checked(item: Tool) -> Tool:
+def check_tool(item: Tool) -> Tool:
     """Return the tool; raises `Broken` for the first thing that is wrong with its definition."""
     for wrong, rule, remedy in chain(_words(item), _effects(item)):
         if wrong:
@@ -158,11 +161,11 @@ def _words(item: Tool) -> Iterator[tuple[bool, str, str]]:
 def _effects(item: Tool) -> Iterator[tuple[bool, str, str]]:
     both = bool(item.writes) and item.outside
     yield both, "writes versions and has effects outside; a call can have one effect", "make two of it"
-    stale = bool(item.terms.cache_s) and not item.pure
+    stale = bool(item.terms.cache_s) and not item.is_pure_lookup
     yield stale, "wants results cached that may change or have an effect", "leave out cache_s"
-    cut_off = not item.waits and bool(item.reads or item.writes)
+    cut_off = not item.is_async and bool(item.reads or item.writes)
     yield cut_off, "is no coroutine, and only those reach storage", "write async def"
-    odd = item.isolated and item.waits
+    odd = item.isolated and item.is_async
     yield odd, "is a coroutine, and a process of its own has no event loop", "write def"
 
 
@@ -209,16 +212,21 @@ class Registry(Mapping[str, Tool]):
         self._put(item, domain, replace=replace)
 
     def _put(self, item: Tool, domain: str, *, replace: bool = False) -> None:
-        checked(item)
+        check_tool(item)
         if item.name in self._tools and not replace:
             raise Broken(f"two tools are named {item.name!r}", remedy="rename one of them")
         self._tools[item.name] = item
         self._domains[item.name] = domain
 
-    def of(self, *domains: str) -> Mapping[str, Tool]:
-        """Return the tools of these domains, those included that are added later."""
+    def of(self, *domains: str, internal: bool = False) -> Mapping[str, Tool]:
+        """Return the tools of these domains that models are offered, or the internal ones.
+
+        Tools that are added later are included.
+        """
         self.load(*domains)
-        return _Some(self._tools, self._domains, frozenset(domains))
+        return _Selection(
+            self._tools, lambda tool: self._domains[tool.name] in domains and tool.internal == internal
+        )
 
     def domain(self, name: str) -> str:
         """Return the domain of a tool; raises `KeyError` for none of ours."""
@@ -239,23 +247,21 @@ class Registry(Mapping[str, Tool]):
         return len(self._tools)
 
 
-class _Some(Mapping[str, Tool]):
-    """The tools of some domains, as they are now."""
+class _Selection(Mapping[str, Tool]):
+    """A live view of the tools that a condition selects."""
 
-    def __init__(
-        self, tools: Mapping[str, Tool], domain_of: Mapping[str, str], domains: frozenset[str]
-    ) -> None:
+    def __init__(self, tools: Mapping[str, Tool], selects: Callable[[Tool], bool]) -> None:
         self._tools = tools
-        self._domain_of = domain_of
-        self._domains = domains
+        self._selects = selects
 
     def __getitem__(self, name: str) -> Tool:
-        if self._domain_of[name] not in self._domains:
+        tool = self._tools[name]
+        if not self._selects(tool):
             raise KeyError(name)
-        return self._tools[name]
+        return tool
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in self._tools if self._domain_of[name] in self._domains)
+        return (name for name, tool in self._tools.items() if self._selects(tool))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -11,18 +11,18 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel
 
-import providers
-from providers.routing import OFFLINE, Request, route
-from state import prices
-from state.errors import Unavailable
-from tools import guard
+from callsheet import providers
+from callsheet.providers.routing import OFFLINE, Request, route
+from callsheet.state import pricing
+from callsheet.state.errors import Unavailable
+from callsheet.tools.guard import guard
 
 Form = TypeVar("Form", bound=BaseModel)
-TRIES: Final = 2
+MAX_TRIES: Final = 2
 
 
 @dataclass(frozen=True)
-class Filled(Generic[Form]):
+class FilledForm(Generic[Form]):
     """A form as a model filled it in, and what that took."""
 
     form: Form
@@ -34,13 +34,13 @@ class Filled(Generic[Form]):
 
 def model_for(spec: str, language: str) -> BaseChatModel:
     """Return the model that answers: `spec` (`provider/model`) if given, else by the language (A-R1)."""
-    model = providers.load(named(spec, language))
+    model = providers.load(model_name(spec, language))
     # A half-filled form is no use to anybody, and rules that take a second would hold up the event loop.
     model.disable_streaming = True
     return model
 
 
-def named(spec: str, language: str) -> str:
+def model_name(spec: str, language: str) -> str:
     """Return the name of the model that `model_for` returns."""
     return route(Request(provider=spec, language=language), providers.available(os.environ)).spec
 
@@ -52,7 +52,7 @@ def is_offline(spec: str) -> bool:
 
 async def fill_in(
     model: BaseChatModel, form: type[Form], prompt: str, request: Mapping[str, Any]
-) -> Filled[Form]:
+) -> FilledForm[Form]:
     """Return the form as the model fills it in from the request; it is asked twice where it fails to.
 
     Raises what the provider raises, and `Unavailable` where the second answer is no such form either.
@@ -62,11 +62,11 @@ async def fill_in(
     # As JSON no text of the request can pass for a part of it, or for words of ours.
     messages = [SystemMessage(prompt), HumanMessage(json.dumps(request, ensure_ascii=False))]
     cost = 0.0
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIES):
         answer: Any = await asked.ainvoke(messages, {"tags": ["nostream"]})
         cost += _cost(model, answer["raw"])
         if isinstance(answer["parsed"], form):
-            return Filled(answer["parsed"], round(cost, 8), round(time.monotonic() - began, 3))
+            return FilledForm(answer["parsed"], round(cost, 8), round(time.monotonic() - began, 3))
     said = str(answer["parsing_error"] or "it called no tool")[:200]
     raise Unavailable(
         f"the model's answer is no {form.__name__}: {said}",
@@ -79,4 +79,4 @@ def _cost(model: BaseChatModel, raw: AIMessage) -> float:
     if used is None:
         return 0.0
     name = raw.response_metadata.get("model_name") or getattr(model, "model_name", "")
-    return prices.cost(str(name), used["input_tokens"], used["output_tokens"], guard.house.prices)
+    return pricing.cost(str(name), used["input_tokens"], used["output_tokens"], guard.house.prices)

@@ -1,1 +1,1 @@
-"""The deterministic chat model: rules over arbitrary input, no key, no network; one file per workflow."""
+"""A small deterministic chat model for demonstrations and tests: no key, no network, English only."""

@@ -1,4 +1,4 @@
-"""The offline chat model: LangChain's port around deterministic rules, chosen by the tools that are bound."""
+"""The offline chat model: a deterministic demo behind LangChain's port; the bound tools choose its part."""
 
 import hashlib
 import importlib
@@ -17,23 +17,23 @@ from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from providers.offline.answer import Answer, Calls, Request, Say
+from callsheet.providers.offline.conversation import Answer, read
 
 NAME = "offline"
 _ABOUT = (
-    "I am the offline model: rules, no language model and no network. I make audio ads and edit landing "
-    "pages when the tools for that are bound; with {tools} I have nothing to work with."
+    "I am the offline demo model: a grammar of English requests, no language model and no network. I make "
+    "audio ads, lessons and landing pages when their tools are bound; with {tools} I have nothing to do."
 )
-WORKFLOWS: Final[Mapping[str, frozenset[str]]] = {
-    "fact_narration": frozenset(
+_WORKFLOWS: Final[Mapping[str, frozenset[str]]] = {
+    "lessons": frozenset(
         {"saveStudentInfoTool", "extractFactsTool", "generateNarrationTool", "FactSheet", "NarrationScript"}
     ),
-    "ad_creation": frozenset(
+    "ads": frozenset(
         {"search_voices", "create_voice_draft", "create_music_draft", "create_sfx_draft", "get_current_state"}
     ),
-    "page_builder": frozenset({"modify_element", "create_element", "list_elements"}),
+    "pages": frozenset({"modify_element", "create_element", "list_elements"}),
 }
-"""Workflow to the tools it is known by: its rules are in `providers/offline/<workflow>/answers.py`."""
+"""Module of this package to the tools it is known by."""
 _WORDS = re.compile(r"\S+\s*|\s+")
 
 
@@ -100,29 +100,28 @@ class OfflineModel(BaseChatModel):
 def _message(messages: Sequence[BaseMessage], stop: Sequence[str], kwargs: Mapping[str, Any]) -> AIMessage:
     tools: list[dict[str, Any]] = list(kwargs.get("tools") or ())
     answer = _answer(messages, tools, kwargs.get("tool_choice"))
-    text = _stopped(answer.text, stop)
-    requests = answer.calls if isinstance(answer, Calls) else ()
     calls = [
         ToolCall(name=request.name, args=request.args, id=_call_id(messages, index), type="tool_call")
-        for index, request in enumerate(requests)
+        for index, request in enumerate(answer.calls)
     ]
-    message = AIMessage(content=text, tool_calls=calls, response_metadata={"model_name": NAME})
+    message = AIMessage(
+        content=_stopped(answer.text, stop), tool_calls=calls, response_metadata={"model_name": NAME}
+    )
     message.usage_metadata = _usage(messages, message, tools)
     return message
 
 
 def _answer(messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]], choice: Any) -> Answer:
     names = frozenset(str(tool["function"]["name"]) for tool in tools)
-    workflow = next((name for name, known in WORKFLOWS.items() if names & known), None)
-    if workflow is None:
-        return Say(_ABOUT.format(tools=", ".join(sorted(names)) or "no tools"))
-    # A workflow's rules and tables are read when it is first asked.
-    module = importlib.import_module(f"providers.offline.{workflow}.answers")
-    answer: Answer | None = module.answer(messages, _chosen(choice, names))
-    return answer or Say(_ABOUT.format(tools="no message at all"))
+    workflow = next((name for name, known in _WORKFLOWS.items() if names & known), None)
+    conversation = read(messages, _allowed(choice, names))
+    if workflow is None or conversation is None:
+        return Answer(_ABOUT.format(tools=", ".join(sorted(names)) or "no tools"))
+    answer: Answer = importlib.import_module(f"callsheet.providers.offline.{workflow}").answer(conversation)
+    return answer
 
 
-def _chosen(choice: Any, names: frozenset[str]) -> frozenset[str]:
+def _allowed(choice: Any, names: frozenset[str]) -> frozenset[str]:
     """Return the tools that may be called under a `tool_choice`."""
     if isinstance(choice, Mapping):
         choice = choice.get("function", {}).get("name")
@@ -174,6 +173,3 @@ def _chunks(message: AIMessage) -> Iterator[AIMessageChunk]:
         response_metadata=dict(message.response_metadata),
         chunk_position="last",
     )
-
-
-__all__ = ["NAME", "OfflineModel", "Request"]

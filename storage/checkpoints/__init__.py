@@ -3,6 +3,6 @@
 `saver` is what `checkpointer.path` in langgraph.json names.
 """
 
-from storage.checkpoints.redis_saver import RedisSaver, SaverOptions, saver
+from callsheet.storage.checkpoints.saver import RedisSaver, SaverOptions, saver
 
 __all__ = ["RedisSaver", "SaverOptions", "saver"]

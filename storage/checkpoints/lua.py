@@ -1,6 +1,6 @@
 """What several of the saver's scripts share, and the shape of their keys.
 
-Every script of a thread gets its five keys in the order of `storage.keys.CheckpointKeys`; those that
+Every script of a thread gets its five keys in the order of `storage.redis.keys.CheckpointKeys`; those that
 write for an attempt at a run get the thread's own key after them.
 """
 
@@ -43,7 +43,7 @@ end
 """
 
 HEADERS: Final = r"""
--- A record's header, see storage.checkpoints.records.
+-- A record's header, see callsheet.storage.checkpoints.codec.
 local function header(record)
   local colon = string.find(record, ':', 1, true)
   return string.sub(record, colon + 1, colon + tonumber(string.sub(record, 1, colon - 1)))

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from storage.checkpoints.lua import HEADERS, THREAD
-from storage.checkpoints.message_log import Known
-from storage.checkpoints.piece_table import Piece, written
-from storage.keys import CheckpointKeys
-from storage.scripts import Asked, Script
+from callsheet.storage.checkpoints.lua import HEADERS, THREAD
+from callsheet.storage.checkpoints.message_log import LogWitness, Piece, encode_table
+from callsheet.storage.redis.keys import CheckpointKeys
+from callsheet.storage.redis.scripts import Script, ScriptCall
 
 _PIECES: Final = r"""
 local function each_piece(text, visit)
@@ -191,13 +190,13 @@ class Reader:
     keys: CheckpointKeys
     spans: Sequence[Piece]
     """The log elements it has, sorted."""
-    known: Known
+    known: LogWitness
     """What must hold for them to be of use."""
     ttl_ms: int
     """0 leaves the expiry as it is."""
 
 
-def latest(reader: Reader, namespace: bytes) -> Asked:
+def latest(reader: Reader, namespace: bytes) -> ScriptCall:
     """The newest checkpoint of a namespace. Replies with generation, held, rows, values, log elements.
 
     Held is 1 if what the reader knows holds; rows are field, record and writes; values are field and value in
@@ -206,29 +205,31 @@ def latest(reader: Reader, namespace: bytes) -> Asked:
     return _read(_LATEST, reader, namespace)
 
 
-def given(reader: Reader, fields: Sequence[bytes]) -> Asked:
+def given(reader: Reader, fields: Sequence[bytes]) -> ScriptCall:
     """The checkpoints of those fields, in that order; the reply is that of `latest`."""
     return _read(_GIVEN, reader, *fields)
 
 
-def page(reader: Reader, namespace: bytes, before: bytes, limit: int) -> Asked:
+def page(reader: Reader, namespace: bytes, before: bytes, limit: int) -> ScriptCall:
     """At most `limit` checkpoints of a namespace, older than `before` if not empty, newest first."""
     return _read(_PAGE, reader, namespace, before, limit)
 
 
-def fields(keys: CheckpointKeys) -> Asked:
+def fields(keys: CheckpointKeys) -> ScriptCall:
     """The fields of all checkpoints of the thread."""
-    return Asked(_FIELDS, keys, ())
+    return ScriptCall(_FIELDS, keys, ())
 
 
-def history(keys: CheckpointKeys, namespace: bytes, checkpoint: bytes, channels: Sequence[bytes]) -> Asked:
+def history(
+    keys: CheckpointKeys, namespace: bytes, checkpoint: bytes, channels: Sequence[bytes]
+) -> ScriptCall:
     """From the parent of a checkpoint (the newest if empty) up, until each channel has a stored value.
 
     Replies with a step for each ancestor: its writes to those channels, and channel, value and marked
     elements of each stored value.
     """
-    return Asked(_HISTORY, keys, (namespace, checkpoint, *channels))
+    return ScriptCall(_HISTORY, keys, (namespace, checkpoint, *channels))
 
 
-def _read(script: Script, reader: Reader, *args: bytes | int) -> Asked:
-    return Asked(script, reader.keys, (*reader.known, written(reader.spans), reader.ttl_ms, *args))
+def _read(script: Script, reader: Reader, *args: bytes | int) -> ScriptCall:
+    return ScriptCall(script, reader.keys, (*reader.known, encode_table(reader.spans), reader.ttl_ms, *args))

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from storage.checkpoints.lua import THREAD
-from storage.checkpoints.message_log import Known
-from storage.scripts import Asked, Script, Word
+from callsheet.storage.checkpoints.lua import THREAD
+from callsheet.storage.checkpoints.message_log import LogWitness
+from callsheet.storage.redis.scripts import Argument, Script, ScriptCall
 
 STALE: Final = -1
 """Where new elements landed when nothing was stored, since what was trusted holds no more."""
@@ -60,7 +60,7 @@ return 1
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredCheckpoint:
     """A checkpoint as it will be stored."""
 
     field: bytes
@@ -73,10 +73,10 @@ class Stored:
     """What the lists add to the log, marked."""
 
 
-class Trusted(NamedTuple):
+class PutPrecondition(NamedTuple):
     """What a put counts on."""
 
-    known: Known
+    known: LogWitness
     """The log its pieces point into."""
     witness: bytes
     """The checkpoint its entry in the register came with; empty if the thread is entered along with it."""
@@ -91,8 +91,13 @@ class Fence(NamedTuple):
 
 
 def put(
-    keys: Sequence[str], stored: Stored, ttl_ms: int, trusted: Trusted, fresh: bytes, fence: Fence | None
-) -> Asked:
+    keys: Sequence[str],
+    stored: StoredCheckpoint,
+    ttl_ms: int,
+    trusted: PutPrecondition,
+    fresh: bytes,
+    fence: Fence | None,
+) -> ScriptCall:
     """Store a checkpoint whole. Replies with the log's generation and where the new elements landed.
 
     If what is trusted no longer holds, nothing is stored and the second reply is `STALE`; `FENCED` if a later
@@ -106,18 +111,18 @@ def put(
 
 def put_writes(
     keys: Sequence[str], writes: Iterable[tuple[bytes, bool, bytes]], ttl_ms: int, fence: Fence | None
-) -> Asked:
+) -> ScriptCall:
     """Store a task's writes: each one once, unless it is of the kind that replaces the one before.
 
     Replies with `FENCED`, and stores nothing, if a later attempt than the fence's has the thread.
     """
-    flat: list[Word] = [ttl_ms]
+    flat: list[Argument] = [ttl_ms]
     for key, replaces, rest in writes:
         flat += (key, int(replaces), rest)
     return _fenced(_PUT_WRITES, keys, flat, fence)
 
 
-def _fenced(script: Script, keys: Sequence[str], args: Sequence[Word], fence: Fence | None) -> Asked:
+def _fenced(script: Script, keys: Sequence[str], args: Sequence[Argument], fence: Fence | None) -> ScriptCall:
     if fence is None:
-        return Asked(script, keys, ("", *args), durable=True)
-    return Asked(script, (*keys, fence.key), (fence.epoch, *args), durable=True)
+        return ScriptCall(script, keys, ("", *args), durable=True)
+    return ScriptCall(script, (*keys, fence.key), (fence.epoch, *args), durable=True)

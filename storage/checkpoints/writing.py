@@ -7,62 +7,68 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.serde.types import ERROR
 
-from state.errors import Fenced
-from storage.checkpoints import write_scripts as scripts
-from storage.checkpoints.books import Books
-from storage.checkpoints.list_drafts import Drafts, goes_to_log
-from storage.checkpoints.message_log import UNKNOWN, ThreadLog, fresh_mark
-from storage.checkpoints.places import Place
-from storage.checkpoints.records import value_field
-from storage.checkpoints.round_trips import Exchange
+from callsheet.state.errors import Fenced
+from callsheet.storage.checkpoints import write_scripts
+from callsheet.storage.checkpoints.codec import value_field
+from callsheet.storage.checkpoints.context import CheckpointRef, Operation, SaverContext
+from callsheet.storage.checkpoints.message_log import (
+    UNKNOWN_LOG,
+    ListDrafts,
+    ThreadLog,
+    fresh_mark,
+    goes_to_log,
+)
 
 _TAKEN_CARE_OF: Final = "__error_source_node__"
 """Channel in which LangGraph notes that a failed task's error goes to another node."""
 
 
 def put(
-    books: Books,
-    parent: Place,
+    books: SaverContext,
+    parent: CheckpointRef,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
     new_versions: ChannelVersions,
-    fence: scripts.Fence | None,
-) -> Exchange[RunnableConfig]:
+    fence: write_scripts.Fence | None,
+) -> Operation[RunnableConfig]:
     """Store a checkpoint as the child of `parent`; the result names it. Raises `Fenced`.
 
     One round trip; two if the thread's log is no longer the one this process last saw.
     """
     thread, run = parent.thread, str(metadata.get("run_id") or "")
-    log = books.logs.of(thread)
+    log = books.logs.get(thread)
     while True:
         mark = fresh_mark()
-        drafts = Drafts(log, books.codec.dump, mark)
+        drafts = ListDrafts(log, books.codec.dump, mark)
         stored = _stored(books, parent, checkpoint, metadata, new_versions, drafts)
-        entry = books.entry(thread, log, run)
-        field, trusted = stored.field, scripts.Trusted(log.known, b"" if entry else log.entered.witness)
-        call = scripts.put(books.rules.keys(thread), stored, books.rules.ttl_ms, trusted, mark, fence)
+        entry = books.index_entry(thread, log, run)
+        field, trusted = (
+            stored.field,
+            write_scripts.PutPrecondition(log.known, b"" if entry else log.entered.witness),
+        )
+        call = write_scripts.put(books.policy.keys(thread), stored, books.policy.ttl_ms, trusted, mark, fence)
         # What waits is visited by the garbage collector again and again; this would be much of it.
         del stored
         *_, (generation, start) = yield [*entry, call]
-        if start == scripts.FENCED:
+        if start == write_scripts.FENCED:
             raise _fenced(thread)
-        if start != scripts.STALE:
+        if start != write_scripts.STALE:
             break
-        log = ThreadLog(UNKNOWN)
+        log = ThreadLog(UNKNOWN_LOG)
     log = books.logs.adopt(thread, log if log.generation else ThreadLog(generation))
-    drafts.settle(log, start)
+    drafts.commit(log, start)
     if entry:
-        books.note_entry(log, run, field)
+        books.record_entry(log, run, field)
     return parent._replace(checkpoint=checkpoint["id"]).config()
 
 
 def put_writes(
-    books: Books,
-    at: Place,
+    books: SaverContext,
+    at: CheckpointRef,
     writes: Sequence[tuple[str, Any]],
     task: tuple[str, str],
-    fence: scripts.Fence | None,
-) -> Exchange[None]:
+    fence: write_scripts.Fence | None,
+) -> Operation[None]:
     """Store what the task `(path, id)` wrote, pending at `at`. Raises `Fenced`.
 
     What an attempt's task had written before it failed or was cancelled is left out: LangGraph takes a task
@@ -72,10 +78,10 @@ def put_writes(
     if fence:
         writes = _without_halves(writes)
     if writes:
-        drafted = books.codec.writes(at.field, task, writes)
-        call = scripts.put_writes(books.rules.keys(at.thread), drafted, books.rules.ttl_ms, fence)
+        drafted = books.codec.encode_writes(at.field, task, writes)
+        call = write_scripts.put_writes(books.policy.keys(at.thread), drafted, books.policy.ttl_ms, fence)
         (reply,) = yield [call]
-        if reply == scripts.FENCED:
+        if reply == write_scripts.FENCED:
             raise _fenced(at.thread)
 
 
@@ -92,13 +98,13 @@ def _fenced(thread: str) -> Fenced:
 
 
 def _stored(
-    books: Books,
-    parent: Place,
+    books: SaverContext,
+    parent: CheckpointRef,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
     new_versions: ChannelVersions,
-    drafts: Drafts,
-) -> scripts.Stored:
+    drafts: ListDrafts,
+) -> write_scripts.StoredCheckpoint:
     plain, lists = [], []
     namespace, values = parent.namespace, checkpoint["channel_values"]
     for channel, version in new_versions.items():
@@ -109,6 +115,6 @@ def _stored(
             lists.append((field, drafts.add(namespace, channel, value)))
         else:
             plain.append((field, drafts.dump(value)))
-    record = books.codec.record(parent.checkpoint, checkpoint, metadata)
+    record = books.codec.encode_record(parent.checkpoint, checkpoint, metadata)
     at = parent._replace(checkpoint=checkpoint["id"])
-    return scripts.Stored(at.field, record, plain, lists, drafts.elements)
+    return write_scripts.StoredCheckpoint(at.field, record, plain, lists, drafts.elements)

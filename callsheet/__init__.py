@@ -1,0 +1,1 @@
+"""Callsheet: a LangGraph state-machine orchestrator for creative work."""

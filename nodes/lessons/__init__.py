@@ -1,0 +1,1 @@
+"""Nodes that ask a person about a lesson."""

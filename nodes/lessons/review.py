@@ -1,0 +1,69 @@
+"""Asks a person whether a narration is right, where the caller wants that (B49, B-R16).
+
+What shall be different goes to the model as a message, and the next narration is asked about again.
+"""
+
+from typing import Any, Final
+
+from langgraph.runtime import Runtime
+
+from callsheet.nodes.node import Node
+from callsheet.nodes.question import Calls, Interrupt, answer_session, refusal_update
+from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state.context import Context
+from callsheet.state.errors import Invalid, Missing
+from callsheet.state.lessons import narration_edits, review
+from callsheet.state.lessons.narration import Narration
+from callsheet.state.lessons.review import REQUEST, SCHEMA, Approved, Wish
+from callsheet.state.lessons.workflow import LessonState
+from callsheet.state.versions import Version
+
+_EFFECT: Final = "Approving ends the lesson's script; anything you want different is written again first."
+
+
+def review_node(workflow: WorkflowSpec) -> Node[LessonState]:
+    """Return the node that asks for a narration's approval."""
+
+    async def review_narration(state: LessonState, *, runtime: Runtime[Context]) -> dict[str, Any]:
+        asking = await answer_session(workflow, state, runtime)
+        newest = await asking.newest("narration")
+        if newest is None:
+            return {"reviewing": False, "plan": None}
+        answer = asking.answer(review_question(newest), narration=newest.data, version=newest.id)
+        try:
+            read = review.read(answer)
+            if isinstance(read, Wish):
+                return asking.chat_update(read.text)
+            wanted = _calls(read, newest)
+        except (Invalid, Missing) as error:
+            return refusal_update(error)
+        return {**asking.decision_update("The narration is right.", wanted), "reviewing": False}
+
+    return review_narration
+
+
+def _calls(read: Approved, newest: Version) -> Calls:
+    """Return the calls that an approval decides; raises what `narration_edits.edited` raises."""
+    approved: tuple[str, dict[str, Any]] = ("verifyNarrationTool", {})
+    if not read.edits:
+        return [approved]
+    narration_edits.apply_edits(Narration.model_validate(newest.data), read.edits)
+    edits = [one.model_dump(exclude_none=True) for one in read.edits]
+    return [("editNarrationTool", {"edits": edits}), approved]
+
+
+def review_question(made: Version) -> Interrupt:
+    """Return what a person is asked about a narration."""
+    segments = made.data["segments"]
+    return Interrupt(
+        REQUEST,
+        {
+            "segments": [
+                {name: one[name] for name in ("id", "narration", "visual_guidance")} for one in segments
+            ]
+        },
+        f"Is this narration about {made.data['topic']} right?",
+        _EFFECT,
+        SCHEMA,
+        ["yes", {"decisions": [{"type": "reject", "message": "make the hook shorter"}]}],
+    )

@@ -1,0 +1,117 @@
+"""Asks a person which facts the lesson tells, and turns the answer into the steps it decides (B47-B54)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage
+from langgraph.runtime import Runtime
+
+from callsheet.nodes.node import Node
+from callsheet.nodes.question import AnswerSession, Calls, Interrupt, answer_session, refusal_update
+from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state.context import Context
+from callsheet.state.errors import Invalid
+from callsheet.state.lessons import selection as answers
+from callsheet.state.lessons.facts import Fact
+from callsheet.state.lessons.lengths import seconds
+from callsheet.state.lessons.selection import REQUEST, SCHEMA, Answer, Chosen, Others, Said, Stated
+from callsheet.state.lessons.selection_words import reopened, revised
+from callsheet.state.lessons.workflow import LessonState
+from callsheet.state.versions import Version
+
+_EFFECT: Final = "The facts you choose are confirmed, and the narration is written from them and no others."
+
+
+def fact_selection_node(workflow: WorkflowSpec) -> Node[LessonState]:
+    """Return the node that asks for the facts of a lesson."""
+
+    async def select_facts(state: LessonState, *, runtime: Runtime[Context]) -> dict[str, Any]:
+        asking = await answer_session(workflow, state, runtime)
+        proposed = await asking.newest("facts")
+        if proposed is None:
+            return {"choice": None, "plan": None}
+        try:
+            waits = bool(state.get("choice"))
+            read = _answer(asking, proposed) if waits else _revision(asking.message, await _told(asking))
+        except Invalid as error:
+            return refusal_update(error)
+        if read is None:
+            return {"messages": [AIMessage("Choose again.")], "choice": proposed.id, "plan": None}
+        if isinstance(read, Said):
+            return asking.chat_update(read.text)
+        return asking.decision_update(
+            *selection_calls(read), said=read.wish if isinstance(read, Chosen) else ""
+        )
+
+    return select_facts
+
+
+def _answer(asking: AnswerSession, proposed: Version) -> Answer:
+    data = proposed.data
+    answer = asking.answer(
+        fact_question(proposed),
+        facts=[{"number": number, **one} for number, one in enumerate(data["facts"], 1)],
+        earlierFacts=data.get("earlier", []),
+        topic=data["topic"],
+        learningObjective=data["learningObjective"],
+        warnings=data.get("warnings", []),
+        version=proposed.id,
+    )
+    return answers.read(answer, _facts(proposed, "facts"), _facts(proposed, "earlier"))
+
+
+async def _told(asking: AnswerSession) -> list[Fact]:
+    confirmed = await asking.newest("confirmed")
+    return _facts(confirmed, "facts") if confirmed else []
+
+
+def _revision(heard: str | None, told: Sequence[Fact]) -> Answer | None:
+    """Return what a message changes of a choice that was made; None where it shall be made once more."""
+    text = heard or ""
+    if reopened(text):
+        return None
+    facts = revised(text, told)
+    return Said(text) if facts is None else Chosen(facts)
+
+
+def fact_question(proposed: Version) -> Interrupt:
+    """Return what a person is asked about the facts that are proposed."""
+    facts: Sequence[Mapping[str, Any]] = proposed.data["facts"]
+    shown = [{key: one[key] for key in ("id", "concept", "details", "confidence")} for one in facts]
+    count = f"{len(facts)} fact{'s' * (len(facts) != 1)}"
+    return Interrupt(
+        REQUEST,
+        {"facts": shown},
+        f"I found {count} about {proposed.data['topic']}. Which shall the lesson tell?",
+        _EFFECT,
+        SCHEMA,
+        [{"facts": [one["id"] for one in facts[:3]]}, "the first two"],
+    )
+
+
+def _facts(proposed: Version, name: str) -> list[Fact]:
+    return [Fact.model_validate(one) for one in proposed.data.get(name, ())]
+
+
+def selection_calls(read: Chosen | Stated | Others) -> tuple[str, Calls]:
+    """Return what is said to an answer, and the calls that carry it out."""
+    if isinstance(read, Others):
+        return "I look for other facts.", [
+            ("extractFactsTool", {"content": "", "guidance": read.guidance[:1000] or "other facts"})
+        ]
+    facts = [fact.model_dump() for fact in read.facts]
+    names = ", ".join(fact.concept for fact in read.facts)
+    if isinstance(read, Stated):
+        return f"I add: {names}.", [("addFactsTool", {"facts": facts})]
+    return f"The lesson tells: {names}.", [
+        ("confirmFactsTool", {"facts": facts}),
+        ("generateNarrationTool", {"facts": [], **_wanted(read.wish)}),
+    ]
+
+
+def _wanted(wish: str) -> dict[str, Any]:
+    """Return how to narrate: all of it anew where something is wished for, else what the facts change."""
+    if not wish:
+        return {"segments": []}
+    lasts = {"target_duration": seconds(wish)} if seconds(wish) else {}
+    return {"guidance": wish[:1000], **lasts}

@@ -1,0 +1,171 @@
+"""The specification of a workflow: its artefact, its tools, and what the shared nodes ask of it."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
+
+from langgraph.config import get_config
+from langgraph.graph import StateGraph
+from langgraph.pregel import Pregel
+from langgraph.runtime import Runtime
+
+from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RUN_KEY, run_context
+from callsheet.state.context import Context
+from callsheet.state.errors import Broken, Invalid
+from callsheet.state.owners import LOCAL
+from callsheet.state.plan import Step
+from callsheet.state.versions import Version
+from callsheet.state.workflow import DraftMade, Workflow
+from callsheet.tools.guard.call import Scope
+from callsheet.tools.registry import Tool
+
+RECURSION_LIMIT: Final = 1_000
+"""LangGraph's own bound on steps; the real bound is the planner's (A72, C8)."""
+MAX_SUMMARY: Final = 80
+"""Characters of a version's default summary."""
+_KIND: Final = re.compile(r"[a-z][a-z0-9-]{0,30}")
+_RESERVED: Final = frozenset(
+    {"api-key", "callsheet", "caller", "cron", "crons", "owner", "runs", "thread", "tool"}
+)
+"""First parts of keys that are not artefacts'."""
+_SPEC: Final = "_callsheet_workflow"
+"""Attribute of a compiled graph."""
+
+
+def workflow_of(graph: Pregel[Any, Any]) -> "WorkflowSpec | None":
+    """Return the specification that a graph was compiled from; None for any other graph."""
+    spec: WorkflowSpec | None = getattr(graph, _SPEC, None)
+    return spec
+
+
+class WorkflowSpec(ABC):
+    """A workflow. A subclass sets the class variables and overrides what differs.
+
+    Its module holds one instance and, beside it, `graph = <instance>.graph`, which langgraph.json names.
+    Keys, export and import, lists, `/api/artefacts` and doctor's checks follow from it.
+    """
+
+    name: ClassVar[str]
+    """The graph's name, as in langgraph.json."""
+    title: ClassVar[str] = ""
+    """Plural, for people: "audio ads"."""
+    kind: ClassVar[str]
+    """Kind of the artefact it makes; first part of the artefact's keys."""
+    streams: ClassVar[tuple[str, ...]]
+    """The artefact's version streams that turns are summarised by."""
+    other_streams: ClassVar[tuple[str, ...]] = ()
+    """Further streams, which belong to the artefact and its export: uploads, for example."""
+    state: ClassVar[type[Workflow]] = Workflow
+    """Keys that the graph remembers."""
+
+    def __init__(self, tools: Mapping[str, Tool], internal_tools: Mapping[str, Tool] | None = None) -> None:
+        """Offer `tools` to the model; `internal_tools` carry out a person's answers.
+
+        Raises `Broken` for a kind that cannot be part of a key.
+        """
+        if not _KIND.fullmatch(self.kind) or self.kind in _RESERVED:
+            raise Broken(
+                f"workflow {self.name!r} has kind {self.kind!r}",
+                remedy=f"use lower-case letters, digits and -, and none of {', '.join(sorted(_RESERVED))}",
+            )
+        self.tools = tools
+        self.internal_tools = internal_tools or MappingProxyType({})
+
+    @abstractmethod
+    def build(self) -> StateGraph[Any, Context]:
+        """Return the graph's builder."""
+
+    @cached_property
+    def graph(self) -> Pregel[Any, Any]:
+        """The compiled graph, without storage, which the server attaches."""
+        graph: Pregel[Any, Any] = (
+            self.build().compile(name=self.name).with_config(recursion_limit=RECURSION_LIMIT)
+        )
+        setattr(graph, _SPEC, self)
+        return graph
+
+    @abstractmethod
+    def prompt(self, state: Any, artefact_id: str) -> str:
+        """Return the system prompt, the same from turn to turn, for the provider's prompt cache (A65)."""
+
+    def artefact_id(self, state: Any, thread_id: str) -> str:
+        """Return the id of the thread's artefact (X5)."""
+        del state
+        return thread_id
+
+    def facts(self, state: Any) -> Mapping[str, str]:
+        """Return facts about the artefact that tools need."""
+        del state
+        return {}
+
+    def opening(self, state: Any) -> str | None:
+        """Return the first user message where the input holds none."""
+        del state
+        return None
+
+    def summary(self, stream: str, data: Mapping[str, Any]) -> str:
+        """Return a version in one line; by default its first text."""
+        del stream
+        text = next((str(value) for value in data.values() if isinstance(value, str)), "")
+        return text if len(text) <= MAX_SUMMARY else f"{text[:MAX_SUMMARY]}…"
+
+    def selected(self, state: Any) -> str:
+        """Return the part of the artefact that the person has selected; empty for none (C26)."""
+        del state
+        return ""
+
+    def describe_step(self, state: Any, step: Step, newest: Mapping[str, Version | None]) -> str:
+        """Return a step's target in a person's words; `newest` has the newest version by stream."""
+        del state, step, newest
+        return ""
+
+    def after_plan(self, state: Any, made: Sequence[DraftMade]) -> Mapping[str, Any]:
+        """Return further state keys to set once a plan has ended; `made` are the versions it made."""
+        del state, made
+        return {}
+
+    def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
+        """Raise `Invalid`, or pydantic's error, for imported data that no tool could have written."""
+        del stream, data
+
+    @property
+    def all_streams(self) -> tuple[str, ...]:
+        """Every stream of the artefact."""
+        return (*self.streams, *self.other_streams)
+
+    def allowed_tools(self, state: Workflow) -> Mapping[str, Tool]:
+        """Return the tools that the plan may call: internal ones too for a plan that a person decided."""
+        return {**self.tools, **self.internal_tools} if state.get("decided") else self.tools
+
+    def scope(self, state: Workflow, runtime: Runtime[Context]) -> Scope:
+        """Return the caller, the thread and the artefact of this run, as far as the host tells.
+
+        Raises `Invalid` without a thread id, since nothing could be remembered.
+        """
+        configurable = get_config().get("configurable", {})
+        context = run_context(runtime)
+        thread = str(configurable.get("thread_id") or "")
+        if not thread:
+            raise Invalid(
+                "the run has no thread id", remedy='pass config={"configurable": {"thread_id": "…"}}'
+            )
+        info = runtime.execution_info
+        task = info.task_id if info else ""
+        plan = state.get("plan")
+        return Scope(
+            owner=str(configurable.get(OWNER_KEY) or LOCAL),
+            thread=thread,
+            kind=self.kind,
+            artefact=self.artefact_id(state, thread),
+            run=str(configurable.get(RUN_KEY) or task),
+            task=task,
+            plan=plan["id"] if plan else "",
+            epoch=int(configurable.get(EPOCH_KEY) or 0),
+            facts=self.facts(state),
+            selected=self.selected(state),
+            model=context.get("model") or context.get("provider") or state.get("provider") or "",
+            patient=bool(plan and len(plan["steps"]) > 1),
+        )

@@ -1,0 +1,139 @@
+"""Chat models that speak OpenAI's Chat Completions: configured from the environment, errors in our own tree.
+
+A vendor is a subclass that states its title, its variables' prefix, its URL, default model and quirks.
+Its variables are `<PREFIX>_API_KEY`, `<PREFIX>_BASE_URL` and `<PREFIX>_MODEL` (A49), `<PREFIX>_TIMEOUT_S` and
+`<PREFIX>_MAX_RETRIES`. The key appears in no message, repr or log.
+"""
+
+import math
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, ClassVar, Self
+
+import openai
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
+from callsheet.providers.errors import ErrorTranslator
+from callsheet.state.errors import Invalid
+
+TIMEOUT_S = 120.0
+"""Without an answer or, in a stream, without its next piece."""
+
+MAX_RETRIES = 2
+"""After the first attempt; the waits between them grow, or are what the vendor asks for."""
+
+
+class ChatModel(ChatOpenAI):
+    """A `ChatOpenAI` of one vendor, whose failures are `Refused`, `Unavailable` or `Broken`."""
+
+    title: ClassVar[str]
+    """What people call the vendor."""
+    prefix: ClassVar[str]
+    """Of its environment variables."""
+    url: ClassVar[str]
+    """Base URL unless another is set."""
+    default_model: ClassVar[str]
+    """Model unless another is set or asked for."""
+
+    @classmethod
+    def quirks(cls, model: str) -> dict[str, Any]:
+        """Constructor arguments that `model` needs beyond the common ones."""
+        del model
+        return {}
+
+    @classmethod
+    def configured(cls, model: str, environ: Mapping[str, str]) -> Self:
+        """Return the vendor's `model` ("" for the set or default one), as `environ` configures it.
+
+        Raises Invalid when the key is not set or a number is not one.
+        """
+        key = environ.get(f"{cls.prefix}_API_KEY", "").strip()
+        if not key:
+            raise Invalid(
+                f"{cls.title} needs a key and {cls.prefix}_API_KEY is not set",
+                remedy=f"set {cls.prefix}_API_KEY (to any text, for a server without keys), or use 'offline'",
+            )
+        name = model or environ.get(f"{cls.prefix}_MODEL", "").strip() or cls.default_model
+        timeout_s = _number(environ, f"{cls.prefix}_TIMEOUT_S", TIMEOUT_S, least=0.001)
+        arguments: dict[str, Any] = {
+            "model": name,
+            "api_key": SecretStr(key),
+            "base_url": environ.get(f"{cls.prefix}_BASE_URL", "").strip() or cls.url,
+            "timeout": timeout_s,
+            "stream_chunk_timeout": timeout_s,
+            "max_retries": int(_number(environ, f"{cls.prefix}_MAX_RETRIES", MAX_RETRIES, whole=True)),
+            "stream_usage": True,
+            "use_responses_api": False,
+        }
+        return cls(**{**arguments, **cls.quirks(name)})
+
+    @property
+    def lc_secrets(self) -> dict[str, str]:
+        """Where a serialised model finds its key again, in place of the key."""
+        return {"openai_api_key": f"{self.prefix}_API_KEY"}
+
+    @property
+    def _border(self) -> ErrorTranslator:
+        key = self.openai_api_key.get_secret_value() if isinstance(self.openai_api_key, SecretStr) else ""
+        return ErrorTranslator(
+            self.title, self.prefix, self.model_name, self.openai_api_base or self.url, key
+        )
+
+    def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
+        with self._border.translated():
+            return super()._generate(*args, **kwargs)
+
+    async def _agenerate(self, *args: Any, **kwargs: Any) -> ChatResult:
+        with self._border.translated():
+            return await super()._agenerate(*args, **kwargs)
+
+    def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+        finished = False
+        with self._border.translated():
+            for chunk in super()._stream(*args, **kwargs):
+                finished = finished or _finishes(chunk)
+                yield chunk
+        self._require_end(finished=finished)
+
+    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        finished = False
+        with self._border.translated():
+            async for chunk in super()._astream(*args, **kwargs):
+                finished = finished or _finishes(chunk)
+                yield chunk
+        self._require_end(finished=finished)
+
+    def _create_chat_result(
+        self, response: dict[str, Any] | openai.BaseModel, generation_info: dict[str, Any] | None = None
+    ) -> ChatResult:
+        try:
+            result = super()._create_chat_result(response, generation_info)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise self._border.unreadable_answer() from self._border.safe_cause(error)
+        if not result.generations:
+            raise self._border.unreadable_answer()
+        return result
+
+    def _require_end(self, *, finished: bool) -> None:
+        """Refuse a stream without a finish reason: what came of it may be half a sentence or half a call."""
+        if not finished:
+            raise self._border.cut_stream()
+
+
+def _finishes(chunk: ChatGenerationChunk) -> bool:
+    return bool((chunk.generation_info or {}).get("finish_reason"))
+
+
+def _number(
+    environ: Mapping[str, str], name: str, default: float, *, least: float = 0, whole: bool = False
+) -> float:
+    text = environ.get(name, "").strip()
+    try:
+        number = float(text) if text else default
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number >= least and (not whole or int(number) == number)):
+        kind = "whole number" if whole else "number"
+        raise Invalid(f"{name} is {text!r}, which is not a {kind} of at least {least}", remedy="correct it")
+    return number

@@ -1,1 +1,0 @@
-"""Audio ads: from a brief to scripts, voices, music and effects, and every change a person asks for."""

@@ -1,1 +1,0 @@
-"""The offline model at landing pages: sentences about a page to edits of it."""

@@ -1,0 +1,1 @@
+"""Audio ads over REST and in the terminal."""

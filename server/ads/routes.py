@@ -1,0 +1,136 @@
+"""Audio ads: made from a brief, refined by chat, looked at as a whole (A50–A61)."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.background import BackgroundTask
+from starlette.responses import Response
+
+from callsheet.server.ads import edits, views
+from callsheet.server.ads import service as jobs
+from callsheet.server.ads.bodies import AdChat, AdGenerate, IdempotencyKey, MixerUpdate, StrictRoute
+from callsheet.server.ads.replies import AdList, AdTurn, AdView, Conversation, Mixer, StreamLocks
+from callsheet.server.artefacts import views as locks
+from callsheet.server.context import app_context
+from callsheet.server.http import events
+from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.http.openapi import EVENTS
+from callsheet.server.http.origins import current_owner
+from callsheet.server.runtime.run_request import DomainRun
+from callsheet.server.runtime.worker import Ack, OnProgress
+from callsheet.state.ads.timeline import Timeline
+
+router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["ads"], default_response_class=JsonReply)
+_READ = (400, 403, 404, 500, 503, 504)
+_WRITE = (400, 403, 404, 409, 413, 422, 500, 503, 504)
+_RUN = documented_responses(*_WRITE, 429, reply=AdTurn)
+_RUN[200] |= {"content": EVENTS["content"]}
+
+
+@router.post("/ai/generate", responses=_RUN, response_model=None)
+async def generate_ad(body: AdGenerate, request: Request, idempotency_key: IdempotencyKey = None) -> Response:
+    """Make an ad from a brief: voices, music and effects as new drafts (A50, A53).
+
+    With `Accept: text/event-stream` the reply is a stream of events: `step`, `drafts`, then `result` or
+    `error`.
+    """
+    asked = body.to_request(current_owner(request), idempotency_key)
+    return await _carried_out(request, await jobs.generate_run(app_context(request).storage, asked))
+
+
+@router.post("/ads/{ad_id}/chat", responses=_RUN, response_model=None)
+async def chat_about_ad(
+    ad_id: str, body: AdChat, request: Request, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Refine an ad in words; `drafts` names only what changed (A55, A56). Streams events like generate."""
+    here = app_context(request)
+    meant = await edits.resolve_ad_id(here.storage, ad_id, current_owner(request))
+    asked = body.to_request(meant, current_owner(request), idempotency_key)
+    return await _carried_out(request, await jobs.chat_run(here.worker, here.storage, asked))
+
+
+@router.get("/ads", responses=documented_responses(400, 403, 422, 500, 503, 504, reply=AdList))
+async def list_ads(
+    request: Request,
+    after: Annotated[str | None, Query(max_length=300, description="`next` of the page before")] = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+) -> dict[str, Any]:
+    """List the ads, newest change first."""
+    return await views.ad_list(app_context(request).storage, current_owner(request), after, limit)
+
+
+@router.get("/ads/{ad_id}", responses=documented_responses(*_READ, reply=AdView))
+async def get_ad(ad_id: str, request: Request) -> dict[str, Any]:
+    """Show an ad: record, brief, newest and active versions, times, mixer."""
+    found = await _found(ad_id, request)
+    return await views.ad_view(found, (await app_context(request).worker.state(found.thread)).values)
+
+
+@router.get("/ads/{ad_id}/conversation", responses=documented_responses(*_READ, reply=Conversation))
+async def get_conversation(ad_id: str, request: Request) -> dict[str, Any]:
+    """Show the conversation in order, the system prompt first (A36, A37)."""
+    found = await _found(ad_id, request)
+    return views.conversation_view(found, (await app_context(request).worker.state(found.thread)).values)
+
+
+@router.delete("/ads/{ad_id}/conversation", responses=documented_responses(*_READ, 409, reply=Conversation))
+async def clear_conversation(ad_id: str, request: Request) -> dict[str, Any]:
+    """Forget the conversation; the versions stay (A36). The next request about the ad is a brief."""
+    found, here = await _found(ad_id, request), app_context(request)
+    await edits.clear_conversation(found, here.saver)
+    return views.conversation_view(found, {})
+
+
+@router.get("/ads/{ad_id}/timeline", responses=documented_responses(*_READ, reply=Timeline))
+async def get_timeline(
+    ad_id: str,
+    request: Request,
+    versions: Annotated[
+        views.ChosenVersions,
+        Query(description="Which version stands for its stream; one without an active one is silent"),
+    ] = "newest",
+) -> Any:
+    """Show when every voice, effect and the music plays, in seconds from the first sound."""
+    return await views.timeline_view(await _found(ad_id, request), versions)
+
+
+@router.get("/ads/{ad_id}/mixer", responses=documented_responses(*_READ, reply=Mixer))
+async def get_mixer(ad_id: str, request: Request) -> dict[str, Any]:
+    """Show the mixer: gains in decibels, and how the music makes room (A35)."""
+    return await views.mixer_view(await _found(ad_id, request))
+
+
+@router.patch("/ads/{ad_id}/mixer", responses=documented_responses(*_WRITE, reply=Mixer))
+async def update_mixer(ad_id: str, body: MixerUpdate, request: Request) -> dict[str, Any]:
+    """Set what the body names at the mixer; the rest stays."""
+    return await edits.update_mixer(await _found(ad_id, request), body.model_dump(exclude_none=True))
+
+
+@router.put("/ads/{ad_id}/locks/{stream}", responses=documented_responses(*_READ, reply=StreamLocks))
+async def lock_stream(ad_id: str, stream: str, request: Request) -> dict[str, Any]:
+    """Lock `voices`, `music` or `sfx` against every change, whoever makes it: "leave the voices alone"."""
+    found = await _found(ad_id, request)
+    return await locks.lock(found.artefact, "stream", edits.require_stream(stream), found.thread.owner)
+
+
+@router.delete("/ads/{ad_id}/locks/{stream}", responses=documented_responses(*_READ, reply=StreamLocks))
+async def unlock_stream(ad_id: str, stream: str, request: Request) -> dict[str, Any]:
+    """Unlock a stream."""
+    found = await _found(ad_id, request)
+    return await locks.unlock(found.artefact, "stream", edits.require_stream(stream))
+
+
+async def _found(ad_id: str, request: Request) -> edits.Ad:
+    return await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
+
+
+async def _carried_out(request: Request, job: DomainRun) -> Response:
+    here = app_context(request)
+
+    async def carry(report: OnProgress | None = None) -> tuple[dict[str, Any], Ack]:
+        return await jobs.run(here.worker, here.storage, job, report)
+
+    if events.wants_event_stream(request):
+        return events.event_stream_reply(here.running, carry)
+    reply, told = await carry()
+    return JsonReply(reply, background=BackgroundTask(told))

@@ -1,0 +1,107 @@
+"""The versions of an ad's streams: looked at, made and changed by hand, activated (A30–A35)."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Request
+
+from callsheet.server.ads import edits, views
+from callsheet.server.ads.bodies import StrictRoute
+from callsheet.server.ads.replies import Version, VersionActivated, VersionList, VersionWritten
+from callsheet.server.context import app_context
+from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.http.origins import current_owner
+
+_READ = (400, 403, 404, 500, 503, 504)
+_WRITE = (*_READ, 413, 422)
+router = APIRouter(
+    prefix="/api/ads/{ad_id}/{stream}",
+    route_class=StrictRoute,
+    tags=["versions"],
+    default_response_class=JsonReply,
+)
+_TRACK = {"voiceId": "openai/alloy@english", "text": "Fresh bread, every morning.", "playAfter": "start"}
+_EFFECT = {"description": "shop bell", "placement": {"type": "afterVoice", "index": 0}, "duration": 1.5}
+_DATA = Body(
+    openapi_examples={
+        "voices": {"value": {"voiceTracks": [_TRACK]}},
+        "music": {"value": {"musicPrompt": "warm acoustic guitar, 90 bpm", "musicProvider": "loudly"}},
+        "sfx": {"value": {"soundFxPrompts": [_EFFECT]}},
+    }
+)
+_PATCH = Body(
+    openapi_examples={
+        "one track": {"value": {"voiceTracks": {"track-0": {"speed": 0.9}}}},
+        "music": {"value": {"musicPrompt": "upbeat funk"}},
+        "all effects": {"value": {"soundFxPrompts": [_EFFECT]}},
+    }
+)
+
+
+async def _found(ad_id: str, stream: str, request: Request) -> edits.Ad:
+    edits.require_stream(stream)
+    return await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
+
+
+_Found = Annotated[edits.Ad, Depends(_found)]
+
+
+@router.get("", responses=documented_responses(*_READ, reply=VersionList))
+async def list_versions(stream: str, found: _Found) -> dict[str, Any]:
+    """List the versions, newest last, and say which is active."""
+    return await views.versions_view(found, stream)
+
+
+@router.post("", status_code=201, responses=documented_responses(*_WRITE, reply=VersionWritten, status=201))
+async def create_version(
+    stream: str, data: Annotated[dict[str, Any], _DATA], found: _Found
+) -> dict[str, Any]:
+    """Make a version by hand from the stream's whole data."""
+    return await views.written_view(found, stream, await edits.write_version(found, stream, data))
+
+
+@router.get("/{version_id}", responses=documented_responses(*_READ, reply=Version))
+async def get_version(stream: str, version_id: str, found: _Found) -> dict[str, Any]:
+    """Show a version: what is known of it, its `data`, and the same data flat beside it."""
+    return await views.version_view(found, stream, version_id)
+
+
+@router.patch("/{version_id}", responses=documented_responses(*_WRITE, reply=VersionWritten))
+async def patch_version(
+    stream: str, version_id: str, patch: Annotated[dict[str, Any], _PATCH], found: _Found
+) -> dict[str, Any]:
+    """Make a new version from this one with a partial change; this one stays as it is (A33).
+
+    A list replaces the whole list; an object in its place changes single tracks by id or effects by number.
+    """
+    before, _ = await views.find_version(found, stream, version_id)
+    changed = edits.apply_patch(before, patch)
+    return await views.written_view(
+        found, stream, await edits.write_version(found, stream, changed, parent=before.id)
+    )
+
+
+@router.post("/{version_id}/activate", responses=documented_responses(*_READ, reply=VersionActivated))
+async def activate_version(stream: str, version_id: str, found: _Found) -> dict[str, Any]:
+    """Make this version the one that counts (A34)."""
+    await found.artefact.activate(stream, version_id)
+    return await views.written_view(found, stream, version_id) | {"active": version_id}
+
+
+@router.post(
+    "/{version_id}/clone",
+    status_code=201,
+    responses=documented_responses(*_READ, reply=VersionWritten, status=201),
+)
+async def clone_version(stream: str, version_id: str, found: _Found) -> dict[str, Any]:
+    """Make a new draft that holds what this version holds."""
+    before, _ = await views.find_version(found, stream, version_id)
+    return await views.written_view(
+        found, stream, await edits.write_version(found, stream, before.data, parent=before.id)
+    )
+
+
+@router.delete("/{version_id}", responses=documented_responses(*_READ, 409, reply=VersionList))
+async def delete_version(stream: str, version_id: str, found: _Found) -> dict[str, Any]:
+    """Delete a draft for good; its number is not used again. Others are history and stay (409)."""
+    await found.artefact.delete_draft(stream, version_id)
+    return await views.versions_view(found, stream)

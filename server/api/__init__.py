@@ -1,1 +1,0 @@
-"""The domain endpoints under /api."""

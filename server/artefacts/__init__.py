@@ -1,0 +1,1 @@
+"""REST operations that all kinds of artefact share."""

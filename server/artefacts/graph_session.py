@@ -1,0 +1,109 @@
+"""One turn of any served graph in this process, on the storage that the server uses: `callsheet run`."""
+
+import uuid
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from callsheet.nodes.workflow import workflow_of
+from callsheet.server import bootstrap
+from callsheet.server.artefacts.turns import checked_context, clean_message, human_message, identifier, last_message
+from callsheet.server.runtime.encoding import sha256_of
+from callsheet.server.runtime.execution import pending_interrupts
+from callsheet.server.runtime.graphs_file import read_graphs_file
+from callsheet.server.runtime.run_request import DomainRun
+from callsheet.server.runtime.worker import OnProgress, Worker
+from callsheet.server.runtime.worker_process import local_worker
+from callsheet.server.settings import Settings
+from callsheet.state.context import Context
+from callsheet.state.errors import Conflict, Invalid, Missing
+from callsheet.state.owners import LOCAL
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import Thread
+
+
+@dataclass(frozen=True)
+class GraphRequest:
+    """A turn that a person asks for: input, or the answer to the pending interrupt."""
+
+    graph: str
+    thread: str = ""
+    """Id of the thread to continue; empty for a new one."""
+    message: str = ""
+    input: Mapping[str, Any] | None = None
+    """Further input of the graph."""
+    answer: Any = None
+    """Answer to the pending interrupt; None for none."""
+    context: Context = field(default_factory=Context)
+
+
+@dataclass(frozen=True)
+class GraphTurn:
+    """The result of a turn."""
+
+    thread: str
+    message: str
+    """The model's last message; empty for a graph without messages."""
+    values: Mapping[str, Any]
+    """The state's values."""
+    question: Any = None
+    """Value of the pending interrupt; None for none."""
+
+
+async def run(request: GraphRequest, settings: Settings, report: OnProgress) -> GraphTurn:
+    """Execute the turn and return its result.
+
+    Raises `Missing` for a graph that is not served or a thread that does not exist, and what the run fails with.
+    """
+    async with AsyncExitStack() as stack:
+        source = read_graphs_file(settings.config) if settings.config else None
+        graphs = (await bootstrap.load_workflows(source, stack)).graphs
+        if request.graph not in graphs:
+            raise Missing(f"no graph {request.graph!r} is served", remedy=f"use one of: {', '.join(sorted(graphs))}")
+        worker, storage = await stack.enter_async_context(local_worker(settings, graphs))
+        spec = workflow_of(graphs[request.graph])
+        thread = await _thread(storage, request, spec.kind if spec else "")
+        await worker.run_and_ack(await _domain_run(worker, thread, request), report)
+        state = await worker.state(thread)
+        questions = pending_interrupts(state)
+        return GraphTurn(
+            thread.id, last_message(state.values), state.values, questions[0].value if questions else None
+        )
+
+
+async def _thread(storage: Storage, request: GraphRequest, kind: str) -> Thread:
+    if not request.thread:
+        thread_id = uuid.uuid4().hex
+        return Thread(thread_id, LOCAL, request.graph, f"{kind}:{thread_id}" if kind else "")
+    thread = await threads.get(storage, identifier(request.thread, "thread"), LOCAL)
+    if thread.graph != request.graph:
+        raise Conflict(
+            f"thread {thread.id!r} runs {thread.graph!r}, not {request.graph!r}",
+            remedy=f"use: callsheet run {thread.graph} --thread {thread.id}",
+        )
+    return thread
+
+
+async def _domain_run(worker: Worker, thread: Thread, request: GraphRequest) -> DomainRun:
+    context = checked_context(request.context)
+    if request.answer is not None:
+        pending = pending_interrupts(await worker.state(thread))
+        if not pending:
+            raise Conflict("no question waits for an answer on this thread", remedy="send a message instead")
+        return DomainRun(
+            thread,
+            {},
+            {},
+            context=context,
+            answers={pending[0].id: request.answer},
+            questions={pending[0].id: sha256_of(pending[0].value)},
+            repeatable=True,
+        )
+    given = dict(request.input or {})
+    if request.message:
+        given["messages"] = [human_message(clean_message(request.message))]
+    if not given:
+        raise Invalid("the run has no input", remedy="give a message, or --input with a JSON object")
+    return DomainRun(thread, given, {}, context=context, repeatable=True)

@@ -1,0 +1,1 @@
+"""The `callsheet` command."""

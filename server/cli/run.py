@@ -1,0 +1,121 @@
+"""`callsheet run`: any served graph in the terminal, its interrupts included."""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from callsheet.server.cli import commands, text_input
+from callsheet.server.cli.options import DataDir, Debug
+
+if TYPE_CHECKING:
+    from callsheet.server.artefacts.graph_session import GraphTurn
+
+_MESSAGE = "What to say; - for stdin."
+_INPUT = "Further input of the graph, a JSON object."
+_ANSWER = "Answer to the pending question: JSON, or text."
+
+
+def run(
+    graph: Annotated[str, typer.Argument(metavar="GRAPH", help="Name of the graph, as in langgraph.json.")],
+    message: Annotated[str | None, typer.Argument(help=_MESSAGE)] = None,
+    *,
+    thread: Annotated[str, typer.Option(help="Go on with this thread [a new one].")] = "",
+    input_: Annotated[str | None, typer.Option("--input", help=_INPUT)] = None,
+    answer: Annotated[str | None, typer.Option(help=_ANSWER)] = None,
+    provider: Annotated[str | None, typer.Option(help="Who answers: openai, offline …")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the state's values as JSON.")] = False,  # noqa: FBT002 -- a flag
+    data_dir: DataDir = None,
+    debug: Debug = False,
+) -> None:
+    """Run a graph and answer its questions.
+
+    callsheet run ad_creation "30 seconds for Miel, a bakery in Lyon"
+
+    callsheet run my_graph --thread ID --answer '{"decisions": [{"type": "approve"}]}'
+    """
+    with commands.report_errors(debug=debug):
+        request: dict[str, Any] = {
+            "graph": graph,
+            "thread": thread,
+            "message": text_input.read_text(message, None, "the message") if message else "",
+            "input": _json_object(input_),
+            "answer": None if answer is None else parse_answer(answer, None),
+            "context": {"provider": provider} if provider else {},
+        }
+        turn = _turn(request, data_dir, quiet=as_json)
+        while turn.question is not None and sys.stdin.isatty() and not as_json:
+            _show_question(turn.question)
+            reply = commands.ask(lambda: typer.prompt("  Your answer", err=True, type=str), "answer with --answer")
+            answered = {"thread": turn.thread, "answer": parse_answer(reply, turn.question)}
+            turn = _turn({"graph": graph, "context": request["context"], **answered}, data_dir, quiet=False)
+        _show(turn, graph, as_json=as_json)
+
+
+def parse_answer(text: str, question: Any) -> Any:
+    """Return an answer as the graph expects it: yes or no to an approval, JSON, else the text."""
+    word = text.strip().casefold()
+    approval = isinstance(question, Mapping) and "action_requests" in question
+    if approval and word in {"y", "yes", "n", "no"}:
+        return {"decisions": [{"type": "approve" if word.startswith("y") else "reject"}]}
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _json_object(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    from callsheet.state.errors import Invalid  # noqa: PLC0415 -- help needs no errors
+
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise Invalid(f"--input is not JSON: {error}", remedy='give an object: --input \'{"n": 1}\'') from error
+    if not isinstance(value, dict):
+        raise Invalid("--input is not a JSON object", remedy='give an object: --input \'{"n": 1}\'')
+    return value
+
+
+def _turn(request: Mapping[str, Any], data_dir: Any, *, quiet: bool) -> "GraphTurn":
+    async def execute(report: Any) -> "GraphTurn":
+        from callsheet.server.artefacts import graph_session  # noqa: PLC0415 -- the first step is shown before slow imports
+
+        settings = commands.load_settings(data_dir)
+        return await graph_session.run(graph_session.GraphRequest(**request), settings, report)
+
+    return commands.run_with_progress(execute, quiet=quiet)
+
+
+def _show_question(question: Any) -> None:
+    from callsheet.server.cli import terminal  # noqa: PLC0415 -- see above
+
+    typer.echo(terminal.without_control_chars(_question_text(question)), err=True)
+
+
+def _question_text(question: Any) -> str:
+    if isinstance(question, Mapping) and "action_requests" in question:
+        actions = [str(action.get("description") or action.get("action")) for action in question["action_requests"]]
+        return "\n".join(f"  {action}" for action in actions)
+    return question if isinstance(question, str) else json.dumps(question, ensure_ascii=False, indent=2)
+
+
+def _show(turn: "GraphTurn", graph: str, *, as_json: bool) -> None:
+    from callsheet.server.cli import terminal  # noqa: PLC0415 -- see above
+    from callsheet.server.langgraph.shapes import to_json_value  # noqa: PLC0415
+
+    if as_json or not (turn.message or turn.question):
+        value = to_json_value({"thread": turn.thread, "values": turn.values, "question": turn.question})
+        typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+        return
+    if turn.message:
+        typer.echo(terminal.without_control_chars(turn.message))
+    for made in turn.values.get("created", ()):
+        typer.echo(f"Made {made['stream']} {made['versionId']}")
+    if turn.question is not None:
+        _show_question(turn.question)
+    last = "--answer '…'" if turn.question is not None else '"…"'
+    typer.echo(f"Go on with: callsheet run {graph} --thread {turn.thread} {last}")

@@ -1,0 +1,204 @@
+"""`callsheet threads`: the threads in storage, looked at, carried away, brought back and taken away."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from callsheet.server.cli import commands
+from callsheet.server.cli.listing import (
+    Id,
+    Json,
+    Owner,
+    command_group,
+    echo_json,
+    iso,
+    print_table,
+    short_time,
+    with_archive,
+)
+from callsheet.server.cli.options import DataDir, Debug
+
+if TYPE_CHECKING:
+    from callsheet.server.artefacts.archive import ThreadArchive
+    from callsheet.storage.threads.records import ThreadRecord
+
+_STDIO: Final = "-"
+_SHORT: Final = 60
+
+app = command_group("Threads: list, show, export to a file, import, delete.")
+
+
+@app.command("list")
+def list_(
+    *,
+    owner: Owner = "local",
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Most to show.")] = 20,
+    as_json: Json = False,
+    data_dir: DataDir = None,
+    debug: Debug = False,
+) -> None:
+    """List threads, newest change first."""
+    with commands.report_errors(debug=debug):
+        from callsheet.storage.threads import records as thread_records  # noqa: PLC0415 -- help needs no storage
+
+        found = with_archive(
+            data_dir, lambda shelf: thread_records.list_newest(shelf.storage, owner, 0, limit)
+        )
+    if as_json:
+        echo_json([thread_json(record) for record in found])
+        return
+    rows = [(one.id, one.graph, one.status, short_time(one.updated_ms, 16), _about(one)) for one in found]
+    print_table(("Id", "Graph", "Status", "Changed (UTC)", "About"), rows, "There are no threads.")
+
+
+@app.command()
+def show(
+    thread_id: Id,
+    *,
+    owner: Owner = "local",
+    data_dir: DataDir = None,
+    debug: Debug = False,
+) -> None:
+    """Show a thread's record as JSON. How many states and messages it has is there, too."""
+    with commands.report_errors(debug=debug):
+        echo_json(with_archive(data_dir, lambda shelf: _shown(shelf, thread_id, owner)))
+
+
+@app.command()
+def export(
+    thread_id: Id,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - for stdout.")] = _STDIO,
+    *,
+    owner: Owner = "local",
+    data_dir: DataDir = None,
+    debug: Debug = False,
+) -> None:
+    """Write a thread to a file, with all that was made on it.
+
+    callsheet threads export harbour harbour.jsonl
+    """
+    with commands.report_errors(debug=debug):
+        content = with_archive(data_dir, lambda shelf: _exported(shelf, thread_id, owner))
+        if file == _STDIO:
+            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
+        else:
+            _write(Path(file).expanduser(), content)
+            typer.echo(f"Wrote {len(content)} bytes to {file}.", err=True)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="An exported thread; - for stdin.")],
+    *,
+    new_id: Annotated[
+        str | None,
+        typer.Option("--as", metavar="ID", help="Id of the thread and of what it is about [theirs]."),
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Read types of any library; only for files of your own.")
+    ] = False,
+    owner: Owner = "local",
+    data_dir: DataDir = None,
+    debug: Debug = False,
+) -> None:
+    """Make a thread from a file. All of it or nothing, and never over what is there."""
+    with commands.report_errors(debug=debug):
+        from callsheet.server.artefacts import archive  # noqa: PLC0415 -- help needs no storage
+
+        content = _read(file)
+        made = with_archive(
+            data_dir, lambda shelf: archive.import_thread(shelf, content, owner, new_id=new_id, trusted=trust)
+        )
+    typer.echo(made.id)
+
+
+@app.command()
+def delete(
+    thread_id: Id,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    owner: Owner = "local",
+    data_dir: DataDir = None,
+    debug: Debug = False,
+) -> None:
+    """Take a thread away with all its states. What was made on it stays."""
+    with commands.report_errors(debug=debug):
+        from callsheet.server.langgraph.retention import delete_thread  # noqa: PLC0415 -- help needs no storage
+        from callsheet.storage.threads import records as thread_records  # noqa: PLC0415
+
+        def asked() -> bool:
+            return typer.confirm(f"Take thread {thread_id!r} away for good?", err=True)
+
+        async def taken(shelf: "ThreadArchive") -> None:
+            await delete_thread(shelf, await thread_records.get(shelf.storage, thread_id, owner))
+
+        if not (yes or commands.ask(asked, "run it again with --yes, which does not ask")):
+            raise typer.Exit(1)
+        with_archive(data_dir, taken)
+    typer.echo(f"Deleted {thread_id}.", err=True)
+
+
+def thread_json(record: "ThreadRecord") -> Mapping[str, Any]:
+    """Return a thread's record as JSON."""
+    return {
+        "id": record.id,
+        "owner": record.owner,
+        "graph": record.graph,
+        "artefact": record.artefact or None,
+        "status": record.status,
+        "metadata": record.metadata,
+        "interrupts": record.interrupts,
+        "error": record.error,
+        "createdAt": iso(record.created_ms),
+        "updatedAt": iso(record.updated_ms),
+    }
+
+
+async def _shown(shelf: "ThreadArchive", thread_id: str, owner: str) -> dict[str, Any]:
+    from callsheet.storage.threads import records as thread_records  # noqa: PLC0415 -- help needs no storage
+
+    record = await thread_records.get(shelf.storage, thread_id, owner)
+    states = [one async for one in shelf.saver.alist({"configurable": {"thread_id": thread_id}})]
+    messages = states[0].checkpoint["channel_values"].get("messages", ()) if states else ()
+    return {**thread_json(record), "states": len(states), "messages": len(messages)}
+
+
+async def _exported(shelf: "ThreadArchive", thread_id: str, owner: str) -> bytes:
+    from callsheet.server.artefacts import archive  # noqa: PLC0415 -- help needs no storage
+
+    return b"".join([line async for line in await archive.export_thread(shelf, thread_id, owner)])
+
+
+def _write(path: Path, content: bytes) -> None:
+    from callsheet.state.errors import Invalid  # noqa: PLC0415 -- with the rest
+
+    # Beside it first, so that a full disk leaves no half of a file under the name.
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        rule = f"file {str(path)!r} cannot be written: {(error.strerror or str(error)).lower()}"
+        raise Invalid(rule, remedy="check the path and the disk") from error
+
+
+def _read(file: str) -> bytes:
+    from callsheet.state.errors import Invalid  # noqa: PLC0415 -- with the rest
+
+    try:
+        return sys.stdin.buffer.read() if file == _STDIO else Path(file).expanduser().read_bytes()
+    except OSError as error:
+        rule = f"file {file!r} cannot be read: {(error.strerror or str(error)).lower()}"
+        raise Invalid(rule, remedy="check the path") from error
+
+
+def _about(record: "ThreadRecord") -> str:
+    metadata = json.dumps(record.metadata, ensure_ascii=False) if record.metadata else ""
+    text = record.artefact or metadata
+    return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"

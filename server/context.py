@@ -1,0 +1,54 @@
+"""What the routes work with; `server/app.py` makes it once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.pregel import Pregel
+from starlette.requests import HTTPConnection
+
+from callsheet.server.http.events import DetachedStreams
+from callsheet.server.runtime.worker import Worker
+from callsheet.server.settings import Settings
+from callsheet.storage.assistants import iso_now
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.store import RedisStore
+from callsheet.tools.registry import Tool
+
+if TYPE_CHECKING:
+    from callsheet.server.bootstrap import Workflows
+
+
+@dataclass(frozen=True)
+class AppContext:
+    """The running server."""
+
+    settings: Settings
+    storage: Storage
+    saver: BaseCheckpointSaver[int]
+    worker: Worker
+    running: DetachedStreams
+    graphs: Mapping[str, Pregel[Any, Any]]
+    """By the names they are served under, with saver and store attached."""
+    store: RedisStore
+    workflows: "Workflows"
+    """The same graphs without storage, with their specifications and features."""
+    started_at: str = field(default_factory=iso_now)
+    """When the server started, as the LangGraph wire writes times."""
+
+    @cached_property
+    def tools(self) -> Mapping[str, tuple[str, Tool]]:
+        """Every tool of the served workflows by name, each with the kind of artefact it belongs to."""
+        return {
+            name: (spec.kind, tool)
+            for spec in self.workflows.specs.values()
+            for name, tool in {**spec.tools, **spec.internal_tools}.items()
+        }
+
+
+def app_context(connection: HTTPConnection) -> AppContext:
+    """Return the parts of the server that got this request."""
+    found: AppContext = connection.app.state.parts
+    return found

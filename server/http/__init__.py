@@ -1,0 +1,1 @@
+"""HTTP: middleware, authentication, limits, errors and streaming replies."""

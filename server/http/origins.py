@@ -1,0 +1,135 @@
+"""Where calls may come from: this machine unless keys are asked for, and no website but those allowed.
+
+A page on the web can make a browser send requests to this machine, under this machine's name (DNS rebinding)
+or its own. So a request must be addressed to a loopback name, arrive at a loopback address, and, where a page
+sent it, come from a loopback page, from the Studio site, or from one the settings allow. With authentication
+the address does not matter, since no page can send a key it does not have; pages must still be our own, a
+loopback page, or allowed.
+"""
+
+from collections.abc import Collection
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from callsheet.server.http.callers import current_owner
+from callsheet.server.http.errors import reject
+from callsheet.server.settings import Settings
+from callsheet.state.errors import Forbidden, Invalid
+
+__all__ = [
+    "STUDIO",
+    "HostOriginMiddleware",
+    "current_owner",
+    "is_allowed_host",
+    "is_allowed_origin",
+    "is_loopback",
+    "require_safe_binding",
+]
+
+STUDIO: Final = "https://smith.langchain.com"
+"""The page of LangGraph Studio, which calls the server on the user's own machine."""
+
+
+def require_safe_binding(settings: Settings) -> None:
+    """Raise `Invalid` for an address others can reach where nobody would be asked who they are."""
+    if not settings.auth and not is_loopback(settings.host):
+        raise Invalid(
+            f"host {settings.host!r} can be reached from outside, and there is no authentication",
+            remedy="set CALLSHEET_AUTH=keys and make a key (callsheet keys create), or listen on 127.0.0.1",
+        )
+
+
+@lru_cache(maxsize=256)
+def is_loopback(host: str) -> bool:
+    """Return whether `host`, a name or an address without port, is this machine and nothing else."""
+    name = host.strip("[]").rstrip(".").casefold()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def is_allowed_host(header: str, allowed: Collection[str]) -> bool:
+    """Return whether a Host header names this machine or one of the `allowed` names, with or without port."""
+    name = _hostname(f"//{header}")
+    return name is not None and (is_loopback(name) or _listed(name, header, allowed))
+
+
+def is_allowed_origin(header: str, allowed: Collection[str]) -> bool:
+    """Return whether an Origin header is a loopback page's, the Studio's, or one of the `allowed`."""
+    if header == STUDIO or header in {origin.rstrip("/") for origin in allowed}:
+        return True
+    name = _hostname(header) if header.startswith(("http://", "https://")) else None
+    return name is not None and is_loopback(name)
+
+
+class HostOriginMiddleware:
+    """Lets in what may call; answers all else with 403."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._origins = settings.allow_origins
+        self._hosts = settings.allow_hosts
+        self._asks = bool(settings.auth)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope)
+        if refusal is None:
+            await self._app(scope, receive, send)
+        else:
+            await reject(refusal, scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Forbidden | None:
+        headers = Headers(scope=scope)
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if not self._asks and (elsewhere := self._elsewhere(host, scope)):
+            return elsewhere
+        if origin is None or is_allowed_origin(origin, self._origins) or (self._asks and _own(origin, host)):
+            return None
+        return Forbidden(
+            f"pages of {origin[:80]!r} may not call this server",
+            remedy="add the origin to CALLSHEET_ALLOW_ORIGINS if you trust it",
+        )
+
+    def _elsewhere(self, host: str, scope: Scope) -> Forbidden | None:
+        arrived = (scope.get("server") or ("localhost",))[0]
+        if not is_allowed_host(host, self._hosts):
+            return Forbidden(
+                f"host {host[:80]!r} is not a name of this server",
+                remedy="call it as 127.0.0.1 or localhost, or add the name to CALLSHEET_ALLOW_HOSTS",
+            )
+        if not (is_loopback(arrived) or arrived.startswith("/")):
+            return Forbidden(
+                "calls from other machines need authentication",
+                remedy="listen on 127.0.0.1, or set CALLSHEET_AUTH",
+            )
+        return None
+
+
+def _own(origin: str, host: str) -> bool:
+    """Whether a page is this server's own, by the name it was called by."""
+    return bool(host) and origin.casefold() in {f"http://{host}".casefold(), f"https://{host}".casefold()}
+
+
+def _hostname(url: str) -> str | None:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts.hostname if not parts.username and not parts.path.strip("/") else None
+
+
+def _listed(name: str, header: str, allowed: Collection[str]) -> bool:
+    return bool({name.casefold(), header.casefold()} & {known.casefold() for known in allowed})

@@ -1,0 +1,1 @@
+"""The REST API that LangGraph's clients call."""

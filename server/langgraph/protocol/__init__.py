@@ -1,0 +1,1 @@
+"""The Agent Streaming Protocol, LangGraph's second wire."""

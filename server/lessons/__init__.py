@@ -1,0 +1,1 @@
+"""Lessons over REST and in the terminal."""

@@ -1,0 +1,110 @@
+"""What is beside a lesson: assets, images to choose from, and what all of it took (B40, B62, B66)."""
+
+from dataclasses import asdict
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from callsheet.providers import images
+from callsheet.server.ads.bodies import StrictRoute
+from callsheet.server.context import app_context
+from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.lessons import assets as lesson_assets
+from callsheet.server.lessons import statistics
+from callsheet.server.lessons.bodies import AssetCreate
+from callsheet.server.lessons.replies import Asset, AssetList, ImageList, SessionDeleted, SessionStatistics
+from callsheet.server.lessons.routes import READ, WRITE, SessionHeader, SessionQuery, find_lesson
+from callsheet.server.pages import upload_routes
+
+router = APIRouter(
+    prefix="/api/agent-create/session",
+    route_class=StrictRoute,
+    tags=["lessons"],
+    default_response_class=JsonReply,
+)
+_Told = Annotated[str | None, Query(max_length=300, description="Whose it is; where it is from")]
+_FILE: Final = {
+    **documented_responses(*READ, reply=None),
+    200: upload_routes.binary_responses("image", "video"),
+}
+
+
+@router.get("/assets", responses=documented_responses(*READ, reply=AssetList))
+async def list_assets(
+    request: Request, header: SessionHeader = None, query: SessionQuery = None
+) -> dict[str, Any]:
+    """List what is shown beside the words, oldest first."""
+    return {"assets": await lesson_assets.list_assets(await find_lesson(request, header or query))}
+
+
+@router.post("/assets", status_code=201, responses=documented_responses(*WRITE, reply=Asset, status=201))
+async def add_asset(
+    body: AssetCreate, request: Request, header: SessionHeader = None, query: SessionQuery = None
+) -> dict[str, Any]:
+    """Add an image, a sound or a film by its address."""
+    about = await find_lesson(request, header or body.sessionId or query)
+    return await lesson_assets.add_asset(about, body.assetType, body.url, body.metadata)
+
+
+@router.post(
+    "/assets/files",
+    status_code=201,
+    responses=documented_responses(*WRITE, reply=Asset, status=201),
+    openapi_extra=upload_routes.BODY,
+)
+async def upload_asset(
+    request: Request,
+    name: Annotated[str, Query(alias="fileName", max_length=210, description="Such as leaf.png")],
+    credit: _Told = None,
+    source: _Told = None,
+    header: SessionHeader = None,
+    query: SessionQuery = None,
+) -> dict[str, Any]:
+    """Add an image or a film by its bytes, the body: PNG, JPEG, GIF, WebP, MP4 or WebM."""
+    about = await find_lesson(request, header or query)
+    said = {key: value for key, value in (("credit", credit), ("source", source)) if value}
+    return await lesson_assets.upload_asset(about, name, request.stream(), said)
+
+
+@router.get("/assets/{asset_id}/file", responses=_FILE, response_class=Response)
+async def get_asset_file(
+    asset_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None
+) -> StreamingResponse:
+    """Send the file of an asset, to be saved or shown as an image, never as a page."""
+    about = await find_lesson(request, header or query)
+    return await upload_routes.file_reply(
+        about.storage, about.artefact, await lesson_assets.file_id_of(about, asset_id)
+    )
+
+
+@router.delete("/assets/{asset_id}", responses=documented_responses(*READ, reply=SessionDeleted))
+async def remove_asset(
+    asset_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None
+) -> dict[str, Any]:
+    """Take one away."""
+    await lesson_assets.remove_asset(await find_lesson(request, header or query), asset_id)
+    return {"deleted": asset_id}
+
+
+@router.get("/images", responses=documented_responses(*READ, reply=ImageList))
+async def search_images(
+    request: Request,
+    words: Annotated[str, Query(alias="q", min_length=1, max_length=300, description="What is shown")],
+    header: SessionHeader = None,
+    query: SessionQuery = None,
+) -> dict[str, Any]:
+    """Look for six images to choose from; 400 where no search is configured. One is chosen as an asset."""
+    about = await find_lesson(request, header or query)
+    chosen = [asdict(one) for one in await images.search().top(words)]
+    return {"sessionId": about.thread.id, "images": chosen}
+
+
+@router.get("/analytics", responses=documented_responses(*READ, reply=SessionStatistics))
+async def get_statistics(
+    request: Request, header: SessionHeader = None, query: SessionQuery = None
+) -> dict[str, Any]:
+    """Show what the session took: calls of tools, how many went well, tokens and US dollars (B66)."""
+    about = await find_lesson(request, header or query)
+    state = await app_context(request).worker.state(about.thread)
+    return await statistics.session_statistics(about, state.values)

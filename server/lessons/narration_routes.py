@@ -1,0 +1,136 @@
+"""The narration of a lesson by hand: changed, written again, brought back, exported (B44, B48)."""
+
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from callsheet.server.ads.bodies import IdempotencyKey, StrictRoute
+from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.lessons import edits
+from callsheet.server.lessons import service as lesson_jobs
+from callsheet.server.lessons.bodies import NarrationEdit, NarrationRewrite
+from callsheet.server.lessons.edits import Lesson
+from callsheet.server.lessons.replies import LessonTurn, NarrationList, NarrationSaved
+from callsheet.server.lessons.routes import (
+    READ,
+    WRITE,
+    SessionHeader,
+    SessionQuery,
+    find_lesson,
+    run_or_stream,
+)
+from callsheet.server.lessons.service import RewriteRequest, SessionRef
+from callsheet.state.errors import Invalid
+from callsheet.state.lessons import narration_export
+from callsheet.state.lessons.narration import Narration
+from callsheet.state.versions import version_fields
+
+router = APIRouter(
+    prefix="/api/agent-create/session/narration",
+    route_class=StrictRoute,
+    tags=["lessons"],
+    default_response_class=JsonReply,
+)
+_MEDIA: Final = {
+    "md": "text/markdown; charset=utf-8",
+    "srt": "application/x-subrip; charset=utf-8",
+    "vtt": "text/vtt; charset=utf-8",
+    "json": "application/json",
+}
+_TEXT: Final[dict[int | str, dict[str, Any]]] = {
+    **documented_responses(*READ, reply=None),
+    200: {
+        "content": {kind.partition(";")[0]: {"schema": {"type": "string"}} for kind in _MEDIA.values()},
+        "description": "The narration as a file",
+    },
+}
+_Version = Annotated[str | None, Query(max_length=80, description="A version's id; the newest when left out")]
+
+
+@router.get("", responses=_TEXT, response_class=Response)
+async def export_narration(
+    request: Request,
+    header: SessionHeader = None,
+    query: SessionQuery = None,
+    form: Annotated[Literal["md", "srt", "vtt", "json"], Query(alias="format")] = "json",
+    version: _Version = None,
+) -> Response:
+    """Send the narration as a file: Markdown to read, SRT or WebVTT to show, JSON to go on with."""
+    about = await find_lesson(request, header or query)
+    found = await edits.get_narration(about, version)
+    text = narration_export.export(Narration.model_validate(found.data), form)
+    name = quote(f"narration-{found.id}.{form}", safe="")
+    headers = {
+        "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return Response(text, media_type=_MEDIA[form], headers=headers)
+
+
+@router.get("/versions", responses=documented_responses(*READ, reply=NarrationList))
+async def list_narrations(
+    request: Request, header: SessionHeader = None, query: SessionQuery = None
+) -> dict[str, Any]:
+    """List the versions of the narration, newest last."""
+    about = await find_lesson(request, header or query)
+    kept = await about.artefact.stream("narration")
+    return {
+        "versions": [
+            {**version_fields(one, kept.versions[-1]), "summary": edits.narration_summary(one)}
+            for one in kept.versions
+        ],
+        "active": kept.active,
+    }
+
+
+@router.patch("", responses=documented_responses(*WRITE, reply=NarrationSaved))
+async def edit_narration(
+    body: NarrationEdit, request: Request, header: SessionHeader = None, query: SessionQuery = None
+) -> dict[str, Any]:
+    """Change segments by hand; the others stay as they are, to the byte."""
+    about = await find_lesson(request, header or body.sessionId or query)
+    return await _kept(about, await edits.edit_narration(about, body.segments))
+
+
+@router.post(
+    "", responses=documented_responses(*WRITE, 429, reply=LessonTurn | NarrationSaved), response_model=None
+)
+async def rewrite_narration(
+    body: NarrationRewrite,
+    request: Request,
+    header: SessionHeader = None,
+    query: SessionQuery = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Have segments written again by the model, or bring them back from an earlier version.
+
+    The others stay as they are, to the byte. `regenerate` is a turn of the session, and streams events like
+    one.
+    """
+    about = await find_lesson(request, header or body.sessionId or query)
+    if body.action == "restore":
+        if not body.version:
+            raise Invalid("no version is named to restore", remedy="list the versions of the narration")
+        return JsonReply(
+            await _kept(about, await edits.restore_narration(about, body.version, body.segments))
+        )
+    await edits.get_narration(about, None)
+    asked = RewriteRequest(
+        thread=about.thread,
+        segments=body.segments,
+        guidance=body.guidance or "",
+        context=body.context(),
+        owner=about.thread.owner,
+        idempotency_key=idempotency_key,
+    )
+    return await run_or_stream(request, SessionRef(about.thread, new=False), lesson_jobs.rewrite_run(asked))
+
+
+async def _kept(about: Lesson, made: tuple[str, tuple[str, ...]]) -> dict[str, Any]:
+    version, changed = made
+    found = await edits.get_narration(about, version)
+    told = Narration.model_validate(found.data).model_dump(mode="json")
+    named = {"sessionId": about.thread.id, "versionId": version}
+    return {**named, "narration": told, "changedSegments": [*changed]}

@@ -1,0 +1,130 @@
+"""What a lesson is made from: a text, a web page or a file (B4, B5, B42)."""
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from callsheet.server.ads.bodies import StrictRoute
+from callsheet.server.context import app_context
+from callsheet.server.http import events
+from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.http.openapi import EVENTS
+from callsheet.server.http.origins import current_owner
+from callsheet.server.lessons import edits
+from callsheet.server.lessons import service as lesson_jobs
+from callsheet.server.lessons.bodies import SourceCreate
+from callsheet.server.lessons.edits import Lesson
+from callsheet.server.lessons.replies import SourceSaved
+from callsheet.server.lessons.routes import READ, WRITE, SessionHeader, SessionQuery, with_session_header
+from callsheet.server.lessons.service import LESSONS, SessionRef
+from callsheet.server.pages import upload_routes
+from callsheet.server.runtime.worker import Ack, OnProgress
+from callsheet.tools.guard.sandbox import OnProgress as Pages
+from callsheet.tools.lessons.sources import Source
+
+router = APIRouter(
+    prefix="/api/agent-create/session/source",
+    route_class=StrictRoute,
+    tags=["lessons"],
+    default_response_class=JsonReply,
+)
+_KEPT = documented_responses(*WRITE, reply=SourceSaved, status=201)
+_STREAMED = documented_responses(*WRITE, reply=SourceSaved, status=201) | {200: EVENTS}
+_FILE: Final[dict[int | str, dict[str, Any]]] = {
+    **documented_responses(*READ, reply=None),
+    200: {
+        "content": {
+            kind: {"schema": {"type": "string", "format": "binary"}}
+            for kind in ("application/pdf", "text/plain")
+        },
+        "description": "The file",
+    },
+}
+
+
+@router.post("", status_code=201, responses=_KEPT)
+async def add_source(
+    body: SourceCreate, request: Request, header: SessionHeader = None, query: SessionQuery = None
+) -> Response:
+    """Give a session its material: a text, or a public page; without a session, a new one.
+
+    The next message that speaks of the material, or of nothing else, has its facts found.
+    """
+    place = await _place(request, header or body.sessionId or query)
+    about = Lesson(app_context(request).storage, place.thread)
+    if "text" in body.content():
+        kept = await edits.add_text(about, body.content()["text"], body.name)
+    else:
+        kept = await edits.add_page(about, body.content()["url"])
+    return with_session_header(JsonReply(_shown(place, kept), 201), place)
+
+
+@router.post(
+    "/files", status_code=201, responses=_STREAMED, openapi_extra=upload_routes.BODY, response_model=None
+)
+async def upload_source(
+    request: Request,
+    name: Annotated[str, Query(alias="fileName", max_length=210, description="Such as candle.pdf")],
+    header: SessionHeader = None,
+    query: SessionQuery = None,
+) -> Response:
+    """Give a session its material as a file, the body: a PDF, or a text in UTF-8.
+
+    With `Accept: text/event-stream` the pages are told as they are read, then `result` or `error`.
+    """
+    place = await _place(request, header or query)
+    about = Lesson(app_context(request).storage, place.thread)
+    data = await edits.read_file(name, request.stream())
+
+    async def carry(report: OnProgress = lambda _: None) -> tuple[dict[str, Any], Ack]:
+        return _shown(place, await edits.add_file(about, name, data, _pages(report))), _nothing
+
+    if not events.wants_event_stream(request):
+        shown, _ = await carry()
+        return with_session_header(JsonReply(shown, 201), place)
+    return with_session_header(events.event_stream_reply(app_context(request).running, carry), place)
+
+
+@router.get("/files/{file_id}", responses=_FILE, response_class=Response)
+async def get_source_file(
+    file_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None
+) -> StreamingResponse:
+    """Send a file that the lesson was made from, to be saved."""
+    thread = await lesson_jobs.find_session(
+        app_context(request).storage, current_owner(request), header or query
+    )
+    return await upload_routes.file_reply(
+        app_context(request).storage, LESSONS.artefact(app_context(request).storage, thread), file_id
+    )
+
+
+async def _place(request: Request, asked: str | None) -> SessionRef:
+    """Return the session a material is for, its owner's from here on."""
+    here = app_context(request)
+    place = await lesson_jobs.find_or_create_session(here.storage, current_owner(request), asked)
+    await LESSONS.claim(here.storage, place.thread)
+    return place
+
+
+def _pages(report: OnProgress) -> Pages:
+    def told(done: int, of: int) -> None:
+        report({"type": "progress", "name": "Reading the material", "done": done, "of": of})
+
+    return told
+
+
+async def _nothing() -> None:
+    """What is to be done once a reply that nobody repeats has arrived."""
+
+
+def _shown(place: SessionRef, kept: Source) -> dict[str, Any]:
+    return {
+        "sessionId": place.thread.id,
+        "kind": kept.kind,
+        "name": kept.name,
+        "characters": len(kept.text),
+        "pages": kept.pages,
+        "url": kept.url or None,
+        "warnings": [*kept.warnings],
+    }

@@ -1,0 +1,124 @@
+"""What Prometheus is told: requests, runs, tool calls, open streams, and how storage is.
+
+Each process counts for itself; what all of them share is read from storage when somebody asks. Seconds and
+bytes are in the names, and no label has a value that a caller makes up.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+
+from callsheet.server.operations.telemetry import Telemetry
+from callsheet.storage.redis.health import ServerHealth
+from callsheet.storage.tool_admission import Breaker, State
+from callsheet.tools.guard import guard
+
+MEDIA_TYPE: Final = CONTENT_TYPE_LATEST
+_STATES: Final[Mapping[State, int]] = {"closed": 0, "half-open": 1, "open": 2}
+_REQUEST_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_RUN_S: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600)
+
+
+class Metrics:
+    """The figures of one process."""
+
+    def __init__(self, version: str) -> None:
+        self.registry = CollectorRegistry()
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self.registry)
+        self._requests = self._counter("http_requests", "Requests", "method", "route", "status")
+        self._request_s = self._seconds(
+            "http_request",
+            "Until the reply was whole, of a stream until it began",
+            _REQUEST_S,
+            "method",
+            "route",
+        )
+        self.streams = self._gauge("http_streams_open", "Replies that are being streamed now")
+        self._runs = self._counter("runs_ended", "Attempts at runs that ended here", "graph", "status")
+        self._run_s = self._seconds("run", "From a run's start here to its end", _RUN_S, "graph")
+        self.running = self._gauge("runs_here", "Runs that are carried out here now")
+        self._open = self._gauge("runs_open", "Runs that wait or are under way, over all processes", "status")
+        self._calls = self._counter("tool_calls", "Tool calls", "tool", "outcome")
+        self._call_s = self._seconds("tool_call", "A tool call, its waiting included", _RUN_S, "tool")
+        self._look_ups = self._counter("tool_look_ups", "Look-ups that may be remembered", "tool", "cache")
+        self._breakers = self._gauge("tool_breaker", "0 closed, 1 half-open, 2 open", "tool")
+        self._storage_up = self._gauge("storage_up", "Whether Redis answers and takes writes")
+        self._storage_s = self._gauge("storage_answer_seconds", "How long Redis took to answer just now")
+        self._storage_bytes = self._gauge("storage_memory_bytes", "Memory Redis uses")
+        self._storage_limit = self._gauge("storage_memory_limit_bytes", "Memory Redis may use, 0 for any")
+        self._gauge("build", "The version that runs", "version").labels(version).set(1)
+
+    def count_request(self, method: str, route: str, status: int, took_s: float) -> None:
+        """Count a request that was answered; `route` is the template of its path."""
+        self._requests.labels(method, route, str(status)).inc()
+        self._request_s.labels(method, route).observe(took_s)
+
+    def count_run(self, graph: str, status: str, took_s: float) -> None:
+        """Count an attempt that ended here: as its run did, or `handed_over` where that goes on elsewhere."""
+        self._runs.labels(graph, status).inc()
+        self._run_s.labels(graph).observe(took_s)
+
+    def count_call(self, tool: str, outcome: str, took_s: float) -> None:
+        """Count a tool call; its outcome is `ok`, one of the six errors, or `aborted`."""
+        self._calls.labels(tool, outcome).inc()
+        self._call_s.labels(tool).observe(took_s)
+
+    def count_cache_lookup(self, tool: str, *, hit: bool) -> None:
+        """Count a look-up by whether it was remembered."""
+        self._look_ups.labels(tool, "hit" if hit else "miss").inc()
+
+    def exposition(
+        self, seen: ServerHealth | None, tools: Mapping[str, Breaker], *, up: bool, runs: Mapping[str, int]
+    ) -> bytes:
+        """Return everything as text; `seen` is how storage is now, None where it does not answer.
+
+        `tools` is how their breakers stand, and `runs` how many there are to do by status, over all
+        processes; empty where nobody knows.
+        """
+        self._open.clear()
+        for status, many in runs.items():
+            self._open.labels(status).set(many)
+        for name, breaker in tools.items():
+            self._breakers.labels(name).set(_STATES[breaker.state])
+        self._storage_up.set(up)
+        if seen:
+            self._storage_s.set(seen.answered_s)
+            self._storage_bytes.set(seen.used_bytes)
+            self._storage_limit.set(seen.limit_bytes)
+        return generate_latest(self.registry)
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(f"callsheet_{name}_total", about, labels, registry=self.registry)
+
+    def _gauge(self, name: str, about: str, *labels: str) -> Any:
+        return Gauge(f"callsheet_{name}", about, labels, registry=self.registry)
+
+    def _seconds(self, name: str, about: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"callsheet_{name}_seconds", about, labels, buckets=buckets, registry=self.registry)
+
+
+@asynccontextmanager
+async def collecting_metrics(observer: Telemetry, version: str) -> AsyncIterator[None]:
+    """Count what `observer` sees, tool calls included, for the length of the `with`; then send its traces."""
+    observer.metrics = Metrics(version)
+    before, guard.counters = guard.counters, observer
+    try:
+        yield
+    finally:
+        guard.counters = before
+        if observer.tracing:
+            await asyncio.to_thread(observer.tracing.close)

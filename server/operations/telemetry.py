@@ -1,0 +1,279 @@
+"""Looks on while requests, runs and tools are at work: counts them, traces them, names them in the log."""
+
+import asyncio
+import logging
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from callsheet.server.http import errors
+from callsheet.server.http.callers import get_caller
+from callsheet.server.http.outage import EXEMPT_PATHS
+from callsheet.server.operations import logs
+from callsheet.server.operations.tracing import Span, Tracing
+from callsheet.state.errors import Broken, Unavailable
+
+if TYPE_CHECKING:
+    from callsheet.server.operations.metrics import Metrics
+    from callsheet.tools.guard.call import Scope as CallScope
+
+ReportOutcome = Callable[[str], None]
+"""Is told how something ended."""
+REQUEST_ID: Final = "X-Request-Id"
+UNMATCHED: Final = "unmatched"
+"""Stands for every path that no route serves, so that callers cannot make labels up."""
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_ID: Final = re.compile(r"[\w.-]{1,64}")
+_PLACE: Final = "callsheet.place"
+_SERVER_FAULT: Final = 500
+_CALLER_GONE: Final = 499
+"""Nobody gets this status; it is what is counted when the caller did not wait."""
+_log = logging.getLogger(logs.REQUEST_LOGGER)
+
+
+class Telemetry:
+    """What is known of everything that happens in this process."""
+
+    def __init__(self, tracing: Tracing | None = None) -> None:
+        self.tracing = tracing
+        self.metrics: Metrics | None = None
+        """Set once the library was imported; what happens before is not counted."""
+
+    @contextmanager
+    def observe_run(
+        self, graph: str, *, run_id: str, thread_id: str, owner: str, parent: str = ""
+    ) -> Iterator[ReportOutcome]:
+        """Watch an attempt at a run, and be told how it ended; one that raises goes on elsewhere.
+
+        `parent` is the `traceparent` of who asked for the run, in whatever process.
+        """
+        about = {"callsheet__run_id": run_id, "callsheet__thread_id": thread_id, "callsheet__graph": graph}
+        with (
+            logs.log_context(run_id=run_id, thread_id=thread_id, graph=graph, owner=owner),
+            self._span(f"run {graph}", "CONSUMER", parent=parent, **about) as span,
+            self._running(),
+            _Timed("success", partial(self._run_ended, graph)) as tell,
+        ):
+            yield _telling(tell, span, "callsheet__run_status")
+
+    def call(self, tool: str, scope: "CallScope") -> AbstractContextManager[ReportOutcome]:
+        """Watch a tool call, and be told its outcome; `aborted` where it raises."""
+        timed = _Timed("ok", partial(self._called, tool))
+        return self._traced(timed, tool, scope) if self.tracing else timed
+
+    @contextmanager
+    def _traced(
+        self, timed: AbstractContextManager[ReportOutcome], tool: str, scope: "CallScope"
+    ) -> Iterator[ReportOutcome]:
+        about = {
+            "gen_ai__operation__name": "execute_tool",
+            "gen_ai__tool__name": tool,
+            "callsheet__thread_id": scope.thread,
+        }
+        with self._span(f"execute_tool {tool}", **about) as span, timed as tell:
+            yield _telling(tell, span, "callsheet__outcome")
+
+    def looked_up(self, tool: str, *, hit: bool) -> None:
+        """Count a look-up that was, or was not, answered from what is remembered."""
+        if self.metrics:
+            self.metrics.count_cache_lookup(tool, hit=hit)
+
+    def counted(self) -> "Metrics":
+        """Return the figures; raises `Unavailable` while nothing is counted yet."""
+        if self.metrics is None:
+            raise Unavailable("nothing is counted yet", remedy="ask again in a second")
+        return self.metrics
+
+    def traceparent(self) -> str:
+        """Return what a run carries along so that its span belongs to the request that asked for it."""
+        return self.tracing.parent() if self.tracing else ""
+
+    def _run_ended(self, graph: str, status: str, took_s: float) -> None:
+        if self.metrics:
+            self.metrics.count_run(graph, "handed_over" if status == "aborted" else status, took_s)
+
+    def _called(self, tool: str, outcome: str, took_s: float) -> None:
+        if self.metrics:
+            self.metrics.count_call(tool, outcome, took_s)
+
+    def _running(self) -> AbstractContextManager[Any]:
+        return self.metrics.running.track_inprogress() if self.metrics else nullcontext()
+
+    def _span(self, *args: Any, **about: Any) -> AbstractContextManager[Span | None]:
+        return self.tracing.span(*args, **about) if self.tracing else nullcontext()
+
+
+class _Timed(AbstractContextManager[ReportOutcome]):
+    """Times what happens, and says how it ended: as told, else `ending`, and `aborted` where it raises."""
+
+    def __init__(self, ending: str, ended: Callable[[str, float], None]) -> None:
+        self._ending = ending
+        self._ended = ended
+        self._told: list[str] = []
+        self._began_s = 0.0
+
+    def __enter__(self) -> ReportOutcome:
+        self._began_s = time.monotonic()
+        return self._told.append
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        how = self._told[-1] if self._told else "aborted" if kind else self._ending
+        self._ended(how, time.monotonic() - self._began_s)
+
+
+def _telling(tell: ReportOutcome, span: Span | None, name: str) -> ReportOutcome:
+    def both(how: str) -> None:
+        tell(how)
+        if span:
+            span.set_attributes(**{name: how})
+
+    return both
+
+
+class RouteCaptureMiddleware:
+    """Keeps which route served a request where `TelemetryMiddleware`, further out, finds it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        try:
+            with logs.log_context(owner=_owner(scope)):
+                await self._app(scope, receive, send)
+        finally:
+            place = scope.get(_PLACE)
+            if place is not None:
+                place["route"] = getattr(scope.get("route"), "path", UNMATCHED)
+                place["params"] = scope.get("path_params", {})
+
+
+class TelemetryMiddleware:
+    """Counts, traces and logs every request, those that were refused at the door included."""
+
+    def __init__(self, app: ASGIApp, observer: Telemetry) -> None:
+        self._app = app
+        self._observer = observer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        given = headers.get(REQUEST_ID, "")
+        request_id = given if _ID.fullmatch(given) else uuid.uuid4().hex[:16]
+        seen = _Seen(scope, send, request_id, self._observer)
+        with (
+            logs.log_context(request_id=request_id),
+            self._span(scope, headers) as span,
+        ):
+            try:
+                scope[_PLACE] = seen.place
+                await self._app(scope, receive, seen.send)
+            except asyncio.CancelledError:
+                seen.status = seen.status or _CALLER_GONE
+                raise
+            except Exception as error:
+                # Here rather than further out, so that the log has the error under the request's id.
+                if not seen.status:
+                    await errors.error_response(error)(scope, receive, seen.send)
+                raise
+            finally:
+                seen.ended(span)
+
+    def _span(self, scope: Scope, headers: Headers) -> AbstractContextManager[Span | None]:
+        tracing = self._observer.tracing
+        if not tracing:
+            return nullcontext()
+        method = _method(scope)
+        return tracing.span(
+            method,
+            "SERVER",
+            parent=headers.get("traceparent", ""),
+            http__request__method=method,
+            url__path=scope["path"][:200],
+        )
+
+
+class _Seen:
+    """What was seen of one request."""
+
+    def __init__(self, scope: Scope, send: Send, request_id: str, observer: Telemetry) -> None:
+        self._scope = scope
+        self._send = send
+        self._request_id = request_id
+        self._metrics = observer.metrics
+        self._observer = observer
+        self._began_s = time.monotonic()
+        self._took_s: float | None = None
+        self._streaming = False
+        self.place: MutableMapping[str, Any] = {"route": UNMATCHED, "params": {}}
+        self.status = 0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers[REQUEST_ID] = self._request_id
+            if headers.get("content-type", "").startswith("text/event-stream"):
+                self._stream()
+        await self._send(message)
+
+    def _stream(self) -> None:
+        self._streaming = True
+        self._took_s = time.monotonic() - self._began_s
+        self._metrics = self._observer.metrics
+        if self._metrics:
+            self._metrics.streams.inc()
+
+    def ended(self, span: Span | None) -> None:
+        whole_s = time.monotonic() - self._began_s
+        # Nothing was sent: the framework, further out, will say 500.
+        self.status = self.status or _SERVER_FAULT
+        if self._streaming and self._metrics:
+            self._metrics.streams.dec()
+        method, route = _method(self._scope), self.place["route"]
+        metrics = self._observer.metrics
+        if metrics:
+            metrics.count_request(method, route, self.status, self._took_s or whole_s)
+        if span:
+            span.rename(f"{method} {route}")
+            span.set_attributes(http__route=route, http__response__status_code=self.status)
+            if self.status >= _SERVER_FAULT:
+                span.set_error(str(self.status))
+        self._log(method, route, whole_s)
+
+    def _log(self, method: str, route: str, whole_s: float) -> None:
+        quiet = logging.DEBUG if self._scope["path"] in EXEMPT_PATHS else logging.INFO
+        level = logging.WARNING if self.status >= _SERVER_FAULT else quiet
+        if not _log.isEnabledFor(level):
+            return
+        known = {
+            "thread_id": self.place["params"].get("thread_id"),
+            "run_id": self.place["params"].get("run_id"),
+        }
+        told = {name: str(value) for name, value in known.items() if value}
+        told["owner"] = _owner(self._scope)
+        took = {"status": self.status, "took_ms": round(whole_s * 1000, 1)}
+        _log.log(level, "%s %s %d", method, route, self.status, extra={**told, **took, "route": route})
+
+
+def _owner(scope: Scope) -> str:
+    """Return whose things the request is about; empty where nobody was asked yet."""
+    try:
+        return get_caller(scope).owner
+    except Broken:
+        return ""
+
+
+def _method(scope: Scope) -> str:
+    method = str(scope["method"])
+    return method if method in _METHODS else "other"

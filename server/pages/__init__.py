@@ -1,0 +1,1 @@
+"""Landing pages over REST, server-sent events, web sockets and in the terminal."""

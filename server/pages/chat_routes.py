@@ -1,0 +1,123 @@
+"""The chat about pages over REST: what the web socket does, one request at a time, and its events as SSE."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Header, Query, Request
+from starlette.background import BackgroundTask
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from callsheet.server.ads.bodies import IdempotencyKey, StrictRoute
+from callsheet.server.ads.replies import ToolCall, Usage
+from callsheet.server.context import app_context
+from callsheet.server.http import events
+from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.http.origins import current_owner
+from callsheet.server.http.streaming import StreamingReply
+from callsheet.server.pages import chat as chats
+from callsheet.server.pages import service as page_jobs
+from callsheet.server.pages.chat_bodies import DecisionCreate, PageChatCreate
+from callsheet.server.pages.chat_events import Frame
+from callsheet.server.runtime.encoding import dumps
+from callsheet.server.runtime.run_request import DomainRun
+from callsheet.state.workflow import DraftMade
+
+
+class ApprovalQuestion(TypedDict):
+    """What a person is asked before something is gone."""
+
+    id: str
+    actions: list[dict[str, Any]]
+    """Each `{name, args, description}`."""
+
+
+class PageTurn(TypedDict):
+    """What came of a turn."""
+
+    conversationId: str
+    pageId: str
+    drafts: dict[str, str]
+    """`page`: its newest version, where this turn made one."""
+    created: list[DraftMade]
+    message: str
+    """Empty where a question waits."""
+    question: ApprovalQuestion | None
+    provider: str
+    providerReason: str
+    toolCalls: list[ToolCall]
+    usage: Usage
+
+
+router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["pages"], default_response_class=JsonReply)
+_MEDIA: Final = "text/event-stream"
+_EVENTS: Final = {"content": {_MEDIA: {"schema": {"type": "string"}}}}
+_HEADERS: Final = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
+_RUN = documented_responses(400, 403, 404, 409, 413, 422, 429, 500, 503, 504, reply=PageTurn)
+_RUN[200] |= _EVENTS
+_STREAM: Final[dict[int | str, dict[str, Any]]] = {
+    **documented_responses(400, 403, 404, 409, 422, 500, 503, 504, reply=None),
+    200: {**_EVENTS, "description": "Events, as long as there is the conversation"},
+}
+Frames = AsyncGenerator[tuple[str, Frame] | None, None]
+
+
+@router.post("/pages/{page_id}/chat", responses=_RUN, response_model=None)
+async def chat_about_page(
+    page_id: str, body: PageChatCreate, request: Request, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Edit a page in words; a page that is not there begins as the starter page.
+
+    A plain yes or no answers the question that waits, if one does. With `Accept: text/event-stream` the
+    reply is what the web socket tells of the run, to its end.
+    """
+    here, asked = app_context(request), body.to_request(page_id, current_owner(request), idempotency_key)
+    return await _carried_out(request, await page_jobs.chat_run(here.worker, here.storage, asked))
+
+
+@router.post("/pages/{page_id}/decisions", responses=_RUN, response_model=None)
+async def answer_approval(
+    page_id: str, body: DecisionCreate, request: Request, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Answer the question that the page's conversation waits with."""
+    here, asked = app_context(request), body.decided(page_id, current_owner(request), idempotency_key)
+    return await _carried_out(request, await page_jobs.decision_run(here.worker, here.storage, asked))
+
+
+@router.get("/conversations/{conversation_id}/events", responses=_STREAM, response_model=None)
+async def stream_conversation(
+    conversation_id: str,
+    request: Request,
+    last_event_id: Annotated[str | None, Header(max_length=80, description="Of the last event seen")] = None,
+    since: Annotated[str | None, Query(max_length=80, description="The same, for who cannot set it")] = None,
+) -> Response:
+    """Tell what happens in a conversation about a page, as the web socket does; `0` is from the beginning."""
+    told = await chats.listen(
+        app_context(request), current_owner(request), conversation_id, last_event_id or since
+    )
+    return _streamed(told)
+
+
+async def _carried_out(request: Request, job: DomainRun) -> Response:
+    here = app_context(request)
+    if events.wants_event_stream(request):
+        return _streamed(await chats.submit_and_follow(here, job))
+    await page_jobs.PAGES.claim(here.storage, job.thread)
+    reply, told = await here.worker.run(job)
+    return JsonReply(reply, background=BackgroundTask(told))
+
+
+def _streamed(told: Frames) -> Response:
+    return StreamingReply(_lines(told), media_type=_MEDIA, headers=_HEADERS)
+
+
+async def _lines(told: Frames) -> AsyncGenerator[bytes, None]:
+    async with aclosing(told):
+        async for one in told:
+            if one is None:
+                yield b": heartbeat\n\n"
+            else:
+                event_id, frame = one
+                shown = (event_id.encode(), frame["type"].encode(), dumps({"eventId": event_id, **frame}))
+                yield b"id: %b\nevent: %b\ndata: %b\n\n" % shown

@@ -1,0 +1,149 @@
+"""Landing pages: looked at, compared, brought back, locked, and exported (C27)."""
+
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
+
+from callsheet.server.ads.bodies import StrictRoute
+from callsheet.server.context import app_context
+from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.http.origins import current_owner
+from callsheet.server.pages import views
+from callsheet.server.pages.replies import (
+    Diff,
+    LockList,
+    PageActivated,
+    PageList,
+    PageVersion,
+    PageVersionList,
+    PageView,
+)
+
+router = APIRouter(
+    prefix="/api/pages/{page_id}", route_class=StrictRoute, tags=["pages"], default_response_class=JsonReply
+)
+list_router = APIRouter(
+    prefix="/api", route_class=StrictRoute, tags=["pages"], default_response_class=JsonReply
+)
+_READ = (400, 403, 404, 500, 503, 504)
+_QUERY = (*_READ, 422)
+_HTML: Final[dict[int | str, dict[str, Any]]] = {
+    **documented_responses(*_QUERY, reply=None),
+    200: {"content": {"text/html": {"schema": {"type": "string"}}}, "description": "The page"},
+}
+_BOXED: Final = (
+    "sandbox allow-forms allow-popups allow-popups-to-escape-sandbox "
+    "allow-top-navigation-by-user-activation; frame-ancestors 'self'"
+)
+"""What keeps a page that is looked at here away from everything else here."""
+
+
+async def _found(page_id: str, request: Request) -> views.FoundPage:
+    return await views.find_page(app_context(request).storage, page_id, current_owner(request))
+
+
+_Found = Annotated[views.FoundPage, Depends(_found)]
+_FROM = Query(alias="from", max_length=80, description="The older version's id, or `start`")
+_TO = Query(alias="to", max_length=80, description="The newer version's id")
+
+
+@list_router.get("/pages", responses=documented_responses(400, 403, 422, 500, 503, 504, reply=PageList))
+async def list_pages(
+    request: Request,
+    after: Annotated[str | None, Query(max_length=300, description="`next` of the list before")] = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+) -> dict[str, Any]:
+    """List the pages, newest change first."""
+    return await views.page_list(app_context(request).storage, current_owner(request), after, limit)
+
+
+@router.get("", responses=documented_responses(*_READ, reply=PageView))
+async def get_page(found: _Found) -> dict[str, Any]:
+    """Show a page as it is now: its elements, theme, versions in hand and locks."""
+    return await views.page_view(found)
+
+
+@router.get("/versions", responses=documented_responses(*_QUERY, reply=PageVersionList))
+async def list_page_versions(
+    found: _Found,
+    before: Annotated[str | None, Query(max_length=80, description="Only versions older than this")] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = views.PAGE_LIMIT,
+) -> dict[str, Any]:
+    """List the versions, newest last, each with its differences in a line, and say which is active."""
+    return await views.versions_view(found, before, limit)
+
+
+@router.get("/versions/{version_id}", responses=documented_responses(*_READ, reply=PageVersion))
+async def get_page_version(version_id: str, found: _Found) -> dict[str, Any]:
+    """Show a version: the page, and what is different from the version before."""
+    return await views.version_view(found, version_id)
+
+
+@router.post("/versions/{version_id}/activate", responses=documented_responses(*_READ, reply=PageActivated))
+async def activate_page_version(version_id: str, found: _Found) -> dict[str, Any]:
+    """Make this version the one that counts."""
+    return await views.activate_version(found, version_id)
+
+
+@router.post(
+    "/versions/{version_id}/restore",
+    status_code=201,
+    responses=documented_responses(*_READ, 409, reply=PageVersion, status=201),
+)
+async def restore_page_version(version_id: str, found: _Found) -> dict[str, Any]:
+    """Make a new version that holds what this one holds; `start` brings the starter page back.
+
+    Refused (403) where it would change what is locked.
+    """
+    return await views.restore_version(found, version_id)
+
+
+@router.get("/diff", responses=documented_responses(*_QUERY, reply=Diff))
+async def diff_page_versions(
+    found: _Found, old: Annotated[str, _FROM], new: Annotated[str, _TO]
+) -> dict[str, Any]:
+    """Show what is different between two versions, and which elements are the same to the byte."""
+    return await views.diff_view(found, old, new)
+
+
+@router.put("/locks/{element_id}", responses=documented_responses(*_READ, reply=LockList))
+async def lock_element(element_id: str, found: _Found) -> dict[str, Any]:
+    """Lock an element with all inside it against every edit; `page` locks the whole page."""
+    return await views.lock_element(found, element_id)
+
+
+@router.delete("/locks/{element_id}", responses=documented_responses(*_READ, reply=LockList))
+async def unlock_element(element_id: str, found: _Found) -> dict[str, Any]:
+    """Unlock an element."""
+    return await views.unlock_element(found, element_id)
+
+
+@router.get("/export", responses=_HTML, response_class=Response)
+async def export_page(
+    found: _Found,
+    version: Annotated[
+        str | None, Query(max_length=80, description="A version's id, or `start`; the newest when left out")
+    ] = None,
+    images: Annotated[
+        Literal["inline", "linked"],
+        Query(description="Whether images that were sent to the page are inside the file"),
+    ] = "inline",
+    view: Annotated[
+        Literal["inline", "attachment"], Query(description="Whether browsers show it or save it")
+    ] = "inline",
+) -> Response:
+    """Send a version as one file of HTML without scripts, under a policy that lets none run."""
+    made = await views.export_html(found, version, inline=images == "inline")
+    name = f"filename*=UTF-8''{quote(found.artefact.id, safe='')}.html"
+    return Response(
+        made.html,
+        media_type="text/html",
+        headers={
+            "Content-Security-Policy": f"{made.policy}; {_BOXED}",
+            "Content-Disposition": f"{view}; {name}",
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+        },
+    )

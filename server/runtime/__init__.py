@@ -1,0 +1,1 @@
+"""Execution of runs: workers, task queue, events and run slots."""

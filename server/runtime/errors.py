@@ -1,0 +1,40 @@
+"""What went wrong with a run, as it is recorded, and as it is raised again where its caller waits."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from callsheet.state import errors
+from callsheet.state.errors import Broken, CallsheetError, Unavailable
+
+_KINDS: Final[Mapping[str, type[CallsheetError]]] = {
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, CallsheetError)
+}
+
+
+def error_message(error: Exception) -> str:
+    """Return what a person is told of an exception that ended a run."""
+    if isinstance(error, CallsheetError):
+        return " ".join(part for part in (error.message, error.remedy) if part)
+    return str(error)
+
+
+def serialize_error(error: Exception) -> dict[str, Any]:
+    """Return `error` for a run's record: `{error, message, …}`."""
+    told: dict[str, Any] = {"error": type(error).__name__, "message": error_message(error)}
+    if not isinstance(error, CallsheetError):
+        return told
+    told |= {"said": error.message, "remedy": error.remedy, "details": error.details}
+    return told | ({"retryAfterS": error.retry_after_s} if isinstance(error, Unavailable) else {})
+
+
+def deserialize_error(record: Mapping[str, Any]) -> CallsheetError:
+    """Return the exception that a run's record tells of; a `Broken` one for what is not ours."""
+    kind = _KINDS.get(str(record.get("error")))
+    if kind is None:
+        return Broken(f"the run failed: {record.get('error')}: {record.get('message')}")
+    error = kind(record["said"], remedy=record["remedy"], details=record["details"])
+    if isinstance(error, Unavailable) and "retryAfterS" in record:
+        error.retry_after_s = record["retryAfterS"]
+    return error

@@ -1,0 +1,1 @@
+"""Audio ads: streams, briefs and timing."""

@@ -1,0 +1,154 @@
+"""An audio ad: what its three streams hold, and what the graph remembers of it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NotRequired, cast
+
+from typing_extensions import TypedDict
+
+from callsheet.state.ads.brief import Brief
+from callsheet.state.ads.timeline import Timeline, build_timeline
+from callsheet.state.errors import Invalid
+from callsheet.state.workflow import Workflow
+
+Stream = Literal["voices", "music", "sfx"]
+STREAMS: Final[tuple[Stream, ...]] = ("voices", "music", "sfx")
+DEFAULT_SFX_S: Final = 3.0
+"""Seconds of an effect whose length was not given (A17)."""
+MAX_SFX_S: Final = 30.0
+"""Longest effect in seconds (A-R4)."""
+
+
+class VoiceTrack(TypedDict):
+    """One spoken track (A14)."""
+
+    id: str
+    """`track-{i}`, counted from 0."""
+    voiceId: str
+    text: str
+    playAfter: str
+    """`start` or the id of an earlier track (A-R7)."""
+    overlap: float
+    """Seconds it starts before that end; negative leaves a gap (A-R6)."""
+    speed: float
+    """1.0 is the voice's own pace."""
+
+
+class Placement(TypedDict):
+    """Where an effect plays; the truth, from which `playAfter` is derived (A-R5)."""
+
+    type: Literal["start", "end", "afterVoice", "beforeVoices", "withFirstVoice"]
+    index: NotRequired[int]
+    """Track counted from 0, for `afterVoice` only."""
+
+
+class SoundEffect(TypedDict):
+    """One effect (A17)."""
+
+    description: str
+    placement: Placement
+    duration: float
+    """Seconds."""
+    overlap: float
+    """Seconds."""
+    playAfter: str
+    """Derived from `placement`."""
+
+
+class AdState(Workflow):
+    """What `ad_creation` remembers of one ad."""
+
+    ad_id: NotRequired[str]
+    """The ad; the thread's id where none is given (X5)."""
+    brief: NotRequired[Brief]
+    """The newest brief."""
+    language: NotRequired[str]
+    """English name of the language the ad is written in."""
+    market: NotRequired[str]
+
+
+def track_list(tracks: Sequence[Mapping[str, Any]]) -> list[VoiceTrack]:
+    """Return tracks in their stored form: ids, and the track before as the default `playAfter` (A14)."""
+    return [
+        VoiceTrack(
+            id=f"track-{i}",
+            voiceId=track["voiceId"],
+            text=track["text"],
+            playAfter=track.get("playAfter") or ("start" if i == 0 else f"track-{i - 1}"),
+            overlap=float(track.get("overlap") or 0),
+            speed=float(track.get("speed") or 1.0),
+        )
+        for i, track in enumerate(tracks)
+    ]
+
+
+def effect_list(prompts: Sequence[Mapping[str, Any]], track_count: int) -> list[SoundEffect]:
+    """Return effects in their stored form (A17); `afterVoice` names one of `track_count` tracks (A-R5)."""
+    return [_effect(prompt, track_count) for prompt in prompts]
+
+
+def _effect(prompt: Mapping[str, Any], track_count: int) -> SoundEffect:
+    placement = cast("Placement", prompt.get("placement") or {"type": "end"})
+    duration = prompt.get("duration")
+    return SoundEffect(
+        description=prompt["description"],
+        placement=placement,
+        duration=DEFAULT_SFX_S if duration is None else float(duration),
+        overlap=float(prompt.get("overlap") or 0),
+        playAfter=_play_after(placement, prompt["description"], track_count),
+    )
+
+
+def _play_after(placement: Placement, description: str, track_count: int) -> str:
+    if placement["type"] == "end":
+        return "end"
+    if placement["type"] != "afterVoice":
+        return "start"
+    index = placement.get("index")
+    if index is None or not 0 <= index < track_count:
+        known = f"0 to {track_count - 1}" if track_count else "none, for there are no voice tracks yet"
+        raise Invalid(
+            f"effect {description!r} is placed after voice {index!r}, and the valid range is {known}",
+            remedy="give `index` of an existing track counted from 0, or place it at 'start' or 'end'",
+        )
+    return f"track-{index}"
+
+
+def music_bed(prompt: str, provider: str, duration_s: float) -> dict[str, Any]:
+    """Return music in its stored form, provider under both names (A15, A-R18)."""
+    return {"musicPrompt": prompt, "musicProvider": provider, "provider": provider, "duration": duration_s}
+
+
+def summary(stream: str, data: Mapping[str, Any]) -> str:
+    """Return the one-line summary of a stream's data (A20)."""
+    if stream == "voices":
+        return f"{len(data['voiceTracks'])} voice tracks"
+    if stream == "music":
+        return f'{data["musicProvider"]} - "{data["musicPrompt"][:50]}..."'
+    return f"{len(data['soundFxPrompts'])} sound effects"
+
+
+def timeline(streams: Mapping[str, Mapping[str, Any]], *, language: str, spot_s: float) -> Timeline:
+    """Return the ad in time from the data of its streams; absent streams are silent."""
+    return build_timeline(
+        streams.get("voices", {}).get("voiceTracks", ()),
+        streams.get("sfx", {}).get("soundFxPrompts", ()),
+        language=language,
+        spot_s=spot_s,
+        music=streams.get("music"),
+    )
+
+
+def mixer(streams: Mapping[str, Mapping[str, Any]], kept: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the mixer settings: gains in decibels per track, effects and music, and music ducking (A35).
+
+    What a person set before (`kept`) stays; tracks that are new get 0 dB, tracks that are gone lose theirs.
+    """
+    kept = kept or {}
+    tracks = streams.get("voices", {}).get("voiceTracks", ())
+    gains = kept.get("voices", {})
+    return {
+        "voices": {track["id"]: gains.get(track["id"], 0.0) for track in tracks},
+        "music": {"volumeDb": -12.0, "duckingDb": -9.0, "fadeInSeconds": 0.5, "fadeOutSeconds": 1.5}
+        | kept.get("music", {}),
+        "sfx": {"volumeDb": -3.0} | kept.get("sfx", {}),
+    }

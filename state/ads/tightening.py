@@ -1,0 +1,104 @@
+"""Making a script fit its spot, gently: gaps first, then pace, then sentences, words only at the last."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from callsheet.state.ads.ad import VoiceTrack
+from callsheet.state.ads.timeline import build_timeline
+
+MAX_PACE: Final = 1.1
+"""How much faster a voice may become before words are cut."""
+_SENTENCES: Final = re.compile(
+    r"[^.!?…。！？\n]+(?:[.!?…。！？\n]+(?=[\d.])[^.!?…。！？\n]+)*[.!?…。！？\n]*\s*"
+)
+
+
+def tighten(
+    tracks: Sequence[VoiceTrack], *, language: str, spot_s: float, effects: Sequence[dict[str, Any]] = ()
+) -> tuple[list[VoiceTrack], list[str]]:
+    """Return tracks that end within `spot_s`, and in words what was done; nothing where they fit already.
+
+    The first sentence of the ad and its last one (the call to action) are the last to go.
+    """
+
+    def over(candidate: Sequence[VoiceTrack]) -> bool:
+        return not build_timeline(candidate, effects, language=language, spot_s=spot_s)["fits"]
+
+    current, notes = list(tracks), list[str]()
+    if not over(current):
+        return current, notes
+    for change, note in ((_closed_gaps, "closed the pauses"), (_faster, "raised the pace by a tenth")):
+        changed = change(current)
+        if changed != current:
+            current = changed
+            notes.append(note)
+        if not over(current):
+            return current, notes
+    return _cut(current, over, notes)
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text with their ends; a decimal point does not end one."""
+    return [part for part in _SENTENCES.findall(text) if part.strip()] or [text]
+
+
+def _closed_gaps(tracks: Sequence[VoiceTrack]) -> list[VoiceTrack]:
+    return [{**track, "overlap": max(0.0, track["overlap"])} for track in tracks]
+
+
+def _faster(tracks: Sequence[VoiceTrack]) -> list[VoiceTrack]:
+    return [{**track, "speed": min(2.0, round(track["speed"] * MAX_PACE, 3))} for track in tracks]
+
+
+def _cut(
+    tracks: list[VoiceTrack], over: Callable[[Sequence[VoiceTrack]], bool], notes: list[str]
+) -> tuple[list[VoiceTrack], list[str]]:
+    parts = [sentences(track["text"]) for track in tracks]
+    dropped = 0
+    while over(tracks) and (place_of := _expendable(parts)):
+        track, sentence = place_of
+        del parts[track][sentence]
+        tracks = _with_text(tracks, track, "".join(parts[track]).strip())
+        dropped += 1
+    if dropped:
+        notes.append(f"left out {dropped} sentence{'s' * (dropped > 1)}")
+    shortened = False
+    while over(tracks) and (longest := max(range(len(tracks)), key=lambda i: len(tracks[i]["text"]))) >= 0:
+        text = _shorter(tracks[longest]["text"])
+        if text == tracks[longest]["text"]:
+            break
+        tracks, shortened = _with_text(tracks, longest, text), True
+    return tracks, [*notes, "shortened the longest sentences"] if shortened else notes
+
+
+def _expendable(parts: Sequence[Sequence[str]]) -> tuple[int, int] | None:
+    """Return the track and sentence to leave out next: a middle one, of the track with the most of them."""
+    last = len(parts) - 1
+    candidates = [
+        (len(track), i, s)
+        for i, track in enumerate(parts)
+        for s in range(len(track))
+        if len(track) > 1 and (i, s) not in {(0, 0), (last, len(track) - 1)}
+    ]
+    if not candidates:
+        return None
+    most = max(count for count, _, _ in candidates)
+    _, track, sentence = max(candidate for candidate in candidates if candidate[0] == most)
+    return track, sentence
+
+
+def _shorter(text: str) -> str:
+    """Return the text without its last clause, or without its last word where there is one clause."""
+    end = text[-1] if text[-1:] in "!?.。！？…" else ""
+    body = text.removesuffix(end) if end else text
+    for separator in (", ", "，", "; ", " – ", " "):
+        head, found, _ = body.rpartition(separator)
+        if found and len(head) * 2 >= len(body):
+            return head.rstrip(" ,;:") + end
+    head = body[: max(1, len(body) * 9 // 10)].rstrip(" ,;:")
+    return head + end if head != body else text
+
+
+def _with_text(tracks: Sequence[VoiceTrack], index: int, text: str) -> list[VoiceTrack]:
+    return [{**track, "text": text} if i == index else track for i, track in enumerate(tracks)]

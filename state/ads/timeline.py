@@ -1,0 +1,172 @@
+"""Spoken time: when every track, effect and the music of an ad starts and ends.
+
+Pure functions of what is in the drafts. Seconds from the first sound of the ad. A track starts at
+`end(what it plays after) − overlap`, never before 0: a positive overlap starts earlier, a negative one
+leaves a gap (A-R6). `playAfter` names "start" or an earlier track (A-R7). An effect's `placement` is the
+truth about where it plays (A-R5).
+"""
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from callsheet.state.errors import Invalid
+from callsheet.state.languages import LANGUAGES, Language, find
+
+PAUSE_S = 0.25
+"""Seconds of breath after each sentence or line break within a track."""
+_SENTENCE_END = re.compile(r"[.!?…。！？；;:：\n]+(?=\s|$|[^\s\d])")
+_ENGLISH: Language = LANGUAGES[0]
+_WIDE = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+
+
+class Span(TypedDict):
+    """A stretch of the ad."""
+
+    start: float
+    """Seconds from the first sound."""
+    end: float
+    """Seconds from the first sound."""
+
+
+class VoiceSpan(Span):
+    """When one voice track sounds."""
+
+    id: str
+    voiceId: str
+
+
+class SfxSpan(Span):
+    """When one effect sounds."""
+
+    description: str
+
+
+class Timeline(TypedDict):
+    """The whole ad in time."""
+
+    spotSeconds: float
+    """Length the brief asked for."""
+    durationSeconds: float
+    """Length it has: the last voice or effect's end."""
+    fits: bool
+    """Whether `durationSeconds` is within the spot, to a twentieth of a second."""
+    voices: list[VoiceSpan]
+    sfx: list[SfxSpan]
+    music: NotRequired[Span]
+
+
+def spoken_s(text: str, language: str, speed: float = 1.0) -> float:
+    """Return the seconds `text` takes to say at `speed`: units by rate, plus a breath a sentence.
+
+    Thai, Chinese and other scripts without spaces count characters, the rest words; figures count as they
+    are read ("2.5" is three words), foreign words inside such a script count as words of English.
+    An unknown language is timed as English.
+    """
+    spec = find(language) or _ENGLISH
+    units_s = _units_s(text, spec)
+    if not units_s:
+        return 0.0
+    breaths = len(_SENTENCE_END.findall(text.strip().rstrip(".!?…。！？\n ")))
+    return round((units_s + breaths * PAUSE_S) / speed, 3)
+
+
+def _units_s(text: str, spec: Language) -> float:
+    if spec.unit == "word":
+        return sum(_word_units(word) for word in text.split()) / spec.rate
+    wide = sum(1 for char in text if _WIDE.match(char) and not unicodedata.category(char).startswith("M"))
+    foreign = _WIDE.sub(" ", text).split()
+    return wide / spec.rate + sum(_word_units(word) for word in foreign) / _ENGLISH.rate
+
+
+def _word_units(word: str) -> float:
+    spoken = [char for char in word if char.isalnum()]
+    if not spoken:
+        return 0.0
+    digits = sum(char.isdigit() for char in spoken)
+    letters = len(spoken) - digits
+    # Each digit is read out or joins a number name of about its own length; a long compound takes longer.
+    return digits * 0.8 + (max(1.0, letters / 12) if letters else 0.0)
+
+
+def build_timeline(
+    tracks: Sequence[Mapping[str, Any]],
+    effects: Sequence[Mapping[str, Any]],
+    *,
+    language: str,
+    spot_s: float,
+    music: Mapping[str, Any] | None = None,
+) -> Timeline:
+    """Return when everything in an ad plays, from its stored drafts and the seconds the spot has.
+
+    Raises `Invalid` for a `playAfter` that is not "start" or an earlier track.
+    """
+    lead = sum(_duration(effect) for effect in effects if _placement(effect) == "start")
+    voices = _place_voices(tracks, language, lead)
+    sfx = _place_sfx(effects, voices, lead)
+    end = max([span["end"] for span in (*voices, *sfx)], default=0.0)
+    result = Timeline(
+        spotSeconds=spot_s, durationSeconds=round(end, 2), fits=end <= spot_s + 0.05, voices=voices, sfx=sfx
+    )
+    if music is not None:
+        result["music"] = Span(start=0.0, end=round(float(music.get("duration") or max(spot_s, end)), 2))
+    return result
+
+
+def _place_voices(tracks: Sequence[Mapping[str, Any]], language: str, lead: float) -> list[VoiceSpan]:
+    ends: dict[str, float] = {"start": lead}
+    spans: list[VoiceSpan] = []
+    for track in tracks:
+        after = str(track["playAfter"])
+        if after not in ends:
+            known = ", ".join(repr(name) for name in ends)
+            raise Invalid(
+                f"track {track['id']!r} plays after {after!r}, which is not 'start' or an earlier track",
+                remedy=f"use one of {known}",
+            )
+        start = max(0.0, ends[after] - float(track.get("overlap") or 0.0))
+        end = start + spoken_s(str(track["text"]), language, float(track.get("speed") or 1.0))
+        ends[str(track["id"])] = end
+        spans.append(
+            VoiceSpan(
+                id=str(track["id"]), voiceId=str(track["voiceId"]), start=round(start, 2), end=round(end, 2)
+            )
+        )
+    return spans
+
+
+def _place_sfx(
+    effects: Sequence[Mapping[str, Any]], voices: Sequence[VoiceSpan], lead: float
+) -> list[SfxSpan]:
+    spoken_end = max((span["end"] for span in voices), default=lead)
+    cursor = {"start": 0.0, "end": spoken_end}
+    spans: list[SfxSpan] = []
+    for effect in effects:
+        kind = _placement(effect)
+        start = _after_voice(effect, voices, lead) if kind == "afterVoice" else cursor.get(kind, lead)
+        start = max(0.0, start - float(effect.get("overlap") or 0.0))
+        end = start + _duration(effect)
+        if kind in cursor:
+            cursor[kind] = end
+        spans.append(
+            SfxSpan(description=str(effect["description"]), start=round(start, 2), end=round(end, 2))
+        )
+    return spans
+
+
+def _after_voice(effect: Mapping[str, Any], voices: Sequence[VoiceSpan], lead: float) -> float:
+    # Streams are versioned apart: a track that has gone since leaves its effect after the last one.
+    index = min(int(effect["placement"]["index"]), len(voices) - 1)
+    return voices[index]["end"] if voices else lead
+
+
+def _placement(effect: Mapping[str, Any]) -> str:
+    kind = str((effect.get("placement") or {}).get("type", "end"))
+    return "start" if kind == "beforeVoices" else kind
+
+
+def _duration(effect: Mapping[str, Any]) -> float:
+    return float(effect.get("duration") or 0.0)

@@ -1,0 +1,93 @@
+"""One decision about one action that a person was asked about, in the forms that cards of agents send.
+
+LangChain's cards say `approve`, `edit`, `reject` and `respond`; Agent Inbox's say `accept`, `edit`, `ignore`
+and `response`, in a list of one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from callsheet.state.errors import Invalid
+
+Kind = Literal["approve", "edit", "reject", "respond"]
+_KINDS: Final[Mapping[str, Kind]] = {
+    "approve": "approve",
+    "accept": "approve",
+    "edit": "edit",
+    "reject": "reject",
+    "ignore": "reject",
+    "respond": "respond",
+    "response": "respond",
+}
+ALLOWED: Final = ("approve", "edit", "reject", "respond")
+"""What a card may offer."""
+SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["decisions"],
+    "properties": {
+        "decisions": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["type"],
+                "properties": {
+                    "type": {"enum": [*ALLOWED]},
+                    "edited_action": {"type": "object"},
+                    "message": {"type": "string"},
+                },
+            },
+        }
+    },
+}
+"""What such an answer looks like."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a person decided."""
+
+    kind: Kind
+    args: Mapping[str, Any] = field(default_factory=dict)
+    """Of an edit: the action's arguments as they shall be."""
+    message: str = ""
+
+
+def parse_decision(answer: Any, action: str) -> Decision | None:
+    """Return the decision about `action` that an answer is, or None where it is no decision.
+
+    Raises `Invalid` for a decision of no known kind, and for an edit of something else.
+    """
+    if isinstance(answer, bool):
+        return Decision("approve" if answer else "reject")
+    one = _single(answer)
+    if one is None:
+        return None
+    kind, given = _KINDS.get(str(one.get("type"))), one.get("args")
+    if kind is None:
+        raise _unknown(one)
+    if kind != "edit":
+        said = one.get("message") or (given if isinstance(given, str) else "")
+        return Decision(kind, message=str(said))
+    edited = one.get("edited_action", given)
+    args = edited.get("args") if isinstance(edited, Mapping) else None
+    if not isinstance(args, Mapping) or edited.get("name", edited.get("action", action)) != action:
+        raise _unknown(one)
+    return Decision(kind, args)
+
+
+def _single(answer: Any) -> Mapping[str, Any] | None:
+    listed = answer.get("decisions", [answer]) if isinstance(answer, Mapping) else answer
+    if not isinstance(listed, list) or len(listed) != 1 or not isinstance(listed[0], Mapping):
+        return None
+    one: Mapping[str, Any] = listed[0]
+    return one if "type" in one else None
+
+
+def _unknown(one: Mapping[str, Any]) -> Invalid:
+    return Invalid(
+        f"the decision {str(one)[:200]!r} is none that was asked for",
+        remedy='send {"decisions": [{"type": "approve"}]}, with edit, reject or respond where wanted',
+    )

@@ -1,0 +1,1 @@
+"""Lessons: facts, students, narrations and the questions asked about them."""

@@ -1,0 +1,50 @@
+"""What the two agents of a lesson did, as their callers are told it (B18-B20, B58, B-R14)."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NotRequired
+
+from typing_extensions import TypedDict
+
+from callsheet.state.plan import StepResult
+
+AGENTS: Final[Mapping[str, str]] = {
+    "extractFactsTool": "FactExtractionAgent",
+    "generateNarrationTool": "NarrativeBuilderAgent",
+}
+"""The tools that have a model work, and what that work is called."""
+
+
+class AgentResult(TypedDict):
+    """What came of one agent's work."""
+
+    agent: str
+    success: bool
+    data: dict[str, Any]
+    """`{facts, message, topic, learningObjective}`, or `{script}`; empty where it failed."""
+    cost: float
+    """US dollars; 0 where it failed."""
+    duration: float
+    """Seconds."""
+    error: NotRequired[str]
+
+
+def results(done: Iterable[StepResult]) -> list[AgentResult]:
+    """Return what the agents among some steps did, in order."""
+    return [_result(one) for one in done if one["tool"] in AGENTS]
+
+
+def _result(one: StepResult) -> AgentResult:
+    agent, output = AGENTS[one["tool"]], one["output"]
+    if one["status"] != "completed":
+        error = str(output.get("error") or "it was not carried out")
+        return AgentResult(
+            agent=agent, success=False, data={}, cost=0.0, duration=one["duration_s"], error=error
+        )
+    names = ("facts", "message", "topic", "learningObjective")
+    data = {name: output[name] for name in names if name in output}
+    if "narration" in output:
+        data = {"script": output["narration"]}
+    took = float(output.get("duration", one["duration_s"]))
+    return AgentResult(
+        agent=agent, success=True, data=data, cost=float(output.get("cost", 0.0)), duration=took
+    )

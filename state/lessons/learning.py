@@ -1,0 +1,125 @@
+"""How a student learns best, and how hard the words may be after what was said of them (B64)."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+from callsheet.state.lessons.student import interests
+
+Style = Literal["visual", "auditory", "reading", "hands-on"]
+_CUES: Final[Mapping[Style, str]] = {
+    "hands-on": r"hands[\s-]?on|by doing|(?:by|from|through) (?:touch|mak|build|mov|try)ing|kin[ae]?esthetic"
+    r"|tactile|with (?:his|her|their) hands|haciendo|tocando|practicando|con las manos|durch (?:tun|machen"
+    r"|ausprobieren|anfassen)|mit den händen|praktisch|en (?:faisant|manipulant|touchant)|avec les mains",
+    "visual": r"visual(?:ly)?|(?:with|from|through|by) (?:pictures|images|diagrams|drawings|seeing|watching)"
+    r"|(?:con|viendo) (?:imágenes|dibujos|fotos|diagramas)|viendo|visuell\w*|mit (?:bildern|zeichnungen)"
+    r"|durch (?:sehen|zuschauen)|avec des (?:images|dessins|schémas)|en regardant|visuel(?:le)?",
+    "auditory": r"auditory|(?:by|from|through) (?:listening|hearing|songs?|stories)|by ear|escuchando|oyendo"
+    r"|auditiv\w*|de oído|(?:durch|beim) (?:zu)?hören|en écoutant|à l['’]oreille|auditif",
+    "reading": r"(?:by|from|through) reading|reading and writing|reads? to learn|leyendo|(?:durch|beim) lesen"
+    r"|en lisant",
+}
+_CHINESE: Final[Mapping[Style, str]] = {
+    "hands-on": "动手|实践|边做边学",
+    "visual": "看图|图片|图画|视觉",
+    "auditory": "听",
+    "reading": "阅读|读书",
+}
+_LEARNS: Final = re.compile(
+    r"\b(?:learn\w*|understand\w*|remember\w*|takes? in|thinker|style|aprend\w+|entiend\w+|recuerd\w+"
+    r"|lern\w*|versteh\w+|merk\w+|appren\w+|compren\w+|retien\w*)\b|学得|学习|记得|记住|理解",
+    re.IGNORECASE,
+)
+_WISHES: Final[Mapping[str, Mapping[Style, str]]] = {
+    "english": {
+        "visual": "Show it in large, clear pictures and diagrams.",
+        "auditory": "Let sounds and the voice carry it; keep the picture calm.",
+        "reading": "Put the key words on the screen to read along.",
+        "hands-on": "Show what the student can try with their own hands.",
+    },
+    "spanish": {
+        "visual": "Muéstralo con imágenes y diagramas grandes y claros.",
+        "auditory": "Deja que la voz y los sonidos lo cuenten; que la imagen sea tranquila.",
+        "reading": "Pon las palabras clave en la pantalla para leerlas.",
+        "hands-on": "Muestra lo que el alumno puede probar con sus propias manos.",
+    },
+    "german": {
+        "visual": "Zeige es in großen, klaren Bildern und Schaubildern.",
+        "auditory": "Lass Stimme und Klänge erzählen; das Bild bleibt ruhig.",
+        "reading": "Blende die wichtigsten Wörter zum Mitlesen ein.",
+        "hands-on": "Zeige, was man mit den eigenen Händen ausprobieren kann.",
+    },
+    "french": {
+        "visual": "Montre-le avec de grandes images et des schémas clairs.",
+        "auditory": "Laisse la voix et les sons raconter ; l'image reste calme.",
+        "reading": "Affiche les mots clés à l'écran pour les lire.",
+        "hands-on": "Montre ce que l'élève peut essayer de ses propres mains.",
+    },
+    "chinese": {
+        "visual": "用大而清楚的图片和示意图来展示。",
+        "auditory": "让声音来讲述，画面保持简单。",
+        "reading": "把关键词放在屏幕上，方便跟读。",
+        "hands-on": "展示学生可以亲手尝试的内容。",
+    },
+}
+_EASIER: Final = re.compile(
+    r"\b(?:easier|simpler|simplify|plainer|too (?:hard|difficult|complicated|advanced))\b", re.IGNORECASE
+)
+_HARDER: Final = re.compile(
+    r"\b(?:harder|too (?:easy|simple|childish)|more (?:challenging|difficult|advanced))\b", re.IGNORECASE
+)
+LOWEST: Final = 1.0
+HIGHEST: Final = 12.0
+"""School grades that words are written for, after every wish."""
+
+
+def style(said: str | None) -> Style | None:
+    """Return how a student learns best where `said` says so: "learns best with pictures"; else None."""
+    return cue(said) if said and _LEARNS.search(said) else None
+
+
+def cue(said: str | None) -> Style | None:
+    """Return the way of learning that is named where it is known to be one: "with pictures"; else None."""
+    found = (
+        name
+        for name, words in _CUES.items()
+        if re.search(rf"\b(?:{words})\b|{_CHINESE[name]}", said or "", re.IGNORECASE)
+    )
+    return next(found, None)
+
+
+def parted(said: str | None) -> tuple[str | None, str | None]:
+    """Return what `said` tells of interests, and what it tells of how a student learns; None for nothing.
+
+    Interests stay as they were said where nothing else is.
+    """
+    parts = interests(said)
+    ways = [one for one in parts if style(one)]
+    if not ways:
+        return said, None
+    return ", ".join(liked(parts)) or None, ", ".join(ways)
+
+
+def liked(named: Iterable[str]) -> list[str]:
+    """Return the interests among some wishes: what says how a student learns is none."""
+    return [one for one in named if style(one) is None]
+
+
+def wish(found: Style | None, language: str = "english") -> str:
+    """Return what is shown for a student who learns so, in a language that has words for it, else English.
+
+    Empty where it is not known.
+    """
+    return _WISHES.get(language, _WISHES["english"])[found] if found else ""
+
+
+def shift(guidance: str | None) -> int:
+    """Return how many grades a wish moves the words: -1 for easier ones, 1 for harder, else 0."""
+    if not guidance:
+        return 0
+    return 1 if _HARDER.search(guidance) else -1 if _EASIER.search(guidance) else 0
+
+
+def adapted(level: float, moved: int) -> float:
+    """Return the grade after so many moves from the one that the age asks for."""
+    return min(HIGHEST, max(LOWEST, level + moved))

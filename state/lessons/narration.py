@@ -1,0 +1,204 @@
+"""A narration: four segments in time, what is said in each, and which facts every sentence says (B9-B22)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Final, Literal, NamedTuple, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from callsheet.state.errors import Invalid, Missing
+from callsheet.state.languages import find
+
+Kind = Literal["hook", "concept_introduction", "process_explanation", "conclusion"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+PURPOSES: Final[Mapping[Kind, str]] = {
+    "hook": "Capture attention and awaken curiosity",
+    "concept_introduction": "Introduce the main ideas and define their terms",
+    "process_explanation": "Explain how and why, step by step",
+    "conclusion": "Tie the ideas together so that they are remembered",
+}
+SHORTEST_S: Final = 15
+LONGEST_S: Final = 600
+DEFAULT_S: Final = 60
+WORDS_PER_S: Final = 2.2
+"""How fast a lesson is read at most (B-R9), slower than an ad."""
+_STARTS: Final = (Fraction(0), Fraction(1, 6), Fraction(5, 12), Fraction(3, 4), Fraction(1))
+_GRID: Final = 4
+"""Parts of a second that times are rounded to; quarters are exact in binary, so sums are exact (B-R8)."""
+
+
+class Sentence(BaseModel):
+    """One spoken sentence."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str = Field(min_length=1)
+    factIds: tuple[str, ...] = ()  # noqa: N815 -- the wire's name
+    """The facts it says; empty for a greeting, a question or a bridge."""
+
+
+class Segment(BaseModel):
+    """One stretch of the narration (B12)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    type: Kind
+    start_time: float
+    """Seconds from the beginning."""
+    duration: float
+    """Seconds."""
+    narration: str
+    """The sentences, with a blank between them where the script has blanks."""
+    visual_guidance: str
+    key_concepts: tuple[str, ...]
+    educational_purpose: str
+    sentences: tuple[Sentence, ...]
+
+    @property
+    def facts(self) -> frozenset[str]:
+        """The ids of the facts it says."""
+        return frozenset(one for sentence in self.sentences for one in sentence.factIds)
+
+
+class Readability(BaseModel):
+    """How hard the words are, measured."""
+
+    model_config = ConfigDict(frozen=True)
+
+    formula: str
+    grade: float
+    """US school grade."""
+    within: bool
+    """Whether it is at most one grade above the level that was asked for."""
+
+
+class Narration(BaseModel):
+    """A whole narration (B11)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    total_duration: int
+    """Seconds."""
+    reading_level: str
+    """The school grade it is written for, as text (B16)."""
+    key_terms_count: int
+    segments: tuple[Segment, ...]
+    topic: str
+    language: str
+    """English name, lower case."""
+    readability: Readability | None = None
+    """None where the language has no formula we know to be right."""
+    warnings: tuple[str, ...] = ()
+
+    def segment(self, segment_id: str) -> Segment:
+        """Return the segment with this id or of this type; raises `Missing` where there is none."""
+        for one in self.segments:
+            if segment_id in {one.id, one.type}:
+                return one
+        known = ", ".join(one.id for one in self.segments)
+        raise Missing(f"the narration has no segment {segment_id!r}", remedy=f"use one of {known}")
+
+    @property
+    def facts(self) -> frozenset[str]:
+        """The ids of the facts it says."""
+        return frozenset(one for segment in self.segments for one in segment.facts)
+
+    def says(self, fact: str) -> list[str]:
+        """Return the ids of the segments that say a fact: those to write again when it is taken out."""
+        return [segment.id for segment in self.segments if fact in segment.facts]
+
+    def with_segments(self, changed: Iterable[Segment]) -> "Narration":
+        """Return the narration with these segments in place of their namesakes; the others are the same."""
+        new = {one.id: one for one in changed}
+        segments = tuple(new.get(one.id, one) for one in self.segments)
+        return self.model_copy(update={"segments": segments, "key_terms_count": key_terms(segments)})
+
+
+class Slot(NamedTuple):
+    """When a segment is, and how much it may say."""
+
+    type: Kind
+    start_time: float
+    duration: float
+    budget: int
+    """Words, or characters where the script does not part words."""
+
+
+def clamped(target_s: float) -> int:
+    """Return a length that a narration can have: whole seconds, 15 to 600 (B-R8)."""
+    return max(SHORTEST_S, min(LONGEST_S, round(target_s)))
+
+
+def slots(total_s: int, language: str) -> tuple[Slot, ...]:
+    """Return the four segments' times and budgets: 1/6, 1/4, 1/3 and 1/4 of the whole (B13, B-R8, B-R9)."""
+    at = [float(Fraction(round(total_s * part * _GRID), _GRID)) for part in _STARTS]
+    spans = [(start, end - start) for start, end in pairwise(at)]
+    return tuple(
+        Slot(kind, start, lasts, budget(lasts, language))
+        for kind, (start, lasts) in zip(KINDS, spans, strict=True)
+    )
+
+
+def budget(duration_s: float, language: str) -> int:
+    """Return how many words, or characters of a script without blanks, fit into some seconds (B-R9)."""
+    spoken = find(language)
+    if spoken is None or spoken.unit == "word":
+        return int(Fraction(duration_s) * Fraction(22, 10))
+    # As much slower than an ad as words are: 2.2 where an English ad has 2.5.
+    return int(duration_s * spoken.rate * 0.88)
+
+
+def length(text: str, language: str) -> int:
+    """Return how long a text is in what `budget` counts."""
+    spoken = find(language)
+    if spoken is None or spoken.unit == "word":
+        return sum(any(char.isalnum() for char in word) for word in text.split())
+    return sum(char.isalnum() for char in text)
+
+
+def joined(sentences: Sequence[Sentence], language: str) -> str:
+    """Return the sentences as one text."""
+    spoken = find(language)
+    blank = "" if spoken and spoken.name in {"chinese", "cantonese", "japanese"} else " "
+    return blank.join(sentence.text for sentence in sentences)
+
+
+def key_terms(segments: Iterable[Segment]) -> int:
+    """Return how many different key concepts the segments name."""
+    return len({concept.casefold() for segment in segments for concept in segment.key_concepts})
+
+
+def place_segments(slot: Slot, sentences: Sequence[Sentence], language: str, **shown: object) -> Segment:
+    """Return the segment that says these sentences in its slot; `shown` may hold the fields for the eye.
+
+    Raises `Invalid` for more words than the slot has room for.
+    """
+    text = joined(sentences, language)
+    spoken = length(text, language)
+    if spoken > slot.budget:
+        raise Invalid(
+            f"segment {slot.type!r} says {spoken} words, and {slot.duration:g} s have room for {slot.budget}",
+            remedy="shorten it, or ask for a longer narration",
+        )
+    fields = {
+        "id": slot.type,
+        "visual_guidance": "",
+        "key_concepts": (),
+        "educational_purpose": PURPOSES[slot.type],
+        **shown,
+        "type": slot.type,
+        "start_time": slot.start_time,
+        "duration": slot.duration,
+        "narration": text,
+        "sentences": tuple(sentences),
+    }
+    return Segment.model_validate(fields)
+
+
+def unsaid(narration: Narration, wanted: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the wanted facts that no sentence says, and the facts said that are not wanted (B22)."""
+    asked = list(wanted)
+    said = narration.facts
+    return [one for one in asked if one not in said], sorted(said - set(asked))

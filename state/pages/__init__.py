@@ -1,0 +1,1 @@
+"""Landing pages: elements, edits, styles and rendering."""

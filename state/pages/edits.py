@@ -1,0 +1,201 @@
+"""Edits of a page: each makes another page and leaves the first as it was (C21-C25).
+
+What is refused changes nothing. A locked element stays as it is to the byte, with all inside it.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from callsheet.state.errors import Forbidden, Invalid
+from callsheet.state.pages import elements, styles, themes
+from callsheet.state.pages.page import ROOT, Element, Page, digest, walk
+
+Position = Literal["before", "after", "inside"]
+Changed = Callable[[Element], tuple[Element, ...]]
+"""What takes an element's place: itself changed, several, or nothing."""
+_MAX_NEW: Final = 200
+"""Elements made by one edit."""
+
+
+def modify(
+    page: Page,
+    element_id: str,
+    *,
+    content: str | None = None,
+    label: str | None = None,
+    style: Mapping[str, str | None] | None = None,
+    attributes: Mapping[str, str | None] | None = None,
+) -> Page:
+    """Return the page with one element changed (C21); None or an empty text takes a style or attribute away.
+
+    Whatever is not named stays. Raises `Missing` for no such element, `Invalid` for what it may not have.
+    """
+    element = page.get(element_id)
+    changed = _valid(
+        element,
+        content=element.content if content is None else content,
+        label=element.label if label is None else label,
+        style=_merged(element.style, style or {}, styles.property_name),
+        attributes=_merged(element.attributes, attributes or {}, lambda name: name.strip().lower()),
+    )
+    return _rebuilt(page, _mapped(page.root, element_id, lambda _: (changed,)))
+
+
+def create(
+    page: Page, reference: str, new: Mapping[str, Any], position: Position = "inside"
+) -> tuple[Page, str]:
+    """Return the page with a new element, and its id (C22, C-R8).
+
+    `new` has `type` and may have `label`, `content`, `style`, `attributes` and `children` of the same shape.
+    It comes last inside the element `reference`, or before or after it.
+    """
+    page.get(reference)
+    numbers = dict(page.numbers)
+    made = _element(new, numbers, [0])
+    root = _placed(page.root, made, reference, position)
+    return _rebuilt(page, root, numbers=numbers), made.id
+
+
+def delete(page: Page, element_id: str) -> Page:
+    """Return the page without an element and all inside it; `Invalid` for the root."""
+    page.get(element_id)
+    _not_the_root(element_id, "deleted", "use clear_page to empty the page")
+    return _rebuilt(page, _mapped(page.root, element_id, lambda _: ()))
+
+
+def move(page: Page, element_id: str, reference: str, position: Position = "inside") -> Page:
+    """Return the page with an element put last inside, before or after another; its ids stay."""
+    element = page.get(element_id)
+    page.get(reference)
+    _not_the_root(element_id, "moved", "move what is inside it")
+    if any(inner.id == reference for inner, _ in walk(element)):
+        raise Invalid(
+            f"{element_id!r} cannot be moved to {reference!r}, which is inside it",
+            remedy="choose another place",
+        )
+    without = _mapped(page.root, element_id, lambda _: ())
+    return _rebuilt(page, _placed(without, element, reference, position))
+
+
+def apply_theme(
+    page: Page, name: str | None, tokens: Mapping[str, str], locked: Collection[str] = ()
+) -> Page:
+    """Return the page in another theme, or with single colours and fonts of its own changed.
+
+    An element of `locked` keeps the theme it has, so that it looks as it did.
+    """
+    theme = themes.build_theme(name, tokens, page.theme)
+    pinned = {one: page.pinned.get(one, page.theme) for one in locked if page.find(one)}
+    return _rebuilt(page, page.root, theme=theme, pinned=pinned)
+
+
+def clear(page: Page) -> Page:
+    """Return the page with nothing on it; theme, title and the counting of ids stay."""
+    return _rebuilt(page, page.root.model_copy(update={"children": ()}))
+
+
+def check_locks(before: Page, after: Page, locked: Collection[str], shifted: str | None = None) -> None:
+    """Raise `Forbidden` if an edit changes, deletes or moves a locked element or anything inside one.
+
+    `shifted` is the element that the edit moves, which may come to lie in the same parent again.
+    """
+    parents, now = before.parents(), after.parents()
+    for name in sorted(locked):
+        element = before.find(name)
+        if element is None:
+            continue
+        same = after.find(name)
+        held = same is not None and digest(same) == digest(element) and now.get(name) == parents.get(name)
+        if name == ROOT:
+            held = held and before.theme == after.theme
+        if not held or (shifted and _touches(element, shifted, before)):
+            raise Forbidden(
+                f"{element.label_text()} is locked and stays as it is, with everything inside it",
+                remedy="change something else; only a person can unlock it",
+            )
+
+
+def _touches(locked: Element, shifted: str, page: Page) -> bool:
+    inside = {element.id for element, _ in walk(locked)}
+    return shifted in inside or any(element.id == locked.id for element, _ in walk(page.get(shifted)))
+
+
+def _not_the_root(element_id: str, what: str, remedy: str) -> None:
+    if element_id == ROOT:
+        raise Invalid(f"the page itself cannot be {what}", remedy=remedy)
+
+
+def _merged(
+    before: Mapping[str, str], changes: Mapping[str, str | None], spelt: Callable[[str], str]
+) -> dict[str, str]:
+    tidy = {spelt(name): text for name, text in changes.items()}
+    # A flag such as `required` may be empty as HTML writes it, and is there all the same.
+    gone = {
+        name for name, text in tidy.items() if text is None or (text == "" and name not in elements.FLAGS)
+    }
+    kept = {name: text for name, text in before.items() if name not in tidy}
+    return kept | {name: str(text) for name, text in tidy.items() if name not in gone}
+
+
+def _valid(element: Element, **changes: Any) -> Element:
+    shallow = {name: getattr(element, name) for name in Element.model_fields}
+    return Element(**(shallow | changes))
+
+
+def _element(new: Mapping[str, Any], numbers: dict[str, int], count: list[int]) -> Element:
+    count[0] += 1
+    if count[0] > _MAX_NEW:
+        raise Invalid(f"one edit makes at most {_MAX_NEW} elements", remedy="make fewer at once")
+    word = str(new.get("type", ""))
+    kind = elements.parse_kind(word)
+    if kind == "page":
+        raise Invalid("a page has one root and no second", remedy="create a section")
+    numbers[kind] = numbers.get(kind, 0) + 1
+    return Element(
+        id=f"{kind}-{numbers[kind]}",
+        type=kind,
+        label=str(new.get("label") or ""),
+        content=str(new.get("content") or ""),
+        style=new.get("style") or {},
+        attributes={**elements.implied_attributes(word), **(new.get("attributes") or {})},
+        children=tuple(_element(inner, numbers, count) for inner in new.get("children") or ()),
+    )
+
+
+def _placed(root: Element, element: Element, reference: str, position: Position) -> Element:
+    if position == "inside":
+        return _mapped(root, reference, lambda one: (_holding(one, element),))
+    if reference == ROOT:
+        raise Invalid(f"nothing lies {position} the page itself", remedy="use position 'inside'")
+    return _mapped(root, reference, lambda one: (element, one) if position == "before" else (one, element))
+
+
+def _holding(one: Element, element: Element) -> Element:
+    if not elements.KINDS[one.type].holds:
+        raise Invalid(
+            f"{one.label_text()} is a {one.type} and cannot hold other elements",
+            remedy="use position 'before' or 'after', or another parentId",
+        )
+    return one.model_copy(update={"children": (*one.children, element)})
+
+
+def _mapped(element: Element, target: str, changed: Changed) -> Element:
+    """Return the element with whatever takes the place of `target` inside it, or of itself."""
+    if element.id == target:
+        (only,) = changed(element)
+        return only
+    return element.model_copy(update={"children": _children(element.children, target, changed)})
+
+
+def _children(children: Sequence[Element], target: str, changed: Changed) -> tuple[Element, ...]:
+    found: list[Element] = []
+    for one in children:
+        found.extend(changed(one) if one.id == target else (_mapped(one, target, changed),))
+    return tuple(found)
+
+
+def _rebuilt(page: Page, root: Element, **changes: Any) -> Page:
+    shallow = {"theme": page.theme, "pinned": page.pinned, "numbers": page.numbers} | changes
+    there = {element.id for element, _ in walk(root)}
+    pinned = {name: theme for name, theme in shallow["pinned"].items() if name in there}
+    return Page(root=root, **(shallow | {"pinned": pinned}))

@@ -1,0 +1,155 @@
+"""A page as HTML with its one stylesheet; every text and attribute is escaped."""
+
+from collections.abc import Mapping
+from html import escape
+from typing import Final
+
+from callsheet.state.pages.elements import FLAGS, KINDS
+from callsheet.state.pages.page import Element, Page, walk
+
+_SHARED: Final = """
+*{box-sizing:border-box}
+body{margin:0;background:var(--background);color:var(--text);font-family:var(--font);line-height:1.6}
+main{display:block;min-height:100vh}
+h1,h2,h3,h4,h5,h6{font-family:var(--heading-font);line-height:1.2;margin:0 0 .6em}
+p{margin:0 0 1em}
+a{color:var(--primary)}
+img,video{max-width:100%;height:auto;border-radius:var(--radius)}
+nav{display:flex;flex-wrap:wrap;gap:16px;align-items:center;padding:16px 24px}
+nav>*{margin:0}
+article{background:var(--surface);border-radius:var(--radius);padding:24px}
+blockquote{margin:0 0 1em;padding-left:16px;border-left:4px solid var(--primary)}
+hr{border:0;border-top:1px solid var(--muted);margin:24px 0}
+form{display:grid;gap:12px;max-width:480px;margin:0 auto;padding:24px;text-align:start}
+label{display:grid;gap:4px}
+label.check{display:flex;gap:8px;align-items:center}
+input,textarea,select,button{font:inherit;color:inherit}
+input,textarea,select{width:100%;padding:10px;border:1px solid var(--muted);border-radius:var(--radius)}
+input,textarea,select{background:var(--background)}
+label.check input{width:auto}
+button,a.button{display:inline-block;padding:12px 24px;border:0;border-radius:var(--radius);cursor:pointer}
+button,a.button{background:var(--primary);color:var(--on-primary);text-decoration:none;font-weight:600}
+.columns{display:grid;gap:24px;grid-template-columns:repeat(auto-fit,minmax(220px,1fr))}
+.placeholder{display:grid;place-items:center;min-height:160px;background:var(--surface);color:var(--muted)}
+"""
+
+
+def render_stylesheet(page: Page) -> str:
+    """Return the CSS of a page; every name and value in it is one that state/pages/styles.py lists."""
+    rules = [_SHARED.strip(), _rule(":root", _tokens(page.theme))]
+    # What is pinned comes first, so that an element's own style goes before the theme it keeps.
+    for name, theme in page.pinned.items():
+        own = {"background-color": "var(--background)", "color": "var(--text)", "font-family": "var(--font)"}
+        rules.append(_rule(f"#{name}", _tokens(theme) | own))
+    rules.extend(_rule(f"#{one.id}", one.style) for one, _ in walk(page.root) if one.style)
+    return "\n".join(rules)
+
+
+def _tokens(theme: Mapping[str, str]) -> dict[str, str]:
+    return {f"--{name}": value for name, value in theme.items()}
+
+
+def _rule(selector: str, style: Mapping[str, str]) -> str:
+    return f"{selector}{{{';'.join(f'{name}:{value}' for name, value in style.items())}}}"
+
+
+_OURS = {"level", "ordered", "label", "type", "description"}
+"""Attributes that say which tag is meant, or what lies around it."""
+
+
+def render_markup(page: Page) -> str:
+    """Return the page's elements as HTML, without head and body."""
+    return _rendered(page.root, in_form=False)
+
+
+def _rendered(element: Element, *, in_form: bool) -> str:
+    match element.type:
+        case "image" if "src" not in element.attributes:
+            alt = element.attributes.get("alt", "")
+            return _tag(
+                "div", {"id": element.id, "class": "placeholder", "role": "img", "aria-label": alt}, alt
+            )
+        case "image" | "divider":
+            return _open(KINDS[element.type].tag, _attributes(element))
+        case "input" | "textarea" | "select":
+            return _field(element)
+        case "button":
+            return _button(element, in_form=in_form)
+    return _tag(_name(element), _attributes(element), _inside(element, in_form=in_form))
+
+
+def _inside(element: Element, *, in_form: bool) -> str:
+    inner = in_form or element.type == "form"
+    children = "".join(_rendered(child, in_form=inner) for child in element.children)
+    return _text(element.content) + children
+
+
+def _text(content: str) -> str:
+    return escape(content).replace("\n", "<br>")
+
+
+def _name(element: Element) -> str:
+    if element.type == "heading":
+        return f"h{element.attributes.get('level', '2')}"
+    if element.type == "list" and element.attributes.get("ordered") == "true":
+        return "ol"
+    return KINDS[element.type].tag
+
+
+def _attributes(element: Element) -> dict[str, str | None]:
+    """Attributes as HTML has them; None is one without a value."""
+    found: dict[str, str | None] = {"id": element.id}
+    if element.type == "page":
+        # What it says is said in the head.
+        return found
+    if element.type == "columns":
+        found["class"] = "columns"
+    if element.type == "video" and "controls" not in element.attributes:
+        found["controls"] = None
+    if element.label and element.type in {"section", "nav", "form"}:
+        found["aria-label"] = element.label
+    for name, value in element.attributes.items():
+        if name in FLAGS:
+            found |= {name: None} if value == "true" else {}
+        elif name not in _OURS:
+            found[name] = value
+    return found
+
+
+def _field(element: Element) -> str:
+    attributes = _attributes(element)
+    kind = element.attributes.get("type", "text")
+    if element.type == "input":
+        field = _open("input", attributes | {"type": kind})
+    else:
+        # A textarea's value is its text; a select's is what is chosen in it.
+        said = escape(str(attributes.pop("value", "") or "")) if element.type == "textarea" else ""
+        field = _tag(element.type, attributes, said + _inside(element, in_form=True))
+    label = element.attributes.get("label")
+    if not label:
+        return field
+    if kind in {"checkbox", "radio"}:
+        return f'<label class="check">{field}{escape(label)}</label>'
+    return f"<label>{escape(label)}{field}</label>"
+
+
+def _button(element: Element, *, in_form: bool) -> str:
+    attributes = _attributes(element)
+    kind = element.attributes.get("type", "submit" if in_form and "href" not in attributes else "link")
+    text = _text(element.content)
+    if kind == "link" and "href" in attributes:
+        return _tag("a", attributes | {"class": "button"}, text)
+    for name in ("href", "target"):
+        attributes.pop(name, None)
+    return _tag("button", attributes | {"type": "button" if kind == "link" else kind}, text)
+
+
+def _tag(name: str, attributes: Mapping[str, str | None], inside: str) -> str:
+    return f"{_open(name, attributes)}{inside}</{name}>"
+
+
+def _open(name: str, attributes: Mapping[str, str | None]) -> str:
+    written = (
+        f" {key}" if value is None else f' {key}="{escape(value)}"' for key, value in attributes.items()
+    )
+    return f"<{name}{''.join(written)}>"

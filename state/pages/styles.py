@@ -1,0 +1,152 @@
+"""What an element may look like: CSS properties one by one, each with the values it may have.
+
+Whatever is not listed is refused, so nothing can load, cover, run or leave the page: no `url()`, no
+`position`, no `expression()`, no `@import`, no escapes and no comments.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from callsheet.state.errors import Invalid
+from callsheet.state.pages.colors import NAMES
+
+TOKENS: Final = (
+    "primary", "on-primary", "secondary", "background", "surface", "text", "muted", "font", "heading-font",
+    "radius",
+)  # fmt: skip
+"""What a theme gives names to; a style uses them as `var(--primary)`."""
+MAX_VALUE: Final = 200
+"""Characters of a value."""
+
+_NUMBER: Final = r"(?:\d{1,5}(?:\.\d{1,4})?|\.\d{1,4})"
+_UNIT: Final = r"(?:px|rem|em|%|vw|vh|ch|pt|fr)"
+_LENGTH: Final = rf"(?:-?{_NUMBER}{_UNIT}|0)"
+_PART: Final = rf"-?{_NUMBER}(?:%|deg)?"
+_FUNCTION: Final = (
+    rf"(?:rgb|hsl)a?\(\s*{_PART}(?:\s*[,/]\s*|\s+){_PART}(?:\s*[,/]\s*|\s+){_PART}(?:\s*[,/]\s*{_PART})?\s*\)"
+)
+_TOKEN: Final = rf"var\(--(?:{'|'.join(TOKENS)})\)"
+_COLOUR: Final = (
+    rf"(?:#[0-9a-f]{{3,4}}|#[0-9a-f]{{6}}|#[0-9a-f]{{8}}|transparent|currentcolor|{_FUNCTION}|{_TOKEN}"
+    rf"|{'|'.join(sorted(NAMES, key=len, reverse=True))})"
+)
+_DIRECTION: Final = r"(?:-?\d{1,3}deg|to (?:top|bottom|left|right)(?: (?:left|right))?)"
+_STOP: Final = rf"{_COLOUR}(?:\s+{_LENGTH}){{0,2}}"
+_FROM: Final = rf"(?:{_DIRECTION}\s*,\s*|circle\s*,\s*)?"
+_GRADIENT: Final = rf"(?:linear|radial)-gradient\(\s*{_FROM}{_STOP}(?:\s*,\s*{_STOP}){{1,5}}\s*\)"
+_LINE: Final = r"(?:none|solid|dashed|dotted|double)"
+_SHADOW: Final = rf"(?:inset\s+)?{_LENGTH}(?:\s+{_LENGTH}){{1,3}}(?:\s+{_COLOUR})?"
+_FAMILY: Final = r"""(?:[a-z][a-z0-9 -]{0,40}|"[a-z][a-z0-9 -]{0,40}"|'[a-z][a-z0-9 -]{0,40}')"""
+
+
+def _words(words: str) -> str:
+    return f"(?:{'|'.join(words.split())})"
+
+
+def _several(value: str, most: int) -> str:
+    return rf"{value}(?:\s+{value}){{0,{most - 1}}}"
+
+
+_SIZE: Final = rf"(?:{_LENGTH}|auto|none|fit-content|max-content|min-content)"
+_GAPS: Final = _several(rf"(?:{_LENGTH}|auto)", 4)
+_TRACK: Final = rf"(?:{_LENGTH}|auto|minmax\(\s*{_LENGTH}\s*,\s*{_LENGTH}\s*\))"
+_REPEAT: Final = rf"repeat\(\s*(?:[1-9]|1[0-2]|auto-fit|auto-fill)\s*,\s*{_TRACK}\s*\)"
+_TRACKS: Final = rf"(?:{_REPEAT}|{_several(_TRACK, 12)})"
+_ALIGN: Final = _words(
+    "start end center flex-start flex-end stretch baseline space-between space-around space-evenly normal"
+)
+_SIZES: Final = "xx-small x-small small medium large x-large xx-large smaller larger"
+_MARKS: Final = "none disc circle square decimal lower-alpha upper-alpha lower-roman upper-roman"
+_RADIUS: Final = rf"(?:{_several(_LENGTH, 4)}|var\(--radius\))"
+_BORDER: Final = rf"(?:none|0|{_LENGTH}\s+{_LINE}(?:\s+{_COLOUR})?)"
+_FONT: Final = rf"(?:{_FAMILY}(?:\s*,\s*{_FAMILY}){{0,5}}|var\(--(?:heading-)?font\))"
+
+_RULES: Final[Mapping[str, str]] = {
+    "color": _COLOUR,
+    "background": rf"(?:none|{_COLOUR}|{_GRADIENT})",
+    "background-color": _COLOUR,
+    "background-image": rf"(?:none|{_GRADIENT})",
+    "font-family": _FONT,
+    "font-size": rf"(?:{_LENGTH}|{_words(_SIZES)})",
+    "font-weight": _words("normal bold bolder lighter 100 200 300 400 500 600 700 800 900"),
+    "font-style": _words("normal italic oblique"),
+    "line-height": rf"(?:normal|{_NUMBER}|{_LENGTH})",
+    "letter-spacing": rf"(?:normal|{_LENGTH})",
+    "word-spacing": rf"(?:normal|{_LENGTH})",
+    "text-align": _words("left right center justify start end"),
+    "text-decoration": _words("none underline overline line-through"),
+    "text-transform": _words("none uppercase lowercase capitalize"),
+    "text-shadow": rf"(?:none|{_SHADOW})",
+    "text-indent": _LENGTH,
+    "white-space": _words("normal nowrap pre-line pre-wrap"),
+    "list-style-type": _words(_MARKS),
+    "padding": _several(_LENGTH, 4),
+    **{f"padding-{side}": _LENGTH for side in ("top", "right", "bottom", "left")},
+    "margin": _GAPS,
+    **{f"margin-{side}": rf"(?:{_LENGTH}|auto)" for side in ("top", "right", "bottom", "left")},
+    "border": _BORDER,
+    **{f"border-{side}": _BORDER for side in ("top", "right", "bottom", "left")},
+    "border-color": _several(_COLOUR, 4),
+    "border-style": _several(_LINE, 4),
+    "border-width": _several(_LENGTH, 4),
+    "border-radius": _RADIUS,
+    "box-shadow": rf"(?:none|{_SHADOW}(?:\s*,\s*{_SHADOW}){{0,2}})",
+    "opacity": r"(?:0|1|0?\.\d{1,4}|1\.0{1,4}|\d{1,3}%)",
+    **{f"{limit}{side}": _SIZE for limit in ("", "min-", "max-") for side in ("width", "height")},
+    "display": _words("block inline inline-block flex inline-flex grid none"),
+    "flex-direction": _words("row row-reverse column column-reverse"),
+    "flex-wrap": _words("nowrap wrap wrap-reverse"),
+    "flex": rf"(?:none|auto|{_several(rf'(?:{_NUMBER}|{_LENGTH}|auto)', 3)})",
+    "flex-grow": _NUMBER,
+    "flex-shrink": _NUMBER,
+    "flex-basis": _SIZE,
+    "order": r"-?\d{1,3}",
+    "grid-template-columns": _TRACKS,
+    "grid-column": r"(?:span \d{1,2}|\d{1,2}(?:\s*/\s*-?\d{1,2})?)",
+    "gap": _several(_LENGTH, 2),
+    "row-gap": _LENGTH,
+    "column-gap": _LENGTH,
+    **dict.fromkeys(("justify-content", "justify-items", "justify-self"), _ALIGN),
+    **dict.fromkeys(("align-content", "align-items", "align-self"), _ALIGN),
+    "object-fit": _words("fill contain cover none scale-down"),
+    "aspect-ratio": rf"(?:auto|{_NUMBER}(?:\s*/\s*{_NUMBER})?)",
+    "overflow": _words("visible hidden auto"),
+}  # fmt: skip
+PROPERTIES: Final = tuple(sorted(_RULES))
+"""Every property an element may have, as CSS spells it."""
+_LEGAL: Final = {name: re.compile(rule, re.ASCII) for name, rule in _RULES.items()}
+_COUNTED: Final = {"line-height", "grid-template-columns", "flex"}
+"""Properties in which a bare number is no length."""
+_IN_PIXELS: Final = {name for name in _LEGAL.keys() - _COUNTED if _LEGAL[name].fullmatch("16px")}
+_BARE: Final = re.compile(rf"-?{_NUMBER}")
+
+
+def property_name(text: str) -> str:
+    """Return a property as CSS spells it: `fontSize` becomes `font-size`. It need not be one of ours."""
+    return re.sub(r"(?<=[a-z])([A-Z])", r"-\1", text.strip()).replace("_", "-").lower()
+
+
+def check_value(prop: str, text: str) -> str:
+    """Return a value of the property `prop` as it is stored; raises `Invalid` for any that is not allowed.
+
+    Space is tidied, letters become small, and a bare number becomes pixels where CSS wants a length.
+    """
+    if prop not in _LEGAL:
+        raise Invalid(f"style {prop[:80]!r} is not allowed", remedy=f"use one of {', '.join(PROPERTIES)}")
+    # What is too long is not matched at all, so no pattern can be made to take its time.
+    tidy = re.sub(r"\s+", " ", text[: MAX_VALUE + 1].strip()).lower()
+    if prop in _IN_PIXELS and _BARE.fullmatch(tidy) and not _LEGAL[prop].fullmatch(tidy):
+        tidy += "px"
+    if len(tidy) > MAX_VALUE or not (tidy == "inherit" or _LEGAL[prop].fullmatch(tidy)):
+        raise Invalid(
+            f"style {prop}: {text[:80]!r} is not allowed",
+            remedy=f"give a plain CSS value for {prop}, without url(), calc(), scripts or !important",
+        )
+    return tidy
+
+
+def check_style(style: Mapping[str, str]) -> dict[str, str]:
+    """Return a style as it is stored; raises `Invalid` for the first property or value not allowed."""
+    tidy = {property_name(prop): text for prop, text in style.items()}
+    return {prop: check_value(prop, text) for prop, text in sorted(tidy.items())}

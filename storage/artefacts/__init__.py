@@ -1,0 +1,1 @@
+"""Artefacts: version streams, receipts, locks and files."""

@@ -1,0 +1,174 @@
+"""The atomic steps of artefacts, each in the artefact's own slot."""
+
+from typing import Final
+
+from callsheet.storage.redis.scripts import Script
+
+# A fence reads `epoch:attempt:call`; with an x behind it nothing is under way. A claim of an effect outside
+# that finds another's open fence cannot know whether that effect happened.
+CLAIM: Final = Script("""
+local receipts, fences, meta, locks = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local step, epoch, owner, thread = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local call, unsure, streams = ARGV[5], ARGV[6] == '1', tonumber(ARGV[7])
+local theirs = redis.call('HGET', meta, 'owner')
+if theirs and theirs ~= owner then return {'forbidden'} end
+local done = redis.call('HGET', receipts, step)
+if done then return {'done', done} end
+for i = 8, 7 + streams do
+  if redis.call('HEXISTS', locks, ARGV[i]) == 1 then return {'locked', ARGV[i]} end
+end
+local attempt = 0
+local held = redis.call('HGET', fences, step)
+if held then
+  local e, n, by, idle = string.match(held, '^(%d+):(%d+):?(%x*)(x?)$')
+  if epoch < tonumber(e) then return {'fenced'} end
+  -- The same call once more, because its answer was lost.
+  if by == call then return {'go', held} end
+  if unsure and idle == '' then return {'unknown'} end
+  attempt = tonumber(n)
+end
+if not theirs then
+  local t = redis.call('TIME')
+  local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+  redis.call('HSET', meta, 'owner', owner, 'thread', thread, 'createdMs', ms)
+end
+for i = 8 + streams, #ARGV, 2 do redis.call('HSETNX', meta, ARGV[i], ARGV[i + 1]) end
+local fence = string.format('%d:%d:%s', epoch, attempt + 1, call)
+redis.call('HSET', fences, step, fence)
+return {'go', fence}
+""")
+
+READ_CACHE: Final = Script("""
+local theirs = redis.call('HGET', KEYS[1], 'owner')
+if theirs and theirs ~= ARGV[1] then return {'forbidden'} end
+if #KEYS == 1 then return {'go', false} end
+return {'go', redis.call('GET', KEYS[2])}
+""")
+
+WRITE_RECEIPT: Final = Script("""
+local receipts, fences, step, fence = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local done = redis.call('HGET', receipts, step)
+if done then return {'done', done} end
+if redis.call('HGET', fences, step) ~= fence then return {'fenced'} end
+redis.call('HSET', receipts, step, ARGV[3])
+redis.call('HDEL', fences, step)
+return {'made', ARGV[3]}
+""")
+
+OPEN: Final = Script("""
+local theirs = redis.call('HMGET', KEYS[1], 'owner', 'thread')
+if not theirs[1] then
+  local t = redis.call('TIME')
+  local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+  redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'thread', ARGV[2], 'createdMs', ms)
+  theirs = {ARGV[1], ARGV[2]}
+end
+if theirs[1] == ARGV[1] and theirs[2] == ARGV[2] then
+  for i = 3, #ARGV, 2 do redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1]) end
+end
+return theirs
+""")
+
+REVOKE: Final = Script("""
+local receipts, fences = KEYS[1], KEYS[2]
+local done = redis.call('HGET', receipts, ARGV[1])
+if done then return {'done', done} end
+local e, n, call = string.match(ARGV[2], '^(%d+):(%d+):(%x+)$')
+local moved = string.format('%d:%d:%s', tonumber(e), tonumber(n) + 1, call)
+local held = redis.call('HGET', fences, ARGV[1])
+-- Sent once more, since its answer was lost, it finds its own work.
+if held ~= ARGV[2] and held ~= moved .. ARGV[3] then return {'fenced'} end
+redis.call('HSET', fences, ARGV[1], moved .. ARGV[3])
+return {'revoked', moved}
+""")
+
+# The record and the result are put together from text, since cjson would change numbers on the way.
+CREATE: Final = Script("""
+local versions, counter, receipts, fences, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local step, fence, prefix, parent = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local done = redis.call('HGET', receipts, step)
+if done then return {'done', done} end
+if fence ~= '' and redis.call('HGET', fences, step) ~= fence then return {'fenced'} end
+local newest = redis.call('LINDEX', versions, -1)
+if redis.call('HEXISTS', KEYS[6], ARGV[7]) == 1 then return {'locked'} end
+-- What was made of a version that is the newest no more, or of other locks, has to be made again.
+if ARGV[8] == 'yes' and (newest or '') ~= ARGV[9] then return {'moved'} end
+if ARGV[8] == 'yes' and (redis.call('HGET', meta, 'locks') or '0') ~= ARGV[10] then return {'moved'} end
+if parent == '' then parent = newest or '' end
+local t = redis.call('TIME')
+local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+local id = 'v' .. redis.call('INCR', counter)
+local quoted = parent == '' and 'null' or '"' .. parent .. '"'
+local head = '{"id":"' .. id .. '","parent":' .. quoted .. ',"created_ms":' .. ms
+redis.call('SET', prefix .. id, head .. ARGV[5])
+redis.call('RPUSH', versions, id)
+redis.call('HSET', meta, 'updatedMs', ms)
+local result = '{"versionId":"' .. id .. '"' .. ARGV[6]
+redis.call('HSET', receipts, step, result)
+redis.call('HDEL', fences, step)
+return {'made', result}
+""")
+
+READ: Final = Script("""
+local out = {}
+for i = 1, #ARGV do
+  local ids = redis.call('LRANGE', KEYS[2 * i - 1], 0, -1)
+  local records = {}
+  for j, id in ipairs(ids) do records[j] = redis.call('GET', ARGV[i] .. id) end
+  out[i] = {redis.call('GET', KEYS[2 * i]), records}
+end
+return out
+""")
+
+ACTIVATE: Final = Script("""
+for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
+  if id == ARGV[1] then redis.call('SET', KEYS[2], id); return 1 end
+end
+return 0
+""")
+
+DELETE: Final = Script("""
+local meta, call = KEYS[4], ARGV[3]
+-- The same call once more, because its answer was lost.
+if redis.call('HGET', meta, 'deletion') == call then return 'deleted' end
+if redis.call('GET', KEYS[2]) == ARGV[1] then return 'active' end
+if redis.call('LINDEX', KEYS[1], -1) ~= ARGV[2] then return 'moved' end
+if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then return 'missing' end
+redis.call('DEL', KEYS[3])
+redis.call('HSET', meta, 'deletion', call)
+return 'deleted'
+""")
+
+# `locks` in the artefact's record counts how often its locks changed, so that a writer can tell.
+READ_HEAD: Final = Script("""
+local newest = redis.call('LINDEX', KEYS[1], -1)
+local record = newest and redis.call('GET', ARGV[1] .. newest)
+local changed = redis.call('HGET', KEYS[4], 'locks') or '0'
+return {record, redis.call('GET', KEYS[2]), redis.call('HKEYS', KEYS[3]), changed}
+""")
+
+LOCK: Final = Script("""
+local t = redis.call('TIME')
+local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
+local said = '{"by":' .. ARGV[2] .. ',"at_ms":' .. ms .. '}'
+if redis.call('HSETNX', KEYS[1], ARGV[1], said) == 0 then return 0 end
+redis.call('HINCRBY', KEYS[2], 'locks', 1)
+return 1
+""")
+
+UNLOCK: Final = Script("""
+if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
+redis.call('HINCRBY', KEYS[2], 'locks', 1)
+return 1
+""")
+
+# The meta last: while it is there, a deletion that was cut off can be asked for again.
+ERASE: Final = Script("""
+local meta, files, file = KEYS[1], KEYS[2], ARGV[1]
+for _, name in ipairs(redis.call('HKEYS', files)) do redis.call('DEL', file .. name) end
+for i = 2, #ARGV do
+  for _, id in ipairs(redis.call('LRANGE', KEYS[3 * i - 3], 0, -1)) do redis.call('DEL', ARGV[i] .. id) end
+end
+for i = #KEYS, 1, -1 do redis.call('DEL', KEYS[i]) end
+return 1
+""")

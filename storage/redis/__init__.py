@@ -1,0 +1,1 @@
+"""The Redis client: connection, batching, scripts, keys and health."""

@@ -1,0 +1,1 @@
+"""Runs of a thread: records, leases, events and their scripts."""

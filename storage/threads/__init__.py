@@ -1,0 +1,1 @@
+"""Threads: records, export and import."""

@@ -1,0 +1,285 @@
+"""The five tools of an audio ad (A1-A23): they look, or write one version of one stream."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from callsheet.state.ads import ad
+from callsheet.state.ads.tightening import tighten
+from callsheet.state.ads.timeline import Timeline
+from callsheet.state.errors import Invalid
+from callsheet.state.versions import Version, restored_version, version_fields
+from callsheet.storage.artefacts.artefacts import Stream
+from callsheet.tools.ads import voices
+from callsheet.tools.guard.call import Call, Scope
+from callsheet.tools.registry import tool
+
+RECENT_VERSIONS: Final = 5
+"""Versions of a stream that `get_current_state` shows in full."""
+DEFAULT_COUNT: Final = 10
+_AdId = Annotated[str, Field(description="The ad this conversation is about", min_length=1, max_length=255)]
+
+
+class _Arguments(BaseModel):
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+
+class SearchVoices(_Arguments):
+    """What to look for (A2-A6)."""
+
+    language: str = Field(description="Language name or code, such as thai, th or th-TH", max_length=80)
+    gender: str | None = Field(
+        None, description="Only voices of this gender", json_schema_extra={"enum": ["male", "female"]}
+    )
+    accent: str | None = Field(None, description="Accent or region, such as US or British", max_length=80)
+    style: str | None = Field(
+        None, description="Part of a speaking style or use, such as cheerful or news", max_length=80
+    )
+    count: int = Field(DEFAULT_COUNT, description="How many at most; 1 to 50, 10 when left out")
+
+
+class Track(_Arguments):
+    """One spoken track (A13)."""
+
+    voiceId: str = Field(
+        description="Id of a voice that search_voices returned", min_length=1, max_length=200
+    )
+    text: str = Field(description="The words to speak", min_length=1, max_length=10_000)
+    playAfter: str | None = Field(
+        None, description="start, or the id of an earlier track such as track-0", max_length=80
+    )
+    overlap: float | None = Field(
+        None, description="Seconds to start before that track ends; negative leaves a gap", ge=-60, le=60
+    )
+    speed: float | None = Field(None, description="Pace; 1 is the voice's own", ge=0.5, le=2)
+
+
+class VoiceDraft(_Arguments):
+    """A whole version of the voices stream."""
+
+    adId: _AdId
+    tracks: list[Track] = Field(description="All tracks of the ad, in order", min_length=1, max_length=40)
+
+
+class MusicDraft(_Arguments):
+    """A whole version of the music stream (A15)."""
+
+    adId: _AdId
+    prompt: str = Field(
+        description="Genre, mood, tempo and instruments, in English", min_length=1, max_length=2_000
+    )
+    provider: Literal["loudly", "mubert"] = Field("loudly", description="Who composes; loudly when left out")
+    duration: float | None = Field(None, description="Seconds; the spot's length when left out", gt=0, le=600)
+
+
+class EffectPlacement(_Arguments):
+    """Where an effect plays (A16, A-R5)."""
+
+    type: Literal["start", "end", "afterVoice", "beforeVoices", "withFirstVoice"]
+    index: int | None = Field(None, description="Track counted from 0, only for afterVoice", ge=0, le=1000)
+
+
+class EffectPrompt(_Arguments):
+    """One effect (A16)."""
+
+    description: str = Field(description="The sound, in English", min_length=1, max_length=500)
+    placement: EffectPlacement | None = Field(None, description="Where it plays; the end when left out")
+    duration: float | None = Field(
+        None, description="Seconds, at most 30; 3 when left out", gt=0, le=ad.MAX_SFX_S
+    )
+
+
+class SfxDraft(_Arguments):
+    """A whole version of the sound-effects stream."""
+
+    adId: _AdId
+    prompts: list[EffectPrompt] = Field(
+        description="All effects of the ad, also those that stay; an empty list for none", max_length=40
+    )
+
+
+class CurrentState(_Arguments):
+    """Which ad to look at."""
+
+    adId: _AdId
+
+
+@tool(schema=SearchVoices, display="Searching voices")
+async def search_voices(args: SearchVoices, call: Call) -> dict[str, Any]:
+    """Search the voice catalogue by language, gender, accent and style.
+
+    Use this instead of asking the user for a list of voices, and cast only voices it returned.
+    """
+    del call
+    if args.gender and args.gender.casefold() not in {"male", "female"}:
+        raise Invalid(
+            f"gender {args.gender!r} is not 'male' or 'female'", remedy="leave it out to search both"
+        )
+    found = voices.search(
+        args.language,
+        gender=args.gender,
+        accent=args.accent,
+        style=args.style,
+        count=max(1, min(50, args.count)),
+    )
+    if not found:
+        return {
+            "error": "No voices found matching the criteria",
+            "suggestion": "Try broadening your search (remove accent/style filters, try different gender)",
+            "voices": [],
+            "count": 0,
+        }
+    return {"voices": [voice.public() for voice in found], "count": len(found)}
+
+
+@tool(
+    schema=VoiceDraft,
+    display="Writing and casting the voices",
+    writes=("voices",),
+    subject="adId",
+)
+async def create_voice_draft(args: VoiceDraft, call: Call) -> dict[str, Any]:
+    """Write all voice tracks (script and cast) to the ad's voices version stream as a new draft.
+
+    Earlier versions stay. Send every track, also unchanged ones.
+    """
+    for track in args.tracks:
+        if voices.find(track.voiceId) is None:
+            raise Invalid(
+                f"voice {track.voiceId!r} is not in the catalogue",
+                remedy="call search_voices and use an id it returns",
+            )
+    streams = await call.artefact.streams(ad.STREAMS)
+    wanted = ad.track_list([track.model_dump(exclude_none=True) for track in args.tracks])
+    tracks, notes = _fitted(wanted, streams, call.scope)
+    return await _write(
+        call, streams, "voices", {"voiceTracks": tracks}, {"tightened": notes} if notes else {}
+    )
+
+
+@tool(schema=MusicDraft, display="Describing the music", writes=("music",), subject="adId")
+async def create_music_draft(args: MusicDraft, call: Call) -> dict[str, Any]:
+    """Write the background music to the ad's music version stream as a new draft. Earlier versions stay."""
+    streams = await call.artefact.streams(ad.STREAMS)
+    data = ad.music_bed(args.prompt, args.provider, args.duration or spot_s(call.scope))
+    return await _write(call, streams, "music", data, {})
+
+
+@tool(
+    schema=SfxDraft, display="Placing the sound effects", reads=("voices",), writes=("sfx",), subject="adId"
+)
+async def create_sfx_draft(args: SfxDraft, call: Call) -> dict[str, Any]:
+    """Write all sound effects to the ad's sfx version stream as a new draft.
+
+    Earlier versions stay. Send every effect, also those that stay, for a version holds the whole list.
+    """
+    streams = await call.artefact.streams(ad.STREAMS)
+    tracks = _data(streams, "voices").get("voiceTracks", ())
+    effects = ad.effect_list([prompt.model_dump(exclude_none=True) for prompt in args.prompts], len(tracks))
+    return await _write(call, streams, "sfx", {"soundFxPrompts": effects}, {})
+
+
+@tool(schema=CurrentState, display="Looking at the ad", reads=ad.STREAMS, subject="adId")
+async def get_current_state(args: CurrentState, call: Call) -> dict[str, Any]:
+    """Look at the newest versions of the ad's voices, music and sound effects, with their content.
+
+    Use it when the conversation is long, and before changing what people may have edited meanwhile.
+    """
+    del args
+    streams = await call.artefact.streams(ad.STREAMS)
+    shown = {name: _shown(name, stream) for name, stream in streams.items() if stream.versions}
+    return {
+        **shown,
+        "ad": {"language": call.scope.facts.get("language", "english"), "spotSeconds": spot_s(call.scope)},
+        "timeline": _timeline(call.scope, {name: _data(streams, name) for name in shown}),
+    }
+
+
+TOOLS: Final = (search_voices, create_voice_draft, create_music_draft, create_sfx_draft, get_current_state)
+
+
+def spot_s(scope: Scope) -> float:
+    """Return the seconds the ad of this conversation may take."""
+    return float(scope.facts.get("spotSeconds", 30.0))
+
+
+def spoken_language(tracks: Sequence[Mapping[str, Any]], scope: Scope) -> str:
+    """Return the language most of the cast speaks, which tells how fast the script is read."""
+    found = [voices.find(str(track["voiceId"])) for track in tracks]
+    spoken = Counter(voice.language for voice in found if voice)
+    return spoken.most_common(1)[0][0] if spoken else scope.facts.get("language", "english")
+
+
+async def _write(
+    call: Call,
+    streams: Mapping[str, Stream],
+    stream: ad.Stream,
+    data: Mapping[str, Any],
+    result: dict[str, Any],
+) -> dict[str, Any]:
+    current = {name: _data(streams, name) for name in streams if streams[name].versions} | {stream: data}
+    whole = _timeline(call.scope, current)
+    brief = {key: whole[key] for key in ("spotSeconds", "durationSeconds", "fits")}
+    timed = {"status": "draft", "timeline": brief, **result}
+    parent = restored_version(streams[stream].versions, data)
+    return await call.write(stream, data, parent=parent, result=timed)
+
+
+def _timeline(scope: Scope, current: Mapping[str, Mapping[str, Any]]) -> Timeline:
+    tracks = current.get("voices", {}).get("voiceTracks", ())
+    return ad.timeline(current, language=spoken_language(tracks, scope), spot_s=spot_s(scope))
+
+
+def _fitted(
+    tracks: list[ad.VoiceTrack], streams: Mapping[str, Stream], scope: Scope
+) -> tuple[list[ad.VoiceTrack], list[str]]:
+    """Return the tracks as they are stored: a new script is tightened until it fits.
+
+    Words that were there before stay as they were: another voice, another pace or an earlier version brought
+    back is what was asked for, and nothing else may change with it.
+    """
+    script = [track["text"] for track in tracks]
+    earlier = (version.data["voiceTracks"] for version in streams["voices"].versions)
+    known = any(script == [track["text"] for track in version] for version in earlier)
+    # Raises for a `playAfter` that leads nowhere, also where nothing is to be tightened.
+    made, notes = tighten(
+        tracks,
+        language=spoken_language(tracks, scope),
+        spot_s=spot_s(scope),
+        effects=_data(streams, "sfx").get("soundFxPrompts", ()),
+    )
+    return (tracks, []) if known else (made, notes)
+
+
+def _data(streams: Mapping[str, Stream], name: str) -> Mapping[str, Any]:
+    newest = streams[name].newest()
+    return newest.data if newest else {}
+
+
+def _shown(name: str, stream: Stream) -> dict[str, Any]:
+    newest = stream.versions[-1]
+    head = version_fields(newest, newest)
+    return {
+        "versionId": newest.id,
+        "summary": ad.summary(name, newest.data),
+        "status": head["status"],
+        "activeVersionId": stream.active,
+        "data": newest.data,
+        "versions": [
+            _entry(name, version, newest, full=i < RECENT_VERSIONS)
+            for i, version in enumerate(stream.versions[::-1])
+        ][::-1],
+    }
+
+
+def _entry(name: str, version: Version, newest: Version, *, full: bool) -> dict[str, Any]:
+    head = version_fields(version, newest)
+    entry = {
+        "versionId": version.id,
+        "status": head["status"],
+        "parent": version.parent,
+        "summary": ad.summary(name, version.data),
+    }
+    return entry | ({"data": version.data} if full else {})

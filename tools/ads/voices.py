@@ -1,0 +1,281 @@
+"""Find a voice in the bundled catalogue: who speaks a language, with which accent, in which style (A2–A12).
+
+The catalogue is `catalogue/voices.json`; where its facts come from is said in `SOURCES.md` beside it.
+An attribute its provider does not publish is absent, never guessed (A6).
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import chain, zip_longest
+from operator import itemgetter
+from typing import Any
+
+from callsheet.state.errors import Broken
+from callsheet.state.languages import Language
+from callsheet.state.languages import find as find_language
+
+MAX_COUNT = 50
+"""Voices in one answer, at most (A6)."""
+
+_TAG = re.compile(r"[a-z]{2,3}(?:-[a-z]{4})?-([a-z]{2}|\d{3})")
+_PARENTHESES = re.compile(r"\(([^)]+)\)")
+
+
+@dataclass(frozen=True)
+class Voice:
+    """One voice in one language. A multilingual voice is one of these for each language it speaks (A6)."""
+
+    id: str
+    """`provider/reference`, and `@language` after it when the voice is multilingual: `openai/alloy@thai`."""
+    name: str
+    """What the provider calls it."""
+    provider: str
+    """`azure`, `google`, `gemini` or `openai`."""
+    language: str
+    """English name in lower case, as `callsheet.state.languages` stores it."""
+    locale: str = ""
+    """BCP-47 tag it is published under, spelled as the provider spells it; empty when there is none."""
+    gender: str = ""
+    """`female`, `male` or `neutral`; empty when the provider publishes none."""
+    accent: str = ""
+    """Name of the locale's accent ("American"); empty without a locale."""
+    style: str = ""
+    """Styles and personality, separated by commas; empty when the provider publishes none."""
+    use_case: str = ""
+    """What the provider recommends it for, separated by commas."""
+    multilingual: bool = False
+    """Whether one voice speaks several languages."""
+    native: bool = False
+    """Whether the provider lists the voice under this language, rather than among those it can also speak."""
+    approved: bool = True
+    """False for voices that must never be cast: in preview, or being withdrawn (A7)."""
+    rank: int = 0
+    """Place of its region among those of the language: 0 is the region that is meant when none is named."""
+
+    def public(self) -> dict[str, object]:
+        """The voice as a tool result shows it (A8), without the keys of absent attributes."""
+        shown: dict[str, object] = {
+            "id": self.id,
+            "name": self.name,
+            "language": self.language,
+            "gender": self.gender,
+            "accent": self.accent,
+            "style": self.style or self.use_case,
+            "provider": self.provider,
+            "multilingual": self.multilingual,
+        }
+        return {key: value for key, value in shown.items() if value}
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Approved voices, and what their accents are called."""
+
+    voices: tuple[Voice, ...]
+    """In the order of the file; every one is approved."""
+    accents: Mapping[str, frozenset[str]]
+    """Case-folded names of the accent of each locale: its names, its region and the locale itself."""
+
+    def find(self, voice_id: str) -> Voice | None:
+        """Return the approved voice with this id, or None."""
+        return next((voice for voice in self.voices if voice.id == voice_id), None)
+
+    def search(
+        self,
+        language: str,
+        *,
+        gender: str | None = None,
+        accent: str | None = None,
+        style: str | None = None,
+        count: int = 10,
+    ) -> list[Voice]:
+        """Return the first `count` (1–50) approved voices of `language` that match, those to cast first.
+
+        `language` is a name, an ISO-639 code, a BCP-47 tag or a native name; a region in it ("pt-BR",
+        "British English", "es-419") keeps the voices of that region and those without a region. An unknown
+        language has no voices (A10). `gender` matches published genders only; `accent` is an accent's name, a
+        country or a locale; `style` is part of a style or of a use case (A5). Case never matters.
+        """
+        asked = self._asked(language)
+        if asked is None:
+            return []
+        spoken, region = asked
+        voices = [voice for voice in self.voices if voice.language == spoken.name]
+        if gender:
+            voices = [voice for voice in voices if voice.gender == gender.strip().casefold()]
+        wanted = _accent_alone(accent or "", spoken)
+        if wanted:
+            voices = [voice for voice in voices if self._has_accent(voice, wanted)]
+        elif region:
+            voices = [voice for voice in voices if not voice.locale or self._has_accent(voice, region)]
+        if style:
+            voices = [voice for voice in voices if _fits(voice, style.strip().casefold())]
+        return _casting_order(voices)[: max(1, min(MAX_COUNT, count))]
+
+    def _has_accent(self, voice: Voice, accent: str) -> bool:
+        return accent in self.accents.get(voice.locale, frozenset())
+
+    def _asked(self, text: str) -> tuple[Language, str] | None:
+        """The language `text` names and the accent it asks for ("" for none), if it names a language."""
+        folded = " ".join(text.casefold().replace("_", "-").replace(",", " ").split())
+        language = find_language(folded)
+        if language is None:
+            return next(self._qualified(folded), None)
+        marked = [found[1] for found in (_TAG.fullmatch(folded), _PARENTHESES.search(folded)) if found]
+        hints = [*marked, *(head for head, _ in _splits(folded)), folded]
+        return language, next((hint for hint in hints if self._known(hint, language)), "")
+
+    def _qualified(self, folded: str) -> Iterator[tuple[Language, str]]:
+        """Readings of "british english" or "english us" as a language and one of its accents."""
+        for head, tail in _splits(folded):
+            for name, hint in ((tail, head), (head, tail)):
+                language = find_language(name)
+                if language and self._known(hint, language):
+                    yield language, hint
+
+    def _known(self, hint: str, language: Language) -> bool:
+        return any(hint in names for tag, names in self.accents.items() if _language(tag) == language)
+
+
+def search(
+    language: str,
+    *,
+    gender: str | None = None,
+    accent: str | None = None,
+    style: str | None = None,
+    count: int = 10,
+) -> list[Voice]:
+    """Search the bundled catalogue: see `Catalogue.search`."""
+    return bundled_catalogue().search(language, gender=gender, accent=accent, style=style, count=count)
+
+
+def find(voice_id: str) -> Voice | None:
+    """Return the approved voice of the bundled catalogue with this id, or None."""
+    return bundled_catalogue().find(voice_id)
+
+
+@cache
+def bundled_catalogue() -> Catalogue:
+    """The catalogue of the package, read once, when first asked for."""
+    return parse_catalogue(
+        json.loads(files(__package__ or "").joinpath("catalogue/voices.json").read_text(encoding="utf-8"))
+    )
+
+
+def parse_catalogue(document: Mapping[str, Any]) -> Catalogue:
+    """The catalogue that `accents`, `speaks` and `voices` describe, without the unapproved voices (A7).
+
+    Raises Broken for a locale without an accent, a tag that names no language, or two voices of one id.
+    """
+    accents: Mapping[str, Sequence[str]] = document["accents"]
+    places = dict(_places(accents))
+    voices = [voice for entry in document["voices"] for voice in _voices(entry, document["speaks"], places)]
+    for voice_id, times in Counter(voice.id for voice in voices).items():
+        if times > 1:
+            raise Broken(f"voice {voice_id!r} is in the catalogue {times} times", remedy="remove the others")
+    return Catalogue(
+        tuple(voice for voice in voices if voice.approved),
+        {locale: _accent_names(locale, names) for locale, names in accents.items()},
+    )
+
+
+def _voices(
+    entry: Mapping[str, Any], speaks: Mapping[str, Sequence[str]], places: Mapping[str, tuple[str, int]]
+) -> Iterator[Voice]:
+    """One voice for each language of an entry; with a `{locale}` in its reference, each is native."""
+    own: str = entry.get("locale", "")
+    per_locale = "{locale}" in entry["ref"]
+    multilingual = "speaks" in entry and not per_locale
+    for tag in speaks[entry["speaks"]] if "speaks" in entry else [own]:
+        language = _language(tag)
+        at_home = bool(own) and _language(own) == language
+        locale = own if at_home else tag if "-" in tag else ""
+        if locale and locale not in places:
+            raise Broken(f"locale {locale!r} has no place", remedy="add it to `accents` in voices.json")
+        accent, rank = places.get(locale, ("", 0))
+        yield Voice(
+            id=f"{entry['provider']}/{entry['ref'].format(locale=tag)}"
+            + (f"@{language.name}" if multilingual else ""),
+            name=entry["name"],
+            provider=entry["provider"],
+            language=language.name,
+            locale=locale,
+            gender=entry.get("gender", ""),
+            accent=accent,
+            style=entry.get("style", ""),
+            use_case=entry.get("use_case", ""),
+            multilingual=multilingual,
+            native=at_home or per_locale,
+            approved=entry.get("approved", True),
+            rank=rank,
+        )
+
+
+@cache
+def _language(tag: str) -> Language:
+    language = find_language(tag)
+    if language is None:
+        raise Broken(f"catalogue tag {tag!r} names no language", remedy="add it to state/languages.py")
+    return language
+
+
+def _places(accents: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, tuple[str, int]]]:
+    """Each locale with the name of its accent and the rank of its region, which is the order of the file."""
+    regions: dict[str, list[str]] = {}
+    for locale, names in accents.items():
+        ranked = regions.setdefault(_language(locale).name, [])
+        if _region(locale) not in ranked:
+            ranked.append(_region(locale))
+        yield locale, (names[0] if names else "", ranked.index(_region(locale)))
+
+
+def _region(locale: str) -> str:
+    return locale.rpartition("-")[2]
+
+
+def _accent_names(locale: str, names: Sequence[str]) -> frozenset[str]:
+    return frozenset(name.casefold() for name in (*names, locale, _region(locale)))
+
+
+def _accent_alone(accent: str, language: Language) -> str:
+    """`accent` without the words "accent" and the language's name: "US English accent" is "us"."""
+    words = accent.casefold().replace("_", "-").split()
+    return " ".join(word for word in words if word not in {"accent", language.name})
+
+
+def _splits(text: str) -> list[tuple[str, str]]:
+    words = text.split()
+    return [(" ".join(words[:at]), " ".join(words[at:])) for at in range(1, len(words))]
+
+
+def _fits(voice: Voice, style: str) -> bool:
+    return style in voice.style.casefold() or style in voice.use_case.casefold()
+
+
+def _casting_order(voices: Iterable[Voice]) -> list[Voice]:
+    """Native voices first; female, male and other in turn, so that the first two can hold a dialogue."""
+    ordered: list[Voice] = []
+    several = list(voices)
+    for native in (True, False):
+        lanes: dict[str, list[Voice]] = {"female": [], "male": [], "": []}
+        for voice in several:
+            if voice.native is native:
+                lanes[voice.gender if voice.gender in lanes else ""].append(voice)
+        turns = zip_longest(*(_providers_in_turn(lane) for lane in lanes.values()))
+        ordered += [voice for voice in chain.from_iterable(turns) if voice]
+    return ordered
+
+
+def _providers_in_turn(voices: Iterable[Voice]) -> list[Voice]:
+    """By region, and within one region the first voice of each provider, then the second of each."""
+    seen: Counter[tuple[str, int]] = Counter()
+    places: list[tuple[int, int, Voice]] = []
+    for voice in voices:
+        places.append((voice.rank, seen[voice.provider, voice.rank], voice))
+        seen[voice.provider, voice.rank] += 1
+    return [voice for _, _, voice in sorted(places, key=itemgetter(0, 1))]

@@ -1,0 +1,1 @@
+"""The tool guard: the one way a tool is called."""

@@ -1,0 +1,97 @@
+"""What became of a call, in the words of models and callers: a result, or one of six errors (C33-C41)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from langchain_core.messages import ToolMessage
+
+from callsheet.state.errors import (
+    CallsheetError,
+    Forbidden,
+    Limited,
+    Missing,
+    OutcomeUnknown,
+    Oversized,
+    Refused,
+    TimedOut,
+)
+
+ErrorType = Literal[
+    "validation_error",
+    "permission_denied",
+    "execution_error",
+    "timeout_error",
+    "rate_limit_error",
+    "unknown_tool",
+]
+SUGGESTION: Final = "Retry with different parameters or check argument format"
+"""What the model is told when the error has no remedy of its own (A26)."""
+UNEXPECTED: Final = "An unexpected error occurred during tool execution"
+"""All that is told of an error that nobody foresaw (C41)."""
+
+
+class UnknownTool(Missing):
+    """There is no tool of that name, for this workflow at least."""
+
+
+_KINDS: Final[tuple[tuple[type[CallsheetError], ErrorType, bool], ...]] = (
+    (UnknownTool, "unknown_tool", False),
+    (Forbidden, "permission_denied", False),
+    (Refused, "validation_error", False),
+    (Limited, "rate_limit_error", True),
+    (Oversized, "execution_error", False),
+    (OutcomeUnknown, "timeout_error", False),
+    (TimedOut, "timeout_error", True),
+    (CallsheetError, "execution_error", True),
+)
+
+
+class ToolExecutionError(CallsheetError):
+    """A call that failed, for hosts that call tools themselves (C40)."""
+
+    def __init__(self, tool: str, call_id: str, output: Mapping[str, Any]) -> None:
+        super().__init__(output["error"], remedy=output["suggestion"], details=output.get("details"))
+        self.tool_name = tool
+        self.tool_call_id = call_id
+        self.error_type: ErrorType = output["type"]
+        self.retryable: bool = output["retryable"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a call."""
+
+    ok: bool
+    output: dict[str, Any]
+    """The tool's result, or the error as the model reads it."""
+
+    @property
+    def label(self) -> str:
+        """`ok`, or the type of the error."""
+        return "ok" if self.ok else str(self.output["type"])
+
+
+def failed_outcome(
+    kind: ErrorType, message: str, *, suggestion: str = "", retryable: bool = False, **details: object
+) -> Outcome:
+    """Return a failed outcome in the form models and callers read (A26, C39)."""
+    output: dict[str, Any] = {
+        "error": message,
+        "suggestion": suggestion or SUGGESTION,
+        "type": kind,
+        "retryable": retryable,
+    }
+    return Outcome(ok=False, output=output | ({"details": details} if details else {}))
+
+
+def outcome_of_error(error: CallsheetError) -> Outcome:
+    """Return what an error of ours is to a model."""
+    kind, retryable = next((name, again) for cls, name, again in _KINDS if isinstance(error, cls))
+    return failed_outcome(kind, error.message, suggestion=error.remedy, retryable=retryable, **error.details)
+
+
+def tool_message(call_id: str, name: str, output: Mapping[str, Any]) -> ToolMessage:
+    """Return the message that answers a tool call: JSON text under the call's own id (A24)."""
+    return ToolMessage(json.dumps(output, ensure_ascii=False), tool_call_id=call_id, name=name)

@@ -1,0 +1,233 @@
+"""Work that gets a process of its own, with limits that the system keeps (C51-C53): tools, and PDFs.
+
+The process is a fresh interpreter with an empty environment and an empty working directory: it has no keys
+and no connection to storage, and dies with the call. It is given the work by the name of its module, with
+JSON and bytes, tells in lines of JSON how far it is, and answers with the last of them. Where the system does
+not tell a process its size (Linux does), its processor is limited and its memory is not.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any, Final, Protocol
+from weakref import WeakKeyDictionary
+
+from pydantic import BaseModel
+
+from callsheet.state import errors
+from callsheet.state.errors import Broken, CallsheetError, Oversized
+from callsheet.tools.guard.call import Scope
+from callsheet.tools.guard.policy import EffectivePolicy
+from callsheet.tools.registry import Tool
+
+MAX_PROCESSES: Final = max(1, os.cpu_count() or 1)
+"""Such processes that one event loop has at a time; further calls wait in line (C52)."""
+_CHUNK: Final = 65_536
+_PROGRESS: Final = b"progress "
+"""How a line begins that tells how far the work is; the answer begins with a brace."""
+_COMPLAINT: Final = 2_000
+_SIZE: Final = Path("/proc/self/statm")
+_queues: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]] = WeakKeyDictionary()
+_log = logging.getLogger(__name__)
+_START: Final = "from callsheet.tools.guard.sandbox import serve; serve()"
+
+
+OnProgress = Callable[[int, int], None]
+"""Is told how much of how much is done."""
+
+
+class Limits(Protocol):
+    """What a process may take."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Address space beyond what the process starts with."""
+        ...
+
+    @property
+    def cpu_s(self) -> float:
+        """Seconds of processor."""
+        ...
+
+    @property
+    def output_bytes(self) -> int:
+        """The answer as JSON."""
+        ...
+
+
+@dataclass(frozen=True)
+class SandboxTask:
+    """Work for a process of its own: a tool, or a function of `(data, report, **given)`."""
+
+    name: str
+    """What people call it."""
+    module: str
+    work: str
+    """Its name in the module."""
+    given: Mapping[str, Any]
+    """JSON."""
+    data: bytes = field(default=b"", repr=False)
+
+
+async def run_sandboxed(tool: Tool, args: BaseModel, scope: Scope, terms: EffectivePolicy) -> dict[str, Any]:
+    """Return what the tool returns from a process of its own; raises what `sent` does."""
+    given = {"args": args.model_dump(mode="json"), "scope": {**asdict(scope), "facts": {**scope.facts}}}
+    return await run_task(SandboxTask(tool.name, tool.run.__module__, tool.name, given), terms)
+
+
+async def run_task(
+    errand: SandboxTask, limits: Limits, report: OnProgress = lambda _done, _of: None
+) -> dict[str, Any]:
+    """Return what comes of an errand, whose process is killed with whoever waits for it.
+
+    Raises what the work raises of our errors, and `Oversized` for what is over its limits.
+    """
+    queue = _queues.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_PROCESSES))
+    order = {
+        "path": sys.path,
+        "module": errand.module,
+        "work": errand.work,
+        "name": errand.name,
+        "given": errand.given,
+        "memory_bytes": limits.memory_bytes,
+        "cpu_s": limits.cpu_s,
+    }
+    async with queue:
+        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="callsheet-tool-")
+        try:
+            whole = b"%b\n%b" % (json.dumps(order).encode(), errand.data)
+            return await _asked(errand, whole, folder, limits, report)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+async def _asked(
+    errand: SandboxTask, order: bytes, folder: str, limits: Limits, report: OnProgress
+) -> dict[str, Any]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        _START,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        cwd=folder,
+        env={"PYTHONPATH": os.pathsep.join(sys.path), "LC_ALL": "C.UTF-8", "HOME": folder, "TMPDIR": folder},
+        start_new_session=True,
+    )
+    complaint = asyncio.create_task(_tail(process.stderr))
+    try:
+        heard = await _exchanged(process, order, limits, report)
+        return _answer(errand, heard, await process.wait(), limits)
+    except Broken:
+        _log.error("the process of %s: %s", errand.name, (await complaint).decode(errors="replace"))
+        raise
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await asyncio.shield(asyncio.gather(process.wait(), complaint))
+
+
+async def _exchanged(process: Process, order: bytes, limits: Limits, report: OnProgress) -> bytes:
+    """Return the last line that the process says; the others tell how far it is."""
+    assert process.stdin  # noqa: S101 -- it was asked for
+    assert process.stdout  # noqa: S101
+    with suppress(ConnectionError):
+        process.stdin.write(order)
+        await process.stdin.drain()
+    process.stdin.close()
+    heard = bytearray()
+    while piece := await process.stdout.read(_CHUNK):
+        heard += piece
+        while heard.startswith(_PROGRESS) and (end := heard.find(b"\n")) >= 0:
+            report(*json.loads(heard[len(_PROGRESS) : end]))
+            del heard[: end + 1]
+        # An error in words, or the frame around a result, may come on top.
+        if len(heard) > limits.output_bytes + _CHUNK:
+            raise Oversized(f"a process gave over {limits.output_bytes} bytes", remedy="Ask for less at once")
+    return bytes(heard)
+
+
+async def _tail(stream: asyncio.StreamReader | None) -> bytes:
+    assert stream  # noqa: S101 -- it was asked for
+    last = b""
+    while piece := await stream.read(_CHUNK):
+        last = (last + piece)[-_COMPLAINT:]
+    return last
+
+
+def _answer(errand: SandboxTask, heard: bytes, code: int, limits: Limits) -> dict[str, Any]:
+    if not heard:
+        if code in {-signal.SIGPROF, -signal.SIGXCPU}:
+            raise Oversized(
+                f"{errand.name} took over {limits.cpu_s:g} s of processor", remedy="Ask for less at once"
+            )
+        raise Broken(f"the process of {errand.name} ended with {code} and no answer", remedy="look at it")
+    told: Mapping[str, Any] = json.loads(heard)
+    if "made" in told:
+        return dict(told["made"])
+    raise getattr(errors, told["error"])(told["message"], remedy=told["remedy"])
+
+
+def serve() -> None:
+    """Carry out the order on the standard input; runs in the process of the errand."""
+    # What the work prints is none of the answer.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    order = json.loads(sys.stdin.buffer.readline())
+    data = sys.stdin.buffer.read()
+    item = getattr(import_module(order["module"]), order["work"])
+    _limit(order["memory_bytes"], order["cpu_s"])
+    with answers:
+        json.dump(_told(item, order, data, answers), answers, allow_nan=False)
+
+
+def _told(item: Any, order: Mapping[str, Any], data: bytes, answers: IO[str]) -> dict[str, Any]:
+    """Return what is answered: what came of the work, or our error."""
+
+    def report(done: int, of: int) -> None:
+        answers.write(f"{_PROGRESS.decode()}{json.dumps([done, of])}\n")
+        answers.flush()
+
+    given = order["given"]
+    try:
+        if isinstance(item, Tool):
+            run: Any = item.run
+            return {"made": run(item.schema.model_validate(given["args"]), Scope(**given["scope"]))}
+        return {"made": item(data, report, **given)}
+    except CallsheetError as error:
+        return {"error": type(error).__name__, "message": error.message, "remedy": error.remedy}
+    except MemoryError:
+        spent = f"{order['name']} took over {order['memory_bytes']} bytes"
+        return {"error": "Oversized", "message": spent, "remedy": "Ask for less at once"}
+
+
+def _limit(memory_bytes: int, cpu_s: float) -> None:
+    # Where the system has no such limits, it has no such module.
+    import resource  # noqa: PLC0415
+
+    spent = resource.getrusage(resource.RUSAGE_SELF)
+    limits = {
+        resource.RLIMIT_CPU: int(spent.ru_utime + spent.ru_stime + cpu_s) + 1,
+        resource.RLIMIT_FSIZE: memory_bytes,
+        resource.RLIMIT_CORE: 0,
+    }
+    if _SIZE.exists():
+        used = int(_SIZE.read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+        limits[resource.RLIMIT_AS] = used + memory_bytes
+    for kind, most in limits.items():
+        # At the first limit of the processor it is told, at the second it is killed: it should be told.
+        resource.setrlimit(kind, (most, most + (kind == resource.RLIMIT_CPU)))
+    # The limit counts whole seconds, and is left for what no timer ends.
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)

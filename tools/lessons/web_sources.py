@@ -1,0 +1,45 @@
+"""Materials from the web: a page, a PDF or a plain text at a public address (B4, B-R17)."""
+
+import asyncio
+from typing import Final
+
+from callsheet.state.errors import Invalid
+from callsheet.tools.guard.sandbox import OnProgress
+from callsheet.tools.lessons import pdf
+from callsheet.tools.lessons import web_page as readable
+from callsheet.tools.lessons.sources import Source, pasted_source
+from callsheet.tools.web.client import WebClient, WebResponse
+
+WEB: Final = WebClient(patience_s=20.0, most=20 * 1024 * 1024)
+"""How materials are fetched unless another way is given."""
+_PAGES: Final = frozenset({"text/html", "application/xhtml+xml", ""})
+_OK: Final = range(200, 300)
+
+
+async def fetch_source(
+    url: str, web: WebClient = WEB, report: OnProgress = lambda _done, _of: None
+) -> Source:
+    """Return what is at a public address as a source; of a PDF, `report` is told the pages that are read.
+
+    Raises what `Web.get` raises, `Invalid` for an error page or what holds no text, and `TooLarge`.
+    """
+    answer = await web.get(url)
+    if answer.status not in _OK:
+        raise Invalid(
+            f"{answer.url[:200]!r} answers {answer.status}",
+            remedy="open the page yourself and paste its text",
+        )
+    if answer.media == "application/pdf" or answer.data.startswith(b"%PDF-"):
+        return await pdf.read_sandboxed(answer.data, answer.url[:200], report)
+    return await asyncio.to_thread(_read, answer)
+
+
+def _read(answer: WebResponse) -> Source:
+    if answer.media in _PAGES:
+        return readable.read_page(answer.data, answer.url, answer.charset)
+    if answer.media.startswith("text/"):
+        return pasted_source(answer.data.decode("utf-8", "replace"), answer.url[:200])
+    raise Invalid(
+        f"{answer.url[:200]!r} is {answer.media!r}, which is no text",
+        remedy="give a page, a PDF or a plain text",
+    )

@@ -1,0 +1,335 @@
+"""The tools of a landing page (C21-C28): they look, or make one version of the page.
+
+An edit is made of the newest version and of what is locked at that moment; where either changes before the
+edit is written, it is made again. So edits of several hands follow each other and none is lost.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from callsheet.state.errors import Busy, Conflict, Invalid
+from callsheet.state.pages import edits, elements, history
+from callsheet.state.pages.history import BEGINNING, PageData
+from callsheet.state.pages.page import ROOT, STREAM, Element, Page, digest, walk
+from callsheet.state.versions import Version
+from callsheet.storage.artefacts.artefacts import StreamHead
+from callsheet.tools.guard.call import Call
+from callsheet.tools.pages.arguments import (
+    ApplyTheme,
+    Child,
+    ClearPage,
+    CreateElement,
+    DeleteElement,
+    FindElements,
+    ListElements,
+    ModifyElement,
+    MoveElement,
+    NewElement,
+    ReadElement,
+    Undo,
+)
+from callsheet.tools.registry import tool
+
+MAX_TRIES: Final = 20
+"""How often an edit is made before it is given up because others are always first."""
+MAX_FOUND: Final = 50
+"""Elements that a search returns at most."""
+MAX_SHOWN: Final = 120
+"""Characters of an element's text in a list."""
+_THIS: Final = {"this", "it", "that", "selected", "selection", "this element", "the selected element"}
+_PAGE: Final = (STREAM,)
+Edit = Callable[[Page, StreamHead], tuple[Page, str]]
+"""The page and what is locked to the page as it shall be, and the element it is about."""
+
+
+@tool(schema=ModifyElement, display="Changing the page", reads=_PAGE, writes=_PAGE)
+async def modify_element(args: ModifyElement, call: Call) -> dict[str, Any]:
+    """Change the text, style, attributes or label of one element. What is not named stays as it is.
+
+    Look with find_elements or list_elements first, and change the element that was meant and no other.
+    """
+    wanted = args.modifications
+
+    def edit(page: Page, tip: StreamHead) -> tuple[Page, str]:
+        del tip
+        name = _meant(args.elementId, call)
+        changed = edits.modify(
+            page,
+            name,
+            content=wanted.content,
+            label=wanted.label,
+            style=wanted.style,
+            attributes=wanted.attributes,
+        )
+        return changed, name
+
+    return await _edited(call, edit)
+
+
+@tool(schema=CreateElement, display="Adding to the page", reads=_PAGE, writes=_PAGE)
+async def create_element(args: CreateElement, call: Call) -> dict[str, Any]:
+    """Add an element to the page, with all that is inside it: a whole form or section in one call.
+
+    parentId is the reference: the element comes last inside it, or before or after it. Returns the new id.
+    """
+    new = _new(args.elementType, args.properties)
+
+    def edit(page: Page, tip: StreamHead) -> tuple[Page, str]:
+        del tip
+        return edits.create(page, _meant(args.parentId, call), new, args.position)
+
+    return await _edited(call, edit)
+
+
+@tool(
+    schema=DeleteElement,
+    display="Deleting from the page",
+    safety="potentially_destructive",
+    reads=_PAGE,
+    writes=_PAGE,
+)
+async def delete_element(args: DeleteElement, call: Call) -> dict[str, Any]:
+    """Delete an element and everything inside it."""
+
+    def edit(page: Page, tip: StreamHead) -> tuple[Page, str]:
+        del tip
+        name = _meant(args.elementId, call)
+        return edits.delete(page, name), name
+
+    return await _edited(call, edit)
+
+
+@tool(schema=MoveElement, display="Moving on the page", reads=_PAGE, writes=_PAGE)
+async def move_element(args: MoveElement, call: Call) -> dict[str, Any]:
+    """Move an element, with everything inside it, to another place on the page. Its id stays."""
+    name = _meant(args.elementId, call)
+
+    def edit(page: Page, tip: StreamHead) -> tuple[Page, str]:
+        del tip
+        return edits.move(page, name, _meant(args.parentId, call), args.position), name
+
+    return await _edited(call, edit, shifted=name)
+
+
+@tool(schema=ApplyTheme, display="Applying a theme", reads=_PAGE, writes=_PAGE)
+async def apply_theme(args: ApplyTheme, call: Call) -> dict[str, Any]:
+    """Change the colours and fonts of the whole page: a named theme, single tokens, or both.
+
+    Styles of single elements stay, and locked elements keep the look they have.
+    """
+    tokens = {name: value for name, value in (args.tokens or {}).items() if value is not None}
+    if args.theme is None and not tokens:
+        raise Invalid(
+            "neither a theme nor tokens are given", remedy="name a theme, or give colours and fonts"
+        )
+
+    def edit(page: Page, tip: StreamHead) -> tuple[Page, str]:
+        return edits.apply_theme(page, args.theme, tokens, tip.locked - {ROOT}), ROOT
+
+    return await _edited(call, edit)
+
+
+@tool(
+    schema=ClearPage, display="Emptying the page", safety="potentially_destructive", reads=_PAGE, writes=_PAGE
+)
+async def clear_page(args: ClearPage, call: Call) -> dict[str, Any]:
+    """Delete everything on the page; its theme and title stay. Only if the person asks to start over."""
+    del args
+
+    def edit(page: Page, tip: StreamHead) -> tuple[Page, str]:
+        del tip
+        return edits.clear(page), ROOT
+
+    return await _edited(call, edit)
+
+
+@tool(schema=Undo, display="Taking a change back", reads=_PAGE, writes=_PAGE)
+async def undo(args: Undo, call: Call) -> dict[str, Any]:
+    """Take the last changes of the page back. Done again, it goes further back; earlier versions stay."""
+    for _ in range(MAX_TRIES):
+        tip = await call.artefact.stream_head(STREAM)
+        restored = tip.newest
+        for _ in range(args.steps):
+            restored = await _restored(call, restored)
+        before = history.page_of(tip.newest)
+        data = history.undo_version(before, restored)
+        parent = restored.id if restored else None
+        edits.check_locks(before, history.page_of(restored), tip.locked)
+        result = {"restored": parent or BEGINNING, **_told(call, data)}
+        if made := await _written(call, data, result, tip, parent):
+            return made
+    raise _too_busy(call)
+
+
+@tool(schema=ListElements, display="Looking at the page", reads=_PAGE)
+async def list_elements(args: ListElements, call: Call) -> dict[str, Any]:
+    """List the elements of the page in order: id, type, text and how deep each lies.
+
+    Call it before an edit when the ids are not known.
+    """
+    tip, page = await _now(call)
+    top = page.get(_meant(args.parentId, call)) if args.parentId else page.root
+    listed = [_line(element, tip) | {"depth": depth} for element, depth in walk(top)]
+    return {
+        "versionId": tip.newest.id if tip.newest else None,
+        "selectedElementId": call.scope.selected or None,
+        "theme": dict(page.theme),
+        "count": len(listed),
+        "elements": listed,
+    }
+
+
+@tool(schema=ReadElement, display="Reading an element", reads=_PAGE)
+async def read_element(args: ReadElement, call: Call) -> dict[str, Any]:
+    """Read one element whole: text, style, attributes, where it lies and what is directly inside it."""
+    tip, page = await _now(call)
+    element = page.get(_meant(args.elementId, call))
+    parent = page.parents().get(element.id)
+    return {
+        "versionId": tip.newest.id if tip.newest else None,
+        **element.model_dump(mode="json", exclude={"children"}),
+        "parentId": parent,
+        "children": [_line(one, tip) for one in element.children],
+        "locked": _is_locked(element.id, page, tip),
+        "digest": digest(element),
+    }
+
+
+@tool(schema=FindElements, display="Searching the page", reads=_PAGE)
+async def find_elements(args: FindElements, call: Call) -> dict[str, Any]:
+    """Find elements by the words of their text, label, id, attributes or style, and by their type."""
+    if not args.query and not args.elementType:
+        raise Invalid("neither query nor elementType is given", remedy="say what to look for")
+    tip, page = await _now(call)
+    kind = elements.parse_kind(args.elementType) if args.elementType else None
+    words = (args.query or "").casefold().split()
+    parents = page.parents()
+    found = [
+        _line(element, tip) | {"parentId": parents.get(element.id)}
+        for element, _ in walk(page.root)
+        if kind in {None, element.type} and all(word in _words(element) for word in words)
+    ]
+    return {"count": len(found), "elements": found[:MAX_FOUND]}
+
+
+TOOLS: Final = (
+    modify_element,
+    create_element,
+    delete_element,
+    move_element,
+    apply_theme,
+    clear_page,
+    list_elements,
+    read_element,
+    find_elements,
+    undo,
+)
+
+
+async def _now(call: Call) -> tuple[StreamHead, Page]:
+    tip = await call.artefact.stream_head(STREAM)
+    return tip, history.page_of(tip.newest)
+
+
+def resolve_element_id(name: str, selected: str) -> str:
+    """Return the id an argument means: "this" is the selected element (C26), empty where none is."""
+    return selected if name.lower() in _THIS else name
+
+
+def _meant(name: str, call: Call) -> str:
+    found = resolve_element_id(name, call.scope.selected)
+    if not found:
+        raise Invalid(
+            f"no element is selected, so {name!r} means none",
+            remedy="find the element that is meant with find_elements, or ask the person",
+        )
+    return found
+
+
+async def _edited(call: Call, edit: Edit, *, shifted: str | None = None) -> dict[str, Any]:
+    for _ in range(MAX_TRIES):
+        tip, before = await _now(call)
+        after, about = edit(before, tip)
+        edits.check_locks(before, after, tip.locked, shifted)
+        data = history.edit_version(tip.newest, before, after)
+        if made := await _written(call, data, {"elementId": about, **_told(call, data)}, tip):
+            return made
+    raise _too_busy(call)
+
+
+async def _written(
+    call: Call, data: PageData, result: Mapping[str, Any], tip: StreamHead, parent: str | None = None
+) -> dict[str, Any] | None:
+    """The version's result, or None where another one or a lock came before it."""
+    try:
+        return await call.write(STREAM, data, parent=parent, result=result, expected_head=tip)
+    except Conflict:
+        return None
+
+
+def _told(call: Call, data: PageData) -> dict[str, Any]:
+    return {"pageId": call.scope.artefact, "changes": history.change_lines(data["changes"])}
+
+
+def _too_busy(call: Call) -> Busy:
+    return Busy(
+        f"the page {call.scope.artefact!r} was changed by others each time", remedy="try again in a moment"
+    )
+
+
+async def _restored(call: Call, version: Version | None) -> Version | None:
+    back = history.undo_target(version)
+    return None if back == BEGINNING else await call.artefact.version(STREAM, back)
+
+
+def _new(word: str, properties: NewElement) -> dict[str, Any]:
+    try:
+        children = [Child.model_validate(one) for one in properties.children or ()]
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise Invalid(
+            f"an element inside the {word} is wrong: {where}: {first['msg']}",
+            remedy="give each as {elementType, properties}",
+        ) from error
+    return {
+        "type": word,
+        "content": properties.content,
+        "label": properties.label,
+        "style": _given(properties.style),
+        "attributes": _given(properties.attributes),
+        "children": [_new(one.elementType, one.properties) for one in children],
+    }
+
+
+def _given(texts: Mapping[str, str | None] | None) -> dict[str, str]:
+    return {name: text for name, text in (texts or {}).items() if text is not None}
+
+
+def _line(element: Element, tip: StreamHead) -> dict[str, Any]:
+    shown: dict[str, Any] = {"id": element.id, "type": element.type}
+    if element.label:
+        shown["label"] = element.label
+    if element.content:
+        shown["content"] = _short(element.content)
+    return shown | ({"locked": True} if element.id in tip.locked else {})
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
+
+
+def _is_locked(name: str, page: Page, tip: StreamHead) -> bool:
+    parents, at = page.parents(), name
+    while at not in tip.locked and at in parents:
+        at = parents[at]
+    return at in tip.locked
+
+
+def _words(element: Element) -> str:
+    said = [element.id, element.type, element.label, element.content]
+    for named in (element.attributes, element.style):
+        said.extend(f"{name}:{value}" for name, value in named.items())
+    return " ".join(said).casefold()

@@ -36,7 +36,7 @@ async def test_an_ad_of_a_graph_without_a_server_is_on_the_list_of_local_ads(gra
     """A29, X5: a server on the same data shows it; the thread is kept by whoever runs the graph."""
     model.script(Say(calls=drafts("หนึ่ง")), SAY_DONE)
     await graph.ainvoke(given(), config(), context={"provider": "openai"})
-    page = await indexes.list_owned_x(opened, LOCAL, "ad", after=None, limit=5)
+    page = await indexes.list_owned(opened, LOCAL, "ad", after=None, limit=5)
     assert page.ids == ("kopi",)
     assert not await threads.exists(opened, config()["configurable"]["thread_id"])
 

@@ -70,7 +70,7 @@ async def test_entries_of_one_millisecond_are_paged_without_loss_or_repeat(stora
     seen: list[str] = []
     after = None
     for _ in range(4):
-        page = await indexes.list_owned_x(storage, "local", "ad", after=after, limit=2)
+        page = await indexes.list_owned(storage, "local", "ad", after=after, limit=2)
         seen, after = [*seen, *page.ids], page.next
     assert seen == sorted(names, reverse=True)
     assert after is None

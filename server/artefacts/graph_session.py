@@ -8,7 +8,13 @@ from typing import Any
 
 from callsheet.nodes.workflow import workflow_of
 from callsheet.server import bootstrap
-from callsheet.server.artefacts.turns import checked_context, clean_message, human_message, identifier, last_message
+from callsheet.server.artefacts.turns import (
+    checked_context,
+    clean_message,
+    human_message,
+    identifier,
+    last_message,
+)
 from callsheet.server.runtime.encoding import sha256_of
 from callsheet.server.runtime.execution import pending_interrupts
 from callsheet.server.runtime.graphs_file import read_graphs_file
@@ -55,13 +61,16 @@ class GraphTurn:
 async def run(request: GraphRequest, settings: Settings, report: OnProgress) -> GraphTurn:
     """Execute the turn and return its result.
 
-    Raises `Missing` for a graph that is not served or a thread that does not exist, and what the run fails with.
+    Raises `Missing` for an unknown graph or thread, and the error that the run fails with.
     """
     async with AsyncExitStack() as stack:
         source = read_graphs_file(settings.config) if settings.config else None
         graphs = (await bootstrap.load_workflows(source, stack)).graphs
         if request.graph not in graphs:
-            raise Missing(f"no graph {request.graph!r} is served", remedy=f"use one of: {', '.join(sorted(graphs))}")
+            raise Missing(
+                f"no graph {request.graph!r} is served",
+                remedy=f"use one of: {', '.join(sorted(graphs))}",
+            )
         worker, storage = await stack.enter_async_context(local_worker(settings, graphs))
         spec = workflow_of(graphs[request.graph])
         thread = await _thread(storage, request, spec.kind if spec else "")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.exceptions import TyperException
 
-from callsheet.server.cli import commands, keys, lessons, pages, runs, text_input, threads
+from callsheet.server.cli import commands, keys, lessons, pages, run, runs, text_input, threads
 from callsheet.server.cli import doctor as cli_doctor
 from callsheet.server.cli.options import AdOptions, DataDir, Debug, takes_options
 
@@ -127,6 +127,7 @@ def ad(options: AdOptions) -> None:
             raise typer.Exit(commands.INTERRUPTED) from stop
 
 
+app.command()(run.run)
 app.command()(lessons.lesson)
 app.command()(pages.page)
 app.command()(cli_doctor.doctor)

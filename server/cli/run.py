@@ -18,7 +18,7 @@ _INPUT = "Further input of the graph, a JSON object."
 _ANSWER = "Answer to the pending question: JSON, or text."
 
 
-def run(
+def run(  # noqa: PLR0913 -- options of a command
     graph: Annotated[str, typer.Argument(metavar="GRAPH", help="Name of the graph, as in langgraph.json.")],
     message: Annotated[str | None, typer.Argument(help=_MESSAGE)] = None,
     *,
@@ -26,7 +26,7 @@ def run(
     input_: Annotated[str | None, typer.Option("--input", help=_INPUT)] = None,
     answer: Annotated[str | None, typer.Option(help=_ANSWER)] = None,
     provider: Annotated[str | None, typer.Option(help="Who answers: openai, offline …")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the state's values as JSON.")] = False,  # noqa: FBT002 -- a flag
+    as_json: Annotated[bool, typer.Option("--json", help="Print the state's values as JSON.")] = False,
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
@@ -48,7 +48,9 @@ def run(
         turn = _turn(request, data_dir, quiet=as_json)
         while turn.question is not None and sys.stdin.isatty() and not as_json:
             _show_question(turn.question)
-            reply = commands.ask(lambda: typer.prompt("  Your answer", err=True, type=str), "answer with --answer")
+            reply = commands.ask(
+                lambda: typer.prompt("  Your answer", err=True, type=str), "answer with --answer"
+            )
             answered = {"thread": turn.thread, "answer": parse_answer(reply, turn.question)}
             turn = _turn({"graph": graph, "context": request["context"], **answered}, data_dir, quiet=False)
         _show(turn, graph, as_json=as_json)
@@ -74,9 +76,11 @@ def _json_object(text: str | None) -> dict[str, Any] | None:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise Invalid(f"--input is not JSON: {error}", remedy='give an object: --input \'{"n": 1}\'') from error
+        raise Invalid(
+            f"--input is not JSON: {error}", remedy="give an object: --input '{\"n\": 1}'"
+        ) from error
     if not isinstance(value, dict):
-        raise Invalid("--input is not a JSON object", remedy='give an object: --input \'{"n": 1}\'')
+        raise Invalid("--input is not a JSON object", remedy="give an object: --input '{\"n\": 1}'")
     return value
 
 
@@ -98,7 +102,9 @@ def _show_question(question: Any) -> None:
 
 def _question_text(question: Any) -> str:
     if isinstance(question, Mapping) and "action_requests" in question:
-        actions = [str(action.get("description") or action.get("action")) for action in question["action_requests"]]
+        actions = [
+            str(action.get("description") or action.get("action")) for action in question["action_requests"]
+        ]
         return "\n".join(f"  {action}" for action in actions)
     return question if isinstance(question, str) else json.dumps(question, ensure_ascii=False, indent=2)
 

@@ -150,38 +150,33 @@ async def furnished(client: httpx.AsyncClient, headers: Mapping[str, str]) -> di
     page = await client.post("/api/pages/home/chat", json=said)
     assert page.json()["drafts"] == {"page": "v1"}, page.text
     assistant = {"graph_id": "ad_creation", "name": SECRET_WORD, "assistant_id": UNKNOWN[:-1] + "9"}
-    created = await client.post("/assistants", json=assistant)
-    assert created.status_code == 200, created.text
+    assert (await client.post("/assistants", json=assistant)).status_code == 200
     state = (await client.get(f"/threads/{thread_id}/state")).json()
     item = {"namespace": ["notes"], "key": "note", "value": {"text": SECRET_WORD}}
     assert (await client.put("/store/items", json=item)).status_code == 204
-    listed = await client.get(f"/threads/{thread_id}/runs")
-    calls = (await client.get("/api/tool-executions")).json()["executions"]
+    runs = (await client.get(f"/threads/{thread_id}/runs")).json()
+    calls = await client.get("/api/tool-executions")
     client.headers.pop("X-Api-Key")
-    return {
-        "execution_id": calls[0]["id"],
+    return dict.fromkeys(("upload_id", "file_id", "asset_id", "cron_id"), UNKNOWN) | {
+        "execution_id": calls.json()["executions"][0]["id"],
         "ad_id": "ad-1",
         "page_id": "home",
         "kind": "ad",
         "artefact_id": "ad-1",
         "conversation_id": page.json()["conversationId"],
         "element_id": "heading-1",
-        "upload_id": UNKNOWN,
         "fileName": "mine.txt",
         "q": "leaves",
-        "file_id": UNKNOWN,
-        "asset_id": UNKNOWN,
         "from": "start",
         "to": "v1",
         "stream": "music",
         "version_id": "v1",
         "thread_id": thread_id,
-        "assistant_id": created.json()["assistant_id"],
+        "assistant_id": assistant["assistant_id"],
         "checkpoint_id": state["checkpoint"]["checkpoint_id"],
         "namespace": "child",
         "key": "note",
-        "run_id": listed.json()[0]["run_id"] if listed.status_code == 200 else UNKNOWN,
-        "cron_id": UNKNOWN,
+        "run_id": runs[0]["run_id"],
     }
 
 

@@ -3,57 +3,65 @@
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from callsheet.server.cli import commands, text_input
-from callsheet.server.cli.options import DataDir, Debug
+from callsheet.server.cli.options import DataDir, Debug, takes_options
 
 if TYPE_CHECKING:
     from callsheet.server.artefacts.graph_session import GraphTurn
 
-_MESSAGE = "What to say; - for stdin."
+_MESSAGE = "The message; - for stdin."
 _INPUT = "Further input of the graph, a JSON object."
 _ANSWER = "Answer to the pending question: JSON, or text."
 
 
-def run(  # noqa: PLR0913 -- options of a command
-    graph: Annotated[str, typer.Argument(metavar="GRAPH", help="Name of the graph, as in langgraph.json.")],
-    message: Annotated[str | None, typer.Argument(help=_MESSAGE)] = None,
-    *,
-    thread: Annotated[str, typer.Option(help="Go on with this thread [a new one].")] = "",
-    input_: Annotated[str | None, typer.Option("--input", help=_INPUT)] = None,
-    answer: Annotated[str | None, typer.Option(help=_ANSWER)] = None,
-    provider: Annotated[str | None, typer.Option(help="Who answers: openai, offline …")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the state's values as JSON.")] = False,
-    data_dir: DataDir = None,
-    debug: Debug = False,
-) -> None:
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of `callsheet run`; in brackets the default."""
+
+    graph: Annotated[str, typer.Argument(metavar="GRAPH", help="Name of the graph, as in langgraph.json.")]
+    message: Annotated[str | None, typer.Argument(help=_MESSAGE)] = None
+    thread: Annotated[str, typer.Option(help="Continue this thread [a new one].")] = ""
+    input: Annotated[str | None, typer.Option(help=_INPUT)] = None
+    answer: Annotated[str | None, typer.Option(help=_ANSWER)] = None
+    provider: Annotated[str | None, typer.Option(help="Provider of the model: openai, offline …")] = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print the state's values as JSON.")] = False
+    data_dir: DataDir = None
+    debug: Debug = False
+
+
+@takes_options(RunOptions)
+def run(options: RunOptions) -> None:
     """Run a graph and answer its questions.
 
     callsheet run ad_creation "30 seconds for Miel, a bakery in Lyon"
 
     callsheet run my_graph --thread ID --answer '{"decisions": [{"type": "approve"}]}'
     """
-    with commands.report_errors(debug=debug):
+    with commands.report_errors(debug=options.debug):
+        context = {"provider": options.provider} if options.provider else {}
         request: dict[str, Any] = {
-            "graph": graph,
-            "thread": thread,
-            "message": text_input.read_text(message, None, "the message") if message else "",
-            "input": _json_object(input_),
-            "answer": None if answer is None else parse_answer(answer, None),
-            "context": {"provider": provider} if provider else {},
+            "graph": options.graph,
+            "thread": options.thread,
+            "message": text_input.read_text(options.message, None, "the message") if options.message else "",
+            "input": _json_object(options.input),
+            "answer": None if options.answer is None else parse_answer(options.answer, None),
+            "context": context,
         }
-        turn = _turn(request, data_dir, quiet=as_json)
-        while turn.question is not None and sys.stdin.isatty() and not as_json:
+        turn = _turn(request, options)
+        while turn.question is not None and sys.stdin.isatty() and not options.as_json:
             _show_question(turn.question)
             reply = commands.ask(
                 lambda: typer.prompt("  Your answer", err=True, type=str), "answer with --answer"
             )
-            answered = {"thread": turn.thread, "answer": parse_answer(reply, turn.question)}
-            turn = _turn({"graph": graph, "context": request["context"], **answered}, data_dir, quiet=False)
-        _show(turn, graph, as_json=as_json)
+            answer = parse_answer(reply, turn.question)
+            request = {"graph": options.graph, "thread": turn.thread, "answer": answer, "context": context}
+            turn = _turn(request, options)
+        _show(turn, options.graph, as_json=options.as_json)
 
 
 def parse_answer(text: str, question: Any) -> Any:
@@ -84,14 +92,14 @@ def _json_object(text: str | None) -> dict[str, Any] | None:
     return value
 
 
-def _turn(request: Mapping[str, Any], data_dir: Any, *, quiet: bool) -> "GraphTurn":
+def _turn(request: Mapping[str, Any], options: RunOptions) -> "GraphTurn":
     async def execute(report: Any) -> "GraphTurn":
         from callsheet.server.artefacts import graph_session  # noqa: PLC0415 -- the first step is shown before slow imports
 
-        settings = commands.load_settings(data_dir)
+        settings = commands.load_settings(options.data_dir)
         return await graph_session.run(graph_session.GraphRequest(**request), settings, report)
 
-    return commands.run_with_progress(execute, quiet=quiet)
+    return commands.run_with_progress(execute, quiet=options.as_json)
 
 
 def _show_question(question: Any) -> None:

@@ -117,11 +117,12 @@ def test_the_cache_drops_the_threads_used_longest_ago():
     for name in "abc":
         log = ThreadLog(b"g")
         log.add(0, [b"x" * 40])
-        cache.adopt(name, log)
+        cache.put(name, log)
 
     assert cache.get("a").spans == ()
     assert cache.get("b").spans == cache.get("c").spans == ((0, 1),)
-    cache.forget(["b", "never"])
+    cache.remove("b")
+    cache.remove("never")
     assert cache.get("b").spans == ()
 
 

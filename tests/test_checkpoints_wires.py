@@ -293,7 +293,7 @@ async def test_waiting_for_a_disk_that_is_not_written_fails(valkey_url):
 
 async def test_clients_that_cannot_work_are_refused_at_once(valkey_url):
     async with AsyncRedis.from_url(valkey_url, decode_responses=True) as decoding:
-        with pytest.raises(Invalid, match="decodes what it reads"):
+        with pytest.raises(Invalid, match="decodes responses"):
             RedisSaver(decoding)
     with Redis.from_url(valkey_url) as blocking, pytest.raises(Invalid, match="not an asyncio client"):
         RedisSaver(blocking)

@@ -254,7 +254,7 @@ async def test_a_server_that_cannot_start_again_is_reported_with_its_log(data_di
 async def test_a_full_memory_is_reported_as_one(server: Server) -> None:
     async with connect(server.url) as storage:
         await storage.redis.config_set("maxmemory", 1)
-        with pytest.raises(StorageDown, match="has no memory left") as down:
+        with pytest.raises(StorageDown, match="is out of memory") as down:
             await storage.redis.set("a", "x")
         assert "maxmemory" in down.value.remedy
 

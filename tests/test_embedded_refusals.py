@@ -63,7 +63,7 @@ def test_a_folder_that_others_can_enter_is_refused(data_dir: Path) -> None:
 
 def test_a_link_in_place_of_the_private_folder_is_refused(data_dir: Path, tmp_path: Path) -> None:
     (data_dir / "valkey").symlink_to(tmp_path)
-    with pytest.raises(Invalid, match="must be a directory and no link"):
+    with pytest.raises(Invalid, match="must be a directory, not a link"):
         embedded.ensure_running(data_dir)
 
 
@@ -98,7 +98,7 @@ def test_a_missing_program_is_named_with_the_way_to_do_without(data_dir: Path) -
 
 
 def test_a_server_that_ends_at_its_start_is_quoted(data_dir: Path) -> None:
-    with pytest.raises(Broken, match=r"ended at its start; its log ends:\nout of luck$"):
+    with pytest.raises(Broken, match=r"stopped while it started; its log ends:\nout of luck$"):
         embedded.ensure_running(data_dir, binary=program(data_dir, "echo out of luck >&2; exit 1"))
 
 
@@ -106,7 +106,7 @@ def test_a_program_that_cannot_run_is_quoted(data_dir: Path) -> None:
     binary = data_dir / "server"
     binary.write_bytes(b"\x7fELF of another machine")
     binary.chmod(0o700)
-    with pytest.raises(Broken, match=r"ended at its start; its log ends:\n.+server"):
+    with pytest.raises(Broken, match=r"stopped while it started; its log ends:\n.+server"):
         embedded.ensure_running(data_dir, binary=binary)
 
 
@@ -161,7 +161,7 @@ def test_a_start_that_another_process_does_not_finish_is_not_waited_for_for_ever
     with (home / "starting.lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(TimedOut, match=r"not ready after 0\.05 s: another process is still starting it"):
-            embedded.ensure_running(data_dir, patience_s=0.05)
+            embedded.ensure_running(data_dir, timeout_s=0.05)
     with leased(data_dir) as server:
         assert server.ping()
 
@@ -173,7 +173,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for_for_ever(data_dir: Path
         os.kill(pid, signal.SIGSTOP)
         try:
             with pytest.raises(TimedOut, match="it does not answer") as overdue:
-                embedded.ensure_running(data_dir, patience_s=0.05)
+                embedded.ensure_running(data_dir, timeout_s=0.05)
             assert "valkey-server process" in overdue.value.remedy
         finally:
             os.kill(pid, signal.SIGCONT)
@@ -184,8 +184,8 @@ def test_an_earlier_server_that_does_not_end_is_not_waited_for_for_ever(data_dir
     home = folders.private_folder(data_dir / "valkey")
     with (home / "running.lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(TimedOut, match="an earlier server does not end"):
-            embedded.ensure_running(data_dir, patience_s=0.05)
+        with pytest.raises(TimedOut, match="an earlier server does not stop"):
+            embedded.ensure_running(data_dir, timeout_s=0.05)
 
 
 def test_the_data_folder_is_chosen_by_variable_then_by_convention(

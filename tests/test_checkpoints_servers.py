@@ -132,7 +132,7 @@ async def test_a_server_behind_sentinel_is_found_again_after_a_broken_connection
             await talk(saver).ainvoke(said("b"), thread("t"))
 
             assert (await newest(saver, "t")).checkpoint["channel_values"]["n"] == 2
-            with pytest.raises(Invalid, match="client of their own"):
+            with pytest.raises(Invalid, match="need their own client"):
                 saver.get_tuple(thread("t"))
             await saver.aclose()
         for each in guide.sentinels:

@@ -98,7 +98,7 @@ class Transports:
             return batcher.execute_batch, batcher
         if self._by_loop:
             remedy = "Create a saver for each event loop."
-            raise Invalid("a saver on a cluster works only in its first event loop", remedy=remedy)
+            raise Invalid("a saver on a cluster works in one event loop only", remedy=remedy)
         return _ClusterTransport(self._client).execute_batch, None
 
     async def _close_with(

@@ -48,11 +48,12 @@ class ServerPaths:
 class Lease:
     """Keeps the server running: it stops when no process has a lease on it."""
 
+    _fifo: io.FileIO | None = None
+    _fsync: FsyncTask | None = None
+
     def __init__(self, paths: ServerPaths) -> None:
         self._paths = paths
         self._lock = threading.Lock()
-        self._fifo: io.FileIO | None = None
-        self._fsync: FsyncTask | None = None
         self._fifo = _acquire(paths)
         self._fsync = FsyncTask(paths.home)
 

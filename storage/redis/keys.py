@@ -66,7 +66,7 @@ def _part_regex(part: str) -> str:
     return ".+" if part.endswith("*>") else "[^:{}]+"
 
 
-# Tool calls: look-ups, limits, breakers and records.
+# Tool calls: cached results, limits, breakers and records.
 
 RECORDED_S: Final = 30 * DAY_S
 """Lifetime of a tool call's record."""
@@ -106,15 +106,6 @@ def tool_call_records(owner: str, thread: str, call: str) -> ToolCallKeys:
     """Keys for the record of one tool call."""
     stem = f"owner:{hash_tag(owner)}:tool-call"
     return ToolCallKeys(f"{stem}:{call}", f"{stem}s", f"{stem}s:{thread}")
-
-
-CALL_KEYS: Final = (
-    Key("tool:{<id>}:calls:<owner*>", "zset", COUNTED_S, "an owner's recent calls, by time"),
-    Key("tool:{<id>}:breaker:<tool>", "hash", COUNTED_S, "consecutive failures of a tool"),
-    Key("owner:{<id>}:tool-call:<call>", "hash", RECORDED_S, "one tool call"),
-    Key("owner:{<id>}:tool-calls", "zset", RECORDED_S, "the owner's tool calls, by time"),
-    Key("owner:{<id>}:tool-calls:<thread*>", "zset", RECORDED_S, "a thread's tool calls, by time"),
-)
 
 
 # Artefacts: version streams, receipts and fences. Workflows choose the kind, the first part of the keys.
@@ -199,23 +190,6 @@ def file_part(kind: str, artefact: str, name: str) -> str:
     return f"{kind}:{hash_tag(artefact)}:file-part:{name}"
 
 
-ARTEFACT_KEYS: Final = (
-    Key("<kind>:{<id>}:meta", "hash", "forever", "the artefact itself"),
-    Key("<kind>:{<id>}:receipts", "hash", "forever", "results of completed effects, by step"),
-    Key("<kind>:{<id>}:fences", "hash", "forever", "newest attempt at each step"),
-    Key("<kind>:{<id>}:mixer", "string", "forever", "mixer settings, JSON"),
-    Key("<kind>:{<id>}:locks", "hash", "forever", "streams and parts that people locked, by name"),
-    Key("<kind>:{<id>}:files", "hash", "forever", "the artefact's files, by id"),
-    Key("<kind>:{<id>}:file:<file>", "list", "forever", "pieces of a file"),
-    Key("<kind>:{<id>}:file-part:<name>", "list", PART_S, "pieces of an unfinished upload"),
-    Key("<kind>:{<id>}:look-up:<digest>", "string", "chosen", "cached result of a tool, JSON"),
-    Key("<kind>:{<id>}:<stream>:versions", "list", "forever", "version ids, oldest first"),
-    Key("<kind>:{<id>}:<stream>:v:<version>", "string", "forever", "one version, JSON"),
-    Key("<kind>:{<id>}:<stream>:active", "string", "forever", "the version id a person activated"),
-    Key("<kind>:{<id>}:<stream>:counter", "string", "forever", "number of the newest version"),
-)
-
-
 # Threads and their runs.
 
 LEASE_S: Final = 15.0
@@ -259,15 +233,9 @@ def thread_meta(thread: str) -> str:
     return f"thread:{hash_tag(thread)}:meta"
 
 
-THREAD_KEYS: Final = (
-    Key("thread:{<id>}:run:<run*>", "hash", "forever", "one run"),
-    Key("thread:{<id>}:runs", "zset", "forever", "the thread's runs, oldest first"),
-    Key("thread:{<id>}:queue", "list", "forever", "runs waiting for the active one"),
-    Key("thread:{<id>}:events", "stream", DAY_S, "events of the runs"),
-    Key("thread:{<id>}:lease", "string", LEASE_S, "epoch of the worker that may write now"),
-    Key("thread:{<id>}:idempotency:<key*>", "string", DAY_S, "the run of an idempotency key"),
-    Key("thread:{<id>}:meta", "hash", "forever", "the thread itself"),
-)
+def open_runs() -> str:
+    """Sorted set of all unfinished runs, by next check. A run in it may have ended."""
+    return "{runs}:open"
 
 
 # Checkpoints: the saver's keys.
@@ -286,9 +254,9 @@ class CheckpointKeys(NamedTuple):
     values: str
     """Hash of channel values by version; for a list, its table of pieces of the log."""
     log: str
-    """Append-only list of all elements that lists ever had."""
+    """Append-only list of the elements of all lists."""
     writes: str
-    """Sorted set of pending writes by checkpoint, in the order in which they are applied."""
+    """Sorted set of pending writes by checkpoint, in order of application."""
 
 
 @lru_cache(maxsize=1024)
@@ -312,20 +280,7 @@ def thread_index(prefix: str = CHECKPOINT_PREFIX) -> ThreadIndexKeys:
     return ThreadIndexKeys(f"{{{prefix}}}:threads", f"{{{prefix}}}:runs")
 
 
-CHECKPOINT_KEYS: Final = (
-    Key("checkpoint:{<id>}:ids", "zset", "chosen", "checkpoints by namespace and id"),
-    Key("checkpoint:{<id>}:records", "hash", "chosen", "checkpoints without their values"),
-    Key("checkpoint:{<id>}:values", "hash", "chosen", "values by channel and version"),
-    Key("checkpoint:{<id>}:log", "list", "chosen", "elements of lists"),
-    Key(
-        "checkpoint:{<id>}:writes", "zset", "chosen", "pending writes, in the order in which they are applied"
-    ),
-    Key("{checkpoint}:threads", "zset", "chosen", "threads that have checkpoints, by expiry"),
-    Key("{checkpoint}:runs", "zset", "chosen", "links between runs and threads"),
-)
-
-
-# Owners: their artefacts, threads, assistants, schedules and store.
+# Owners: their artefacts, threads, assistants, cron jobs and store.
 
 
 def owned_artefacts(owner: str, kind: str) -> str:
@@ -374,20 +329,6 @@ CRONS_DUE: Final = "crons:due"
 THREADS_EXPIRING: Final = "threads:expiring"
 """Sorted set of the threads to delete or prune, by due time."""
 
-OWNER_KEYS: Final = (
-    Key("owner:{<id>}:artefacts:<kind>", "zset", "forever", "the owner's artefacts, by last change"),
-    Key("owner:{<id>}:threads", "zset", "forever", "the owner's threads, by last change"),
-    Key("owner:{<id>}:assistants", "hash", "forever", "the owner's assistants, JSON by id"),
-    Key("owner:{<id>}:assistant:<assistant*>:versions", "list", "forever", "versions of an assistant"),
-    Key("owner:{<id>}:store:item:<item*>", "string", "chosen", "an item of the owner's store"),
-    Key("owner:{<id>}:store:index", "zset", "forever", "items of the store by namespace and key"),
-    Key("owner:{<id>}:crons", "hash", "forever", "the owner's cron jobs, JSON by id"),
-    Key("owner:{<id>}:extraction:<digest>", "string", DAY_S, "facts extracted from a source, JSON"),
-    Key(CRONS_DUE, "zset", "forever", "cron jobs, by next start"),
-    Key(THREADS_EXPIRING, "zset", "forever", "threads to delete or prune, by due time"),
-)
-
-
 # Callers: API keys and rate limits.
 
 RATE_WINDOW_S: Final = 60.0
@@ -413,42 +354,57 @@ def open_streams(owner: str) -> str:
     return f"owner:{hash_tag(owner)}:streams"
 
 
-CALLER_KEYS: Final = (
+KEYS: Final = (
+    Key("thread:{<id>}:run:<run*>", "hash", "forever", "one run"),
+    Key("thread:{<id>}:runs", "zset", "forever", "the thread's runs, oldest first"),
+    Key("thread:{<id>}:queue", "list", "forever", "runs waiting for the active one"),
+    Key("thread:{<id>}:events", "stream", DAY_S, "events of the runs"),
+    Key("thread:{<id>}:lease", "string", LEASE_S, "epoch of the worker that may write now"),
+    Key("thread:{<id>}:idempotency:<key*>", "string", DAY_S, "the run of an idempotency key"),
+    Key("thread:{<id>}:meta", "hash", "forever", "the thread itself"),
+    Key("{runs}:open", "zset", "forever", "unfinished runs, by next check"),
+    Key("checkpoint:{<id>}:ids", "zset", "chosen", "checkpoints by namespace and id"),
+    Key("checkpoint:{<id>}:records", "hash", "chosen", "checkpoints without their values"),
+    Key("checkpoint:{<id>}:values", "hash", "chosen", "values by channel and version"),
+    Key("checkpoint:{<id>}:log", "list", "chosen", "elements of lists"),
+    Key("checkpoint:{<id>}:writes", "zset", "chosen", "pending writes, in order of application"),
+    Key("{checkpoint}:threads", "zset", "chosen", "threads that have checkpoints, by expiry"),
+    Key("{checkpoint}:runs", "zset", "chosen", "links between runs and threads"),
+    Key("owner:{<id>}:artefacts:<kind>", "zset", "forever", "the owner's artefacts, by last change"),
+    Key("owner:{<id>}:threads", "zset", "forever", "the owner's threads, by last change"),
+    Key("owner:{<id>}:assistants", "hash", "forever", "the owner's assistants, JSON by id"),
+    Key("owner:{<id>}:assistant:<assistant*>:versions", "list", "forever", "versions of an assistant"),
+    Key("owner:{<id>}:store:item:<item*>", "string", "chosen", "an item of the owner's store"),
+    Key("owner:{<id>}:store:index", "zset", "forever", "items of the store by namespace and key"),
+    Key("owner:{<id>}:crons", "hash", "forever", "the owner's cron jobs, JSON by id"),
+    Key("owner:{<id>}:extraction:<digest>", "string", DAY_S, "facts extracted from a source, JSON"),
+    Key(CRONS_DUE, "zset", "forever", "cron jobs, by next start"),
+    Key(THREADS_EXPIRING, "zset", "forever", "threads to delete or prune, by due time"),
     Key(API_KEYS, "zset", "forever", "all API keys, by creation time"),
     Key("apikey:{<id>}", "hash", "forever", "an API key, without its text"),
     Key("owner:{<id>}:requests", "zset", RATE_WINDOW_S, "the owner's recent requests, by time"),
     Key("owner:{<id>}:streams", "zset", STREAM_LEASE_S, "the owner's open streams, by end of lease"),
-)
-
-
-# Unfinished runs.
-
-
-def open_runs() -> str:
-    """Sorted set of the unfinished runs, by next check. A run in it may have ended."""
-    return "{runs}:open"
-
-
-RUN_KEYS: Final = (Key("{runs}:open", "zset", "forever", "unfinished runs, by next check"),)
-
-
-# Task queue: Docket chooses these names. On a cluster its own name is a hash tag.
-
-DELIVERY_KEYS: Final = (
+    Key("tool:{<id>}:calls:<owner*>", "zset", COUNTED_S, "an owner's recent calls, by time"),
+    Key("tool:{<id>}:breaker:<tool>", "hash", COUNTED_S, "consecutive failures of a tool"),
+    Key("owner:{<id>}:tool-call:<call>", "hash", RECORDED_S, "one tool call"),
+    Key("owner:{<id>}:tool-calls", "zset", RECORDED_S, "the owner's tool calls, by time"),
+    Key("owner:{<id>}:tool-calls:<thread*>", "zset", RECORDED_S, "a thread's tool calls, by time"),
+    # Docket chooses these names. On a cluster its own name is a hash tag.
     Key("callsheet:<name*>", "any", "chosen", "task queue"),
     Key("{callsheet}:<name*>", "any", "chosen", "task queue on a cluster"),
-)
-
-
-KEYS: Final[tuple[Key, ...]] = (
-    *THREAD_KEYS,
-    *CHECKPOINT_KEYS,
-    *OWNER_KEYS,
-    *CALLER_KEYS,
-    *RUN_KEYS,
-    *CALL_KEYS,
-    *DELIVERY_KEYS,
     # Last, because their first part matches anything.
-    *ARTEFACT_KEYS,
+    Key("<kind>:{<id>}:meta", "hash", "forever", "the artefact itself"),
+    Key("<kind>:{<id>}:receipts", "hash", "forever", "results of completed effects, by step"),
+    Key("<kind>:{<id>}:fences", "hash", "forever", "newest attempt at each step"),
+    Key("<kind>:{<id>}:mixer", "string", "forever", "mixer settings, JSON"),
+    Key("<kind>:{<id>}:locks", "hash", "forever", "streams and parts that people locked, by name"),
+    Key("<kind>:{<id>}:files", "hash", "forever", "the artefact's files, by id"),
+    Key("<kind>:{<id>}:file:<file>", "list", "forever", "pieces of a file"),
+    Key("<kind>:{<id>}:file-part:<name>", "list", PART_S, "pieces of an unfinished upload"),
+    Key("<kind>:{<id>}:look-up:<digest>", "string", "chosen", "cached result of a tool, JSON"),
+    Key("<kind>:{<id>}:<stream>:versions", "list", "forever", "version ids, oldest first"),
+    Key("<kind>:{<id>}:<stream>:v:<version>", "string", "forever", "one version, JSON"),
+    Key("<kind>:{<id>}:<stream>:active", "string", "forever", "the version id a person activated"),
+    Key("<kind>:{<id>}:<stream>:counter", "string", "forever", "number of the newest version"),
 )
 """All declarations; a test that leaves a key matching none of them fails."""

@@ -1,4 +1,4 @@
-"""The URL of a Redis server: what it may be, and that its password is never shown."""
+"""Redis URLs: which are valid, and that a password is never shown."""
 
 import traceback
 

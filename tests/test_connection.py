@@ -1,4 +1,4 @@
-"""The connection: which server, which errors, and what happens when the server goes away."""
+"""The connection: choice of server, errors, and loss of the server."""
 
 import asyncio
 import os
@@ -81,7 +81,7 @@ async def test_a_debian_redis_serves_as_well(tmp_path: Path) -> None:
 
 @pytest.fixture
 def certified(tmp_path: Path) -> list[str]:
-    """Options of a server that speaks TLS, with a certificate of its own in `cert`."""
+    """Options of a server with TLS and the certificate in `cert`."""
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "key", "-out", "cert"]
     make = [str(need("openssl")), "req", "-x509", *key, *subject]

@@ -1,4 +1,4 @@
-"""When the embedded server cannot be had: each reason is named, with what to do about it."""
+"""Failures of the embedded server's start: each has a reason and a remedy."""
 
 import fcntl
 import os
@@ -68,7 +68,7 @@ def test_a_link_in_place_of_the_private_folder_is_refused(data_dir: Path, tmp_pa
 
 
 def test_a_shortcut_folder_that_someone_else_prepared_is_refused(data_dir: Path) -> None:
-    """An attacker who may write to the temp folder could otherwise lead us to a socket of his own."""
+    """Otherwise an attacker who can write to the temp folder could redirect us to their own socket."""
     deep = data_dir / ("d" * 120)
     shortcut = folders.socket_path(deep, "s", temp=data_dir)
     shortcut.parent.parent.chmod(0o777)
@@ -136,7 +136,7 @@ def test_a_log_that_a_crash_cut_short_loses_only_its_last_write(data_dir: Path) 
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[None]:
-    """Put a disk of one megabyte in place of `folder`."""
+    """Mount a disk of one megabyte at `folder`."""
     if os.geteuid():
         pytest.skip("only root may mount a small disk")
     subprocess.run([need("mount"), "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=True)
@@ -180,7 +180,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for_for_ever(data_dir: Path
         assert pid_of(server) == pid
 
 
-def test_an_earlier_server_that_does_not_end_is_not_waited_for_for_ever(data_dir: Path) -> None:
+def test_an_earlier_server_that_does_not_stop_is_not_waited_for_for_ever(data_dir: Path) -> None:
     home = folders.private_folder(data_dir / "valkey")
     with (home / "running.lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

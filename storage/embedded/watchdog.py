@@ -145,10 +145,11 @@ def launch(home: Path, server: Path) -> io.FileIO | None:
         lease = _open_fifo(home)
         os.set_blocking(reader.fileno(), True)
         log = stack.enter_context((home / LOG).open("wb"))
-        with contextlib.ExitStack() as on_failure:
-            on_failure.callback(lease.close)
+        try:
             _spawn(server, home, reader=reader, lock=lock, log=log)
-            on_failure.pop_all()
+        except BaseException:
+            lease.close()
+            raise
         return lease
 
 

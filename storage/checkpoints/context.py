@@ -62,15 +62,13 @@ T = TypeVar("T")
 Operation = Generator[Sequence[ScriptCall], list[Any], T]
 """Yields the calls of a round trip in order, receives their replies, and returns the result."""
 
-
 BEFORE_CHECKPOINT: Final[ContextVar[Callable[[], Awaitable[None]] | None]] = ContextVar(
     "before_checkpoint", default=None
 )
 """Hook awaited before a checkpoint of this context is stored."""
 
-
 _ENTRY_TTL_FACTOR: Final = 1.25
-"""Lifetime of a thread's index entry over that of the thread; it is renewed after half the surplus."""
+"""Lifetime of a thread's index entry relative to the thread's; it is renewed after half the surplus."""
 
 
 @dataclass(frozen=True, slots=True)

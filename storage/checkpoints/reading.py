@@ -243,11 +243,11 @@ class Listing:
         self._exhausted = not self._fields
         if not batch:
             return []
-        return (
-            yield from _read(
-                self._context, thread, lambda reader: read_scripts.given(reader, batch), self._shared
-            )
-        )
+
+        def call(reader: read_scripts.Reader) -> ScriptCall:
+            return read_scripts.given(reader, batch)
+
+        return (yield from _read(self._context, thread, call, self._shared))
 
     def _matching_fields(self, thread: str) -> Operation[list[bytes]]:
         criteria = self._criteria

@@ -205,7 +205,7 @@ async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: Asyn
 
     observer = app.state.observer
     await stack.enter_async_context(collecting_metrics(observer, installed_version()))
-    found = await assemble(opened, settings, app.state.graphs, stack, observer, settling_s=_SETTLING_S)
+    found = await assemble(opened, settings, app.state.graphs, stack, observer, start_delay_s=_SETTLING_S)
     running = DetachedStreams()
     stack.push_async_callback(running.stop)
     app.state.parts = found.context(settings, opened, running)

@@ -244,7 +244,7 @@ async def test_what_all_came_to_is_told_where_an_attempt_died_before_it_could(wo
 
 async def test_who_follows_a_run_as_soon_as_it_is_started_need_not_ask_redis(worker):
     await worker.submit("t", RunRequest("r", "stage", "local", request_fields(input={"words": ["hello"]})))
-    assert worker.hub.transcripts.find("r")
+    assert worker.events.buffers.find("r")
 
 
 async def test_an_idempotency_key_repeats_the_answer_and_refuses_another_request(worker, stage):

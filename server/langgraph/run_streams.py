@@ -74,7 +74,7 @@ async def stream_thread(
     here: AppContext, record: ThreadRecord, after: str, modes: Collection[ThreadMode]
 ) -> AsyncGenerator[bytes, None]:
     """Yield what happens on a thread after the event `after`, as long as it is its owner's."""
-    async with aclosing(here.worker.hub.follow(record.id, after, heartbeat_s=HEARTBEAT_S)) as source:
+    async with aclosing(here.worker.events.follow(record.id, after, heartbeat_s=HEARTBEAT_S)) as source:
         async for event in source:
             # One that was taken away may have been made again, by somebody else.
             look = event is None or event.name in {BEGUN, STATE}
@@ -113,13 +113,13 @@ async def _changed(here: AppContext, record: ThreadRecord, event: Event) -> byte
 
 def follow_run(here: AppContext, started: StartedRun, heartbeat_s: float = HEARTBEAT_S) -> Source:
     """Return a run's events that follow `started.since`, its end too, and None after a silence."""
-    hub = here.worker.hub
+    hub = here.worker.events
     return hub.follow_run(started.thread, started.run, started.since, heartbeat_s=heartbeat_s)
 
 
 async def stored_run_events(here: AppContext, started: StartedRun) -> Source:
     """Yield what is still kept of an ended run's events after `started.since`."""
-    async for event in here.worker.hub.stored_events(started.thread, started.run, started.since):
+    async for event in here.worker.events.stored_events(started.thread, started.run, started.since):
         yield event
 
 

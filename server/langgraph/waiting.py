@@ -72,12 +72,12 @@ async def result_of_ended_run(here: AppContext, started: StartedRun, silent: OnS
 
 async def _waited(here: AppContext, started: StartedRun, silent: OnSilence) -> Mapping[str, Event]:
     """By name, what the run told last, once it has ended."""
-    transcript = here.worker.hub.transcripts.find(started.run)
+    transcript = here.worker.events.buffers.find(started.run)
     while transcript and not await transcript.wait_closed(HEARTBEAT_S):
         await silent()
     if transcript and (told := await _told(here, started)) is not None:
         return told
-    async with aclosing(here.worker.hub.run_ends(started.thread, HEARTBEAT_S)) as ends:
+    async with aclosing(here.worker.events.run_ends(started.thread, HEARTBEAT_S)) as ends:
         while True:
             if not await anext(ends):
                 await silent()
@@ -87,7 +87,7 @@ async def _waited(here: AppContext, started: StartedRun, silent: OnSilence) -> M
 
 async def _told(here: AppContext, started: StartedRun) -> Mapping[str, Event] | None:
     """By name, what a run that has ended told last; None for one that has not."""
-    found = await here.worker.hub.last_events(started.thread, started.run, _TAIL)
+    found = await here.worker.events.last_events(started.thread, started.run, _TAIL)
     if END in found and ("values" in found or "error" in found):
         return found
     if not await here.worker.runs.has_ended(started.thread, started.run):

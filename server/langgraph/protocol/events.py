@@ -113,7 +113,7 @@ async def _stored(
 ) -> AsyncGenerator[Event | None, None]:
     """Yield the events that follow (thread, event id), as long as the thread is the reader's."""
     known = False
-    async with aclosing(here.worker.hub.follow(*start, heartbeat_s=HEARTBEAT_S)) as source:
+    async with aclosing(here.worker.events.follow(*start, heartbeat_s=HEARTBEAT_S)) as source:
         async for stored in source:
             if stored and reached:
                 reached(seq_of(stored.id))

@@ -97,11 +97,11 @@ def _wrap(app: "Application", chosen: Settings) -> None:
     most = BodyLimit(chosen.max_body_bytes, "send less, or raise CALLSHEET_MAX_BODY_BYTES")
     app.add_middleware(BodyLimitMiddleware, most=most, larger=larger)
     app.add_middleware(RateLimitMiddleware, settings=chosen)
-    app.add_middleware(AuthenticationMiddleware, keeper=Authenticator(chosen))
+    app.add_middleware(AuthenticationMiddleware, authenticator=Authenticator(chosen))
     app.add_middleware(StartupBarrier, app=app)
     app.add_middleware(
         StorageOutageMiddleware,
-        watch=lambda: getattr(app.state, "watch", None),
+        probe=lambda: getattr(app.state, "watch", None),
         patience_s=chosen.storage_patience_s,
     )
     app.add_middleware(
@@ -127,7 +127,7 @@ class Application(FastAPI):
         """Return the description, without the 422 that FastAPI adds to every route with a parameter."""
         if self.openapi_schema is None:
             self.openapi_schema = with_authentication(
-                _declared(super().openapi()), asks=self.asks, feature_tags=self.state.feature_tags
+                _declared(super().openapi()), required=self.asks, feature_tags=self.state.feature_tags
             )
         return self.openapi_schema
 

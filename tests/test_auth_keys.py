@@ -69,7 +69,7 @@ async def test_a_text_that_is_not_the_key_is_not_known(storage: Storage, changed
     made = await api_keys.create_key(storage, "alice", "read")
     with pytest.raises(Unauthenticated) as refused:
         await api_keys.authenticate_key(storage, changed(made.text))
-    assert refused.value.message == "the API key is not known here"
+    assert refused.value.message == "the API key is unknown"
 
 
 async def test_a_revoked_key_is_worthless_at_once_and_revoking_twice_is_safe(storage: Storage) -> None:

@@ -253,7 +253,7 @@ async def test_no_log_shows_a_key_or_a_token_let_in_or_not(
             told = f"{read.text}{read.headers}{written.text}{written.headers}"
             assert not [text for text in texts if text in told]
     shown = caplog.text + "".join(capfd.readouterr())
-    assert "turned away" in shown, "the log was looked at while something was refused"
+    assert "rejected" in shown, "the log was looked at while something was refused"
     assert "GET /api/ads 200" in shown, "and while somebody was let in"
     for text in (*texts, SECRET):
         assert not [piece for piece in pieces(text) if piece in shown]

@@ -11,7 +11,7 @@ from typing import Any
 import jwt
 import pytest
 
-from callsheet.server.http.tokens import FRESH_S, MAX_TOKEN_CHARS, PAUSE_S, STALE_S, Tokens
+from callsheet.server.http.tokens import MAX_AGE_S, MAX_TOKEN_CHARS, MIN_RETRY_S, REFRESH_S, Tokens
 from callsheet.server.settings import Settings
 from callsheet.state.errors import Invalid, Unauthenticated, Unavailable
 from tests.signing import AUDIENCE, ISSUER, SECRET, Issuer, claims, issuing, shared
@@ -144,7 +144,7 @@ async def test_a_new_key_is_found_and_made_up_ones_are_not_asked_for_all_day(iss
         with pytest.raises(Unauthenticated):
             await tokens.claims(issuer.token("new"))
     assert issuer.asked == 1
-    clock.now_s += PAUSE_S + 1
+    clock.now_s += MIN_RETRY_S + 1
     assert (await tokens.claims(issuer.token("new")))["sub"] == "alice"
     assert issuer.asked == 2
 
@@ -156,7 +156,7 @@ async def test_a_key_that_was_taken_back_is_forgotten(issuer: Issuer) -> None:
     token = issuer.token("rsa")
     await tokens.claims(token)
     del issuer.keys["rsa"]
-    clock.now_s += FRESH_S + 1
+    clock.now_s += REFRESH_S + 1
     with pytest.raises(Unauthenticated):
         await tokens.claims(token)
 
@@ -169,14 +169,14 @@ async def test_keys_outlive_an_issuer_that_is_away_but_not_for_ever(
     tokens = Tokens(settings, clock)
     await tokens.claims(issuer.token("ec"))
     issuer.down = True
-    clock.now_s += FRESH_S + 1
+    clock.now_s += REFRESH_S + 1
     assert (await tokens.claims(issuer.token("ec")))["sub"] == "alice"
     assert "cannot be fetched" in caplog.text
-    clock.now_s += STALE_S
+    clock.now_s += MAX_AGE_S
     with pytest.raises(Unavailable, match="cannot be fetched"):
         await tokens.claims(issuer.token("ec"))
     issuer.down = False
-    clock.now_s += PAUSE_S + 1
+    clock.now_s += MIN_RETRY_S + 1
     assert (await tokens.claims(issuer.token("ec")))["sub"] == "alice"
 
 

@@ -89,7 +89,7 @@ def test_a_taken_port_is_named(taken: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "rule"), [("a..localhost", "is no address"), ("192.0.2.7", "cannot be listened on")]
+    ("host", "rule"), [("a..localhost", "is not an address"), ("192.0.2.7", "cannot be listened on")]
 )
 def test_a_host_that_is_not_this_machine_is_named(host: str, rule: str) -> None:
     with pytest.raises(Invalid, match=f"host '{host}' {rule}"):

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from callsheet.server.ads.bodies import parse_json
 from callsheet.server.http.direct import decode_path_params
-from callsheet.server.http.sockets import MAX_FRAME_BYTES, SocketSession
+from callsheet.server.http.sockets import MAX_SUBSCRIPTIONS, SocketSession
 from callsheet.server.langgraph.protocol import commands
 from callsheet.server.langgraph.protocol.commands import ProtocolCommand, error_reply
 from callsheet.server.langgraph.protocol.events import Subscription, follow_thread
@@ -66,7 +66,7 @@ class _Protocol(SocketSession):
 
     async def _done(self, asked: ProtocolCommand) -> Mapping[str, Any]:
         try:
-            return await commands.handle_command(self._here, self._owner, self._thread, asked)
+            return await commands.handle_command(self._ctx, self._owner, self._thread, asked)
         except Missing as error:
             return commands.refused_reply(asked.id, asked.method, error)
 
@@ -78,7 +78,9 @@ class _Protocol(SocketSession):
             return
         if self.is_full:
             await self._send(
-                error_reply(asked.id, "invalid_argument", f"{MAX_FRAME_BYTES} subscriptions are open already")
+                error_reply(
+                    asked.id, "invalid_argument", f"{MAX_SUBSCRIPTIONS} subscriptions are open already"
+                )
             )
             return
         name = str(uuid.uuid4())
@@ -102,8 +104,8 @@ class _Protocol(SocketSession):
             self._left(name)
 
     async def _follow(self, wanted: Subscription, name: str) -> None:
-        view, reached = ThreadView(self._here, self._thread, self._owner), partial(self._reach, name)
-        async with aclosing(follow_thread(self._here, view, self._thread, wanted, reached)) as source:
+        view, reached = ThreadView(self._ctx, self._thread, self._owner), partial(self._reach, name)
+        async with aclosing(follow_thread(self._ctx, view, self._thread, wanted, reached)) as source:
             async for event in source:
                 if event:
                     await self._turn(event.seq)

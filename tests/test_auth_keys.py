@@ -91,7 +91,7 @@ async def test_a_key_that_has_expired_says_so_only_to_who_has_it(storage: Storag
     await eventually(expired, "the key to expire")
     with pytest.raises(Unauthenticated, match="expired"):
         await api_keys.authenticate_key(storage, made.text)
-    with pytest.raises(Unauthenticated, match="not known"):
+    with pytest.raises(Unauthenticated, match="unknown"):
         await api_keys.authenticate_key(storage, made.text[:-3] + "___")
 
 

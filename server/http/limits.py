@@ -212,15 +212,15 @@ def rate_limit_error(most: int, count: RequestCount) -> Limited:
     return refusal
 
 
-def _with_headers(headers: Mapping[str, str], send: Send) -> Send:
+def _with_headers(extra: Mapping[str, str], send: Send) -> Send:
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in headers.items():
+            for name, value in extra.items():
                 headers[name] = value
         await send(message)
 
-    return send_with_headers if headers else send
+    return send_with_headers if extra else send
 
 
 def _storage(scope: Scope) -> Storage:

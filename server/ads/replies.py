@@ -130,7 +130,7 @@ class VersionWritten(TypedDict):
 
     stream: str
     versionId: str
-    status: Literal["draft", "frozen"]
+    status: Literal["draft", "frozen", "active"]
     timeline: Timeline
     mixer: Mixer
 

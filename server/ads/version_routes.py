@@ -84,7 +84,7 @@ async def patch_version(
 async def activate_version(stream: str, version_id: str, found: _Found) -> dict[str, Any]:
     """Make this version the one that counts (A34)."""
     await found.artefact.activate(stream, version_id)
-    return await views.written_view(found, stream, version_id) | {"active": version_id}
+    return await views.written_view(found, stream, version_id) | {"status": "active", "active": version_id}
 
 
 @router.post(

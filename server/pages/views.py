@@ -151,7 +151,7 @@ async def activate_version(found: FoundPage, version_id: str) -> dict[str, Any]:
     """Make a version the one that counts."""
     await found.artefact.activate(STREAM, version_id)
     one, newest = await _version(found, version_id)
-    return _line(one, newest) | {"active": version_id}
+    return _line(one, newest) | {"status": "active", "active": version_id}
 
 
 async def restore_version(found: FoundPage, version_id: str) -> dict[str, Any]:

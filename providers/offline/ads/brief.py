@@ -1,4 +1,4 @@
-"""The brief of an ad as the offline model reads it: the client's name, and the sentences fit to be spoken."""
+"""The brief of an ad: the client's name, and the sentences that can be spoken."""
 
 import re
 import tomllib
@@ -8,78 +8,75 @@ from functools import cached_property
 from importlib.resources import files
 from typing import Final
 
+from callsheet.providers.offline.ads.forms import BRIEFS
 from callsheet.providers.offline.conversation import Conversation
 from callsheet.state.languages import LANGUAGES, detect
 
 DATA: Final = tomllib.loads((files(__package__) / "data.toml").read_text(encoding="utf-8"))
-"""Words to read a brief by, music and sounds by words of it, and stock phrases."""
+"""Words that classify sentences, music and sounds by words of the brief, and stock phrases by language."""
+STORY: Final = 4
+"""Rank of a sentence that is neither obligatory nor an offer."""
 _MESSAGE: Final = re.compile(
     r"Create an audio ad\.\nClient: (.*?)\nTarget Audience: .*?\nDuration: \S+\nMarket: [^\n]*\n"
     r"Language: ([^\n]*)\nAdditional context: (.*)",
     re.DOTALL,
 )
-"""The message that `callsheet.state.ads.brief.message` makes."""
+"""Text of `callsheet.state.ads.brief.message`."""
 _SENTENCE_END: Final = re.compile(r"(?<!\bSt\.)(?<!\bMr\.)(?<!\bDr\.)(?<=[.!?…])\s+|(?<=[。！？])|\n+")
 _THAI_END: Final = re.compile(r"(?<!\d)\s+(?!\d)")
-"""Thai has no sign but a blank; one beside a number is none."""
-_INTRODUCTION: Final = re.compile(r"(?:(?i:ad|spot|commercial)(?: \S{1,12})? for|called|named) (?=[A-Z])")
-_BEFORE_AD: Final = re.compile(r"\ba (?:\S{1,12} )?((?:[A-Z][\w&'’-]* )+)(?:audio )?(?:ad|spot|commercial)\b")
+"""Thai ends a sentence with a blank; a blank beside a number ends none."""
 _VERB: Final = re.compile(r"is|are|es|é|ist|est|jest|je|este|adalah|là|[a-z]+s|[^\w]")
-"""What follows a name of one word, and hardly any other first word."""
+"""Word after a name of one word; other sentences begin with a capital, too."""
 _CONTACT: Final = re.compile(
     r"(?:\+|\b)\d[\d ()/-]{5,}\d|\b[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}\b|"
     r"\d+ (?:[A-Z]\w+ )+(?:St|Street|Rd|Road|Ave|Avenue|Lane|Square|Quay|Way)\b"
 )
+_BY_CLIENT: Final = re.compile(r"(?:We|Our|Your)(?: \S+){3}")
 _MAX_CHARS: Final = 400
 """Longer sentences are not spoken."""
-_BY_CLIENT: Final = re.compile(r"(?:We|Our|Your)(?: \S+){3}")
 
 
 @dataclass(frozen=True)
 class Brief:
-    """What a first draft is made of."""
+    """The basis of a first draft."""
 
     client: str
-    """What describes the client, with what is added to it."""
+    """Description of the client, with any additional context."""
     language: str
     spot_s: float
 
     @cached_property
     def name(self) -> str:
-        """The name the text begins with, or gives as "an ad for …", "a … ad" or "called …"; "" for none.
+        """The words in capitals at the beginning; in Thai and Chinese the text before a blank or comma.
 
-        A name has capitals; in Thai and Chinese it may be what comes before the first blank or comma.
+        Empty if there are none.
         """
-        if found := _INTRODUCTION.search(self.client):
-            return _capitals(self.client[found.end() :].split())
-        if before := _BEFORE_AD.search(self.client):
-            return before[1].strip()
         words = self.client.split()
         name = _capitals(words)
-        rest = words[len(name.split()) :]
-        # One word in capitals before a small one begins any sentence.
-        if name and (" " in name or words[0] != name or not rest or _VERB.fullmatch(rest[0])):
+        others = words[len(name.split()) :]
+        # Any sentence begins with one word in capitals before a small one.
+        if name and (" " in name or words[0] != name or not others or _VERB.fullmatch(others[0])):
             return name
         first = re.split(r"[\s,，。、]", self.client.strip())[0][:40]
         return first if self.language in {"thai", "chinese"} else ""
 
 
 def read(conversation: Conversation) -> Brief | None:
-    """Return the brief that the newest message is; None for another one.
+    """Return the brief in the newest message, or None.
 
-    A free message is a brief only as long as the conversation has made nothing.
+    A free message is a brief only until the conversation has made a version.
     """
     text = conversation.turn.text
-    found = re.search(r"^Spot: ([\d.]+) s$", conversation.system, re.MULTILINE)
-    spot_s = float(found[1]) if found else 30.0
+    spot = re.search(r"^Spot: ([\d.]+) s$", conversation.system, re.MULTILINE)
+    spot_s = float(spot[1]) if spot else 30.0
     if message := _MESSAGE.fullmatch(text):
         client, language, context = message.groups()
-        return Brief(f"{client}\n{context.removeprefix('None')}", language, spot_s)
-    begun = any(call.version for turn in conversation.turns[:-1] for call in turn.calls)
-    if begun or "Previous conversation summary:" in conversation.system:
+        return Brief(f"{_without_request(client)}\n{context.removeprefix('None')}", language, spot_s)
+    has_versions = any(call.version for turn in conversation.turns[:-1] for call in turn.calls)
+    if has_versions or "Previous conversation summary:" in conversation.system:
         return None
-    named = (one.name for one in LANGUAGES if re.search(rf"\bin {one.name}\b", text, re.IGNORECASE))
-    return Brief(text, next(named, None) or detect(text) or "english", spot_s)
+    named = (each.name for each in LANGUAGES if re.search(rf"\bin {each.name}\b", text, re.IGNORECASE))
+    return Brief(_without_request(text), next(named, None) or detect(text) or "english", spot_s)
 
 
 def sentences(text: str, language: str) -> list[str]:
@@ -91,20 +88,26 @@ def sentences(text: str, language: str) -> list[str]:
 
 
 def rank(sentence: str) -> int:
-    """Return 0 for a legal line, phone number or address, 3 for an offer or opening time, 4 for the rest."""
+    """Return 0 for a legal line, phone number or address, 3 for an offer or opening time, else `STORY`."""
     if _has("legal", sentence) or _CONTACT.search(sentence):
         return 0
-    return 3 if _has("offers", sentence) else 4
+    return 3 if _has("offers", sentence) else STORY
 
 
 def is_copy(sentence: str, brief: Brief) -> bool:
-    """Whether a sentence is plainly meant to be heard, rather than to say how the ad should be."""
+    """Return true if a sentence is meant to be spoken, false if it may be a direction for the ad."""
     if len(sentence) > _MAX_CHARS or _has("directions", sentence):
         return False
-    wordy = len(sentence.split()) > len(brief.name.split()) + 2 or brief.language == "chinese"
+    long = len(sentence.split()) > len(brief.name.split()) + 2 or brief.language == "chinese"
     by_client = brief.language == "english" and bool(_BY_CLIENT.match(sentence))
-    heard = (wordy and sentence.startswith(brief.name)) or by_client or rank(sentence) < 4  # noqa: PLR2004
-    return heard and detect(sentence) in {None, brief.language}
+    spoken = (long and sentence.startswith(brief.name)) or by_client or rank(sentence) < STORY
+    return spoken and detect(sentence) in {None, brief.language}
+
+
+def _without_request(text: str) -> str:
+    """Return the text from the client's name on: "a 30-second ad for Miel, …" becomes "Miel, …"."""
+    matches = (form.regex.fullmatch(text) for form in BRIEFS)
+    return next((match["brief"] for match in matches if match), text)
 
 
 def _has(words: str, text: str) -> bool:
@@ -112,7 +115,7 @@ def _has(words: str, text: str) -> bool:
 
 
 def _capitals(words: Sequence[str]) -> str:
-    """Return the run of words with capitals at the head, with the small words within it."""
+    """Return the capitalised words at the beginning, with small words like "of" among them."""
     name: list[str] = []
     for word in words:
         bare = word.rstrip(",.:;!?–-")

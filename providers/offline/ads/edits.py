@@ -1,56 +1,58 @@
-"""Edits of an ad by requests of the grammar; each changes what it names and nothing else."""
+"""Edits of an ad; each changes what its request names and nothing else."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.providers.offline.ads import forms
-from callsheet.providers.offline.ads.ad import TITLES, Ad, Data, Unable, written
+from callsheet.providers.offline.ads.ad import TITLES, Ad, Data, Unable, write_calls
 from callsheet.providers.offline.ads.brief import rank, sentences
 from callsheet.providers.offline.conversation import Turn
 from callsheet.providers.offline.grammar import Match, match, number
 from callsheet.state.ads.timeline import build_timeline
 
 Slots = Mapping[str, str]
-_SPEEDS: Final = (0.5, 2.0)
-_STEP: Final = 1.1
+_MIN_SPEED, _MAX_SPEED, _SPEED_STEP = 0.5, 2.0, 1.1
 _EFFECT_S: Final = 1.5
-_RECAST: Final = frozenset({"voice.use", "voice.change"})
 _MAX_VARIATIONS: Final = 5
-_COUNTDOWN: Final = {"description": "countdown: 5, 4, 3, 2, 1", "placement": {"type": "withFirstVoice"}}
+_COUNTDOWN: Final = {
+    "description": "countdown: 5, 4, 3, 2, 1",
+    "placement": {"type": "withFirstVoice"},
+    "duration": 5.0,
+}
 
 
 def search(ad: Ad, request: Match) -> dict[str, Any]:
-    """Return the arguments of the search for voices that a request needs; none where it needs none."""
+    """Return the arguments of the voice search that a request needs; empty if it needs none."""
     if request.form == "variations":
         count = (int(number(request.slots["number"])) + 1) * len(_speakers(ad))
         return {"language": ad.language, "count": min(50, count)}
-    if request.form not in _RECAST:
+    if request.form != "voice.change":
         return {}
-    words = request.slots["kind"].casefold()
-    wanted: dict[str, Any] = {"language": ad.language, "count": 10}
-    for word in words.split():
-        wanted |= {"gender": forms.GENDERS[word]} if word in forms.GENDERS else {}
-        wanted |= {"style": word.replace("energetic", "excited")} if word in forms.STYLES else {}
-    accents = [one for one in forms.ACCENTS.split("|") if one.casefold() in words]
-    return {**wanted, "accent": accents[0]} if accents else wanted
+    kind = (request.slots.get("kind") or request.slots["trait"]).casefold()
+    args: dict[str, Any] = {"language": ad.language, "count": 10}
+    for word in kind.split():
+        args |= {"gender": forms.GENDERS[word]} if word in forms.GENDERS else {}
+        args |= {"style": word.replace("energetic", "excited")} if word in forms.STYLES else {}
+    accents = [accent for accent in forms.ACCENTS.split("|") if accent.casefold() in kind]
+    return {**args, "accent": accents[0]} if accents else args
 
 
-def edited(
-    ad: Ad, requests: Sequence[Match], turns: Sequence[Turn], found: Mapping[Any, Sequence[Data]]
+def apply(
+    ad: Ad, requests: Sequence[Match], turns: Sequence[Turn], results: Mapping[Any, Sequence[Data]]
 ) -> list[Ad]:
-    """Return the ad after the requests, or its variations; raises `Unable`.
+    """Return the ad after the requests, or its variations; raise `Unable`.
 
-    `turns` are those before, for an undo; `found` has the voices of each search by its arguments.
+    `turns` are the earlier ones, for an undo; `results` has the voices of each search by its arguments.
     """
     for request in requests:
-        voices = found.get(frozenset(search(ad, request).items()), ())
+        voices = results.get(frozenset(search(ad, request).items()), ())
         if request.form == "variations":
             return _variations(ad, int(number(request.slots["number"])), voices)
         if request.form == "undo":
-            ad = _undone(ad, turns)
-        elif request.form in _RECAST:
-            ad = _recast(ad, request.slots, voices)
+            ad = _undo(ad, turns)
+        elif request.form == "voice.change":
+            ad = _change_voice(ad, request.slots, voices)
         else:
             ad = _EDITS[request.form](ad, request.slots)
     return [ad]
@@ -60,54 +62,52 @@ def _variations(ad: Ad, count: int, voices: Sequence[Data]) -> list[Ad]:
     speakers = _speakers(ad)
     others = [voice["id"] for voice in voices if voice["id"] not in speakers]
     if not 1 < count <= _MAX_VARIATIONS or len(others) < count * len(speakers):
-        raise Unable(f"I make 2 to {_MAX_VARIATIONS} variations, where the language has the voices.")
-    casts = [dict(zip(speakers, others[i * len(speakers) :], strict=False)) for i in range(count)]
-    recast = [[{**one, "voiceId": cast[one["voiceId"]]} for one in ad.tracks] for cast in casts]
-    return [ad.having("voices", voiceTracks=tracks) for tracks in recast]
+        raise Unable(f"I make 2 to {_MAX_VARIATIONS} variations, if the language has enough voices.")
+    casts = [dict(zip(speakers, others[at * len(speakers) :], strict=False)) for at in range(count)]
+    scripts = [[{**track, "voiceId": cast[track["voiceId"]]} for track in ad.tracks] for cast in casts]
+    return [ad.with_data("voices", voiceTracks=tracks) for tracks in scripts]
 
 
-def _undone(ad: Ad, turns: Sequence[Turn]) -> Ad:
-    """Return the ad as it was before the newest change that the conversation shows."""
-    turn = next((one for one in reversed(turns) if any(call.version for _, call in written(one))), Turn(""))
-    made = [(stream, call.version) for stream, call in written(turn) if call.version]
-    untouched = all(ad.versions[one].get(version) == ad.streams[one] for one, version in dict(made).items())
-    again = [one.form for one in match(turn.text, forms.FORMS)] == ["undo"]
-    if not made or again or not untouched or any(version == "v1" for _, version in made):
+def _undo(ad: Ad, turns: Sequence[Turn]) -> Ad:
+    """Return the ad as it was before the newest change in the conversation."""
+    turn = next((each for each in reversed(turns) if any(call.version for _, call in write_calls(each))), Turn(""))
+    versions = [(stream, call.version) for stream, call in write_calls(turn) if call.version]
+    unchanged = all(ad.versions[each].get(name) == ad.streams[each] for each, name in dict(versions).items())
+    undone_before = [request.form for request in match(turn.text, forms.FORMS)] == ["undo"]
+    first = any(version == "v1" for _, version in versions)
+    if not versions or undone_before or first or not unchanged:
         raise Unable("I see no change to undo; name a version, as in “go back to v1 of the music”.")
     # Of several versions of a stream, the first is the one that changed it.
-    for stream, version in dict(reversed(made)).items():
-        ad = _restored(ad, {"stream": stream, "version": f"v{int(version[1:]) - 1}"})
+    for stream, version in dict(reversed(versions)).items():
+        ad = _restore(ad, {"stream": stream, "version": f"v{int(version[1:]) - 1}"})
     return ad
 
 
-def _restored(ad: Ad, slots: Slots) -> Ad:
+def _restore(ad: Ad, slots: Slots) -> Ad:
     stream, version = forms.STREAMS[slots["stream"].casefold()], slots["version"].casefold()
     data = ad.versions.get(stream, {}).get(version)
     if data is None:
         raise Unable(f"I do not see that version among the last five of the {TITLES[stream]}.")
-    return ad.having(stream, **data)
+    return ad.with_data(stream, **data)
 
 
-def _music(ad: Ad, slots: Slots) -> Ad:
+def _change_music(ad: Ad, slots: Slots) -> Ad:
     if "music" not in ad.streams:
         raise Unable("There is no music yet.")
-    prompt = slots.get("quote") or str(ad.streams["music"]["musicPrompt"])
-    for wish in filter(None, (slots.get("wish"), slots.get("more"))):
-        prompt = _wished(prompt, wish.casefold())
-    return ad.having("music", musicPrompt=prompt)
+    prompt = slots.get("quote") or _add_wish(str(ad.streams["music"]["musicPrompt"]), slots["wish"].casefold())
+    return ad.with_data("music", musicPrompt=prompt)
 
 
-def _wished(prompt: str, wish: str) -> str:
-    """Return a description of music with a wish, which replaces an earlier one of its kind."""
+def _add_wish(prompt: str, wish: str) -> str:
+    """Return a description of music with a wish, which replaces an earlier one of its row."""
     plain = re.sub(f"^{forms.DEGREE}", "", wish)
-    kind = next(row for row in forms.WISHES if re.fullmatch(row, plain))
-
+    row = next(each for each in forms.WISHES if re.fullmatch(each, plain))
     slower, faster = re.fullmatch(forms.SLOWER, plain), re.fullmatch(forms.FASTER, plain)
 
     def tempo(bpm: re.Match[str]) -> str:
         return f"{round(int(bpm[1]) * (0.85 if slower else 1.15 if faster else 1))} BPM"
 
-    parts = [part for part in prompt.split(", ") if not re.fullmatch(f"{forms.DEGREE}(?:{kind})", part)]
+    parts = [part for part in prompt.split(", ") if not re.fullmatch(f"{forms.DEGREE}(?:{row})", part)]
     return ", ".join([*(re.sub(r"\b(\d{2,3}) BPM\b", tempo, part) for part in parts), wish])
 
 
@@ -117,86 +117,86 @@ def _add_effect(ad: Ad, slots: Slots) -> Ad:
     if words.startswith("after"):
         placement = {"type": "afterVoice", "index": _track(ad, words)}
     effect = {"description": slots["sound"], "placement": placement, "duration": _EFFECT_S}
-    return ad.having("sfx", soundFxPrompts=[*ad.effects, effect])
+    return ad.with_data("sfx", soundFxPrompts=[*ad.effects, effect])
 
 
 def _remove_effects(ad: Ad, slots: Slots) -> Ad:
     word = slots.get("sound", "").casefold()
-    going = [i for i, effect in enumerate(ad.effects) if word in str(effect["description"]).casefold()]
+    remove = [at for at, effect in enumerate(ad.effects) if word in str(effect["description"]).casefold()]
     if "ordinal" in slots:
-        going = [_nth(ad.effects, slots["ordinal"], "sound effect")]
-    if not going or (word and len(going) > 1):
-        raise Unable(f"There are {len(going) or 'no'} such effects.")
-    return ad.having("sfx", soundFxPrompts=[effect for i, effect in enumerate(ad.effects) if i not in going])
+        remove = [_index(ad.effects, slots["ordinal"], "sound effect")]
+    if not remove or (word and len(remove) > 1):
+        raise Unable(f"There are {len(remove) or 'no'} such effects.")
+    return ad.with_data("sfx", soundFxPrompts=[each for at, each in enumerate(ad.effects) if at not in remove])
 
 
-def _recast(ad: Ad, slots: Slots, voices: Sequence[Data]) -> Ad:
-    index = _track(ad, slots["track"])
+def _change_voice(ad: Ad, slots: Slots, voices: Sequence[Data]) -> Ad:
+    index = _track(ad, slots.get("track") or slots["who"])
     others = [voice["id"] for voice in voices if voice["id"] != ad.tracks[index]["voiceId"]]
     if not others:
         raise Unable(f"The catalogue has no other such voice for {ad.language.title()}.")
-    # A voice of the cast would make two speakers sound as one.
-    return ad.with_track(index, voiceId=next((one for one in others if one not in _speakers(ad)), others[0]))
+    # A voice that another track has would make two speakers sound as one.
+    return ad.with_track(index, voiceId=next((each for each in others if each not in _speakers(ad)), others[0]))
 
 
-def _pace(ad: Ad, slots: Slots) -> Ad:
-    words, factor = slots["tracks"], _STEP if slots["pace"].casefold().endswith("faster") else 1 / _STEP
+def _change_pace(ad: Ad, slots: Slots) -> Ad:
+    words = slots["tracks"]
+    factor = _SPEED_STEP if slots["pace"].casefold().endswith("faster") else 1 / _SPEED_STEP
     for index in range(len(ad.tracks)) if words.casefold().endswith("voices") else [_track(ad, words)]:
-        speed = min(_SPEEDS[1], max(_SPEEDS[0], float(ad.tracks[index]["speed"]) * factor))
+        speed = min(_MAX_SPEED, max(_MIN_SPEED, float(ad.tracks[index]["speed"]) * factor))
         ad = ad.with_track(index, speed=round(speed, 2))
     return ad
 
 
-def _urgent(ad: Ad, slots: Slots) -> Ad:
-    faster = _pace(ad, {**slots, "tracks": "the voices", "pace": "faster"})
-    ad = _music(faster, {"wish": "faster", "more": "more urgent"})
-    counted = any(effect["description"] == _COUNTDOWN["description"] for effect in ad.effects)
-    return ad if counted else ad.having("sfx", soundFxPrompts=[*ad.effects, {**_COUNTDOWN, "duration": 5.0}])
+def _make_urgent(ad: Ad, slots: Slots) -> Ad:
+    del slots
+    ad = _change_pace(ad, {"tracks": "the voices", "pace": "faster"})
+    for wish in ("faster", "more urgent"):
+        ad = _change_music(ad, {"wish": wish})
+    if any(effect["description"] == _COUNTDOWN["description"] for effect in ad.effects):
+        return ad
+    return ad.with_data("sfx", soundFxPrompts=[*ad.effects, _COUNTDOWN])
 
 
-def _shorter(ad: Ad, slots: Slots) -> Ad:
-    """Leave out a sentence, and then as many more as it takes to fit the spot; stories go before offers."""
+def _shorten(ad: Ad, slots: Slots) -> Ad:
+    """Leave out one sentence, and more until the ad fits the spot; stories go before offers."""
     del slots
     shorter, fits = ad, False
     while not fits:
         scripts = [sentences(str(track["text"]), ad.language) for track in shorter.tracks]
-        going = [
-            (rank(part), index, at)
+        removable = [
+            (rank(sentence), index, at)
             for index, parts in enumerate(scripts)
-            for at, part in enumerate(parts)
-            if rank(part) and len(parts) > 1
+            for at, sentence in enumerate(parts)
+            if rank(sentence) and len(parts) > 1
         ]
-        if not going:
+        if not removable:
             break
-        _, index, at = max(going)
-        shorter = shorter.with_track(index, text=" ".join(scripts[index][:at] + scripts[index][at + 1 :]))
+        _, index, at = max(removable)
+        del scripts[index][at]
+        shorter = shorter.with_track(index, text=" ".join(scripts[index]))
         fits = build_timeline(shorter.tracks, ad.effects, language=ad.language, spot_s=ad.spot_s)["fits"]
     if shorter is ad:
-        raise Unable("Every voice is down to one sentence or to what must be said.")
+        raise Unable("Every voice has only one sentence, or only sentences that must be said.")
     return shorter
 
 
 def _replace(ad: Ad, slots: Slots) -> Ad:
-    """Replace a text, or take it out, wherever it is spoken."""
-    old, texts = slots["old"], [str(track["text"]) for track in ad.tracks]
-    after = [_reworded(text, old, slots.get("new", "")) for text in texts]
-    if not all(after) or (after == texts and old != slots.get("new")):
-        raise Unable(f"One voice says nothing but “{old}”." if not all(after) else f"Nobody says “{old}”.")
-    for index, text in enumerate(after):
+    """Replace a text in all tracks, or remove it with the blanks behind it."""
+    old, new = slots.get("old") or slots["gone"], slots.get("new", "")
+    pattern = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)" + ("" if new else r"\s*"))
+    texts = [pattern.sub(lambda _: new, str(track["text"])).rstrip() for track in ad.tracks]
+    if not all(texts):
+        raise Unable(f"One voice says nothing but “{old}”.")
+    if not any(pattern.search(str(track["text"])) for track in ad.tracks):
+        raise Unable(f"No voice says “{old}”.")
+    for index, text in enumerate(texts):
         ad = ad.with_track(index, text=text)
     return ad
 
 
-def _reworded(text: str, old: str, new: str = "") -> str:
-    """Return the text with whole words replaced, or without them and the blanks behind them."""
-    words = rf"(?<!\w){re.escape(old)}(?!\w)"
-    return re.sub(words, lambda _: new, text) if new else re.sub(rf"{words}\s*", "", text).rstrip()
-
-
-def _line(ad: Ad, slots: Slots) -> Ad:
-    index = _track(ad, slots.get("track") or slots["who"])
-    text = slots.get("quote") or f"{ad.tracks[index]['text']} {slots['added']}"
-    return ad.with_track(index, text=text)
+def _change_line(ad: Ad, slots: Slots) -> Ad:
+    return ad.with_track(_track(ad, slots.get("track") or slots["who"]), text=slots["quote"])
 
 
 def _speakers(ad: Ad) -> list[str]:
@@ -204,12 +204,12 @@ def _speakers(ad: Ad) -> list[str]:
 
 
 def _track(ad: Ad, words: str) -> int:
-    """Return the index of the track that words such as "after the second voice" or "track 2" name."""
-    nouns = {"voice", "track", "line"}
-    return _nth(ad.tracks, [word for word in words.casefold().split() if word not in nouns][-1], "voice")
+    """Return the index of a track named like "after the second voice" or "track 2"."""
+    last = [word for word in words.casefold().split() if word not in {"voice", "track", "line"}][-1]
+    return _index(ad.tracks, last, "voice")
 
 
-def _nth(items: Sequence[Data], word: str, noun: str) -> int:
+def _index(items: Sequence[Data], word: str, noun: str) -> int:
     index = len(items) - 1 if number(word) < 0 else int(number(word)) - 1
     if not 0 <= index < len(items):
         raise Unable(f"There is no {word} {noun}; the ad has {len(items)}.")
@@ -217,13 +217,14 @@ def _nth(items: Sequence[Data], word: str, noun: str) -> int:
 
 
 _EDITS: Final[Mapping[str, Callable[[Ad, Slots], Ad]]] = {
-    **dict.fromkeys(("music.wish", "music.prompt"), _music),
-    **dict.fromkeys(("script.replace", "script.remove"), _replace),
-    **dict.fromkeys(("script.line", "script.add"), _line),
+    "music.wish": _change_music,
+    "music.prompt": _change_music,
     "effect.add": _add_effect,
     "effect.remove": _remove_effects,
-    "voice.pace": _pace,
-    "script.shorter": _shorter,
-    "urgent": _urgent,
-    "restore": _restored,
+    "voice.pace": _change_pace,
+    "script.shorter": _shorten,
+    "script.replace": _replace,
+    "script.line": _change_line,
+    "urgent": _make_urgent,
+    "restore": _restore,
 }

@@ -21,22 +21,19 @@ _SLOTS: Final = {
 _TABLE: Final = (
     ("student.age", _WHO + " is {age}[ years old][ and loves {names}]", "My student is 9 and loves football"),
     ("student.interest", _WHO + " loves {names}", "She loves chess and horses"),
-    ("student.learning", _WHO + " learns best {words}", "He learns best with pictures"),
     ("source.text", "(here is |use |)(the|my|another|this) (text|lesson)[:]", "Here is the text:"),
+    ("source.file", "find the facts[ in (the|my) (file|pdf|text)[ I uploaded]]", "Find the facts in the file"),
+    ("source.page", "(here is the lesson: |use this page: |){address}", "https://example.org/rivers"),
     (
-        "source.facts",
-        "find the facts[ in (the|my) (file|pdf|text)][ I uploaded]",
-        "Find the facts in the file",
+        "facts.more",
+        "((tell me |)more about {names}|(find |give me |)(other|more) facts[ about {topic:names}])",
+        "More about the roots",
     ),
-    ("page", "(here is the lesson: |use this page: |){address}", "https://example.org/rivers"),
-    ("facts.other", "(find |give me |)(other|more) facts[ about {names}]", "Give me other facts"),
-    ("facts.about", "(tell me |)more about {names}", "More about the roots"),
     ("narration.write", "write the (narration|script)", "Write the narration"),
     ("narration.length", "make it {number} {unit}[ long]", "Make it 90 seconds"),
     ("narration.change", "make it {change}", "Make it shorter"),
     ("narration.student", "make it for a {age}(-| )year(-| )old", "Make it for a 6-year-old"),
-    ("narration.part", "make the {part} {change:ease}", "Make the hook shorter"),
-    ("narration.again", "rewrite the {part}[ about {quote}]", "Rewrite the conclusion"),
+    ("narration.part", "(make the {part} {change:ease}|rewrite the {again:part})", "Make the hook shorter"),
     ("help", "(hello|hi|help|thanks|thank you|what can you do)", "What can you do?"),
     (
         "question",
@@ -45,4 +42,4 @@ _TABLE: Final = (
     ),
 )
 FORMS: Final = tuple(Form(name, pattern, example, _SLOTS) for name, pattern, example in _TABLE)
-"""The published grammar. A message may also hold material: three sentences, or any after `source.text`."""
+"""A message can also hold material: three sentences, or any text after `source.text`."""

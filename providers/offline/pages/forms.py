@@ -8,14 +8,17 @@ from callsheet.state.pages.colors import NAMES
 
 _SHADES: Final = re.compile(r"^(dark|deep|forest|hot|light|medium|pale|royal|sky|steel)(?=.)")
 _TOKEN: Final = rf"(?:{SLOTS['quote']}|(?!(?:and|then)\b)\w[\w'’&-]*)"
+_REQUEST_WORDS: Final = (
+    "add|make|change|delete|remove|move|set|use|link|button|form|section|heading|features|pricing|testimonials"
+)
 _SLOTS: Final = {
     # Lazy, so that in "make the headline dark green" the colour has two words.
     "target": rf"{_TOKEN}(?: {_TOKEN}){{0,7}}?",
+    "about": rf"(?:(?!\b(?:{_REQUEST_WORDS})\b)[^.;!?]){{3,200}}",
     "colour": r"#[0-9a-f]{3}|#[0-9a-f]{6}|" + "|".join(_SHADES.sub(r"\1 ?", name) for name in NAMES),
     "part": r"(?:text|font|background)(?: colou?r)?|colou?r",
     "size": r"(?:a bit |much )?(?:bigger|larger|smaller)|\d{1,3} ?(?:px|pixels)",
     "style": "bold|italic|underlined|uppercase|centered",
-    "attribute": "link|address|alt text|placeholder",
     "address": rf"{SLOTS['quote']}|(?:https?://|mailto:|tel:|/|#)\S+",
     "kit": "contact form|features|pricing|testimonials",
     "kind": "button|heading|paragraph|text|image|link|quote",
@@ -25,7 +28,11 @@ _SLOTS: Final = {
     "number": r"[1-9]\d?|" + "|".join(NUMBERS),
 }
 _TABLE: Final = (
-    ("attribute", "set the {attribute} of {target} to {address}", 'set the link of the button to "/shop"'),
+    (
+        "page",
+        "[(make|create|build|write) ][me ](a|the) [landing ](page|website) for {client}[(,|:| –| -) {about}]",
+        "make a landing page for Miel, a bakery in Lyon",
+    ),
     ("text", "(change|set) [the text of] {target} to {quote}", 'change the headline to "Bread at four"'),
     ("colour", "(make|turn|set|change) [the {part} of] {target} [to] {colour}", "make the hero light blue"),
     ("size", "(make|set) {target} [to] {size}", "make the headline bigger"),
@@ -47,10 +54,8 @@ _TABLE: Final = (
     ("move", "move {target} {where} {other:target}", "move the button below the features heading"),
     ("theme", "(use|apply|switch to) the {words} theme", "use the ocean theme"),
     ("undo", "undo(| that| it| this| the last change| the last {number} changes)", "undo that"),
-    ("redo", "redo(| that| it| this)", "redo that"),
     ("outline", "(what is|what's) on the page", "what is on the page?"),
     ("help", "(what can you do|help)", "what can you do?"),
 )
-"""Name, pattern and example of each form; the first that fits is taken."""
-FORMS: Final[tuple[Form, ...]] = tuple(Form(*row, _SLOTS) for row in _TABLE)
-"""The requests it understands."""
+FORMS: Final = tuple(Form(*row, _SLOTS) for row in _TABLE)
+"""The first form that matches is used."""

@@ -44,10 +44,6 @@ class OfflineModel(BaseChatModel):
     def _llm_type(self) -> str:
         return NAME
 
-    @property
-    def _identifying_params(self) -> Mapping[str, Any]:
-        return {"model": NAME}
-
     def bind_tools(
         self,
         tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
@@ -138,15 +134,11 @@ def _truncate(text: str, stop: Sequence[str]) -> str:
 
 def _call_id(messages: Sequence[BaseMessage], index: int) -> str:
     """Return an id derived from the history, so that it is unique even after a compaction."""
-    digest = hashlib.blake2b(digest_size=9)
-    for message in messages:
-        seen = (
-            message.type,
-            str(message.text),
-            str(getattr(message, "tool_call_id", "")),
-            str(getattr(message, "tool_calls", "")),
-        )
-        digest.update(json.dumps(seen).encode())
+    history = [
+        (each.type, str(each.text), getattr(each, "tool_call_id", ""), getattr(each, "tool_calls", ()))
+        for each in messages
+    ]
+    digest = hashlib.blake2b(repr(history).encode(), digest_size=9)
     return f"call_{digest.hexdigest()}_{index}"
 
 

@@ -5,7 +5,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from callsheet.providers.offline.ads import first_draft
-from callsheet.providers.offline.ads.ad import LOOK, Ad, Unable, ad_id, describe, problems, write_calls, writes
+from callsheet.providers.offline.ads.ad import (
+    LOOK,
+    Ad,
+    Unable,
+    ad_id,
+    describe,
+    problems,
+    write_calls,
+    writes,
+)
 from callsheet.providers.offline.ads.ad import read as read_ad
 from callsheet.providers.offline.ads.brief import read as read_brief
 from callsheet.providers.offline.ads.edits import apply, search
@@ -15,7 +24,7 @@ from callsheet.providers.offline.grammar import Match, decline, match
 
 _SERVER_NOTES: Final = re.compile(r"\n\((?:Ad language|Spot) now: [^\n]*\)")
 _SUGGESTION: Final = re.compile(r"Should I ([^?]+)\?$")
-_SINGLE: Final = frozenset({"variations", "undo", "show", "reply"})
+_SINGLE: Final = frozenset({"variations", "undo", "reply"})
 """Forms that must be the only request of a message."""
 
 
@@ -46,8 +55,6 @@ def _edit(conversation: Conversation, requests: Sequence[Match]) -> Answer:
     if not looks:
         return _calls(conversation, [Request(LOOK, {"adId": name})])
     before = read_ad(looks[-1].result or {})
-    if requests[0].form == "show":
-        return Answer(describe(before, {each: list(before.versions[each])[-1] for each in before.streams}))
     results = {
         frozenset(call.args.items()): (call.result or {}).get("voices", ())
         for call in turn.calls_to("search_voices")

@@ -107,11 +107,15 @@ def write_calls(turn: Turn) -> list[tuple[str, Call]]:
 def problems(turn: Turn) -> list[str]:
     """Return sentences about failed writes and about a length that does not fit."""
     results = {stream: call.result or {} for stream, call in write_calls(turn)}
-    sentences = [f"No new {TITLES[each]}: {data['error']}." for each, data in results.items() if "error" in data]
+    sentences = [
+        f"No new {TITLES[each]}: {data['error']}." for each, data in results.items() if "error" in data
+    ]
     if notes := results.get("voices", {}).get("tightened"):
         sentences.append(f"To fit the spot, the voice tool {' and '.join(notes)}.")
     # Effects are written after the voices they may follow; music changes no length.
-    timelines = [results[each]["timeline"] for each in ("sfx", "voices") if "timeline" in results.get(each, {})]
+    timelines = [
+        results[each]["timeline"] for each in ("sfx", "voices") if "timeline" in results.get(each, {})
+    ]
     for time in timelines[:1]:
         if not time["fits"]:
             sentences.append(
@@ -121,14 +125,13 @@ def problems(turn: Turn) -> list[str]:
     return sentences
 
 
-def describe(ad: Ad, versions: Mapping[str, str | None], before: Ad | None = None) -> str:
+def describe(ad: Ad, versions: Mapping[str, str | None], before: Ad) -> str:
     """Return a line for each stream and version; of the voices, the tracks that differ from `before`."""
-    old = before.tracks if before else []
     items = {
         "voices": [
             f"voice {number} ({track['voiceId']}, pace {track['speed']:g}) says “{track['text']}”"
             for number, track in enumerate(ad.tracks, 1)
-            if track not in old[number - 1 : number]
+            if track not in before.tracks[number - 1 : number]
         ],
         "music": [f"“{ad.streams.get('music', {}).get('musicPrompt')}”"],
         "sfx": [f"“{effect['description']}” {_place(effect['placement'])}" for effect in ad.effects],

@@ -2,10 +2,10 @@
 
 import re
 import tomllib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
+from itertools import takewhile
 from typing import Final
 
 from callsheet.providers.offline.ads.forms import BRIEFS
@@ -25,6 +25,7 @@ _MESSAGE: Final = re.compile(
 _SENTENCE_END: Final = re.compile(r"(?<!\bSt\.)(?<!\bMr\.)(?<!\bDr\.)(?<=[.!?…])\s+|(?<=[。！？])|\n+")
 _THAI_END: Final = re.compile(r"(?<!\d)\s+(?!\d)")
 """Thai ends a sentence with a blank; a blank beside a number ends none."""
+_CLAUSE_END: Final = re.compile(r"[,.:;!?–-](?=\s|$)|\s–|\n")
 _VERB: Final = re.compile(r"is|are|es|é|ist|est|jest|je|este|adalah|là|[a-z]+s|[^\w]")
 """Word after a name of one word; other sentences begin with a capital, too."""
 _CONTACT: Final = re.compile(
@@ -51,12 +52,15 @@ class Brief:
 
         Empty if there are none.
         """
-        words = self.client.split()
-        name = _capitals(words)
-        others = words[len(name.split()) :]
+        words = _CLAUSE_END.split(self.client, maxsplit=1)[0].split()
+        name = [*takewhile(lambda word: word != word.casefold() or _has("links", word), words)]
+        while name and _has("links", name[-1]):
+            name.pop()
+        others = words[len(name) :]
         # Any sentence begins with one word in capitals before a small one.
-        if name and (" " in name or words[0] != name or not others or _VERB.fullmatch(others[0])):
-            return name
+        named = len(name) > 1 or (name and (not others or _VERB.fullmatch(others[0])))
+        if named and not _has("no_names", name[0]):
+            return " ".join(name)
         first = re.split(r"[\s,，。、]", self.client.strip())[0][:40]
         return first if self.language in {"thai", "chinese"} else ""
 
@@ -112,19 +116,3 @@ def _without_request(text: str) -> str:
 
 def _has(words: str, text: str) -> bool:
     return bool(re.search(DATA[words], text, re.IGNORECASE))
-
-
-def _capitals(words: Sequence[str]) -> str:
-    """Return the capitalised words at the beginning, with small words like "of" among them."""
-    name: list[str] = []
-    for word in words:
-        bare = word.rstrip(",.:;!?–-")
-        small = bare == bare.casefold()
-        if (not name and (small or _has("no_names", bare))) or (small and not _has("links", bare)):
-            break
-        name.append(bare)
-        if bare != word:
-            break
-    while name and _has("links", name[-1]):
-        name.pop()
-    return " ".join(name)

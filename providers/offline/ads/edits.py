@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.providers.offline.ads import forms
-from callsheet.providers.offline.ads.ad import TITLES, Ad, Data, Unable, write_calls
+from callsheet.providers.offline.ads.ad import Ad, Data, Unable, write_calls
 from callsheet.providers.offline.ads.brief import rank, sentences
 from callsheet.providers.offline.conversation import Turn
-from callsheet.providers.offline.grammar import Match, match, number
+from callsheet.providers.offline.grammar import Match, number
 from callsheet.state.ads.timeline import build_timeline
 
 Slots = Mapping[str, str]
@@ -69,32 +69,28 @@ def _variations(ad: Ad, count: int, voices: Sequence[Data]) -> list[Ad]:
 
 
 def _undo(ad: Ad, turns: Sequence[Turn]) -> Ad:
-    """Return the ad as it was before the newest change in the conversation."""
-    turn = next((each for each in reversed(turns) if any(call.version for _, call in write_calls(each))), Turn(""))
-    versions = [(stream, call.version) for stream, call in write_calls(turn) if call.version]
-    unchanged = all(ad.versions[each].get(name) == ad.streams[each] for each, name in dict(versions).items())
-    undone_before = [request.form for request in match(turn.text, forms.FORMS)] == ["undo"]
-    first = any(version == "v1" for _, version in versions)
-    if not versions or undone_before or first or not unchanged:
-        raise Unable("I see no change to undo; name a version, as in “go back to v1 of the music”.")
-    # Of several versions of a stream, the first is the one that changed it.
-    for stream, version in dict(reversed(versions)).items():
-        ad = _restore(ad, {"stream": stream, "version": f"v{int(version[1:]) - 1}"})
+    """Return the ad with the version before the newest change of the conversation."""
+    turn = next(
+        (each for each in reversed(turns) if any(call.version for _, call in write_calls(each))), Turn("")
+    )
+    changes = [(stream, call.version) for stream, call in write_calls(turn) if call.version]
+    for stream, version in changes:
+        data = ad.versions[stream].get(f"v{int(version[1:]) - 1}")
+        if data is None or ad.versions[stream].get(version) != ad.streams[stream]:
+            changes = []
+            break
+        ad = ad.with_data(stream, **data)
+    if not changes:
+        raise Unable("I see no change that I can undo.")
     return ad
-
-
-def _restore(ad: Ad, slots: Slots) -> Ad:
-    stream, version = forms.STREAMS[slots["stream"].casefold()], slots["version"].casefold()
-    data = ad.versions.get(stream, {}).get(version)
-    if data is None:
-        raise Unable(f"I do not see that version among the last five of the {TITLES[stream]}.")
-    return ad.with_data(stream, **data)
 
 
 def _change_music(ad: Ad, slots: Slots) -> Ad:
     if "music" not in ad.streams:
         raise Unable("There is no music yet.")
-    prompt = slots.get("quote") or _add_wish(str(ad.streams["music"]["musicPrompt"]), slots["wish"].casefold())
+    prompt = slots.get("quote") or _add_wish(
+        str(ad.streams["music"]["musicPrompt"]), slots["wish"].casefold()
+    )
     return ad.with_data("music", musicPrompt=prompt)
 
 
@@ -112,22 +108,10 @@ def _add_wish(prompt: str, wish: str) -> str:
 
 
 def _add_effect(ad: Ad, slots: Slots) -> Ad:
-    words = slots.get("place", "at the end").casefold()
-    placement: dict[str, Any] = {"type": "end" if words.endswith("end") else "start"}
-    if words.startswith("after"):
-        placement = {"type": "afterVoice", "index": _track(ad, words)}
+    at_end = slots.get("place", "at the end").casefold().endswith("end")
+    placement = {"type": "end" if at_end else "start"}
     effect = {"description": slots["sound"], "placement": placement, "duration": _EFFECT_S}
     return ad.with_data("sfx", soundFxPrompts=[*ad.effects, effect])
-
-
-def _remove_effects(ad: Ad, slots: Slots) -> Ad:
-    word = slots.get("sound", "").casefold()
-    remove = [at for at, effect in enumerate(ad.effects) if word in str(effect["description"]).casefold()]
-    if "ordinal" in slots:
-        remove = [_index(ad.effects, slots["ordinal"], "sound effect")]
-    if not remove or (word and len(remove) > 1):
-        raise Unable(f"There are {len(remove) or 'no'} such effects.")
-    return ad.with_data("sfx", soundFxPrompts=[each for at, each in enumerate(ad.effects) if at not in remove])
 
 
 def _change_voice(ad: Ad, slots: Slots, voices: Sequence[Data]) -> Ad:
@@ -136,7 +120,9 @@ def _change_voice(ad: Ad, slots: Slots, voices: Sequence[Data]) -> Ad:
     if not others:
         raise Unable(f"The catalogue has no other such voice for {ad.language.title()}.")
     # A voice that another track has would make two speakers sound as one.
-    return ad.with_track(index, voiceId=next((each for each in others if each not in _speakers(ad)), others[0]))
+    return ad.with_track(
+        index, voiceId=next((each for each in others if each not in _speakers(ad)), others[0])
+    )
 
 
 def _change_pace(ad: Ad, slots: Slots) -> Ad:
@@ -182,37 +168,24 @@ def _shorten(ad: Ad, slots: Slots) -> Ad:
 
 
 def _replace(ad: Ad, slots: Slots) -> Ad:
-    """Replace a text in all tracks, or remove it with the blanks behind it."""
-    old, new = slots.get("old") or slots["gone"], slots.get("new", "")
-    pattern = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)" + ("" if new else r"\s*"))
-    texts = [pattern.sub(lambda _: new, str(track["text"])).rstrip() for track in ad.tracks]
-    if not all(texts):
-        raise Unable(f"One voice says nothing but “{old}”.")
+    pattern = re.compile(rf"(?<!\w){re.escape(slots['old'])}(?!\w)")
     if not any(pattern.search(str(track["text"])) for track in ad.tracks):
-        raise Unable(f"No voice says “{old}”.")
-    for index, text in enumerate(texts):
-        ad = ad.with_track(index, text=text)
+        raise Unable(f"No voice says “{slots['old']}”.")
+    for index, track in enumerate(ad.tracks):
+        ad = ad.with_track(index, text=pattern.sub(lambda _: slots["new"], str(track["text"])))
     return ad
-
-
-def _change_line(ad: Ad, slots: Slots) -> Ad:
-    return ad.with_track(_track(ad, slots.get("track") or slots["who"]), text=slots["quote"])
 
 
 def _speakers(ad: Ad) -> list[str]:
     return list(dict.fromkeys(str(track["voiceId"]) for track in ad.tracks))
 
 
-def _track(ad: Ad, words: str) -> int:
-    """Return the index of a track named like "after the second voice" or "track 2"."""
-    last = [word for word in words.casefold().split() if word not in {"voice", "track", "line"}][-1]
-    return _index(ad.tracks, last, "voice")
-
-
-def _index(items: Sequence[Data], word: str, noun: str) -> int:
-    index = len(items) - 1 if number(word) < 0 else int(number(word)) - 1
-    if not 0 <= index < len(items):
-        raise Unable(f"There is no {word} {noun}; the ad has {len(items)}.")
+def _track(ad: Ad, phrase: str) -> int:
+    """Return the index of a track named like "the second voice" or "track 2"."""
+    word = [word for word in phrase.casefold().split() if word not in {"voice", "track", "line"}][-1]
+    index = len(ad.tracks) - 1 if number(word) < 0 else int(number(word)) - 1
+    if not 0 <= index < len(ad.tracks):
+        raise Unable(f"There is no {word} voice; the ad has {len(ad.tracks)}.")
     return index
 
 
@@ -220,11 +193,9 @@ _EDITS: Final[Mapping[str, Callable[[Ad, Slots], Ad]]] = {
     "music.wish": _change_music,
     "music.prompt": _change_music,
     "effect.add": _add_effect,
-    "effect.remove": _remove_effects,
+    "effect.remove": lambda ad, _: ad.with_data("sfx", soundFxPrompts=[]),
     "voice.pace": _change_pace,
     "script.shorter": _shorten,
     "script.replace": _replace,
-    "script.line": _change_line,
     "urgent": _make_urgent,
-    "restore": _restore,
 }

@@ -80,7 +80,9 @@ def script(brief: Brief) -> tuple[list[str], list[str]]:
 
 def _texts(parts: Sequence[_Part], chosen: Collection[_Part]) -> list[str]:
     """Return the text of each voice; a voice with nothing to say is left out."""
-    by_voice = [[_punctuate(each.text) for each in parts if each in chosen and each.voice == at] for at in (0, 1)]
+    by_voice = [
+        [_punctuate(each.text) for each in parts if each in chosen and each.voice == at] for at in (0, 1)
+    ]
     return [" ".join(texts) for texts in by_voice if texts]
 
 
@@ -138,5 +140,7 @@ def _report(brief: Brief, turn: Turn) -> str:
     for reason, texts in (("No room for", left_out), ("Not spoken, as it may be a direction:", directions)):
         if texts:
             more = [f"{len(texts) - _MAX_QUOTED} more"] if texts[_MAX_QUOTED:] else []
-            lines.append(f"{reason} {', '.join([*(f'“{text[:90]}”' for text in texts[:_MAX_QUOTED]), *more])}")
+            lines.append(
+                f"{reason} {', '.join([*(f'“{text[:90]}”' for text in texts[:_MAX_QUOTED]), *more])}"
+            )
     return "\n".join([*lines, *(problems(turn) or ["Should I make the music calmer?"])])

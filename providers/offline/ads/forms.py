@@ -17,7 +17,6 @@ FASTER: Final = "faster|livelier|more (?:upbeat|urgent|energetic)"
 GENDERS: Final = {"male": "male", "man": "male", "female": "female", "woman": "female"}
 ACCENTS: Final = "American|British|Australian|Irish|Indian|Canadian|South African|Mexican|Brazilian"
 STYLES: Final = ("energetic", "cheerful", "friendly", "warm", "calm", "serious", "confident")
-STREAMS: Final = {"voices": "voices", "script": "voices", "music": "music", "effects": "sfx", "sfx": "sfx"}
 _SOUNDS: Final = (
     "whoosh|swoosh|ding|chime|bell|gong|pop|applause|laughter|footsteps|rain|thunder|wind|waves|birdsong|"
     "heartbeat|countdown|drum roll|whistle|siren|car horn|engine|click|splash|cash register|door slam"
@@ -35,8 +34,7 @@ _SLOTS: Final = {
     "wish": rf"{DEGREE}(?:{'|'.join(WISHES)})",
     "sound": rf"(?:(?:short|soft|loud|distant) )?(?:{_SOUNDS})"
     rf"|sound of {_NO_REQUEST}(?: {_NO_REQUEST}){{0,4}}",
-    "place": rf"at the (?:very )?(?:start|beginning|end)|after (?:{_NTH})",
-    "stream": "|".join(STREAMS),
+    "place": "at the (?:very )?(?:start|beginning|end)",
     "agreed": "yes|ok|okay|sure|go ahead|do it",
 }
 _BRIEFS: Final = (
@@ -52,7 +50,7 @@ _REQUESTS: Final = (
     ("music.wish", "make the music {wish}", "make the music more upbeat"),
     ("music.prompt", "change the music to {quote}", 'change the music to "slow bossa nova, 70 BPM"'),
     ("effect.add", "add [(a|an|the|some) ]{sound}[ (sound|effect)][ {place}]", "add a whoosh at the start"),
-    ("effect.remove", "remove the ([sound ]effects|{ordinal} [sound ]effect|{sound})", "remove the effects"),
+    ("effect.remove", "remove the [sound ]effects", "remove the effects"),
     (
         "voice.change",
         "(use {kind} voice for {track}|(change|make) {who:track} [to [be ]]{trait:kind}[ voice])",
@@ -60,21 +58,14 @@ _REQUESTS: Final = (
     ),
     ("voice.pace", "make {tracks} {pace}", "make the first voice a bit slower"),
     ("script.shorter", "make (it|the script|the ad) shorter", "make the script shorter"),
-    (
-        "script.replace",
-        "((replace|change) {old:quote} (with|to) {new:quote}|remove {gone:quote})",
-        'replace "June" with "July"',
-    ),
-    ("script.line", "(change {track} to|make {who:track} say) {quote}", 'change the first line to "Go."'),
+    ("script.replace", "(replace|change) {old:quote} (with|to) {new:quote}", 'replace "June" with "July"'),
     (
         "variations",
-        "create {number} variations[ of this ad with different voice tones]",
+        "create {number} variations[ of this ad][ with different voice tones]",
         "create 3 variations",
     ),
     ("urgent", "make the ad [feel ]more urgent", "make the ad feel more urgent"),
     ("undo", "undo[ (that|it|the last change)]", "undo that"),
-    ("restore", "(go back to|restore) {version} of the {stream}", "go back to v1 of the music"),
-    ("show", "(show me the ad|which versions are there)", "show me the ad"),
     ("reply", "({agreed}|no|no thanks)", "yes"),
 )
 BRIEFS: Final = tuple(Form(*row, _SLOTS) for row in _BRIEFS)

@@ -2,25 +2,20 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from callsheet.providers.offline.conversation import Answer, Call, Conversation, Request
 from callsheet.providers.offline.grammar import MAX_CHARS, Match, decline, match, number
-from callsheet.providers.offline.lessons.facts import sheet
+from callsheet.providers.offline.lessons.facts import sheet, spans
 from callsheet.providers.offline.lessons.forms import FORMS
-from callsheet.providers.offline.lessons.labels import stems
 from callsheet.providers.offline.lessons.script import script
-from callsheet.providers.offline.lessons.sentences import spans
 from callsheet.state.lessons.narration import DEFAULT_S, KINDS, clamped
 
-_START: Final = (
+_HELP: Final = (
     "Paste lesson material of a few sentences, or upload a file and say “find the facts”. I find its facts,"
     " you choose which to tell, and I write a narration. It helps to know: “My student is 9 and loves chess”."
-)
-_CONTINUE: Final = (
-    "I can answer what the facts say (“What is …?”), find other facts (“more about the leaves”), and change"
-    " the narration (“make it 90 seconds”, “make the hook shorter”, “rewrite the conclusion”)."
+    " Then I can find other facts (“more about the leaves”) and change the narration (“make it 90 seconds”)."
 )
 _AROUND_MATERIAL: Final = [
     form for form in FORMS if form.name.startswith(("student.", "source.", "narration.length"))
@@ -103,12 +98,7 @@ def _step(request: Match, conversation: Conversation) -> Answer:
         return _call("extractFactsTool", {"content": "", "guidance": guidance})
     if request.form in {"source.file", "source.page"}:
         return _call("extractFactsTool", {"content": slots.get("address", "")})
-    results = [call.result or {} for turn in conversation.turns for call in turn.calls if not call.failed]
-    # The facts that were proposed last, with those that a person added.
-    facts = next((result["facts"] for result in reversed(results) if result.get("facts")), ())
-    if kind == "question" and facts:
-        return Answer(_explain(slots["question"], facts))
-    return Answer(_CONTINUE if facts else _START)
+    return Answer(_HELP)
 
 
 def _student(request: Match) -> Answer:
@@ -147,16 +137,6 @@ def _narration_s(conversation: Conversation) -> int:
     results = [(call.result or {}).get("narration") for turn in conversation.turns for call in turn.calls]
     lengths = [result["total_duration"] for result in results if result]
     return int([DEFAULT_S, *_SUMMARY_LENGTH.findall(conversation.system), *lengths][-1])
-
-
-def _explain(question: str, facts: Sequence[Mapping[str, Any]]) -> str:
-    """Return the fact whose name occurs in the question, or that has all words of the question."""
-    words = set(stems(question))
-    named = [fact for fact in facts if (name := set(stems(fact["concept"]))) and name <= words]
-    full = [fact for fact in facts if words and words <= set(stems(f"{fact['concept']} {fact['details']}"))]
-    for fact in (*named, *full):
-        return f"{fact['concept']}: {fact['details']}"
-    return "The facts say nothing about that, and I know nothing else."
 
 
 def _report(call: Call) -> str:

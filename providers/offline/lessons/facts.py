@@ -6,17 +6,28 @@ opens the text, defines, counts or explains something, or has words that are fre
 
 import math
 import re
+import tomllib
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
-from callsheet.providers.offline.lessons.labels import defines, label, stems
-from callsheet.providers.offline.lessons.sentences import sentences, spans
 from callsheet.state.lessons.facts import FEWEST, MOST
 
+ENGLISH: Final[dict[str, Any]] = tomllib.loads(files(__package__).joinpath("english.toml").read_text("utf-8"))
+_ABBREVIATIONS: Final = ("Mr", "Mrs", "Ms", "Dr", "St", "No", "vs", "e.g", "i.e", "etc", "approx", "[A-HJ-Z]")
+_NO_ABBREVIATION: Final = "".join(rf"(?<!\b{each})" for each in _ABBREVIATIONS)
+_END: Final = re.compile(rf"{_NO_ABBREVIATION}[.!?…]+[\"'”’»)\]]*(?=\s+[^\sa-z])|[。！？।؟]+[”」』）]*|\n+")
+_LIST_MARK: Final = re.compile(r"\s*(?:(?:[-*•‣–]|\(?\d{1,3}[.)])\s+)?")
+_PIECE: Final = re.compile(r"\S.{0,900}(?=\s|$)|\S.{0,900}", re.DOTALL)
+"""A sentence, or a part of a text without sentence ends."""
 _MAX_SENTENCES: Final = 4
 _MIN_WORDS: Final = 4
+_MIN_LETTERS: Final = 3
 _HEADING_CHARS: Final = 90
+_STOP_WORDS: Final = frozenset(ENGLISH["stop_words"].split())
+_WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_ENDINGS: Final = re.compile(r"(?:['’]s|ies|ing|edly|ed|es|ly|s|e)$")
 _REFERS_BACK: Final = re.compile(
     r"(?:it|its|they|their|this|these|those|that|he|his|she|her|such|but|however|then|therefore|instead|also|"
     r"as a result|because of (?:this|that)|for example|in addition)\b",
@@ -37,6 +48,15 @@ _CAUSE: Final = re.compile(
     r"\b(?:because|so that|therefore|as a result|since|causes?|leads? to)\b", re.IGNORECASE
 )
 _SENTENCE_END: Final = re.compile(r"[.!…。！।؟]+[\"'”’»」)\]]*$")
+_TERM: Final = r"([\w’'-]+(?: [\w’'-]+){0,2}?)"
+_DEFINED: Final = re.compile(
+    rf"(?:(?:an?|the) )?{_TERM} (?:is|are|was|were|means?) (?:an?|the|any|all|what|that) ", re.IGNORECASE
+)
+_CALLED: Final = re.compile(
+    rf"\b(?:called|known as|named|termed) (?:an? |the )?{_TERM}(?=[^\w\s’'-]|$| (?:that|which|and|or)\b)",
+    re.IGNORECASE,
+)
+_PROPER_NAME: Final = re.compile(r"(?<!^)\b[A-Z][\w’']+(?: [A-Z][\w’']+)+")
 
 
 class _Passage(NamedTuple):
@@ -59,12 +79,40 @@ def sheet(request: Mapping[str, Any]) -> dict[str, Any]:
     facts: list[dict[str, Any]] = []
     for quote, score in _quotes(text, passages, wanted):
         used = {fact["concept"].casefold() for fact in facts}
-        name = label(sentences(quote), used) if english else _first_long_word(quote, used)
+        name = _name(quote, text, used, english=english)
         facts.append({"concept": name, "details": quote, "quote": quote, "confidence": score})
     titles = [title for title in headings if any(map(str.isalpha, title))]
     topic = next(iter([*titles, *(fact["concept"] for fact in facts)]), "")
     objective = f"Explain in your own words: {topic}." if facts else ""
     return {"topic": topic, "learningObjective": objective, "facts": facts, "leftOut": orders}
+
+
+def spans(text: str) -> list[tuple[int, int]]:
+    """Return the start and end of every sentence. A line break ends one; a list item's mark is left out."""
+    bounds: list[tuple[int, int]] = []
+    start = 0
+    for end in [*(match.end() for match in _END.finditer(text)), len(text)]:
+        begin = next(_LIST_MARK.finditer(text, start, end)).end()
+        stop = start + len(text[start:end].rstrip())
+        bounds += [piece.span() for piece in _PIECE.finditer(text, begin, max(begin, stop))]
+        start = end
+    return bounds
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text."""
+    return [text[start:end] for start, end in spans(text)]
+
+
+def stems(text: str) -> list[str]:
+    """Return the stems of the content words in order; words with equal stems count as one word."""
+    words = [word.casefold() for word in _WORD.findall(text) if len(word) >= _MIN_LETTERS]
+    return [_stem(word) for word in words if word not in _STOP_WORDS]
+
+
+def _stem(word: str) -> str:
+    stem = _ENDINGS.sub("", word)
+    return stem if len(stem) >= _MIN_LETTERS else word
 
 
 def _read(text: str) -> tuple[list[_Passage], list[str], int]:
@@ -121,11 +169,29 @@ def _quotes(text: str, passages: Sequence[_Passage], wanted: frozenset[str]) -> 
 
 
 def _score(text: str) -> float:
-    figures = any(map(str.isdigit, text))
-    return 0.5 * any(map(defines, sentences(text))) + 0.35 * figures + 0.35 * bool(_CAUSE.search(text))
+    defines = any(_DEFINED.match(each) or _CALLED.search(each) for each in sentences(text))
+    return 0.5 * defines + 0.35 * any(map(str.isdigit, text)) + 0.35 * bool(_CAUSE.search(text))
 
 
-def _first_long_word(quote: str, used: Collection[str]) -> str:
-    """Return the first long word of a passage that is not used, or else its beginning."""
-    words = (word.capitalize() for word in re.findall(r"[^\s\d.,;:!?()，。、；：“”]{4,40}", quote))
-    return next((word for word in words if word.casefold() not in used), quote[:40])
+def _name(quote: str, text: str, used: Collection[str], *, english: bool) -> str:
+    """Return a short name that is not in `used` (case-folded)."""
+    names = [name[:1].upper() + name[1:] for name in (_names(quote, text) if english else _long_words(quote))]
+    names.append(" ".join(quote.split()[:3])[:40].strip(" ,;:."))
+    names += [f"{names[0]} ({number})" for number in range(2, len(used) + 3)]
+    return next(name for name in names if name.casefold() not in used)
+
+
+def _names(quote: str, text: str) -> Iterator[str]:
+    """Yield defined terms, proper names, and the words of the first sentence, frequent ones first."""
+    for sentence in sentences(quote):
+        for definition in (_DEFINED.match(sentence), _CALLED.search(sentence)):
+            if definition and definition[1].casefold() not in _STOP_WORDS:
+                yield definition[1]
+        yield from _PROPER_NAME.findall(sentence)
+    words = [word for word in _WORD.findall(sentences(quote)[0]) if stems(word)]
+    frequency = Counter(stems(text))
+    yield from sorted(words, key=lambda word: -frequency[_stem(word.casefold())])
+
+
+def _long_words(quote: str) -> list[str]:
+    return re.findall(r"[^\s\d.,;:!?()，。、；：“”]{4,40}", quote)

@@ -16,13 +16,16 @@ _SLOTS: Final = {
     "unit": "seconds?|minutes?",
     "change": "longer|shorter|easier|harder",
     "ease": "shorter|easier",
-    "question": r"[^?\n]{3,200}",
 }
 _TABLE: Final = (
     ("student.age", _WHO + " is {age}[ years old][ and loves {names}]", "My student is 9 and loves football"),
     ("student.interest", _WHO + " loves {names}", "She loves chess and horses"),
     ("source.text", "(here is |use |)(the|my|another|this) (text|lesson)[:]", "Here is the text:"),
-    ("source.file", "find the facts[ in (the|my) (file|pdf|text)[ I uploaded]]", "Find the facts in the file"),
+    (
+        "source.file",
+        "find the facts[ in (the|my) (file|pdf|text)[ I uploaded]]",
+        "Find the facts in the file",
+    ),
     ("source.page", "(here is the lesson: |use this page: |){address}", "https://example.org/rivers"),
     (
         "facts.more",
@@ -35,11 +38,6 @@ _TABLE: Final = (
     ("narration.student", "make it for a {age}(-| )year(-| )old", "Make it for a 6-year-old"),
     ("narration.part", "(make the {part} {change:ease}|rewrite the {again:part})", "Make the hook shorter"),
     ("help", "(hello|hi|help|thanks|thank you|what can you do)", "What can you do?"),
-    (
-        "question",
-        "(what|why|how|when|where|who) (is|are|was|does|do|did) {question}",
-        "What does chlorophyll do?",
-    ),
 )
 FORMS: Final = tuple(Form(name, pattern, example, _SLOTS) for name, pattern, example in _TABLE)
 """A message can also hold material: three sentences, or any text after `source.text`."""

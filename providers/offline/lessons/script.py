@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from callsheet.providers.offline.lessons.sentences import ENGLISH, sentences
+from callsheet.providers.offline.lessons.facts import ENGLISH, sentences
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons.learning import shift
 from callsheet.state.lessons.narration import KINDS, PURPOSES, Kind, length
@@ -24,12 +24,8 @@ _GUIDANCE: Final = re.compile(r"shorter|easier|harder|in other words|")
 _MIN_WORDS: Final = 4
 _PHRASE_SHARE: Final = 0.6
 """Largest part of a segment with facts that its stock phrase takes."""
-_TELLING_SHARE: Final = 0.7
-"""Largest part of the two middle segments that facts take before the conclusion tells some, too."""
 _RECAPS: Final = ("Remember the main ideas: {}.", "Keep in mind: {}.", "Remember: {}.")
 _NAMED: Final = ("There is more to find out about {}.", "Remember: {}.")
-_NAMES: Final = re.compile(r"(?:Remember(?: the main ideas)?:|Keep in mind:|find out about) ([^.]*)\.")
-"""The names in a sentence of one of these forms."""
 
 
 class _Fact:
@@ -96,8 +92,7 @@ class _Segment:
 
     def only_named(self, fact: str) -> bool:
         """Return true if its earlier text named a fact that another segment tells."""
-        names = " ".join(_NAMES.findall(self.earlier)) if self.language == "english" else self.earlier
-        return self.facts[fact].wordings[-1] not in self.earlier and self.facts[fact].name in names
+        return self.facts[fact].wordings[-1] not in self.earlier and self.facts[fact].name in self.earlier
 
     def name_all(self, facts: list[str]) -> list[str]:
         """Name facts, in place of told ones if necessary, and return all that are named."""
@@ -146,13 +141,10 @@ def script(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tell_all(segments: Sequence[_Segment]) -> list[str]:
     """Spread the facts over the segments after the hook; return those that are only named."""
-    facts = segments[0].facts
-    size = sum(length(fact.wordings[-1], segments[0].language) for fact in facts.values())
-    middle = segments[1:3]
-    telling = middle if size <= _TELLING_SHARE * sum(each.budget for each in middle) else segments[1:]
+    facts, telling = [*segments[0].facts], segments[1:]
     remaining: list[str] = []
-    for position, segment in enumerate(telling):
-        share = [fact for at, fact in enumerate(facts) if at * len(telling) // len(facts) == position]
+    for number, segment in enumerate(telling):
+        share = [fact for at, fact in enumerate(facts) if at * len(telling) // len(facts) == number]
         remaining = [fact for fact in [*remaining, *share] if not segment.tell(fact)]
     return segments[-1].name_all([fact for fact in remaining if not any(each.tell(fact) for each in telling)])
 
@@ -187,7 +179,7 @@ def _add_phrase(segment: _Segment, request: Mapping[str, Any], table: Mapping[st
 def _written(segment: _Segment, request: Mapping[str, Any]) -> dict[str, Any]:
     ids = {fact for _, facts in segment.sentences() for fact in facts}
     concepts = [str(fact["concept"]) for fact in request["facts"] if fact["id"] in ids]
-    picture = f"{ENGLISH['pictures'][segment.kind]}: {', '.join(concepts) or request['topic']}."
+    picture = f"Show this: {', '.join(concepts) or request['topic']}."
     return {
         "type": segment.kind,
         "sentences": [{"text": text, "factIds": list(facts)} for text, facts in segment.sentences()],

@@ -50,7 +50,7 @@ def _edit(conversation: Conversation, requests: Sequence[Match]) -> Answer:
     plan(draft, requests)
     if draft.unread:
         return _look(conversation, [Request("read_element", {"elementId": name}) for name in draft.unread])
-    due = tuple(request for request, _ in draft.edits if _is_due(turn, request))
+    due = tuple(request for request, _ in draft.edits if not _calls(turn, request))
     if due and all(request.name in conversation.tools for request in due):
         return Answer("", due)
     return Answer(_report(turn, draft))
@@ -59,10 +59,12 @@ def _edit(conversation: Conversation, requests: Sequence[Match]) -> Answer:
 def _look(conversation: Conversation, looks: Sequence[Request]) -> Answer:
     if looks[0].name not in conversation.tools:
         return Answer(f"I may not call {looks[0].name} now, so I changed nothing.")
-    if due := tuple(request for request in looks if _is_due(conversation.turn, request)):
-        return Answer("", due)
-    error = str((_calls(conversation.turn, looks[0])[-1].result or {}).get("error", "no answer")).rstrip(".")
-    return Answer(f"I changed nothing, because I could not look at the page: {error}.")
+    errors = [
+        str((call.result or {}).get("error")) for each in looks for call in _calls(conversation.turn, each)
+    ]
+    if errors:
+        return Answer(f"I changed nothing, because I could not look at the page: {errors[0].rstrip('.')}.")
+    return Answer("", tuple(looks))
 
 
 def _report(turn: Turn, draft: Draft) -> str:
@@ -82,17 +84,13 @@ def _line(request: Request, title: str, calls: Sequence[Call]) -> str:
     if "error" in result:
         error = str(result["error"]).rstrip(".")
         rejected = result.get("details", {}).get("rejected")
-        return f"You said no, so {title} stays." if rejected else f"I could not {infinitive} {title}: {error}."
+        return (
+            f"You said no, so {title} stays." if rejected else f"I could not {infinitive} {title}: {error}."
+        )
     if request.args.get("elementId", result.get("elementId")) != result.get("elementId"):
         title = result["elementId"]  # Whoever approved the edit chose another element.
     changes = ", ".join(_ELEMENT_NAME.sub("", line) for line in result["changes"])
     return f"I {past} {title}" + (f": {changes}." if request.name == "modify_element" else ".")
-
-
-def _is_due(turn: Turn, request: Request) -> bool:
-    """Return true for a request without a call in this turn, or with one retryable failure."""
-    calls = _calls(turn, request)
-    return not calls or (len(calls) == 1 and (calls[0].result or {}).get("retryable") is True)
 
 
 def _calls(turn: Turn, request: Request) -> list[Call]:

@@ -60,12 +60,7 @@ class Draft:
         self.edits.append((Request(name, args), title))
 
     def modify(self, element: Element, **changes: Any) -> None:
-        """Add a change of an element; consecutive changes of one element become one call."""
-        request = self.edits[-1][0] if self.edits else Request("", {})
-        earlier = request.args.get("modifications", {}) if request.args.get("elementId") == element.id else {}
-        if earlier and not earlier.keys() & changes.keys():
-            self.edits.pop()
-            changes = earlier | changes
+        """Add a change of an element."""
         self.add("modify_element", self.outline.title(element), elementId=element.id, modifications=changes)
 
     def create(self, spec: kits.Spec, title: str, reference: Element, position: str) -> None:
@@ -134,16 +129,14 @@ def _font_px(detail: Mapping[str, Any]) -> float:
 
 def _add_section(draft: Draft, slots: Slots) -> None:
     """Add a section beside another, or at the end: before the footer if there is one."""
-    kit, elements = slots["kit"].lower(), draft.outline.elements
-    last = [each for each in elements if len(each.parents) == 1][-1:]
-    reference, position = elements[0], "inside"
+    kit, page = slots["kit"].lower(), draft.outline.elements[0]
+    last = draft.outline.inside(page)[-1:]
+    reference, position = page, "inside"
     if "target" in slots:
-        reference = draft.target(slots["target"])
-        while len(reference.parents) > 1:
-            reference = draft.outline.get(reference.parents[-1]) or elements[0]
+        reference = draft.outline.section(draft.target(slots["target"]))
         position = _POSITIONS[slots["beside"].lower()]
-    elif last and last[0].type == "footer":
-        reference, position = last[0], "before"
+    elif last and draft.outline.section(last[0]).type == "footer":
+        reference, position = draft.outline.section(last[0]), "before"
     title = f"the section {quote(kit.capitalize())} with placeholder texts"
     draft.create(kits.section(kit), title, reference, position)
 
@@ -165,15 +158,6 @@ def _delete(draft: Draft, slots: Slots) -> None:
 def _move(draft: Draft, slots: Slots) -> None:
     element, reference = draft.target(slots["target"]), draft.target(slots["other"])
     draft.move(element, reference, _POSITIONS.get(slots["where"].lower(), "inside"))
-
-
-def _move_step(draft: Draft, slots: Slots) -> None:
-    element, up = draft.target(slots["target"]), slots["step"].lower() == "up"
-    siblings = draft.outline.siblings(element)
-    at = siblings.index(element) + (-1 if up else 1)
-    if not 0 <= at < len(siblings):
-        raise Unclear(f"{draft.outline.title(element)} is the {'first' if up else 'last'} there")
-    draft.move(element, siblings[at], "before" if up else "after")
 
 
 def _theme(draft: Draft, slots: Slots) -> None:
@@ -204,7 +188,6 @@ _HANDLERS: Final[Mapping[str, Callable[[Draft, Slots], None]]] = {
     "delete": _delete,
     "clear": lambda draft, _: draft.add("clear_page", "everything on the page"),
     "move": _move,
-    "move.step": _move_step,
     "theme": _theme,
     "undo": _undo,
     "outline": lambda draft, _: draft.notes.append(f"On the page there is {draft.outline.titles()}."),

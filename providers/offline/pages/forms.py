@@ -8,9 +8,7 @@ from callsheet.state.pages.colors import NAMES
 
 _SHADES: Final = re.compile(r"^(dark|deep|forest|hot|light|medium|pale|royal|sky|steel)(?=.)")
 _TOKEN: Final = rf"(?:{SLOTS['quote']}|(?!(?:and|then)\b)\w[\w'’&-]*)"
-_REQUEST_WORDS: Final = (
-    "add|make|change|delete|remove|move|set|use|link|button|form|section|heading|features|pricing|testimonials"
-)
+_REQUEST_WORDS: Final = "add|make|change|delete|remove|move|set|use|link|button|form|section|heading|features|pricing|testimonials"
 _SLOTS: Final = {
     # Lazy, so that in "make the headline dark green" the colour has two words.
     "target": rf"{_TOKEN}(?: {_TOKEN}){{0,7}}?",
@@ -20,11 +18,10 @@ _SLOTS: Final = {
     "size": r"(?:a bit |much )?(?:bigger|larger|smaller)|\d{1,3} ?(?:px|pixels)",
     "style": "bold|italic|underlined|uppercase|centered",
     "address": rf"{SLOTS['quote']}|(?:https?://|mailto:|tel:|/|#)\S+",
-    "kit": "contact form|features|pricing|testimonials",
+    "kit": "contact form|pricing",
     "kind": "button|heading|paragraph|text|image|link|quote",
     "beside": "above|below|before|after",
     "where": "above|below|before|after|into|in|to",
-    "step": "up|down",
     "number": r"[1-9]\d?|" + "|".join(NUMBERS),
 }
 _TABLE: Final = (
@@ -50,8 +47,7 @@ _TABLE: Final = (
     ),
     ("clear", "(clear|empty|delete) (the page|the whole page|everything)", "clear the page"),
     ("delete", "(delete|remove) {target}", "delete the second card"),
-    ("move.step", "move {target} {step}", "move the features up"),
-    ("move", "move {target} {where} {other:target}", "move the button below the features heading"),
+    ("move", "move {target} {where} {other:target}", "move the hero below the features"),
     ("theme", "(use|apply|switch to) the {words} theme", "use the ocean theme"),
     ("undo", "undo(| that| it| this| the last change| the last {number} changes)", "undo that"),
     ("outline", "(what is|what's) on the page", "what is on the page?"),

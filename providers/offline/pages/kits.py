@@ -1,4 +1,4 @@
-"""New elements as arguments of `create_element`: four sections of placeholders, and single elements."""
+"""New elements as arguments of `create_element`: two sections of placeholders, and single elements."""
 
 from typing import Any, Final
 
@@ -7,9 +7,9 @@ Spec = dict[str, Any]
 
 
 def section(kit: str) -> Spec:
-    """Return a section: `contact form`, `features`, `pricing` or `testimonials`."""
+    """Return a section: `contact form` or `pricing`."""
     heading, inside = _KITS[kit]
-    children = [_spec("heading", heading, attributes={"level": "2"}), *inside]
+    children = [_spec("heading", heading, attributes={"level": "2"}), inside]
     return _spec("section", label=kit.capitalize(), style={"padding": "48px 24px"}, children=children)
 
 
@@ -28,20 +28,16 @@ def _field(name: str, kind: str = "input", **attributes: str) -> Spec:
     return _spec(kind, attributes={"name": name, "label": name.capitalize(), **attributes})
 
 
-def _cards(title: str, text: str) -> Spec:
-    def card(count: str) -> Spec:
-        heading = _spec("heading", f"{title} {count}", attributes={"level": "3"})
-        return _spec("card", children=[heading, _spec("text", text)])
-
-    return _spec("columns", children=[card(count) for count in ("one", "two", "three")])
+def _card(heading: str) -> Spec:
+    title = _spec("heading", heading, attributes={"level": "3"})
+    return _spec("card", children=[title, _spec("text", "What it costs.")])
 
 
 _SEND: Final = _spec("button", "Send", attributes={"type": "submit"})
 _FIELDS: Final = [_field("name"), _field("email", type="email"), _field("message", "textarea")]
-_KITS: Final[dict[str, tuple[str, list[Spec]]]] = {
-    "contact form": ("Contact us", [_spec("form", children=[*_FIELDS, _SEND])]),
-    "features": ("Features", [_cards("Feature", "What it does.")]),
-    "pricing": ("Pricing", [_cards("Plan", "What it costs.")]),
-    "testimonials": ("Testimonials", [_spec("quote", f"The words of customer {n}.") for n in ("one", "two")]),
+_PLANS: Final = [_card(f"Plan {number}") for number in ("one", "two", "three")]
+_KITS: Final[dict[str, tuple[str, Spec]]] = {
+    "contact form": ("Contact us", _spec("form", children=[*_FIELDS, _SEND])),
+    "pricing": ("Pricing", _spec("columns", children=_PLANS)),
 }
 """Heading and content of each section."""

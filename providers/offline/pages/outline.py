@@ -53,9 +53,9 @@ class Outline:
         """Return all elements inside another, at any depth."""
         return [each for each in self.elements if outer.id in each.parents]
 
-    def siblings(self, element: Element) -> list[Element]:
-        """Return the elements with the same parent, itself included."""
-        return [each for each in self.elements if each.parents == element.parents]
+    def section(self, element: Element) -> Element:
+        """Return the part of the page that an element is in, or is itself."""
+        return next(each for each in self.elements if each.id in (*element.parents, element.id)[:2][-1:])
 
     def text(self, element: Element) -> str:
         """Return the label or content of an element, or the first content inside it."""

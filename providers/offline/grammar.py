@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+from callsheet.state.lessons.student import ORDINALS
+from callsheet.state.lessons.student import TO_TWELVE as NUMBERS
+
 MAX_CHARS: Final = 600
 """Longer messages match nothing."""
 _MAX_REQUESTS: Final = 6
 _MAX_QUOTED_CHARS: Final = 120
-NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-ORDINALS: Final = tuple("first second third fourth fifth sixth seventh eighth ninth tenth".split())
 SLOTS: Final[Mapping[str, str]] = {
     "quote": r"“[^”]{1,400}”|\"[^\"]{1,400}\"|‘[^’]{1,400}’|'(?:[^']|(?<=\w)'(?=\w)){1,400}'",
     "number": r"\d{1,3}(?:\.\d)?|" + "|".join(NUMBERS),
     "ordinal": "|".join(ORDINALS) + "|last",
-    "version": r"v\d{1,4}",
-    "client": r"(?-i:[A-Z0-9][\w&'’-]*(?: (?:(?:and|of|the|de|la|&) )?[A-Z0-9&][\w&'’-]*){0,5})",
+    "client": r"(?-i:[A-Z0-9À-Þ][\w&'’-]*(?: (?:(?:and|of|the|de|la|&) )?[A-Z0-9À-Þ][\w&'’-]*){0,5})",
     "words": r"[\w%€$£'’-]{1,40}(?: [\w%€$£'’-]{1,40}){0,5}",
 }
 """Classes of words that several workflows share; a client's name has capitals."""
@@ -69,8 +69,6 @@ class Match:
     """Name of its form."""
     slots: Mapping[str, str]
     """The words in its slots, as written, without quotation marks."""
-    text: str
-    """The request as written."""
 
 
 def match(text: str, forms: Sequence[Form]) -> tuple[Match, ...]:
@@ -124,7 +122,7 @@ def _match_one(sentence: str, forms: Sequence[Form]) -> Match | None:
     for form in forms:
         if matched := form.regex.fullmatch(request):
             slots = {name: _unquote(text) for name, text in matched.groupdict().items() if text is not None}
-            return Match(form.name, slots, sentence)
+            return Match(form.name, slots)
     return None
 
 

@@ -86,10 +86,9 @@ class OfflineModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        for chunk in _chunks(_message(messages, stop or (), kwargs)):
-            generation = ChatGenerationChunk(message=chunk)
+        for generation in self._stream(messages, stop, **kwargs):
             if run_manager:
-                await run_manager.on_llm_new_token(str(chunk.text), chunk=generation)
+                await run_manager.on_llm_new_token(str(generation.text), chunk=generation)
             yield generation
 
 

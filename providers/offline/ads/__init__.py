@@ -4,27 +4,24 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from callsheet.providers.offline.ads import first_draft
 from callsheet.providers.offline.ads.ad import (
     LOOK,
-    Ad,
+    TITLES,
     Unable,
     ad_id,
-    describe,
     problems,
     write_calls,
     writes,
 )
 from callsheet.providers.offline.ads.ad import read as read_ad
-from callsheet.providers.offline.ads.brief import read as read_brief
-from callsheet.providers.offline.ads.edits import apply, search
-from callsheet.providers.offline.ads.forms import FORMS
+from callsheet.providers.offline.ads.edits import FORMS, URGENT, apply, search
+from callsheet.providers.offline.ads.first_draft import first_draft, read_brief
 from callsheet.providers.offline.conversation import Answer, Conversation, Request, Turn
 from callsheet.providers.offline.grammar import Match, decline, match
 
 _SERVER_NOTES: Final = re.compile(r"\n\((?:Ad language|Spot) now: [^\n]*\)")
 _SUGGESTION: Final = re.compile(r"Should I ([^?]+)\?$")
-_SINGLE: Final = frozenset({"variations", "undo", "reply"})
+_SINGLE: Final = frozenset({"variations", "urgent", "reply"})
 """Forms that must be the only request of a message."""
 
 
@@ -33,14 +30,17 @@ def answer(conversation: Conversation) -> Answer:
     text = _SERVER_NOTES.sub("", conversation.turn.text)
     requests = match(text, FORMS)
     if not requests and (brief := read_brief(conversation)):
-        return first_draft.answer(conversation, brief)
-    if [request.form for request in requests] == ["reply"]:
+        return first_draft(conversation, brief)
+    forms = [request.form for request in requests]
+    if forms == ["reply"]:
         last_reply = "".join(turn.reply for turn in conversation.turns[-2:-1])
         suggestion = _SUGGESTION.search(last_reply) if "agreed" in requests[0].slots else None
         if not suggestion:
             return Answer("Then I change nothing.")
         requests = match(suggestion[1], FORMS)
-    if not requests or (len(requests) > 1 and any(request.form in _SINGLE for request in requests)):
+    elif forms == ["urgent"]:
+        requests = match(URGENT, FORMS)
+    elif not requests or (len(requests) > 1 and not _SINGLE.isdisjoint(forms)):
         return Answer(decline(text))
     try:
         return _edit(conversation, requests)
@@ -62,9 +62,9 @@ def _edit(conversation: Conversation, requests: Sequence[Match]) -> Answer:
     searches = [args for request in requests if (args := search(before, request))]
     if missing := [args for args in searches if frozenset(args.items()) not in results]:
         return _calls(conversation, [Request("search_voices", args) for args in missing])
-    drafts = apply(before, requests, conversation.turns[:-1], results)
+    drafts = apply(before, requests, results)
     if write_calls(turn):
-        return Answer(_report(turn, before, drafts))
+        return Answer(_report(turn))
     return _calls(conversation, [call for draft in drafts for call in writes(before, draft, name)])
 
 
@@ -78,11 +78,8 @@ def _calls(conversation: Conversation, calls: Sequence[Request]) -> Answer:
     return Answer(plan, tuple(calls))
 
 
-def _report(turn: Turn, before: Ad, drafts: Sequence[Ad]) -> str:
+def _report(turn: Turn) -> str:
     """Return the new versions of this turn, and its problems."""
-    versions = [(stream, call.version) for stream, call in write_calls(turn) if call.version]
-    lines = [describe(drafts[0], dict(versions), before)] if versions else []
-    if len(drafts) > 1 and versions:
-        names = ", ".join(str(version) for _, version in versions)
-        lines = [f"{len(versions)} variations are ready to review: voices {names}."]
+    versions = [f"{TITLES[stream]} {call.version}" for stream, call in write_calls(turn) if call.version]
+    lines = [f"Ready to review: {', '.join(versions)}."] if versions else []
     return "\n".join([*lines, *problems(turn)])

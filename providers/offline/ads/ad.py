@@ -23,7 +23,6 @@ _ITEM_KEYS: Final = {
     "prompts": ("description", "placement", "duration"),
 }
 """By argument: the keys of an item that the tool takes."""
-_PLACES: Final = {"start": "at the start", "end": "at the end", "afterVoice": "after voice {}"}
 
 
 class Unable(Exception):
@@ -36,8 +35,6 @@ class Ad:
 
     streams: Mapping[str, Data]
     """Newest data by stream; a stream without a version is absent."""
-    versions: Mapping[str, Mapping[str, Data | None]]
-    """Data by stream and version; None if the tool no longer shows it."""
     language: str
     spot_s: float
 
@@ -67,12 +64,8 @@ def read(result: Data) -> Ad:
     streams = {name: result[name] for name in WRITERS if name in result}
     if not streams:
         raise Unable(str(result.get("error", "There is no ad yet; describe the client first.")))
-    versions = {
-        name: {version["versionId"]: version.get("data") for version in stream["versions"]}
-        for name, stream in streams.items()
-    }
     newest = {name: stream["data"] for name, stream in streams.items()}
-    return Ad(newest, versions, result["ad"]["language"], result["ad"]["spotSeconds"])
+    return Ad(newest, result["ad"]["language"], result["ad"]["spotSeconds"])
 
 
 def ad_id(system: str) -> str:
@@ -107,40 +100,14 @@ def write_calls(turn: Turn) -> list[tuple[str, Call]]:
 def problems(turn: Turn) -> list[str]:
     """Return sentences about failed writes and about a length that does not fit."""
     results = {stream: call.result or {} for stream, call in write_calls(turn)}
-    sentences = [
-        f"No new {TITLES[each]}: {data['error']}." for each, data in results.items() if "error" in data
-    ]
+    lines = [f"No new {TITLES[each]}: {data['error']}." for each, data in results.items() if "error" in data]
     if notes := results.get("voices", {}).get("tightened"):
-        sentences.append(f"To fit the spot, the voice tool {' and '.join(notes)}.")
+        lines.append(f"To fit the spot, the voice tool {' and '.join(notes)}.")
     # Effects are written after the voices they may follow; music changes no length.
-    timelines = [
-        results[each]["timeline"] for each in ("sfx", "voices") if "timeline" in results.get(each, {})
-    ]
-    for time in timelines[:1]:
-        if not time["fits"]:
-            sentences.append(
-                f"The ad runs {time['durationSeconds']:g} s and the spot has {time['spotSeconds']:g} s. "
-                "Should I make the script shorter?"
-            )
-    return sentences
-
-
-def describe(ad: Ad, versions: Mapping[str, str | None], before: Ad) -> str:
-    """Return a line for each stream and version; of the voices, the tracks that differ from `before`."""
-    items = {
-        "voices": [
-            f"voice {number} ({track['voiceId']}, pace {track['speed']:g}) says “{track['text']}”"
-            for number, track in enumerate(ad.tracks, 1)
-            if track not in before.tracks[number - 1 : number]
-        ],
-        "music": [f"“{ad.streams.get('music', {}).get('musicPrompt')}”"],
-        "sfx": [f"“{effect['description']}” {_place(effect['placement'])}" for effect in ad.effects],
-    }
-    return "\n".join(
-        f"{TITLES[stream].capitalize()} {version}: {', '.join(items[stream]) or 'none'}"
-        for stream, version in versions.items()
-    )
-
-
-def _place(placement: Data) -> str:
-    return _PLACES.get(placement["type"], "with the first voice").format(placement.get("index", 0) + 1)
+    timelines = [results[each].get("timeline") for each in ("voices", "sfx") if each in results]
+    if (time := [each for each in timelines if each][-1:]) and not time[0]["fits"]:
+        lines += [
+            f"The ad runs {time[0]['durationSeconds']:g} s and the spot has {time[0]['spotSeconds']:g} s.",
+            "Should I make the script shorter?",
+        ]
+    return lines

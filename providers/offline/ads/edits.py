@@ -1,25 +1,69 @@
-"""Edits of an ad; each changes what its request names and nothing else."""
+"""The grammar of requests about an ad, and the edits; each changes only what its request names."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from callsheet.providers.offline.ads import forms
-from callsheet.providers.offline.ads.ad import Ad, Data, Unable, write_calls
-from callsheet.providers.offline.ads.brief import rank, sentences
-from callsheet.providers.offline.conversation import Turn
-from callsheet.providers.offline.grammar import Match, number
-from callsheet.state.ads.timeline import build_timeline
+from callsheet.providers.offline.ads.ad import Ad, Data, Unable
+from callsheet.providers.offline.ads.first_draft import rank, sentences
+from callsheet.providers.offline.grammar import SLOTS, Form, Match, number
 
 Slots = Mapping[str, str]
+URGENT: Final = (
+    "make the voices faster, make the music more urgent and add a countdown 5,4,3,2,1 at the start"
+)
+"""The requests that "make the ad more urgent" stands for."""
+_DEGREE: Final = r"(?:(?:a bit|a little|slightly|much|even) )?"
+_WISHES: Final = (
+    "slower|faster|louder|quieter|softer|calmer|gentler|livelier|happier|warmer|brighter|darker|simpler|"
+    "more (?:relaxed|upbeat|urgent|energetic|cheerful|playful|dramatic|modern|acoustic|electronic)"
+)
+_GENDERS: Final = {"male": "male", "man": "male", "female": "female", "woman": "female"}
+_ACCENTS: Final = "American|British|Australian|Irish|Indian|Canadian|South African|Mexican|Brazilian"
+_STYLES: Final = ("energetic", "cheerful", "friendly", "warm", "calm", "serious", "confident")
+_SOUNDS: Final = (
+    "whoosh|swoosh|ding|chime|bell|gong|pop|applause|laughter|footsteps|rain|thunder|wind|waves|birdsong|"
+    "heartbeat|countdown(?: 5,4,3,2,1)?|drum roll|whistle|siren|car horn|engine|click|splash|cash register"
+)
+_NTH: Final = rf"(?:the )?(?:{SLOTS['ordinal']}) (?:voice|track|line)|(?:voice|track|line) \d{{1,2}}"
+_TRAIT: Final = rf"(?:{'|'.join(_GENDERS)}|{_ACCENTS}|{_DEGREE}(?:more )?(?:{'|'.join(_STYLES)}))"
+_NO_REQUEST: Final = r"(?!and |then |but |or |not |at |after )[\w'-]+"
+_SLOTS: Final = {
+    "track": _NTH,
+    "tracks": rf"{_NTH}|(?:the |both |all )voices",
+    "kind": rf"(?:(?:another|a different|an?) )?{_TRAIT}(?: {_TRAIT})?|another|a different",
+    "pace": rf"{_DEGREE}(?:slower|faster)",
+    "wish": rf"{_DEGREE}(?:{_WISHES})",
+    "sound": rf"(?:(?:short|soft|loud|distant) )?(?:{_SOUNDS})"
+    rf"|sound of {_NO_REQUEST}(?: {_NO_REQUEST}){{0,4}}",
+    "place": "at the (?:very )?(?:start|beginning|end)",
+    "agreed": "yes|ok|okay|sure|go ahead|do it",
+}
+_REQUESTS: Final = (
+    ("music.wish", "make the music {wish}", "make the music more upbeat"),
+    ("effect.add", "add [(a|an|the|some) ]{sound}[ (sound|effect)][ {place}]", "add a whoosh at the start"),
+    ("effect.remove", "remove the [sound ]effects", "remove the effects"),
+    (
+        "voice.change",
+        "(use {kind} voice for {track}|(change|make) {who:track} [to [be ]]{trait:kind}[ voice])",
+        "use a British voice for the second track",
+    ),
+    ("voice.pace", "make {tracks} {pace}", "make the first voice a bit slower"),
+    ("script.shorter", "make (it|the script|the ad) shorter", "make the script shorter"),
+    ("script.replace", "(replace|change) {old:quote} (with|to) {new:quote}", 'replace "June" with "July"'),
+    (
+        "variations",
+        "create {number} variations[ of this ad][ with different voice tones]",
+        "create 3 variations",
+    ),
+    ("urgent", "make the ad [feel ]more urgent", "make the ad feel more urgent"),
+    ("reply", "({agreed}|no|no thanks)", "yes"),
+)
+FORMS: Final = tuple(Form(*row, _SLOTS) for row in _REQUESTS)
+"""Requests about an ad."""
 _MIN_SPEED, _MAX_SPEED, _SPEED_STEP = 0.5, 2.0, 1.1
 _EFFECT_S: Final = 1.5
 _MAX_VARIATIONS: Final = 5
-_COUNTDOWN: Final = {
-    "description": "countdown: 5, 4, 3, 2, 1",
-    "placement": {"type": "withFirstVoice"},
-    "duration": 5.0,
-}
 
 
 def search(ad: Ad, request: Match) -> dict[str, Any]:
@@ -32,26 +76,22 @@ def search(ad: Ad, request: Match) -> dict[str, Any]:
     kind = (request.slots.get("kind") or request.slots["trait"]).casefold()
     args: dict[str, Any] = {"language": ad.language, "count": 10}
     for word in kind.split():
-        args |= {"gender": forms.GENDERS[word]} if word in forms.GENDERS else {}
-        args |= {"style": word.replace("energetic", "excited")} if word in forms.STYLES else {}
-    accents = [accent for accent in forms.ACCENTS.split("|") if accent.casefold() in kind]
+        args |= {"gender": _GENDERS[word]} if word in _GENDERS else {}
+        args |= {"style": word.replace("energetic", "excited")} if word in _STYLES else {}
+    accents = [accent for accent in _ACCENTS.split("|") if accent.casefold() in kind]
     return {**args, "accent": accents[0]} if accents else args
 
 
-def apply(
-    ad: Ad, requests: Sequence[Match], turns: Sequence[Turn], results: Mapping[Any, Sequence[Data]]
-) -> list[Ad]:
+def apply(ad: Ad, requests: Sequence[Match], results: Mapping[Any, Sequence[Data]]) -> list[Ad]:
     """Return the ad after the requests, or its variations; raise `Unable`.
 
-    `turns` are the earlier ones, for an undo; `results` has the voices of each search by its arguments.
+    `results` has the voices of each search by its arguments.
     """
     for request in requests:
         voices = results.get(frozenset(search(ad, request).items()), ())
         if request.form == "variations":
             return _variations(ad, int(number(request.slots["number"])), voices)
-        if request.form == "undo":
-            ad = _undo(ad, turns)
-        elif request.form == "voice.change":
+        if request.form == "voice.change":
             ad = _change_voice(ad, request.slots, voices)
         else:
             ad = _EDITS[request.form](ad, request.slots)
@@ -68,43 +108,11 @@ def _variations(ad: Ad, count: int, voices: Sequence[Data]) -> list[Ad]:
     return [ad.with_data("voices", voiceTracks=tracks) for tracks in scripts]
 
 
-def _undo(ad: Ad, turns: Sequence[Turn]) -> Ad:
-    """Return the ad with the version before the newest change of the conversation."""
-    turn = next(
-        (each for each in reversed(turns) if any(call.version for _, call in write_calls(each))), Turn("")
-    )
-    changes = [(stream, call.version) for stream, call in write_calls(turn) if call.version]
-    for stream, version in changes:
-        data = ad.versions[stream].get(f"v{int(version[1:]) - 1}")
-        if data is None or ad.versions[stream].get(version) != ad.streams[stream]:
-            changes = []
-            break
-        ad = ad.with_data(stream, **data)
-    if not changes:
-        raise Unable("I see no change that I can undo.")
-    return ad
-
-
 def _change_music(ad: Ad, slots: Slots) -> Ad:
     if "music" not in ad.streams:
         raise Unable("There is no music yet.")
-    prompt = slots.get("quote") or _add_wish(
-        str(ad.streams["music"]["musicPrompt"]), slots["wish"].casefold()
-    )
+    prompt = f"{ad.streams['music']['musicPrompt']}, {slots['wish'].casefold()}"
     return ad.with_data("music", musicPrompt=prompt)
-
-
-def _add_wish(prompt: str, wish: str) -> str:
-    """Return a description of music with a wish, which replaces an earlier one of its row."""
-    plain = re.sub(f"^{forms.DEGREE}", "", wish)
-    row = next(each for each in forms.WISHES if re.fullmatch(each, plain))
-    slower, faster = re.fullmatch(forms.SLOWER, plain), re.fullmatch(forms.FASTER, plain)
-
-    def tempo(bpm: re.Match[str]) -> str:
-        return f"{round(int(bpm[1]) * (0.85 if slower else 1.15 if faster else 1))} BPM"
-
-    parts = [part for part in prompt.split(", ") if not re.fullmatch(f"{forms.DEGREE}(?:{row})", part)]
-    return ", ".join([*(re.sub(r"\b(\d{2,3}) BPM\b", tempo, part) for part in parts), wish])
 
 
 def _add_effect(ad: Ad, slots: Slots) -> Ad:
@@ -134,37 +142,21 @@ def _change_pace(ad: Ad, slots: Slots) -> Ad:
     return ad
 
 
-def _make_urgent(ad: Ad, slots: Slots) -> Ad:
-    del slots
-    ad = _change_pace(ad, {"tracks": "the voices", "pace": "faster"})
-    for wish in ("faster", "more urgent"):
-        ad = _change_music(ad, {"wish": wish})
-    if any(effect["description"] == _COUNTDOWN["description"] for effect in ad.effects):
-        return ad
-    return ad.with_data("sfx", soundFxPrompts=[*ad.effects, _COUNTDOWN])
-
-
 def _shorten(ad: Ad, slots: Slots) -> Ad:
-    """Leave out one sentence, and more until the ad fits the spot; stories go before offers."""
+    """Leave out the least important sentence, a story before an offer."""
     del slots
-    shorter, fits = ad, False
-    while not fits:
-        scripts = [sentences(str(track["text"]), ad.language) for track in shorter.tracks]
-        removable = [
-            (rank(sentence), index, at)
-            for index, parts in enumerate(scripts)
-            for at, sentence in enumerate(parts)
-            if rank(sentence) and len(parts) > 1
-        ]
-        if not removable:
-            break
-        _, index, at = max(removable)
-        del scripts[index][at]
-        shorter = shorter.with_track(index, text=" ".join(scripts[index]))
-        fits = build_timeline(shorter.tracks, ad.effects, language=ad.language, spot_s=ad.spot_s)["fits"]
-    if shorter is ad:
+    scripts = [sentences(str(track["text"]), ad.language) for track in ad.tracks]
+    removable = [
+        (rank(sentence), index, at)
+        for index, parts in enumerate(scripts)
+        for at, sentence in enumerate(parts)
+        if rank(sentence) and len(parts) > 1
+    ]
+    if not removable:
         raise Unable("Every voice has only one sentence, or only sentences that must be said.")
-    return shorter
+    _, index, at = max(removable)
+    del scripts[index][at]
+    return ad.with_track(index, text=" ".join(scripts[index]))
 
 
 def _replace(ad: Ad, slots: Slots) -> Ad:
@@ -191,11 +183,9 @@ def _track(ad: Ad, phrase: str) -> int:
 
 _EDITS: Final[Mapping[str, Callable[[Ad, Slots], Ad]]] = {
     "music.wish": _change_music,
-    "music.prompt": _change_music,
     "effect.add": _add_effect,
     "effect.remove": lambda ad, _: ad.with_data("sfx", soundFxPrompts=[]),
     "voice.pace": _change_pace,
     "script.shorter": _shorten,
     "script.replace": _replace,
-    "urgent": _make_urgent,
 }

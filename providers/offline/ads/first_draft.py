@@ -1,27 +1,149 @@
 """A first draft: the client's own sentences in two voices, music by mood and effects by trade."""
 
 import re
+import tomllib
 import zlib
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from callsheet.providers.offline.ads.ad import TITLES, ad_id, problems, write_calls
-from callsheet.providers.offline.ads.brief import DATA, STORY, Brief, is_copy, rank, sentences
 from callsheet.providers.offline.conversation import Answer, Conversation, Request, Turn
+from callsheet.providers.offline.grammar import Form
 from callsheet.state.ads.ad import effect_list, track_list
 from callsheet.state.ads.timeline import build_timeline
+from callsheet.state.languages import LANGUAGES, detect
 
+DATA: Final = tomllib.loads((files(__package__) / "data.toml").read_text(encoding="utf-8"))
+"""Words that classify sentences, music and sounds by words of the brief, and stock phrases by language."""
+_AD: Final = "(?:audio |radio )?(?:ad|spot|commercial)"
+_SECONDS: Final = r"(?:\d{1,3}|ten|fifteen|twenty|thirty|sixty)[ -]?(?:s|secs?|seconds?)"
+_SLOTS: Final = {
+    "ad": rf"{_AD}|{_SECONDS}(?: {_AD})?",
+    "brief": r"(?-i:[A-Z0-9À-ÞČĎŁŚŠŘŻŽ])[\s\S]*",
+}
+BRIEFS: Final = (
+    Form(
+        "brief.for",
+        "[please ][(make|create|write|I need|I want) ][me ][(a|an) ]{ad} for {brief}",
+        "30 seconds for Miel, a bakery in Lyon",
+        _SLOTS,
+    ),
+    Form("brief.client", "{brief}", "Harbour Bikes rents e-bikes by the hour in Porto.", _SLOTS),
+)
+"""Messages that begin an ad; more sentences about the client may follow."""
+STORY: Final = 4
+"""Rank of a sentence that is neither obligatory nor an offer."""
+_MESSAGE: Final = re.compile(
+    r"Create an audio ad\.\nClient: (.*?)\nTarget Audience: .*?\nDuration: \S+\nMarket: [^\n]*\n"
+    r"Language: ([^\n]*)\nAdditional context: (.*)",
+    re.DOTALL,
+)
+"""Text of `callsheet.state.ads.brief.message`."""
+_SENTENCE_END: Final = re.compile(r"(?<!\bSt\.)(?<!\bMr\.)(?<!\bDr\.)(?<=[.!?…])\s+|(?<=[。！？])|\n+")
+_THAI_END: Final = re.compile(r"(?<!\d)\s+(?!\d)")
+"""Thai ends a sentence with a blank; a blank beside a number ends none."""
+_CLAUSE_END: Final = re.compile(r"[,.:;!?–-](?=\s|$)|\s–|\n")
+_VERB: Final = re.compile(r"is|are|es|é|ist|est|jest|je|este|adalah|là|[a-z]+s|[^\w]")
+"""Word after a name of one word; other sentences begin with a capital, too."""
+_CONTACT: Final = re.compile(
+    r"(?:\+|\b)\d[\d ()/-]{5,}\d|\b[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}\b|"
+    r"\d+ (?:[A-Z]\w+ )+(?:St|Street|Rd|Road|Ave|Avenue|Lane|Square|Quay|Way)\b"
+)
+_BY_CLIENT: Final = re.compile(r"(?:We|Our|Your)(?: \S+){3}")
+_MAX_CHARS: Final = 400
+"""Longer sentences are not spoken."""
 _NO_NAME: Final = (
-    "I am the offline demo model and found no client's name, so I made nothing: begin the brief with the name "
-    "in capitals, as in “30 seconds for Miel, a bakery in Lyon”."
+    "I am the offline demo model and found no client's name, so I made nothing: begin the brief with the "
+    "name in capitals, as in “30 seconds for Miel, a bakery in Lyon”."
 )
 _MIN_EFFECTS_S: Final = 10.0
 """Shorter spots have no effects."""
 _EFFECT_S: Final = 1.5
-_NEGATION: Final = re.compile(r"\b(?:no|not|never|without|avoid|\w+n['’]t)\b", re.IGNORECASE)
 _MAX_LINES: Final = 3
 _MAX_SENTENCES: Final = 100
-_MAX_QUOTED: Final = 6
+_MAX_QUOTED_CHARS: Final = 500
+
+
+@dataclass(frozen=True)
+class Brief:
+    """The basis of a first draft."""
+
+    client: str
+    """Description of the client, with any additional context."""
+    language: str
+    spot_s: float
+
+    @cached_property
+    def name(self) -> str:
+        """The words in capitals at the beginning, in Thai and Chinese the first word; or empty."""
+        words = _CLAUSE_END.split(self.client, maxsplit=1)[0].split()
+        name = [*takewhile(lambda word: word != word.casefold() or _has("links", word), words)]
+        while name and _has("links", name[-1]):
+            name.pop()
+        others = words[len(name) :]
+        # Any sentence begins with one word in capitals before a small one.
+        named = len(name) > 1 or (name and (not others or _VERB.fullmatch(others[0])))
+        if named and not _has("no_names", name[0]):
+            return " ".join(name)
+        first = re.split(r"[\s,，。、]", self.client.strip())[0][:40]
+        return first if self.language in {"thai", "chinese"} else ""
+
+
+def read_brief(conversation: Conversation) -> Brief | None:
+    """Return the brief in the newest message, or None.
+
+    A free message is a brief only until the conversation has made a version.
+    """
+    text = conversation.turn.text
+    spot = re.search(r"^Spot: ([\d.]+) s$", conversation.system, re.MULTILINE)
+    spot_s = float(spot[1]) if spot else 30.0
+    if message := _MESSAGE.fullmatch(text):
+        client, language, context = message.groups()
+        return Brief(f"{_without_request(client)}\n{context.removeprefix('None')}", language, spot_s)
+    has_versions = any(call.version for turn in conversation.turns[:-1] for call in turn.calls)
+    if has_versions or "Previous conversation summary:" in conversation.system:
+        return None
+    named = (each.name for each in LANGUAGES if re.search(rf"\bin {each.name}\b", text, re.IGNORECASE))
+    return Brief(_without_request(text), next(named, None) or detect(text) or "english", spot_s)
+
+
+def sentences(text: str, language: str) -> list[str]:
+    """Return the sentences of a text, as written."""
+    parts = _SENTENCE_END.split(text)
+    if language == "thai":
+        parts = [phrase for part in parts for phrase in _THAI_END.split(part)]
+    return [part.strip() for part in parts if part.strip()]
+
+
+def rank(sentence: str) -> int:
+    """Return 0 for a legal line, phone number or address, 3 for an offer or opening time, else `STORY`."""
+    if _has("legal", sentence) or _CONTACT.search(sentence):
+        return 0
+    return 3 if _has("offers", sentence) else STORY
+
+
+def is_copy(sentence: str, brief: Brief) -> bool:
+    """Return true if a sentence is meant to be spoken, false if it may be a direction for the ad."""
+    if len(sentence) > _MAX_CHARS or _has("directions", sentence):
+        return False
+    long = len(sentence.split()) > len(brief.name.split()) + 2 or brief.language == "chinese"
+    by_client = brief.language == "english" and bool(_BY_CLIENT.match(sentence))
+    spoken = (long and sentence.startswith(brief.name)) or by_client or rank(sentence) < STORY
+    return spoken and detect(sentence) in {None, brief.language}
+
+
+def _without_request(text: str) -> str:
+    """Return the text from the client's name on: "a 30-second ad for Miel, …" becomes "Miel, …"."""
+    matches = (form.regex.fullmatch(text) for form in BRIEFS)
+    return next((match["brief"] for match in matches if match), text)
+
+
+def _has(words: str, text: str) -> bool:
+    return bool(re.search(DATA[words], text, re.IGNORECASE))
 
 
 class _Part(NamedTuple):
@@ -32,7 +154,7 @@ class _Part(NamedTuple):
     voice: int
 
 
-def answer(conversation: Conversation, brief: Brief) -> Answer:
+def first_draft(conversation: Conversation, brief: Brief) -> Answer:
     """Return the search for voices, then the drafts, then the report."""
     turn = conversation.turn
     if not brief.name:
@@ -92,18 +214,14 @@ def _punctuate(sentence: str) -> str:
 
 def _row(brief: Brief, table: str) -> list[str]:
     """Return the first row of a table with words that occur in the brief; the last row always matches."""
-    known = sentences(brief.client, brief.language)
-    usable = [each for each in known if is_copy(each, brief) or not _NEGATION.search(each)]
-    text = " ".join([brief.name, *usable]).casefold()
-    return next(row[1:] for row in DATA[table] if re.search(rf"\b(?:{row[0]})\b", text))
+    return next(row[1:] for row in DATA[table] if re.search(rf"\b(?:{row[0]})\b", brief.client.casefold()))
 
 
 def _effects(brief: Brief) -> list[dict[str, Any]]:
     sounds = _row(brief, "trades") if brief.spot_s >= _MIN_EFFECTS_S else []
-    places = ({"type": "start"}, {"type": "end"})
     return [
-        {"description": sound, "placement": place, "duration": _EFFECT_S}
-        for sound, place in zip(sounds, places, strict=False)
+        {"description": sound, "placement": {"type": place}, "duration": _EFFECT_S}
+        for sound, place in zip(sounds, ("start", "end"), strict=False)
     ]
 
 
@@ -139,8 +257,5 @@ def _report(brief: Brief, turn: Turn) -> str:
     left_out = script(brief)[1]
     for reason, texts in (("No room for", left_out), ("Not spoken, as it may be a direction:", directions)):
         if texts:
-            more = [f"{len(texts) - _MAX_QUOTED} more"] if texts[_MAX_QUOTED:] else []
-            lines.append(
-                f"{reason} {', '.join([*(f'“{text[:90]}”' for text in texts[:_MAX_QUOTED]), *more])}"
-            )
+            lines.append(f"{reason} {', '.join(f'“{text}”' for text in texts)}"[:_MAX_QUOTED_CHARS])
     return "\n".join([*lines, *(problems(turn) or ["Should I make the music calmer?"])])

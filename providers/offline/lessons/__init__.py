@@ -1,17 +1,55 @@
-"""The offline model on lessons: tool calls for a wholly understood message, then a report of their results."""
+"""The offline model on lessons: tool calls for a message that it understands, then their results."""
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.providers.offline.conversation import Answer, Call, Conversation, Request
-from callsheet.providers.offline.grammar import MAX_CHARS, Match, decline, match, number
-from callsheet.providers.offline.lessons.facts import sheet, spans
-from callsheet.providers.offline.lessons.forms import FORMS
+from callsheet.providers.offline.grammar import MAX_CHARS, Form, Match, decline, match, number
+from callsheet.providers.offline.lessons.facts import sheet, spans, stems
 from callsheet.providers.offline.lessons.script import script
 from callsheet.state.lessons.narration import DEFAULT_S, KINDS, clamped
+from callsheet.state.lessons.student import TEENS, TO_TWELVE
 
+_WHO: Final = "(my student|my pupil|my son|my daughter|our class|she|he)"
+_WORD: Final = r"(?!(?:and|but|not|who|then|find|make|write|give|use|is|she|he|they)\b)[\w'’-]{1,30}"
+_NAME: Final = rf"{_WORD}(?: {_WORD}){{0,2}}"
+_SLOTS: Final = {
+    "age": rf"\d{{1,2}}|{'|'.join((*TEENS, *TO_TWELVE))}",
+    "names": rf"{_NAME}(?:(?:, and |, | and ){_NAME}){{0,3}}",
+    "address": r"https?://\S{1,2000}",
+    "part": "hook|introduction|explanation|conclusion",
+    "unit": "seconds?|minutes?",
+    "change": "longer|shorter|easier|harder",
+    "ease": "shorter|easier",
+    "question": r"[^?\n]{3,200}",
+}
+_TABLE: Final = (
+    ("student.age", _WHO + " is {age}[ years old][ and loves {names}]", "My student is 9 and loves football"),
+    ("student.interest", _WHO + " loves {names}", "She loves chess and horses"),
+    ("source.text", "(here is |use |)(the|my|another|this) (text|lesson)[:]", "Here is the text:"),
+    (
+        "source.file",
+        "find the facts[ in (the|my) (file|pdf|text)[ I uploaded]]",
+        "Find the facts in the file",
+    ),
+    ("source.page", "(here is the lesson: |use this page: |){address}", "https://example.org/rivers"),
+    (
+        "facts.more",
+        "((tell me |)more about {names}|(find |give me |)(other|more) facts[ about {topic:names}])",
+        "More about the roots",
+    ),
+    ("narration.write", "write the (narration|script)", "Write the narration"),
+    ("narration.length", "make it {number} {unit}[ long]", "Make it 90 seconds"),
+    ("narration.change", "make it {change}", "Make it shorter"),
+    ("narration.student", "make it for a {age}(-| )year(-| )old", "Make it for a 6-year-old"),
+    ("narration.part", "(make the {part} {change:ease}|rewrite the {again:part})", "Make the hook shorter"),
+    ("help", "(hello|hi|help|thanks|thank you|what can you do)", "What can you do?"),
+    ("question", "(what|why|how) (is|are|was|does|do|did) {question}", "What does chlorophyll do?"),
+)
+FORMS: Final = tuple(Form(name, pattern, example, _SLOTS) for name, pattern, example in _TABLE)
+"""A message can also hold material: three sentences, or any text after `source.text`."""
 _HELP: Final = (
     "Paste lesson material of a few sentences, or upload a file and say “find the facts”. I find its facts,"
     " you choose which to tell, and I write a narration. It helps to know: “My student is 9 and loves chess”."
@@ -98,7 +136,10 @@ def _step(request: Match, conversation: Conversation) -> Answer:
         return _call("extractFactsTool", {"content": "", "guidance": guidance})
     if request.form in {"source.file", "source.page"}:
         return _call("extractFactsTool", {"content": slots.get("address", "")})
-    return Answer(_HELP)
+    results = [call.result or {} for turn in conversation.turns for call in turn.calls if not call.failed]
+    # The facts that were proposed last, with those that a person added.
+    facts = next((result["facts"] for result in reversed(results) if result.get("facts")), ())
+    return Answer(_explain(slots["question"], facts) if kind == "question" and facts else _HELP)
 
 
 def _student(request: Match) -> Answer:
@@ -137,6 +178,15 @@ def _narration_s(conversation: Conversation) -> int:
     results = [(call.result or {}).get("narration") for turn in conversation.turns for call in turn.calls]
     lengths = [result["total_duration"] for result in results if result]
     return int([DEFAULT_S, *_SUMMARY_LENGTH.findall(conversation.system), *lengths][-1])
+
+
+def _explain(question: str, facts: Sequence[Mapping[str, Any]]) -> str:
+    """Return the first fact whose name has only words of the question."""
+    words = set(stems(question))
+    for fact in facts:
+        if (name := set(stems(fact["concept"]))) and name <= words:
+            return f"{fact['concept']}: {fact['details']}"
+    return "The facts say nothing about that, and I know nothing else."
 
 
 def _report(call: Call) -> str:

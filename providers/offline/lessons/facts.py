@@ -175,7 +175,8 @@ def _score(text: str) -> float:
 
 def _name(quote: str, text: str, used: Collection[str], *, english: bool) -> str:
     """Return a short name that is not in `used` (case-folded)."""
-    names = [name[:1].upper() + name[1:] for name in (_names(quote, text) if english else _long_words(quote))]
+    candidates = _names(quote, text) if english else re.findall(r"[^\s\d.,;:!?()，。、；：“”]{4,40}", quote)
+    names = [name[:1].upper() + name[1:] for name in candidates]
     names.append(" ".join(quote.split()[:3])[:40].strip(" ,;:."))
     names += [f"{names[0]} ({number})" for number in range(2, len(used) + 3)]
     return next(name for name in names if name.casefold() not in used)
@@ -191,7 +192,3 @@ def _names(quote: str, text: str) -> Iterator[str]:
     words = [word for word in _WORD.findall(sentences(quote)[0]) if stems(word)]
     frequency = Counter(stems(text))
     yield from sorted(words, key=lambda word: -frequency[_stem(word.casefold())])
-
-
-def _long_words(quote: str) -> list[str]:
-    return re.findall(r"[^\s\d.,;:!?()，。、；：“”]{4,40}", quote)

@@ -1,7 +1,7 @@
 """A narration of chosen facts in their own sentences, within the words that each segment has room for.
 
-A fact is told by its first sentence, shortened where there is no room, and by more of its sentences where
-there is. A fact without room for a sentence is named, and a note says so. Up to grade 4.5 phrases are simple.
+A fact is told by its first sentence, and by more of them where there is room. A fact without room for a
+sentence is named, and a note says so. Up to grade 4.5 the phrases are simple.
 """
 
 import re
@@ -15,15 +15,7 @@ from callsheet.state.lessons.learning import shift
 from callsheet.state.lessons.narration import KINDS, PURPOSES, Kind, length
 
 _SIMPLE_UP_TO: Final = 4.5
-_LAST_CLAUSE: Final = re.compile(
-    r"(?:; |, (?=(?:so|but) (?!that\b))|, and (?=(?:they|it|he|she|we|you|this)\b)"
-    r"|, (?:which|who|whose|where|when|while|although)\b(?!.*,)).*"
-)
-_CONDITION: Final = re.compile(r"(?:If|When|Because|As|While|Although|Since|Unless|After|Before|Once)\b")
 _GUIDANCE: Final = re.compile(r"shorter|easier|harder|in other words|")
-_MIN_WORDS: Final = 4
-_PHRASE_SHARE: Final = 0.6
-"""Largest part of a segment with facts that its stock phrase takes."""
 _RECAPS: Final = ("Remember the main ideas: {}.", "Keep in mind: {}.", "Remember: {}.")
 _NAMED: Final = ("There is more to find out about {}.", "Remember: {}.")
 
@@ -34,8 +26,7 @@ class _Fact:
     def __init__(self, concept: str, details: str) -> None:
         parts = sentences(details) or [details]
         blank = " " if " " in details else ""
-        wordings = [*(blank.join(parts[:count]) for count in range(len(parts), 0, -1)), _shorten(parts[0])]
-        self.wordings = list(dict.fromkeys(wordings))
+        self.wordings = [blank.join(parts[:count]) for count in range(len(parts), 0, -1)]
         """The longest first."""
         lowered = concept[:1].lower() + concept[1:]
         self.name = lowered if lowered in details else concept
@@ -77,8 +68,7 @@ class _Segment:
 
     def say(self, texts: Sequence[str], facts: Sequence[str] = ()) -> bool:
         """Add the first text that has room, preferably a new one; return whether one has."""
-        limit = min(self.room(), self.budget * (_PHRASE_SHARE if self.wordings else 1))
-        fitting = [text for text in texts if length(text, self.language) <= limit]
+        fitting = [text for text in texts if length(text, self.language) <= self.room()]
         fitting.sort(key=len if self.shorter else self.earlier.__contains__)
         self.phrases += [(text, tuple(facts)) for text in fitting[:1]]
         return bool(fitting)
@@ -89,10 +79,6 @@ class _Segment:
         if self.language == "english":
             return self.say([form.format(_join(names)) for form in forms], facts)
         return self.say([f"{', '.join(names)}."], facts)
-
-    def only_named(self, fact: str) -> bool:
-        """Return true if its earlier text named a fact that another segment tells."""
-        return self.facts[fact].wordings[-1] not in self.earlier and self.facts[fact].name in self.earlier
 
     def name_all(self, facts: list[str]) -> list[str]:
         """Name facts, in place of told ones if necessary, and return all that are named."""
@@ -154,10 +140,7 @@ def _tell_fixed(segments: Sequence[_Segment], fixed: Mapping[Kind, Sequence[str]
     named: list[str] = []
     for segment in segments:
         share = list(fixed[segment.kind] or ())
-        again = [fact for fact in share if segment.only_named(fact)]
-        if again and not segment.name(_NAMED if len(again) < len(share) else _RECAPS, again):
-            again = []
-        named += segment.name_all([fact for fact in share if fact not in again and not segment.tell(fact)])
+        named += segment.name_all([fact for fact in share if not segment.tell(fact)])
     return named
 
 
@@ -165,6 +148,7 @@ def _add_phrase(segment: _Segment, request: Mapping[str, Any], table: Mapping[st
     """Add a stock phrase to a segment, or a recap to one that tells no fact."""
     tells = bool(segment.sentences())
     if not tells and segment.kind != "hook":
+        # Two segments in a row do not sum up in the same words.
         recaps = _RECAPS[::-1] if segment.kind == "process_explanation" else _RECAPS
         any(segment.name(recaps, [*segment.facts][:count]) for count in (3, 2, 1))
     topic, liked = str(request["topic"]).rstrip(" .?!:"), _join(request.get("interests") or ())
@@ -192,10 +176,3 @@ def _written(segment: _Segment, request: Mapping[str, Any]) -> dict[str, Any]:
 def _join(names: Sequence[str]) -> str:
     """Return names as an English list: "a, b and c"."""
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
-
-
-def _shorten(sentence: str) -> str:
-    """Return a sentence without its last clauses if the rest can stand alone."""
-    head = _LAST_CLAUSE.sub("", sentence)
-    complete = head != sentence and not _CONDITION.match(sentence) and len(head.split()) >= _MIN_WORDS
-    return f"{head}." if complete else sentence

@@ -6,8 +6,7 @@ from typing import Final
 
 from callsheet.providers.offline.conversation import Answer, Call, Conversation, Request, Turn
 from callsheet.providers.offline.grammar import Match, decline, match
-from callsheet.providers.offline.pages.edits import Draft, plan
-from callsheet.providers.offline.pages.forms import FORMS
+from callsheet.providers.offline.pages.edits import FORMS, Draft, plan
 from callsheet.providers.offline.pages.outline import Outline, Unclear, read
 
 _VERBS: Final = {

@@ -1,4 +1,4 @@
-"""Requests about a page as tool calls."""
+"""The grammar of requests about a landing page, and the tool calls they become."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -6,13 +6,61 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from callsheet.providers.offline.conversation import Request
-from callsheet.providers.offline.grammar import Match, number
-from callsheet.providers.offline.pages import kits
+from callsheet.providers.offline.grammar import SLOTS, Form, Match, number
 from callsheet.providers.offline.pages.outline import Element, Outline, Unclear, find, quote
+from callsheet.state.pages.colors import NAMES
 from callsheet.state.pages.starter import STARTER
 from callsheet.state.pages.themes import THEMES
 
 Slots = Mapping[str, str]
+_SHADES: Final = re.compile(r"^(dark|deep|forest|hot|light|medium|pale|royal|sky|steel)(?=.)")
+_TOKEN: Final = rf"(?:{SLOTS['quote']}|(?!(?:and|then)\b)\w[\w'’&-]*)"
+_REQUEST_WORDS: Final = "add|make|change|delete|remove|move|set|use|link|button|form|section|heading|pricing"
+_SLOTS: Final = {
+    # Lazy, so that in "make the headline dark green" the colour has two words.
+    "target": rf"{_TOKEN}(?: {_TOKEN}){{0,7}}?",
+    "about": rf"(?:(?!\b(?:{_REQUEST_WORDS})\b)[^.;!?]){{3,200}}",
+    "colour": r"#[0-9a-f]{3}|#[0-9a-f]{6}|" + "|".join(_SHADES.sub(r"\1 ?", name) for name in NAMES),
+    "part": r"(?:text|font|background)(?: colou?r)?|colou?r",
+    "size": r"(?:a bit |much )?(?:bigger|larger|smaller)|\d{1,3} ?(?:px|pixels)",
+    "style": "bold|italic|underlined|uppercase|centered",
+    "address": rf"{SLOTS['quote']}|(?:https?://|mailto:|tel:|/|#)\S+",
+    "kit": "contact form|pricing",
+    "kind": "button|heading|paragraph|text|image|link|quote",
+    "beside": "above|below|before|after",
+    "where": "above|below|before|after|into|in|to",
+}
+_TABLE: Final = (
+    (
+        "page",
+        "[(make|create|build|write) ][me ][(a|the) ][landing ](page|website) for {client}[(,|:| –| -) {about}]",
+        "make a landing page for Miel, a bakery in Lyon",
+    ),
+    ("text", "(change|set) [the text of] {target} to {quote}", 'change the headline to "Bread at four"'),
+    ("colour", "(make|turn|set|change) [the {part} of] {target} [to] {colour}", "make the hero light blue"),
+    ("size", "(make|set) {target} [to] {size}", "make the headline bigger"),
+    ("style", "make {target} {style}", "make the footer text bold"),
+    ("link", "link {target} to {address}", 'link "Get started" to https://bakery.example/shop'),
+    (
+        "add.section",
+        "add (a |another |){kit}(| section)(| at the end| {beside} {target})",
+        "add a contact form below the features",
+    ),
+    (
+        "add.element",
+        "add (a|an|another) {kind}(| saying| that says) {text:address}(| {where} {target})",
+        'add a button saying "Call us" to the hero',
+    ),
+    ("clear", "(clear|empty|delete) (the page|the whole page|everything)", "clear the page"),
+    ("delete", "(delete|remove) {target}", "delete the second card"),
+    ("move", "move {target} {where} {other:target}", "move the hero below the features"),
+    ("theme", "(use|apply|switch to) the {words} theme", "use the ocean theme"),
+    ("undo", "undo(| that| it| this| the last change| the last {number} changes)", "undo that"),
+    ("outline", "(what is|what's) on the page", "what is on the page?"),
+    ("help", "(what can you do|help)", "what can you do?"),
+)
+FORMS: Final = tuple(Form(*row, _SLOTS) for row in _TABLE)
+"""The first form that matches is used."""
 _TEXT_TYPES: Final = {"heading", "text", "quote", "link", "item"}
 """Types whose colour is that of their letters; other types colour their background."""
 _STYLES: Final = {
@@ -63,17 +111,11 @@ class Draft:
         """Add a change of an element."""
         self.add("modify_element", self.outline.title(element), elementId=element.id, modifications=changes)
 
-    def create(self, spec: kits.Spec, title: str, reference: Element, position: str) -> None:
+    def create(self, spec: dict[str, Any], title: str, reference: Element, position: str) -> None:
         """Add a new element. It has no id yet, so that "it" names nothing next."""
         title = f"{title} {_PLACES[position]} {self.outline.title(reference)}"
         self.add("create_element", title, parentId=reference.id, position=position, **spec)
         self.recent = ""
-
-    def move(self, element: Element, reference: Element, position: str) -> None:
-        """Add a move of an element to a place relative to another."""
-        title = f"{self.outline.title(element)} {_PLACES[position]} {self.outline.title(reference)}"
-        self.add("move_element", title, elementId=element.id, parentId=reference.id, position=position)
-        self.recent = element.id
 
 
 def plan(draft: Draft, requests: Sequence[Match]) -> None:
@@ -138,7 +180,7 @@ def _add_section(draft: Draft, slots: Slots) -> None:
     elif last and draft.outline.section(last[0]).type == "footer":
         reference, position = draft.outline.section(last[0]), "before"
     title = f"the section {quote(kit.capitalize())} with placeholder texts"
-    draft.create(kits.section(kit), title, reference, position)
+    draft.create(_section(kit), title, reference, position)
 
 
 def _add_element(draft: Draft, slots: Slots) -> None:
@@ -147,7 +189,7 @@ def _add_element(draft: Draft, slots: Slots) -> None:
     kind, text = slots["kind"].lower(), slots["text"]
     reference = draft.target(slots.get("target", "this"))
     position = _POSITIONS.get(slots.get("where", "in").lower(), "inside")
-    draft.create(kits.element(kind, text), f"the {kind} {quote(text)}", reference, position)
+    draft.create(_element(kind, text), f"the {kind} {quote(text)}", reference, position)
 
 
 def _delete(draft: Draft, slots: Slots) -> None:
@@ -157,7 +199,10 @@ def _delete(draft: Draft, slots: Slots) -> None:
 
 def _move(draft: Draft, slots: Slots) -> None:
     element, reference = draft.target(slots["target"]), draft.target(slots["other"])
-    draft.move(element, reference, _POSITIONS.get(slots["where"].lower(), "inside"))
+    position = _POSITIONS.get(slots["where"].lower(), "inside")
+    title = f"{draft.outline.title(element)} {_PLACES[position]} {draft.outline.title(reference)}"
+    draft.add("move_element", title, elementId=element.id, parentId=reference.id, position=position)
+    draft.recent = element.id
 
 
 def _theme(draft: Draft, slots: Slots) -> None:
@@ -172,6 +217,41 @@ def _undo(draft: Draft, slots: Slots) -> None:
     draft.add("undo", "the last change" if steps == 1 else f"the last {steps} changes", steps=steps)
 
 
+def _section(kit: str) -> dict[str, Any]:
+    """Return a section: `contact form` or `pricing`."""
+    heading, inside = _KITS[kit]
+    children = [_spec("heading", heading, attributes={"level": "2"}), inside]
+    return _spec("section", label=kit.capitalize(), style={"padding": "48px 24px"}, children=children)
+
+
+def _element(kind: str, text: str) -> dict[str, Any]:
+    """Return an element with its text; for an image that is its address or its alternative text."""
+    if kind == "image":
+        return _spec(kind, attributes={"src" if text.startswith(("http:", "https:", "/")) else "alt": text})
+    return _spec(kind, text)
+
+
+def _spec(kind: str, content: str = "", **properties: Any) -> dict[str, Any]:
+    return {"elementType": kind, "properties": ({"content": content} if content else {}) | properties}
+
+
+def _field(name: str, kind: str = "input", **attributes: str) -> dict[str, Any]:
+    return _spec(kind, attributes={"name": name, "label": name.capitalize(), **attributes})
+
+
+def _card(heading: str) -> dict[str, Any]:
+    title = _spec("heading", heading, attributes={"level": "3"})
+    return _spec("card", children=[title, _spec("text", "What it costs.")])
+
+
+_SEND: Final = _spec("button", "Send", attributes={"type": "submit"})
+_FIELDS: Final = [_field("name"), _field("email", type="email"), _field("message", "textarea")]
+_PLANS: Final = [_card(f"Plan {number}") for number in ("one", "two", "three")]
+_KITS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "contact form": ("Contact us", _spec("form", children=[*_FIELDS, _SEND])),
+    "pricing": ("Pricing", _spec("columns", children=_PLANS)),
+}
+"""Heading and content of each section."""
 _HANDLERS: Final[Mapping[str, Callable[[Draft, Slots], None]]] = {
     "page": _fill_page,
     "text": lambda draft, slots: draft.modify(draft.target(slots["target"]), content=slots["quote"]),

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from callsheet.providers.offline.grammar import ORDINALS, SLOTS, number
+from callsheet.providers.offline.grammar import SLOTS, number
 from callsheet.state.errors import Invalid
 from callsheet.state.pages.elements import parse_kind
 
@@ -127,7 +127,7 @@ def _candidates(phrase: str, outline: Outline, among: Sequence[Element]) -> list
     if matching := labelled or [each for each in among if name == _normalize(each.content)]:
         return matching
     first, _, others = phrase.partition(" ")
-    if first.casefold() in {*ORDINALS, "last"}:
+    if re.fullmatch(SLOTS["ordinal"], first, re.IGNORECASE):
         rank = int(number(first))
         return _candidates(others, outline, among)[rank - (rank > 0) :][:1]
     if phrase.casefold() in {"headline", "title", "main heading"}:

@@ -25,12 +25,8 @@ _ABOUT = (
     "audio ads, lessons and landing pages when their tools are bound; with {tools} I have nothing to do."
 )
 _WORKFLOWS: Final[Mapping[str, frozenset[str]]] = {
-    "lessons": frozenset(
-        {"saveStudentInfoTool", "extractFactsTool", "generateNarrationTool", "FactSheet", "NarrationScript"}
-    ),
-    "ads": frozenset(
-        {"search_voices", "create_voice_draft", "create_music_draft", "create_sfx_draft", "get_current_state"}
-    ),
+    "lessons": frozenset({"saveStudentInfoTool", "extractFactsTool", "FactSheet", "NarrationScript"}),
+    "ads": frozenset({"search_voices", "create_voice_draft", "create_music_draft", "create_sfx_draft"}),
     "pages": frozenset({"modify_element", "create_element", "list_elements"}),
 }
 """Module of this package to the tools that select it."""

@@ -4,23 +4,14 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from callsheet.providers.offline.ads.ad import (
-    LOOK,
-    TITLES,
-    Unable,
-    ad_id,
-    problems,
-    write_calls,
-    writes,
-)
-from callsheet.providers.offline.ads.ad import read as read_ad
+from callsheet.providers.offline.ads.ad import LOOK, Unable, ad_id, read_ad, report, write_calls, writes
 from callsheet.providers.offline.ads.edits import FORMS, URGENT, apply, search
 from callsheet.providers.offline.ads.first_draft import first_draft, read_brief
-from callsheet.providers.offline.conversation import Answer, Conversation, Request, Turn
+from callsheet.providers.offline.conversation import Answer, Conversation, Request
 from callsheet.providers.offline.grammar import Match, decline, match
 
 _SERVER_NOTES: Final = re.compile(r"\n\((?:Ad language|Spot) now: [^\n]*\)")
-_SUGGESTION: Final = re.compile(r"Should I ([^?]+)\?$")
+_SUGGESTION: Final = re.compile(r"Should I ([^?]+)\?$", re.MULTILINE)
 _SINGLE: Final = frozenset({"variations", "urgent", "reply"})
 """Forms that must be the only request of a message."""
 
@@ -64,7 +55,7 @@ def _edit(conversation: Conversation, requests: Sequence[Match]) -> Answer:
         return _calls(conversation, [Request("search_voices", args) for args in missing])
     drafts = apply(before, requests, results)
     if write_calls(turn):
-        return Answer(_report(turn))
+        return Answer("\n".join(report(turn)))
     return _calls(conversation, [call for draft in drafts for call in writes(before, draft, name)])
 
 
@@ -76,10 +67,3 @@ def _calls(conversation: Conversation, calls: Sequence[Request]) -> Answer:
     scripts = sum(call.name == "create_voice_draft" for call in calls)
     plan = f"My plan: {scripts} versions of the script, each with other voices." if scripts > 1 else ""
     return Answer(plan, tuple(calls))
-
-
-def _report(turn: Turn) -> str:
-    """Return the new versions of this turn, and its problems."""
-    versions = [f"{TITLES[stream]} {call.version}" for stream, call in write_calls(turn) if call.version]
-    lines = [f"Ready to review: {', '.join(versions)}."] if versions else []
-    return "\n".join([*lines, *problems(turn)])

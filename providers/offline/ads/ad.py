@@ -11,7 +11,7 @@ from callsheet.providers.offline.conversation import Call, Request, Turn
 Data = Mapping[str, Any]
 LOOK: Final = "get_current_state"
 WRITERS: Final = {"voices": "create_voice_draft", "music": "create_music_draft", "sfx": "create_sfx_draft"}
-TITLES: Final = {"voices": "voices", "music": "music", "sfx": "sound effects"}
+_TITLES: Final = {"voices": "voices", "music": "music", "sfx": "sound effects"}
 _ARGUMENTS: Final = {
     "voices": {"tracks": "voiceTracks"},
     "music": {"prompt": "musicPrompt", "provider": "musicProvider", "duration": "duration"},
@@ -36,7 +36,6 @@ class Ad:
     streams: Mapping[str, Data]
     """Newest data by stream; a stream without a version is absent."""
     language: str
-    spot_s: float
 
     @property
     def tracks(self) -> list[Data]:
@@ -59,13 +58,13 @@ class Ad:
         return self.with_data("voices", voiceTracks=tracks)
 
 
-def read(result: Data) -> Ad:
+def read_ad(result: Data) -> Ad:
     """Return the ad in a result of `get_current_state`; raise `Unable` if there is none."""
     streams = {name: result[name] for name in WRITERS if name in result}
     if not streams:
         raise Unable(str(result.get("error", "There is no ad yet; describe the client first.")))
     newest = {name: stream["data"] for name, stream in streams.items()}
-    return Ad(newest, result["ad"]["language"], result["ad"]["spotSeconds"])
+    return Ad(newest, result["ad"]["language"])
 
 
 def ad_id(system: str) -> str:
@@ -76,10 +75,10 @@ def ad_id(system: str) -> str:
 
 def writes(before: Ad, after: Ad, name: str) -> list[Request]:
     """Return the calls that write the streams that differ."""
-    changed = [each for each in after.streams if after.streams[each] != before.streams.get(each)]
     return [
-        Request(WRITERS[stream], {"adId": name, **_arguments(stream, after.streams[stream])})
-        for stream in changed
+        Request(WRITERS[stream], {"adId": name, **_arguments(stream, data)})
+        for stream, data in after.streams.items()
+        if data != before.streams.get(stream)
     ]
 
 
@@ -97,17 +96,22 @@ def write_calls(turn: Turn) -> list[tuple[str, Call]]:
     return [(stream, call) for stream, tool in WRITERS.items() for call in turn.calls_to(tool)]
 
 
+def report(turn: Turn) -> list[str]:
+    """Return sentences about the new versions of a turn, and its problems."""
+    versions = [f"{_TITLES[stream]} {call.version}" for stream, call in write_calls(turn) if call.version]
+    return [*([f"Ready to review: {', '.join(versions)}."] if versions else []), *problems(turn)]
+
+
 def problems(turn: Turn) -> list[str]:
     """Return sentences about failed writes and about a length that does not fit."""
     results = {stream: call.result or {} for stream, call in write_calls(turn)}
-    lines = [f"No new {TITLES[each]}: {data['error']}." for each, data in results.items() if "error" in data]
+    lines = [f"No new {_TITLES[each]}: {data['error']}." for each, data in results.items() if "error" in data]
     if notes := results.get("voices", {}).get("tightened"):
         lines.append(f"To fit the spot, the voice tool {' and '.join(notes)}.")
     # Effects are written after the voices they may follow; music changes no length.
-    timelines = [results[each].get("timeline") for each in ("voices", "sfx") if each in results]
-    if (time := [each for each in timelines if each][-1:]) and not time[0]["fits"]:
-        lines += [
-            f"The ad runs {time[0]['durationSeconds']:g} s and the spot has {time[0]['spotSeconds']:g} s.",
-            "Should I make the script shorter?",
-        ]
+    timelines = [results[each].get("timeline") for each in ("sfx", "voices") if each in results]
+    time = next(filter(None, timelines), {"fits": True})
+    if not time["fits"]:
+        lines.append(f"The ad runs {time['durationSeconds']:g} s and the spot has {time['spotSeconds']:g} s.")
+        lines.append("Should I make the script shorter?")
     return lines

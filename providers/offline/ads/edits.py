@@ -5,13 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.providers.offline.ads.ad import Ad, Data, Unable
-from callsheet.providers.offline.ads.first_draft import rank, sentences
+from callsheet.providers.offline.ads.first_draft import EFFECT_S, rank, sentences
 from callsheet.providers.offline.grammar import SLOTS, Form, Match, number
 
 Slots = Mapping[str, str]
-URGENT: Final = (
-    "make the voices faster, make the music more urgent and add a countdown 5,4,3,2,1 at the start"
-)
+URGENT: Final = "make the voices faster, make the music more urgent, add a countdown 5,4,3,2,1 at the start"
 """The requests that "make the ad more urgent" stands for."""
 _DEGREE: Final = r"(?:(?:a bit|a little|slightly|much|even) )?"
 _WISHES: Final = (
@@ -62,7 +60,6 @@ _REQUESTS: Final = (
 FORMS: Final = tuple(Form(*row, _SLOTS) for row in _REQUESTS)
 """Requests about an ad."""
 _MIN_SPEED, _MAX_SPEED, _SPEED_STEP = 0.5, 2.0, 1.1
-_EFFECT_S: Final = 1.5
 _MAX_VARIATIONS: Final = 5
 
 
@@ -118,7 +115,7 @@ def _change_music(ad: Ad, slots: Slots) -> Ad:
 def _add_effect(ad: Ad, slots: Slots) -> Ad:
     at_end = slots.get("place", "at the end").casefold().endswith("end")
     placement = {"type": "end" if at_end else "start"}
-    effect = {"description": slots["sound"], "placement": placement, "duration": _EFFECT_S}
+    effect = {"description": slots["sound"], "placement": placement, "duration": EFFECT_S}
     return ad.with_data("sfx", soundFxPrompts=[*ad.effects, effect])
 
 

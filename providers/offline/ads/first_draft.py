@@ -10,7 +10,7 @@ from importlib.resources import files
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
-from callsheet.providers.offline.ads.ad import TITLES, ad_id, problems, write_calls
+from callsheet.providers.offline.ads.ad import ad_id, problems, report, write_calls
 from callsheet.providers.offline.conversation import Answer, Conversation, Request, Turn
 from callsheet.providers.offline.grammar import Form
 from callsheet.state.ads.ad import effect_list, track_list
@@ -62,8 +62,7 @@ _NO_NAME: Final = (
 )
 _MIN_EFFECTS_S: Final = 10.0
 """Shorter spots have no effects."""
-_EFFECT_S: Final = 1.5
-_MAX_LINES: Final = 3
+EFFECT_S: Final = 1.5
 _MAX_SENTENCES: Final = 100
 _MAX_QUOTED_CHARS: Final = 500
 
@@ -132,8 +131,8 @@ def is_copy(sentence: str, brief: Brief) -> bool:
         return False
     long = len(sentence.split()) > len(brief.name.split()) + 2 or brief.language == "chinese"
     by_client = brief.language == "english" and bool(_BY_CLIENT.match(sentence))
-    spoken = (long and sentence.startswith(brief.name)) or by_client or rank(sentence) < STORY
-    return spoken and detect(sentence) in {None, brief.language}
+    for_listeners = (long and sentence.startswith(brief.name)) or by_client or rank(sentence) < STORY
+    return for_listeners and detect(sentence) in {None, brief.language}
 
 
 def _without_request(text: str) -> str:
@@ -178,7 +177,7 @@ def first_draft(conversation: Conversation, brief: Brief) -> Answer:
 def script(brief: Brief) -> tuple[list[str], list[str]]:
     """Return the text of each voice, obligatory sentences first, and the sentences without room."""
     copy = [each for each in sentences(brief.client, brief.language) if is_copy(each, brief)]
-    phrases = DATA.get(brief.language, {"openings": ["{brand}."], "lines": [], "closings": ["{brand}."]})
+    phrases = DATA.get(brief.language, {"openings": ["{brand}."], "closings": ["{brand}."]})
     solemn = _row(brief, "moods") == DATA["moods"][0][1:]
     pick = 0 if solemn else zlib.crc32(brief.name.encode())
     opening, closing = (known[pick % len(known)] for known in (phrases["openings"], phrases["closings"]))
@@ -186,7 +185,7 @@ def script(brief: Brief) -> tuple[list[str], list[str]]:
     parts = [
         _Part(str(opening).format(brand=brief.name), 2, 0),
         *(part._replace(voice=0) for part in facts if part.rank == STORY),
-        *(_Part(line, STORY + 1, 0) for line in phrases["lines"][:_MAX_LINES] if not solemn),
+        *(_Part(line, STORY + 1, 0) for line in phrases.get("lines", ())[:3] if not solemn),
         *(part for part in facts if part.rank < STORY),
         _Part(str(closing).format(brand=brief.name), 1, 1),
     ]
@@ -196,8 +195,8 @@ def script(brief: Brief) -> tuple[list[str], list[str]]:
         tracks = track_list([{"voiceId": "any", "text": text} for text in _texts(parts, {*chosen, part})])
         if build_timeline(tracks, effects, language=brief.language, spot_s=brief.spot_s)["fits"]:
             chosen.add(part)
-    spoken_texts = {part.text for part in chosen}
-    return _texts(parts, chosen) or [f"{brief.name}."], [each for each in copy if each not in spoken_texts]
+    chosen_texts = {part.text for part in chosen}
+    return _texts(parts, chosen) or [f"{brief.name}."], [each for each in copy if each not in chosen_texts]
 
 
 def _texts(parts: Sequence[_Part], chosen: Collection[_Part]) -> list[str]:
@@ -220,7 +219,7 @@ def _row(brief: Brief, table: str) -> list[str]:
 def _effects(brief: Brief) -> list[dict[str, Any]]:
     sounds = _row(brief, "trades") if brief.spot_s >= _MIN_EFFECTS_S else []
     return [
-        {"description": sound, "placement": {"type": place}, "duration": _EFFECT_S}
+        {"description": sound, "placement": {"type": place}, "duration": EFFECT_S}
         for sound, place in zip(sounds, ("start", "end"), strict=False)
     ]
 
@@ -246,10 +245,9 @@ def _drafts(brief: Brief, voices: Sequence[str], name: str) -> list[Request]:
 
 def _report(brief: Brief, turn: Turn) -> str:
     """Return the new versions, and the sentences of the brief that are not in the script."""
-    versions = [f"{TITLES[stream]} {call.version}" for stream, call in write_calls(turn) if call.version]
-    if not versions:
-        return "\n".join(problems(turn))
-    lines = [f"The first draft for {brief.name} is ready: {', '.join(versions)}."]
+    lines = report(turn)
+    if not any(call.version for _, call in write_calls(turn)):
+        return "\n".join(lines)
     if brief.language != "english":
         lines.append("These are stock phrases of the offline demo; a language model would write it properly.")
     others = [each for each in sentences(brief.client, brief.language) if not is_copy(each, brief)]
@@ -258,4 +256,4 @@ def _report(brief: Brief, turn: Turn) -> str:
     for reason, texts in (("No room for", left_out), ("Not spoken, as it may be a direction:", directions)):
         if texts:
             lines.append(f"{reason} {', '.join(f'“{text}”' for text in texts)}"[:_MAX_QUOTED_CHARS])
-    return "\n".join([*lines, *(problems(turn) or ["Should I make the music calmer?"])])
+    return "\n".join(lines if problems(turn) else [*lines, "Should I make the music calmer?"])

@@ -1,7 +1,7 @@
 """Facts of a lesson's material: the passages that score highest, quoted and named by their own words.
 
 A passage is a sentence with those after it that refer back to it ("It takes place …"). It scores higher if it
-opens the text, defines, counts or explains something, or has words that are frequent in the text.
+opens the text, defines or counts something, or has words that are frequent in the text.
 """
 
 import math
@@ -44,9 +44,6 @@ _NOISE: Final = re.compile(
     re.IGNORECASE,
 )
 """Words of a web page, or of an author about the text."""
-_CAUSE: Final = re.compile(
-    r"\b(?:because|so that|therefore|as a result|since|causes?|leads? to)\b", re.IGNORECASE
-)
 _SENTENCE_END: Final = re.compile(r"[.!…。！।؟]+[\"'”’»」)\]]*$")
 _TERM: Final = r"([\w’'-]+(?: [\w’'-]+){0,2}?)"
 _DEFINED: Final = re.compile(
@@ -170,7 +167,7 @@ def _quotes(text: str, passages: Sequence[_Passage], wanted: frozenset[str]) -> 
 
 def _score(text: str) -> float:
     defines = any(_DEFINED.match(each) or _CALLED.search(each) for each in sentences(text))
-    return 0.5 * defines + 0.35 * any(map(str.isdigit, text)) + 0.35 * bool(_CAUSE.search(text))
+    return 0.5 * defines + 0.35 * any(map(str.isdigit, text))
 
 
 def _name(quote: str, text: str, used: Collection[str], *, english: bool) -> str:

@@ -49,7 +49,7 @@ def _edit(conversation: Conversation, requests: Sequence[Match]) -> Answer:
     plan(draft, requests)
     if draft.unread:
         return _look(conversation, [Request("read_element", {"elementId": name}) for name in draft.unread])
-    due = tuple(request for request, _ in draft.edits if not _calls(turn, request))
+    due = tuple(request for request, _ in draft.edits if _is_due(turn, request))
     if due and all(request.name in conversation.tools for request in due):
         return Answer("", due)
     return Answer(_report(turn, draft))
@@ -90,6 +90,12 @@ def _line(request: Request, title: str, calls: Sequence[Call]) -> str:
         title = result["elementId"]  # Whoever approved the edit chose another element.
     changes = ", ".join(_ELEMENT_NAME.sub("", line) for line in result["changes"])
     return f"I {past} {title}" + (f": {changes}." if request.name == "modify_element" else ".")
+
+
+def _is_due(turn: Turn, request: Request) -> bool:
+    """Return true for a request without a call in this turn, or with one retryable failure."""
+    calls = _calls(turn, request)
+    return not calls or (len(calls) == 1 and (calls[0].result or {}).get("retryable") is True)
 
 
 def _calls(turn: Turn, request: Request) -> list[Call]:

@@ -33,7 +33,7 @@ _SLOTS: Final = {
 _TABLE: Final = (
     (
         "page",
-        "[(make|create|build|write) ][me ][(a|the) ][landing ](page|website) for {client}[(,|:| –| -) {about}]",
+        "[(make|create|build) ][me ][(a|the) ][landing ](page|website) for {client}[(,|:| –| -) {about}]",
         "make a landing page for Miel, a bakery in Lyon",
     ),
     ("text", "(change|set) [the text of] {target} to {quote}", 'change the headline to "Bread at four"'),

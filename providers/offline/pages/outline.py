@@ -132,10 +132,10 @@ def _candidates(phrase: str, outline: Outline, among: Sequence[Element]) -> list
         return _candidates(others, outline, among)[rank - (rank > 0) :][:1]
     if phrase.casefold() in {"headline", "title", "main heading"}:
         return [each for each in among if each.type == "heading"][:1]
-    return _typed(phrase, outline, among)
+    return _of_type(phrase, outline, among)
 
 
-def _typed(phrase: str, outline: Outline, among: Sequence[Element]) -> list[Element]:
+def _of_type(phrase: str, outline: Outline, among: Sequence[Element]) -> list[Element]:
     """Return the elements of a type: all, those with a text, or those inside the element of that name."""
     name, kind = _split(phrase)
     typed = [each for each in among if each.type == kind]

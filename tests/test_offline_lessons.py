@@ -18,7 +18,10 @@ TEXT = (
     "Plants make food from light. Leaves take in air through tiny pores. Roots bring up water from the soil."
 )
 STUDENT, FACTS, NARRATION = "saveStudentInfoTool", "extractFactsTool", "generateNarrationTool"
-FACTS_RESULT = {"message": "Found.", "facts": [{"concept": "Chlorophyll", "details": "Chlorophyll is a pigment."}]}
+FACTS_RESULT = {
+    "message": "Found.",
+    "facts": [{"concept": "Chlorophyll", "details": "Chlorophyll is a pigment."}],
+}
 NARRATION_RESULT = {"message": "Ready.", "narration": {"total_duration": 120}}
 EXPECTED_CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "student.age": [(STUDENT, {"child_age": "9", "child_interest": "football"})],

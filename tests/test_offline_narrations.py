@@ -50,7 +50,9 @@ def words(text: str) -> set[str]:
 async def test_a_narration_tells_every_fact_once_in_its_own_words_within_its_time(one, total_s, level):
     """B12, B13, B15, B22, B-R9."""
     extraction = await extract_facts(reflow(one.text), model="offline")
-    order = NarrationOrder(extraction.topic, extraction.facts, total_s, level, ("chess",), extraction.language)
+    order = NarrationOrder(
+        extraction.topic, extraction.facts, total_s, level, ("chess",), extraction.language
+    )
     made = (await write_narration(order, model="offline")).narration
     assert unsaid(made, [fact.id for fact in extraction.facts]) == ([], [])
     for slot, segment in zip(slots(total_s, extraction.language), made.segments, strict=True):

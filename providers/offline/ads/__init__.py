@@ -6,7 +6,7 @@ from typing import Final
 
 from callsheet.providers.offline.ads.ad import LOOK, Unable, ad_id, read_ad, report, write_calls, writes
 from callsheet.providers.offline.ads.edits import FORMS, URGENT, apply, search
-from callsheet.providers.offline.ads.first_draft import first_draft, read_brief
+from callsheet.providers.offline.ads.first_draft import draft, read_brief
 from callsheet.providers.offline.conversation import Answer, Conversation, Request
 from callsheet.providers.offline.grammar import Match, decline, match
 
@@ -21,7 +21,7 @@ def answer(conversation: Conversation) -> Answer:
     text = _SERVER_NOTES.sub("", conversation.turn.text)
     requests = match(text, FORMS)
     if not requests and (brief := read_brief(conversation)):
-        return first_draft(conversation, brief)
+        return draft(conversation, brief)
     forms = [request.form for request in requests]
     if forms == ["reply"]:
         last_reply = "".join(turn.reply for turn in conversation.turns[-2:-1])

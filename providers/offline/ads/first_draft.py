@@ -153,7 +153,7 @@ class _Part(NamedTuple):
     voice: int
 
 
-def first_draft(conversation: Conversation, brief: Brief) -> Answer:
+def draft(conversation: Conversation, brief: Brief) -> Answer:
     """Return the search for voices, then the drafts, then the report."""
     turn = conversation.turn
     if not brief.name:

@@ -98,7 +98,7 @@ def test_a_message_that_is_not_wholly_understood_changes_nothing(message):
 @pytest.mark.parametrize(
     "message", ["{}", "My student is 8 and loves chess. Make it two minutes.\n\n{}", "{}\n\nShe is 8."]
 )
-def test_material_beside_requests_reaches_the_tool_completely(name, message):
+def test_material_with_requests_around_it_reaches_the_tool(name, message):
     """B42, B56, B57: a lesson may speak of children, ages and likings itself."""
     calls = dict(calls_for(HumanMessage(message.format(material(name).text.strip()))))
     assert "".join(calls[FACTS]["content"].split()) in "".join(material(name).text.split())
@@ -128,7 +128,7 @@ def test_several_requests_are_several_calls():
     assert [name for name, _ in calls] == [STUDENT, NARRATION, NARRATION]
 
 
-def test_a_length_beside_an_uploaded_file_is_that_of_its_narration():
+def test_a_length_with_an_uploaded_file_is_that_of_its_narration():
     calls = calls_for(HumanMessage("She is 13. Make it 2 minutes\n\nFind the facts in the file I uploaded."))
     assert calls == [(STUDENT, {"child_age": "13"}), (FACTS, {"content": "", "target_duration": 120})]
 

@@ -15,13 +15,14 @@ from tests.chat_double import ChatDouble, Say
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/extending.md").read_text()
 BLOCK = re.compile(
-    r"^(?P<edit>In )?`(?P<path>[^`]+)`:\n\n```(?P<kind>python|diff)\n(?P<text>.*?)^```$", re.M | re.S
+    r"^(?P<edit>In )?`(?P<path>[^`]+)`:\n\n```(?P<kind>python|diff)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
 )
 
 
 def sections():
     """Return the blocks of each section by its heading: (path, kind, text)."""
-    parts = re.split(r"^## (.+)$", PAGE, flags=re.M)[1:]
+    parts = re.split(r"^## (.+)$", PAGE, flags=re.MULTILINE)[1:]
     return {
         heading: [(block["path"], block["kind"], block["text"]) for block in BLOCK.finditer(text)]
         for heading, text in zip(parts[::2], parts[1::2], strict=True)

@@ -2,7 +2,7 @@
 
 A server takes the runs, two `callsheet worker` processes execute them, and the clock runs from the first
 request to the last reply. The floor is the same work in two processes without a graph, a server or storage.
-Rounds take turns, on warm processes. *processor* is the processor time of a node, storage and server included.
+Rounds take turns, on warm processes. *processor* is the processor time of a node, with storage and server.
 """
 
 import asyncio

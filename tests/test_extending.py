@@ -97,7 +97,7 @@ def test_the_page_followed_literally_gives_a_workflow_that_runs_and_asks(copy):
     ) as vendor:
         shown = command(copy, vendor, "run", "menu_writer", "Add onion soup for 6.50", "--provider", "acme")
         assert "Onion soup is on the menu." in shown
-        thread = re.search(r"--thread (\S+)", shown)[1]
+        thread = shown.partition("--thread ")[2].split()[0]
         turn = ("run", "menu_writer", "--thread", thread, "--provider", "acme")
         assert "Removing all dishes" in command(copy, vendor, *turn, "Start again")
         answered = command(copy, vendor, *turn, "--answer", "yes", "--json")

@@ -35,7 +35,7 @@ tested: .venv/dev
 	@$(BIN)/python -m pytest -q $(PROCESSES)
 
 covered: .venv/dev
-	@$(BIN)/python -m coverage run -m pytest -q $(PROCESSES)
+	@COVERAGE_PROCESS_START=$(CURDIR)/pyproject.toml $(BIN)/python -m coverage run -m pytest -q $(PROCESSES)
 	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python -m coverage report --fail-under=95
 	@$(BIN)/python -m coverage report --fail-under=100 --include='state/*,tools/guard/guard.py' >/dev/null \

@@ -1,4 +1,4 @@
-"""The URL of a Redis server: what it may be, and that its password is never shown."""
+"""Redis URLs: which are valid, and that a password is never shown."""
 
 import traceback
 
@@ -44,15 +44,15 @@ def test_the_number_of_connections_can_be_chosen() -> None:
         ("valkey://localhost", "must begin with"),
         ("redis://", "names no host"),
         ("redis:///3", "names no host"),
-        ("redis://host:port", "has a port that is no number up to 65535"),
-        ("redis://host:70000", "has a port that is no number up to 65535"),
-        ("redis://[::1", "is no URL"),
+        ("redis://host:port", "has a port that is not a number up to 65535"),
+        ("redis://host:70000", "has a port that is not a number up to 65535"),
+        ("redis://[::1", "is not a valid URL"),
         ("redis://host/zero", "names the database 'zero', which must be a number"),
         ("redis://host?db=-1", "names the database '-1', which must be a number"),
         ("redis://host/1/2", "names the database '1/2', which must be a number"),
         ("unix:///path?db=x", "names the database 'x', which must be a number"),
         ("unix://", "must name the path of a socket"),
-        ("unix:///path?cluster=yes", "no cluster has one"),
+        ("unix:///path?cluster=yes", "cannot be a cluster"),
         ("redis+cluster://host/1", "names the database 1, and a cluster has only 0"),
         ("redis://host?decode_responses=true", "has unknown options ['decode_responses']"),
         ("redis://host?max_connections=0", "has max_connections='0', which must be a number from 1"),

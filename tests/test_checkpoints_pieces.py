@@ -1,4 +1,4 @@
-"""X3: lists are stored as pieces of a log: only what is new is sent, and never what merely looks the same."""
+"""X3: lists are stored as pieces of a log: only new elements are sent, and equal is not identical."""
 
 from collections.abc import AsyncIterator
 from itertools import pairwise
@@ -68,7 +68,7 @@ def test_what_is_equal_but_not_the_same_is_told_apart(before, after):
     assert not known.matches(after)
 
 
-def test_what_compares_to_no_truth_is_another_thing():
+def test_a_comparison_without_truth_value_is_a_difference():
     class Array:
         def __eq__(self, other: object) -> Any:
             return self
@@ -88,7 +88,7 @@ def test_what_compares_to_no_truth_is_another_thing():
         assert not known.matches(after)
 
 
-def test_only_values_known_through_and_through_have_a_shadow():
+def test_only_values_of_supported_types_are_frozen():
     class Text(str):
         __slots__ = ()
 
@@ -97,7 +97,7 @@ def test_only_values_known_through_and_through_have_a_shadow():
     assert freeze(HumanMessage("a", additional_kwargs={"v": object()})) is None
 
 
-def test_copies_of_a_shadow_share_nothing_that_can_be_changed():
+def test_copies_of_a_frozen_copy_share_nothing_mutable():
     message = AIMessage("a", tool_calls=[{"name": "mix", "args": {"fade_ms": [1]}, "id": "c"}], extra=[1])
     known = freeze(message)
     assert known is not None
@@ -117,11 +117,12 @@ def test_the_cache_drops_the_threads_used_longest_ago():
     for name in "abc":
         log = ThreadLog(b"g")
         log.add(0, [b"x" * 40])
-        cache.adopt(name, log)
+        cache.put(name, log)
 
     assert cache.get("a").spans == ()
     assert cache.get("b").spans == cache.get("c").spans == ((0, 1),)
-    cache.forget(["b", "never"])
+    cache.remove("b")
+    cache.remove("never")
     assert cache.get("b").spans == ()
 
 
@@ -133,18 +134,18 @@ async def saver(valkey_url: str) -> AsyncIterator[RedisSaver]:
 
 @pytest.fixture
 def stored(valkey_url):
-    """How many elements the thread's log has."""
+    """Return the length of the thread's log."""
     with Redis.from_url(valkey_url) as server:
         yield lambda: server.llen("checkpoint:{t}:log")
 
 
 async def put(saver, values):
-    """The list as the thread's newest."""
+    """Store the list in the thread's newest checkpoint."""
     await put_on(saver, await newest(saver, "t"), values)
 
 
 async def put_on(saver, parent, values):
-    """The list as a child of that checkpoint."""
+    """Store the list in a child of that checkpoint."""
     versions = parent.checkpoint["channel_versions"] if parent else {}
     changed = {"messages": saver.get_next_version(versions.get("messages"), None)}
     checkpoint = empty_checkpoint() | {
@@ -194,7 +195,7 @@ async def test_a_list_in_too_many_pieces_is_stored_again_in_one(saver, stored, v
     assert len((await newest(saver, "t")).checkpoint["channel_values"]["messages"]) == 266
 
 
-async def test_elements_without_a_shadow_are_stored_once_too(saver, stored):
+async def test_elements_without_a_frozen_copy_are_stored_once_too(saver, stored):
     words = [{"v": {number}} for number in range(5)]
     await put(saver, words)
     await put(saver, [*words, {"v": {5}}])

@@ -20,7 +20,7 @@ from tests.waiting import until
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A cluster for all tests, for one takes two seconds before it can be written to."""
+    """A cluster for all tests, because it takes two seconds to start."""
     with cluster(watchdog.binary(), tmp_path_factory.mktemp("cluster")) as server:
         yield server
 
@@ -34,7 +34,7 @@ def node(started: Server) -> str:
 
 
 async def use_threads(url):
-    """Write on five threads at once, copy, prune and delete, and look at what is left."""
+    """Write to five threads at once, copy, prune and delete, and check what is left."""
     async with RedisSaver.from_url(url) as saver:
         for turn in range(3):
             await asyncio.gather(
@@ -60,12 +60,12 @@ async def test_threads_are_kept_copied_and_pruned_on_any_server(server, tmp_path
 
 @pytest.mark.slow
 async def test_threads_are_kept_copied_and_pruned_on_a_cluster(node):
-    """X4: where two threads share no slot."""
+    """X4: two threads have different slots."""
     await use_threads(node)
 
 
 async def use_blocking(saver):
-    """Write and copy with the blocking methods, and read with one of the others."""
+    """Write and copy with the blocking methods, and read with an asynchronous one."""
     await asyncio.to_thread(talk(saver).invoke, said("a"), thread("t"))
     await asyncio.to_thread(saver.copy_thread, "t", "copy")
 
@@ -132,7 +132,7 @@ async def test_a_server_behind_sentinel_is_found_again_after_a_broken_connection
             await talk(saver).ainvoke(said("b"), thread("t"))
 
             assert (await newest(saver, "t")).checkpoint["channel_values"]["n"] == 2
-            with pytest.raises(Invalid, match="client of their own"):
+            with pytest.raises(Invalid, match="need their own client"):
                 saver.get_tuple(thread("t"))
             await saver.aclose()
         for each in guide.sentinels:

@@ -1,4 +1,4 @@
-"""X3: how the saver reaches its server: few trips, few connections, and no loss when one breaks."""
+"""X3: the saver's transports: few round trips, few connections, and no loss when one breaks."""
 
 import asyncio
 import copy
@@ -88,7 +88,7 @@ async def test_every_operation_is_one_round_trip(proxy, saver):
 
 
 async def test_a_turn_of_three_checkpoints_takes_at_most_eight_trips(proxy):
-    """However slow the machine: what would have left together may part, and nothing is asked twice."""
+    """Also on a slow machine, where calls that usually share a round trip may not."""
     # A connection that does not greet has no trips but those that are counted.
     async with AsyncRedis(unix_socket_path=proxy.socket, driver_info=None, protocol=2) as client:
         saver = RedisSaver(client)
@@ -127,7 +127,7 @@ async def test_a_broken_connection_is_noticed_by_nobody(proxy, saver):
 
 
 async def test_a_write_whose_reply_was_lost_is_stored_once(proxy, saver, valkey_url):
-    """X9: everything is safe to send again, for nobody can know whether it arrived."""
+    """X9: every operation is idempotent, because the client cannot know whether it arrived."""
     await talk(saver).ainvoke(said("a"), thread("t"))
     last = await newest(saver, "t")
     more = checkpoint(messages=[*last.checkpoint["channel_values"]["messages"], HumanMessage("b")])
@@ -244,7 +244,7 @@ async def test_a_saver_leaves_open_the_client_it_was_given(valkey_url):
 
 
 async def test_a_clone_with_another_serialiser_reads_with_its_own(valkey_url):
-    """LangGraph clones a saver to narrow what may be deserialised; what one has read is not the other's."""
+    """LangGraph clones a saver to restrict deserialisation; clones do not share a cache."""
     async with RedisSaver.from_url(
         valkey_url, serde=JsonPlusSerializer(allowed_msgpack_modules=None)
     ) as saver:
@@ -293,7 +293,7 @@ async def test_waiting_for_a_disk_that_is_not_written_fails(valkey_url):
 
 async def test_clients_that_cannot_work_are_refused_at_once(valkey_url):
     async with AsyncRedis.from_url(valkey_url, decode_responses=True) as decoding:
-        with pytest.raises(Invalid, match="decodes what it reads"):
+        with pytest.raises(Invalid, match="decodes responses"):
             RedisSaver(decoding)
     with Redis.from_url(valkey_url) as blocking, pytest.raises(Invalid, match="not an asyncio client"):
         RedisSaver(blocking)

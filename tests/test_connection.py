@@ -1,4 +1,4 @@
-"""The connection: which server, which errors, and what happens when the server goes away."""
+"""The connection: choice of server, errors, and loss of the server."""
 
 import asyncio
 import os
@@ -81,7 +81,7 @@ async def test_a_debian_redis_serves_as_well(tmp_path: Path) -> None:
 
 @pytest.fixture
 def certified(tmp_path: Path) -> list[str]:
-    """Options of a server that speaks TLS, with a certificate of its own in `cert`."""
+    """Options of a server with TLS and the certificate in `cert`."""
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "key", "-out", "cert"]
     make = [str(need("openssl")), "req", "-x509", *key, *subject]
@@ -254,7 +254,7 @@ async def test_a_server_that_cannot_start_again_is_reported_with_its_log(data_di
 async def test_a_full_memory_is_reported_as_one(server: Server) -> None:
     async with connect(server.url) as storage:
         await storage.redis.config_set("maxmemory", 1)
-        with pytest.raises(StorageDown, match="has no memory left") as down:
+        with pytest.raises(StorageDown, match="is out of memory") as down:
             await storage.redis.set("a", "x")
         assert "maxmemory" in down.value.remedy
 

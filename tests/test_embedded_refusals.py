@@ -1,4 +1,4 @@
-"""When the embedded server cannot be had: each reason is named, with what to do about it."""
+"""Failures of the embedded server's start: each has a reason and a remedy."""
 
 import fcntl
 import os
@@ -63,12 +63,12 @@ def test_a_folder_that_others_can_enter_is_refused(data_dir: Path) -> None:
 
 def test_a_link_in_place_of_the_private_folder_is_refused(data_dir: Path, tmp_path: Path) -> None:
     (data_dir / "valkey").symlink_to(tmp_path)
-    with pytest.raises(Invalid, match="must be a directory and no link"):
+    with pytest.raises(Invalid, match="must be a directory, not a link"):
         embedded.ensure_running(data_dir)
 
 
 def test_a_shortcut_folder_that_someone_else_prepared_is_refused(data_dir: Path) -> None:
-    """An attacker who may write to the temp folder could otherwise lead us to a socket of his own."""
+    """Otherwise an attacker who can write to the temp folder could redirect us to their own socket."""
     deep = data_dir / ("d" * 120)
     shortcut = folders.socket_path(deep, "s", temp=data_dir)
     shortcut.parent.parent.chmod(0o777)
@@ -98,7 +98,7 @@ def test_a_missing_program_is_named_with_the_way_to_do_without(data_dir: Path) -
 
 
 def test_a_server_that_ends_at_its_start_is_quoted(data_dir: Path) -> None:
-    with pytest.raises(Broken, match=r"ended at its start; its log ends:\nout of luck$"):
+    with pytest.raises(Broken, match=r"stopped while it started; its log ends:\nout of luck$"):
         embedded.ensure_running(data_dir, binary=program(data_dir, "echo out of luck >&2; exit 1"))
 
 
@@ -106,7 +106,7 @@ def test_a_program_that_cannot_run_is_quoted(data_dir: Path) -> None:
     binary = data_dir / "server"
     binary.write_bytes(b"\x7fELF of another machine")
     binary.chmod(0o700)
-    with pytest.raises(Broken, match=r"ended at its start; its log ends:\n.+server"):
+    with pytest.raises(Broken, match=r"stopped while it started; its log ends:\n.+server"):
         embedded.ensure_running(data_dir, binary=binary)
 
 
@@ -136,7 +136,7 @@ def test_a_log_that_a_crash_cut_short_loses_only_its_last_write(data_dir: Path) 
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[None]:
-    """Put a disk of one megabyte in place of `folder`."""
+    """Mount a disk of one megabyte at `folder`."""
     if os.geteuid():
         pytest.skip("only root may mount a small disk")
     subprocess.run([need("mount"), "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=True)
@@ -161,7 +161,7 @@ def test_a_start_that_another_process_does_not_finish_is_not_waited_for_for_ever
     with (home / "starting.lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(TimedOut, match=r"not ready after 0\.05 s: another process is still starting it"):
-            embedded.ensure_running(data_dir, patience_s=0.05)
+            embedded.ensure_running(data_dir, timeout_s=0.05)
     with leased(data_dir) as server:
         assert server.ping()
 
@@ -173,19 +173,19 @@ def test_a_server_that_does_not_answer_is_not_waited_for_for_ever(data_dir: Path
         os.kill(pid, signal.SIGSTOP)
         try:
             with pytest.raises(TimedOut, match="it does not answer") as overdue:
-                embedded.ensure_running(data_dir, patience_s=0.05)
+                embedded.ensure_running(data_dir, timeout_s=0.05)
             assert "valkey-server process" in overdue.value.remedy
         finally:
             os.kill(pid, signal.SIGCONT)
         assert pid_of(server) == pid
 
 
-def test_an_earlier_server_that_does_not_end_is_not_waited_for_for_ever(data_dir: Path) -> None:
+def test_an_earlier_server_that_does_not_stop_is_not_waited_for_for_ever(data_dir: Path) -> None:
     home = folders.private_folder(data_dir / "valkey")
     with (home / "running.lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(TimedOut, match="an earlier server does not end"):
-            embedded.ensure_running(data_dir, patience_s=0.05)
+        with pytest.raises(TimedOut, match="an earlier server does not stop"):
+            embedded.ensure_running(data_dir, timeout_s=0.05)
 
 
 def test_the_data_folder_is_chosen_by_variable_then_by_convention(

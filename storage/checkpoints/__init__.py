@@ -1,6 +1,6 @@
-"""LangGraph's checkpoints on any Redis from 6.2 on, or Valkey: no modules, one server or a cluster.
+"""LangGraph checkpoints on Redis 6.2 or newer, or Valkey: no modules, one server or a cluster.
 
-`saver` is what `checkpointer.path` in langgraph.json names.
+langgraph.json names `saver` as its `checkpointer.path`.
 """
 
 from callsheet.storage.checkpoints.saver import RedisSaver, SaverOptions, saver

@@ -1,7 +1,7 @@
 """Settings and shared parts of a saver: key policy, checkpoint references and operations.
 
-An operation is written once, as a generator that yields the calls of one round trip and is sent their
-replies; whoever drives it does so over an asyncio connection, a blocking one, or a cluster.
+An operation is a generator that yields the calls of one round trip and receives their replies. So one
+implementation serves an asyncio connection, a blocking one and a cluster.
 """
 
 import time
@@ -22,7 +22,7 @@ from callsheet.storage.redis.scripts import ScriptCall
 
 
 class CheckpointRef(NamedTuple):
-    """A checkpoint, or if `checkpoint` is empty the newest one, of a namespace of a thread."""
+    """A checkpoint in a namespace of a thread; the newest one if `checkpoint` is empty."""
 
     thread: str
     namespace: str
@@ -34,7 +34,7 @@ class CheckpointRef(NamedTuple):
         return join_names(self.namespace, self.checkpoint)
 
     def config(self) -> RunnableConfig:
-        """How LangGraph names the place."""
+        """Return LangGraph's config for this checkpoint."""
         return {
             "configurable": {
                 "thread_id": self.thread,
@@ -45,91 +45,84 @@ class CheckpointRef(NamedTuple):
 
 
 def checkpoint_ref(config: RunnableConfig) -> CheckpointRef:
-    """The place a config names; `Invalid` without a thread id."""
-    chosen = config.get("configurable") or {}
-    if not chosen.get("thread_id"):
+    """Return the checkpoint that a config names; raise `Invalid` if it has no thread id."""
+    configurable = config.get("configurable") or {}
+    if not configurable.get("thread_id"):
         remedy = "Pass config={'configurable': {'thread_id': …}}."
         raise Invalid(f"the config {config!r} names no thread", remedy=remedy)
     return CheckpointRef(
-        str(chosen["thread_id"]), chosen.get("checkpoint_ns") or "", chosen.get("checkpoint_id") or ""
+        str(configurable["thread_id"]),
+        configurable.get("checkpoint_ns") or "",
+        configurable.get("checkpoint_id") or "",
     )
 
 
 T = TypeVar("T")
 
 Operation = Generator[Sequence[ScriptCall], list[Any], T]
-"""Yields the calls of a round trip, in the order they must run; is sent their replies; returns the result."""
+"""Yields the calls of a round trip in order, receives their replies, and returns the result."""
 
+BEFORE_CHECKPOINT: Final[ContextVar[Callable[[], Awaitable[None]] | None]] = ContextVar(
+    "before_checkpoint", default=None
+)
+"""Hook awaited before a checkpoint of this context is stored."""
 
-BEFORE_CHECKPOINT: Final[ContextVar[Callable[[], Awaitable[None]] | None]] = ContextVar("ahead", default=None)
-"""Is awaited before a checkpoint leaves that is stored in this context."""
-
-
-_REGISTER_MARGIN: Final = 1.25
-"""How much longer than a thread its entry in the register lives; it is renewed at half the surplus."""
+_ENTRY_TTL_FACTOR: Final = 1.25
+"""Lifetime of a thread's index entry relative to the thread's; it is renewed after half the surplus."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPolicy:
-    """What a saver's keys are called and how long they live."""
+    """Prefix and lifetime of a saver's keys."""
 
     prefix: str
     ttl_ms: int = 0
-    """How long a thread lives after it was last written; 0 is for ever."""
-    refresh_on_read: bool = False
-    """Whether reading counts as writing for that."""
+    """Lifetime of a thread after its last write; 0 for no expiry."""
+    read_ttl_ms: int = 0
+    """Lifetime of a thread after a read; 0 for no change."""
     clustered: bool = False
-    """Whether two threads may be on different nodes."""
+    """True if two threads may be on different nodes."""
 
     def keys(self, thread: str) -> CheckpointKeys:
-        """The keys of the thread."""
+        """Return the keys of the thread."""
         return keys.checkpoints(thread, self.prefix)
 
     @property
     def thread_index(self) -> ThreadIndexKeys:
-        """The keys of the register."""
+        """The keys of the thread index."""
         return keys.thread_index(self.prefix)
 
     @property
-    def read_ttl_ms(self) -> int:
-        """How long reading keeps a thread alive; 0 is no change."""
-        return self.ttl_ms if self.refresh_on_read else 0
-
-    @property
     def entry_ttl_ms(self) -> int:
-        """How long an entry in the register lives; 0 is for ever."""
-        return int(self.ttl_ms * _REGISTER_MARGIN)
+        """Lifetime of an index entry; 0 for no expiry."""
+        return int(self.ttl_ms * _ENTRY_TTL_FACTOR)
 
     @property
     def entry_valid_s(self) -> float:
-        """How long after an entry there is no need to renew it."""
-        return self.ttl_ms * (_REGISTER_MARGIN - 1) / 2000 if self.ttl_ms else float("inf")
+        """Seconds until an index entry must be renewed."""
+        return self.ttl_ms * (_ENTRY_TTL_FACTOR - 1) / 2000 if self.ttl_ms else float("inf")
 
 
 @dataclass(frozen=True, slots=True)
 class SaverContext:
-    """A saver without a connection."""
+    """A saver without its connections."""
 
     codec: Codec
     policy: KeyPolicy
     logs: LogCache
 
-    def index_entry(self, thread: str, log: ThreadLog, run: str | None = None) -> list[ScriptCall]:
-        """The call that makes the thread, and the run if any, findable; none if it was made and holds."""
-        entered = log.entered
-        if run in {entered.run, None} and time.monotonic() < entered.until_s:
+    def index_calls(self, thread: str, log: ThreadLog, run: str | None = None) -> list[ScriptCall]:
+        """Return the call that adds thread and run to the index; none while the last entry is valid."""
+        entry, policy = log.index_entry, self.policy
+        if run in {entry.run, None} and time.monotonic() < entry.valid_until_s:
             return []
-        rules = self.policy
-        return [
-            thread_index.enter(
-                rules.thread_index, encode_name(thread), rules.entry_ttl_ms, encode_name(run or entered.run)
-            )
-        ]
+        encoded_run = encode_name(run or entry.run)
+        return [thread_index.add(policy.thread_index, encode_name(thread), policy.entry_ttl_ms, encoded_run)]
 
-    def record_entry(self, log: ThreadLog, run: str | None = None, witness: bytes = b"") -> None:
-        """Remember that the call of `entry` was made, and what was stored after it."""
-        until_s = time.monotonic() + self.policy.entry_valid_s
+    def remember_entry(self, log: ThreadLog, run: str | None = None, checkpoint: bytes = b"") -> None:
+        """Note that the call of `index_calls` was made, and which checkpoint was stored with it."""
+        valid_until_s = time.monotonic() + self.policy.entry_valid_s
         if run is None:
-            log.entered = log.entered._replace(until_s=until_s)
+            log.index_entry = log.index_entry._replace(valid_until_s=valid_until_s)
         else:
-            log.entered = IndexEntry(run, until_s, witness)
+            log.index_entry = IndexEntry(run, valid_until_s, checkpoint)

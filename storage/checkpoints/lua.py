@@ -1,32 +1,32 @@
-"""What several of the saver's scripts share, and the shape of their keys.
+"""Lua shared by the saver's scripts.
 
-Every script of a thread gets its five keys in the order of `storage.redis.keys.CheckpointKeys`; those that
-write for an attempt at a run get the thread's own key after them.
+Every script of a thread gets its five keys in the order of `storage.redis.keys.CheckpointKeys`. Scripts that
+check the fence get the key of the thread's own hash as a sixth.
 """
 
 from typing import Final
 
 THREAD: Final = r"""
 local ids, records, values, log, writes = unpack(KEYS, 1, 5)
--- No name begins like this: names escape U+0001.
+-- No encoded name begins like this: names escape U+0001.
 local GENERATION = '\1g'
 
--- Whether a later attempt than this one has the thread; '' is nobody's attempt.
+-- Whether a later attempt owns the thread. An empty epoch is not checked.
 local function fenced(epoch)
   return epoch ~= '' and redis.call('HGET', KEYS[6], 'epoch') ~= epoch
 end
 
--- Whether the log is still the one its caller knows: of that generation, with that mark on that element. A
--- server that lost its last writes, or was put back to an earlier state, may have another there by now.
-local function holds(generation, position, mark)
+-- Whether the log has this generation, and this mark on the element at position. A server that lost its last
+-- writes, or was restored from a backup, may have another element there.
+local function log_matches(generation, position, mark)
   if redis.call('HGET', records, GENERATION) ~= generation then return false end
   if mark == '' then return true end
   local element = redis.call('LINDEX', log, position)
   return element and string.sub(element, 1, #mark) == mark
 end
 
--- Let the thread live ttl_ms from now, or for ever; all of it or none, whoever wrote before.
-local function touch(ttl_ms)
+-- Expire all five keys in ttl_ms, or never if it is 0, whatever an earlier writer chose.
+local function set_ttl(ttl_ms)
   if ttl_ms > 0 then
     for key = 1, 5 do redis.call('PEXPIRE', KEYS[key], ttl_ms) end
   elseif redis.call('PTTL', records) >= 0 then
@@ -34,7 +34,7 @@ local function touch(ttl_ms)
   end
 end
 
--- A command takes only so many arguments at once.
+-- In slices, because Lua's unpack is limited.
 local function push(items, first, last)
   for at = first, last, 1000 do
     redis.call('RPUSH', log, unpack(items, at, math.min(at + 999, last)))
@@ -43,27 +43,35 @@ end
 """
 
 HEADERS: Final = r"""
--- A record's header, see callsheet.storage.checkpoints.codec.
+-- The header of a record; callsheet.storage.checkpoints.codec documents its format.
 local function header(record)
   local colon = string.find(record, ':', 1, true)
   return string.sub(record, colon + 1, colon + tonumber(string.sub(record, 1, colon - 1)))
 end
 
-local function parent_in(head) return string.match(head, '^[^%z]*') end
+local function parent_of(head) return string.match(head, '^[^%z]*') end
 
-local function run_in(head) return string.match(head, '^[^%z]*%z([^%z]*)') end
+local function run_of(head) return string.match(head, '^[^%z]*%z([^%z]*)') end
 
--- For gmatch: channel and version; and channels that have no value of their own.
+-- Patterns for gmatch: channel and version; channels without a stored value of their own.
 local VERSIONS, UNSAVED = '([^%z]*)\1=([^%z]*)', '([^%z]*)\1%-'
 
--- Much faster than looking at all of them.
-local function version_in(head, channel)
+-- Much faster than matching every channel.
+local function version_of(head, channel)
   local _, at = string.find(head, '\0' .. channel .. '\1=', 1, true)
   return at and string.match(head, '^[^%z]*', at + 1)
 end
 
--- A field is a namespace, NUL, and a checkpoint's id.
+-- The namespace of a checkpoint's field, with the NUL that ends it.
 local function namespace(field) return string.sub(field, 1, string.find(field, '\0', 1, true)) end
 
-local function pending(field) return '[' .. field .. '\0', '[' .. field .. '\0\255' end
+-- Calls visit with the first position of each piece in a table, and one past its last.
+local function each_piece(text, visit)
+  for first, count in string.gmatch(text, '(%d+):(%d+)') do
+    visit(tonumber(first), tonumber(first) + tonumber(count))
+  end
+end
+
+-- The lex range of a checkpoint's pending writes.
+local function writes_range(field) return '[' .. field .. '\0', '[' .. field .. '\0\255' end
 """

@@ -9,78 +9,75 @@ from callsheet.storage.checkpoints import maintenance_scripts, thread_index
 from callsheet.storage.checkpoints.codec import decode_name, encode_name
 from callsheet.storage.checkpoints.context import Operation, SaverContext
 from callsheet.storage.checkpoints.lua import THREAD
-from callsheet.storage.checkpoints.message_log import fresh_mark
+from callsheet.storage.checkpoints.message_log import new_mark
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Script
 
 
-def prune(books: SaverContext, thread: str, strategy: str) -> Operation[None]:
-    """Keep what a thread needs to go on (`keep_latest`), or nothing (`delete`)."""
+def prune(context: SaverContext, thread: str, strategy: str) -> Operation[None]:
+    """Keep the latest checkpoints of the thread (`keep_latest`), or none (`delete`)."""
     if strategy == "delete":
-        return delete(books, thread)
-    if strategy == "keep_latest":
-        return keep_latest(books, thread)
-    remedy = "Use 'keep_latest' or 'delete'."
-    raise Invalid(f"there is no strategy {strategy!r} of pruning", remedy=remedy)
+        yield from delete(context, thread)
+    elif strategy == "keep_latest":
+        yield [maintenance_scripts.keep_latest(context.policy.keys(thread), new_mark())]
+    else:
+        raise Invalid(f"unknown prune strategy {strategy!r}", remedy="Use 'keep_latest' or 'delete'.")
 
 
-def delete(books: SaverContext, thread: str) -> Operation[None]:
-    """Take away the whole thread."""
-    rules = books.policy
+def delete(context: SaverContext, thread: str) -> Operation[None]:
+    """Delete the whole thread."""
+    policy = context.policy
     yield [
-        thread_index.forget(rules.thread_index, encode_name(thread)),
-        maintenance_scripts.delete(rules.keys(thread)),
+        thread_index.remove(policy.thread_index, encode_name(thread)),
+        maintenance_scripts.delete(policy.keys(thread)),
     ]
-    books.logs.forget([thread])
+    context.logs.remove(thread)
 
 
-def keep_latest(books: SaverContext, thread: str) -> Operation[None]:
-    """Keep the newest checkpoint of each namespace, and the ancestors its values are made from."""
-    yield [maintenance_scripts.keep_latest(books.policy.keys(thread), fresh_mark())]
+def delete_for_runs(context: SaverContext, runs: Sequence[str]) -> Operation[None]:
+    """Delete every checkpoint of the runs, on any thread.
 
-
-def delete_for_runs(books: SaverContext, runs: Sequence[str]) -> Operation[None]:
-    """Take away every checkpoint of the runs, on whichever thread.
-
-    A thread that loses its last checkpoint stays in the register: another process may be writing to it.
+    A thread that loses its last checkpoint stays in the index, because another process may be writing to it.
     """
-    rules, names = books.policy, list(map(encode_name, runs))
+    policy, names = context.policy, list(map(encode_name, runs))
     if not names:
         return
-    (threads,) = yield [thread_index.threads_of_runs(rules.thread_index, names)]
+    (threads,) = yield [thread_index.threads_of_runs(policy.thread_index, names)]
     if threads:
-        keys = [rules.keys(decode_name(thread)) for thread in threads]
-        yield [maintenance_scripts.delete_for_runs(each, fresh_mark(), names) for each in keys]
-        yield [thread_index.forget_runs(rules.thread_index, names)]
+        thread_keys = [policy.keys(decode_name(thread)) for thread in threads]
+        yield [maintenance_scripts.delete_for_runs(each, new_mark(), names) for each in thread_keys]
+        yield [thread_index.remove_runs(policy.thread_index, names)]
 
 
-def copy(books: SaverContext, source: str, target: str) -> Operation[None]:
-    """Make `target` a copy of `source`, whatever it was; a source that does not exist changes nothing."""
+def copy(context: SaverContext, source: str, target: str) -> Operation[None]:
+    """Replace `target` with a copy of `source`; do nothing if there is no source."""
     if source == target:
         return
-    rules = books.policy
-    entry = thread_index.enter_copy(
-        rules.thread_index, encode_name(source), rules.entry_ttl_ms, encode_name(target)
+    policy, target_name = context.policy, encode_name(target)
+    index_call = thread_index.add_copy(
+        policy.thread_index, encode_name(source), policy.entry_ttl_ms, target_name
     )
-    if rules.clustered:
-        (dumps,) = yield [maintenance_scripts.dump(rules.keys(source))]
+    source_keys, target_keys = policy.keys(source), policy.keys(target)
+    if policy.clustered:
+        (dumps,) = yield [maintenance_scripts.dump(source_keys)]
         if dumps:
-            yield [entry, maintenance_scripts.restore(rules.keys(target), dumps, fresh_mark(), rules.ttl_ms)]
+            restore = maintenance_scripts.restore(target_keys, dumps, new_mark(), policy.ttl_ms)
+            yield [index_call, restore]
     else:
-        keys = rules.keys(source), rules.keys(target)
-        _, copied = yield [entry, maintenance_scripts.copy(*keys, fresh_mark(), rules.ttl_ms)]
+        call = maintenance_scripts.copy(source_keys, target_keys, new_mark(), policy.ttl_ms)
+        _, copied = yield [index_call, call]
         if copied == maintenance_scripts.NOTHING:
-            yield [thread_index.forget(rules.thread_index, encode_name(target))]
+            yield [thread_index.remove(policy.thread_index, target_name)]
 
 
 _SIZE: Final = Script(
     THREAD
     + r"""
-local function all(list) local n = 0; for _, one in ipairs(list) do n = n + #one end; return n end
-local kept = 0
+local function total(list) local n = 0; for _, item in ipairs(list) do n = n + #item end; return n end
+local record_bytes = 0
 for _, field in ipairs(redis.call('HKEYS', records)) do
-  if field ~= GENERATION then kept = kept + redis.call('HSTRLEN', records, field) end
+  if field ~= GENERATION then record_bytes = record_bytes + redis.call('HSTRLEN', records, field) end
 end
 local names, versions, bytes = {}, {}, {}
 for _, field in ipairs(redis.call('HKEYS', values)) do
@@ -95,31 +92,31 @@ local channels = {}
 for at, channel in ipairs(names) do channels[at] = {channel, versions[channel], bytes[channel]} end
 local elements = 0
 for first = 0, redis.call('LLEN', log) - 1, 1000 do
-  elements = elements + all(redis.call('LRANGE', log, first, first + 999))
+  elements = elements + total(redis.call('LRANGE', log, first, first + 999))
 end
-local waiting = redis.call('ZRANGE', writes, 0, -1)
-return {redis.call('ZCARD', ids), kept, channels, elements, #waiting, all(waiting)}
+local pending = redis.call('ZRANGE', writes, 0, -1)
+return {redis.call('ZCARD', ids), record_bytes, channels, elements, #pending, total(pending)}
 """
 )
 
 
 @dataclass(frozen=True)
 class Size:
-    """What a thread's checkpoints take up, in bytes as they are stored."""
+    """Stored size of a thread's checkpoints, in counts and bytes."""
 
     checkpoints: tuple[int, int]
-    """How many, and their bytes without values."""
+    """Number of checkpoints, and their bytes without values."""
     channels: dict[str, tuple[int, int]]
-    """By channel, how many versions of its value there are, and their bytes."""
+    """Number of stored versions and their bytes, by channel."""
     elements: int
-    """Bytes of the elements of lists, which the versions of a list share."""
+    """Bytes of list elements, which the versions of a list share."""
     writes: tuple[int, int]
-    """How many writes wait to be part of a checkpoint, and their bytes."""
+    """Number of pending writes, and their bytes."""
 
 
 async def size(storage: Storage, thread: str) -> Size:
-    """Return what a thread takes up; of one without checkpoints, zeros."""
-    told: Any = await _SIZE(storage.redis, keys.checkpoints(thread), [])
-    count, kept, channels, elements, waiting, waiting_bytes = told
-    by_channel = {decode_name(name): (versions, taken) for name, versions, taken in channels}
-    return Size((count, kept), by_channel, elements, (waiting, waiting_bytes))
+    """Return the size of a thread; zeros if it has no checkpoints."""
+    reply: Any = await _SIZE(storage.redis, keys.checkpoints(thread), [])
+    count, record_bytes, channels, elements, pending, pending_bytes = reply
+    by_channel = {decode_name(name): (versions, size_bytes) for name, versions, size_bytes in channels}
+    return Size((count, record_bytes), by_channel, elements, (pending, pending_bytes))

@@ -1,4 +1,4 @@
-"""Scripts that delete, prune and copy threads, in one step each."""
+"""Scripts that delete, prune and copy threads."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,21 +8,21 @@ from callsheet.storage.redis.keys import CheckpointKeys
 from callsheet.storage.redis.scripts import Script, ScriptCall
 
 NOTHING: Final = -1
-"""The reply to a copy of nothing onto nothing."""
+"""Reply of `copy` when neither source nor target exists."""
 
 _SWEEP: Final = r"""
 local function live_fields(kept)
   local live = {}
   for field in pairs(kept) do
-    local stem = namespace(field)
+    local prefix = namespace(field)
     for channel, version in string.gmatch(header(redis.call('HGET', records, field)), VERSIONS) do
-      live[stem .. channel .. '\0' .. version] = true
+      live[prefix .. channel .. '\0' .. version] = true
     end
   end
   return live
 end
 
--- Forget every value no kept checkpoint names, and return the tables of the lists among the others.
+-- Delete every value that no kept checkpoint refers to, and return the piece tables among the others.
 local function sweep_values(live)
   local tables = {}
   for _, field in ipairs(redis.call('HKEYS', values)) do
@@ -36,15 +36,13 @@ local function sweep_values(live)
   return tables
 end
 
--- The spans of the log that the tables use, sorted, without overlaps: {first, one past its last}.
+-- The spans of the log that the tables refer to, sorted and merged: {first, one past its last}.
 local function used_spans(tables)
   local spans, merged = {}, {}
   for _, text in pairs(tables) do
-    for first, count in string.gmatch(text, '(%d+):(%d+)') do
-      spans[#spans + 1] = {tonumber(first), tonumber(first) + tonumber(count)}
-    end
+    each_piece(text, function(first, past) spans[#spans + 1] = {first, past} end)
   end
-  table.sort(spans, function(one, other) return one[1] < other[1] end)
+  table.sort(spans, function(a, b) return a[1] < b[1] end)
   for _, span in ipairs(spans) do
     local last = merged[#merged]
     if last and span[1] <= last[2] then
@@ -76,7 +74,8 @@ local function compact_log(tables)
   end
 end
 
--- Remove every checkpoint that is not kept and what only they used; how many are left, or -1 if all stayed.
+-- Delete every checkpoint that is not kept, with the data that only those used. Returns how many are left, or
+-- -1 if none was deleted.
 local function sweep(kept, fresh)
   local removed = 0
   for _, field in ipairs(redis.call('ZRANGE', ids, 0, -1)) do
@@ -84,7 +83,7 @@ local function sweep(kept, fresh)
       removed = removed + 1
       redis.call('ZREM', ids, field)
       redis.call('HDEL', records, field)
-      redis.call('ZREMRANGEBYLEX', writes, pending(field))
+      redis.call('ZREMRANGEBYLEX', writes, writes_range(field))
     end
   end
   if removed == 0 then return -1 end
@@ -106,20 +105,20 @@ _KEEP_LATEST: Final = Script(
     + r"""
 local kept = {}
 
--- A channel that is stored as writes needs its ancestors, back to the last one that has its value.
+-- A channel stored as writes needs its ancestors, back to the last one that has its value.
 local function keep_ancestors(field, record)
-  local stem, unsaved = namespace(field), {}
+  local prefix, unsaved = namespace(field), {}
   for channel in string.gmatch(header(record), UNSAVED) do unsaved[channel] = true end
   while next(unsaved) and record do
     kept[field] = true
     local head, saved = header(record), {}
     for channel in pairs(unsaved) do
-      local version = version_in(head, channel)
-      local value = version and stem .. channel .. '\0' .. version
+      local version = version_of(head, channel)
+      local value = version and prefix .. channel .. '\0' .. version
       if value and redis.call('HEXISTS', values, value) == 1 then saved[#saved + 1] = channel end
     end
     for _, channel in ipairs(saved) do unsaved[channel] = nil end
-    field = stem .. parent_in(head)
+    field = prefix .. parent_of(head)
     record = redis.call('HGET', records, field)
   end
 end
@@ -134,15 +133,15 @@ return sweep(kept, ARGV[1])
 """
 )
 
-_WITHOUT_RUNS: Final = Script(
+_DELETE_FOR_RUNS: Final = Script(
     THREAD
     + HEADERS
     + _SWEEP
     + r"""
-local gone, kept = {}, {}
-for at = 2, #ARGV do gone[ARGV[at]] = true end
+local deleted, kept = {}, {}
+for at = 2, #ARGV do deleted[ARGV[at]] = true end
 for _, field in ipairs(redis.call('ZRANGE', ids, 0, -1)) do
-  if not gone[run_in(header(redis.call('HGET', records, field)))] then kept[field] = true end
+  if not deleted[run_of(header(redis.call('HGET', records, field)))] then kept[field] = true end
 end
 return sweep(kept, ARGV[1])
 """
@@ -185,7 +184,7 @@ for key = 1, 5 do
   if ARGV[key + 2] ~= '' then redis.call('RESTORE', KEYS[key], 0, ARGV[key + 2]) end
 end
 redis.call('HSET', records, GENERATION, ARGV[1])
-touch(tonumber(ARGV[2]))
+set_ttl(tonumber(ARGV[2]))
 return 1
 """
 )
@@ -194,35 +193,35 @@ return 1
 def keep_latest(keys: CheckpointKeys, fresh: bytes) -> ScriptCall:
     """Keep the newest checkpoint of each namespace, and the ancestors its values are made from.
 
-    Replies with the number of checkpoints left, or -1 if nothing was taken away. What is left of the log
-    moves, so it gets the generation `fresh`.
+    Replies with the number of checkpoints left, or -1 if none was deleted. Deleting compacts the log, which
+    then gets the generation `fresh`.
     """
     return ScriptCall(_KEEP_LATEST, keys, (fresh,))
 
 
 def delete_for_runs(keys: CheckpointKeys, fresh: bytes, runs: Sequence[bytes]) -> ScriptCall:
-    """Take away the checkpoints of those runs; the reply is that of `keep_latest`."""
-    return ScriptCall(_WITHOUT_RUNS, keys, (fresh, *runs))
+    """Delete the checkpoints of the runs. Replies as `keep_latest`."""
+    return ScriptCall(_DELETE_FOR_RUNS, keys, (fresh, *runs))
 
 
 def delete(keys: CheckpointKeys) -> ScriptCall:
-    """Take away the whole thread."""
+    """Delete the thread."""
     return ScriptCall(_DELETE, keys, ())
 
 
 def copy(source: CheckpointKeys, target: CheckpointKeys, fresh: bytes, ttl_ms: int) -> ScriptCall:
-    """Make `target` a copy of `source`, on one node. A source that does not exist changes nothing.
+    """Replace `target` with a copy of `source` on the same node; do nothing if there is no source.
 
-    Replies 1; without a source 0 if there is a target, else `NOTHING`.
+    Replies 1; without a source, 0 if there is a target, else `NOTHING`.
     """
     return ScriptCall(_COPY, (*source, *target), (fresh, ttl_ms))
 
 
 def dump(keys: CheckpointKeys) -> ScriptCall:
-    """The thread as the server would move it to another node; nothing if it does not exist."""
+    """Dump the thread's keys for `restore` on another node. Replies with nothing if there is no thread."""
     return ScriptCall(_DUMP, keys, ())
 
 
 def restore(keys: CheckpointKeys, dumps: Sequence[bytes], fresh: bytes, ttl_ms: int) -> ScriptCall:
-    """Make the thread what was dumped."""
+    """Replace the thread with what was dumped."""
     return ScriptCall(_RESTORE, keys, (fresh, ttl_ms, *dumps))

@@ -1,4 +1,4 @@
-"""Reading checkpoints, each with its values, its pending writes and the log elements the reader lacks."""
+"""Scripts that read checkpoints with their values, pending writes and the log elements not cached yet."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,103 +9,97 @@ from callsheet.storage.checkpoints.message_log import LogWitness, Piece, encode_
 from callsheet.storage.redis.keys import CheckpointKeys
 from callsheet.storage.redis.scripts import Script, ScriptCall
 
-_PIECES: Final = r"""
-local function each_piece(text, visit)
-  for first, count in string.gmatch(text, '(%d+):(%d+)') do
-    visit(tonumber(first), tonumber(first) + tonumber(count))
-  end
-end
-"""
-
 _GAPS: Final = r"""
--- The parts of the wanted spans that are in no known span. A span is {first, one past its last}; the known
+-- The parts of the needed spans that no cached span covers. A span is {first, one past its last}; the cached
 -- ones are sorted.
-local function gaps(wanted, known)
-  table.sort(wanted, function(one, other) return one[1] < other[1] end)
-  local found, at, done = {}, 1, 0
-  for _, span in ipairs(wanted) do
+local function gaps(needed, cached)
+  table.sort(needed, function(a, b) return a[1] < b[1] end)
+  local missing, at, done = {}, 1, 0
+  for _, span in ipairs(needed) do
     local first = math.max(span[1], done)
     while first < span[2] do
-      while known[at] and known[at][2] <= first do at = at + 1 end
-      local from = known[at] and known[at][1] or span[2]
-      if from > first then found[#found + 1] = {first, math.min(from, span[2])} end
-      first = from > first and math.min(from, span[2]) or known[at][2]
+      while cached[at] and cached[at][2] <= first do at = at + 1 end
+      local past = cached[at] and cached[at][1] or span[2]
+      if past > first then missing[#missing + 1] = {first, math.min(past, span[2])} end
+      first = past > first and math.min(past, span[2]) or cached[at][2]
     end
     done = math.max(done, span[2])
   end
-  return found
+  return missing
 end
 """
 
 _VALUES: Final = r"""
--- Every value that the records name, once, as field and value in turn.
+-- Every value that the rows refer to, once, as alternating fields and values.
 local function values_of(rows)
-  local wanted, seen, found = {}, {}, {}
+  local fields, seen, flat = {}, {}, {}
   for _, row in ipairs(rows) do
-    local stem = namespace(row[1])
+    local prefix = namespace(row[1])
     for channel, version in string.gmatch(header(row[2]), VERSIONS) do
-      local field = stem .. channel .. '\0' .. version
-      if not seen[field] then seen[field] = true; wanted[#wanted + 1] = field end
+      local field = prefix .. channel .. '\0' .. version
+      if not seen[field] then seen[field] = true; fields[#fields + 1] = field end
     end
   end
-  for at = 1, #wanted, 500 do
-    local batch = redis.call('HMGET', values, unpack(wanted, at, math.min(at + 499, #wanted)))
+  for at = 1, #fields, 500 do
+    local batch = redis.call('HMGET', values, unpack(fields, at, math.min(at + 499, #fields)))
     for offset, value in ipairs(batch) do
-      if value then found[#found + 1] = wanted[at + offset - 1]; found[#found + 1] = value end
+      if value then flat[#flat + 1] = fields[at + offset - 1]; flat[#flat + 1] = value end
     end
   end
-  return found
+  return flat
 end
 """
 
-_ANSWER: Final = r"""
-local function elements_for(found, known_text)
-  local wanted, known, elements = {}, {}, {}
-  for at = 2, #found, 2 do
-    if string.sub(found[at], 1, 1) == 'L' then
-      each_piece(found[at], function(first, past) wanted[#wanted + 1] = {first, past} end)
+_REPLY: Final = r"""
+local function elements_for(flat, cached_table)
+  local needed, cached, elements = {}, {}, {}
+  for at = 2, #flat, 2 do
+    if string.sub(flat[at], 1, 1) == 'L' then
+      each_piece(flat[at], function(first, past) needed[#needed + 1] = {first, past} end)
     end
   end
-  each_piece(known_text, function(first, past) known[#known + 1] = {first, past} end)
-  for _, span in ipairs(gaps(wanted, known)) do
+  each_piece(cached_table, function(first, past) cached[#cached + 1] = {first, past} end)
+  for _, span in ipairs(gaps(needed, cached)) do
     elements[#elements + 1] = span[1]
     elements[#elements + 1] = redis.call('LRANGE', log, span[1], span[2] - 1)
   end
   return elements
 end
 
-local function answer(fields)
-  local generation, position, mark, known_text, ttl_ms = unpack(ARGV, 1, 5)
-  local held, rows = holds(generation, position, mark), {}
+local function reply(fields)
+  local generation, position, mark, cached_table, ttl_ms = unpack(ARGV, 1, 5)
+  local cache_valid, rows = log_matches(generation, position, mark), {}
   for _, field in ipairs(fields) do
     local record = redis.call('HGET', records, field)
-    if record then rows[#rows + 1] = {field, record, redis.call('ZRANGEBYLEX', writes, pending(field))} end
+    if record then
+      rows[#rows + 1] = {field, record, redis.call('ZRANGEBYLEX', writes, writes_range(field))}
+    end
   end
-  local found = values_of(rows)
-  local elements = elements_for(found, held and known_text or '')
-  if ttl_ms ~= '0' and #rows > 0 then touch(tonumber(ttl_ms)) end
-  return {redis.call('HGET', records, GENERATION) or '', held and 1 or 0, rows, found, elements}
+  local flat = values_of(rows)
+  local elements = elements_for(flat, cache_valid and cached_table or '')
+  if ttl_ms ~= '0' and #rows > 0 then set_ttl(tonumber(ttl_ms)) end
+  return {redis.call('HGET', records, GENERATION) or '', cache_valid and 1 or 0, rows, flat, elements}
 end
 """
 
-_READ: Final = THREAD + HEADERS + _PIECES + _GAPS + _VALUES + _ANSWER
+_READ: Final = THREAD + HEADERS + _GAPS + _VALUES + _REPLY
 
 _LATEST: Final = Script(
     _READ
     + r"""
 local name = ARGV[6]
-return answer(redis.call('ZREVRANGEBYLEX', ids, '(' .. name .. '\1', '[' .. name .. '\0', 'LIMIT', 0, 1))
+return reply(redis.call('ZREVRANGEBYLEX', ids, '(' .. name .. '\1', '[' .. name .. '\0', 'LIMIT', 0, 1))
 """
 )
 
-_GIVEN: Final = Script(_READ + "return answer({unpack(ARGV, 6)})")
+_GIVEN: Final = Script(_READ + "return reply({unpack(ARGV, 6)})")
 
 _PAGE: Final = Script(
     _READ
     + r"""
 local name, before, limit = unpack(ARGV, 6, 8)
 local past = before ~= '' and '(' .. name .. '\0' .. before or '(' .. name .. '\1'
-return answer(redis.call('ZREVRANGEBYLEX', ids, past, '[' .. name .. '\0', 'LIMIT', 0, limit))
+return reply(redis.call('ZREVRANGEBYLEX', ids, past, '[' .. name .. '\0', 'LIMIT', 0, limit))
 """
 )
 
@@ -114,7 +108,6 @@ _FIELDS: Final = Script(THREAD + "return redis.call('ZRANGE', ids, 0, -1)")
 _HISTORY: Final = Script(
     THREAD
     + HEADERS
-    + _PIECES
     + r"""
 local function elements_of(pieces)
   local elements = {}
@@ -129,15 +122,16 @@ local name, id, needed = ARGV[1], ARGV[2], {}
 for at = 3, #ARGV do needed[ARGV[at]] = true end
 
 local function writes_at(field)
-  local found = {}
-  for _, member in ipairs(redis.call('ZRANGEBYLEX', writes, pending(field))) do
+  local selected = {}
+  for _, member in ipairs(redis.call('ZRANGEBYLEX', writes, writes_range(field))) do
     local write = string.sub(member, #field + 2)
-    if needed[string.match(write, '^[^%z]*%z[^%z]*%z[^%z]*%z([^%z]*)%z')] then found[#found + 1] = write end
+    local channel = string.match(write, '^[^%z]*%z[^%z]*%z[^%z]*%z([^%z]*)%z')
+    if needed[channel] then selected[#selected + 1] = write end
   end
-  return found
+  return selected
 end
 
--- Most ancestors have the versions of the one before, so each is looked up once.
+-- Consecutive ancestors share most versions, so each version is looked up once.
 local looked_up = {}
 local function value_of(channel, version)
   local field = name .. '\0' .. channel .. '\0' .. version
@@ -146,19 +140,19 @@ local function value_of(channel, version)
   return redis.call('HGET', values, field)
 end
 
--- Values the checkpoint itself has; no ancestor need be asked about those channels.
+-- The stored values of needed channels, which are then needed no longer.
 local function seeds_at(head)
-  local found = {}
+  local seeds = {}
   for channel in pairs(needed) do
-    local version = version_in(head, channel)
+    local version = version_of(head, channel)
     local value = version and value_of(channel, version)
     if value then
       local elements = string.sub(value, 1, 1) == 'L' and elements_of(value) or {}
-      found[#found + 1] = {channel, value, elements}
+      seeds[#seeds + 1] = {channel, value, elements}
     end
   end
-  for _, seed in ipairs(found) do needed[seed[1]] = nil end
-  return found
+  for _, seed in ipairs(seeds) do needed[seed[1]] = nil end
+  return seeds
 end
 
 if id == '' then
@@ -167,16 +161,17 @@ if id == '' then
   id = string.sub(newest, #name + 2)
 end
 local target = redis.call('HGET', records, name .. '\0' .. id)
-id = target and parent_in(header(target)) or ''
+id = target and parent_of(header(target)) or ''
 local steps = {}
 while id ~= '' and next(needed) do
   local field = name .. '\0' .. id
   local record = redis.call('HGET', records, field)
   if not record then break end
   local head = header(record)
-  local found = writes_at(field)
-  steps[#steps + 1] = {found, seeds_at(head)}
-  id = parent_in(head)
+  -- Before seeds_at, which removes channels from needed.
+  local step_writes = writes_at(field)
+  steps[#steps + 1] = {step_writes, seeds_at(head)}
+  id = parent_of(head)
 end
 return steps
 """
@@ -185,45 +180,45 @@ return steps
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """What the reader has, and how long its reading keeps the thread alive."""
+    """The reader's cached log, and the lifetime that its reads give the thread."""
 
     keys: CheckpointKeys
     spans: Sequence[Piece]
-    """The log elements it has, sorted."""
-    known: LogWitness
-    """What must hold for them to be of use."""
+    """The cached elements, sorted."""
+    witness: LogWitness
     ttl_ms: int
-    """0 leaves the expiry as it is."""
+    """0 leaves the expiry unchanged."""
 
 
 def latest(reader: Reader, namespace: bytes) -> ScriptCall:
-    """The newest checkpoint of a namespace. Replies with generation, held, rows, values, log elements.
+    """Read the newest checkpoint of a namespace.
 
-    Held is 1 if what the reader knows holds; rows are field, record and writes; values are field and value in
-    turn; elements are a first position and the marked elements from there in turn.
+    Replies with generation, 1 if the cached log is valid, rows, values and elements. A row is field, record
+    and writes; values alternate fields and values; elements alternate a first position and the marked
+    elements from there.
     """
     return _read(_LATEST, reader, namespace)
 
 
 def given(reader: Reader, fields: Sequence[bytes]) -> ScriptCall:
-    """The checkpoints of those fields, in that order; the reply is that of `latest`."""
+    """Read the checkpoints with these fields, in this order. Replies as `latest`."""
     return _read(_GIVEN, reader, *fields)
 
 
 def page(reader: Reader, namespace: bytes, before: bytes, limit: int) -> ScriptCall:
-    """At most `limit` checkpoints of a namespace, older than `before` if not empty, newest first."""
+    """Read up to `limit` checkpoints of a namespace, newest first, older than `before` if it is not empty."""
     return _read(_PAGE, reader, namespace, before, limit)
 
 
 def fields(keys: CheckpointKeys) -> ScriptCall:
-    """The fields of all checkpoints of the thread."""
+    """List the fields of all checkpoints of the thread."""
     return ScriptCall(_FIELDS, keys, ())
 
 
 def history(
     keys: CheckpointKeys, namespace: bytes, checkpoint: bytes, channels: Sequence[bytes]
 ) -> ScriptCall:
-    """From the parent of a checkpoint (the newest if empty) up, until each channel has a stored value.
+    """Walk up from the parent of a checkpoint (the newest if empty) until each channel has a stored value.
 
     Replies with a step for each ancestor: its writes to those channels, and channel, value and marked
     elements of each stored value.
@@ -232,4 +227,5 @@ def history(
 
 
 def _read(script: Script, reader: Reader, *args: bytes | int) -> ScriptCall:
-    return ScriptCall(script, reader.keys, (*reader.known, encode_table(reader.spans), reader.ttl_ms, *args))
+    cached_table = encode_table(reader.spans)
+    return ScriptCall(script, reader.keys, (*reader.witness, cached_table, reader.ttl_ms, *args))

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final, Self, TypedDict, TypeVar, Unpack, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -38,44 +38,45 @@ from callsheet.storage.redis.keys import CHECKPOINT_PREFIX, run_keys
 T = TypeVar("T")
 
 _RANDOM_BITS: Final = 20
-_SHORTEST_S: Final = 0.1
+_MIN_TTL_S: Final = 0.1
 
 
 class SaverOptions(TypedDict, total=False):
-    """How a saver differs from the usual one."""
+    """Options of a saver."""
 
     sync_client: Any
-    """The `redis.Redis` or `redis.RedisCluster` of the blocking methods; made like the other if absent."""
+    """`redis.Redis` or `redis.RedisCluster` for the blocking methods; derived from the other if absent."""
     prefix: str
-    """What all keys begin with; savers of different prefixes do not see each other's threads."""
+    """Prefix of all keys. Savers with different prefixes do not see each other's threads."""
     ttl_s: float | None
-    """How long a thread lives after it was last written; for ever if None."""
+    """Lifetime of a thread after its last write; None for no expiry."""
     refresh_on_read: bool
-    """Whether reading a thread counts as writing for that."""
+    """Renew that lifetime on each read."""
     wait_aof: bool
-    """Whether a write returns only once it is on the server's disk (Redis from 7.2 on, Valkey; with AOF)."""
+    """Make each write wait for the server's disk (Redis 7.2 or newer, or Valkey; with AOF)."""
     serde: SerializerProtocol | None
-    """How values become bytes; LangGraph's own serialiser if None."""
+    """Serialiser for values; None for LangGraph's own."""
     fence: str
-    """Key of a config's `configurable` that has the epoch of the attempt at a run. Where a later one has
-    the thread, a write raises `Fenced`. Without the key, and by default, anybody may write."""
+    """Key in a config's `configurable` with the epoch of the attempt at a run. If a later attempt owns the
+    thread, a write raises `Fenced`. A config without the key is not checked; nor is any by default."""
     cached_bytes: int
-    """How much of the threads' messages this process may remember."""
+    """Limit on the serialised messages cached in this process."""
 
 
 class RedisSaver(BaseCheckpointSaver[int]):
-    """A checkpointer for any LangGraph graph; the blocking and the asynchronous methods work on one object.
+    """A checkpointer for any LangGraph graph, with blocking and asynchronous methods on one object.
 
-    Every operation is one atomic step on the server and safe to repeat, so a lost connection is retried
-    without anyone noticing. A read that fails raises: it is never an empty thread. Safe to share between
-    threads and event loops, and between processes on one thread.
+    Every operation is atomic on the server and idempotent, so it is retried after a lost connection. A failed
+    read raises: it is never an empty thread. Safe to share between threads and event loops; several processes
+    may use one thread.
     """
 
     def __init__(self, client: Redis | RedisCluster, **options: Unpack[SaverOptions]) -> None:
-        """`Invalid` for a client or an option that cannot work. Opens no connection yet."""
+        """Raise `Invalid` for an unusable client or option. Opens no connection yet."""
         super().__init__(serde=options.get("serde"))
-        self._wires = Transports(client, options.get("sync_client"), wait_aof=options.get("wait_aof", False))
-        self._rules = _rules(options, clustered=self._wires.clustered)
+        wait_aof = options.get("wait_aof", False)
+        self._transports = Transports(client, options.get("sync_client"), wait_aof=wait_aof)
+        self._policy = _key_policy(options, clustered=self._transports.clustered)
         self._cached_bytes = options.get("cached_bytes", CACHED_BYTES)
         self._logs = LogCache(self._cached_bytes)
         self._fence = options.get("fence", "")
@@ -83,42 +84,38 @@ class RedisSaver(BaseCheckpointSaver[int]):
     @classmethod
     @asynccontextmanager
     async def from_url(cls, url: str, **options: Unpack[SaverOptions]) -> AsyncIterator[Self]:
-        """A saver of its own connections, closed at the end. Raises what `storage.connect` raises.
+        """Open a saver with its own connections, closed at the end. Raises what `storage.connect` raises.
 
         `url` is `redis://…`, `rediss://…`, `unix://…` or `redis+cluster://…`.
         """
-        async with storage.connect(url) as opened:
-            saver = cls(opened.redis, **options)
-            try:
-                yield saver
-            finally:
-                await saver.aclose()
+        async with storage.connect(url) as opened, aclosing(cls(opened.redis, **options)) as saver:
+            yield saver
 
     def __copy__(self) -> Self:
-        """A saver over the same connections that remembers nothing, for its serialiser may be another."""
+        """Return a saver on the same connections with an empty cache, because its serialiser may change."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin._logs = LogCache(self._cached_bytes)
         return twin
 
     async def aclose(self) -> None:
-        """Close what the saver opened. The client it was given stays open; twice is safe."""
-        await self._wires.aclose()
+        """Close the connections that the saver opened, but not the given client. Safe to call twice."""
+        await self._transports.aclose()
 
     def setup(self) -> None:
-        """Do nothing: there is nothing to set up. Other savers have this method."""
+        """Do nothing; for compatibility with other savers."""
 
     async def asetup(self) -> None:
         """Do nothing, as `setup`."""
 
     def get_next_version(self, current: int | None, channel: None) -> int:  # noqa: ARG002 - LangGraph's signature
-        """A version after `current`, which no other process that also saw `current` will choose.
+        """Return a version after `current` that no other process derives from the same `current`.
 
-        Two runs that go on from one checkpoint must not write under one version: the later would change the
-        history of the earlier. So the lowest 20 bits are random; the whole stays below 2**53.
+        Otherwise two runs that continue one checkpoint could write under one version, and the later would
+        change the history of the earlier. So the lowest 20 bits are random; versions stay below 2**53.
         """
         if isinstance(current, str):
-            # The thread began under a saver whose versions are text, such as LangGraph's in-memory one.
+            # The thread began under a saver with text versions, such as LangGraph's in-memory one.
             current = int(str(current).split(".")[0])
         count = int(current or 0)
         count = count >> _RANDOM_BITS if count >= 1 << _RANDOM_BITS else count
@@ -131,9 +128,9 @@ class RedisSaver(BaseCheckpointSaver[int]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint as the child of the one `config` names; the result names it."""
-        if ahead := BEFORE_CHECKPOINT.get():
-            await ahead()
+        """Store a checkpoint as the child of the one in `config`, and return its own config."""
+        if before_checkpoint := BEFORE_CHECKPOINT.get():
+            await before_checkpoint()
         return await self._execute(self._put(config, checkpoint, metadata, new_versions))
 
     def put(
@@ -143,28 +140,28 @@ class RedisSaver(BaseCheckpointSaver[int]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """As `aput`."""
+        """Blocking form of `aput`."""
         return self._execute_blocking(self._put(config, checkpoint, metadata, new_versions))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store what a task wrote, pending at the checkpoint `config` names. What is there stays as it is."""
+        """Store a task's writes, pending at the checkpoint in `config`. A write already stored is kept."""
         await self._execute(self._put_writes(config, writes, (task_path, task_id)))
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """As `aput_writes`."""
+        """Blocking form of `aput_writes`."""
         self._execute_blocking(self._put_writes(config, writes, (task_path, task_id)))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """The checkpoint `config` names, or the newest; None if there is none. An error is raised."""
-        return await self._execute(reading.read_one(self._books, checkpoint_ref(config)))
+        """Return the checkpoint in `config`, or the newest; None if there is none. A failed read raises."""
+        return await self._execute(reading.read_one(self._context, checkpoint_ref(config)))
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """As `aget_tuple`."""
-        return self._execute_blocking(reading.read_one(self._books, checkpoint_ref(config)))
+        """Blocking form of `aget_tuple`."""
+        return self._execute_blocking(reading.read_one(self._context, checkpoint_ref(config)))
 
     async def alist(
         self,
@@ -174,14 +171,14 @@ class RedisSaver(BaseCheckpointSaver[int]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """The checkpoints of a thread, newest first; without a thread those of all, thread by thread.
+        """Yield the checkpoints of a thread, newest first; without a thread those of all, thread by thread.
 
-        An element that several checkpoints of one listing have in a list is one object in all of them.
+        Checkpoints of one listing that have a list element in common share one object for it.
         """
-        listing = Listing(self._books, list_filter(config, filter, before), limit)
+        listing = Listing(self._context, list_filter(config, filter, before), limit)
         while page := await self._execute(listing.next_page()):
-            for found in page:
-                yield found
+            for checkpoint in page:
+                yield checkpoint
 
     def list(
         self,
@@ -191,60 +188,60 @@ class RedisSaver(BaseCheckpointSaver[int]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """As `alist`."""
-        listing = Listing(self._books, list_filter(config, filter, before), limit)
+        """Blocking form of `alist`."""
+        listing = Listing(self._context, list_filter(config, filter, before), limit)
         while page := self._execute_blocking(listing.next_page()):
             yield from page
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """What each channel is made of: ancestors' writes, oldest first, from the last stored value on."""
-        return await self._execute(reading.read_history(self._books, checkpoint_ref(config), channels))
+        """Return each channel's last stored value and the ancestors' writes since then, oldest first."""
+        return await self._execute(reading.read_history(self._context, checkpoint_ref(config), channels))
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """As `aget_delta_channel_history`."""
-        return self._execute_blocking(reading.read_history(self._books, checkpoint_ref(config), channels))
+        """Blocking form of `aget_delta_channel_history`."""
+        return self._execute_blocking(reading.read_history(self._context, checkpoint_ref(config), channels))
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """Take away everything of the thread."""
-        await self._execute(maintenance.delete(self._books, str(thread_id)))
+        """Delete the whole thread."""
+        await self._execute(maintenance.delete(self._context, str(thread_id)))
 
     def delete_thread(self, thread_id: str) -> None:
-        """As `adelete_thread`."""
-        self._execute_blocking(maintenance.delete(self._books, str(thread_id)))
+        """Blocking form of `adelete_thread`."""
+        self._execute_blocking(maintenance.delete(self._context, str(thread_id)))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Take away every checkpoint whose metadata has one of the run ids."""
-        await self._execute(maintenance.delete_for_runs(self._books, run_ids))
+        """Delete every checkpoint whose metadata has one of the run ids."""
+        await self._execute(maintenance.delete_for_runs(self._context, run_ids))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """As `adelete_for_runs`."""
-        self._execute_blocking(maintenance.delete_for_runs(self._books, run_ids))
+        """Blocking form of `adelete_for_runs`."""
+        self._execute_blocking(maintenance.delete_for_runs(self._context, run_ids))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Make one thread a copy of another, whatever it was before."""
-        await self._execute(maintenance.copy(self._books, str(source_thread_id), str(target_thread_id)))
+        """Replace the target thread with a copy of the source."""
+        await self._execute(maintenance.copy(self._context, str(source_thread_id), str(target_thread_id)))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """As `acopy_thread`."""
-        self._execute_blocking(maintenance.copy(self._books, str(source_thread_id), str(target_thread_id)))
+        """Blocking form of `acopy_thread`."""
+        self._execute_blocking(maintenance.copy(self._context, str(source_thread_id), str(target_thread_id)))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Keep the newest checkpoint of each namespace and what it is made from, or `delete` the threads."""
+        """Keep each namespace's newest checkpoint and the ancestors it needs, or `delete` the threads."""
         for thread in thread_ids:
-            await self._execute(maintenance.prune(self._books, str(thread), strategy))
+            await self._execute(maintenance.prune(self._context, str(thread), strategy))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """As `aprune`."""
+        """Blocking form of `aprune`."""
         for thread in thread_ids:
-            self._execute_blocking(maintenance.prune(self._books, str(thread), strategy))
+            self._execute_blocking(maintenance.prune(self._context, str(thread), strategy))
 
     @property
-    def _books(self) -> SaverContext:
-        return SaverContext(Codec(self.serde), self._rules, self._logs)
+    def _context(self) -> SaverContext:
+        return SaverContext(Codec(self.serde), self._policy, self._logs)
 
     def _put(
         self,
@@ -255,13 +252,13 @@ class RedisSaver(BaseCheckpointSaver[int]):
     ) -> Operation[RunnableConfig]:
         metadata, parent = get_checkpoint_metadata(config, metadata), checkpoint_ref(config)
         fence = self._fence_of(config, parent.thread)
-        return writing.put(self._books, parent, checkpoint, metadata, new_versions, fence)
+        return writing.put(self._context, parent, checkpoint, metadata, new_versions, fence)
 
     def _put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: tuple[str, str]
     ) -> Operation[None]:
-        at = checkpoint_ref(config)
-        return writing.put_writes(self._books, at, writes, task, self._fence_of(config, at.thread))
+        ref = checkpoint_ref(config)
+        return writing.put_writes(self._context, ref, writes, task, self._fence_of(config, ref.thread))
 
     def _fence_of(self, config: RunnableConfig, thread: str) -> Fence | None:
         epoch = config["configurable"].get(self._fence) if self._fence else None
@@ -269,41 +266,38 @@ class RedisSaver(BaseCheckpointSaver[int]):
             return None
         return Fence(run_keys(thread).thread, str(epoch))
 
-    async def _execute(self, exchange: Operation[T]) -> T:
-        wire = await self._wires.for_running_loop()
+    async def _execute(self, operation: Operation[T]) -> T:
+        execute_batch = await self._transports.for_running_loop()
         try:
-            calls = next(exchange)
+            calls = next(operation)
             while True:
-                calls = exchange.send(await wire.execute_batch(calls))
+                calls = operation.send(await execute_batch(calls))
         except StopIteration as end:
             return cast("T", end.value)
 
-    def _execute_blocking(self, exchange: Operation[T]) -> T:
-        wire = self._wires.blocking()
+    def _execute_blocking(self, operation: Operation[T]) -> T:
+        execute_batch = self._transports.blocking()
         try:
-            calls = next(exchange)
+            calls = next(operation)
             while True:
-                calls = exchange.send(wire.execute_batch(calls))
+                calls = operation.send(execute_batch(calls))
         except StopIteration as end:
             return cast("T", end.value)
 
 
 @asynccontextmanager
 async def saver() -> AsyncIterator[RedisSaver]:
-    """A saver on the storage that this process uses: what `checkpointer.path` in langgraph.json names."""
-    opened = RedisSaver((await storage.current()).redis)
-    try:
+    """Open a saver on this process's storage, for `checkpointer.path` in langgraph.json."""
+    async with aclosing(RedisSaver((await storage.current()).redis)) as opened:
         yield opened
-    finally:
-        await opened.aclose()
 
 
-def _rules(options: SaverOptions, *, clustered: bool) -> KeyPolicy:
+def _key_policy(options: SaverOptions, *, clustered: bool) -> KeyPolicy:
     prefix, ttl_s = options.get("prefix", CHECKPOINT_PREFIX), options.get("ttl_s")
     if not prefix or set(prefix) & set("{}"):
-        raise Invalid(f"prefix {prefix!r} cannot begin a key", remedy="Use text without braces.")
-    if ttl_s is not None and ttl_s < _SHORTEST_S:
-        remedy = f"Use at least {_SHORTEST_S:g} s, or None to keep threads for ever."
-        raise Invalid(f"ttl_s={ttl_s!r} is too short to live by", remedy=remedy)
-    refresh = options.get("refresh_on_read", False)
-    return KeyPolicy(prefix, int((ttl_s or 0) * 1000), refresh_on_read=refresh, clustered=clustered)
+        raise Invalid(f"prefix {prefix!r} is empty or has braces", remedy="Use text without braces.")
+    if ttl_s is not None and ttl_s < _MIN_TTL_S:
+        remedy = f"Use at least {_MIN_TTL_S:g} s, or None for no expiry."
+        raise Invalid(f"ttl_s={ttl_s!r} is too short", remedy=remedy)
+    ttl_ms = int((ttl_s or 0) * 1000)
+    return KeyPolicy(prefix, ttl_ms, ttl_ms if options.get("refresh_on_read") else 0, clustered)

@@ -1,11 +1,11 @@
 """Transports for round trips: batched connections per event loop, a cluster client, or a blocking client."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import redis
 from redis.asyncio import Redis, RedisCluster, SSLConnection
@@ -21,130 +21,118 @@ from callsheet.storage.redis.client import Client
 from callsheet.storage.redis.command_policy import TIMEOUT_S, CommandPolicy
 from callsheet.storage.redis.scripts import Argument, ScriptCall
 
-_ANY_NUMBER: Final = 1 << 30
-_CLUSTER_CALLS: Final = 16
-"""Calls under way at once to a cluster, whose client opens a connection for each."""
+_UNLIMITED: Final = 1 << 30
+_CLUSTER_CONCURRENCY: Final = 16
+"""Concurrent calls to a cluster, whose client opens a connection for each."""
 _BLOCKING_CONNECTIONS: Final = 8
 _REMEDY: Final = "Start the server, or correct the URL."
-_NOWHERE: Final = {"host": "localhost", "port": 6379}
-_WHERE: Final = ("host", "port", "path", "db")
-_SAME_FOR_BOTH: Final = (
+_DEFAULT_ADDRESS: Final = {"host": "localhost", "port": 6379}
+_ADDRESS_OPTIONS: Final = ("host", "port", "path", "db")
+_COMMON_OPTIONS: Final = (
     "username", "password", "credential_provider", "client_name", "socket_timeout",
     "socket_connect_timeout", "socket_keepalive", "socket_keepalive_options", "health_check_interval",
     "protocol",
 )  # fmt: skip
 
 
-class Transport(Protocol):
-    """A way to the server from one event loop."""
-
-    async def execute_batch(self, calls: Sequence[ScriptCall]) -> list[Any]:
-        """The replies to the calls, which run in this order. Raises the first that is an error."""
-
-    async def aclose(self) -> None:
-        """Close what was opened for this wire."""
+ExecuteBatch = Callable[[Sequence[ScriptCall]], Awaitable[list[Any]]]
+"""Runs the calls in order and returns their replies. Raises the first error."""
 
 
 class Transports:
-    """The ways to the server of one client, opened as they are needed."""
+    """The transports of one client, opened on first use."""
 
     def __init__(self, client: Redis | RedisCluster, blocking: Any = None, *, wait_aof: bool = False) -> None:
-        """`blocking` is the `redis.Redis` or `redis.RedisCluster` that callers without an event loop use."""
-        _check(client, wait_aof=wait_aof)
+        """`blocking` is the `redis.Redis` or `redis.RedisCluster` for callers without an event loop."""
+        _check_client(client, wait_aof=wait_aof)
         self.clustered: Final = isinstance(client, RedisCluster)
         self._client = client
         self._blocking = blocking
-        self._own: Any = None
+        self._own_blocking: Any = None
         self._lock = Lock()
         self._wait_aof = wait_aof
-        self._wires: dict[asyncio.AbstractEventLoop, Transport] = {}
-        self._keepers: dict[asyncio.AbstractEventLoop, AsyncGenerator[None]] = {}
+        self._by_loop: dict[asyncio.AbstractEventLoop, ExecuteBatch] = {}
+        self._closers: dict[asyncio.AbstractEventLoop, AsyncGenerator[None]] = {}
 
-    async def for_running_loop(self) -> Transport:
-        """The wire of the running event loop."""
+    async def for_running_loop(self) -> ExecuteBatch:
+        """Return the transport of the running event loop."""
         loop = asyncio.get_running_loop()
-        if wire := self._wires.get(loop):
-            return wire
-        wire = self._wires[loop] = self._opened()
-        keeper = self._keepers[loop] = self._kept(loop, wire)
-        await anext(keeper)
-        return wire
+        if execute_batch := self._by_loop.get(loop):
+            return execute_batch
+        execute_batch, own_batcher = self._open()
+        self._by_loop[loop] = execute_batch
+        closer = self._closers[loop] = self._close_with(loop, own_batcher)
+        await anext(closer)
+        return execute_batch
 
-    def blocking(self) -> "BlockingTransport":
-        """The wire of callers without an event loop."""
+    def blocking(self) -> Callable[[Sequence[ScriptCall]], list[Any]]:
+        """Return the transport for callers without an event loop."""
         origin = _origin(self._client)
         if self._blocking is None:
-            with self._lock, _named(origin):
+            with self._lock, _translated_errors(origin):
                 # Another thread may have been quicker.
-                if self._own is None:
-                    self._blocking = self._own = _blocking_twin(self._client)
-        return BlockingTransport(self._blocking, origin, wait_aof=self._wait_aof)
+                if self._own_blocking is None:
+                    self._blocking = self._own_blocking = _blocking_twin(self._client)
+        return _BlockingTransport(self._blocking, origin, wait_aof=self._wait_aof).execute_batch
 
     async def aclose(self) -> None:
-        """Close what was opened here; the client that was given stays open."""
-        if keeper := self._keepers.get(asyncio.get_running_loop()):
-            await keeper.aclose()
-        if self._own is not None:
-            self._own.close()
-            self._blocking = self._own = None
+        """Close what was opened here; the given clients stay open."""
+        if closer := self._closers.get(asyncio.get_running_loop()):
+            await closer.aclose()
+        if self._own_blocking is not None:
+            self._own_blocking.close()
+            self._blocking = self._own_blocking = None
 
-    def _opened(self) -> Transport:
+    def _open(self) -> tuple[ExecuteBatch, Batcher | None]:
+        """Return a transport, and the batcher to close with it if one was created."""
         if isinstance(self._client, Client) and not self._wait_aof:
-            lanes = self._client.batcher
-            if lanes.loop is asyncio.get_running_loop():
-                return _SharedTransport(lanes)
+            # Through the client's own batcher, the saver's calls leave together with the client's others.
+            shared = self._client.batcher
+            if shared.loop is asyncio.get_running_loop():
+                return shared.execute_batch, None
         if not isinstance(self._client, RedisCluster):
             pool = self._client.connection_pool
             options = pool.connection_kwargs | {"socket_timeout": None}
-            bounds = CommandPolicy(_origin(self._client), _REMEDY, _ANY_NUMBER, TIMEOUT_S)
-            return Batcher(lambda: pool.connection_class(**options), bounds, wait_aof=self._wait_aof)
-        if self._wires:
-            remedy = "Give each event loop a saver of its own."
-            raise Invalid("a saver on a cluster works in one event loop, the first", remedy=remedy)
-        return _ClusterTransport(self._client)
+            policy = CommandPolicy(_origin(self._client), _REMEDY, _UNLIMITED, TIMEOUT_S)
+            batcher = Batcher(lambda: pool.connection_class(**options), policy, wait_aof=self._wait_aof)
+            return batcher.execute_batch, batcher
+        if self._by_loop:
+            remedy = "Create a saver for each event loop."
+            raise Invalid("a saver on a cluster works in one event loop only", remedy=remedy)
+        return _ClusterTransport(self._client).execute_batch, None
 
-    async def _kept(self, loop: asyncio.AbstractEventLoop, wire: Transport) -> AsyncGenerator[None]:
-        # An event loop remembers asynchronous generators and closes them at its end; nothing else of it does.
+    async def _close_with(
+        self, loop: asyncio.AbstractEventLoop, own_batcher: Batcher | None
+    ) -> AsyncGenerator[None]:
+        # An event loop closes its asynchronous generators when it ends; it offers no other hook.
         try:
             yield
         finally:
-            self._wires.pop(loop, None)
-            self._keepers.pop(loop, None)
-            await wire.aclose()
-
-
-class _SharedTransport:
-    """The lanes of a client that has some: what others ask of it at the same moment leaves together."""
-
-    def __init__(self, lanes: Batcher) -> None:
-        self.execute_batch = lanes.execute_batch
-
-    async def aclose(self) -> None:
-        """Nothing was opened: the lanes are the client's."""
+            self._by_loop.pop(loop, None)
+            self._closers.pop(loop, None)
+            if own_batcher:
+                await own_batcher.aclose()
 
 
 class _ClusterTransport:
-    """Calls to a cluster, each to the node that has its keys."""
+    """Sends each call to the cluster node that has its keys."""
 
     def __init__(self, client: RedisCluster) -> None:
         self._client = client
-        self._bounds = CommandPolicy(_origin(client), _REMEDY, _CLUSTER_CALLS, TIMEOUT_S)
+        self._policy = CommandPolicy(_origin(client), _REMEDY, _CLUSTER_CONCURRENCY, TIMEOUT_S)
 
     async def execute_batch(self, calls: Sequence[ScriptCall]) -> list[Any]:
-        return [await self._bounds.run(partial(self._reply, call)) for call in calls]
+        return [await self._policy.run(partial(self._execute, call)) for call in calls]
 
-    async def aclose(self) -> None:
-        """Nothing was opened: the connections are the client's."""
-
-    async def _reply(self, call: ScriptCall) -> Any:
+    async def _execute(self, call: ScriptCall) -> Any:
         try:
-            return await self._client.execute_command(*call.by_name())
+            return await self._client.execute_command(*call.evalsha_args())
         except NoScriptError:
-            return await self._client.execute_command(*call.in_full())
+            return await self._client.execute_command(*call.eval_args())
 
 
-class BlockingTransport:
-    """Calls from a thread that waits for them. Safe to share between threads."""
+class _BlockingTransport:
+    """Blocking calls. Safe to share between threads."""
 
     def __init__(self, client: Any, origin: str, *, wait_aof: bool) -> None:
         self._client = client
@@ -152,39 +140,38 @@ class BlockingTransport:
         self._wait_aof = wait_aof
 
     def execute_batch(self, calls: Sequence[ScriptCall]) -> list[Any]:
-        """The replies to the calls, which run in this order. Raises the first that is an error."""
-        with _named(self._origin):
-            return [self._reply(call) for call in calls]
+        with _translated_errors(self._origin):
+            return [self._execute(call) for call in calls]
 
-    def _reply(self, call: ScriptCall) -> Any:
-        send = self._durably if self._wait_aof and call.durable else self._client.execute_command
+    def _execute(self, call: ScriptCall) -> Any:
+        send = self._send_and_wait_aof if self._wait_aof and call.durable else self._client.execute_command
         try:
-            return send(*call.by_name())
+            return send(*call.evalsha_args())
         except NoScriptError:
-            return send(*call.in_full())
+            return send(*call.eval_args())
 
-    def _durably(self, *command: Argument) -> Any:
-        # One pipeline, for WAITAOF waits for what its own connection wrote.
+    def _send_and_wait_aof(self, *command: Argument) -> Any:
+        # In one pipeline, because WAITAOF covers only the writes of its own connection.
         pipeline = self._client.pipeline(transaction=False)
         pipeline.execute_command(*command)
         pipeline.execute_command("WAITAOF", 1, 0, FSYNC_MS)
         reply, synced = pipeline.execute()
         if synced[0] < 1:
-            raise redis.TimeoutError(f"nothing reached the disk within {FSYNC_MS} ms")
+            raise redis.TimeoutError(f"the write did not reach the disk within {FSYNC_MS} ms")
         return reply
 
 
 @contextmanager
-def _named(origin: str) -> Iterator[None]:
-    """Raise what keeps a server from answering as `StorageDown` with its name."""
+def _translated_errors(origin: str) -> Iterator[None]:
+    """Raise connection failures as `StorageDown`."""
     try:
         yield
     except (redis.ConnectionError, redis.TimeoutError, redis.RedisClusterException) as error:
         raise StorageDown(f"{origin} cannot be used: {error}", remedy=_REMEDY) from error
 
 
-def _check(client: object, *, wait_aof: bool) -> None:
-    """`Invalid` for a client no wire can be made for."""
+def _check_client(client: object, *, wait_aof: bool) -> None:
+    """Raise `Invalid` for a client that no transport supports."""
     if isinstance(client, RedisCluster):
         if wait_aof:
             remedy = "Set appendfsync to always on every node instead."
@@ -193,22 +180,22 @@ def _check(client: object, *, wait_aof: bool) -> None:
         remedy = "Pass a redis.asyncio.Redis or RedisCluster, or use RedisSaver.from_url."
         raise Invalid(f"{client!r} is not an asyncio client of redis-py", remedy=remedy)
     if client.get_encoder().decode_responses:
-        raise Invalid(f"{client!r} decodes what it reads", remedy="Make it with decode_responses=False.")
+        raise Invalid(f"{client!r} decodes responses", remedy="Create it with decode_responses=False.")
 
 
 def _origin(client: Any) -> str:
-    """Which server this is, for people."""
-    if bounds := getattr(client, "bounds", None):
-        return str(bounds.origin)
+    """Return the server's name for error messages."""
+    if policy := getattr(client, "command_policy", None):
+        return str(policy.origin)
     if isinstance(client, RedisCluster):
         return "the cluster"
     options = client.connection_pool.connection_kwargs
-    return f"Redis at {options.get('path') or '{host}:{port}'.format(**_NOWHERE | options)}"
+    return f"Redis at {options.get('path') or '{host}:{port}'.format(**_DEFAULT_ADDRESS | options)}"
 
 
 def _blocking_twin(client: Redis | RedisCluster) -> Any:
-    """A blocking client of the same servers; to one server over at most `_BLOCKING_CONNECTIONS`."""
-    # Not for a server that says nothing: the wait for it has been long enough.
+    """Return a blocking client of the same servers, with at most `_BLOCKING_CONNECTIONS` to a single one."""
+    # Timeouts are not retried: the caller has waited long enough by then.
     retry = Retry(ExponentialWithJitterBackoff(cap=0.5, base=0.01), 10, (redis.ConnectionError,))
     if isinstance(client, RedisCluster):
         nodes = [
@@ -216,31 +203,33 @@ def _blocking_twin(client: Redis | RedisCluster) -> Any:
             for node in client.startup_nodes
         ]
         secure = issubclass(client.connection_kwargs.get("connection_class", object), SSLConnection)
-        options = _same(client.connection_kwargs) | ({"ssl": True} if secure else {})
+        options = _common_options(client.connection_kwargs) | ({"ssl": True} if secure else {})
         return redis.RedisCluster(startup_nodes=nodes, retry=retry, **options)
-    if isinstance(client.connection_pool, SentinelConnectionPool):
-        remedy = "Pass the blocking client that Sentinel makes as sync_client."
-        raise Invalid("the saver's blocking methods need a client of their own here", remedy=remedy)
     pool = client.connection_pool
-    where = {key: value for key, value in pool.connection_kwargs.items() if key in _WHERE}
-    kind: type[Any] = redis.Connection
-    if "path" in where:
-        kind = redis.UnixDomainSocketConnection
+    if isinstance(pool, SentinelConnectionPool):
+        remedy = "Pass Sentinel's blocking client as sync_client."
+        raise Invalid("behind Sentinel, the saver's blocking methods need their own client", remedy=remedy)
+    address = {key: value for key, value in pool.connection_kwargs.items() if key in _ADDRESS_OPTIONS}
+    connection_class: type[Any] = redis.Connection
+    if "path" in address:
+        connection_class = redis.UnixDomainSocketConnection
     elif issubclass(pool.connection_class, SSLConnection):
-        kind = redis.SSLConnection
+        connection_class = redis.SSLConnection
     return redis.Redis(
         connection_pool=redis.BlockingConnectionPool(  # type: ignore[no-untyped-call]  # redis-py's
-            connection_class=kind,
+            connection_class=connection_class,
             max_connections=_BLOCKING_CONNECTIONS,
             timeout=TIMEOUT_S,
             retry=retry,
-            **where,
-            **_same(pool.connection_kwargs),
+            **address,
+            **_common_options(pool.connection_kwargs),
         )
     )
 
 
-def _same(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a connection's options that a blocking one takes, with an end to every wait."""
-    same = {key: value for key, value in options.items() if key in _SAME_FOR_BOTH or key.startswith("ssl_")}
-    return same | {"socket_timeout": same.get("socket_timeout") or TIMEOUT_S}
+def _common_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the connection options that a blocking client shares, with a timeout in any case."""
+    common = {
+        key: value for key, value in options.items() if key in _COMMON_OPTIONS or key.startswith("ssl_")
+    }
+    return common | {"socket_timeout": common.get("socket_timeout") or TIMEOUT_S}

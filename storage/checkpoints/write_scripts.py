@@ -1,4 +1,4 @@
-"""Storing a checkpoint, and storing a task's writes: the steps that happen every turn."""
+"""Scripts that store a checkpoint or a task's writes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,19 +9,20 @@ from callsheet.storage.checkpoints.message_log import LogWitness
 from callsheet.storage.redis.scripts import Argument, Script, ScriptCall
 
 STALE: Final = -1
-"""Where new elements landed when nothing was stored, since what was trusted holds no more."""
+"""Reply when nothing was stored because a precondition no longer holds."""
 FENCED: Final = -2
-"""The same, since a later attempt has the thread."""
+"""Reply when nothing was stored because a later attempt owns the thread."""
 
 _PUT: Final = Script(
     THREAD
     + r"""
-local epoch, field, record, ttl_ms, known, position, mark, witness, fresh, plain, lists = unpack(ARGV, 1, 11)
+local epoch, field, record, ttl_ms, generation, position, mark = unpack(ARGV, 1, 7)
+local indexed, fresh, plain, lists = unpack(ARGV, 8, 11)
 if fenced(epoch) then return {'', -2} end
--- The caller counts on elements, or on an entry in the register, of a thread that is gone or was rewritten,
--- or of what came with a checkpoint that the server has lost.
-if known ~= '' and not holds(known, position, mark) then return {'', -1} end
-if witness ~= '' and redis.call('HEXISTS', records, witness) == 0 then return {'', -1} end
+-- The thread may have been deleted or rewritten, or the server may have lost its last writes: then log
+-- elements, or the index entry made with an earlier checkpoint, that the caller relies on are gone.
+if generation ~= '' and not log_matches(generation, position, mark) then return {'', -1} end
+if indexed ~= '' and redis.call('HEXISTS', records, indexed) == 0 then return {'', -1} end
 redis.call('HSETNX', records, GENERATION, fresh)
 local at = 12
 for _ = 1, plain do
@@ -31,14 +32,14 @@ end
 local first = at + 2 * lists
 local start = redis.call('LLEN', log)
 push(ARGV, first, #ARGV)
-local function landed(offset) return string.format('%.0f', start + offset) end
+local function resolve(offset) return string.format('%.0f', start + offset) end
 for table_at = at, first - 2, 2 do
-  local pieces = string.gsub(ARGV[table_at + 1], '@(%d+)', landed)
+  local pieces = string.gsub(ARGV[table_at + 1], '@(%d+)', resolve)
   redis.call('HSET', values, ARGV[table_at], pieces)
 end
 redis.call('HSET', records, field, record)
 redis.call('ZADD', ids, 0, field)
-touch(tonumber(ttl_ms))
+set_ttl(tonumber(ttl_ms))
 return {redis.call('HGET', records, GENERATION), start}
 """
 )
@@ -48,12 +49,12 @@ _PUT_WRITES: Final = Script(
     + r"""
 if fenced(ARGV[1]) then return -2 end
 for at = 3, #ARGV, 3 do
-  local key, replaces, rest = ARGV[at], ARGV[at + 1], ARGV[at + 2]
-  local there = redis.call('ZRANGEBYLEX', writes, '[' .. key, '[' .. key .. '\255', 'LIMIT', 0, 1)[1]
-  if there and replaces == '1' then redis.call('ZREM', writes, there) end
-  if not there or replaces == '1' then redis.call('ZADD', writes, 0, key .. rest) end
+  local key, replaces, payload = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  local stored = redis.call('ZRANGEBYLEX', writes, '[' .. key, '[' .. key .. '\255', 'LIMIT', 0, 1)[1]
+  if stored and replaces == '1' then redis.call('ZREM', writes, stored) end
+  if not stored or replaces == '1' then redis.call('ZADD', writes, 0, key .. payload) end
 end
-touch(tonumber(ARGV[2]))
+set_ttl(tonumber(ARGV[2]))
 return 1
 """
 )
@@ -61,32 +62,32 @@ return 1
 
 @dataclass(frozen=True, slots=True)
 class StoredCheckpoint:
-    """A checkpoint as it will be stored."""
+    """A checkpoint in its stored form."""
 
     field: bytes
     record: bytes
     plain: Sequence[tuple[bytes, bytes]]
-    """Values by field, each whole."""
+    """Fields and serialised values."""
     lists: Sequence[tuple[bytes, bytes]]
-    """Lists by field, each as pieces; `@` counts within `elements`."""
+    """Fields and piece tables; `@` counts within `elements`."""
     elements: Sequence[bytes]
-    """What the lists add to the log, marked."""
+    """The marked elements that the lists append to the log."""
 
 
 class PutPrecondition(NamedTuple):
-    """What a put counts on."""
+    """The state of the server that a put relies on."""
 
-    known: LogWitness
-    """The log its pieces point into."""
-    witness: bytes
-    """The checkpoint its entry in the register came with; empty if the thread is entered along with it."""
+    log: LogWitness
+    """The log its pieces refer to."""
+    indexed: bytes
+    """The checkpoint stored with the thread's index entry; empty if the put comes with a new entry."""
 
 
 class Fence(NamedTuple):
-    """Which attempt at a run writes."""
+    """The attempt at a run that writes."""
 
     key: str
-    """Of the thread as a whole, whose field `epoch` is the newest attempt's."""
+    """Hash of the thread, whose field `epoch` is the newest attempt's."""
     epoch: str
 
 
@@ -94,35 +95,36 @@ def put(
     keys: Sequence[str],
     stored: StoredCheckpoint,
     ttl_ms: int,
-    trusted: PutPrecondition,
+    expected: PutPrecondition,
     fresh: bytes,
     fence: Fence | None,
 ) -> ScriptCall:
-    """Store a checkpoint whole. Replies with the log's generation and where the new elements landed.
+    """Store a checkpoint. Replies with the log's generation and the position of the first new element.
 
-    If what is trusted no longer holds, nothing is stored and the second reply is `STALE`; `FENCED` if a later
-    attempt than the fence's has the thread. A thread that is new gets the generation `fresh`.
+    The second reply is `STALE` or `FENCED` if nothing was stored. A new thread gets the generation `fresh`.
     """
     flat = [part for pair in (*stored.plain, *stored.lists) for part in pair]
-    known, witness = trusted
-    head = (stored.field, stored.record, ttl_ms, *known, witness, fresh, len(stored.plain), len(stored.lists))
-    return _fenced(_PUT, keys, (*head, *flat, *stored.elements), fence)
+    counts = len(stored.plain), len(stored.lists)
+    args = (stored.field, stored.record, ttl_ms, *expected.log, expected.indexed, fresh, *counts)
+    return _with_fence(_PUT, keys, (*args, *flat, *stored.elements), fence)
 
 
 def put_writes(
     keys: Sequence[str], writes: Iterable[tuple[bytes, bool, bytes]], ttl_ms: int, fence: Fence | None
 ) -> ScriptCall:
-    """Store a task's writes: each one once, unless it is of the kind that replaces the one before.
+    """Store a task's writes, as `Codec.encode_writes` gives them. Replies `FENCED` if nothing was stored.
 
-    Replies with `FENCED`, and stores nothing, if a later attempt than the fence's has the thread.
+    A write that is already stored stays, unless the new one replaces it.
     """
     flat: list[Argument] = [ttl_ms]
-    for key, replaces, rest in writes:
-        flat += (key, int(replaces), rest)
-    return _fenced(_PUT_WRITES, keys, flat, fence)
+    for key, replaces, payload in writes:
+        flat += (key, int(replaces), payload)
+    return _with_fence(_PUT_WRITES, keys, flat, fence)
 
 
-def _fenced(script: Script, keys: Sequence[str], args: Sequence[Argument], fence: Fence | None) -> ScriptCall:
+def _with_fence(
+    script: Script, keys: Sequence[str], args: Sequence[Argument], fence: Fence | None
+) -> ScriptCall:
     if fence is None:
         return ScriptCall(script, keys, ("", *args), durable=True)
     return ScriptCall(script, (*keys, fence.key), (fence.epoch, *args), durable=True)

@@ -1,4 +1,4 @@
-"""Storing checkpoints and pending writes: what LangGraph does at every step of a run."""
+"""Storing checkpoints and pending writes: the operations of every step of a run."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -15,90 +15,88 @@ from callsheet.storage.checkpoints.message_log import (
     UNKNOWN_LOG,
     ListDrafts,
     ThreadLog,
-    fresh_mark,
-    goes_to_log,
+    belongs_in_log,
+    new_mark,
 )
 
-_TAKEN_CARE_OF: Final = "__error_source_node__"
-"""Channel in which LangGraph notes that a failed task's error goes to another node."""
+_HANDLED_ERROR: Final = "__error_source_node__"
+"""Channel in which LangGraph notes that another node handles a failed task's error."""
 
 
 def put(
-    books: SaverContext,
+    context: SaverContext,
     parent: CheckpointRef,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
     new_versions: ChannelVersions,
     fence: write_scripts.Fence | None,
 ) -> Operation[RunnableConfig]:
-    """Store a checkpoint as the child of `parent`; the result names it. Raises `Fenced`.
+    """Store a checkpoint as the child of `parent` and return its config. Raises `Fenced`.
 
-    One round trip; two if the thread's log is no longer the one this process last saw.
+    Takes one round trip, or two if the thread's log is no longer the one in the cache.
     """
-    thread, run = parent.thread, str(metadata.get("run_id") or "")
-    log = books.logs.get(thread)
+    thread, run, policy = parent.thread, str(metadata.get("run_id") or ""), context.policy
+    log = context.logs.get(thread)
     while True:
-        mark = fresh_mark()
-        drafts = ListDrafts(log, books.codec.dump, mark)
-        stored = _stored(books, parent, checkpoint, metadata, new_versions, drafts)
-        entry = books.index_entry(thread, log, run)
-        field, trusted = (
-            stored.field,
-            write_scripts.PutPrecondition(log.known, b"" if entry else log.entered.witness),
-        )
-        call = write_scripts.put(books.policy.keys(thread), stored, books.policy.ttl_ms, trusted, mark, fence)
-        # What waits is visited by the garbage collector again and again; this would be much of it.
+        mark = new_mark()
+        drafts = ListDrafts(log, context.codec.dump, mark)
+        stored = _stored_checkpoint(context, parent, checkpoint, metadata, new_versions, drafts)
+        index_calls = context.index_calls(thread, log, run)
+        field, indexed = stored.field, b"" if index_calls else log.index_entry.checkpoint
+        expected = write_scripts.PutPrecondition(log.witness, indexed)
+        call = write_scripts.put(policy.keys(thread), stored, policy.ttl_ms, expected, mark, fence)
+        # The garbage collector visits whatever lives across the yield, and this is large.
         del stored
-        *_, (generation, start) = yield [*entry, call]
+        *_, (generation, start) = yield [*index_calls, call]
         if start == write_scripts.FENCED:
-            raise _fenced(thread)
+            raise _fenced_error(thread)
         if start != write_scripts.STALE:
             break
         log = ThreadLog(UNKNOWN_LOG)
-    log = books.logs.adopt(thread, log if log.generation else ThreadLog(generation))
+    log = context.logs.put(thread, log if log.generation else ThreadLog(generation))
     drafts.commit(log, start)
-    if entry:
-        books.record_entry(log, run, field)
+    if index_calls:
+        context.remember_entry(log, run, field)
     return parent._replace(checkpoint=checkpoint["id"]).config()
 
 
 def put_writes(
-    books: SaverContext,
-    at: CheckpointRef,
+    context: SaverContext,
+    ref: CheckpointRef,
     writes: Sequence[tuple[str, Any]],
     task: tuple[str, str],
     fence: write_scripts.Fence | None,
 ) -> Operation[None]:
-    """Store what the task `(path, id)` wrote, pending at `at`. Raises `Fenced`.
+    """Store the writes of the task `(path, id)`, pending at `ref`. Raises `Fenced`.
 
-    What an attempt's task had written before it failed or was cancelled is left out: LangGraph takes a task
-    for finished that has written anything, and would not run it again
+    With a fence, the partial writes of a failed or cancelled task are left out: LangGraph takes a task that
+    has written anything for finished, and would not run it again
     (https://github.com/langchain-ai/langgraph, `langgraph/pregel/_task_status.py`).
     """
     if fence:
-        writes = _without_halves(writes)
+        writes = _without_partial_writes(writes)
     if writes:
-        drafted = books.codec.encode_writes(at.field, task, writes)
-        call = write_scripts.put_writes(books.policy.keys(at.thread), drafted, books.policy.ttl_ms, fence)
-        (reply,) = yield [call]
+        encoded = context.codec.encode_writes(ref.field, task, writes)
+        policy = context.policy
+        (reply,) = yield [write_scripts.put_writes(policy.keys(ref.thread), encoded, policy.ttl_ms, fence)]
         if reply == write_scripts.FENCED:
-            raise _fenced(at.thread)
+            raise _fenced_error(ref.thread)
 
 
-def _without_halves(writes: Sequence[tuple[str, Any]]) -> Sequence[tuple[str, Any]]:
+def _without_partial_writes(writes: Sequence[tuple[str, Any]]) -> Sequence[tuple[str, Any]]:
     channels = {channel for channel, _ in writes}
-    # A failure that another node takes care of is such an end.
-    if ERROR not in channels or _TAKEN_CARE_OF in channels:
+    # A task whose error another node handles counts as finished.
+    if ERROR not in channels or _HANDLED_ERROR in channels:
         return writes
     return [write for write in writes if write[0] in WRITES_IDX_MAP]
 
 
-def _fenced(thread: str) -> Fenced:
+def _fenced_error(thread: str) -> Fenced:
     return Fenced(f"thread {thread!r} was taken over by a later attempt")
 
 
-def _stored(
-    books: SaverContext,
+def _stored_checkpoint(
+    context: SaverContext,
     parent: CheckpointRef,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
@@ -111,10 +109,10 @@ def _stored(
         if channel not in values:
             continue
         field, value = value_field(namespace, channel, version), values[channel]
-        if goes_to_log(value):
+        if belongs_in_log(value):
             lists.append((field, drafts.add(namespace, channel, value)))
         else:
             plain.append((field, drafts.dump(value)))
-    record = books.codec.encode_record(parent.checkpoint, checkpoint, metadata)
-    at = parent._replace(checkpoint=checkpoint["id"])
-    return write_scripts.StoredCheckpoint(at.field, record, plain, lists, drafts.elements)
+    record = context.codec.encode_record(parent.checkpoint, checkpoint, metadata)
+    ref = parent._replace(checkpoint=checkpoint["id"])
+    return write_scripts.StoredCheckpoint(ref.field, record, plain, lists, drafts.elements)

@@ -1,13 +1,12 @@
-"""The embedded Valkey: one server for all processes that use a data directory, gone when the last of them is.
+"""The embedded Valkey: one server for all processes that use a data directory, stopped after the last one.
 
-It listens on a unix socket only, in a folder that only this user can enter, and writes every change to a log
-before it answers. Killing every user, or the server itself, loses no acknowledged write; a machine that loses
-its power may lose those of the last second.
+It listens only on a unix socket, in a folder that only this user can enter, and writes every change to a log
+before it replies. Killing its users or the server itself loses no acknowledged write; a power failure may
+lose those of the last second.
 """
 
 import contextlib
 import errno
-import fcntl
 import io
 import os
 import shutil
@@ -24,104 +23,105 @@ from callsheet.state.errors import Broken, CallsheetError, TimedOut
 from callsheet.storage.embedded import folders, watchdog
 from callsheet.storage.embedded.fsync import FsyncTask
 
-_STARTING: Final = "starting.lock"
-_PAUSE_S: Final = 0.002
-_PROBE_S: Final = 2.0
-_ROOM_BYTES: Final = 2**16
+_START_LOCK: Final = "starting.lock"
+_POLL_S: Final = 0.002
+_SOCKET_TIMEOUT_S: Final = 2.0
+_MIN_FREE_BYTES: Final = 2**16
 
 PingReply = Literal["none", "loading", "ready"]
 
 
 @dataclass(frozen=True, slots=True)
 class ServerPaths:
-    """Where one embedded server lives."""
+    """Paths and start timeout of one embedded server."""
 
     home: Path
     """The server's private folder: its data, log, lease and socket."""
     socket: Path
-    """The socket's path, as short as sockets need it."""
+    """A path to the socket that is short enough."""
     binary: Path
     """The server program."""
-    patience_s: float
-    """How long another process, or a server that does not answer, is waited for."""
+    timeout_s: float
+    """Longest wait for another process, or for a server that does not answer."""
 
 
 class Lease:
-    """This process's share in the server; it runs while anyone anywhere holds one."""
+    """Keeps the server running: it stops when no process has a lease on it."""
 
-    def __init__(self, place: ServerPaths) -> None:
-        self._place = place
-        self._guard = threading.Lock()
-        self._held: io.FileIO | None = None
-        self._syncing: FsyncTask | None = None
-        self._held = _held(place)
-        self._syncing = FsyncTask(place.home)
+    _fifo: io.FileIO | None = None
+    _fsync: FsyncTask | None = None
+
+    def __init__(self, paths: ServerPaths) -> None:
+        self._paths = paths
+        self._lock = threading.Lock()
+        self._fifo = _acquire(paths)
+        self._fsync = FsyncTask(paths.home)
 
     def __del__(self) -> None:
         self.close()
 
     @property
     def url(self) -> str:
-        """The server's address as redis-py spells it."""
-        return f"unix://{quote(str(self._place.socket))}"
+        """The server's address for redis-py."""
+        return f"unix://{quote(str(self.socket))}"
 
     @property
     def socket(self) -> Path:
         """The server's socket."""
-        return self._place.socket
+        return self._paths.socket
 
     @property
     def home(self) -> Path:
-        """The folder the server keeps its data in."""
-        return self._place.home
+        """The server's data folder."""
+        return self._paths.home
 
     def revive(self) -> None:
-        """Start the server again if it died. Safe from several threads; nothing happens after `close`."""
-        with self._guard:
-            if self._held is None:
+        """Restart the server if it died. Safe in several threads; does nothing after `close`."""
+        with self._lock:
+            if self._fifo is None:
                 return
-            # The shortcut to a long path lies in the temp folder, which the system may have swept.
-            folders.socket_path(self._place.home, watchdog.SOCKET)
-            before, self._held = self._held, _held(self._place)
-            before.close()
+            # Create the link to a long path again: the system may have cleaned the temp folder.
+            folders.socket_path(self._paths.home, watchdog.SOCKET)
+            previous, self._fifo = self._fifo, _acquire(self._paths)
+            previous.close()
 
     def close(self) -> None:
-        """Give up the share. Twice is safe."""
-        with self._guard:
-            if self._held is not None:
-                self._held.close()
-            if self._syncing is not None:
-                self._syncing.close()
-            self._held = self._syncing = None
+        """Give up the lease. Safe to call twice."""
+        with self._lock:
+            if self._fifo is not None:
+                self._fifo.close()
+            if self._fsync is not None:
+                self._fsync.close()
+            self._fifo = self._fsync = None
 
 
-def ensure_running(data_dir: Path, *, binary: Path | None = None, patience_s: float = 20.0) -> Lease:
-    """A lease on the server of `data_dir`, which is started if it is not running and answers on return.
+def ensure_running(data_dir: Path, *, binary: Path | None = None, timeout_s: float = 20.0) -> Lease:
+    """Return a lease on the server of `data_dir`, started if needed and ready for commands.
 
-    It blocks: in a coroutine, call it in a thread. `Invalid` when the directory cannot be used, `StorageDown`
-    when the disk is full, `Broken` when there is no server program or it does not start, `TimedOut` after
-    `patience_s` seconds of waiting for another process; loading a large log takes the time it takes.
+    Blocks, so call it in a thread. Raises `Invalid` if the directory cannot be used, `StorageDown` if the
+    disk is full, `Broken` if there is no server program or it does not start, `TimedOut` after `timeout_s`
+    seconds of waiting for another process. Loading a large log has no timeout.
     """
     if binary is not None and not binary.is_file():
         raise watchdog.missing_binary_error(str(binary))
     program = binary.absolute() if binary else watchdog.binary()
     home = folders.private_folder(Path(os.path.realpath(data_dir)) / "valkey")
     try:
-        return Lease(ServerPaths(home, folders.socket_path(home, watchdog.SOCKET), program, patience_s))
+        return Lease(ServerPaths(home, folders.socket_path(home, watchdog.SOCKET), program, timeout_s))
     except OSError as error:
         raise folders.folder_error(home, error) from error
 
 
 def is_running(data_dir: Path) -> bool:
-    """Whether the server of `data_dir` is running, or has not quite ended."""
+    """Return whether the server of `data_dir` is running or still stopping."""
     return watchdog.is_running(Path(os.path.realpath(data_dir)) / "valkey")
 
 
 def probe(path: Path) -> PingReply:
-    """What the server behind the socket `path` says to a PING."""
+    """Return the state of the server at the socket `path`, found with a PING."""
     try:
         with socket.socket(socket.AF_UNIX) as link:
-            link.settimeout(_PROBE_S)
+            link.settimeout(_SOCKET_TIMEOUT_S)
             link.connect(str(path))
             link.sendall(b"*1\r\n$4\r\nPING\r\n")
             reply = link.recv(64)
@@ -132,95 +132,87 @@ def probe(path: Path) -> PingReply:
     return "loading" if reply.startswith(b"-LOADING") else "ready"
 
 
-def _held(place: ServerPaths) -> io.FileIO:
-    deadline = time.monotonic() + place.patience_s
-    with _alone(place, deadline):
-        lease = _answering(place, deadline)
+def _acquire(paths: ServerPaths) -> io.FileIO:
+    deadline_s = time.monotonic() + paths.timeout_s
+    with _start_lock(paths, deadline_s):
+        fifo = _join_or_launch(paths, deadline_s)
     try:
-        _await_data(place, lease)
+        _wait_until_loaded(paths, fifo)
     except BaseException:
-        lease.close()
+        fifo.close()
         raise
-    return lease
+    return fifo
 
 
 @contextlib.contextmanager
-def _alone(place: ServerPaths, deadline: float) -> Iterator[None]:
-    """Keep other processes from starting a server in the same place."""
-    with (place.home / _STARTING).open("ab") as lock:
-        while not _locked(lock):
-            if time.monotonic() > deadline:
-                raise _overdue(place, "another process is still starting it")
-            time.sleep(_PAUSE_S)
+def _start_lock(paths: ServerPaths, deadline_s: float) -> Iterator[None]:
+    """Keep other processes from starting a server in the same folder."""
+    with (paths.home / _START_LOCK).open("ab") as lock:
+        while not watchdog.try_lock(lock):
+            if time.monotonic() > deadline_s:
+                raise _timeout_error(paths, "another process is still starting it")
+            time.sleep(_POLL_S)
         yield
 
 
-def _locked(lock: io.BufferedWriter) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _answering(place: ServerPaths, deadline: float) -> io.FileIO:
-    """A lease on a server that answers: the one that runs, else a new one."""
-    while time.monotonic() < deadline:
-        lease = watchdog.join(place.home)
-        launched = None if lease else watchdog.launch(place.home, place.binary)
-        held = lease or launched
-        if held is None:
-            _dismiss(place)
-        elif _answers(place, held, deadline):
-            return held
+def _join_or_launch(paths: ServerPaths, deadline_s: float) -> io.FileIO:
+    """Return a lease on a server that answers: the running one, else a new one."""
+    while time.monotonic() < deadline_s:
+        joined = watchdog.join(paths.home)
+        launched = None if joined else watchdog.launch(paths.home, paths.binary)
+        fifo = joined or launched
+        if fifo is None:
+            _shut_down_orphan(paths)
+        elif _wait_for_answer(paths, fifo, deadline_s):
+            return fifo
         elif launched:
-            raise _died(place)
-        time.sleep(_PAUSE_S)
-    raise _overdue(place, "an earlier server does not end")
+            raise _start_error(paths)
+        time.sleep(_POLL_S)
+    raise _timeout_error(paths, "an earlier server does not stop")
 
 
-def _answers(place: ServerPaths, lease: io.FileIO, deadline: float) -> bool:
-    """Wait for the first answer; False, and the lease is given up, when the server is gone."""
-    while watchdog.is_watched(lease):
-        if probe(place.socket) != "none":
+def _wait_for_answer(paths: ServerPaths, fifo: io.FileIO, deadline_s: float) -> bool:
+    """Wait for the server's first answer; close the lease and return False if the server is gone."""
+    while watchdog.is_watched(fifo):
+        if probe(paths.socket) != "none":
             return True
-        if time.monotonic() > deadline:
-            lease.close()
-            raise _overdue(place, "it does not answer")
-        time.sleep(_PAUSE_S)
-    lease.close()
+        if time.monotonic() > deadline_s:
+            fifo.close()
+            raise _timeout_error(paths, "it does not answer")
+        time.sleep(_POLL_S)
+    fifo.close()
     return False
 
 
-def _await_data(place: ServerPaths, lease: io.FileIO) -> None:
-    while probe(place.socket) != "ready":
-        if not watchdog.is_watched(lease):
-            raise _died(place)
-        time.sleep(_PAUSE_S)
+def _wait_until_loaded(paths: ServerPaths, fifo: io.FileIO) -> None:
+    while probe(paths.socket) != "ready":
+        if not watchdog.is_watched(fifo):
+            raise _start_error(paths)
+        time.sleep(_POLL_S)
 
 
-def _dismiss(place: ServerPaths) -> None:
-    """Ask a server whose watchdog was killed to end; one that is being ended is left to it."""
-    if (place.home / watchdog.STOPPING).exists():
+def _shut_down_orphan(paths: ServerPaths) -> None:
+    """Shut down a server whose watchdog was killed; do nothing if its watchdog is stopping it."""
+    if (paths.home / watchdog.STOPPING).exists():
         return
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as link:
-        link.settimeout(_PROBE_S)
-        link.connect(str(place.socket))
+        link.settimeout(_SOCKET_TIMEOUT_S)
+        link.connect(str(paths.socket))
         link.sendall(b"*1\r\n$8\r\nSHUTDOWN\r\n")
 
 
-def _died(place: ServerPaths) -> CallsheetError:
-    words = watchdog.log_tail(place.home)
-    full = os.strerror(errno.ENOSPC)
-    # A server on a full disk often has no room for its last words either.
-    if full in words or shutil.disk_usage(place.home).free < _ROOM_BYTES:
-        return folders.folder_error(place.home, OSError(errno.ENOSPC, full))
+def _start_error(paths: ServerPaths) -> CallsheetError:
+    log_tail = watchdog.log_tail(paths.home)
+    disk_full = os.strerror(errno.ENOSPC)
+    # On a full disk the server often cannot log the reason either.
+    if disk_full in log_tail or shutil.disk_usage(paths.home).free < _MIN_FREE_BYTES:
+        return folders.folder_error(paths.home, OSError(errno.ENOSPC, disk_full))
     remedy = "The log says why. If the data is damaged, copy it, then repair it with valkey-check-aof --fix."
-    rule = f"the embedded Valkey in {str(place.home)!r} ended at its start; its log ends:\n{words}"
+    rule = f"the embedded Valkey in {str(paths.home)!r} stopped while it started; its log ends:\n{log_tail}"
     return Broken(rule, remedy=remedy)
 
 
-def _overdue(place: ServerPaths, why: str) -> TimedOut:
-    rule = f"the embedded Valkey in {str(place.home)!r} was not ready after {place.patience_s:g} s: {why}"
-    remedy = "Try again; if it stays so, end the valkey-server process whose working directory that is."
+def _timeout_error(paths: ServerPaths, reason: str) -> TimedOut:
+    rule = f"the embedded Valkey in {str(paths.home)!r} was not ready after {paths.timeout_s:g} s: {reason}"
+    remedy = "Try again. If it fails again, kill the valkey-server process that runs in this folder."
     return TimedOut(rule, remedy=remedy)

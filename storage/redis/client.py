@@ -1,4 +1,4 @@
-"""redis-py's clients with three rules added: few connections, an end to every wait, and our own errors."""
+"""redis-py's clients with batching, few connections, timeouts and our own errors."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -25,89 +25,90 @@ _HEALTH_CHECK_S: Final = 30
 
 
 class _Pipeline(Pipeline):
-    bounds: CommandPolicy
+    command_policy: CommandPolicy
 
     async def execute(self, *args: Any, **options: Any) -> list[Any]:
-        return await self.bounds.run(lambda: super(_Pipeline, self).execute(*args, **options))
+        return await self.command_policy.run(lambda: super(_Pipeline, self).execute(*args, **options))
 
 
 class _ClusterPipeline(ClusterPipeline):
-    bounds: CommandPolicy
+    command_policy: CommandPolicy
 
     async def execute(self, *args: Any, **options: Any) -> list[Any]:
-        return await self.bounds.run(lambda: super(_ClusterPipeline, self).execute(*args, **options))
+        return await self.command_policy.run(lambda: super(_ClusterPipeline, self).execute(*args, **options))
 
 
 class Client(Redis):
     """A client of one server, in one event loop."""
 
-    bounds: CommandPolicy
+    command_policy: CommandPolicy
 
     @cached_property
     def batcher(self) -> Batcher:
-        """The lanes that scripts take, in the first event loop that asks for them."""
+        """The connections for batches, in the first event loop that uses them."""
         pool = self.connection_pool
         options = pool.connection_kwargs | {"socket_timeout": None}
-        return Batcher(lambda: pool.connection_class(**options), self.bounds)
+        return Batcher(lambda: pool.connection_class(**options), self.command_policy)
 
-    def execute_batch(self, asked: Sequence[ScriptCall | Command]) -> Coroutine[Any, Any, list[Any]]:
-        """As `Batchable.execute_batch`."""
-        lanes = self.batcher
-        if lanes.loop is asyncio.get_running_loop():
-            return lanes.execute_batch(asked)
-        raise Broken("a client was used in another event loop than its own")
+    def execute_batch(self, calls: Sequence[ScriptCall | Command]) -> Coroutine[Any, Any, list[Any]]:
+        """Run the calls, as `Batchable.execute_batch`."""
+        batcher = self.batcher
+        if batcher.loop is asyncio.get_running_loop():
+            return batcher.execute_batch(calls)
+        raise Broken("a Redis client was used outside its event loop")
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: FBT001 -- redis-py's
         """Close all connections."""
-        if opened := self.__dict__.get("batcher"):
-            await opened.aclose()
+        if batcher := self.__dict__.get("batcher"):
+            await batcher.aclose()
         await super().aclose(close_connection_pool)
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
-        """The answer to one command."""
+        """Return the reply to one command."""
         send = super().execute_command
-        return await self.bounds.run(lambda: send(*args, **options))  # type: ignore[no-untyped-call]  # redis-py's
+        return await self.command_policy.run(lambda: send(*args, **options))  # type: ignore[no-untyped-call]  # redis-py's
 
     def pipeline(self, transaction: Any = True, shard_hint: Any = None) -> Pipeline:  # noqa: FBT002 - redis-py's
-        """An empty pipeline, in MULTI and EXEC unless told otherwise; its execution counts as one command."""
-        made = _Pipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
-        made.bounds = self.bounds
-        return made
+        """Return an empty pipeline, whose execution counts as one command."""
+        pipeline = _Pipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
+        pipeline.command_policy = self.command_policy
+        return pipeline
 
 
 class ClusterClient(RedisCluster):
     """A client of a cluster."""
 
-    bounds: CommandPolicy
-    pipeline_bounds: CommandPolicy
-    """Turns of their own: a pipeline that meets a moved slot sends single commands while it has its turn."""
+    command_policy: CommandPolicy
+    pipeline_policy: CommandPolicy
+    """Separate slots: a pipeline that meets a moved slot sends single commands while it holds its own."""
 
-    async def execute_batch(self, asked: Sequence[ScriptCall | Command]) -> list[Any]:
-        """As `Batchable.execute_batch`."""
-        return [await self._ran(one) for one in asked]
+    async def execute_batch(self, calls: Sequence[ScriptCall | Command]) -> list[Any]:
+        """Run the calls, as `Batchable.execute_batch`."""
+        return [await self._execute(call) for call in calls]
 
-    async def _ran(self, one: ScriptCall | Command) -> Any:
+    async def _execute(self, call: ScriptCall | Command) -> Any:
         try:
-            return await self.execute_command(*one.by_name())
+            return await self.execute_command(*call.evalsha_args())
         except exceptions.NoScriptError:
-            return await self.execute_command(*one.in_full())
+            return await self.execute_command(*call.eval_args())
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
-        """The answer to one command, from the node that has its keys."""
+        """Return the reply to one command, from the node that has its keys."""
         send = super().execute_command
-        return await self.bounds.run(lambda: send(*args, **options))
+        return await self.command_policy.run(lambda: send(*args, **options))
 
     def pipeline(self, transaction: Any = None, shard_hint: Any = None) -> ClusterPipeline:
-        """An empty pipeline; its execution counts as one command. redis-py offers no shard hints here."""
+        """Return an empty pipeline, whose execution counts as one command."""
         if shard_hint:
+            # redis-py raises its own error for shard hints.
             return super().pipeline(transaction, shard_hint)
-        made = _ClusterPipeline(self, transaction)  # type: ignore[abstract]  # redis-py's own is no different
-        made.bounds = self.pipeline_bounds
-        return made
+        pipeline = _ClusterPipeline(self, transaction)  # type: ignore[abstract]  # as redis-py's own
+        pipeline.command_policy = self.pipeline_policy
+        return pipeline
 
 
 class _Retry(Retry):
-    """Try again what may go better next time: not a refused password, not a server that cannot start."""
+    """Retries unless it is useless, as for a refused password or a server that cannot start."""
 
     async def call_with_retry(
         self,
@@ -119,8 +120,8 @@ class _Retry(Retry):
         return await super().call_with_retry(do, fail, is_retryable or can_retry, with_failure_count)
 
 
-class _Reviving(UnixDomainSocketConnection):
-    """A connection that starts the embedded server again when it is gone."""
+class _RestartingConnection(UnixDomainSocketConnection):
+    """A connection that restarts the embedded server when it is gone."""
 
     def __init__(self, *, lease: Lease, **options: Any) -> None:
         super().__init__(**options)
@@ -134,41 +135,41 @@ class _Reviving(UnixDomainSocketConnection):
             await super()._connect()  # type: ignore[no-untyped-call]  # redis-py's
 
 
-def connect_to(address: Address, bounds: CommandPolicy) -> Client | ClusterClient:
-    """A client for `address` that is not connected yet.
+def connect_to(address: Address, policy: CommandPolicy) -> Client | ClusterClient:
+    """Return a client for `address`, not connected yet.
 
-    A command whose connection is lost is sent again, so every write must be safe to arrive twice.
+    A command whose connection is lost is sent again, so every write must be idempotent.
     """
     options = _options() | {"socket_connect_timeout": _CONNECT_S}
     if address.cluster:
-        options["max_connections"] = 2 * bounds.most
+        options["max_connections"] = 2 * policy.max_concurrent
         cluster = cast("ClusterClient", ClusterClient.from_url(address.url, **options))
-        cluster.bounds = bounds
-        cluster.pipeline_bounds = bounds.copy()
+        cluster.command_policy = policy
+        cluster.pipeline_policy = policy.copy()
         return cluster
-    return _pooled(ConnectionPool.from_url(address.url, **options), bounds)
+    return _client(ConnectionPool.from_url(address.url, **options), policy)
 
 
-def connect_embedded(lease: Lease, bounds: CommandPolicy) -> Client:
-    """A client of the embedded server that is not connected yet."""
-    pool = ConnectionPool(connection_class=_Reviving, lease=lease, path=str(lease.socket), **_options())
-    return _pooled(pool, bounds)
+def connect_embedded(lease: Lease, policy: CommandPolicy) -> Client:
+    """Return a client of the embedded server, not connected yet."""
+    options = _options() | {"lease": lease, "path": str(lease.socket)}
+    return _client(ConnectionPool(connection_class=_RestartingConnection, **options), policy)
 
 
-def _pooled(pool: ConnectionPool, bounds: CommandPolicy) -> Client:
+def _client(pool: ConnectionPool, policy: CommandPolicy) -> Client:
     client = Client(connection_pool=pool)
     client.auto_close_connection_pool = True
-    client.bounds = bounds
+    client.command_policy = policy
     return client
 
 
 def _options() -> dict[str, Any]:
     return {
         "protocol": 2,
-        # Naming the library would cost a file's reading in the event loop, and a round trip per connection.
+        # Sending the library's name costs a blocking file read and a round trip per connection.
         "driver_info": None,
         "health_check_interval": _HEALTH_CHECK_S,
-        # One clock for the whole command costs less than redis-py's one for each read and write.
+        # CommandPolicy limits the whole command, which is cheaper than a timeout on each read and write.
         "socket_timeout": None,
         "retry": _Retry(ExponentialWithJitterBackoff(cap=0.5, base=0.01), 10),
     }

@@ -1,18 +1,18 @@
-"""Atomic steps: Lua that runs inside Redis, called like a function."""
+"""Lua scripts and commands as values, executed in batches."""
 
 import hashlib
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 Argument = str | bytes | int | float
-"""What a script may be given: text goes as UTF-8, numbers as their decimal digits."""
+"""An argument of a script: text is sent as UTF-8, a number as its decimal digits."""
 
 
 class Script:
-    """One script; calling it is one round trip, and all it does happens at once or not at all.
+    """A Lua script, executed atomically in one round trip.
 
-    Redis keeps scripts by their SHA-1 and forgets them when it restarts, so the text is sent only to a
-    server that does not know it. On a cluster all keys must share a hash tag.
+    Redis knows scripts by their SHA-1 and forgets them when it restarts, so the source is sent only to a
+    server that lacks it. On a cluster all keys must share a hash tag.
     """
 
     def __init__(self, source: str) -> None:
@@ -25,62 +25,61 @@ class Script:
 
 
 class Command(NamedTuple):
-    """One command, safe to send twice; its reply is as Redis gives it, from a cluster as redis-py does."""
+    """One idempotent command. The reply is raw, but parsed by redis-py on a cluster."""
 
     words: tuple[Argument, ...]
-    """Of one slot."""
     durable: bool = False
-    """As for `Asked`."""
+    """As for `ScriptCall`."""
 
-    def by_name(self) -> tuple[Argument, ...]:
-        """The command itself."""
+    def evalsha_args(self) -> tuple[Argument, ...]:
+        """Return the command itself."""
         return self.words
 
-    def in_full(self) -> tuple[Argument, ...]:
-        """The same."""
+    def eval_args(self) -> tuple[Argument, ...]:
+        """Return the command itself."""
         return self.words
 
 
 class ScriptCall(NamedTuple):
-    """One run of a script that has not begun yet. It must be safe to run twice."""
+    """One idempotent call of a script, not yet sent."""
 
     script: Script
     keys: Sequence[str]
-    """Of one slot."""
+    """All in one slot."""
     args: Sequence[Argument] = ()
     durable: bool = False
-    """Whether the reply may be held back until the effect is on disk."""
+    """True if the reply may be delayed until the write is on disk."""
 
-    def by_name(self) -> tuple[Argument, ...]:
-        """The command for a server that has seen the script."""
+    def evalsha_args(self) -> tuple[Argument, ...]:
+        """Return the command for a server that knows the script."""
         return ("EVALSHA", self.script.sha, len(self.keys), *self.keys, *self.args)
 
-    def in_full(self) -> tuple[Argument, ...]:
-        """The command for a server that has not."""
+    def eval_args(self) -> tuple[Argument, ...]:
+        """Return the command for a server that lacks the script."""
         return ("EVAL", self.script.source, len(self.keys), *self.keys, *self.args)
 
 
 class Batchable(Protocol):
-    """A way to a server, or to a cluster."""
+    """A client of a server or cluster that executes calls in batches."""
 
-    async def execute_batch(self, asked: Sequence[ScriptCall | Command]) -> list[Any]:
-        """Return what the scripts return, run in this order in one round trip; on a cluster, one for each.
+    async def execute_batch(self, calls: Sequence[ScriptCall | Command]) -> list[Any]:
+        """Run the calls in order and return their replies, in one round trip (on a cluster, one each).
 
-        Each happens at once or not at all, but not all of them together. Raises the first error.
+        Each call is atomic, the batch is not. Raises the first error.
         """
 
 
-def execute_all(redis: Batchable, asked: Sequence[ScriptCall | Command]) -> Coroutine[Any, Any, list[Any]]:
-    """Return what the scripts return, as `Trips.execute_batch`."""
-    return redis.execute_batch(asked)
+def execute_all(redis: Batchable, calls: Sequence[ScriptCall | Command]) -> Coroutine[Any, Any, list[Any]]:
+    """Return the replies to the calls, as `Batchable.execute_batch`."""
+    return redis.execute_batch(calls)
 
 
 async def execute(redis: Batchable, *words: Argument) -> Any:
-    """Return the reply to one command, sent with the scripts of the moment."""
+    """Return the reply to one command, batched with concurrent calls."""
     return (await redis.execute_batch([Command(words)]))[0]
 
 
 async def hgetall(redis: Batchable, key: str) -> dict[bytes, bytes]:
-    """Return all fields of a hash; none where there is no hash."""
-    told: Any = await execute(redis, "HGETALL", key)
-    return told if isinstance(told, dict) else dict(zip(told[::2], told[1::2], strict=True))
+    """Return all fields of a hash; none if there is no such key."""
+    reply: Any = await execute(redis, "HGETALL", key)
+    return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))

@@ -69,7 +69,7 @@ async def _prune(ctx: ThreadStorage, record: ThreadRecord) -> None:
 def start_sweeping(ctx: ThreadStorage) -> Callable[[], Awaitable[object]]:
     """Start the periodic sweep, and return the function that stops it."""
     return background.start_periodic(
-        lambda: sweep(ctx, int(time.time() * 1000)), EVERY_S, "expired threads are not deleted yet"
+        lambda: sweep(ctx, int(time.time() * 1000)), EVERY_S, "expired threads are not deleted"
     )
 
 

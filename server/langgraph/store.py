@@ -105,7 +105,7 @@ async def delete_item(body: ItemDelete, request: Request) -> Response:
 async def search_items(request: Request, body: ItemSearch | None = None) -> Response:
     """Search the items of a namespace and those below it.
 
-    Items with the most words of `query` come first; without a query, those updated last.
+    Items with the most words of `query` come first; without a query, those updated most recently.
     """
     search = body or ItemSearch()
     with _store_errors():

@@ -46,9 +46,7 @@ async def find_threads(ctx: AppContext, owner: str, search: ThreadSearch) -> lis
         named = await thread_records.get_many(ctx.storage, search.ids, owner)
         records = [record for record in named if record]
     matching = [record for record in records if await matches(ctx, record, search)]
-    matching.sort(
-        key=lambda record: _sort_key(record, search.sort_by), reverse=search.sort_order == "desc"
-    )
+    matching.sort(key=lambda record: _sort_key(record, search.sort_by), reverse=search.sort_order == "desc")
     return list(search.cut(matching))
 
 

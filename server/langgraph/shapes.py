@@ -36,7 +36,7 @@ class WireJsonReply(Response):
 def encode_wire_json(value: Any) -> bytes:
     """Return any value as JSON.
 
-    A message that occurs several times is encoded once: each state of a history repeats the messages before it.
+    A repeated message is encoded once: each state of a history repeats the messages before it.
     """
     encoded: dict[int, tuple[BaseMessage, orjson.Fragment]] = {}
 

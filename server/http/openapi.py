@@ -41,6 +41,7 @@ TAGS: Final = {
 """What there is, by the tags of the operations, in the order a reader wants it in."""
 _RULES: Final = re.compile(r" \((?:[A-Z](?:-R)?\d+(?:[–-][A-Z](?:-R)?\d+)?(?:, )?)+\)")
 """The numbers of the requirements that something follows from: for who reads the code."""
+_CLAUSE: Final = re.compile(r"(.+?)[.:;](?:\s|$)", re.DOTALL)
 _STATUSES: Final = (401, 403, 429)
 _SCHEMES: Final = {
     "key": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
@@ -53,6 +54,7 @@ def with_authentication(
 ) -> dict[str, Any]:
     """Return the description with the replies of the door, and, where it asks, with what it asks for."""
     _say_plainly(spec)
+    _summarize(spec)
     used = {tag for methods in spec["paths"].values() for one in methods.values() for tag in one["tags"]}
     described = {**feature_tags, **TAGS}
     spec["tags"] = [
@@ -74,6 +76,14 @@ def with_authentication(
     if asks:
         spec.setdefault("components", {})["securitySchemes"] = _SCHEMES
     return spec
+
+
+def _summarize(spec: dict[str, Any]) -> None:
+    """Set each operation's summary to the first clause of its description, the route's docstring."""
+    for methods in spec["paths"].values():
+        for operation in methods.values():
+            if clause := _CLAUSE.match(operation["description"]):
+                operation["summary"] = clause[1]
 
 
 def _say_plainly(part: Any) -> None:

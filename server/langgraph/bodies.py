@@ -15,9 +15,9 @@ _NULL: Final = {"type": "null"}
 _MOVED: Final = ("title", "description", "default")
 
 
-def read_responses(reply: object) -> Responses:
-    """Return the OpenAPI responses of a route that reads: its reply and the error statuses."""
-    return documented_wire_responses(403, 404, 422, 500, 503, 504, reply=reply)
+def read_responses(reply: object, *errors: int) -> Responses:
+    """Return the OpenAPI responses of a route that reads: its reply, the usual errors, and `errors`."""
+    return documented_wire_responses(403, 404, 422, 500, 503, 504, *errors, reply=reply)
 
 
 def write_responses(reply: object) -> Responses:

@@ -42,16 +42,13 @@ _RUN_NAMESPACE: Final = uuid.UUID("5f8b1c5e-6d0e-4c8a-9d55-6f0d4f6a2b11")
 _log = logging.getLogger(__name__)
 
 
-class _CronTimes(BaseModel):
-    timezone: str | None = Field(None, max_length=100, description="IANA name; UTC by default")
-    end_time: AwareDatetime | datetime | None = Field(None, description="UTC unless it has an offset")
-    on_run_completed: Literal["delete", "keep"] | None = None
-
-
-class CronCreate(RunCreate, _CronTimes):
+class CronCreate(RunCreate):
     """New cron and the run it creates."""
 
     schedule: str = Field(max_length=200, description="Five fields of a crontab")
+    timezone: str | None = Field(None, max_length=100, description="IANA name; UTC by default")
+    end_time: AwareDatetime | datetime | None = Field(None, description="UTC unless it has an offset")
+    on_run_completed: Literal["delete", "keep"] | None = None
     enabled: Flag = True
 
 
@@ -196,10 +193,7 @@ async def _start_run(ctx: AppContext, cron: Cron, due: Due) -> None:
             **{**cron.payload, "assistant_id": cron.assistant, "metadata": dict(cron.metadata)},
             on_completion=cron.on_run_completed,
         )
-        if cron.thread is None:
-            await starting.start_stateless(ctx, cron.owner, body, run)
-        else:
-            await starting.start_on_thread(ctx, cron.owner, cron.thread, body, run)
+        await starting.start_run(ctx, cron.owner, cron.thread, body, run)
     except Unavailable:
         raise
     except (CallsheetError, ValidationError) as error:

@@ -75,7 +75,7 @@ class RunCreate(BaseModel):
     if_not_exists: Literal["create", "reject"] | None = Field(None, description="`reject` by default")
     on_disconnect: Literal["cancel", "continue"] | None = Field(None, description="`continue` by default")
     on_completion: Literal["delete", "keep"] | None = Field(
-        None, description="Fate of a stateless run's thread; `delete` by default"
+        None, description="Deletes or keeps a stateless run's thread; `delete` by default"
     )
     after_seconds: Number | None = Field(None, ge=0, le=_MAX_DELAY_S)
     langsmith_tracer: Any = Field(None, description="Accepted and ignored")

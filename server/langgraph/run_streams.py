@@ -53,15 +53,14 @@ async def stream_run(
     on_disconnect: Callable[[], None] | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """Yield a run's events after `started.since` until it ends; no modes are all modes."""
-    complete = False
     try:
         async with aclosing(_lines(follow_run(ctx, started), started, modes)) as lines:
             async for line in lines:
                 yield line
-        complete = True
-    finally:
-        if not complete and on_disconnect:
+    except BaseException:
+        if on_disconnect:
             on_disconnect()
+        raise
 
 
 async def _lines(source: Source, started: StartedRun, modes: Collection[str]) -> AsyncGenerator[bytes, None]:
@@ -117,10 +116,9 @@ def follow_run(ctx: AppContext, started: StartedRun, heartbeat_s: float = HEARTB
     return hub.follow_run(started.thread, started.run, started.since, heartbeat_s=heartbeat_s)
 
 
-async def stored_run_events(ctx: AppContext, started: StartedRun) -> Source:
-    """Yield the stored events of an ended run after `started.since`."""
-    async for event in ctx.worker.hub.stored_events(started.thread, started.run, started.since):
-        yield event
+def stored_run_events(ctx: AppContext, started: StartedRun) -> AsyncGenerator[Event, None]:
+    """Return the stored events of an ended run after `started.since`."""
+    return ctx.worker.hub.stored_events(started.thread, started.run, started.since)
 
 
 def replay_run(ctx: AppContext, started: StartedRun, modes: Collection[str]) -> AsyncGenerator[bytes, None]:

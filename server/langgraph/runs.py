@@ -24,11 +24,9 @@ from callsheet.server.langgraph.starting import (
     StartedRun,
     ValidatedRun,
     record_run,
-    start_on_thread,
-    start_stateless,
+    start_run,
     stateless_thread_ids,
-    validate_on_thread,
-    validate_stateless,
+    validate_run,
 )
 from callsheet.server.runtime.encoding import dumps
 from callsheet.state.errors import Conflict, Invalid, Missing, Refused, TooLarge
@@ -70,47 +68,37 @@ class RunsCancel(BaseModel):
 @router.post("/threads/{thread_id}/runs", responses=_CREATE)
 async def create_run(thread_id: str, body: RunCreate, request: Request) -> Response:
     """Create a run on a thread. Returns before the run ends."""
-    ctx = app_context(request)
-    return await _created_reply(ctx, await start_on_thread(ctx, current_owner(request), thread_id, body))
+    return await _create_reply(request, thread_id, body)
 
 
 @router.post("/threads/{thread_id}/runs/stream", responses=_CREATE_STREAM)
 async def stream_run(thread_id: str, body: RunCreate, request: Request) -> Response:
     """Create a run on a thread and stream its events."""
-    ctx = app_context(request)
-    started = await start_on_thread(ctx, current_owner(request), thread_id, body)
-    return _stream_reply(ctx, started, cancel=body.on_disconnect == "cancel")
+    return await _create_and_stream_reply(request, thread_id, body)
 
 
 @router.post("/threads/{thread_id}/runs/wait", responses=_CREATE)
 async def wait_for_run(thread_id: str, body: RunCreate, request: Request) -> Response:
     """Create a run on a thread and wait for its result."""
-    ctx = app_context(request)
-    started = await start_on_thread(ctx, current_owner(request), thread_id, body)
-    return _wait_reply(ctx, started, cancel=body.on_disconnect == "cancel")
+    return await _create_and_wait_reply(request, thread_id, body)
 
 
 @router.post("/runs", responses=_CREATE)
 async def create_stateless_run(body: RunCreate, request: Request) -> Response:
     """Create a stateless run, which has a thread of its own. Returns before the run ends."""
-    ctx = app_context(request)
-    return await _created_reply(ctx, await start_stateless(ctx, current_owner(request), body))
+    return await _create_reply(request, None, body)
 
 
 @router.post("/runs/stream", responses=_CREATE_STREAM)
 async def stream_stateless_run(body: RunCreate, request: Request) -> Response:
     """Create a stateless run and stream its events."""
-    ctx = app_context(request)
-    started = await start_stateless(ctx, current_owner(request), body)
-    return _stream_reply(ctx, started, cancel=body.on_disconnect == "cancel")
+    return await _create_and_stream_reply(request, None, body)
 
 
 @router.post("/runs/wait", responses=_CREATE)
 async def wait_for_stateless_run(body: RunCreate, request: Request) -> Response:
     """Create a stateless run and wait for its result."""
-    ctx = app_context(request)
-    started = await start_stateless(ctx, current_owner(request), body)
-    return _wait_reply(ctx, started, cancel=body.on_disconnect == "cancel")
+    return await _create_and_wait_reply(request, None, body)
 
 
 @router.post("/runs/batch", responses=write_responses(list[JsonObject]))
@@ -280,12 +268,7 @@ async def _validate_batch(
     ctx: AppContext, owner: str, bodies: Sequence[BatchRunCreate]
 ) -> list[ValidatedRun]:
     results = await asyncio.gather(
-        *(
-            validate_on_thread(ctx, owner, body.thread_id, body)
-            if body.thread_id
-            else validate_stateless(ctx, owner, body)
-            for body in bodies
-        ),
+        *(validate_run(ctx, owner, body.thread_id or None, body) for body in bodies),
         return_exceptions=True,
     )
     validated: list[ValidatedRun] = []
@@ -358,8 +341,22 @@ async def _created_view(ctx: AppContext, started: StartedRun) -> JsonObject:
     return run_view(replace(record, status="pending"))
 
 
-async def _created_reply(ctx: AppContext, started: StartedRun) -> Response:
+async def _create_reply(request: Request, thread_id: str | None, body: RunCreate) -> Response:
+    ctx = app_context(request)
+    started = await start_run(ctx, current_owner(request), thread_id, body)
     return EventJsonReply(await _created_view(ctx, started), headers={"Content-Location": started.path})
+
+
+async def _create_and_stream_reply(request: Request, thread_id: str | None, body: RunCreate) -> Response:
+    ctx = app_context(request)
+    started = await start_run(ctx, current_owner(request), thread_id, body)
+    return _stream_reply(ctx, started, cancel=body.on_disconnect == "cancel")
+
+
+async def _create_and_wait_reply(request: Request, thread_id: str | None, body: RunCreate) -> Response:
+    ctx = app_context(request)
+    started = await start_run(ctx, current_owner(request), thread_id, body)
+    return _wait_reply(ctx, started, cancel=body.on_disconnect == "cancel")
 
 
 def _stream_reply(

@@ -243,12 +243,7 @@ def run_view(run: Run) -> JsonObject:
 
 def _run_kwargs(run: Run) -> JsonObject:
     request = run.request
-    ids = {
-        "run_id": run.id,
-        "thread_id": run.thread,
-        "graph_id": run.graph,
-        "assistant_id": run.assistant,
-    }
+    ids = {"run_id": run.id, "thread_id": run.thread, "graph_id": run.graph, "assistant_id": run.assistant}
     config = {**request["config"], "metadata": run.metadata}
     config["configurable"] = {**config.get("configurable", {}), **(request["checkpoint"] or {}), **ids}
     return {name: request[name] for name in _REQUEST_FIELDS} | {

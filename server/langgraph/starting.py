@@ -63,29 +63,33 @@ class ValidatedRun:
     stateless: bool = False
 
 
-async def start_on_thread(
-    ctx: AppContext, owner: str, thread: str, body: RunCreate, run: str = ""
+async def start_run(
+    ctx: AppContext, owner: str, thread: str | None, body: RunCreate, run: str = ""
 ) -> StartedRun:
-    """Record a run on a thread and submit it; a run id that is recorded already returns that run.
+    """Record a run and submit it; a run id that is recorded already returns that run.
 
-    Raises `Busy` if the strategy is `reject` and another run is active, and as `validate_on_thread`.
+    Without a thread, the run is stateless: its thread is deleted when it ends, unless the body says `keep`.
+    Raises `Busy` if the strategy is `reject` and another run is active, and as `validate_run`.
     """
-    return await record_run(ctx, await validate_on_thread(ctx, owner, thread, body, run))
+    return await record_run(ctx, await validate_run(ctx, owner, thread, body, run))
 
 
-async def start_stateless(ctx: AppContext, owner: str, body: RunCreate, run: str = "") -> StartedRun:
-    """Record a run on a thread of its own and submit it; the thread is deleted with it unless kept."""
-    return await record_run(ctx, await validate_stateless(ctx, owner, body, run))
-
-
-async def validate_on_thread(
-    ctx: AppContext, owner: str, thread: str, body: RunCreate, run: str = ""
+async def validate_run(
+    ctx: AppContext, owner: str, thread: str | None, body: RunCreate, run: str = ""
 ) -> ValidatedRun:
     """Return the run, checked against the thread as it is now; writes nothing.
 
     Raises `Missing` for an unknown thread, `Invalid` for an unknown assistant, and `Conflict` for a thread of
     another graph and for a resume without a pending interrupt.
     """
+    if thread is None:
+        return await _validate_stateless(ctx, owner, body, run or str(uuid.uuid4()))
+    return await _validate_on_thread(ctx, owner, thread, body, run or str(uuid.uuid4()))
+
+
+async def _validate_on_thread(
+    ctx: AppContext, owner: str, thread: str, body: RunCreate, run: str
+) -> ValidatedRun:
     record, assistant = await asyncio.gather(
         thread_records.find(ctx.storage, thread, owner),
         resolve_assistant(ctx, owner, body.assistant_id),
@@ -107,18 +111,17 @@ async def validate_on_thread(
             ctx.worker, thread, assistant.graph_id, checkpoint_of(body), body.command.resume
         )
     names = context_names(ctx.graphs[assistant.graph_id])
-    request = run_request(body, assistant, RunContext(run or str(uuid.uuid4()), owner, names, resume))
+    request = run_request(body, assistant, RunContext(run, owner, names, resume))
     if record is None:
         return ValidatedRun(thread, request, body, new)
     return ValidatedRun(thread, replace(request, adopting=_precondition(record, new)), body, None)
 
 
-async def validate_stateless(ctx: AppContext, owner: str, body: RunCreate, run: str = "") -> ValidatedRun:
-    """Return the run on a thread of its own; raises as `validate_on_thread`."""
+async def _validate_stateless(ctx: AppContext, owner: str, body: RunCreate, run: str) -> ValidatedRun:
     assistant = await resolve_assistant(ctx, owner, body.assistant_id)
     if body.command and body.command.resume is not None:
         raise Refused("a resume needs the interrupted thread", remedy="send it to /threads/{thread_id}/runs")
-    run, keep = run or str(uuid.uuid4()), body.on_completion == "keep"
+    keep = body.on_completion == "keep"
     temporary_id, kept_id = stateless_thread_ids(run)
     thread = kept_id if keep else temporary_id
     new = NewThread(thread, owner, assistant.graph_id, _thread_metadata(assistant)) if keep else None
@@ -128,7 +131,7 @@ async def validate_stateless(ctx: AppContext, owner: str, body: RunCreate, run: 
 
 
 async def record_run(ctx: AppContext, validated: ValidatedRun) -> StartedRun:
-    """Record the run and submit it; raises as `start_on_thread`."""
+    """Record the run and submit it; raises as `start_run`."""
     while True:
         request = validated.request
         if validated.new_thread:
@@ -146,7 +149,7 @@ async def record_run(ctx: AppContext, validated: ValidatedRun) -> StartedRun:
         if created.verdict != "changed":
             return StartedRun(validated.thread, created.run, created.since, resumable, request=request)
         # The thread changed after the validation: validate again.
-        validated = await validate_on_thread(ctx, request.owner, validated.thread, validated.body, request.id)
+        validated = await validate_run(ctx, request.owner, validated.thread, validated.body, request.id)
 
 
 def stateless_thread_ids(run: str) -> tuple[str, str]:

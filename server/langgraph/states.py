@@ -10,10 +10,9 @@ from starlette.responses import Response
 
 from callsheet.server.ads.bodies import Flag, StrictRoute, Whole
 from callsheet.server.context import app_context
-from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.origins import current_owner
 from callsheet.server.langgraph import shapes, updates
-from callsheet.server.langgraph.bodies import Body, Responses, write_responses
+from callsheet.server.langgraph.bodies import Body, read_responses, write_responses
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
 from callsheet.state.errors import Missing
 from callsheet.storage.threads import records as thread_records
@@ -25,10 +24,6 @@ _Select = Annotated[
     list[str] | None, Query(description="Fields of the state; `values.messages` chooses one value")
 ]
 _Subgraphs = Annotated[bool, Query(description="Include the states of subgraphs")]
-
-
-def _read_responses(reply: object) -> Responses:
-    return documented_wire_responses(400, 403, 404, 422, 500, 503, 504, reply=reply)
 
 
 class StateQuery(Body):
@@ -58,7 +53,7 @@ class HistoryQuery(Body):
     select: list[str] | None = None
 
 
-@router.get("/state", responses=_read_responses(JsonObject))
+@router.get("/state", responses=read_responses(JsonObject, 400))
 async def get_state(
     thread_id: str,
     request: Request,
@@ -77,7 +72,7 @@ async def get_state_at_checkpoint(thread_id: str, body: StateQuery, request: Req
     )
 
 
-@router.get("/state/{checkpoint_id}", responses=_read_responses(JsonObject))
+@router.get("/state/{checkpoint_id}", responses=read_responses(JsonObject, 400))
 async def get_state_at_checkpoint_id(
     thread_id: str,
     checkpoint_id: str,
@@ -104,7 +99,7 @@ async def update_state(thread_id: str, body: StateUpdate, request: Request) -> R
     )
 
 
-@router.get("/history", responses=_read_responses(list[JsonObject]))
+@router.get("/history", responses=read_responses(list[JsonObject], 400))
 async def get_history(
     thread_id: str,
     request: Request,

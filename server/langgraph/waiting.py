@@ -53,14 +53,12 @@ async def wait_for_result(
     ctx: AppContext, started: StartedRun, on_disconnect: Callable[[], None] | None, on_silence: OnSilence
 ) -> bytes:
     """Wait for a run's end and return its result."""
-    complete = False
     try:
-        result = await _result(ctx, started, await _wait_for_end(ctx, started, on_silence))
-        complete = True
-    finally:
-        if not complete and on_disconnect:
+        return await _result(ctx, started, await _wait_for_end(ctx, started, on_silence))
+    except BaseException:
+        if on_disconnect:
             on_disconnect()
-    return result
+        raise
 
 
 async def result_of_ended_run(ctx: AppContext, started: StartedRun, on_silence: OnSilence) -> bytes:
@@ -91,7 +89,7 @@ async def _last_events(ctx: AppContext, started: StartedRun) -> Mapping[str, Eve
         return last
     if not await ctx.worker.runs.has_ended(started.thread, started.run):
         return None
-    return {event.name: event async for event in stored_run_events(ctx, started) if event}
+    return {event.name: event async for event in stored_run_events(ctx, started)}
 
 
 async def _result(ctx: AppContext, started: StartedRun, last: Mapping[str, Event]) -> bytes:

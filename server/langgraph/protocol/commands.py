@@ -18,7 +18,7 @@ from callsheet.server.langgraph.resumes import INTERRUPT_ID
 from callsheet.server.langgraph.run_bodies import RunCommand, RunCreate, checkpoint_of
 from callsheet.server.langgraph.runs import EventJsonReply
 from callsheet.server.langgraph.shapes import JsonObject
-from callsheet.server.langgraph.starting import start_on_thread
+from callsheet.server.langgraph.starting import start_run
 from callsheet.state.errors import Busy, Conflict, Forbidden, Missing, Refused
 from callsheet.storage.runs import events
 from callsheet.storage.runs.records import Strategy
@@ -198,7 +198,7 @@ async def _respond(ctx: AppContext, owner: str, thread: str, params: JsonObject)
 
 
 async def _run_result(ctx: AppContext, owner: str, thread: str, body: ProtocolRunCreate) -> _Result:
-    started = await start_on_thread(ctx, owner, thread, body)
+    started = await start_run(ctx, owner, thread, body)
     return {"run_id": started.run}, started.since
 
 

@@ -92,16 +92,18 @@ class _ProtocolSession(SocketSession):
         await self._reply({"type": "success", "id": command.id, "result": {}})
 
     async def _send_events(self, subscription: Subscription, name: str) -> None:
-        view, on_seq = ThreadView(self._here, self._thread, self._owner), partial(self._advance, name)
-        source = follow_thread(self._here, view, self._thread, subscription, on_seq)
         try:
-            async with aclosing(source):
-                async for event in source:
-                    if event:
-                        await self._wait_for_others(event.seq)
-                        await self.send(event.encode())
+            await self._follow(subscription, name)
         finally:
             self._forget(name)
+
+    async def _follow(self, subscription: Subscription, name: str) -> None:
+        view, on_seq = ThreadView(self._here, self._thread, self._owner), partial(self._advance, name)
+        async with aclosing(follow_thread(self._here, view, self._thread, subscription, on_seq)) as source:
+            async for event in source:
+                if event:
+                    await self._wait_for_others(event.seq)
+                    await self.send(event.encode())
 
     async def _wait_for_others(self, seq: int) -> None:
         """Wait until every subscription has sent its events before `seq`.

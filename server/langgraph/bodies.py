@@ -9,7 +9,7 @@ from callsheet.server.ads.bodies import Whole
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
 
-Item = TypeVar("Item")
+_Item = TypeVar("_Item")
 Responses = dict[int | str, JsonObject]
 _NULL: Final = {"type": "null"}
 _MOVED: Final = ("title", "description", "default")
@@ -53,7 +53,7 @@ class Page(Body):
     limit: Whole = Field(10, ge=1, le=1_000)
     offset: Whole = Field(0, ge=0, le=10_000_000)
 
-    def cut(self, items: Sequence[Item]) -> Sequence[Item]:
+    def cut(self, items: Sequence[_Item]) -> Sequence[_Item]:
         """Return the items of this page, and one more if there is a next page."""
         return items[self.offset : self.offset + self.limit + 1]
 

@@ -30,7 +30,7 @@ from callsheet.storage.crons import Cron, Due
 from callsheet.storage.threads import records as thread_records
 
 router = APIRouter(route_class=StrictRoute, tags=["crons"])
-EVERY_S: Final = 1.0
+CHECK_INTERVAL_S: Final = 1.0
 """Seconds between two checks for due crons."""
 _EXAMPLE: Final = "send five fields, such as '0 9 * * 1-5' for nine o'clock on working days"
 _CRON_FIELDS: Final = frozenset(
@@ -164,7 +164,7 @@ def _zone(name: str | None) -> tzinfo:
 
 def start_firing(ctx: AppContext) -> Callable[[], Awaitable[object]]:
     """Start the loop that fires due crons, and return the function that stops it."""
-    return background.start_periodic(lambda: fire_due(ctx, _now_ms()), EVERY_S, "crons do not fire")
+    return background.start_periodic(lambda: fire_due(ctx, _now_ms()), CHECK_INTERVAL_S, "crons do not fire")
 
 
 async def fire_due(ctx: AppContext, now_ms: int) -> int:

@@ -13,7 +13,7 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.threads import records as thread_records
 from callsheet.storage.threads.records import ThreadRecord
 
-EVERY_S: Final = 30.0
+SWEEP_INTERVAL_S: Final = 30.0
 """Seconds between two sweeps; times to live are in minutes."""
 _BATCH: Final = 100
 _MIN_DELAY_MS: Final = 60_000
@@ -69,7 +69,7 @@ async def _prune(ctx: ThreadStorage, record: ThreadRecord) -> None:
 def start_sweeping(ctx: ThreadStorage) -> Callable[[], Awaitable[object]]:
     """Start the periodic sweep, and return the function that stops it."""
     return background.start_periodic(
-        lambda: sweep(ctx, int(time.time() * 1000)), EVERY_S, "expired threads are not deleted"
+        lambda: sweep(ctx, int(time.time() * 1000)), SWEEP_INTERVAL_S, "expired threads are not deleted"
     )
 
 

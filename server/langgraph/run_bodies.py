@@ -119,6 +119,7 @@ def run_request(body: RunCreate, assistant: Assistant, server: RunContext) -> Ru
     # Once more for the merged config: metadata of assistant and run must not name an owner or a run.
     config = public_config({**config, "configurable": configurable, "metadata": metadata})
     metadata = config.pop("metadata")
+    modes = body.stream_mode or "values"
     context = {name: value for name, value in configurable.items() if name in server.context_names}
     request = request_fields(
         input=body.input,
@@ -128,7 +129,7 @@ def run_request(body: RunCreate, assistant: Assistant, server: RunContext) -> Ru
         config=config,
         context=context | (body.context or {}),
         checkpoint=checkpoint_of(body) or None,
-        stream_mode=_stream_modes(body),
+        stream_mode=[modes] if isinstance(modes, str) else list(modes),
         subgraphs=bool(body.stream_subgraphs),
         protocol=body.protocol,
         interrupt_before=body.interrupt_before,
@@ -149,11 +150,6 @@ def run_request(body: RunCreate, assistant: Assistant, server: RunContext) -> Ru
         questions=tuple(f"{name}:{digest}" for name, digest in server.resume.digests.items()),
         due_ms=int((time.time() + body.after_seconds) * 1000) if body.after_seconds else 0,
     )
-
-
-def _stream_modes(body: RunCreate) -> list[str]:
-    modes = body.stream_mode or "values"
-    return [modes] if isinstance(modes, str) else list(modes)
 
 
 def checkpoint_of(body: RunCreate) -> JsonObject:

@@ -97,8 +97,8 @@ async def _thread_line(
     data = dumps({"status": "run_done", "run_id": event.run}) if event.name == END else event.data
     if event.name in {END, "metadata"}:
         return event_line("metadata", data, event.id) if modes != {"state_update"} else None
-    wanted = "run_modes" in modes and matches_modes(event.name, ())
-    return event_line(event.name, data, event.id) if wanted else None
+    included = "run_modes" in modes and matches_modes(event.name, ())
+    return event_line(event.name, data, event.id) if included else None
 
 
 async def _state_line(ctx: AppContext, record: ThreadRecord, event: Event) -> bytes | None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from callsheet.server.ads.bodies import StrictRoute, Whole
-from callsheet.server.context import AppContext, app_context
+from callsheet.server.context import app_context
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
@@ -74,23 +74,17 @@ async def stream_thread_events(thread_id: str, body: Subscription, request: Requ
     """Stream a thread's events. Stored ones come first, then new ones, of all runs."""
     ctx, owner = app_context(request), current_owner(request)
     await thread_records.get(ctx.storage, thread_id, owner)
-    return event_stream_reply(_lines(ctx, ThreadView(ctx, thread_id, owner), thread_id, body))
+    return event_stream_reply(_lines(ThreadView(ctx, thread_id, owner), body))
 
 
-async def _lines(
-    ctx: AppContext, view: ThreadView, thread: str, subscription: Subscription
-) -> AsyncGenerator[bytes, None]:
-    async with aclosing(follow_thread(ctx, view, thread, subscription)) as source:
+async def _lines(view: ThreadView, subscription: Subscription) -> AsyncGenerator[bytes, None]:
+    async with aclosing(follow_thread(view, subscription)) as source:
         async for event in source:
             yield event_line(event.method, event.encode(), str(event.seq)) if event else HEARTBEAT
 
 
 async def follow_thread(
-    ctx: AppContext,
-    view: ThreadView,
-    thread: str,
-    subscription: Subscription,
-    on_seq: Callable[[int], None] | None = None,
+    view: ThreadView, subscription: Subscription, on_seq: Callable[[int], None] | None = None
 ) -> AsyncGenerator[ProtocolFrame | None, None]:
     """Yield a thread's matching events, and None after each silence, until the thread is gone.
 
@@ -98,10 +92,10 @@ async def follow_thread(
     that does not exist yet is waited for.
     """
     since = subscription.since or 0
-    lost = await _replacement_of_lost(ctx, view, thread, since) if await view.refresh() else []
+    lost = await _replacement_of_lost(view, since) if await view.refresh() else []
     for event in filter(subscription.matches, lost):
         yield event
-    async with aclosing(_stored_events(ctx, view, (thread, id_of(since)), on_seq)) as source:
+    async with aclosing(_stored_events(view, id_of(since), on_seq)) as source:
         async for stored in source:
             if stored is None:
                 yield None
@@ -111,11 +105,12 @@ async def follow_thread(
 
 
 async def _stored_events(
-    ctx: AppContext, view: ThreadView, start: tuple[str, str], on_seq: Callable[[int], None] | None
+    view: ThreadView, after: str, on_seq: Callable[[int], None] | None
 ) -> AsyncGenerator[Event | None, None]:
-    """Yield the events after `start`, (thread, event id), as long as the thread is the reader's."""
+    """Yield the events after the id `after`, as long as the thread is the reader's."""
     readable = False
-    async with aclosing(ctx.worker.hub.follow(*start, heartbeat_s=HEARTBEAT_S)) as source:
+    hub = view.ctx.worker.hub
+    async with aclosing(hub.follow(view.thread, after, heartbeat_s=HEARTBEAT_S)) as source:
         async for stored in source:
             if stored and on_seq:
                 on_seq(seq_of(stored.id))
@@ -128,24 +123,22 @@ async def _stored_events(
                 yield stored
 
 
-async def _replacement_of_lost(
-    ctx: AppContext, view: ThreadView, thread: str, since: int
-) -> list[ProtocolFrame]:
+async def _replacement_of_lost(view: ThreadView, since: int) -> list[ProtocolFrame]:
     """Return the thread's newest state as events if part of the history after `since` is gone."""
-    graph = ctx.worker.graphs.get(view.graph)
-    if graph is None or _is_complete(await _first_run_events(ctx, thread), since):
+    graph = view.ctx.worker.graphs.get(view.graph)
+    if graph is None or _is_complete(await _first_run_events(view), since):
         return []
-    state = await graph.aget_state({"configurable": {"thread_id": thread}})
+    state = await graph.aget_state({"configurable": {"thread_id": view.thread}})
     # A run stores its first event before it changes the state, so a run that began meanwhile shows here.
-    first = await _first_run_events(ctx, thread)
+    first = await _first_run_events(view)
     if _is_complete(first, since) or not state.created_at:
         return []
     return _state_frames(view, state, idle=not first)
 
 
-async def _first_run_events(ctx: AppContext, thread: str) -> list[Event]:
+async def _first_run_events(view: ThreadView) -> list[Event]:
     """Return the first stored events that belong to runs."""
-    first = await events.read_after(ctx.storage, thread, events.BEGINNING, limit=_FIRST)
+    first = await events.read_after(view.ctx.storage, view.thread, events.BEGINNING, limit=_FIRST)
     return [event for event in first if event.run]
 
 

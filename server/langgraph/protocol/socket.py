@@ -98,8 +98,8 @@ class _ProtocolSession(SocketSession):
             self._forget(name)
 
     async def _follow(self, subscription: Subscription, name: str) -> None:
-        view, on_seq = ThreadView(self._here, self._thread, self._owner), partial(self._advance, name)
-        async with aclosing(follow_thread(self._here, view, self._thread, subscription, on_seq)) as source:
+        view = ThreadView(self._here, self._thread, self._owner)
+        async with aclosing(follow_thread(view, subscription, partial(self._advance, name))) as source:
             async for event in source:
                 if event:
                     await self._wait_for_others(event.seq)

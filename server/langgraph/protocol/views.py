@@ -98,8 +98,8 @@ class ThreadView:
     """View of a thread for one reader; it remembers which lifecycle events the reader has got."""
 
     def __init__(self, ctx: AppContext, thread: str, owner: str) -> None:
-        self._ctx = ctx
-        self._thread = thread
+        self.ctx = ctx
+        self.thread = thread
         self._owner = owner
         self.graph = ""
         """Name of the thread's graph."""
@@ -107,7 +107,7 @@ class ThreadView:
 
     async def refresh(self) -> bool:
         """Read the thread's graph, and return whether the thread exists and belongs to the reader."""
-        record = await thread_records.find(self._ctx.storage, self._thread, self._owner)
+        record = await thread_records.find(self.ctx.storage, self.thread, self._owner)
         self.graph = record.graph if record else ""
         return record is not None
 
@@ -180,7 +180,7 @@ class ThreadView:
 
     async def _record(self, run: str) -> Run | None:
         try:
-            return await self._ctx.worker.runs.get(self._thread, run)
+            return await self.ctx.worker.runs.get(self.thread, run)
         except Missing:
             return None
 

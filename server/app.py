@@ -133,7 +133,7 @@ class Application(FastAPI):
 
 
 async def check_liveness() -> dict[str, bool]:
-    """Say that the server is up and storage was reached when it started."""
+    """Check that the server is running; storage was reached when it started."""
     return {"ok": True}
 
 

@@ -138,7 +138,7 @@ def of_thread(here: AppContext, thread: str) -> Any:
 
 def of_protocol(here: AppContext, thread: str) -> Any:
     wanted = Subscription(channels=["lifecycle", "values"])
-    return protocol_events.follow_thread(here, ThreadView(here, thread, "local"), thread, wanted)
+    return protocol_events.follow_thread(ThreadView(here, thread, "local"), wanted)
 
 
 def of_chat(here: AppContext, thread: str) -> Any:

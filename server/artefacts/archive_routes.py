@@ -29,7 +29,7 @@ _IMPORT: Final = documented_responses(
 
 @router.get("/{thread_id}/export", responses=_EXPORT, response_class=Response)
 async def export_thread(thread_id: str, request: Request) -> Response:
-    """Send a thread as one file: its states, and what it is about with all versions.
+    """Export a thread as one file: its states, and its artefacts with all versions.
 
     JSON lines with checksums; made while no run is at the thread (409).
     """
@@ -54,7 +54,7 @@ async def import_thread(
         Query(alias="as", description="Id of the thread and of what it is about, instead of theirs"),
     ] = None,
 ) -> JsonReply:
-    """Make a thread, the caller's own, from the file that is the body.
+    """Create a thread, owned by the caller, from the exported file in the body.
 
     All of it is made or, where anything in the file is wrong or there already (409), nothing.
     """

@@ -41,6 +41,7 @@ TAGS: Final = {
 """Descriptions of the tags, in the order of the document."""
 _REQUIREMENTS: Final = re.compile(r" \((?:[A-Z](?:-R)?\d+(?:[–-][A-Z](?:-R)?\d+)?(?:, )?)+\)")
 """Requirement numbers in docstrings, which callers need not see."""
+_CLAUSE: Final = re.compile(r"(.+?)[.:;](?:\s|$)", re.DOTALL)
 _STATUSES: Final = (401, 403, 429)
 _SCHEMES: Final = {
     "key": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
@@ -53,6 +54,7 @@ def with_authentication(
 ) -> dict[str, Any]:
     """Return the document with tags, the replies of the middleware, and the security schemes."""
     _drop_requirement_numbers(spec)
+    _summarize(spec)
     used = {tag for methods in spec["paths"].values() for one in methods.values() for tag in one["tags"]}
     described = {**feature_tags, **TAGS}
     spec["tags"] = [
@@ -74,6 +76,14 @@ def with_authentication(
     if required:
         spec.setdefault("components", {})["securitySchemes"] = _SCHEMES
     return spec
+
+
+def _summarize(spec: dict[str, Any]) -> None:
+    """Set each operation's summary to the first clause of its description, the route's docstring."""
+    for methods in spec["paths"].values():
+        for operation in methods.values():
+            if clause := _CLAUSE.match(operation["description"]):
+                operation["summary"] = clause[1]
 
 
 def _drop_requirement_numbers(part: Any) -> None:

@@ -34,11 +34,11 @@ def names(tree):
 
 def docstrings(tree):
     """Yield every docstring, those under fields too, with its line."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            for line in node.body:
-                if isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant):
-                    yield str(line.value.value), line.lineno
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    lines = [line for node in ast.walk(tree) if isinstance(node, kinds) for line in node.body]
+    for line in lines:
+        if isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant):
+            yield str(line.value.value), line.lineno
 
 
 def private_words(tree):

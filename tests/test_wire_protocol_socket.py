@@ -190,7 +190,7 @@ async def test_a_socket_that_cannot_be_told_is_closed(
                 await socket.seen(ended(run))
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1011
-    assert "cannot be told" in caplog.text
+    assert "a subscription of a web socket failed" in caplog.text
     async with opened(url, wire.thread) as socket:
         await socket.command("subscription.subscribe", channels=ALL)
         await socket.seen(ended(run))

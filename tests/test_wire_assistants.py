@@ -140,7 +140,7 @@ async def test_a_deleted_assistant_is_gone_and_its_threads_if_that_is_asked(
     theirs = await ran(client, storage, "counter", {"x": 1}, assistant_id=mine)
     other = await ran(client, storage, "counter", {"x": 1})
     async with thread_records.hold(storage, theirs, "local"):
-        with pytest.raises(ConflictError, match="has not ended"):
+        with pytest.raises(ConflictError, match="has an unfinished run"):
             await client.assistants.delete(mine, delete_threads=True)
         assert (await client.assistants.get(mine))["assistant_id"] == mine, (
             "so that it can be asked for again"

@@ -140,7 +140,7 @@ async def create(storage: Storage, new: NewThread, *, or_get: bool = False) -> T
         calls.append(indexes.touch_thread_call(new.owner, new.id))
     created_ms, *_ = await storage.redis.execute_batch(calls)
     if created_ms:
-        record = _created(new, int(created_ms))
+        record = _new_record(new, int(created_ms))
         if not new.fresh:
             await indexes.touch_thread(storage, record.owner, record.id)
         await _schedule_expiry(storage, record)
@@ -303,7 +303,7 @@ async def _schedule_expiry(storage: Storage, record: ThreadRecord) -> None:
         await storage.redis.zadd(keys.THREADS_EXPIRING, {_expiry_member(record): record.expires_ms})
 
 
-def _created(new: NewThread, now_ms: int) -> ThreadRecord:
+def _new_record(new: NewThread, now_ms: int) -> ThreadRecord:
     return ThreadRecord(
         new.id,
         new.owner,

@@ -258,7 +258,7 @@ class Runs:
         return await script(self._redis, keys.run_keys(thread), args)
 
     async def _call_once(self, script: Script, thread: str, *args: Argument) -> Any:
-        """Run a script that begins with `scripts.ONCE`."""
+        """Run a script made by `scripts._once`."""
         return await self._call(script, thread, _new_token(), *args)
 
 

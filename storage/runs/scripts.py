@@ -16,13 +16,9 @@ MAX_EVENTS: Final = 10_000
 MAX_FOREIGN_EVENTS: Final = 1_000
 """Approximate number of `end` events of other runs that may lie between two events of one run."""
 
-COMMON: Final = (
-    rf"""
+_COMMON: Final = rf"""
 local meta, runs, queue, lease, events = unpack(KEYS, 1, 5)
-local MAX_EVENTS, MAX_FOREIGN_EVENTS = {MAX_EVENTS}, {MAX_FOREIGN_EVENTS}
-local DAY_MS = {int(DAY_S * 1000)}
-"""
-    r"""
+
 local function now_ms()
   local t = redis.call('TIME')
   return t[1] .. string.format('%03d', math.floor(t[2] / 1000))
@@ -34,12 +30,12 @@ local function run_key(run) return string.sub(meta, 1, -5) .. 'run:' .. run end
 local function update_run(run, ...) redis.call('HSET', run_key(run), 'updatedMs', now_ms(), ...) end
 
 local function add_event(run, name, data)
-  return redis.call('XADD', events, 'MAXLEN', '~', MAX_EVENTS, '*', 'run', run, 'event', name, 'data', data)
+  return redis.call('XADD', events, 'MAXLEN', '~', {MAX_EVENTS}, '*', 'run', run, 'event', name, 'data', data)
 end
 
 -- Publishes 'events', or 'cancel' for the process that executes the active run.
 local function announce(topic)
-  if redis.call('EXISTS', events) == 1 then redis.call('PEXPIRE', events, DAY_MS) end
+  if redis.call('EXISTS', events) == 1 then redis.call('PEXPIRE', events, {int(DAY_S * 1000)}) end
   redis.call('PUBLISH', events, topic or 'events')
 end
 
@@ -72,7 +68,7 @@ local function start_attempt(run, lease_ms)
   update_run(run, 'status', 'running')
   update_thread('busy')
   redis.call('SET', lease, epoch, 'PX', lease_ms)
-  local data = string.format('{"run_id":%s,"attempt":%d}', cjson.encode(run), attempt)
+  local data = string.format('{{"run_id":%s,"attempt":%d}}', cjson.encode(run), attempt)
   local id = add_event(run, 'metadata', data)
   announce()
   return epoch, attempt, id, data
@@ -86,11 +82,8 @@ local function activate_next()
   return next or ''
 end
 """
-)
 
-ONCE: Final = (
-    COMMON
-    + r"""
+_ONCE: Final = """
 -- A call that is sent again because its reply was lost gets the same reply. Each thread keeps the newest one.
 local token = table.remove(ARGV, 1)
 local answered = redis.call('HGET', meta, 'answered')
@@ -103,12 +96,18 @@ local function once(reply)
   return reply
 end
 """
-)
-"""Prelude of scripts that must not act twice: the first argument names the call; `once` stores its reply."""
 
-CREATE: Final = Script(
-    ONCE
-    + r"""
+
+def _script(body: str) -> Script:
+    return Script(_COMMON + body)
+
+
+def _once(body: str) -> Script:
+    """Return a script that must not act twice: the first argument names the call; `once` stores its reply."""
+    return Script(_COMMON + _ONCE + body)
+
+
+CREATE: Final = _once("""
 local memo = KEYS[6]
 local id, print, strategy, keyed = unpack(ARGV, 1, 4)
 local due_ms, verdict, questions, lease_ms = tonumber(ARGV[5]), 'start', ARGV[7], ARGV[8]
@@ -202,12 +201,9 @@ else
 end
 announce()
 return {verdict, id, since}
-"""
-)
+""")
 
-ADMIT: Final = Script(
-    COMMON
-    + r"""
+ADMIT: Final = _script("""
 local id = ARGV[1]
 if redis.call('HGET', run_key(id), 'status') ~= 'pending' then return 'over' end
 redis.call('HSET', run_key(id), 'dueMs', 0)
@@ -221,24 +217,18 @@ end
 redis.call('HSET', meta, 'active', id)
 update_thread('busy')
 return 'start'
-"""
-)
+""")
 
-APPEND_EVENT: Final = Script(
-    COMMON
-    + r"""
+APPEND_EVENT: Final = _script("""
 local newest = redis.call('XREVRANGE', events, '+', '-', 'COUNT', 1)[1]
 -- The same call again, because its reply was lost.
 if newest and newest[2][4] == ARGV[1] and newest[2][6] == ARGV[2] then return newest[1] end
 local id = add_event('', ARGV[1], ARGV[2])
 announce()
 return id
-"""
-)
+""")
 
-CANCEL: Final = Script(
-    ONCE
-    + r"""
+CANCEL: Final = _once("""
 local id, action = ARGV[1], ARGV[2]
 local status = redis.call('HGET', run_key(id), 'status')
 if not status then return {'missing', ''} end
@@ -263,64 +253,48 @@ local thread_status = action == 'rollback' and 'idle' or 'interrupted'
 update_thread(next ~= '' and 'busy' or thread_status, nil, '')
 announce()
 return once({'ended', next})
-"""
-)
+""")
 
-MARK_ANSWERED: Final = Script(
-    COMMON
-    + r"""
+MARK_ANSWERED: Final = _script("""
 if redis.call('EXISTS', run_key(ARGV[1])) == 1 then redis.call('HSET', run_key(ARGV[1]), 'told', 1) end
 return 1
-"""
-)
+""")
 
-MARK_WEBHOOK_CALLED: Final = Script(
-    COMMON
-    + r"""
+MARK_WEBHOOK_CALLED: Final = _script("""
 if redis.call('EXISTS', run_key(ARGV[1])) == 0 then return 0 end
 return redis.call('HSET', run_key(ARGV[1]), 'webhookTold', 1)
-"""
-)
+""")
 
-DELETE: Final = Script(
-    ONCE
-    + r"""
+DELETE: Final = _once("""
 local status = redis.call('HGET', run_key(ARGV[1]), 'status')
 if not status then return {'missing'} end
 if status == 'pending' or status == 'running' then return {'open'} end
 delete_run(ARGV[1])
 return once({'deleted'})
-"""
-)
+""")
 
-REMOVE: Final = Script(
-    COMMON
-    + r"""
+REMOVE: Final = _script("""
 for _, run in ipairs(redis.call('ZRANGE', runs, 0, -1)) do redis.call('UNLINK', run_key(run)) end
 redis.call('UNLINK', meta, runs, queue, lease, events)
 return redis.call('PUBLISH', events, 'gone')
-"""
-)
+""")
 
-STANDING: Final = Script(
-    COMMON
-    + r"""
+STANDING: Final = _script("""
 local status, due_ms = unpack(redis.call('HMGET', run_key(ARGV[1]), 'status', 'dueMs'))
 if status ~= 'pending' and status ~= 'running' then return 'over' end
 if tonumber(due_ms) > 0 then return tonumber(due_ms) <= tonumber(now_ms()) and 'due' or 'later' end
 if redis.call('HGET', meta, 'active') ~= ARGV[1] then return 'queued' end
 return redis.call('EXISTS', lease) == 1 and 'held' or 'free'
-"""
-)
+""")
 
-SCHEDULE_CHECK: Final = Script(r"""
+SCHEDULE_CHECK: Final = Script("""
 local t = redis.call('TIME')
 local now_ms = t[1] * 1000 + math.floor(t[2] / 1000)
 return redis.call('ZADD', KEYS[1], math.max(tonumber(ARGV[2]), now_ms) + ARGV[3], ARGV[1])
 """)
 
 # Postpones what it returns, so that no two processes check the same run and no run starves another.
-POLL_DUE_CHECKS: Final = Script(r"""
+POLL_DUE_CHECKS: Final = Script("""
 local t = redis.call('TIME')
 local now_ms = t[1] * 1000 + math.floor(t[2] / 1000)
 local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now_ms, 'LIMIT', 0, ARGV[2])
@@ -329,9 +303,7 @@ return due
 """)
 
 
-CLAIM: Final = Script(
-    ONCE
-    + r"""
+CLAIM: Final = _once("""
 local id, lease_ms, isolated = unpack(ARGV)
 if redis.call('HGET', meta, 'active') ~= id then return {'over'} end
 local left_ms = redis.call('PTTL', lease)
@@ -340,29 +312,23 @@ if left_ms > 0 then return {'held', left_ms} end
 local died, spared = unpack(redis.call('HMGET', run_key(id), 'died', 'spared'))
 if isolated == '0' and not spared and tonumber(died or 0) > 0 then return {'suspect'} end
 return once({'yours', start_attempt(id, lease_ms)})
-"""
-)
+""")
 
 # An expired lease is taken again if the epoch shows that no other attempt has started.
-RENEW: Final = Script(
-    COMMON
-    + r"""
+RENEW: Final = _script("""
 if redis.call('HGET', meta, 'epoch') ~= ARGV[2] then return 'fenced' end
 redis.call('SET', lease, ARGV[2], 'PX', ARGV[3])
 return redis.call('HGET', run_key(ARGV[1]), 'cancel') or ''
-"""
-)
+""")
 
-EMIT: Final = Script(
-    COMMON
-    + r"""
+EMIT: Final = _script(rf"""
 local run, epoch, batch = unpack(ARGV, 1, 3)
 local current, last = unpack(redis.call('HMGET', meta, 'epoch', 'batch'))
-if current ~= epoch then return {} end
-local ids, count = {}, (#ARGV - 3) / 2
+if current ~= epoch then return {{}} end
+local ids, count = {{}}, (#ARGV - 3) / 2
 if last == batch then
   -- The same call again, because its reply was lost: return the ids of the run's newest events.
-  for _, entry in ipairs(redis.call('XREVRANGE', events, '+', '-', 'COUNT', count + MAX_FOREIGN_EVENTS)) do
+  for _, entry in ipairs(redis.call('XREVRANGE', events, '+', '-', 'COUNT', count + {MAX_FOREIGN_EVENTS})) do
     if entry[2][2] == run and #ids < count then table.insert(ids, 1, entry[1]) end
   end
   return ids
@@ -371,12 +337,9 @@ for i = 4, #ARGV, 2 do ids[#ids + 1] = add_event(run, ARGV[i], ARGV[i + 1]) end
 redis.call('HSET', meta, 'batch', batch)
 announce()
 return ids
-"""
-)
+""")
 
-FINISH: Final = Script(
-    ONCE
-    + r"""
+FINISH: Final = _once("""
 local id, epoch, status, reason, thread_status, interrupts, error, answer = unpack(ARGV, 1, 8)
 if redis.call('HGET', meta, 'epoch') ~= epoch or redis.call('HGET', meta, 'active') ~= id then return {} end
 local ids = {}
@@ -387,13 +350,10 @@ local next = activate_next()
 update_thread(next == '' and thread_status or 'busy', interrupts, thread_status == 'error' and error or '')
 announce()
 return once({next, unpack(ids)})
-"""
-)
+""")
 
 # Counts the attempts that crashed at one checkpoint; one that released the thread or ended did not crash.
-RECORD_CRASH: Final = Script(
-    ONCE
-    + r"""
+RECORD_CRASH: Final = _once("""
 local id, epoch, checkpoint = unpack(ARGV)
 if redis.call('HGET', meta, 'epoch') ~= epoch then return {-1} end
 local at, died, spared = unpack(redis.call('HMGET', run_key(id), 'diedAt', 'died', 'spared'))
@@ -401,14 +361,10 @@ died = spared and 0 or at == checkpoint and died + 1 or 1
 redis.call('HDEL', run_key(id), 'spared')
 redis.call('HSET', run_key(id), 'diedAt', checkpoint, 'died', died)
 return once({died})
-"""
-)
+""")
 
-RELEASE: Final = Script(
-    COMMON
-    + r"""
+RELEASE: Final = _script("""
 if redis.call('GET', lease) ~= ARGV[2] then return 0 end
 update_run(ARGV[1], 'status', 'pending', 'spared', 1)
 return redis.call('DEL', lease)
-"""
-)
+""")

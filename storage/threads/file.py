@@ -227,11 +227,24 @@ class _Reader:
     artefacts: list["_ArtefactReader"] = field(default_factory=list)
 
     def read(self, kind: str, data: Mapping[str, Any]) -> None:
-        # Only letters, so that a file cannot reach any other private method.
-        read = getattr(self, f"_read_{kind}", None) if kind.isalpha() else None
-        if read is None:
-            raise Invalid(f"the file has a line of the unknown type {kind[:40]!r}", remedy=_REMEDY)
-        read(data)
+        match kind:
+            case "thread":
+                self.thread = ThreadLine.model_validate(data)
+            case "element":
+                element = _Element.model_validate(data)
+                self.elements[element.number] = self.codec.decode(element.value)
+            case "value":
+                self._add_value(_Value.model_validate(data))
+            case "checkpoint":
+                self._add_checkpoint(_Checkpoint.model_validate(data))
+            case "artefact":
+                self.artefacts.append(_ArtefactReader(ArtefactLine.model_validate(data)))
+            case "stream" | "version" | "receipt" | "file" | "piece":
+                if not self.artefacts:
+                    raise Invalid(f"the file has a {kind!r} line that belongs to no artefact", remedy=_REMEDY)
+                self.artefacts[-1].read(kind, data)
+            case _:
+                raise Invalid(f"the file has a line of the unknown type {kind[:40]!r}", remedy=_REMEDY)
 
     def file(self) -> ThreadFile:
         if self.thread is None:
@@ -244,29 +257,14 @@ class _Reader:
             raise Invalid(f"the file has an artefact twice: {', '.join(names)}", remedy=_REMEDY)
         return ThreadFile(self.thread, tuple(self.checkpoints), artefacts)
 
-    @property
-    def _artefact(self) -> "_ArtefactReader":
-        if not self.artefacts:
-            raise Invalid("the file has versions that belong to no artefact", remedy=_REMEDY)
-        return self.artefacts[-1]
-
-    def _read_thread(self, data: Mapping[str, Any]) -> None:
-        self.thread = ThreadLine.model_validate(data)
-
-    def _read_element(self, data: Mapping[str, Any]) -> None:
-        line = _Element.model_validate(data)
-        self.elements[line.number] = self.codec.decode(line.value)
-
-    def _read_value(self, data: Mapping[str, Any]) -> None:
-        line = _Value.model_validate(data)
+    def _add_value(self, line: _Value) -> None:
         key = (line.ns, line.channel, line.version)
         if line.elements is not None:
             self.values[key] = [self.elements[number] for number in line.elements]
         else:
             self.values[key] = self.codec.decode(line.value or {})
 
-    def _read_checkpoint(self, data: Mapping[str, Any]) -> None:
-        line = _Checkpoint.model_validate(data)
+    def _add_checkpoint(self, line: _Checkpoint) -> None:
         checkpoint, metadata = self.codec.decode(line.checkpoint), self.codec.decode(line.metadata)
         fields = {name: checkpoint[name] for name in _CheckpointFields.model_fields}
         versions = _CheckpointFields.model_validate(fields).channel_versions
@@ -276,24 +274,6 @@ class _Reader:
         checkpoint = {**checkpoint, "channel_values": values}
         writes = tuple((write.task, write.channel, self.codec.decode(write.value)) for write in line.writes)
         self.checkpoints.append(CheckpointEntry(line.ns, line.parent, checkpoint, metadata, writes))
-
-    def _read_artefact(self, data: Mapping[str, Any]) -> None:
-        self.artefacts.append(_ArtefactReader(ArtefactLine.model_validate(data)))
-
-    def _read_stream(self, data: Mapping[str, Any]) -> None:
-        self._artefact.streams.append(StreamLine.model_validate(data))
-
-    def _read_version(self, data: Mapping[str, Any]) -> None:
-        self._artefact.versions.append(VersionLine.model_validate(data))
-
-    def _read_receipt(self, data: Mapping[str, Any]) -> None:
-        self._artefact.receipts.append(ReceiptLine.model_validate(data))
-
-    def _read_file(self, data: Mapping[str, Any]) -> None:
-        self._artefact.files.append((FileLine.model_validate(data), bytearray()))
-
-    def _read_piece(self, data: Mapping[str, Any]) -> None:
-        self._artefact.add_piece(_Piece.model_validate(data).base64)
 
 
 @dataclass
@@ -306,8 +286,20 @@ class _ArtefactReader:
     receipts: list[ReceiptLine] = field(default_factory=list)
     files: list[tuple[FileLine, bytearray]] = field(default_factory=list)
 
-    def add_piece(self, piece: str) -> None:
-        """Append bytes, in base64, to the newest file."""
+    def read(self, kind: str, data: Mapping[str, Any]) -> None:
+        match kind:
+            case "stream":
+                self.streams.append(StreamLine.model_validate(data))
+            case "version":
+                self.versions.append(VersionLine.model_validate(data))
+            case "receipt":
+                self.receipts.append(ReceiptLine.model_validate(data))
+            case "file":
+                self.files.append((FileLine.model_validate(data), bytearray()))
+            case "piece":
+                self._add_piece(_Piece.model_validate(data).base64)
+
+    def _add_piece(self, piece: str) -> None:
         if not self.files:
             raise Invalid("the file has bytes that belong to no file", remedy=_REMEDY)
         try:

@@ -15,26 +15,20 @@ from callsheet.storage.redis.scripts import Script, ScriptCall, hgetall
 from callsheet.storage.runs import scripts as run_scripts
 from callsheet.storage.runs.records import ThreadPrecondition
 
-_NOW: Final = """
+# Repeatable: the token recognizes a call that is sent again because its reply was lost.
+_CREATE: Final = Script("""
 local t = redis.call('TIME')
 local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
-"""
-
-# Repeatable: the token recognizes a call that is sent again because its reply was lost.
-_CREATE: Final = Script(
-    _NOW
-    + """
 local before = redis.call('HMGET', KEYS[1], 'owner', 'token', 'createdMs')
 if before[1] then return before[2] == ARGV[1] and before[3] or '' end
 redis.call('HSET', KEYS[1], 'token', ARGV[1], 'owner', ARGV[2], 'graph', ARGV[3], 'metadata', ARGV[4],
   'ttl', ARGV[5], 'createdMs', now, 'updatedMs', now, 'stateUpdatedMs', now)
 return now
-"""
-)
+""")
 
-_UPDATE_METADATA: Final = Script(
-    _NOW
-    + """
+_UPDATE_METADATA: Final = Script("""
+local t = redis.call('TIME')
+local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
 local before = redis.call('HMGET', KEYS[1], 'owner', 'metadata')
 if before[1] ~= ARGV[1] then return -1 end
 if (before[2] or '') ~= ARGV[2] then return 0 end
@@ -42,18 +36,16 @@ redis.call('HSET', KEYS[1], 'metadata', ARGV[3], 'updatedMs', now)
 if ARGV[4] ~= '' then redis.call('HSET', KEYS[1], 'graph', ARGV[4]) end
 if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], 'ttl', ARGV[5]) end
 return 1
-"""
-)
+""")
 
-_RECORD_EDIT: Final = Script(
-    _NOW
-    + """
+_RECORD_EDIT: Final = Script("""
+local t = redis.call('TIME')
+local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 redis.call('HSET', KEYS[1], 'status', ARGV[1], 'interrupts', ARGV[2], 'updatedMs', now, 'stateUpdatedMs', now)
 redis.call('HDEL', KEYS[1], 'error')
 return 1
-"""
-)
+""")
 
 # Repeatable in the same way.
 _HOLD: Final = Script("""

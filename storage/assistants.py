@@ -91,11 +91,11 @@ class Assistants:
     async def create(self, new: Assistant, if_exists: Literal["raise", "do_nothing"] = "raise") -> Assistant:
         """Create an assistant; for an id in use, return that assistant or raise `Conflict`."""
         created = replace(new, created_at=iso_now(), updated_at=iso_now())
-        existing = await self._find(created.assistant_id)
-        if existing is None and await self._write(created, b"", created):
+        reserved = {*self.graphs, *(default_id(graph) for graph in self.graphs)}
+        if created.assistant_id not in reserved and await self._write(created, b"", created):
             return created
         if if_exists == "do_nothing":
-            return existing or await self.get(created.assistant_id)
+            return await self.get(created.assistant_id)
         raise Conflict(
             f"assistant {created.assistant_id!r} exists already", remedy="use another id, or update it"
         )
@@ -167,12 +167,6 @@ class Assistants:
             f"there is no assistant {named[:255]!r}",
             remedy=f"use an assistant's id, or a graph: {', '.join(sorted(self.graphs))}",
         )
-
-    async def _find(self, assistant_id: str) -> Assistant | None:
-        try:
-            return await self.get(assistant_id)
-        except Missing:
-            return None
 
     async def _write(self, current: Assistant, before: bytes, *new_versions: Assistant) -> bool:
         """Store the current version and append `new_versions`; return False if `before` is outdated."""

@@ -54,12 +54,6 @@ class Cron:
     """`delete` or `keep` a thread that was created for a run."""
 
 
-Change = Callable[[Cron], Cron]
-"""Function that returns the changed schedule; it may be called several times."""
-NextDue = Callable[[Cron], int | None]
-"""Function that returns the next due time in milliseconds since the epoch; None for never."""
-
-
 @dataclass(frozen=True)
 class Due:
     """A schedule that is due."""
@@ -76,10 +70,16 @@ async def create(storage: Storage, cron: Cron, next_ms: int | None) -> None:
     await _set_due(storage, cron, next_ms)
 
 
-async def update(storage: Storage, owner: str, cron_id: str, change: Change, next_due: NextDue) -> Cron:
+async def update(
+    storage: Storage,
+    owner: str,
+    cron_id: str,
+    change: Callable[[Cron], Cron],
+    next_due: Callable[[Cron], int | None],
+) -> Cron:
     """Change the owner's schedule, set its due time and return it; raises `Missing`.
 
-    The returned schedule may also contain concurrent changes.
+    Both functions may be called several times. `next_due` returns milliseconds since the epoch, None for never.
     """
     updated = False
     while not updated:

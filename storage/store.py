@@ -125,15 +125,15 @@ class RedisStore(BaseStore):
         return [await _execute(items, op) for op in ops]
 
 
-def running_owner(key: str, otherwise: str) -> Callable[[], str]:
+def running_owner(key: str, default: str) -> Callable[[], str]:
     """Return a function that reads the current run's owner from `key` of its `configurable`."""
 
     def owner() -> str:
         try:
             config = get_config()
         except RuntimeError:
-            return otherwise
-        return str(config.get("configurable", {}).get(key) or otherwise)
+            return default
+        return str(config.get("configurable", {}).get(key) or default)
 
     return owner
 
@@ -279,26 +279,17 @@ async def _put(items: _Items, op: PutOp) -> None:
 
 async def _search(items: _Items, op: SearchOp) -> list[SearchItem]:
     """Return matching items, the best match of the query first, then the newest update first."""
-    ranked = [
-        (_word_overlap(op.query, item.value) if op.query else 0.0, item.updated_at, item.key, item)
-        for item in await items.list_below(op.namespace_prefix)
-        if _matches(item.value, op.filter or {})
-    ]
-    ranked.sort(key=lambda entry: entry[:3], reverse=True)
-    page = ranked[op.offset : op.offset + op.limit]
+    found = []
+    for item in await items.list_below(op.namespace_prefix):
+        if _matches(item.value, op.filter or {}):
+            score = _word_overlap(op.query, item.value) if op.query else None
+            times = (item.created_at, item.updated_at)
+            found.append(SearchItem(item.namespace, item.key, item.value, *times, score))
+    found.sort(key=lambda item: (item.score or 0.0, item.updated_at, item.key), reverse=True)
+    page = found[op.offset : op.offset + op.limit]
     if op.refresh_ttl:
-        await items.refresh([item for *_, item in page])
-    return [
-        SearchItem(
-            item.namespace,
-            item.key,
-            item.value,
-            item.created_at,
-            item.updated_at,
-            score if op.query else None,
-        )
-        for score, _, _, item in page
-    ]
+        await items.refresh(page)
+    return page
 
 
 async def _list_namespaces(items: _Items, op: ListNamespacesOp) -> list[tuple[str, ...]]:

@@ -136,10 +136,7 @@ class Steps:
         )
 
     def cache_read_call(self, owner: str, digest: str | None) -> ScriptCall:
-        """Return the script that reads a cached look-up; check its answer with `require_allowed`.
-
-        The answer ends with the JSON cached under `digest`, or None.
-        """
+        """Return the script that reads a cached look-up; its answer ends with the JSON or None."""
         cached = [keys.cached_lookup(self.kind, self.stored_id, digest)] if digest else []
         return ScriptCall(scripts.READ_CACHE, [self._meta, *cached], [owner])
 
@@ -149,10 +146,7 @@ class Steps:
         return Command(("SET", key, result, "PX", int(kept_s * 1000)))
 
     def index_calls(self, owner: str, thread: str) -> list[ScriptCall]:
-        """Return the scripts that put the artefact first in its owner's list and link it to the thread.
-
-        Run them after every change that a run makes to the artefact. Twice is safe.
-        """
+        """Return the scripts that list a changed artefact first for its owner and link it to the thread."""
         return [
             indexes.touch_call(owner, self.kind, self.id),
             threads.name_call(thread, owner, f"{self.kind}:{self.id}"),

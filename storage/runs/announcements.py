@@ -47,11 +47,11 @@ class Announcements:
         self._subscribed: set[str] = set()
 
     @asynccontextmanager
-    async def subscribe(self, thread: str, what: Topic = "events") -> AsyncIterator[Signal]:
+    async def subscribe(self, thread: str, topic: Topic = "events") -> AsyncIterator[Signal]:
         """Yield a signal for a topic of the thread; it is also set when the subscription begins."""
         channel, signal = keys.run_keys(thread).events, Signal()
         signals = self._signals.setdefault(channel, {})
-        signals[signal] = what.encode()
+        signals[signal] = topic.encode()
         try:
             # Every subscriber retries until one succeeds, since the first may fail or be cancelled.
             if channel not in self._subscribed:
@@ -108,11 +108,11 @@ class Announcements:
                 signal.set()
 
 
-async def wait_for_signal(signal: asyncio.Event, patience_s: float | None) -> bool:
-    """Return True when the signal is set, or False after `patience_s` seconds; None waits without limit."""
+async def wait_for_signal(signal: asyncio.Event, timeout_s: float | None) -> bool:
+    """Return True when the signal is set, or False after `timeout_s` seconds; None waits without limit."""
     # Not wait_for: in Python 3.11 it may swallow a cancellation that arrives together with the signal.
     with suppress(TimeoutError):
-        async with asyncio.timeout(patience_s):
+        async with asyncio.timeout(timeout_s):
             return await signal.wait()
     return False
 

@@ -66,11 +66,8 @@ class RunRequest:
         now_ms = int(time.time() * 1000)
         # The JSON round trip gives exactly what an attempt in another process would read.
         request, metadata = json.loads(json.dumps([self.request, self.metadata]))
-        return Run(
-            *(thread, self.id, self.graph, self.owner, self.assistant, "running", request, metadata),
-            *(self.strategy, now_ms, now_ms, 0, None, None, None),
-            webhook_told=False,
-        )
+        names = (self.id, self.graph, self.owner, self.assistant)
+        return Run(thread, *names, "running", request, metadata, self.strategy, now_ms, now_ms)
 
 
 @dataclass(frozen=True)
@@ -88,14 +85,14 @@ class Run:
     strategy: Strategy
     created_ms: int
     updated_ms: int
-    due_ms: int
-    error: Mapping[str, Any] | None
+    due_ms: int = 0
+    error: Mapping[str, Any] | None = None
     """`{error, message}`: the kind of error, and a sentence."""
-    answer: Mapping[str, Any] | None
+    answer: Mapping[str, Any] | None = None
     """Answer for the caller, kept in case the same request comes again."""
-    cancel: Action | None
+    cancel: Action | None = None
     """Requested cancellation, if any."""
-    webhook_told: bool
+    webhook_told: bool = False
     """True once the webhook was called or given up."""
 
     @property

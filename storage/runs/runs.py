@@ -45,31 +45,31 @@ class Runs:
         self._redis = storage.redis
         self.lease_s = min(lease_s, keys.LEASE_S)
 
-    async def create(self, thread: str, wanted: RunRequest, *, claim: bool = False) -> Created:
+    async def create(self, thread: str, request: RunRequest, *, claim: bool = False) -> Created:
         """Record a run, or find the one of the same request; `claim` starts an attempt if the thread is free.
 
         The verdict `changed` means that nothing was recorded: read the thread again. Raises `Busy` for the
         strategy "reject" on a busy thread, and `Conflict` for an idempotency key that was used for another
         request or a question that another run answers.
         """
-        memo = keys.idempotency(thread, wanted.idempotency_key or "-")
+        memo = keys.idempotency(thread, request.idempotency_key or "-")
         args: list[Argument] = [
             _new_token(),
-            *(wanted.id, wanted.fingerprint, wanted.strategy, int(wanted.idempotency_key is not None)),
-            *(wanted.due_ms, int(keys.DAY_S), " ".join(wanted.questions)),
-            *(int(self.lease_s * 1000) if claim else 0, *(wanted.adopting or _NO_PRECONDITION)),
-            *("graph", wanted.graph, "owner", wanted.owner, "assistant", wanted.assistant),
-            *("answering", " ".join(wanted.questions)),
-            *("request", _json(wanted.request), "metadata", _json(wanted.metadata)),
+            *(request.id, request.fingerprint, request.strategy, int(request.idempotency_key is not None)),
+            *(request.due_ms, int(keys.DAY_S), " ".join(request.questions)),
+            *(int(self.lease_s * 1000) if claim else 0, *(request.adopting or _NO_PRECONDITION)),
+            *("graph", request.graph, "owner", request.owner, "assistant", request.assistant),
+            *("answering", " ".join(request.questions)),
+            *("request", _json(request.request), "metadata", _json(request.metadata)),
         ]
         # The entry comes first: after a crash, nothing would find a run without one.
-        entry = _check_call(thread, wanted.id, wanted.due_ms, _FIRST_CHECK_S)
+        entry = _check_call(thread, request.id, request.due_ms, _FIRST_CHECK_S)
         record = ScriptCall(scripts.CREATE, [*keys.run_keys(thread), memo], args)
         _, answer = await self._redis.execute_batch([entry, record])
         verdict, run, since = _texts(answer[:3])
-        _require_recorded(verdict, run, thread, wanted)
-        if run != wanted.id:
-            await self.unschedule_check(thread, wanted.id)
+        _require_recorded(verdict, run, thread, request)
+        if run != request.id:
+            await self.unschedule_check(thread, request.id)
             if verdict == "start":
                 # A failed run that resumes has no entry any more.
                 await self.schedule_check(thread, run, _FIRST_CHECK_S)
@@ -84,9 +84,9 @@ class Runs:
     async def claim(
         self, thread: str, run: str, *, alone: bool = False
     ) -> Attempt | LeaseHeld | CrashSuspect | None:
-        """Start an attempt at a run; None if the run has ended or is not the active one.
+        """Start an attempt at a run; None if the run is not active.
 
-        A suspect starts only with `alone`, in a process that executes no other suspect (`crash_loops.py`).
+        A run that crashed before starts only with `alone`: without another such run in this process.
         """
         answer = await self._call_once(scripts.CLAIM, thread, run, int(self.lease_s * 1000), int(alone))
         match answer:
@@ -286,11 +286,11 @@ def _run(thread: str, run: str, record: Mapping[bytes, bytes]) -> Run:
     )
 
 
-def _require_recorded(verdict: str, run: str, thread: str, wanted: RunRequest) -> None:
+def _require_recorded(verdict: str, run: str, thread: str, request: RunRequest) -> None:
     """Raise the reason why a run was not recorded; `run` is the run that prevents it."""
     if verdict == "mismatch":
         raise Conflict(
-            f"idempotency key {wanted.idempotency_key!r} is already used for another request",
+            f"idempotency key {request.idempotency_key!r} is already used for another request",
             remedy="use a new key for a new request",
         )
     if verdict == "answered":

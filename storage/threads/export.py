@@ -57,18 +57,8 @@ async def export_lines(
 
 
 def _thread(record: ThreadRecord) -> dict[str, Any]:
-    return {
-        "id": record.id,
-        "graph": record.graph,
-        "artefact": record.artefact,
-        "metadata": record.metadata,
-        "config": record.config,
-        "status": record.status,
-        "error": record.error,
-        "interrupts": record.interrupts,
-        "ttl": record.ttl,
-        "createdMs": record.created_ms,
-    }
+    names = ("id", "graph", "artefact", "metadata", "config", "status", "error", "interrupts", "ttl")
+    return {name: getattr(record, name) for name in names} | {"createdMs": record.created_ms}
 
 
 class _CheckpointEncoder:

@@ -264,9 +264,9 @@ async def copy(storage: Storage, record: ThreadRecord, new_id: str) -> ThreadRec
     return await get(storage, new_id, record.owner)
 
 
-async def list_expired(storage: Storage, now_ms: int, most: int) -> list[ThreadRecord]:
-    """Return up to `most` expired threads; one that was updated meanwhile is rescheduled instead."""
-    due = await storage.redis.zrange(keys.THREADS_EXPIRING, "-inf", now_ms, byscore=True, offset=0, num=most)
+async def list_expired(storage: Storage, now_ms: int, limit: int) -> list[ThreadRecord]:
+    """Return up to `limit` expired threads; one that was updated meanwhile is rescheduled instead."""
+    due = await storage.redis.zrange(keys.THREADS_EXPIRING, "-inf", now_ms, byscore=True, offset=0, num=limit)
     expired = []
     for member in due:
         owner, thread_id = json.loads(member)

@@ -79,7 +79,8 @@ async def update(
 ) -> Cron:
     """Change the owner's schedule, set its due time and return it; raises `Missing`.
 
-    Both functions may be called several times. `next_due` returns milliseconds since the epoch, None for never.
+    Both functions may be called several times. `next_due` returns milliseconds since the epoch, or None
+    for never.
     """
     updated = False
     while not updated:

@@ -66,9 +66,9 @@ class CallFilter:
 def write_call(
     owner: str, thread: str, call: str, fields: Mapping[str, str], *, over: bool, most: int = MAX_RECORDS
 ) -> ScriptCall:
-    """Return the script that writes fields of a call's record, and its end time if it is `over`.
+    """Return the script that writes fields of a call's record and, after its end, the end time.
 
-    Only the owner's newest `most` records are kept.
+    It also deletes the owner's oldest records beyond the maximum.
     """
     args: list[Argument] = [call, _LIFETIME_MS, most, int(over), *chain(*fields.items())]
     return ScriptCall(_WRITE, keys.tool_call_records(owner, thread, call), args)

@@ -70,7 +70,7 @@ async def read_after(storage: Storage, thread: str, event_id: str, limit: int = 
 
 
 async def newest_id(storage: Storage, thread: str) -> str:
-    """Return the id of the thread's newest event, or `BEGINNING`."""
+    """Return the id of the thread's newest event, or the id before the first."""
     entries = await storage.redis.xrevrange(keys.run_keys(thread).events, count=1)
     return entries[0][0].decode() if entries else BEGINNING
 

@@ -129,9 +129,10 @@ class Created:
 
 @dataclass(frozen=True)
 class LeaseHeld:
-    """Another process executes the run; its lease expires in `left_s` seconds."""
+    """Another process executes the run."""
 
     left_s: float
+    """Seconds until its lease expires."""
 
 
 @dataclass(frozen=True)

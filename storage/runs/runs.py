@@ -86,7 +86,7 @@ class Runs:
     ) -> Attempt | LeaseHeld | CrashSuspect | None:
         """Start an attempt at a run; None if the run is not active.
 
-        A run that crashed before starts only with `alone`: without another such run in this process.
+        The flag promises that this process executes no other run that has crashed before.
         """
         answer = await self._call_once(scripts.CLAIM, thread, run, int(self.lease_s * 1000), int(alone))
         match answer:

@@ -138,7 +138,7 @@ class Assistants:
         return [_decode(text) for text in reversed(texts)] or [assistant]
 
     async def delete(self, named: str) -> Assistant:
-        """Delete and return an assistant that the owner created; raises `Missing`, or `Conflict` for a default."""
+        """Delete and return an assistant; raises `Missing`, or `Conflict` for a default one."""
         assistant = await self.get_created(named)
         await _DELETE(self.storage.redis, self._keys(assistant.assistant_id), [assistant.assistant_id])
         return assistant

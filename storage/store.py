@@ -279,14 +279,14 @@ async def _put(items: _Items, op: PutOp) -> None:
 
 async def _search(items: _Items, op: SearchOp) -> list[SearchItem]:
     """Return matching items, the best match of the query first, then the newest update first."""
-    found = []
+    matches = []
     for item in await items.list_below(op.namespace_prefix):
         if _matches(item.value, op.filter or {}):
             score = _word_overlap(op.query, item.value) if op.query else None
             times = (item.created_at, item.updated_at)
-            found.append(SearchItem(item.namespace, item.key, item.value, *times, score))
-    found.sort(key=lambda item: (item.score or 0.0, item.updated_at, item.key), reverse=True)
-    page = found[op.offset : op.offset + op.limit]
+            matches.append(SearchItem(item.namespace, item.key, item.value, *times, score))
+    matches.sort(key=lambda item: (item.score or 0.0, item.updated_at, item.key), reverse=True)
+    page = matches[op.offset : op.offset + op.limit]
     if op.refresh_ttl:
         await items.refresh(page)
     return page

@@ -27,7 +27,8 @@ from callsheet.state import conversation
 from callsheet.state.ads import brief
 from callsheet.state.ads.ad import AdState
 from callsheet.state.versions import Version
-from callsheet.storage.artefacts.artefacts import Artefact, Fence, NewVersion, Stream
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream
+from callsheet.storage.artefacts.receipts import Fence
 from callsheet.tools.guard import outcome
 from callsheet.tools.guard.call import Call, Scope
 from callsheet.tools.registry import definition

@@ -251,7 +251,7 @@ async def test_an_idempotency_key_repeats_the_answer_and_refuses_another_request
     chosen = {"idempotency_key": "k 1"}
     assert await worker.run_and_ack(job(**chosen)) == await worker.run_and_ack(job(**chosen)) == DONE
     assert stage.firsts == 1
-    with pytest.raises(Conflict, match="'k 1' came before with another request"):
+    with pytest.raises(Conflict, match="'k 1' is already used for another request"):
         await worker.run_and_ack(job("other", **chosen))
 
 

@@ -20,8 +20,8 @@ _GENDERS: Final = {"male": "male", "man": "male", "female": "female", "woman": "
 _ACCENTS: Final = "American|British|Australian|Irish|Indian|Canadian|South African|Mexican|Brazilian"
 _STYLES: Final = ("energetic", "cheerful", "friendly", "warm", "calm", "serious", "confident")
 _SOUNDS: Final = (
-    "whoosh|swoosh|ding|chime|bell|gong|pop|applause|laughter|footsteps|rain|thunder|wind|waves|birdsong|"
-    "heartbeat|countdown(?: 5,4,3,2,1)?|drum roll|whistle|siren|car horn|engine|click|splash|cash register"
+    "whoosh|chime|(?:bicycle |door )?bell|gong|pop|applause|laughter|footsteps|rain|thunder|wind|waves|"
+    "birdsong|heartbeat|countdown(?: 5,4,3,2,1)?|drum roll|whistle|siren|car horn|engine|click|splash"
 )
 _NTH: Final = rf"(?:the )?(?:{SLOTS['ordinal']}) (?:voice|track|line)|(?:voice|track|line) \d{{1,2}}"
 _TRAIT: Final = rf"(?:{'|'.join(_GENDERS)}|{_ACCENTS}|{_DEGREE}(?:more )?(?:{'|'.join(_STYLES)}))"

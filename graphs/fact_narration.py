@@ -139,7 +139,7 @@ def after_start(
     plan = state.get("plan")
     if plan and state.get("decided") and state["messages"][-1].id == plan["id"]:
         return "tool_executor"
-    return _waiting(state) or ("select_facts" if "choice" in state else "planner")
+    return _pending_question(state) or ("select_facts" if "choice" in state else "planner")
 
 
 def after_tools(
@@ -191,17 +191,19 @@ def after_images(
         return "tool_executor"
     if isinstance(state["messages"][-1], HumanMessage):
         return "select_facts"
-    return "select_images" if _waiting(state) == "select_images" else "summarizer"
+    return "select_images" if _pending_question(state) == "select_images" else "summarizer"
 
 
 def after_summary(
     state: LessonState,
 ) -> Literal["select_facts", "review_narration", "select_images", "__end__"]:
     """Return to the question that still waits, or end."""
-    return _waiting(state) or "__end__"
+    return _pending_question(state) or "__end__"
 
 
-def _waiting(state: LessonState) -> Literal["select_facts", "review_narration", "select_images"] | None:
+def _pending_question(
+    state: LessonState,
+) -> Literal["select_facts", "review_narration", "select_images"] | None:
     """Return the first of the questions that wait; images wait to be looked for, too."""
     if state.get("choice"):
         return "select_facts"

@@ -58,7 +58,7 @@ class PageBuilder(LoopWorkflow):
         del stream
         return history.summary(data)
 
-    def selected(self, state: PageState) -> str:
+    def selected_part(self, state: PageState) -> str:
         """Return the id of the selected element; empty for none."""
         return state.get("selected_element_id") or ""
 
@@ -67,7 +67,7 @@ class PageBuilder(LoopWorkflow):
         named = step["params"].get("elementId")
         if not isinstance(named, str):
             return ""
-        element_id = edits.resolve_element_id(named, self.selected(state))
+        element_id = edits.resolve_element_id(named, self.selected_part(state))
         element = history.page_of(newest[page.STREAM]).find(element_id)
         return element.description() if element else element_id or named
 

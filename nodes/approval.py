@@ -52,12 +52,12 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
 
     async def approval(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         plan = state.get("plan")
-        asked = _asked(workflow, plan, every=bool(run_context(runtime).get("approve_plan")))
-        if plan is None or not asked:
+        steps = _steps_to_approve(workflow, plan, every=bool(run_context(runtime).get("approve_plan")))
+        if plan is None or not steps:
             return {}
-        readable = [_readable(step) for step in asked]
-        shown = approval_request(readable, await _about(workflow, state, runtime, readable))
-        decided = list(zip(asked, _decisions(interrupt(shown), len(asked)), strict=True))
+        readable = [_with_repaired_arguments(step) for step in steps]
+        shown = approval_request(readable, await _describe_steps(workflow, state, runtime, readable))
+        decided = list(zip(steps, _decisions(interrupt(shown), len(steps)), strict=True))
         refused = [(step, choice) for step, choice in decided if choice["type"] == "reject"]
         if refused:
             return {
@@ -65,7 +65,7 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
                 "plan": None,
                 "rejected": [*state.get("rejected", []), *(fingerprint(step) for step, _ in refused)],
             }
-        edits = {step["id"]: _edited(step, choice) for step, choice in decided}
+        edits = {step["id"]: _apply_edit(step, choice) for step, choice in decided}
         return {"plan": Plan(id=plan["id"], steps=[edits.get(step["id"], step) for step in plan["steps"]])}
 
     return approval
@@ -97,7 +97,7 @@ def approval_request(steps: Sequence[Step], about: Sequence[str]) -> dict[str, A
     }
 
 
-async def _about(
+async def _describe_steps(
     workflow: WorkflowSpec, state: Workflow, runtime: Runtime[Context], steps: Sequence[Step]
 ) -> list[str]:
     """Return what each step is about, as the artefact is now."""
@@ -107,7 +107,7 @@ async def _about(
     return [workflow.describe_step(state, step, newest) for step in steps]
 
 
-def _readable(step: Step) -> Step:
+def _with_repaired_arguments(step: Step) -> Step:
     """Return a step with its arguments as they will be read, where the model wrote what is nearly JSON."""
     if "raw" not in step:
         return step
@@ -117,7 +117,7 @@ def _readable(step: Step) -> Step:
         return step
 
 
-def _asked(workflow: WorkflowSpec, plan: Plan | None, *, every: bool) -> list[Step]:
+def _steps_to_approve(workflow: WorkflowSpec, plan: Plan | None, *, every: bool) -> list[Step]:
     """Return the steps a person is asked about: those that destroy, or every one with an effect."""
     known = [(step, workflow.tools.get(step["tool"])) for step in (plan["steps"] if plan else ())]
     return [step for step, tool in known if tool and (tool.is_destructive or (every and step["writes"]))]
@@ -126,7 +126,7 @@ def _asked(workflow: WorkflowSpec, plan: Plan | None, *, every: bool) -> list[St
 def _decisions(answer: Any, count: int) -> list[Mapping[str, Any]]:
     """Return one decision a step; one alone, or a bare word, stands for all."""
     if isinstance(answer, str | bool):
-        answer = {"decisions": [_spoken(answer)]}
+        answer = {"decisions": [_decision_of_text(answer)]}
     listed = answer.get("decisions") if isinstance(answer, Mapping) else None
     if not isinstance(listed, list) or not all(
         isinstance(item, Mapping) and item.get("type") in {"approve", "edit", "reject"} for item in listed
@@ -143,13 +143,13 @@ def _decisions(answer: Any, count: int) -> list[Mapping[str, Any]]:
     return listed if len(listed) == count else listed * count
 
 
-def _spoken(answer: str | bool) -> dict[str, Any]:  # noqa: FBT001 -- a person's answer may be just true or false
+def _decision_of_text(answer: str | bool) -> dict[str, Any]:  # noqa: FBT001 -- a person's answer may be just true or false
     if answer is True or consent(str(answer)):
         return {"type": "approve"}
     return {"type": "reject", "message": "" if answer is False else str(answer)}
 
 
-def _edited(step: Step, choice: Mapping[str, Any]) -> Step:
+def _apply_edit(step: Step, choice: Mapping[str, Any]) -> Step:
     action = choice.get("edited_action")
     if choice["type"] != "edit" or not isinstance(action, Mapping):
         return step

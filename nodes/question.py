@@ -34,7 +34,7 @@ class Interrupt:
     action: str
     args: dict[str, Any]
     """What is proposed; an edit changes it."""
-    asked: str
+    question: str
     effect: str
     """What answering does."""
     schema: dict[str, Any]
@@ -42,10 +42,10 @@ class Interrupt:
 
     def value(self, problem: str, **more: Any) -> dict[str, Any]:
         """Return the interrupt's value; `problem` is what was wrong with the last answer."""
-        asked = f"{self.asked} {self.effect}"
-        told = f"{problem}\n\n{asked}" if problem else asked
+        question = f"{self.question} {self.effect}"
+        text = f"{problem}\n\n{question}" if problem else question
         return {
-            "action_requests": [{"name": self.action, "args": self.args, "description": told}],
+            "action_requests": [{"name": self.action, "args": self.args, "description": text}],
             "review_configs": [{"action_name": self.action, "allowed_decisions": [*ALLOWED]}],
             "type": self.action,
             **more,
@@ -77,23 +77,23 @@ class AnswerSession:
 
     def chat_update(self, text: str) -> dict[str, Any]:
         """Return what an answer changes that is something to say: the model hears it as a message."""
-        said: list[AnyMessage] = (
+        messages: list[AnyMessage] = (
             [] if self.message is not None else [HumanMessage(text, id=f"{self.scope.task}:said")]
         )
-        return {"messages": said, "plan": None, "problem": ""}
+        return {"messages": messages, "plan": None, "problem": ""}
 
-    def decision_update(self, words: str, wanted: Calls, said: str = "") -> dict[str, Any]:
+    def decision_update(self, words: str, calls: Calls, remark: str = "") -> dict[str, Any]:
         """Return what an answer changes that decides something: the calls it decides, as the plan.
 
         `said` is what the person said along with it, which goes into the conversation.
         """
-        made = decision_plan(self.workflow, self.scope.task, words, wanted)
-        told: list[AnyMessage] = self.chat_update(said)["messages"] if said else []
-        return {**made, "messages": [*told, AIMessage(**made["messages"][0])]}
+        turn = decision_plan(self.workflow, self.scope.task, words, calls)
+        messages: list[AnyMessage] = self.chat_update(remark)["messages"] if remark else []
+        return {**turn, "messages": [*messages, AIMessage(**turn["messages"][0])]}
 
-    def append_calls(self, words: str, wanted: Calls) -> dict[str, Any]:
+    def append_calls(self, words: str, calls: Calls) -> dict[str, Any]:
         """Return what carries the turn on with more calls: what it made and said so far stays told."""
-        changed = self.decision_update(words, wanted)
+        changed = self.decision_update(words, calls)
         return {key: changed[key] for key in ("messages", "plan", "decided", "problem")}
 
 
@@ -102,39 +102,43 @@ async def answer_session(workflow: WorkflowSpec, state: Workflow, runtime: Runti
     scope = workflow.scope(state, runtime)
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
     last = state["messages"][-1]
-    heard = last.text if isinstance(last, HumanMessage) else None
-    return AnswerSession(workflow, scope, artefact, heard, str(state.get("problem", "")))
+    message = last.text if isinstance(last, HumanMessage) else None
+    return AnswerSession(workflow, scope, artefact, message, str(state.get("problem", "")))
 
 
 def refusal_update(error: Refused) -> dict[str, Any]:
     """Return what an answer changes that is refused: the reason is told, and the question asked again."""
-    told = f"{error.message}: {error.remedy}" if error.remedy else error.message
-    return {"messages": [AIMessage(told[:1].upper() + told[1:] + ".")], "plan": None, "problem": told}
+    problem = f"{error.message}: {error.remedy}" if error.remedy else error.message
+    return {
+        "messages": [AIMessage(problem[:1].upper() + problem[1:] + ".")],
+        "plan": None,
+        "problem": problem,
+    }
 
 
-def decision_plan(workflow: WorkflowSpec, name: str, words: str, wanted: Calls) -> dict[str, Any]:
+def decision_plan(workflow: WorkflowSpec, name: str, words: str, calls: Calls) -> dict[str, Any]:
     """Return what makes the calls that a person decided the plan of a new turn; JSON, so no message yet.
 
     `name` is what tells this decision from others of the thread.
     """
-    own = {**workflow.tools, **workflow.internal_tools}
+    tools = {**workflow.tools, **workflow.internal_tools}
     steps = [
         Step(
             id=f"call_{name}_{number}",
             tool=tool,
-            display=own[tool].display,
+            display=tools[tool].display,
             params=params,
             dependencies=[],
-            reads=sorted(own[tool].reads),
-            writes=sorted(own[tool].writes),
+            reads=sorted(tools[tool].reads),
+            writes=sorted(tools[tool].writes),
         )
-        for number, (tool, params) in enumerate(wanted)
+        for number, (tool, params) in enumerate(calls)
     ]
-    made = [
+    tool_calls = [
         {"name": step["tool"], "args": step["params"], "id": step["id"], "type": "tool_call"}
         for step in steps
     ]
     turn = {"results": [], "created": [], "drafts": {}, "rounds": 0, "rejected": []}
     plan = Plan(id=f"{name}:decided", steps=with_dependencies(steps))
-    said = {"content": words, "id": plan["id"], "tool_calls": made}
-    return {"messages": [said], "plan": plan, "decided": True, "problem": "", **turn}
+    message = {"content": words, "id": plan["id"], "tool_calls": tool_calls}
+    return {"messages": [message], "plan": plan, "decided": True, "problem": "", **turn}

@@ -112,7 +112,7 @@ class WorkflowSpec(ABC):
         text = next((str(value) for value in data.values() if isinstance(value, str)), "")
         return text if len(text) <= MAX_SUMMARY else f"{text[:MAX_SUMMARY]}…"
 
-    def selected(self, state: Any) -> str:
+    def selected_part(self, state: Any) -> str:
         """Return the part of the artefact that the person has selected; empty for none (C26)."""
         del state
         return ""
@@ -165,7 +165,7 @@ class WorkflowSpec(ABC):
             plan=plan["id"] if plan else "",
             epoch=int(configurable.get(EPOCH_KEY) or 0),
             facts=self.facts(state),
-            selected=self.selected(state),
+            selected=self.selected_part(state),
             model=context.get("model") or context.get("provider") or state.get("provider") or "",
             patient=bool(plan and len(plan["steps"]) > 1),
         )

@@ -55,8 +55,8 @@ class Options(TypedDict, total=False):
     idempotent: bool
     isolated: bool
     rate_key: str
-    lasts: Callable[[Mapping[str, Any]], bool]
-    terms: ToolOptions
+    cacheable: Callable[[Mapping[str, Any]], bool]
+    options: ToolOptions
     internal: bool
 
 
@@ -88,9 +88,9 @@ class Tool:
     """Whether it gets a process of its own, with limits of memory and processor (C51-C53)."""
     rate_key: str = ""
     """What its calls are counted under together with those of other tools; empty is its own name."""
-    lasts: Callable[[Mapping[str, Any]], bool] | None = None
+    cacheable: Callable[[Mapping[str, Any]], bool] | None = None
     """Whether a result may answer the same question later (C47); None for a tool of which each may."""
-    terms: ToolOptions = field(default_factory=ToolOptions)
+    options: ToolOptions = field(default_factory=ToolOptions)
     """What it says of time, limits, tries and cache itself (C-R4)."""
     internal: bool = False
     """Whether it carries out a person's answer, so that no model is offered it."""
@@ -122,32 +122,32 @@ class Tool:
 
 
 def tool(
-    *, schema: type[BaseModel], display: str, **more: Unpack[Options]
+    *, schema: type[BaseModel], display: str, **options: Unpack[Options]
 ) -> Callable[[AsyncTool[Any] | BlockingTool[Any]], Tool]:
     """Make a tool of a function: its name and docstring are the tool's name and description.
 
     Raises `Broken` for a definition that cannot be right (C4).
     """
 
-    def made(run: AsyncTool[Any] | BlockingTool[Any]) -> Tool:
+    def decorate(run: AsyncTool[Any] | BlockingTool[Any]) -> Tool:
         about = " ".join((run.__doc__ or "").split())
-        known: dict[str, Any] = {**more}
+        known: dict[str, Any] = {**options}
         for several in ("reads", "writes", "permissions"):
             known[several] = frozenset(known.get(several, ()))
         return check_tool(Tool(getattr(run, "__name__", ""), about, schema, run, display, **known))
 
-    return made
+    return decorate
 
 
 def check_tool(item: Tool) -> Tool:
     """Return the tool; raises `Broken` for the first thing that is wrong with its definition."""
-    for wrong, rule, remedy in chain(_words(item), _effects(item)):
+    for wrong, rule, remedy in chain(_description_problems(item), _effect_problems(item)):
         if wrong:
             raise Broken(f"tool {item.name!r} {rule}", remedy=remedy)
     return item
 
 
-def _words(item: Tool) -> Iterator[tuple[bool, str, str]]:
+def _description_problems(item: Tool) -> Iterator[tuple[bool, str, str]]:
     named = _NAME.fullmatch(item.name) is not None
     yield not named, "must have a name of letters, digits, _ and -, at most 64", "rename it"
     yield not item.description, "has no docstring, and the model chooses by it", "write one"
@@ -158,10 +158,10 @@ def _words(item: Tool) -> Iterator[tuple[bool, str, str]]:
     yield lost, f"has no argument {item.subject!r} to name its artefact by", "name a field of the schema"
 
 
-def _effects(item: Tool) -> Iterator[tuple[bool, str, str]]:
+def _effect_problems(item: Tool) -> Iterator[tuple[bool, str, str]]:
     both = bool(item.writes) and item.outside
     yield both, "writes versions and has effects outside; a call can have one effect", "make two of it"
-    stale = bool(item.terms.cache_s) and not item.is_pure_lookup
+    stale = bool(item.options.cache_s) and not item.is_pure_lookup
     yield stale, "wants results cached that may change or have an effect", "leave out cache_s"
     cut_off = not item.is_async and bool(item.reads or item.writes)
     yield cut_off, "is no coroutine, and only those reach storage", "write async def"
@@ -182,26 +182,26 @@ class Registry(Mapping[str, Tool]):
     def __init__(self, **domains: Iterable[Tool | str]) -> None:
         self._tools: dict[str, Tool] = {}
         self._domains: dict[str, str] = {}
-        self._waiting: dict[str, list[str]] = {}
+        self._unloaded: dict[str, list[str]] = {}
         self._loading = RLock()
         for domain, items in domains.items():
             for item in items:
                 if isinstance(item, Tool):
                     self._put(item, domain)
                 else:
-                    self._waiting.setdefault(domain, []).append(item)
+                    self._unloaded.setdefault(domain, []).append(item)
 
     def load(self, *domains: str) -> None:
         """Import what these domains, or all, are named by; twice is safe."""
-        if not self._waiting:
+        if not self._unloaded:
             return
         with self._loading:
-            for domain in domains or tuple(self._waiting):
-                modules = [import_module(name) for name in self._waiting.get(domain, ())]
+            for domain in domains or tuple(self._unloaded):
+                modules = [import_module(name) for name in self._unloaded.get(domain, ())]
                 for item in chain.from_iterable(module.TOOLS for module in modules):
                     self._put(item, domain)
                 # Until now others wait for the lock rather than miss what is not there yet.
-                self._waiting.pop(domain, None)
+                self._unloaded.pop(domain, None)
 
     def add(self, item: Tool, domain: str, *, replace: bool = False) -> None:
         """Add a tool to a domain; `replace` takes the place of one with its name.
@@ -234,7 +234,7 @@ class Registry(Mapping[str, Tool]):
         return self._domains[name]
 
     def __getitem__(self, name: str) -> Tool:
-        if self._waiting:
+        if self._unloaded:
             self.load()
         return self._tools[name]
 

@@ -58,18 +58,18 @@ async def fill_in(
     Raises what the provider raises, and `Unavailable` where the second answer is no such form either.
     """
     began = time.monotonic()
-    asked = model.with_structured_output(form, method="function_calling", include_raw=True)
+    structured = model.with_structured_output(form, method="function_calling", include_raw=True)
     # As JSON no text of the request can pass for a part of it, or for words of ours.
     messages = [SystemMessage(prompt), HumanMessage(json.dumps(request, ensure_ascii=False))]
     cost = 0.0
     for _ in range(MAX_TRIES):
-        answer: Any = await asked.ainvoke(messages, {"tags": ["nostream"]})
+        answer: Any = await structured.ainvoke(messages, {"tags": ["nostream"]})
         cost += _cost(model, answer["raw"])
         if isinstance(answer["parsed"], form):
             return FilledForm(answer["parsed"], round(cost, 8), round(time.monotonic() - began, 3))
-    said = str(answer["parsing_error"] or "it called no tool")[:200]
+    reason = str(answer["parsing_error"] or "it called no tool")[:200]
     raise Unavailable(
-        f"the model's answer is no {form.__name__}: {said}",
+        f"the model's answer is no {form.__name__}: {reason}",
         remedy="try again, or choose another model",
     )
 
@@ -79,4 +79,4 @@ def _cost(model: BaseChatModel, raw: AIMessage) -> float:
     if used is None:
         return 0.0
     name = raw.response_metadata.get("model_name") or getattr(model, "model_name", "")
-    return pricing.cost(str(name), used["input_tokens"], used["output_tokens"], guard.house.prices)
+    return pricing.cost(str(name), used["input_tokens"], used["output_tokens"], guard.policy.prices)

@@ -25,19 +25,19 @@ def review_node(workflow: WorkflowSpec) -> Node[LessonState]:
     """Return the node that asks for a narration's approval."""
 
     async def review_narration(state: LessonState, *, runtime: Runtime[Context]) -> dict[str, Any]:
-        asking = await answer_session(workflow, state, runtime)
-        newest = await asking.newest("narration")
+        session = await answer_session(workflow, state, runtime)
+        newest = await session.newest("narration")
         if newest is None:
             return {"reviewing": False, "plan": None}
-        answer = asking.answer(review_question(newest), narration=newest.data, version=newest.id)
+        answer = session.answer(review_question(newest), narration=newest.data, version=newest.id)
         try:
             read = review.read(answer)
             if isinstance(read, Wish):
-                return asking.chat_update(read.text)
-            wanted = _calls(read, newest)
+                return session.chat_update(read.text)
+            calls = _calls(read, newest)
         except (Invalid, Missing) as error:
             return refusal_update(error)
-        return {**asking.decision_update("The narration is right.", wanted), "reviewing": False}
+        return {**session.decision_update("The narration is right.", calls), "reviewing": False}
 
     return review_narration
 
@@ -52,9 +52,9 @@ def _calls(read: Approved, newest: Version) -> Calls:
     return [("editNarrationTool", {"edits": edits}), approved]
 
 
-def review_question(made: Version) -> Interrupt:
+def review_question(narration: Version) -> Interrupt:
     """Return what a person is asked about a narration."""
-    segments = made.data["segments"]
+    segments = narration.data["segments"]
     return Interrupt(
         REQUEST,
         {
@@ -62,7 +62,7 @@ def review_question(made: Version) -> Interrupt:
                 {name: one[name] for name in ("id", "narration", "visual_guidance")} for one in segments
             ]
         },
-        f"Is this narration about {made.data['topic']} right?",
+        f"Is this narration about {narration.data['topic']} right?",
         _EFFECT,
         SCHEMA,
         ["yes", {"decisions": [{"type": "reject", "message": "make the hook shorter"}]}],

@@ -26,29 +26,33 @@ def fact_selection_node(workflow: WorkflowSpec) -> Node[LessonState]:
     """Return the node that asks for the facts of a lesson."""
 
     async def select_facts(state: LessonState, *, runtime: Runtime[Context]) -> dict[str, Any]:
-        asking = await answer_session(workflow, state, runtime)
-        proposed = await asking.newest("facts")
+        session = await answer_session(workflow, state, runtime)
+        proposed = await session.newest("facts")
         if proposed is None:
             return {"choice": None, "plan": None}
         try:
             waits = bool(state.get("choice"))
-            read = _answer(asking, proposed) if waits else _revision(asking.message, await _told(asking))
+            read = (
+                _answer(session, proposed)
+                if waits
+                else _revision(session.message, await _confirmed_facts(session))
+            )
         except Invalid as error:
             return refusal_update(error)
         if read is None:
             return {"messages": [AIMessage("Choose again.")], "choice": proposed.id, "plan": None}
         if isinstance(read, Said):
-            return asking.chat_update(read.text)
-        return asking.decision_update(
-            *selection_calls(read), said=read.wish if isinstance(read, Chosen) else ""
+            return session.chat_update(read.text)
+        return session.decision_update(
+            *selection_calls(read), remark=read.wish if isinstance(read, Chosen) else ""
         )
 
     return select_facts
 
 
-def _answer(asking: AnswerSession, proposed: Version) -> Answer:
+def _answer(session: AnswerSession, proposed: Version) -> Answer:
     data = proposed.data
-    answer = asking.answer(
+    answer = session.answer(
         fact_question(proposed),
         facts=[{"number": number, **one} for number, one in enumerate(data["facts"], 1)],
         earlierFacts=data.get("earlier", []),
@@ -60,17 +64,17 @@ def _answer(asking: AnswerSession, proposed: Version) -> Answer:
     return answers.read(answer, _facts(proposed, "facts"), _facts(proposed, "earlier"))
 
 
-async def _told(asking: AnswerSession) -> list[Fact]:
-    confirmed = await asking.newest("confirmed")
+async def _confirmed_facts(session: AnswerSession) -> list[Fact]:
+    confirmed = await session.newest("confirmed")
     return _facts(confirmed, "facts") if confirmed else []
 
 
-def _revision(heard: str | None, told: Sequence[Fact]) -> Answer | None:
+def _revision(message: str | None, confirmed: Sequence[Fact]) -> Answer | None:
     """Return what a message changes of a choice that was made; None where it shall be made once more."""
-    text = heard or ""
+    text = message or ""
     if reopened(text):
         return None
-    facts = revised(text, told)
+    facts = revised(text, confirmed)
     return Said(text) if facts is None else Chosen(facts)
 
 
@@ -105,11 +109,11 @@ def selection_calls(read: Chosen | Stated | Others) -> tuple[str, Calls]:
         return f"I add: {names}.", [("addFactsTool", {"facts": facts})]
     return f"The lesson tells: {names}.", [
         ("confirmFactsTool", {"facts": facts}),
-        ("generateNarrationTool", {"facts": [], **_wanted(read.wish)}),
+        ("generateNarrationTool", {"facts": [], **_narration_arguments(read.wish)}),
     ]
 
 
-def _wanted(wish: str) -> dict[str, Any]:
+def _narration_arguments(wish: str) -> dict[str, Any]:
     """Return how to narrate: all of it anew where something is wished for, else what the facts change."""
     if not wish:
         return {"segments": []}

@@ -40,7 +40,7 @@ from callsheet.tools.registry import Tool
 
 ReportOutcome = Callable[[str], None]
 """Is told how a call ended: `ok`, or the type of its error."""
-_PROBLEMS = 5
+_MAX_PROBLEMS = 5
 """Wrong arguments that are named."""
 _log = logging.getLogger(__name__)
 
@@ -52,26 +52,26 @@ class Counters(Protocol):
         """Watch one call and be told its outcome, unless it raises; `tool` is `unknown` for none of ours."""
         ...
 
-    def looked_up(self, tool: str, *, hit: bool) -> None:
+    def count_lookup(self, tool: str, *, hit: bool) -> None:
         """Be told whether a look-up was answered from what is remembered."""
         ...
 
 
-_UNHEARD: Final = nullcontext[ReportOutcome](lambda _: None)
+_NO_REPORT: Final = nullcontext[ReportOutcome](lambda _: None)
 
 
 class _NoCounters:
     def call(self, tool: str, scope: Scope) -> AbstractContextManager[ReportOutcome]:
         del tool, scope
-        return _UNHEARD
+        return _NO_REPORT
 
-    def looked_up(self, tool: str, *, hit: bool) -> None:
+    def count_lookup(self, tool: str, *, hit: bool) -> None:
         del tool, hit
 
 
 counters: Counters = _NoCounters()
 """Set once, by the server."""
-house: ToolPolicy = ToolPolicy()
+policy: ToolPolicy = ToolPolicy()
 """The operator's word on terms and permissions; set once, by the server."""
 
 
@@ -84,8 +84,8 @@ async def call(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
     tool = tools.get(step["tool"])
     # A model may make names up without end, and a counter keeps every one it is given.
     with counters.call(tool.name if tool else "unknown", scope) as tell:
-        record = _recorded(step, scope)
-        outcome = await (_answered(tool, record) if tool else _refused(record, _no_tool(record, tools)))
+        record = _create_record(step, scope)
+        outcome = await (_execute_known(tool, record) if tool else _refuse(record, _no_tool(record, tools)))
         tell(outcome.label)
     return outcome
 
@@ -108,10 +108,10 @@ async def execute(
 
 def is_permitted(tool: Tool, owner: str) -> bool:
     """Return whether the owner has been granted everything the tool asks for (C3, C-R1)."""
-    return house.grants_all(owner, tool.permissions)
+    return policy.grants_all(owner, tool.permissions)
 
 
-def _recorded(step: Step, scope: Scope) -> CallRecord:
+def _create_record(step: Step, scope: Scope) -> CallRecord:
     """Return the record of a call, which no model keeps from being written by what it writes."""
     try:
         return CallRecord(step, scope)
@@ -124,24 +124,24 @@ def _no_tool(record: CallRecord, tools: Mapping[str, Tool]) -> UnknownTool:
     return UnknownTool(f"Unknown tool: {name}", remedy=f"Use one of: {known}")
 
 
-async def _refused(record: CallRecord, error: CallsheetError) -> Outcome:
+async def _refuse(record: CallRecord, error: CallsheetError) -> Outcome:
     """Record a call that is refused before anything is claimed."""
     outcome = outcome_of_error(error)
     await execute_all((await storage.current()).redis, [record.refused_call(outcome)])
     return outcome
 
 
-async def _answered(tool: Tool, record: CallRecord) -> Outcome:
+async def _execute_known(tool: Tool, record: CallRecord) -> Outcome:
     opened = await storage.current()
     try:
-        args = _validated(tool, record.step)
-        _permitted(tool, args, record.step, record.scope)
-        attempt = Attempt(opened, tool, resolve_tool(tool, house), args, record)
+        args = _validate(tool, record.step)
+        _check_permission(tool, args, record.step, record.scope)
+        attempt = Attempt(opened, tool, resolve_tool(tool, policy), args, record)
     except CallsheetError as error:
-        return await _refused(record, error)
+        return await _refuse(record, error)
     outcome = await attempt.report(await _outcome(attempt))
     if attempt.cached is not None:
-        counters.looked_up(tool.name, hit=attempt.cached)
+        counters.count_lookup(tool.name, hit=attempt.cached)
     return outcome
 
 
@@ -151,7 +151,7 @@ async def _outcome(attempt: Attempt) -> Outcome:
     except (StorageDown, Fenced):
         raise
     except asyncio.CancelledError:
-        await asyncio.shield(attempt.cancelled())
+        await asyncio.shield(attempt.cancel())
         raise
     except CallsheetError as error:
         return outcome_of_error(error)
@@ -161,20 +161,20 @@ async def _outcome(attempt: Attempt) -> Outcome:
         return failed_outcome("execution_error", UNEXPECTED, retryable=True)
 
 
-def _validated(tool: Tool, step: Step) -> BaseModel:
+def _validate(tool: Tool, step: Step) -> BaseModel:
     params = repair_arguments(step["raw"]) if "raw" in step else step["params"]
     try:
         return tool.schema.model_validate(params)
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(str(part) for part in item['loc']) or tool.name}: {item['msg']}"
-            for item in error.errors(include_url=False, include_input=False)[:_PROBLEMS]
+            for item in error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
         )
         raise Invalid(f"{tool.name} was called with wrong arguments: {problems}") from error
 
 
-def _permitted(tool: Tool, args: BaseModel, step: Step, scope: Scope) -> None:
-    if not house.grants_all(scope.owner, tool.permissions):
+def _check_permission(tool: Tool, args: BaseModel, step: Step, scope: Scope) -> None:
+    if not policy.grants_all(scope.owner, tool.permissions):
         raise Forbidden(
             f"{tool.name} needs {', '.join(sorted(tool.permissions))}, which you have not been granted",
             remedy="Do without it, or ask the operator for leave",

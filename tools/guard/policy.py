@@ -51,7 +51,7 @@ class ToolOptions:
     """Seconds of processor a process of its own may take; as long as `timeout_s`."""
 
 
-_LAST: Final = ToolOptions(
+_DEFAULTS: Final = ToolOptions(
     timeout_s=30.0,
     window_s=60.0,
     failures=5,
@@ -64,7 +64,7 @@ _LAST: Final = ToolOptions(
 )
 
 
-_SILENT: Final = ToolOptions()
+_UNSET: Final = ToolOptions()
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class EffectivePolicy:
 class ToolPolicy:
     """What the operator says of all tools and of single ones; equal to itself alone."""
 
-    terms: Mapping[str, ToolOptions] = field(default_factory=dict)
+    options: Mapping[str, ToolOptions] = field(default_factory=dict)
     """By tool; `*` is for all that say nothing themselves."""
     grants: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {ALL_TOOLS: (ALL_TOOLS,)})
     """Permissions by owner; `*` is for every owner not named, and as a permission it is all of them."""
@@ -102,7 +102,7 @@ class ToolPolicy:
 
     def effective(self, name: str, own: ToolOptions, *, calls: int) -> EffectivePolicy:
         """Return the terms of the tool `name`; `calls` is the limit where nobody says another."""
-        return _settled(self.terms.get(name, _SILENT), own, self.terms.get(ALL_TOOLS, _SILENT), calls)
+        return _resolve(self.options.get(name, _UNSET), own, self.options.get(ALL_TOOLS, _UNSET), calls)
 
 
 @cache
@@ -111,14 +111,14 @@ def _covers(granted: tuple[str, ...], permissions: frozenset[str]) -> bool:
 
 
 @cache
-def _settled(named: ToolOptions, own: ToolOptions, every: ToolOptions, calls: int) -> EffectivePolicy:
-    asked = (named, own, every, replace(_LAST, calls=calls))
-    found = {one.name: _first(one.name, asked) for one in fields(EffectivePolicy)}
-    return EffectivePolicy(**{**found, "cpu_s": found["cpu_s"] or found["timeout_s"]})
+def _resolve(named: ToolOptions, own: ToolOptions, every: ToolOptions, calls: int) -> EffectivePolicy:
+    sources = (named, own, every, replace(_DEFAULTS, calls=calls))
+    values = {one.name: _first(one.name, sources) for one in fields(EffectivePolicy)}
+    return EffectivePolicy(**{**values, "cpu_s": values["cpu_s"] or values["timeout_s"]})
 
 
 def parse_policy(
-    terms: Mapping[str, Any], grants: Mapping[str, Any], priced: Mapping[str, Any] | None = None
+    options: Mapping[str, Any], grants: Mapping[str, Any], prices: Mapping[str, Any] | None = None
 ) -> ToolPolicy:
     """Return what an operator wrote as JSON; raises `Invalid` naming the tool and the field, or the owner."""
     for owner, listed in grants.items():
@@ -127,12 +127,12 @@ def parse_policy(
                 f"the grants of {owner!r} are {listed!r}, not a list of permissions",
                 remedy='write ["*"] for all of them in CALLSHEET_TOOL_GRANTS',
             )
-    read = {name: _terms(name, written) for name, written in terms.items()}
+    read = {name: _parse_options(name, written) for name, written in options.items()}
     granted = {ALL_TOOLS: (ALL_TOOLS,), **{owner: tuple(listed) for owner, listed in grants.items()}}
-    return ToolPolicy(read, granted, parse_prices(priced or {}))
+    return ToolPolicy(read, granted, parse_prices(prices or {}))
 
 
-def _terms(name: str, written: Any) -> ToolOptions:
+def _parse_options(name: str, written: Any) -> ToolOptions:
     if not isinstance(written, Mapping):
         raise Invalid(
             f"the terms of {name!r} are {written!r}, not an object", remedy='write {"timeout_s": 5}'
@@ -141,13 +141,13 @@ def _terms(name: str, written: Any) -> ToolOptions:
         return ToolOptions(**written)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        told = ".".join(str(part) for part in first["loc"])
+        field_name = ".".join(str(part) for part in first["loc"])
         known = ", ".join(one.name for one in fields(ToolOptions))
         raise Invalid(
-            f"{told!r} of {name!r} is {first['input']!r}: {first['msg']}",
+            f"{field_name!r} of {name!r} is {first['input']!r}: {first['msg']}",
             remedy=f"correct CALLSHEET_TOOLS; there are {known}",
         ) from None
 
 
-def _first(name: str, asked: tuple[ToolOptions, ...]) -> Any:
-    return next((found for one in asked if (found := getattr(one, name)) is not None), None)
+def _first(name: str, sources: tuple[ToolOptions, ...]) -> Any:
+    return next((value for source in sources if (value := getattr(source, name)) is not None), None)

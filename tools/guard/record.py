@@ -19,7 +19,7 @@ MAX_CHARS: Final = 8_000
 """Characters of a call's input, and of its output, that are kept; of a longer one its beginning."""
 _MAX_NAME: Final = 64
 _ANY: Final = json.JSONEncoder(ensure_ascii=False, default=str)
-_NEWEST: Final = 100
+_MAX_OPEN: Final = 100
 """Calls of a thread that are looked through for those that were left."""
 
 
@@ -48,25 +48,25 @@ class CallRecord:
 
     def waiting_call(self) -> ScriptCall:
         """Return the script that records that it waits for its turn."""
-        return self._writing({"status": "pending"}, over=False)
+        return self._write({"status": "pending"}, over=False)
 
     def started_call(self) -> ScriptCall:
         """Return the script that records that it is being carried out."""
-        return self._writing({"status": "executing", **self._about()}, over=False)
+        return self._write({"status": "executing", **self._identity()}, over=False)
 
     def refused_call(self, outcome: Outcome) -> ScriptCall:
         """Return the script that records a call that was refused before it began."""
-        return self._writing({**self._about(), **_ending(outcome, "")}, over=True)
+        return self._write({**self._identity(), **_outcome_fields(outcome, "")}, over=True)
 
     def ended_call(self, outcome: Outcome, text: str, *, tries: int, cached: bool) -> ScriptCall:
         """Return the script that records how a call that began has ended.
 
         `text` is the output as JSON where that is known, and `cached` says that it was remembered.
         """
-        told = {"tries": str(tries), "cached": "true" if cached else "false"}
-        return self._writing(_ending(outcome, text) | told, over=True)
+        counts = {"tries": str(tries), "cached": "true" if cached else "false"}
+        return self._write(_outcome_fields(outcome, text) | counts, over=True)
 
-    def _about(self) -> Mapping[str, str]:
+    def _identity(self) -> Mapping[str, str]:
         return {
             "conversationId": self.scope.thread,
             "messageId": self.scope.plan,
@@ -79,18 +79,20 @@ class CallRecord:
             "artefactId": self.scope.artefact,
         }
 
-    def _writing(self, fields: Mapping[str, str], *, over: bool) -> ScriptCall:
+    def _write(self, fields: Mapping[str, str], *, over: bool) -> ScriptCall:
         return tool_calls.write_call(self.scope.owner, self.scope.thread, self.call, fields, over=over)
 
 
-async def close(opened: Storage, scope: Scope, ended: Mapping[tuple[str, str], Outcome]) -> None:
+async def close(opened: Storage, scope: Scope, outcomes: Mapping[tuple[str, str], Outcome]) -> None:
     """Record how calls ended that an attempt which is gone has left under way; by message and call id."""
-    for record in await tool_calls.list_calls(opened, scope.owner, CallFilter(thread=scope.thread), _NEWEST):
-        outcome = ended.get((record["messageId"], record["toolCallId"]))
+    for record in await tool_calls.list_calls(
+        opened, scope.owner, CallFilter(thread=scope.thread), _MAX_OPEN
+    ):
+        outcome = outcomes.get((record["messageId"], record["toolCallId"]))
         if outcome and "endMs" not in record:
-            fields = _ending(outcome, "")
-            asked = tool_calls.write_call(scope.owner, scope.thread, record["id"], fields, over=True)
-            await execute_all(opened.redis, [asked])
+            fields = _outcome_fields(outcome, "")
+            call = tool_calls.write_call(scope.owner, scope.thread, record["id"], fields, over=True)
+            await execute_all(opened.redis, [call])
 
 
 def truncate(value: Any, text: str = "") -> str:
@@ -101,7 +103,7 @@ def truncate(value: Any, text: str = "") -> str:
     return json.dumps({"truncated": True, "characters": len(text), "beginning": text[:MAX_CHARS]})
 
 
-def _ending(outcome: Outcome, text: str) -> dict[str, str]:
+def _outcome_fields(outcome: Outcome, text: str) -> dict[str, str]:
     if outcome.ok:
         return {"status": "completed", "output": truncate(outcome.output, text)}
     kind = outcome.output["type"]

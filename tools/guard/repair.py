@@ -32,14 +32,14 @@ def repair_arguments(text: str) -> dict[str, Any]:
             f"{len(text)} characters of arguments are over {MAX_CHARS}, or nested over {MAX_DEPTH} levels",
             remedy="send less at once",
         )
-    found = _FENCE.match(text)
-    value = _parsed(found.group(1) if found else text)
+    fenced = _FENCE.match(text)
+    value = _parse(fenced.group(1) if fenced else text)
     if not isinstance(value, dict):
         raise Invalid(f"the arguments are {type(value).__name__}, not an object", remedy="send a JSON object")
     return value
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_no_constant)
     except json.JSONDecodeError as broken:

@@ -36,7 +36,7 @@ MAX_PROCESSES: Final = max(1, os.cpu_count() or 1)
 _CHUNK: Final = 65_536
 _PROGRESS: Final = b"progress "
 """How a line begins that tells how far the work is; the answer begins with a brace."""
-_COMPLAINT: Final = 2_000
+_STDERR_BYTES: Final = 2_000
 _SIZE: Final = Path("/proc/self/statm")
 _queues: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]] = WeakKeyDictionary()
 _log = logging.getLogger(__name__)
@@ -73,21 +73,21 @@ class SandboxTask:
     name: str
     """What people call it."""
     module: str
-    work: str
+    function: str
     """Its name in the module."""
-    given: Mapping[str, Any]
+    arguments: Mapping[str, Any]
     """JSON."""
     data: bytes = field(default=b"", repr=False)
 
 
-async def run_sandboxed(tool: Tool, args: BaseModel, scope: Scope, terms: EffectivePolicy) -> dict[str, Any]:
+async def run_sandboxed(tool: Tool, args: BaseModel, scope: Scope, policy: EffectivePolicy) -> dict[str, Any]:
     """Return what the tool returns from a process of its own; raises what `sent` does."""
-    given = {"args": args.model_dump(mode="json"), "scope": {**asdict(scope), "facts": {**scope.facts}}}
-    return await run_task(SandboxTask(tool.name, tool.run.__module__, tool.name, given), terms)
+    arguments = {"args": args.model_dump(mode="json"), "scope": {**asdict(scope), "facts": {**scope.facts}}}
+    return await run_task(SandboxTask(tool.name, tool.run.__module__, tool.name, arguments), policy)
 
 
 async def run_task(
-    errand: SandboxTask, limits: Limits, report: OnProgress = lambda _done, _of: None
+    task: SandboxTask, limits: Limits, report: OnProgress = lambda _done, _of: None
 ) -> dict[str, Any]:
     """Return what comes of an errand, whose process is killed with whoever waits for it.
 
@@ -96,24 +96,24 @@ async def run_task(
     queue = _queues.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_PROCESSES))
     order = {
         "path": sys.path,
-        "module": errand.module,
-        "work": errand.work,
-        "name": errand.name,
-        "given": errand.given,
+        "module": task.module,
+        "work": task.function,
+        "name": task.name,
+        "given": task.arguments,
         "memory_bytes": limits.memory_bytes,
         "cpu_s": limits.cpu_s,
     }
     async with queue:
         folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="callsheet-tool-")
         try:
-            whole = b"%b\n%b" % (json.dumps(order).encode(), errand.data)
-            return await _asked(errand, whole, folder, limits, report)
+            message = b"%b\n%b" % (json.dumps(order).encode(), task.data)
+            return await _communicate(task, message, folder, limits, report)
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
-async def _asked(
-    errand: SandboxTask, order: bytes, folder: str, limits: Limits, report: OnProgress
+async def _communicate(
+    task: SandboxTask, order: bytes, folder: str, limits: Limits, report: OnProgress
 ) -> dict[str, Any]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -126,20 +126,20 @@ async def _asked(
         env={"PYTHONPATH": os.pathsep.join(sys.path), "LC_ALL": "C.UTF-8", "HOME": folder, "TMPDIR": folder},
         start_new_session=True,
     )
-    complaint = asyncio.create_task(_tail(process.stderr))
+    stderr = asyncio.create_task(_tail(process.stderr))
     try:
-        heard = await _exchanged(process, order, limits, report)
-        return _answer(errand, heard, await process.wait(), limits)
+        output = await _exchange(process, order, limits, report)
+        return _read_answer(task, output, await process.wait(), limits)
     except Broken:
-        _log.error("the process of %s: %s", errand.name, (await complaint).decode(errors="replace"))
+        _log.error("the process of %s: %s", task.name, (await stderr).decode(errors="replace"))
         raise
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        await asyncio.shield(asyncio.gather(process.wait(), complaint))
+        await asyncio.shield(asyncio.gather(process.wait(), stderr))
 
 
-async def _exchanged(process: Process, order: bytes, limits: Limits, report: OnProgress) -> bytes:
+async def _exchange(process: Process, order: bytes, limits: Limits, report: OnProgress) -> bytes:
     """Return the last line that the process says; the others tell how far it is."""
     assert process.stdin  # noqa: S101 -- it was asked for
     assert process.stdout  # noqa: S101
@@ -147,37 +147,37 @@ async def _exchanged(process: Process, order: bytes, limits: Limits, report: OnP
         process.stdin.write(order)
         await process.stdin.drain()
     process.stdin.close()
-    heard = bytearray()
+    output = bytearray()
     while piece := await process.stdout.read(_CHUNK):
-        heard += piece
-        while heard.startswith(_PROGRESS) and (end := heard.find(b"\n")) >= 0:
-            report(*json.loads(heard[len(_PROGRESS) : end]))
-            del heard[: end + 1]
+        output += piece
+        while output.startswith(_PROGRESS) and (end := output.find(b"\n")) >= 0:
+            report(*json.loads(output[len(_PROGRESS) : end]))
+            del output[: end + 1]
         # An error in words, or the frame around a result, may come on top.
-        if len(heard) > limits.output_bytes + _CHUNK:
+        if len(output) > limits.output_bytes + _CHUNK:
             raise Oversized(f"a process gave over {limits.output_bytes} bytes", remedy="Ask for less at once")
-    return bytes(heard)
+    return bytes(output)
 
 
 async def _tail(stream: asyncio.StreamReader | None) -> bytes:
     assert stream  # noqa: S101 -- it was asked for
     last = b""
     while piece := await stream.read(_CHUNK):
-        last = (last + piece)[-_COMPLAINT:]
+        last = (last + piece)[-_STDERR_BYTES:]
     return last
 
 
-def _answer(errand: SandboxTask, heard: bytes, code: int, limits: Limits) -> dict[str, Any]:
-    if not heard:
+def _read_answer(task: SandboxTask, output: bytes, code: int, limits: Limits) -> dict[str, Any]:
+    if not output:
         if code in {-signal.SIGPROF, -signal.SIGXCPU}:
             raise Oversized(
-                f"{errand.name} took over {limits.cpu_s:g} s of processor", remedy="Ask for less at once"
+                f"{task.name} took over {limits.cpu_s:g} s of processor", remedy="Ask for less at once"
             )
-        raise Broken(f"the process of {errand.name} ended with {code} and no answer", remedy="look at it")
-    told: Mapping[str, Any] = json.loads(heard)
-    if "made" in told:
-        return dict(told["made"])
-    raise getattr(errors, told["error"])(told["message"], remedy=told["remedy"])
+        raise Broken(f"the process of {task.name} ended with {code} and no answer", remedy="look at it")
+    answer: Mapping[str, Any] = json.loads(output)
+    if "made" in answer:
+        return dict(answer["made"])
+    raise getattr(errors, answer["error"])(answer["message"], remedy=answer["remedy"])
 
 
 def serve() -> None:
@@ -190,22 +190,22 @@ def serve() -> None:
     item = getattr(import_module(order["module"]), order["work"])
     _limit(order["memory_bytes"], order["cpu_s"])
     with answers:
-        json.dump(_told(item, order, data, answers), answers, allow_nan=False)
+        json.dump(_execute(item, order, data, answers), answers, allow_nan=False)
 
 
-def _told(item: Any, order: Mapping[str, Any], data: bytes, answers: IO[str]) -> dict[str, Any]:
+def _execute(item: Any, order: Mapping[str, Any], data: bytes, answers: IO[str]) -> dict[str, Any]:
     """Return what is answered: what came of the work, or our error."""
 
     def report(done: int, of: int) -> None:
         answers.write(f"{_PROGRESS.decode()}{json.dumps([done, of])}\n")
         answers.flush()
 
-    given = order["given"]
+    arguments = order["given"]
     try:
         if isinstance(item, Tool):
             run: Any = item.run
-            return {"made": run(item.schema.model_validate(given["args"]), Scope(**given["scope"]))}
-        return {"made": item(data, report, **given)}
+            return {"made": run(item.schema.model_validate(arguments["args"]), Scope(**arguments["scope"]))}
+        return {"made": item(data, report, **arguments)}
     except CallsheetError as error:
         return {"error": type(error).__name__, "message": error.message, "remedy": error.remedy}
     except MemoryError:

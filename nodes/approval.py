@@ -1,7 +1,7 @@
-"""Asks a person before steps that cannot simply be taken back, and before any where the caller wants that.
+"""Asks a person to approve destructive steps, or every step if the caller wants that.
 
-The one node that asks such questions. Nothing with an effect happens before the question, and a rejection
-reaches the planner with its reason; a step once rejected is not asked for again in the same turn.
+Nothing with an effect happens before the question. A rejection reaches the planner with its reason, and a
+rejected step is not proposed again in the same turn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,11 +44,11 @@ RESPONSE_SCHEMA: Final[dict[str, Any]] = {
         }
     },
 }
-"""What an answer looks like: one decision for each action request, in order, or one for all."""
+"""JSON Schema of an answer: one decision per action request, in order, or one for all."""
 
 
 def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
-    """Return the node that asks for leave to carry out the plan."""
+    """Return the node that asks for approval of a plan."""
 
     async def approval(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         plan = state.get("plan")
@@ -72,9 +72,9 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
 
 
 def approval_request(steps: Sequence[Step], about: Sequence[str]) -> dict[str, Any]:
-    """Return the interrupt's value, in the shape stock agent interfaces render.
+    """Return the interrupt's value, in the shape that stock agent interfaces render.
 
-    `about` says what each step is about, empty where there is nothing to say.
+    `about` describes the target of each step; empty for none.
     """
     return {
         "action_requests": [
@@ -100,7 +100,7 @@ def approval_request(steps: Sequence[Step], about: Sequence[str]) -> dict[str, A
 async def _describe_steps(
     workflow: WorkflowSpec, state: Workflow, runtime: Runtime[Context], steps: Sequence[Step]
 ) -> list[str]:
-    """Return what each step is about, as the artefact is now."""
+    """Return the target of each step, as the artefact is now."""
     scope = workflow.scope(state, runtime)
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
     newest = {stream: (await artefact.stream_head(stream)).newest for stream in workflow.streams}
@@ -108,7 +108,7 @@ async def _describe_steps(
 
 
 def _with_repaired_arguments(step: Step) -> Step:
-    """Return a step with its arguments as they will be read, where the model wrote what is nearly JSON."""
+    """Return a step with its arguments repaired, if the model wrote almost-JSON."""
     if "raw" not in step:
         return step
     try:
@@ -118,13 +118,13 @@ def _with_repaired_arguments(step: Step) -> Step:
 
 
 def _steps_to_approve(workflow: WorkflowSpec, plan: Plan | None, *, every: bool) -> list[Step]:
-    """Return the steps a person is asked about: those that destroy, or every one with an effect."""
+    """Return the steps to approve: the destructive ones, or every one with an effect."""
     known = [(step, workflow.tools.get(step["tool"])) for step in (plan["steps"] if plan else ())]
     return [step for step, tool in known if tool and (tool.is_destructive or (every and step["writes"]))]
 
 
 def _decisions(answer: Any, count: int) -> list[Mapping[str, Any]]:
-    """Return one decision a step; one alone, or a bare word, stands for all."""
+    """Return one decision per step; a single one, or a bare word, applies to all."""
     if isinstance(answer, str | bool):
         answer = {"decisions": [_decision_of_text(answer)]}
     listed = answer.get("decisions") if isinstance(answer, Mapping) else None
@@ -133,7 +133,7 @@ def _decisions(answer: Any, count: int) -> list[Mapping[str, Any]]:
     ):
         raise Invalid(
             f"the answer {str(answer)[:200]!r} holds no decisions",
-            remedy='send {"decisions": [{"type": "approve"}]}, with edit or reject where wanted',
+            remedy='send {"decisions": [{"type": "approve"}]}, or edit or reject',
         )
     if len(listed) not in {1, count}:
         raise Invalid(
@@ -171,7 +171,7 @@ def _rejections(plan: Plan, refused: Sequence[tuple[Step, Mapping[str, Any]]]) -
 
 
 def _rejection(reason: str | None) -> Outcome:
-    """Return what the model is told of a step that was rejected, or that was in a plan with one."""
+    """Return the outcome of a rejected step, or of another step of its plan (`reason` None)."""
     if reason is None:
         return failed_outcome(
             "permission_denied",

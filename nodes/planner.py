@@ -1,4 +1,4 @@
-"""Request to plan: asks the model what to do next, until it has nothing more to do."""
+"""Planner: calls the model and turns its tool calls into a plan."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -27,11 +27,11 @@ from callsheet.tools.registry import definitions
 MAX_ROUNDS: Final = 10
 """Rounds of tool calls in one turn before a text answer is forced, unless chosen otherwise (A-R11)."""
 _OPENING_SUFFIX: Final = ":opening"
-"""How the ids of messages end that say what a workflow starts from."""
+"""Suffix of the ids of opening messages."""
 
 
 def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
-    """Return the node that asks the model and turns its tool calls into a plan."""
+    """Return the planner node."""
 
     async def planner(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         scope = workflow.scope(state, runtime)
@@ -48,7 +48,7 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
         )
         model = providers.load(provider.spec)
         limit = run_context(runtime).get("max_rounds", MAX_ROUNDS)
-        # Told which tools there are but not to call one: a bare model call would break the history's rules.
+        # With the tools but tool_choice "none": a call without tools would break the rules for the history.
         choice = "none" if rounds >= limit else _tool_choice(workflow, run_context(runtime), rounds)
         bound = model.bind_tools(definitions(workflow.tools), tool_choice=choice)
         reply = await bound.ainvoke(sent)
@@ -74,11 +74,10 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
 async def _history(
     workflow: WorkflowSpec, state: Workflow, scope: Scope
 ) -> tuple[list[AnyMessage], list[BaseMessage]]:
-    """Return the conversation with every call answered, and what to write to the state to make it so.
+    """Return the conversation with every call answered, and the update of the state that makes it so.
 
-    Calls that a cancelled or crashed run left open are answered from their receipts, else as cancelled, in
-    their own place: right after the message that made them. A run that brings no message begins with what the
-    workflow starts from, where it starts from something.
+    Calls that a cancelled or crashed run left open are answered from their receipts, else as cancelled, right
+    after the message that made them. A run without a message starts with the workflow's opening, if any.
     """
     messages = list(state["messages"])
     dangling = dict(conversation.unanswered(messages))
@@ -87,7 +86,7 @@ async def _history(
     if opening is not None and _needs_opening(messages, dangling, opening):
         opening_messages.append(HumanMessage(opening, id=f"{scope.run}{_OPENING_SUFFIX}"))
     if not messages and not opening_messages:
-        raise Invalid("nothing was said", remedy="give a message, or what the workflow starts from")
+        raise Invalid("the run has no message", remedy="send a message, or the workflow's own input")
     if not dangling:
         return [*messages, *opening_messages], [*opening_messages]
     opened = await storage.current()
@@ -111,12 +110,12 @@ async def _history(
 
 
 def _needs_opening(messages: Sequence[AnyMessage], dangling: Mapping[int, Any], opening: str) -> bool:
-    """Whether nobody has said anything since the newest turn, and it is over or had another `opening`."""
+    """Return True if the newest turn is over without a new message, or had another `opening`."""
     if not messages or isinstance(messages[-1], HumanMessage):
         return not messages
     if dangling or isinstance(messages[-1], AIMessage):
         return True
-    # Between two rounds, maybe of a run that failed there: the next goes on with it, or has its own to say.
+    # Between two rounds, perhaps of a failed run: the next run continues it, or brings its own opening.
     newest = next((one for one in reversed(messages) if isinstance(one, HumanMessage)), None)
     return newest is not None and str(newest.id).endswith(_OPENING_SUFFIX) and newest.text != opening
 
@@ -131,7 +130,7 @@ def _tool_choice(workflow: WorkflowSpec, chosen: Context, rounds: int) -> Any:
     named = choice.get("function", {}).get("name") if isinstance(choice, dict) else None
     if named not in workflow.tools:
         raise Invalid(
-            f"the tool choice {choice!r} is none of this workflow's tools",
+            f"the tool choice {choice!r} is not a tool of this workflow",
             remedy=f"choose auto, required or one of {', '.join(workflow.tools)}",
         )
     return choice

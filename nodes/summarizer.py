@@ -1,4 +1,4 @@
-"""Results to the last word: what was made, what is not so, and a shorter memory when it grows long."""
+"""Summarizer: ends a turn with its drafts and a closing message, and compacts a long conversation."""
 
 import re
 from typing import Any
@@ -16,14 +16,14 @@ from callsheet.storage.artefacts.artefacts import Artefact, Stream
 
 _VERSION = re.compile(r"\bv[1-9]\d{0,5}\b")
 _OFFER = re.compile(r"[?？]|ไหม|มั้ย|吗|呢")
-"""What tells a question from a statement: "Should I create v2?" (A78) claims nothing."""
+"""Marks of a question: "Should I create v2?" (A78) claims nothing."""
 
 
 def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
     """Return the node that ends a turn.
 
-    `drafts` holds, for each stream this turn wrote, the last version (A-R9). The messages stay whole;
-    compaction changes only what the planner sends next time (A-R12).
+    `drafts` holds the last version of each stream that this turn wrote (A-R9). The messages stay complete;
+    compaction changes only the planner's next input (A-R12).
     """
 
     async def summarizer(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -42,9 +42,9 @@ def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
 def _closing_message(
     state: Workflow, streams: dict[str, Stream], created: list[DraftMade]
 ) -> AIMessage | None:
-    """Return the closing message where the model left none, or with a correction where it named no version.
+    """Return a closing message if the model wrote none, or the model's with a correction of its versions.
 
-    A version that does not exist is the one thing said that the receipts can check for certain.
+    A version that does not exist is the one claim that receipts can check for certain.
     """
     last = state["messages"][-1]
     text = last.text if isinstance(last, AIMessage) else ""
@@ -65,7 +65,7 @@ def _closing_message(
 
 
 def _tool_messages(state: Workflow) -> str:
-    """Return what the tools of a decided turn say themselves (B69), which no model retold."""
+    """Return the messages of the tools in a turn without a model (B69)."""
     outputs = [result["output"] for result in state.get("results", ())] if state.get("decided") else []
     errors = (f"{output['error']}: {output['suggestion']}." for output in outputs if "error" in output)
     notes = (f"Note: {note}." for output in outputs for note in output.get("warnings", ()))

@@ -21,7 +21,7 @@ from callsheet.tools.registry import Tool
 
 
 async def report_to_callbacks(step: Step, call: Awaitable[Outcome]) -> Outcome:
-    """Return what becomes of a step's call; whoever follows the run is told when it begins and ends."""
+    """Await a step's call; report its start and end to LangChain's callbacks."""
     name, params = step["tool"], step["params"]
     followers = get_async_callback_manager_for_config(ensure_config())
     started = await followers.on_tool_start(
@@ -46,7 +46,7 @@ OnStep = Callable[[dict[str, Any]], None]
 
 
 def tool_executor_node(workflow: WorkflowSpec) -> Node[Workflow]:
-    """Return the node that carries out the plan's steps through the guard."""
+    """Return the node that executes the plan's steps through the guard."""
 
     async def tool_executor(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         plan = state.get("plan")
@@ -79,7 +79,7 @@ def tool_executor_node(workflow: WorkflowSpec) -> Node[Workflow]:
 
 
 class PlanExecution:
-    """One plan being carried out."""
+    """The execution of one plan."""
 
     def __init__(
         self,
@@ -99,10 +99,10 @@ class PlanExecution:
         self._running: dict[asyncio.Task[StepResult], str] = {}
 
     async def run(self, done: list[StepResult]) -> list[StepResult]:
-        """Return the results in plan order; fewer than there are steps when asked to stop meanwhile.
+        """Return the results in plan order; fewer than steps if the process stops meanwhile.
 
-        A step that fails blocks those that wait for it and no others. What ends the attempt (storage away,
-        lease lost) is raised after the steps in flight were cancelled; their receipts tell what they did.
+        A failed step blocks only the steps that depend on it. An error that ends the attempt (storage away,
+        lease lost) is raised after the running steps were cancelled; their receipts keep their effects.
         """
         self._results = {result["id"]: result for result in done}
         for step in self._plan["steps"]:
@@ -120,7 +120,7 @@ class PlanExecution:
         return [self._results[step["id"]] for step in self._plan["steps"] if step["id"] in self._results]
 
     def _start(self) -> None:
-        # Blocking one step may block those behind it.
+        # Blocking one step may block further ones.
         while stuck := blocked(self._plan, self._statuses()):
             for step in stuck:
                 self._record(step, "blocked", _blocked_output(step), 0.0)
@@ -180,7 +180,7 @@ class PlanExecution:
 def _blocked_output(step: Step) -> dict[str, Any]:
     return failed_outcome(
         "execution_error",
-        f"{step['tool']} was not carried out, because a step it waits for failed",
+        f"{step['tool']} was not executed, because a step it depends on failed",
         suggestion="Correct the failed step and call this one again",
         retryable=True,
     ).output

@@ -291,7 +291,9 @@ async def test_a_write_is_tried_again_under_a_new_fence_and_happens_once(opened)
 async def test_an_effect_outside_is_tried_again_only_where_it_cannot_happen_twice(opened, more, error, runs):
     """C-R6."""
     told = Told(*[error] * 3)
-    outcome = await guard.call(told.tool(outside=True, options=ToolOptions(backoff_s=0), **more), step(), SCOPE)
+    outcome = await guard.call(
+        told.tool(outside=True, options=ToolOptions(backoff_s=0), **more), step(), SCOPE
+    )
     assert (outcome.label, told.runs) == ("execution_error", runs)
     assert outcome.output["retryable"] == (runs == 3)
 

@@ -1,7 +1,7 @@
-"""Asks a person which images a lesson shows, where the caller wants that (B62).
+"""Asks a person which images a lesson shows, if the caller wants that (B62).
 
-They are looked for once the narration stands, and again after a new choice of facts. Without a search, or
-where nothing was found, nothing is asked.
+The search runs once the narration is ready, and again after a new choice of facts. Without a search engine or
+results nothing is asked.
 """
 
 from collections.abc import Sequence
@@ -21,23 +21,25 @@ from callsheet.state.lessons.images import OVER, REQUEST, SCHEMA, WANTED, Pictur
 from callsheet.state.lessons.workflow import LessonState
 from callsheet.state.versions import Version
 
-_EFFECT: Final = "The images you choose are kept beside the lesson, with their source and whose they are."
+_EFFECT: Final = "The images you choose are stored with the lesson, with their source and credit."
 
 
 def image_selection_node(workflow: WorkflowSpec) -> Node[LessonState]:
-    """Return the node that has images looked for, and asks which of them are shown."""
+    """Return the node that starts the search for images and asks which are shown."""
 
     async def select_images(state: LessonState, *, runtime: Runtime[Context]) -> dict[str, Any]:
         session = await answer_session(workflow, state, runtime)
         if state.get("picturing") == WANTED:
-            return session.append_calls("I look for images.", [("findImagesTool", {})])
+            return session.append_calls("I am searching for images.", [("findImagesTool", {})])
         search = await session.newest("images")
         offered = _pictures(search) if search else []
         if search is None or not offered:
             return {"picturing": OVER, "plan": None}
         try:
             read = pictures.read(
-                session.answer(image_question(search, offered), images=_with_numbers(offered), version=search.id),
+                session.answer(
+                    image_question(search, offered), images=_with_numbers(offered), version=search.id
+                ),
                 offered,
             )
         except Invalid as error:
@@ -46,7 +48,7 @@ def image_selection_node(workflow: WorkflowSpec) -> Node[LessonState]:
             return session.chat_update(read.text)
         if isinstance(read, Sought):
             return session.decision_update(
-                "I look for other images.", [("findImagesTool", {"words": read.words[:300]})]
+                "I am searching for other images.", [("findImagesTool", {"words": read.words[:300]})]
             )
         return await _choice_update(session, read)
 
@@ -54,7 +56,7 @@ def image_selection_node(workflow: WorkflowSpec) -> Node[LessonState]:
 
 
 def image_question(search: Version, offered: Sequence[Picture]) -> Interrupt:
-    """Return what a person is asked about the images that were found."""
+    """Return the question about the images of a search."""
     shown = [one.model_dump(include={"id", "title", "url", "thumbnail", "page", "credit"}) for one in offered]
     count = f"{len(offered)} image{'s' * (len(offered) != 1)}"
     return Interrupt(
@@ -68,7 +70,7 @@ def image_question(search: Version, offered: Sequence[Picture]) -> Interrupt:
 
 
 async def _choice_update(session: AnswerSession, read: Shown) -> dict[str, Any]:
-    """Return what a choice changes: each image that is not there yet is kept by a call of its own."""
+    """Return the update for a choice: one call for each image that is not stored yet."""
     there = assets.live((await session.artefact.stream(assets.ASSETS)).versions)
     known = {version.data.get("url") for version in there}
     new = [one for one in read.images if one.url not in known]

@@ -1,6 +1,6 @@
-"""Asks a person whether a narration is right, where the caller wants that (B49, B-R16).
+"""Asks a person to approve a narration, if the caller wants that (B49, B-R16).
 
-What shall be different goes to the model as a message, and the next narration is asked about again.
+A wish goes to the model as a message, and the next narration is asked about again.
 """
 
 from typing import Any, Final
@@ -18,7 +18,7 @@ from callsheet.state.lessons.review import REQUEST, SCHEMA, Approved, Wish
 from callsheet.state.lessons.workflow import LessonState
 from callsheet.state.versions import Version
 
-_EFFECT: Final = "Approving ends the lesson's script; anything you want different is written again first."
+_EFFECT: Final = "Approving finishes the script; ask for changes and it is rewritten first."
 
 
 def review_node(workflow: WorkflowSpec) -> Node[LessonState]:
@@ -43,7 +43,7 @@ def review_node(workflow: WorkflowSpec) -> Node[LessonState]:
 
 
 def _calls(read: Approved, newest: Version) -> Calls:
-    """Return the calls that an approval decides; raises what `narration_edits.edited` raises."""
+    """Return the calls of an approval; raises as `narration_edits.apply_edits`."""
     approved: tuple[str, dict[str, Any]] = ("verifyNarrationTool", {})
     if not read.edits:
         return [approved]
@@ -53,7 +53,7 @@ def _calls(read: Approved, newest: Version) -> Calls:
 
 
 def review_question(narration: Version) -> Interrupt:
-    """Return what a person is asked about a narration."""
+    """Return the question about a narration."""
     segments = narration.data["segments"]
     return Interrupt(
         REQUEST,

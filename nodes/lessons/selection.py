@@ -1,4 +1,4 @@
-"""Asks a person which facts the lesson tells, and turns the answer into the steps it decides (B47-B54)."""
+"""Asks a person for the facts of a lesson, and turns the answer into a plan (B47-B54)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -70,7 +70,7 @@ async def _confirmed_facts(session: AnswerSession) -> list[Fact]:
 
 
 def _revision(message: str | None, confirmed: Sequence[Fact]) -> Answer | None:
-    """Return what a message changes of a choice that was made; None where it shall be made once more."""
+    """Return how a message revises a confirmed choice; None to ask for a new choice."""
     text = message or ""
     if reopened(text):
         return None
@@ -79,7 +79,7 @@ def _revision(message: str | None, confirmed: Sequence[Fact]) -> Answer | None:
 
 
 def fact_question(proposed: Version) -> Interrupt:
-    """Return what a person is asked about the facts that are proposed."""
+    """Return the question about the proposed facts."""
     facts: Sequence[Mapping[str, Any]] = proposed.data["facts"]
     shown = [{key: one[key] for key in ("id", "concept", "details", "confidence")} for one in facts]
     count = f"{len(facts)} fact{'s' * (len(facts) != 1)}"
@@ -98,7 +98,7 @@ def _facts(proposed: Version, name: str) -> list[Fact]:
 
 
 def selection_calls(read: Chosen | Stated | Others) -> tuple[str, Calls]:
-    """Return what is said to an answer, and the calls that carry it out."""
+    """Return the reply to an answer, and its calls."""
     if isinstance(read, Others):
         return "I look for other facts.", [
             ("extractFactsTool", {"content": "", "guidance": read.guidance[:1000] or "other facts"})
@@ -114,7 +114,7 @@ def selection_calls(read: Chosen | Stated | Others) -> tuple[str, Calls]:
 
 
 def _narration_arguments(wish: str) -> dict[str, Any]:
-    """Return how to narrate: all of it anew where something is wished for, else what the facts change."""
+    """Return the narration's arguments: all of it for a wish, else the segments that the facts change."""
     if not wish:
         return {"segments": []}
     lasts = {"target_duration": seconds(wish)} if seconds(wish) else {}

@@ -1,7 +1,7 @@
-"""One attempt at a call: claimed, let in, carried out in time, tried again where that is safe, and told.
+"""One attempt at a call: claim, admission, execution in time with retries where that is safe, report.
 
-Two round trips to storage and the tool's own: the claim, the beginning of the record and whether it may be
-called now; and how it went, to the breaker, the cache and the record.
+It takes two round trips to storage beside the tool's own: claim, record, limit and breaker; then the outcome
+for breaker, cache and record.
 """
 
 import asyncio
@@ -47,11 +47,11 @@ CANCELLED: Final = failed_outcome(
     suggestion="Call it again if it is still wanted",
     retryable=True,
 )
-"""What is told of a call that was cancelled."""
+"""Outcome of a cancelled call."""
 
 
 def abandoned_outcome(tool: Tool | None) -> Outcome:
-    """Return what is told of a call that has no receipt and will not be gone on with."""
+    """Return the outcome of a call without a receipt that nobody continues."""
     if tool is None or not tool.outside or tool.idempotent:
         return CANCELLED
     return outcome_of_error(
@@ -65,7 +65,7 @@ _JITTER: Final = random.SystemRandom()
 
 
 class ResolvedTool(NamedTuple):
-    """What calls of a tool are held to."""
+    """A tool's policy, and its limits for storage."""
 
     policy: EffectivePolicy
     limits: ToolLimits
@@ -73,7 +73,7 @@ class ResolvedTool(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def resolve_tool(tool: Tool, policy: ToolPolicy) -> ResolvedTool:
-    """Return what calls of the tool are held to where the operator says what `house` does."""
+    """Return the limits of a tool under the operator's policy."""
     effective = policy.effective(tool.name, tool.options, calls=tool.calls)
     most, rest = (effective.calls, effective.window_s), (effective.failures, effective.rest_s)
     return ResolvedTool(
@@ -83,7 +83,7 @@ def resolve_tool(tool: Tool, policy: ToolPolicy) -> ResolvedTool:
 
 @dataclass
 class Attempt:
-    """An attempt at one call of a known tool with valid arguments, by someone who may."""
+    """An attempt at one permitted call of a known tool with valid arguments."""
 
     storage: Storage
     tool: Tool
@@ -93,30 +93,30 @@ class Attempt:
     policy: EffectivePolicy = field(init=False)
     limits: ToolLimits = field(init=False)
     scope: Scope = field(init=False)
-    """Who asks, and about what."""
+    """Owner, thread and artefact."""
     step: Step = field(init=False)
-    """What is to be done."""
+    """Step of the plan."""
     artefact: Artefact = field(init=False)
-    """What the conversation is about."""
+    """Artefact of the thread."""
     cache_key: str | None = field(init=False)
-    """What a look-up asks, as a digest; None where results are not remembered."""
+    """Digest of a look-up; None if results are not cached."""
     fence: Fence | None = None
-    """Leave for the effect, for a tool that has one."""
+    """Fence of the effect, for a tool with one."""
     admitted: bool = False
     admission: Rejected | Admitted | None = None
-    """What the gate says of it, which is asked before it is known whether there is a call to make."""
+    """Decision of limit and breaker, requested together with the claim."""
     ran: bool = False
     cached: bool | None = None
-    """Whether the result was remembered; None where nothing is."""
+    """True if the result came from the cache; None if the tool has none."""
     tries: int = 0
     error: Exception | None = None
-    """What the tool itself raised."""
+    """Error that the tool raised."""
     cached_text: str | None = None
-    """The result that is remembered of the same question, JSON."""
+    """Cached result, as JSON."""
     text: str = ""
     """The result as JSON, once there is one."""
     cacheable: bool = True
-    """Whether the result may answer the same question later."""
+    """True if the result may be cached."""
 
     def __post_init__(self) -> None:
         self.policy, self.limits = self.resolved
@@ -125,7 +125,7 @@ class Attempt:
         self.cache_key = self._lookup_digest() if self.policy.cache_s and self.tool.is_pure_lookup else None
 
     async def run(self) -> dict[str, Any]:
-        """Carry it out, or find what it did before; raises what is wrong with it."""
+        """Return the result of the call, or of an earlier attempt by its receipt; raises its error."""
         done = await self._claim()
         if done:
             return done.result
@@ -136,7 +136,7 @@ class Attempt:
         return await self._run_with_deadline()
 
     async def report(self, outcome: Outcome) -> Outcome:
-        """Tell storage how it went; return the outcome, which an effect that did happen makes a good one."""
+        """Store the outcome and return it; an effect that did happen makes it a success."""
         if not outcome.ok and self.fence:
             outcome = await self._revoke(self.fence, outcome)
         text, cached = self._output_text(outcome), bool(self.cached)
@@ -154,18 +154,18 @@ class Attempt:
         return outcome
 
     def _admission_calls(self, entry: Admitted, outcome: Outcome) -> Sequence[ScriptCall | Command]:
-        """Return what tells the gate how a call went that was let in, or that none was made."""
+        """Return the commands that report an admitted call to limit and breaker, or withdraw it."""
         name = self.record.call
         if self.admitted:
             return tool_admission.report_calls(self.limits, name, self._verdict(outcome), entry)
         return tool_admission.withdraw_calls(self.limits, self.scope.owner, name, entry)
 
     def _output_text(self, outcome: Outcome) -> str:
-        """Return the output as JSON where it was made already; what a receipt says was not."""
+        """Return the output as JSON if it is serialised already; that of a receipt is not."""
         return self.cached_text or (self.text if outcome.ok and self.ran and not self.error else "")
 
     def _result_calls(self) -> list[ScriptCall | Command]:
-        """Return what writes the receipt of an effect outside, or remembers the result of a look-up."""
+        """Return the commands that write an outside effect's receipt, or cache a look-up."""
         if self.tool.outside and self.fence:
             return [self.artefact.receipt_call(self.fence, self.text)]
         if self.cache_key and self.cacheable:
@@ -173,7 +173,7 @@ class Attempt:
         return []
 
     async def _revoke(self, fence: Fence, outcome: Outcome) -> Outcome:
-        """Refuse a late write, and say what is known of the effect."""
+        """Move the fence, so that a late write is refused; return what is known of the effect."""
         if self.tool.outside and not self._had_no_effect:
             return outcome if self.tool.idempotent else self._unknown_effect(outcome)
         done = await self.artefact.revoke(fence)
@@ -181,7 +181,7 @@ class Attempt:
 
     @property
     def _had_no_effect(self) -> bool:
-        """Whether nothing can have happened outside."""
+        """True if no outside effect can have happened."""
         return not self.ran or isinstance(self.error, Refused | NotReached)
 
     @staticmethod
@@ -196,13 +196,13 @@ class Attempt:
         return "ok" if outcome.ok else "neutral"
 
     async def cancel(self) -> None:
-        """Refuse what it may still write, and record that it was cancelled, as far as storage lets us."""
+        """Refuse late writes and record the cancellation, if storage answers."""
         under_way = OutcomeUnknown("The run was cancelled while this call was under way", remedy=_ASK_PERSON)
         with suppress(StorageDown, Fenced):
             await self.report(outcome_of_error(under_way) if self.tool.outside and self.ran else CANCELLED)
 
     async def _claim(self) -> Done | None:
-        """Claim the step, or look what is remembered; return what it did in an earlier attempt."""
+        """Claim the step, or read the cache; return the result of an earlier attempt, if any."""
         if self.tool.effect == "read":
             answer = await self._execute_with_admission(
                 self.artefact.cache_read_call(self.scope.owner, self.cache_key)
@@ -224,7 +224,7 @@ class Attempt:
         return None
 
     async def _execute_with_admission(self, first: ScriptCall) -> Sequence[bytes]:
-        """Ask `first` and, with it, begin the record and hear the gate, in case there is a call to make."""
+        """Execute `first` together with the start of the record and the admission; return its reply."""
         calls = [first, self.record.started_call(), self._admit_call()]
         answer, _, entry = await self.storage.redis.execute_batch(calls)
         self.admission = tool_admission.read_admission(entry)
@@ -232,7 +232,7 @@ class Attempt:
         return result
 
     async def _wait_for_admission(self) -> None:
-        """Return once the call may be made; a step of a plan waits for it, another is refused."""
+        """Return once the call is admitted; a step of a plan waits, another call is refused."""
         while isinstance(self.admission, Rejected):
             await self._wait_or_refuse(self.admission)
             calls = [self.record.started_call(), self._admit_call()]
@@ -241,7 +241,7 @@ class Attempt:
         self.admitted = True
 
     async def _wait_or_refuse(self, turned: Rejected) -> None:
-        """Wait for another turn where that is wanted; raises why there is none."""
+        """Wait until the limit allows the call; raise if the call may not wait or the breaker is open."""
         if turned.reason == "open":
             raise Unavailable(
                 f"{self.tool.name} has failed {self.limits.failures} times in a row and rests",
@@ -291,7 +291,7 @@ class Attempt:
         return await run_tool(self.tool, self.args, call, self.policy)
 
     def _may_retry(self, error: Unavailable) -> bool:
-        """Return whether trying again cannot make an effect twice (C-R6)."""
+        """Return True if a retry cannot repeat an effect (C-R6)."""
         if isinstance(error, StorageDown | Limited | OutcomeUnknown):
             return False
         return not self.tool.outside or self.tool.idempotent or isinstance(error, NotReached)
@@ -315,7 +315,7 @@ class Attempt:
         return TimedOut(f"{spent}{nothing}", remedy="Try again, or ask for less at once")
 
     def _lookup_digest(self) -> str:
-        """Return what is asked, and for whom, as a digest."""
+        """Return the digest of tool, arguments and caller."""
         scope = self.scope
         caller = (scope.owner, sorted(scope.facts.items()), scope.selected)
         parts = (self.tool.name, self.args.model_dump(mode="json"), *caller)

@@ -1,13 +1,12 @@
 """The one way a tool is called.
 
 Always in this order: known tool, input schema (one repair), permission and ownership, write set and locks,
-rate limit, circuit breaker, receipt lookup or read cache, timeout with fencing, another try where that is
-safe, receipt and record.
+rate limit, circuit breaker, receipt or cache, timeout with fencing, retry where that is safe, receipt and
+record. A call with a receipt has happened; after that only its ownership is checked.
 
-What has a receipt has happened, so from then on only its owner is asked for. A failure
-becomes an answer for the model with one of six types, exactly: validation_error, permission_denied,
-execution_error, timeout_error, rate_limit_error, unknown_tool (C33-C38). Two things are no answer but end the
-attempt: storage that is away, and a lost lease.
+A failure becomes an answer for the model of exactly one of six types: validation_error, permission_denied,
+execution_error, timeout_error, rate_limit_error, unknown_tool (C33-C38). Only an outage of storage and a lost
+lease end the attempt without an answer.
 """
 
 import asyncio
@@ -39,21 +38,21 @@ from callsheet.tools.guard.repair import repair_arguments
 from callsheet.tools.registry import Tool
 
 ReportOutcome = Callable[[str], None]
-"""Is told how a call ended: `ok`, or the type of its error."""
+"""Receives the outcome of a call: `ok`, or the type of its error."""
 _MAX_PROBLEMS = 5
-"""Wrong arguments that are named."""
+"""Wrong arguments that a message lists."""
 _log = logging.getLogger(__name__)
 
 
 class Counters(Protocol):
-    """Looks on while tools are called."""
+    """Counts tool calls."""
 
     def call(self, tool: str, scope: Scope) -> AbstractContextManager[ReportOutcome]:
-        """Watch one call and be told its outcome, unless it raises; `tool` is `unknown` for none of ours."""
+        """Measure one call; the context reports its outcome. `tool` is `unknown` for an unknown name."""
         ...
 
     def count_lookup(self, tool: str, *, hit: bool) -> None:
-        """Be told whether a look-up was answered from what is remembered."""
+        """Count a cacheable look-up."""
         ...
 
 
@@ -72,17 +71,17 @@ class _NoCounters:
 counters: Counters = _NoCounters()
 """Set once, by the server."""
 policy: ToolPolicy = ToolPolicy()
-"""The operator's word on terms and permissions; set once, by the server."""
+"""The operator's limits and permissions; set once, by the server."""
 
 
 async def call(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
-    """Carry out one step, or answer why not; never twice for one receipt.
+    """Execute one step, never twice for one receipt, and return its outcome.
 
-    Raises `StorageDown` when storage is away and `Fenced` when this attempt has lost the step: both end the
-    attempt, and a later one finds what was done by its receipts.
+    Raises `StorageDown` if storage is away and `Fenced` if this attempt has lost the step. Both end the
+    attempt; a later one finds the effects by their receipts.
     """
     tool = tools.get(step["tool"])
-    # A model may make names up without end, and a counter keeps every one it is given.
+    # A model may invent names without end, and a counter keeps every name.
     with counters.call(tool.name if tool else "unknown", scope) as tell:
         record = _create_record(step, scope)
         outcome = await (_execute_known(tool, record) if tool else _refuse(record, _no_tool(record, tools)))
@@ -93,7 +92,7 @@ async def call(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
 async def execute(
     tools: Mapping[str, Tool], name: str, params: Mapping[str, Any], scope: Scope
 ) -> dict[str, Any]:
-    """Return what one call gives, for hosts that call tools themselves (C3); raises `ToolExecutionError`."""
+    """Return the result of one call, for hosts that call tools (C3); raises `ToolExecutionError`."""
     tool = tools.get(name)
     writes = sorted(tool.writes) if tool else []
     call_id = f"call_{uuid.uuid4().hex}"
@@ -107,12 +106,12 @@ async def execute(
 
 
 def is_permitted(tool: Tool, owner: str) -> bool:
-    """Return whether the owner has been granted everything the tool asks for (C3, C-R1)."""
+    """Return True if the owner has all permissions of the tool (C3, C-R1)."""
     return policy.grants_all(owner, tool.permissions)
 
 
 def _create_record(step: Step, scope: Scope) -> CallRecord:
-    """Return the record of a call, which no model keeps from being written by what it writes."""
+    """Return the record of a call; invalid Unicode from a model is replaced."""
     try:
         return CallRecord(step, scope)
     except UnicodeEncodeError:
@@ -125,7 +124,7 @@ def _no_tool(record: CallRecord, tools: Mapping[str, Tool]) -> UnknownTool:
 
 
 async def _refuse(record: CallRecord, error: CallsheetError) -> Outcome:
-    """Record a call that is refused before anything is claimed."""
+    """Record a call that is refused before it is claimed."""
     outcome = outcome_of_error(error)
     await execute_all((await storage.current()).redis, [record.refused_call(outcome)])
     return outcome
@@ -155,7 +154,7 @@ async def _outcome(attempt: Attempt) -> Outcome:
         raise
     except CallsheetError as error:
         return outcome_of_error(error)
-    except Exception:  # noqa: BLE001 -- one of the three places that may: every call must get an answer
+    except Exception:  # noqa: BLE001 -- one of the three allowed places: every call must get an answer
         where = (attempt.tool.name, attempt.scope.thread, attempt.step["id"])
         _log.exception("tool %s failed on thread %s, call %s", *where)
         return failed_outcome("execution_error", UNEXPECTED, retryable=True)
@@ -176,8 +175,8 @@ def _validate(tool: Tool, step: Step) -> BaseModel:
 def _check_permission(tool: Tool, args: BaseModel, step: Step, scope: Scope) -> None:
     if not policy.grants_all(scope.owner, tool.permissions):
         raise Forbidden(
-            f"{tool.name} needs {', '.join(sorted(tool.permissions))}, which you have not been granted",
-            remedy="Do without it, or ask the operator for leave",
+            f"{tool.name} needs the permissions {', '.join(sorted(tool.permissions))}",
+            remedy="Do without it, or ask the operator for the permission",
         )
     subject = getattr(args, tool.subject) if tool.subject else scope.artefact
     if subject != scope.artefact:

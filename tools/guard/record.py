@@ -1,4 +1,4 @@
-"""What is written down of a call: by whom, of what, when, and what became of it (C29, C31, C32)."""
+"""The record of a call: caller, input, times and outcome (C29, C31, C32)."""
 
 import hashlib
 import json
@@ -16,28 +16,28 @@ from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome
 
 MAX_CHARS: Final = 8_000
-"""Characters of a call's input, and of its output, that are kept; of a longer one its beginning."""
+"""Characters kept of an input or output; a longer one is cut."""
 _MAX_NAME: Final = 64
 _ANY: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 _MAX_OPEN: Final = 100
-"""Calls of a thread that are looked through for those that were left."""
+"""Newest calls of a thread that are searched for open ones."""
 
 
 @dataclass
 class CallRecord:
-    """The record of one call, whichever attempt is at it.
+    """The record of one call, shared by all its attempts.
 
-    Raises `UnicodeEncodeError` for a step with half a surrogate pair, which cannot be written down.
+    Raises `UnicodeEncodeError` for a step with a lone surrogate, which cannot be stored.
     """
 
     step: Step
     scope: Scope
     name: str = field(init=False)
-    """What its receipt is filed under."""
+    """Name of its receipt."""
     call: str = field(init=False)
-    """Its id: another for another conversation, message, call or fork (C-R7)."""
+    """Id, which differs by conversation, message, call and fork (C-R7)."""
     input: str = field(init=False)
-    """What the model asked with, as JSON."""
+    """The model's arguments as JSON."""
 
     def __post_init__(self) -> None:
         scope, step = self.scope, self.step
@@ -47,11 +47,11 @@ class CallRecord:
         (step["tool"] + self.input).encode()
 
     def waiting_call(self) -> ScriptCall:
-        """Return the script that records that it waits for its turn."""
+        """Return the script that records that the call waits for its limit."""
         return self._write({"status": "pending"}, over=False)
 
     def started_call(self) -> ScriptCall:
-        """Return the script that records that it is being carried out."""
+        """Return the script that records that the call is executing."""
         return self._write({"status": "executing", **self._identity()}, over=False)
 
     def refused_call(self, outcome: Outcome) -> ScriptCall:
@@ -59,10 +59,7 @@ class CallRecord:
         return self._write({**self._identity(), **_outcome_fields(outcome, "")}, over=True)
 
     def ended_call(self, outcome: Outcome, text: str, *, tries: int, cached: bool) -> ScriptCall:
-        """Return the script that records how a call that began has ended.
-
-        `text` is the output as JSON where that is known, and `cached` says that it was remembered.
-        """
+        """Return the script that records the outcome; `text` is the output as JSON if known."""
         counts = {"tries": str(tries), "cached": "true" if cached else "false"}
         return self._write(_outcome_fields(outcome, text) | counts, over=True)
 
@@ -84,7 +81,7 @@ class CallRecord:
 
 
 async def close(opened: Storage, scope: Scope, outcomes: Mapping[tuple[str, str], Outcome]) -> None:
-    """Record how calls ended that an attempt which is gone has left under way; by message and call id."""
+    """Record the outcomes of calls that a dead attempt left open, by message and call id."""
     for record in await tool_calls.list_calls(
         opened, scope.owner, CallFilter(thread=scope.thread), _MAX_OPEN
     ):
@@ -96,7 +93,7 @@ async def close(opened: Storage, scope: Scope, outcomes: Mapping[tuple[str, str]
 
 
 def truncate(value: Any, text: str = "") -> str:
-    """Return JSON that is not too long to keep: of more, the beginning and how long the whole was."""
+    """Return the value as JSON; a longer text is replaced by its beginning and its length."""
     text = text or _ANY.encode(value)
     if len(text) <= MAX_CHARS:
         return text

@@ -1,8 +1,7 @@
-"""Arguments a model wrote as almost-JSON (A43, A-R16).
+"""Repair of arguments that a model wrote as almost-JSON (A43, A-R16).
 
-JSON5 is the grammar of the usual slips: trailing commas, unquoted keys, single quotes. Read by a JSON5
-parser, string contents stay as they are, and what is not even JSON5 (a cut-off string, a missing bracket)
-stays an error.
+JSON5 covers the usual slips: trailing commas, unquoted keys, single quotes. Its parser leaves string contents
+unchanged, and a cut-off string or a missing bracket stays an error.
 """
 
 import json

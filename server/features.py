@@ -30,7 +30,7 @@ def _accept(entry: "ArtefactEntry") -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Feature:
-    """What one workflow adds."""
+    """Routes, replies and checks that one workflow adds."""
 
     routers: "tuple[APIRouter, ...]"
     """REST and web socket routes, in the order in which they are tried."""
@@ -39,7 +39,7 @@ class Feature:
     tags: Mapping[str, str] = field(default_factory=dict)
     """OpenAPI tags with their descriptions."""
     check_artefact: "Callable[[ArtefactEntry], None]" = _accept
-    """Raises for an imported artefact that no person could have made. Called after `check_version`."""
+    """Raises for an imported artefact that no person could have made; called after `check_version`."""
     max_file_bytes: int = 0
     """Total size of the files of one artefact."""
     file_url: Callable[[str, str, str], str] | None = None

@@ -134,7 +134,7 @@ def _tried(part: str, attempt: Callable[[], object], told: str) -> Finding:
 def _models(environment: Mapping[str, str]) -> Iterator[Finding]:
     there = providers.available(environment)
     for name, one in providers.PROVIDERS.items():
-        if one.key:
+        if one.key and one.supported:
             told = f"{one.key} is {'set' if name in there else 'not set'}"
             yield Finding(f"Key of {name}", "ok", told)
     chosen = route(Request(), there)

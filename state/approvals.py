@@ -62,32 +62,32 @@ def parse_decision(answer: Any, action: str) -> Decision | None:
     """
     if isinstance(answer, bool):
         return Decision("approve" if answer else "reject")
-    one = _single(answer)
-    if one is None:
+    decision = _single(answer)
+    if decision is None:
         return None
-    kind, given = _KINDS.get(str(one.get("type"))), one.get("args")
+    kind, arguments = _KINDS.get(str(decision.get("type"))), decision.get("args")
     if kind is None:
-        raise _unknown(one)
+        raise _unknown_decision(decision)
     if kind != "edit":
-        said = one.get("message") or (given if isinstance(given, str) else "")
-        return Decision(kind, message=str(said))
-    edited = one.get("edited_action", given)
-    args = edited.get("args") if isinstance(edited, Mapping) else None
-    if not isinstance(args, Mapping) or edited.get("name", edited.get("action", action)) != action:
-        raise _unknown(one)
+        message = decision.get("message") or (arguments if isinstance(arguments, str) else "")
+        return Decision(kind, message=str(message))
+    action_edit = decision.get("edited_action", arguments)
+    args = action_edit.get("args") if isinstance(action_edit, Mapping) else None
+    if not isinstance(args, Mapping) or action_edit.get("name", action_edit.get("action", action)) != action:
+        raise _unknown_decision(decision)
     return Decision(kind, args)
 
 
 def _single(answer: Any) -> Mapping[str, Any] | None:
-    listed = answer.get("decisions", [answer]) if isinstance(answer, Mapping) else answer
-    if not isinstance(listed, list) or len(listed) != 1 or not isinstance(listed[0], Mapping):
+    decisions = answer.get("decisions", [answer]) if isinstance(answer, Mapping) else answer
+    if not isinstance(decisions, list) or len(decisions) != 1 or not isinstance(decisions[0], Mapping):
         return None
-    one: Mapping[str, Any] = listed[0]
-    return one if "type" in one else None
+    decision: Mapping[str, Any] = decisions[0]
+    return decision if "type" in decision else None
 
 
-def _unknown(one: Mapping[str, Any]) -> Invalid:
+def _unknown_decision(decision: Mapping[str, Any]) -> Invalid:
     return Invalid(
-        f"the decision {str(one)[:200]!r} is none that was asked for",
+        f"the decision {str(decision)[:200]!r} is none that was asked for",
         remedy='send {"decisions": [{"type": "approve"}]}, with edit, reject or respond where wanted',
     )

@@ -84,7 +84,7 @@ _NO: Final = (
     ),
     *("不同意", "不删", "不删除", "别", "别删", "不要删", "不要删除", "取消", "算了"),
 )
-_BESIDE: Final = (
+_FILLERS: Final = (
     *("please", "thanks", "thank you", "and", "then", "now", "por favor", "gracias", "obrigado"),
     *("obrigada", "s'il te plaît", "s'il vous plaît", "merci", "bitte", "danke", "und", "proszę"),
     *("dziękuję", "prosím", "děkuji", "vă rog", "te rog", "mulțumesc", "tolong", "saja", "terima kasih"),
@@ -95,9 +95,9 @@ _BESIDE: Final = (
 
 def consent(text: str) -> bool | None:
     """Return True for a plain yes, False for a plain no, and None for what says more or something else."""
-    said = _plain(text)
+    plain = _plain(text)
     for answer, pattern in _ANSWERS.items():
-        if pattern.fullmatch(said):
+        if pattern.fullmatch(plain):
             return answer
     return None
 
@@ -111,14 +111,14 @@ def _plain(text: str) -> str:
 
 def _pattern(phrases: Iterable[str]) -> re.Pattern[str]:
     """Any of the phrases, at least one of them, with what may stand beside them."""
-    one, beside = _either(phrases), _either(_BESIDE)
-    return re.compile(f"(?:{beside} ?)*{one}(?: ?(?:{one}|{beside}))*")
+    phrase, filler = _either(phrases), _either(_FILLERS)
+    return re.compile(f"(?:{filler} ?)*{phrase}(?: ?(?:{phrase}|{filler}))*")
 
 
 def _either(phrases: Iterable[str]) -> str:
     # The longest first; words of Thai and Chinese have no blanks about them.
     known = sorted({_plain(phrase) for phrase in phrases}, key=len, reverse=True)
-    ends = (rf"{re.escape(one)}\b" if one[-1] < "\u0e00" else re.escape(one) for one in known)
+    ends = (rf"{re.escape(phrase)}\b" if phrase[-1] < "\u0e00" else re.escape(phrase) for phrase in known)
     return f"(?:{'|'.join(ends)})"
 
 

@@ -42,7 +42,7 @@ def unanswered(messages: Sequence[BaseMessage]) -> list[tuple[int, list[ToolCall
     Only what follows a message before the next one of the model answers it: with some vendors call ids repeat
     from message to message (C-R7).
     """
-    found: list[tuple[int, list[ToolCall]]] = []
+    open_by_message: list[tuple[int, list[ToolCall]]] = []
     answered: set[str] = set()
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
@@ -50,9 +50,9 @@ def unanswered(messages: Sequence[BaseMessage]) -> list[tuple[int, list[ToolCall
             answered.add(message.tool_call_id)
         elif isinstance(message, AIMessage):
             if open_calls := [call for call in calls_of(message) if call["id"] not in answered]:
-                found.append((index, open_calls))
+                open_by_message.append((index, open_calls))
             answered = set()
-    return found[::-1]
+    return open_by_message[::-1]
 
 
 def turn_starts(messages: Sequence[BaseMessage]) -> list[int]:

@@ -29,18 +29,18 @@ def detect(data: bytes) -> str:
 
     Raises `Invalid` for a file that is none of them wholly, or might be something else as well.
     """
-    found = next((name for name, fits in _FORMS.items() if fits(data)), None)
-    if found is None:
+    kind = next((name for name, fits in _CHECKS.items() if fits(data)), None)
+    if kind is None:
         raise Invalid(
-            "the file is of no kind that is taken", remedy=f"send one of {', '.join(_FORMS)}, unbroken"
+            "the file is of no kind that is taken", remedy=f"send one of {', '.join(_CHECKS)}, unbroken"
         )
-    if found not in {"txt", "pdf"} and (_ACTIVE.search(data) or b"%PDF-" in data[:_EARLY]):
+    if kind not in {"txt", "pdf"} and (_ACTIVE.search(data) or b"%PDF-" in data[:_EARLY]):
         raise Invalid(
-            f"the {found} file has a program or a document inside", remedy="save it anew as an image"
+            f"the {kind} file has a program or a document inside", remedy="save it anew as an image"
         )
     if _ARCHIVE_END in data[-_NEAR:]:
-        raise Invalid(f"the {found} file is an archive as well", remedy="save it anew without what was added")
-    return found
+        raise Invalid(f"the {kind} file is an archive as well", remedy="save it anew without what was added")
+    return kind
 
 
 def _number(data: bytes, at: int, size: int = 4) -> int:
@@ -124,7 +124,7 @@ def _txt(data: bytes) -> bool:
     return bool(text) and not _CONTROLS.search(text)
 
 
-_FORMS: Final[Mapping[str, Callable[[bytes], bool]]] = {
+_CHECKS: Final[Mapping[str, Callable[[bytes], bool]]] = {
     "png": _png,
     "jpg": _jpg,
     "gif": _gif,

@@ -63,12 +63,12 @@ LANGUAGES: tuple[Language, ...] = (
 )
 
 
-def _folded(text: str) -> str:
+def _normalize(text: str) -> str:
     return unicodedata.normalize("NFC", text).strip().casefold()
 
 
 _BY_NAME: dict[str, Language] = {
-    _folded(spelling): language
+    _normalize(spelling): language
     for language in LANGUAGES
     for spelling in (language.name, language.code, *language.native, *language.aliases)
 }
@@ -80,7 +80,7 @@ def find(text: str) -> Language | None:
     A tag's region is ignored ("pt-BR" is portuguese), except where it names another language ("zh-HK").
     A trailing qualifier in parentheses is ignored too ("Spanish (Mexico)").
     """
-    key = _folded(text).replace("_", "-")
+    key = _normalize(text).replace("_", "-")
     if not key:
         return None
     if key in _BY_NAME:
@@ -162,16 +162,18 @@ def detect(text: str) -> str | None:
             if "japanese" in scripts
             else max(set(scripts), key=lambda name: (scripts.count(name), name))
         )
-    spelt = [unicodedata.normalize("NFC", word).strip(".,;:!?¡¿()\"'") for word in sample.split()]
-    scores = sorted(((_told(spelt, name), name) for name in _COMMON_WORDS), reverse=True)
+    words = [unicodedata.normalize("NFC", word).strip(".,;:!?¡¿()\"'") for word in sample.split()]
+    scores = sorted(((_evidence(words, name), name) for name in _COMMON_WORDS), reverse=True)
     (best, name), (second, _) = scores[0], scores[1]
     return name if best >= 2 and best > second else None  # noqa: PLR2004
 
 
-def _told(spelt: Sequence[str], language: str) -> int:
+def _evidence(words: Sequence[str], language: str) -> int:
     """Return how many words tell of a language."""
-    common, own = _COMMON_WORDS[language], _OWN_LETTERS.get(language, frozenset())
-    return sum(_folded(word) in common or (word[:1].islower() and not own.isdisjoint(word)) for word in spelt)
+    common, letters = _COMMON_WORDS[language], _OWN_LETTERS.get(language, frozenset())
+    return sum(
+        _normalize(word) in common or (word[:1].islower() and not letters.isdisjoint(word)) for word in words
+    )
 
 
 def _script(char: str) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NotRequired
 from typing_extensions import TypedDict
 
 _SORTED: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
-_HALF: Final = re.compile("[\ud800-\udfff]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 StepStatus = Literal["pending", "in-progress", "completed", "error", "blocked", "cancelled"]
 
 
@@ -93,8 +93,8 @@ def fingerprint(step: Step) -> str:
 
 def utf8_safe(step: Step) -> Step:
     """Return the step with U+FFFD for each half of a surrogate pair, which UTF-8 has no bytes for."""
-    whole: Step = json.loads(_HALF.sub("\ufffd", canonical_json(step)))
-    return whole
+    safe_step: Step = json.loads(_SURROGATE.sub("\ufffd", canonical_json(step)))
+    return safe_step
 
 
 def canonical_json(value: object) -> str:

@@ -27,35 +27,35 @@ PRICES: Final[Mapping[str, Price]] = {
 """The reference prices; an operator's go before them."""
 
 
-def parse_prices(written: Mapping[str, Any]) -> Mapping[str, Price]:
+def parse_prices(prices: Mapping[str, Any]) -> Mapping[str, Price]:
     """Return the table with what an operator wrote: `{"model": [read, written]}`, `*` for all others.
 
     Raises `Invalid` naming the model whose price is none.
     """
-    return {**PRICES, **{name: _price(name, told) for name, told in written.items()}}
+    return {**PRICES, **{name: _price(name, amounts) for name, amounts in prices.items()}}
 
 
 def price(model: str, table: Mapping[str, Price] = PRICES) -> Price:
     """Return a model's price: its own, else that of the longest name its own begins with, else any's."""
-    named = [name for name in table if name != ANY and model.startswith(name)]
-    return table[max(named, key=len, default=ANY)]
+    prefixes = [name for name in table if name != ANY and model.startswith(name)]
+    return table[max(prefixes, key=len, default=ANY)]
 
 
 def cost(model: str, read: int, written: int, table: Mapping[str, Price] = PRICES) -> float:
     """Return what so many tokens cost, in US dollars."""
-    of = price(model, table)
-    return round((read * of.read + written * of.written) / _MILLION, _DIGITS)
+    rates = price(model, table)
+    return round((read * rates.read + written * rates.written) / _MILLION, _DIGITS)
 
 
-def _price(name: str, told: Any) -> Price:
-    fits = isinstance(told, list) and len(told) == len(Price._fields)
-    if not fits or not all(_is_price(one) for one in told):
+def _price(name: str, amounts: Any) -> Price:
+    fits = isinstance(amounts, list) and len(amounts) == len(Price._fields)
+    if not fits or not all(_is_price(one) for one in amounts):
         raise Invalid(
-            f"the price of {name!r} is {told!r:.80}, not two numbers of dollars",
+            f"the price of {name!r} is {amounts!r:.80}, not two numbers of dollars",
             remedy='write {"gpt-4o-mini": [0.15, 0.60]}: for a million tokens read, and written',
         )
-    return Price(*(float(one) for one in told))
+    return Price(*(float(one) for one in amounts))
 
 
-def _is_price(told: Any) -> bool:
-    return isinstance(told, int | float) and not isinstance(told, bool) and 0 <= told < math.inf
+def _is_price(amount: Any) -> bool:
+    return isinstance(amount, int | float) and not isinstance(amount, bool) and 0 <= amount < math.inf

@@ -138,17 +138,19 @@ def timeline(streams: Mapping[str, Mapping[str, Any]], *, language: str, spot_s:
     )
 
 
-def mixer(streams: Mapping[str, Mapping[str, Any]], kept: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def mixer(
+    streams: Mapping[str, Mapping[str, Any]], previous: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return the mixer settings: gains in decibels per track, effects and music, and music ducking (A35).
 
     What a person set before (`kept`) stays; tracks that are new get 0 dB, tracks that are gone lose theirs.
     """
-    kept = kept or {}
+    previous = previous or {}
     tracks = streams.get("voices", {}).get("voiceTracks", ())
-    gains = kept.get("voices", {})
+    gains = previous.get("voices", {})
     return {
         "voices": {track["id"]: gains.get(track["id"], 0.0) for track in tracks},
         "music": {"volumeDb": -12.0, "duckingDb": -9.0, "fadeInSeconds": 0.5, "fadeOutSeconds": 1.5}
-        | kept.get("music", {}),
-        "sfx": {"volumeDb": -3.0} | kept.get("sfx", {}),
+        | previous.get("music", {}),
+        "sfx": {"volumeDb": -3.0} | previous.get("sfx", {}),
     }

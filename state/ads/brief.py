@@ -30,7 +30,7 @@ class Brief(TypedDict):
     additionalContext: str
 
 
-_SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
+_ALIASES: Final[dict[str, tuple[str, ...]]] = {
     "clientDescription": ("client_description", "client", "description", "product", "brand", "brief", "text"),
     "targetAudience": ("target_audience", "audience"),
     "additionalContext": ("additional_context", "context", "notes", "creativeBrief", "creative_brief"),
@@ -39,7 +39,7 @@ _SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "market": ("country",),
     "language": ("lang", "selectedLanguage"),
 }
-_NAMES: Final = {alias: name for name, aliases in _SPELLINGS.items() for alias in aliases}
+_FIELD_BY_ALIAS: Final = {alias: name for name, aliases in _ALIASES.items() for alias in aliases}
 _SECONDS: Final = re.compile(
     r"(\d+(?:[.,]\d+)?)\s*-?\s*"
     r"(?:(mins?|minutes?|minuty?|minutos?|minut[ey]?|menit|phút|นาที|分钟?|m)"
@@ -74,7 +74,7 @@ def parse(
         duration=_duration(fields) if duration is None else seconds(duration),
         market=(market or _text(fields, "market") or "US").strip(),
         language=_language(language, fields, audience, f"{client} {context}"),
-        additionalContext="\n".join(part for part in (context.strip(), *_unknown(fields)) if part),
+        additionalContext="\n".join(part for part in (context.strip(), *_unknown_fields(fields)) if part),
     )
 
 
@@ -95,14 +95,14 @@ def message(brief: Brief) -> str:
 
 def language_name(text: str) -> str:
     """Return the stored name of a language (A12); raises `Invalid` listing the known ones."""
-    found = find(text)
-    if found is None:
+    language = find(text)
+    if language is None:
         known = ", ".join(language.name for language in LANGUAGES)
         raise Invalid(
             f"language {text[:80]!r} is not known",
             remedy=f"use a name, an ISO-639-1 code, a BCP-47 tag or a native name of one of: {known}",
         )
-    return found.name
+    return language.name
 
 
 def seconds(value: object, field: str = "duration") -> float:
@@ -124,14 +124,14 @@ def mentioned_seconds(text: str) -> float:
 
     Unlike `parsed` it refuses nothing: what was said stays in its conversation.
     """
-    said = _timed(text).get("format")
-    length_s = _spelled_seconds(said, "format") if said else 0.0
+    duration = _duration_field(text).get("format")
+    length_s = _parse_seconds(duration, "format") if duration else 0.0
     return length_s if length_s <= MAX_SPOT_S else 0.0
 
 
 def _fields(raw: object) -> dict[str, Any]:
     if isinstance(raw, str):
-        return {"clientDescription": raw, **_timed(raw)}
+        return {"clientDescription": raw, **_duration_field(raw)}
     if not isinstance(raw, Mapping):
         raise Invalid(
             f"the brief is {type(raw).__name__}, and must be text or an object",
@@ -139,26 +139,30 @@ def _fields(raw: object) -> dict[str, Any]:
         )
     fields: dict[str, Any] = {}
     for key, value in raw.items():
-        name = _NAMES.get(str(key), str(key))
+        name = _FIELD_BY_ALIAS.get(str(key), str(key))
         # The exact spelling wins over an alias, whichever comes first.
         if name not in fields or key == name:
             fields[name] = value
     return fields
 
 
-def _timed(text: str) -> dict[str, str]:
+def _duration_field(text: str) -> dict[str, str]:
     """Return the length that a text of one's own says, as its format; nothing where it says none.
 
     Later numbers count only with "seconds" spelt out: a price, an hour or "the 50s" is no length.
     """
-    found = list(_SECONDS.finditer(text))
-    spelt = [one for at, one in enumerate(found) if one.group(3) and (not at or len(one.group(3)) > 1)]
-    minutes = [one for one in found[:1] if one.group(2)]
-    said = [*spelt, *minutes, *(one for one in found if one.group(3) and _alone(text, one))]
-    return {"format": said[0].group(0)} if said else {}
+    matches = list(_SECONDS.finditer(text))
+    with_unit = [one for at, one in enumerate(matches) if one.group(3) and (not at or len(one.group(3)) > 1)]
+    minutes = [one for one in matches[:1] if one.group(2)]
+    candidates = [
+        *with_unit,
+        *minutes,
+        *(one for one in matches if one.group(3) and _is_own_sentence(text, one)),
+    ]
+    return {"format": candidates[0].group(0)} if candidates else {}
 
 
-def _alone(text: str, length: re.Match[str]) -> bool:
+def _is_own_sentence(text: str, length: re.Match[str]) -> bool:
     """Whether a length is a sentence of its own at the end: "… for parents. 15s"."""
     return not text[length.end() :].strip(" .!") and text[: length.start()].rstrip()[-1:] in set(".!?;,\n")
 
@@ -181,36 +185,36 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 def _duration(fields: Mapping[str, Any]) -> float:
     value = fields.get("duration")
     if isinstance(value, str):
-        return seconds(_spelled_seconds(value, "duration"), "brief.duration")
+        return seconds(_parse_seconds(value, "duration"), "brief.duration")
     if value is not None:
         return seconds(value, "brief.duration")
-    written = fields.get("format")
-    if isinstance(written, str) and _SECONDS.search(written):
-        return seconds(_spelled_seconds(written, "format"), "brief.format")
+    ad_format = fields.get("format")
+    if isinstance(ad_format, str) and _SECONDS.search(ad_format):
+        return seconds(_parse_seconds(ad_format, "format"), "brief.format")
     return DEFAULT_SPOT_S
 
 
-def _spelled_seconds(text: str, field: str) -> float:
-    found = _SECONDS.search(text)
-    if found is None:
+def _parse_seconds(text: str, field: str) -> float:
+    match = _SECONDS.search(text)
+    if match is None:
         raise Invalid(
             f"brief.{field} {text[:80]!r} holds no number of seconds", remedy='write it as 30 or "30s"'
         )
-    number = float(found.group(1).replace(",", "."))
-    return number * 60 if found.group(2) else number
+    number = float(match.group(1).replace(",", "."))
+    return number * 60 if match.group(2) else number
 
 
-def _language(asked: str | None, fields: Mapping[str, Any], audience: str, said: str) -> str:
-    for choice in (asked, _text(fields, "language")):
+def _language(requested: str | None, fields: Mapping[str, Any], audience: str, text: str) -> str:
+    for choice in (requested, _text(fields, "language")):
         if choice and choice.strip():
             return language_name(choice)
     words = re.findall(r"[^\W\d_]+", audience.casefold())
     named = next((language.name for language in LANGUAGES if language.name in words), None)
-    return named or detect(f"{said} {audience}") or "english"
+    return named or detect(f"{text} {audience}") or "english"
 
 
-def _unknown(fields: Mapping[str, Any]) -> list[str]:
-    known = {*_SPELLINGS}
+def _unknown_fields(fields: Mapping[str, Any]) -> list[str]:
+    known = {*_ALIASES}
     return [
         f"{key}: {value}".replace("\x00", "")[:MAX_TEXT]
         for key, value in fields.items()

@@ -22,20 +22,20 @@ def tighten(
     The first sentence of the ad and its last one (the call to action) are the last to go.
     """
 
-    def over(candidate: Sequence[VoiceTrack]) -> bool:
+    def does_not_fit(candidate: Sequence[VoiceTrack]) -> bool:
         return not build_timeline(candidate, effects, language=language, spot_s=spot_s)["fits"]
 
     current, notes = list(tracks), list[str]()
-    if not over(current):
+    if not does_not_fit(current):
         return current, notes
-    for change, note in ((_closed_gaps, "closed the pauses"), (_faster, "raised the pace by a tenth")):
+    for change, note in ((_close_gaps, "closed the pauses"), (_speed_up, "raised the pace by a tenth")):
         changed = change(current)
         if changed != current:
             current = changed
             notes.append(note)
-        if not over(current):
+        if not does_not_fit(current):
             return current, notes
-    return _cut(current, over, notes)
+    return _shorten(current, does_not_fit, notes)
 
 
 def sentences(text: str) -> list[str]:
@@ -43,20 +43,20 @@ def sentences(text: str) -> list[str]:
     return [part for part in _SENTENCES.findall(text) if part.strip()] or [text]
 
 
-def _closed_gaps(tracks: Sequence[VoiceTrack]) -> list[VoiceTrack]:
+def _close_gaps(tracks: Sequence[VoiceTrack]) -> list[VoiceTrack]:
     return [{**track, "overlap": max(0.0, track["overlap"])} for track in tracks]
 
 
-def _faster(tracks: Sequence[VoiceTrack]) -> list[VoiceTrack]:
+def _speed_up(tracks: Sequence[VoiceTrack]) -> list[VoiceTrack]:
     return [{**track, "speed": min(2.0, round(track["speed"] * MAX_PACE, 3))} for track in tracks]
 
 
-def _cut(
-    tracks: list[VoiceTrack], over: Callable[[Sequence[VoiceTrack]], bool], notes: list[str]
+def _shorten(
+    tracks: list[VoiceTrack], does_not_fit: Callable[[Sequence[VoiceTrack]], bool], notes: list[str]
 ) -> tuple[list[VoiceTrack], list[str]]:
     parts = [sentences(track["text"]) for track in tracks]
     dropped = 0
-    while over(tracks) and (place_of := _expendable(parts)):
+    while does_not_fit(tracks) and (place_of := _next_to_drop(parts)):
         track, sentence = place_of
         del parts[track][sentence]
         tracks = _with_text(tracks, track, "".join(parts[track]).strip())
@@ -64,15 +64,18 @@ def _cut(
     if dropped:
         notes.append(f"left out {dropped} sentence{'s' * (dropped > 1)}")
     shortened = False
-    while over(tracks) and (longest := max(range(len(tracks)), key=lambda i: len(tracks[i]["text"]))) >= 0:
-        text = _shorter(tracks[longest]["text"])
+    while (
+        does_not_fit(tracks)
+        and (longest := max(range(len(tracks)), key=lambda i: len(tracks[i]["text"]))) >= 0
+    ):
+        text = _trim_text(tracks[longest]["text"])
         if text == tracks[longest]["text"]:
             break
         tracks, shortened = _with_text(tracks, longest, text), True
     return tracks, [*notes, "shortened the longest sentences"] if shortened else notes
 
 
-def _expendable(parts: Sequence[Sequence[str]]) -> tuple[int, int] | None:
+def _next_to_drop(parts: Sequence[Sequence[str]]) -> tuple[int, int] | None:
     """Return the track and sentence to leave out next: a middle one, of the track with the most of them."""
     last = len(parts) - 1
     candidates = [
@@ -88,13 +91,13 @@ def _expendable(parts: Sequence[Sequence[str]]) -> tuple[int, int] | None:
     return track, sentence
 
 
-def _shorter(text: str) -> str:
+def _trim_text(text: str) -> str:
     """Return the text without its last clause, or without its last word where there is one clause."""
     end = text[-1] if text[-1:] in "!?.。！？…" else ""
     body = text.removesuffix(end) if end else text
     for separator in (", ", "，", "; ", " – ", " "):
-        head, found, _ = body.rpartition(separator)
-        if found and len(head) * 2 >= len(body):
+        head, separator_found, _ = body.rpartition(separator)
+        if separator_found and len(head) * 2 >= len(body):
             return head.rstrip(" ,;:") + end
     head = body[: max(1, len(body) * 9 // 10)].rstrip(" ,;:")
     return head + end if head != body else text

@@ -83,11 +83,11 @@ def _units_s(text: str, spec: Language) -> float:
 
 
 def _word_units(word: str) -> float:
-    spoken = [char for char in word if char.isalnum()]
-    if not spoken:
+    characters = [char for char in word if char.isalnum()]
+    if not characters:
         return 0.0
-    digits = sum(char.isdigit() for char in spoken)
-    letters = len(spoken) - digits
+    digits = sum(char.isdigit() for char in characters)
+    letters = len(characters) - digits
     # Each digit is read out or joins a number name of about its own length; a long compound takes longer.
     return digits * 0.8 + (max(1.0, letters / 12) if letters else 0.0)
 
@@ -141,8 +141,8 @@ def _place_voices(tracks: Sequence[Mapping[str, Any]], language: str, lead: floa
 def _place_sfx(
     effects: Sequence[Mapping[str, Any]], voices: Sequence[VoiceSpan], lead: float
 ) -> list[SfxSpan]:
-    spoken_end = max((span["end"] for span in voices), default=lead)
-    cursor = {"start": 0.0, "end": spoken_end}
+    voices_end = max((span["end"] for span in voices), default=lead)
+    cursor = {"start": 0.0, "end": voices_end}
     spans: list[SfxSpan] = []
     for effect in effects:
         kind = _placement(effect)

@@ -28,23 +28,23 @@ class AgentResult(TypedDict):
     error: NotRequired[str]
 
 
-def results(done: Iterable[StepResult]) -> list[AgentResult]:
+def results(steps: Iterable[StepResult]) -> list[AgentResult]:
     """Return what the agents among some steps did, in order."""
-    return [_result(one) for one in done if one["tool"] in AGENTS]
+    return [_result(one) for one in steps if one["tool"] in AGENTS]
 
 
-def _result(one: StepResult) -> AgentResult:
-    agent, output = AGENTS[one["tool"]], one["output"]
-    if one["status"] != "completed":
+def _result(step: StepResult) -> AgentResult:
+    agent, output = AGENTS[step["tool"]], step["output"]
+    if step["status"] != "completed":
         error = str(output.get("error") or "it was not carried out")
         return AgentResult(
-            agent=agent, success=False, data={}, cost=0.0, duration=one["duration_s"], error=error
+            agent=agent, success=False, data={}, cost=0.0, duration=step["duration_s"], error=error
         )
     names = ("facts", "message", "topic", "learningObjective")
     data = {name: output[name] for name in names if name in output}
     if "narration" in output:
         data = {"script": output["narration"]}
-    took = float(output.get("duration", one["duration_s"]))
+    duration_s = float(output.get("duration", step["duration_s"]))
     return AgentResult(
-        agent=agent, success=True, data=data, cost=float(output.get("cost", 0.0)), duration=took
+        agent=agent, success=True, data=data, cost=float(output.get("cost", 0.0)), duration=duration_s
     )

@@ -17,7 +17,7 @@ AssetType = Literal["image", "audio", "video"]
 _GONE: Final = "gone"
 
 
-class Held(BaseModel):
+class AssetVersion(BaseModel):
     """What a version holds: an asset, or the id of one that is gone."""
 
     gone: str | None = None
@@ -30,7 +30,7 @@ class Held(BaseModel):
     """Whether its bytes are a file of the lesson's, under its id."""
 
     @model_validator(mode="after")
-    def _one(self) -> "Held":
+    def _check(self) -> "AssetVersion":
         if (self.gone is None) == (self.id is None):
             raise ValueError("an asset has an id, or is gone")
         if self.url is not None and not on_the_web(self.url):
@@ -40,8 +40,8 @@ class Held(BaseModel):
 
 def live(versions: Sequence[Version]) -> list[Version]:
     """Return the versions whose assets are there, oldest first."""
-    gone = {version.data[_GONE] for version in versions if version.data.get(_GONE)}
-    return [one for one in versions if not one.data.get(_GONE) and one.data["id"] not in gone]
+    removed = {version.data[_GONE] for version in versions if version.data.get(_GONE)}
+    return [one for one in versions if not one.data.get(_GONE) and one.data["id"] not in removed]
 
 
 def removal(asset: str) -> dict[str, Any]:
@@ -49,16 +49,16 @@ def removal(asset: str) -> dict[str, Any]:
     return {_GONE: asset}
 
 
-def of_picture(one: Picture, name: str) -> dict[str, Any]:
+def of_picture(picture: Picture, asset_id: str) -> dict[str, Any]:
     """Return an image that was chosen as the asset `name`, with its source and whose it is."""
-    about = {
-        "title": one.title,
-        "source": one.page,
-        "credit": one.credit,
-        "thumbnail": one.thumbnail,
-        "mediaType": one.type,
+    metadata = {
+        "title": picture.title,
+        "source": picture.page,
+        "credit": picture.credit,
+        "thumbnail": picture.thumbnail,
+        "mediaType": picture.type,
     }
-    return {"id": name, "assetType": "image", "url": one.url, "metadata": about}
+    return {"id": asset_id, "assetType": "image", "url": picture.url, "metadata": metadata}
 
 
 def summary(data: Mapping[str, Any]) -> str:

@@ -43,12 +43,12 @@ class Fact(BaseModel):
     """None for a fact that a person added."""
 
 
-def fact_id(concept: str, said: str) -> str:
+def fact_id(concept: str, passage: str) -> str:
     """Return the id of the fact that `said` (its quote, or its details) is about `concept`."""
-    folded = "\n".join(
-        " ".join(unicodedata.normalize("NFC", part).casefold().split()) for part in (concept, said)
+    normalized = "\n".join(
+        " ".join(unicodedata.normalize("NFC", part).casefold().split()) for part in (concept, passage)
     )
-    return f"fact-{hashlib.blake2b(folded.encode(), digest_size=_ID_BYTES).hexdigest()}"
+    return f"fact-{hashlib.blake2b(normalized.encode(), digest_size=_ID_BYTES).hexdigest()}"
 
 
 def added(concept: str, details: str) -> Fact:
@@ -61,15 +61,15 @@ def located(quote: str, text: str) -> Passage | None:
 
     Letter case, the width of blanks and the shape of quotation marks and dashes do not matter.
     """
-    at = text.find(quote) if quote.strip() else -1
-    if at >= 0:
-        return Passage(quote=quote, start=at, end=at + len(quote))
-    pieces = [re.escape(_folded(piece)) for piece in quote.split()]
+    start = text.find(quote) if quote.strip() else -1
+    if start >= 0:
+        return Passage(quote=quote, start=start, end=start + len(quote))
+    pieces = [re.escape(_normalize(piece)) for piece in quote.split()]
     # Folding keeps every character's place, so that a match is a span of the text itself.
-    found = re.search(r"\s+".join(pieces), _folded(text)) if pieces else None
-    if not found:
+    match = re.search(r"\s+".join(pieces), _normalize(text)) if pieces else None
+    if not match:
         return None
-    return Passage(quote=text[found.start() : found.end()], start=found.start(), end=found.end())
+    return Passage(quote=text[match.start() : match.end()], start=match.start(), end=match.end())
 
 
 def distinct(facts: Iterable[Fact]) -> list[Fact]:
@@ -85,15 +85,15 @@ def shortfall(facts: Sequence[Fact]) -> list[str]:
     return [f"the material supports {count}, fewer than {FEWEST}; add more material for a fuller lesson"]
 
 
-_ALIKE: Final = str.maketrans(
+_PLAIN_PUNCTUATION: Final = str.maketrans(
     {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‑": "-", "\u00a0": " "}
 )
 
 
-def _folded(text: str) -> str:
-    return "".join(_lower(char) for char in text.translate(_ALIKE))
+def _normalize(text: str) -> str:
+    return "".join(_lowercase_char(char) for char in text.translate(_PLAIN_PUNCTUATION))
 
 
-def _lower(char: str) -> str:
+def _lowercase_char(char: str) -> str:
     small = char.lower()
     return small if len(small) == 1 else char

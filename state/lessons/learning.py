@@ -30,7 +30,7 @@ _LEARNS: Final = re.compile(
     r"|lern\w*|versteh\w+|merk\w+|appren\w+|compren\w+|retien\w*)\b|学得|学习|记得|记住|理解",
     re.IGNORECASE,
 )
-_WISHES: Final[Mapping[str, Mapping[Style, str]]] = {
+_GUIDANCE: Final[Mapping[str, Mapping[Style, str]]] = {
     "english": {
         "visual": "Show it in large, clear pictures and diagrams.",
         "auditory": "Let sounds and the voice carry it; keep the picture calm.",
@@ -73,44 +73,44 @@ HIGHEST: Final = 12.0
 """School grades that words are written for, after every wish."""
 
 
-def style(said: str | None) -> Style | None:
+def style(text: str | None) -> Style | None:
     """Return how a student learns best where `said` says so: "learns best with pictures"; else None."""
-    return cue(said) if said and _LEARNS.search(said) else None
+    return cue(text) if text and _LEARNS.search(text) else None
 
 
-def cue(said: str | None) -> Style | None:
+def cue(text: str | None) -> Style | None:
     """Return the way of learning that is named where it is known to be one: "with pictures"; else None."""
-    found = (
+    styles = (
         name
         for name, words in _CUES.items()
-        if re.search(rf"\b(?:{words})\b|{_CHINESE[name]}", said or "", re.IGNORECASE)
+        if re.search(rf"\b(?:{words})\b|{_CHINESE[name]}", text or "", re.IGNORECASE)
     )
-    return next(found, None)
+    return next(styles, None)
 
 
-def parted(said: str | None) -> tuple[str | None, str | None]:
+def parted(text: str | None) -> tuple[str | None, str | None]:
     """Return what `said` tells of interests, and what it tells of how a student learns; None for nothing.
 
     Interests stay as they were said where nothing else is.
     """
-    parts = interests(said)
-    ways = [one for one in parts if style(one)]
-    if not ways:
-        return said, None
-    return ", ".join(liked(parts)) or None, ", ".join(ways)
+    parts = interests(text)
+    styles = [one for one in parts if style(one)]
+    if not styles:
+        return text, None
+    return ", ".join(liked(parts)) or None, ", ".join(styles)
 
 
-def liked(named: Iterable[str]) -> list[str]:
+def liked(wishes: Iterable[str]) -> list[str]:
     """Return the interests among some wishes: what says how a student learns is none."""
-    return [one for one in named if style(one) is None]
+    return [one for one in wishes if style(one) is None]
 
 
-def wish(found: Style | None, language: str = "english") -> str:
+def wish(learning_style: Style | None, language: str = "english") -> str:
     """Return what is shown for a student who learns so, in a language that has words for it, else English.
 
     Empty where it is not known.
     """
-    return _WISHES.get(language, _WISHES["english"])[found] if found else ""
+    return _GUIDANCE.get(language, _GUIDANCE["english"])[learning_style] if learning_style else ""
 
 
 def shift(guidance: str | None) -> int:
@@ -120,6 +120,6 @@ def shift(guidance: str | None) -> int:
     return 1 if _HARDER.search(guidance) else -1 if _EASIER.search(guidance) else 0
 
 
-def adapted(level: float, moved: int) -> float:
+def adapted(level: float, shift_by: int) -> float:
     """Return the grade after so many moves from the one that the age asks for."""
-    return min(HIGHEST, max(LOWEST, level + moved))
+    return min(HIGHEST, max(LOWEST, level + shift_by))

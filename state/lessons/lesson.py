@@ -36,7 +36,7 @@ MADE_BY: Final[Mapping[str, Status]] = {
     "narration": "script_generated",
 }
 """What a new version of a stream makes of its lesson."""
-_FOLLOWS: Final[Mapping[Status, frozenset[Status]]] = {
+_TRANSITIONS: Final[Mapping[Status, frozenset[Status]]] = {
     "created": frozenset({"facts_extracted", "facts_confirmed", "script_generated", "failed"}),
     "facts_extracted": frozenset({"facts_extracted", "facts_confirmed", "script_generated", "failed"}),
     "facts_confirmed": frozenset({"facts_extracted", "facts_confirmed", "script_generated", "failed"}),
@@ -95,12 +95,14 @@ class Session(BaseModel):
     updatedAt: str  # noqa: N815
 
 
-def moved(now: Status, to: Status) -> Status:
+def moved(current: Status, target: Status) -> Status:
     """Return `to` where a lesson that is `now` may go there; raises `Conflict` where it may not (B44)."""
-    if to not in _FOLLOWS[now]:
-        allowed = ", ".join(sorted(_FOLLOWS[now])) or "nothing"
-        raise Conflict(f"a lesson that is {now!r} cannot become {to!r}", remedy=f"it can become {allowed}")
-    return to
+    if target not in _TRANSITIONS[current]:
+        allowed = ", ".join(sorted(_TRANSITIONS[current])) or "nothing"
+        raise Conflict(
+            f"a lesson that is {current!r} cannot become {target!r}", remedy=f"it can become {allowed}"
+        )
+    return target
 
 
 def editable(status: Status) -> frozenset[str]:
@@ -110,17 +112,19 @@ def editable(status: Status) -> frozenset[str]:
     return frozenset({"narration"}) if status in {"script_generated", "narration_verified"} else frozenset()
 
 
-def status(newest: Mapping[str, Version | None], said: Status | None = None) -> Status:
+def status(newest: Mapping[str, Version | None], explicit: Status | None = None) -> Status:
     """Return the status that follows from the newest version of each stream (B8, B17).
 
     `said` is one that no stream tells, such as `completed`, while nothing was made since.
     """
-    made = [version for name in MADE_BY if (version := newest.get(name))]
-    if not made:
-        return said or "created"
+    produced = [version for name in MADE_BY if (version := newest.get(name))]
+    if not produced:
+        return explicit or "created"
     # Two versions may be made in one millisecond, and then the later stream is the later one.
-    last = max(made, key=lambda version: (version.created_ms, list(MADE_BY).index(version.stream)))
-    return said or MADE_BY[last.stream]
+    newest_version = max(
+        produced, key=lambda version: (version.created_ms, list(MADE_BY).index(version.stream))
+    )
+    return explicit or MADE_BY[newest_version.stream]
 
 
 def standing(newest: Mapping[str, Version | None]) -> str:
@@ -128,22 +132,22 @@ def standing(newest: Mapping[str, Version | None]) -> str:
     return ",".join(f"{name}:{version.id}" for name in MADE_BY if (version := newest.get(name)))
 
 
-def _said(newest: Mapping[str, Version | None], meta: Mapping[str, Any]) -> Status | None:
+def _explicit_status(newest: Mapping[str, Version | None], meta: Mapping[str, Any]) -> Status | None:
     """Return the status that was said of these very versions."""
-    said = meta.get("status") if meta.get("statusOf") == standing(newest) else None
-    return cast("Status | None", said)
+    explicit = meta.get("status") if meta.get("statusOf") == standing(newest) else None
+    return cast("Status | None", explicit)
 
 
-def step(now: Status, waits: str | None = None) -> Step:
+def step(current: Status, open_question: str | None = None) -> Step:
     """Return what a person has to do next: answer what waits, or go on from here (B45-B49).
 
     Images are chosen in the review of the narration that they are for.
     """
-    if waits in _STEPS:
-        return _STEPS[waits]
-    if now in {"created", "failed"}:
+    if open_question in _STEPS:
+        return _STEPS[open_question]
+    if current in {"created", "failed"}:
         return "input"
-    return "selection" if now == "facts_extracted" else "review"
+    return "selection" if current == "facts_extracted" else "review"
 
 
 def session(
@@ -159,7 +163,7 @@ def session(
     return Session(
         id=lesson,
         userId=owner,
-        status=status(newest, _said(newest, meta)),
+        status=status(newest, _explicit_status(newest, meta)),
         topic=facts.get("topic"),
         childAge=student.child_age,
         childInterest=student.child_interest,
@@ -211,17 +215,17 @@ class _Images(BaseModel):
     images: list[Picture]
 
 
-_HELD: Final[Mapping[str, type[BaseModel]]] = {
+_SCHEMAS: Final[Mapping[str, type[BaseModel]]] = {
     "student": Student,
     "source": _Material,
     "facts": _Proposal,
     "confirmed": _Facts,
     "narration": Narration,
     "images": _Images,
-    "assets": assets.Held,
+    "assets": assets.AssetVersion,
 }
 
 
 def checked(stream: str, data: Mapping[str, Any]) -> None:
     """Raise pydantic's error for what a version of the stream cannot hold; more than it needs it may."""
-    _HELD[stream].model_validate(data)
+    _SCHEMAS[stream].model_validate(data)

@@ -133,8 +133,8 @@ def clamped(target_s: float) -> int:
 
 def slots(total_s: int, language: str) -> tuple[Slot, ...]:
     """Return the four segments' times and budgets: 1/6, 1/4, 1/3 and 1/4 of the whole (B13, B-R8, B-R9)."""
-    at = [float(Fraction(round(total_s * part * _GRID), _GRID)) for part in _STARTS]
-    spans = [(start, end - start) for start, end in pairwise(at)]
+    times = [float(Fraction(round(total_s * part * _GRID), _GRID)) for part in _STARTS]
+    spans = [(start, end - start) for start, end in pairwise(times)]
     return tuple(
         Slot(kind, start, lasts, budget(lasts, language))
         for kind, (start, lasts) in zip(KINDS, spans, strict=True)
@@ -143,25 +143,25 @@ def slots(total_s: int, language: str) -> tuple[Slot, ...]:
 
 def budget(duration_s: float, language: str) -> int:
     """Return how many words, or characters of a script without blanks, fit into some seconds (B-R9)."""
-    spoken = find(language)
-    if spoken is None or spoken.unit == "word":
+    spec = find(language)
+    if spec is None or spec.unit == "word":
         return int(Fraction(duration_s) * Fraction(22, 10))
     # As much slower than an ad as words are: 2.2 where an English ad has 2.5.
-    return int(duration_s * spoken.rate * 0.88)
+    return int(duration_s * spec.rate * 0.88)
 
 
 def length(text: str, language: str) -> int:
     """Return how long a text is in what `budget` counts."""
-    spoken = find(language)
-    if spoken is None or spoken.unit == "word":
+    spec = find(language)
+    if spec is None or spec.unit == "word":
         return sum(any(char.isalnum() for char in word) for word in text.split())
     return sum(char.isalnum() for char in text)
 
 
 def joined(sentences: Sequence[Sentence], language: str) -> str:
     """Return the sentences as one text."""
-    spoken = find(language)
-    blank = "" if spoken and spoken.name in {"chinese", "cantonese", "japanese"} else " "
+    spec = find(language)
+    blank = "" if spec and spec.name in {"chinese", "cantonese", "japanese"} else " "
     return blank.join(sentence.text for sentence in sentences)
 
 
@@ -170,16 +170,16 @@ def key_terms(segments: Iterable[Segment]) -> int:
     return len({concept.casefold() for segment in segments for concept in segment.key_concepts})
 
 
-def place_segments(slot: Slot, sentences: Sequence[Sentence], language: str, **shown: object) -> Segment:
+def place_segments(slot: Slot, sentences: Sequence[Sentence], language: str, **visuals: object) -> Segment:
     """Return the segment that says these sentences in its slot; `shown` may hold the fields for the eye.
 
     Raises `Invalid` for more words than the slot has room for.
     """
     text = joined(sentences, language)
-    spoken = length(text, language)
-    if spoken > slot.budget:
+    word_count = length(text, language)
+    if word_count > slot.budget:
         raise Invalid(
-            f"segment {slot.type!r} says {spoken} words, and {slot.duration:g} s have room for {slot.budget}",
+            f"segment {slot.type!r} says {word_count} words, and {slot.duration:g} s have room for {slot.budget}",
             remedy="shorten it, or ask for a longer narration",
         )
     fields = {
@@ -187,7 +187,7 @@ def place_segments(slot: Slot, sentences: Sequence[Sentence], language: str, **s
         "visual_guidance": "",
         "key_concepts": (),
         "educational_purpose": PURPOSES[slot.type],
-        **shown,
+        **visuals,
         "type": slot.type,
         "start_time": slot.start_time,
         "duration": slot.duration,
@@ -199,6 +199,6 @@ def place_segments(slot: Slot, sentences: Sequence[Sentence], language: str, **s
 
 def unsaid(narration: Narration, wanted: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the wanted facts that no sentence says, and the facts said that are not wanted (B22)."""
-    asked = list(wanted)
-    said = narration.facts
-    return [one for one in asked if one not in said], sorted(said - set(asked))
+    required = list(wanted)
+    covered = narration.facts
+    return [one for one in required if one not in covered], sorted(covered - set(required))

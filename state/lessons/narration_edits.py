@@ -11,8 +11,8 @@ from callsheet.state.errors import Invalid
 from callsheet.state.lessons import narration
 from callsheet.state.lessons.narration import Narration, Segment, Sentence
 
-_PARTS: Final = re.compile(r"(?<=[.!?…])\s+|(?<=[.!?…][\"'”’)])\s+|(?<=[。！？])")
-_ALIKE: Final = 0.5
+_SENTENCE_BREAK: Final = re.compile(r"(?<=[.!?…])\s+|(?<=[.!?…][\"'”’)])\s+|(?<=[。！？])")
+_MIN_SIMILARITY: Final = 0.5
 """How much of a sentence has to be the same for it to say the same facts."""
 
 
@@ -42,51 +42,53 @@ def apply_edits(before: Narration, edits: Sequence[SegmentEdit]) -> Narration:
         old = before.segment(edit.id)
         if old.id in new:
             raise Invalid(f"segment {old.id!r} is named twice", remedy="send one edit for each segment")
-        shown = edit.model_dump(exclude_none=True, exclude={"id", "narration"})
-        kept = {name: getattr(old, name) for name in ("id", "visual_guidance", "key_concepts")}
-        kept["educational_purpose"] = old.educational_purpose
-        said = _sentences(edit.narration, old) if edit.narration is not None else old.sentences
-        new[old.id] = narration.place_segments(slots[old.type], said, before.language, **{**kept, **shown})
+        changes = edit.model_dump(exclude_none=True, exclude={"id", "narration"})
+        unchanged = {name: getattr(old, name) for name in ("id", "visual_guidance", "key_concepts")}
+        unchanged["educational_purpose"] = old.educational_purpose
+        sentences = _split_sentences(edit.narration, old) if edit.narration is not None else old.sentences
+        new[old.id] = narration.place_segments(
+            slots[old.type], sentences, before.language, **{**unchanged, **changes}
+        )
     return before.with_segments(new.values())
 
 
-def restore_segments(now: Narration, then: Narration, segments: Sequence[str]) -> Narration:
+def restore_segments(current: Narration, earlier: Narration, segments: Sequence[str]) -> Narration:
     """Return the narration with these segments as they were; without any, all of it as it was.
 
     Raises `Invalid` where single segments do not fit, because the whole was of another length or language.
     """
     if not segments:
-        return then
-    if (now.total_duration, now.language) != (then.total_duration, then.language):
+        return earlier
+    if (current.total_duration, current.language) != (earlier.total_duration, earlier.language):
         raise Invalid(
-            f"that narration has {then.total_duration} s of {then.language}, and this one "
-            f"{now.total_duration} s of {now.language}",
+            f"that narration has {earlier.total_duration} s of {earlier.language}, and this one "
+            f"{current.total_duration} s of {current.language}",
             remedy="restore all of it",
         )
-    return now.with_segments([then.segment(name) for name in segments])
+    return current.with_segments([earlier.segment(name) for name in segments])
 
 
-def _sentences(text: str, old: Segment) -> Sequence[Sentence]:
-    rest, made = " ".join(text.split()), list[Sentence]()
+def _split_sentences(text: str, old: Segment) -> Sequence[Sentence]:
+    rest, sentences = " ".join(text.split()), list[Sentence]()
     while rest:
-        kept = next((one for one in old.sentences if _begins(rest, " ".join(one.text.split()))), None)
-        part = " ".join(kept.text.split()) if kept else _PARTS.split(rest, maxsplit=1)[0]
-        made.append(kept or Sentence(text=part, factIds=_facts(part, old)))
+        kept = next((one for one in old.sentences if _starts_with(rest, " ".join(one.text.split()))), None)
+        part = " ".join(kept.text.split()) if kept else _SENTENCE_BREAK.split(rest, maxsplit=1)[0]
+        sentences.append(kept or Sentence(text=part, factIds=_similar_facts(part, old)))
         rest = rest[len(part) :].lstrip()
-    if not made:
+    if not sentences:
         raise Invalid(f"segment {old.id!r} would say nothing", remedy="write at least one sentence")
-    return tuple(made)
+    return tuple(sentences)
 
 
-def _begins(rest: str, told: str) -> bool:
+def _starts_with(rest: str, sentence: str) -> bool:
     """Whether the text goes on with an old sentence, which may be several to a grammarian."""
-    return rest.startswith(told) and not rest[len(told) : len(told) + 1].isalnum()
+    return rest.startswith(sentence) and not rest[len(sentence) : len(sentence) + 1].isalnum()
 
 
-def _facts(part: str, old: Segment) -> tuple[str, ...]:
+def _similar_facts(part: str, old: Segment) -> tuple[str, ...]:
     """Return the facts of the old sentence that a new one is most like; none where it is like none."""
     scored = [
         (difflib.SequenceMatcher(None, one.text, part, autojunk=False).ratio(), one) for one in old.sentences
     ]
     ratio, most = max(scored, key=lambda pair: pair[0])
-    return most.factIds if ratio >= _ALIKE else ()
+    return most.factIds if ratio >= _MIN_SIMILARITY else ()

@@ -40,18 +40,18 @@ def cues(narration: Narration) -> list[Cue]:
 def _cues(segment: Segment, language: str) -> Iterator[Cue]:
     parts = [part for sentence in segment.sentences for part in _parts(sentence.text, language)]
     weights = [max(1, length(part, language)) for part in parts]
-    begin, whole = round(segment.start_time * 1000), round(segment.duration * 1000)
-    said = 0
+    begin_ms, length_ms = round(segment.start_time * 1000), round(segment.duration * 1000)
+    before = 0
     for part, weight in zip(parts, weights, strict=True):
-        start = begin + whole * said // sum(weights)
-        said += weight
-        yield Cue(start, begin + whole * said // sum(weights), part)
+        start = begin_ms + length_ms * before // sum(weights)
+        before += weight
+        yield Cue(start, begin_ms + length_ms * before // sum(weights), part)
 
 
 def _parts(text: str, language: str) -> list[str]:
     """Return the text in pieces of two lines each."""
-    spoken = find(language)
-    wide = spoken is not None and spoken.unit == "character" and spoken.name != "thai"
+    spec = find(language)
+    wide = spec is not None and spec.unit == "character" and spec.name != "thai"
     lines = textwrap.wrap(" ".join(text.split()), _LINE // 2 if wide else _LINE)
     # As even as can be: four lines are two and two, three are two and one.
     return ["\n".join(lines[at : at + _LINES]) for at in range(0, len(lines), _LINES)]
@@ -59,7 +59,7 @@ def _parts(text: str, language: str) -> list[str]:
 
 def _markdown(narration: Narration) -> str:
     facts = f"reading level {narration.reading_level} · {narration.key_terms_count} key terms"
-    head = [f"# {_plain(narration.topic)}", f"{narration.total_duration} s · {facts}"]
+    head = [f"# {_escape_markdown(narration.topic)}", f"{narration.total_duration} s · {facts}"]
     return "\n\n".join([*head, *(_section(segment) for segment in narration.segments)]) + "\n"
 
 
@@ -67,15 +67,17 @@ def _section(segment: Segment) -> str:
     title = segment.type.replace("_", " ").capitalize()
     lines = [
         f"## {title} ({_clock(segment.start_time)}–{_clock(segment.start_time + segment.duration)})",
-        _plain(segment.narration),
-        f"*On screen:* {_plain(segment.visual_guidance)}" if segment.visual_guidance else "",
-        f"*Key concepts:* {_plain(', '.join(segment.key_concepts))}" if segment.key_concepts else "",
-        f"*Purpose:* {_plain(segment.educational_purpose)}",
+        _escape_markdown(segment.narration),
+        f"*On screen:* {_escape_markdown(segment.visual_guidance)}" if segment.visual_guidance else "",
+        f"*Key concepts:* {_escape_markdown(', '.join(segment.key_concepts))}"
+        if segment.key_concepts
+        else "",
+        f"*Purpose:* {_escape_markdown(segment.educational_purpose)}",
     ]
     return "\n\n".join(line for line in lines if line)
 
 
-def _plain(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """Return the text so that Markdown shows it as it is, links and tags too."""
     return "".join(f"\\{char}" if char in "\\`*_{}[]<>#|!" else char for char in " ".join(text.split()))
 
@@ -87,29 +89,29 @@ def _clock(at_s: float) -> str:
 
 def _srt(narration: Narration) -> str:
     return "\n".join(
-        f"{number}\n{_stamp(cue.start_ms, ',')} --> {_stamp(cue.end_ms, ',')}\n{_unmarked(cue.text)}\n"
+        f"{number}\n{_timestamp(cue.start_ms, ',')} --> {_timestamp(cue.end_ms, ',')}\n{_without_tags(cue.text)}\n"
         for number, cue in enumerate(cues(narration), start=1)
     )
 
 
 def _vtt(narration: Narration) -> str:
     shown = "\n".join(
-        f"{_stamp(cue.start_ms, '.')} --> {_stamp(cue.end_ms, '.')}\n{_escaped(cue.text)}\n"
+        f"{_timestamp(cue.start_ms, '.')} --> {_timestamp(cue.end_ms, '.')}\n{_escape(cue.text)}\n"
         for cue in cues(narration)
     )
     return f"WEBVTT\n\n{shown}"
 
 
-def _unmarked(text: str) -> str:
+def _without_tags(text: str) -> str:
     # Players read tags in SRT, and there is no way to escape one.
     return text.replace("<", "‹").replace(">", "›")
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _stamp(at_ms: int, point: str) -> str:
+def _timestamp(at_ms: int, point: str) -> str:
     seconds, ms = divmod(at_ms, 1000)
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{point}{ms:03}"
 

@@ -11,7 +11,7 @@ from callsheet.state.approvals import SCHEMA as DECISIONS
 from callsheet.state.approvals import parse_decision
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons.narration_edits import SegmentEdit
-from callsheet.state.lessons.selection_words import agreed
+from callsheet.state.lessons.selection_words import is_plain_yes
 
 REQUEST: Final = "review_narration"
 """Name of the one action that the question asks about."""
@@ -47,16 +47,16 @@ class Wish:
 def read(answer: Any) -> Approved | Wish:
     """Return what an answer says of a narration; raises `Invalid`, with what is wrong, for what is none."""
     if isinstance(answer, str):
-        return _text(answer)
-    one = parse_decision(answer, REQUEST)
-    if one is None:
-        return _edited(answer)
-    if one.kind == "approve":
+        return _read_text(answer)
+    decision = parse_decision(answer, REQUEST)
+    if decision is None:
+        return _parse_edits(answer)
+    if decision.kind == "approve":
         return Approved()
-    return _edited(one.args) if one.kind == "edit" else _text(one.message)
+    return _parse_edits(decision.args) if decision.kind == "edit" else _read_text(decision.message)
 
 
-def _text(text: str) -> Approved | Wish:
+def _read_text(text: str) -> Approved | Wish:
     if not text.strip():
         raise Invalid("nothing is said of what shall be different", remedy="say it, or approve")
     if text.strip()[:1] in {"[", "{"}:
@@ -64,10 +64,10 @@ def _text(text: str) -> Approved | Wish:
             return read(json.loads(text))
         except json.JSONDecodeError:
             return Wish(text)
-    return Approved() if agreed(text) else Wish(text)
+    return Approved() if is_plain_yes(text) else Wish(text)
 
 
-def _edited(answer: Any) -> Approved:
+def _parse_edits(answer: Any) -> Approved:
     segments = answer.get("segments") if isinstance(answer, Mapping) else None
     if isinstance(segments, str):
         # Cards that edit texts only send what else there is as JSON.
@@ -80,6 +80,6 @@ def _edited(answer: Any) -> Approved:
     try:
         return Approved(tuple(_EDITS.validate_python(segments)))
     except ValidationError as error:
-        wrong = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in wrong["loc"])
-        raise Invalid(f"segments.{where}: {wrong['msg']}", remedy="give id and narration") from error
+        detail = error.errors(include_url=False, include_input=False)[0]
+        path = ".".join(str(part) for part in detail["loc"])
+        raise Invalid(f"segments.{path}: {detail['msg']}", remedy="give id and narration") from error

@@ -53,7 +53,9 @@ _GRADE: Final = re.compile(
 _GRADE_TO_AGE: Final = 5
 _CHINESE: Final = re.compile(r"([一二两三四五六七八九]?)(十?)([一二三四五六七八九]?)(?=\s*[岁歲歳])")
 _CHINESE_DIGITS: Final = "零一二三四五六七八九"
-_BETWEEN: Final = re.compile(r"\s*(?:[,;/&+\n]|\b(?:and|und|et|y|e|i|oraz|en)\b|、|，|和)\s*", re.IGNORECASE)
+_SEPARATOR: Final = re.compile(
+    r"\s*(?:[,;/&+\n]|\b(?:and|und|et|y|e|i|oraz|en)\b|、|，|和)\s*", re.IGNORECASE
+)
 
 
 class Student(BaseModel):
@@ -83,50 +85,50 @@ class Student(BaseModel):
         return self.model_dump(exclude=set() if self.learning_style else {"learning_style"})
 
 
-def age(said: str | None) -> int | None:
+def age(text: str | None) -> int | None:
     """Return the age in years that `said` names, or None where it names none.
 
     The first number counts, in figures, English words or Chinese ones; a school grade is an age five years
     above it.
     """
-    if not said:
+    if not text:
         return None
-    if (chinese := _CHINESE.search(said)) and any(chinese.groups()):
-        return _chinese(*(one.replace("两", "二") for one in chinese.groups()))
-    grade = _GRADE.search(said)
+    if (chinese := _CHINESE.search(text)) and any(chinese.groups()):
+        return _chinese_number(*(one.replace("两", "二") for one in chinese.groups()))
+    grade = _GRADE.search(text)
     if grade:
         figures, word = grade[1] or grade[2], grade[3]
         years = int(figures) if figures else ORDINALS.index(word.casefold()) + 1
         return _plausible(years + _GRADE_TO_AGE)
-    found = _NUMBER.search(said)
-    return _english(found) if found else None
+    match = _NUMBER.search(text)
+    return _english_number(match) if match else None
 
 
-def _english(found: re.Match[str]) -> int | None:
-    if found["digits"]:
-        return _plausible(int(found["digits"]))
-    if found["small"]:
-        return _SMALL.index(found["small"].casefold())
-    unit = _SMALL.index(found["unit"].casefold()) if found["unit"] else 0
-    return (_TENS.index(found["tens"].casefold()) + 2) * 10 + unit
+def _english_number(match: re.Match[str]) -> int | None:
+    if match["digits"]:
+        return _plausible(int(match["digits"]))
+    if match["small"]:
+        return _SMALL.index(match["small"].casefold())
+    unit = _SMALL.index(match["unit"].casefold()) if match["unit"] else 0
+    return (_TENS.index(match["tens"].casefold()) + 2) * 10 + unit
 
 
-def level(said: str | None) -> tuple[float, list[str]]:
+def level(text: str | None) -> tuple[float, list[str]]:
     """Return the reading level (US school grade) for an age as it was said; a warning if it is a guess."""
-    years = age(said)
+    years = age(text)
     if years is None:
-        unclear = [f"the age {said!r} is not clear, so the words are for grades 6 to 7"] if said else []
-        return DEFAULT_LEVEL, unclear
+        warnings = [f"the age {text!r} is not clear, so the words are for grades 6 to 7"] if text else []
+        return DEFAULT_LEVEL, warnings
     return next((grade for below, grade in _LEVELS if years < below), _OLDEST_LEVEL), []
 
 
-def interests(said: str | None) -> list[str]:
+def interests(text: str | None) -> list[str]:
     """Return the interests that `said` lists, in order, each once (B64)."""
-    named = (part.strip(" .!") for part in _BETWEEN.split(said or ""))
-    return list({part.casefold(): part for part in named if part}.values())
+    parts = (part.strip(" .!") for part in _SEPARATOR.split(text or ""))
+    return list({part.casefold(): part for part in parts if part}.values())
 
 
-def _chinese(tens: str, ten: str, units: str) -> int:
+def _chinese_number(tens: str, ten: str, units: str) -> int:
     first = _CHINESE_DIGITS.index(tens) if tens else 1
     return first * 10 + (_CHINESE_DIGITS.index(units) if units else 0) if ten else first
 
@@ -157,8 +159,8 @@ def grade(text: str) -> float:
     if not words:
         return 0.0
     sentences = max(1, len(_END.findall(text.strip())))
-    spoken = sum(syllables(word) for word in words)
-    return round(0.39 * len(words) / sentences + 11.8 * spoken / len(words) - 15.59, 1)
+    syllable_count = sum(syllables(word) for word in words)
+    return round(0.39 * len(words) / sentences + 11.8 * syllable_count / len(words) - 15.59, 1)
 
 
 def syllables(word: str) -> int:

@@ -31,11 +31,11 @@ def diff(before: Page, after: Page) -> list[Change]:
     """
     old, new = _by_id(before), _by_id(after)
     return [
-        *_removed(before, new),
-        *_added(after, old),
-        *_shifted(before, after),
-        *(change for name, one in new.items() if name in old for change in _differing(old[name], one)),
-        *_themes(before, after),
+        *_removals(before, new),
+        *_additions(after, old),
+        *_moves(before, after),
+        *(change for name, one in new.items() if name in old for change in _field_changes(old[name], one)),
+        *_theme_changes(before, after),
     ]
 
 
@@ -43,50 +43,50 @@ def _by_id(page: Page) -> dict[str, Element]:
     return {element.id: element for element, _ in walk(page.root)}
 
 
-def _removed(before: Page, new: Mapping[str, Element]) -> Iterator[Change]:
+def _removals(before: Page, new: Mapping[str, Element]) -> Iterator[Change]:
     parents = before.parents()
     for element, _ in walk(before.root):
         if element.id not in new and parents[element.id] in new:
-            yield Change(kind="removed", id=element.id, text=f"removed {_whole(element)}")
+            yield Change(kind="removed", id=element.id, text=f"removed {_describe(element)}")
 
 
-def _added(after: Page, old: Mapping[str, Element]) -> Iterator[Change]:
+def _additions(after: Page, old: Mapping[str, Element]) -> Iterator[Change]:
     parents = after.parents()
     for element, _ in walk(after.root):
         if element.id not in old and parents[element.id] in old:
-            text = f"added {_whole(element)} in {parents[element.id]}"
+            text = f"added {_describe(element)} in {parents[element.id]}"
             yield Change(kind="added", id=element.id, text=text)
 
 
-def _whole(element: Element) -> str:
+def _describe(element: Element) -> str:
     inner = sum(1 for _ in walk(element)) - 1
     return element.label_text() + (f" with {inner} element{'s' * (inner > 1)} inside" if inner else "")
 
 
-def _shifted(before: Page, after: Page) -> Iterator[Change]:
+def _moves(before: Page, after: Page) -> Iterator[Change]:
     """Elements in another parent, or in another order among those that stayed."""
-    was, now = before.parents(), after.parents()
-    still = {name for name in now if was.get(name) == now[name]}
+    old_parents, new_parents = before.parents(), after.parents()
+    still = {name for name in new_parents if old_parents.get(name) == new_parents[name]}
     old = _by_id(before)
     stayed: set[str] = set()
     for parent, _ in walk(after.root):
         siblings = [one.id for one in parent.children if one.id in still]
         if parent.id in old:
             places = {one.id: i for i, one in enumerate(old[parent.id].children)}
-            stayed |= {siblings[i] for i in _rising([places[name] for name in siblings])}
+            stayed |= {siblings[i] for i in _longest_rising_run([places[name] for name in siblings])}
     for element, _ in walk(after.root):
-        if element.id in was and element.id not in stayed:
-            text = f"moved {element.label_text()} {_place(after, element.id, now[element.id])}"
+        if element.id in old_parents and element.id not in stayed:
+            text = f"moved {element.label_text()} {_describe_position(after, element.id, new_parents[element.id])}"
             yield Change(kind="moved", id=element.id, text=text)
 
 
-def _place(page: Page, name: str, parent: str) -> str:
+def _describe_position(page: Page, name: str, parent: str) -> str:
     siblings = [one.id for one in page.get(parent).children]
     i = siblings.index(name)
     return f"to the beginning of {parent}" if i == 0 else f"after {siblings[i - 1]} in {parent}"
 
 
-def _rising(places: Sequence[int]) -> set[int]:
+def _longest_rising_run(places: Sequence[int]) -> set[int]:
     """Return the indices of a longest rising run of `places`: what can be said to have stayed."""
     best: list[list[int]] = [[]]
     for i, place in enumerate(places):
@@ -99,11 +99,13 @@ def _longest(runs: Sequence[list[int]]) -> list[int]:
     return max(runs, key=len)
 
 
-def _differing(old: Element, new: Element) -> Iterator[Change]:
+def _field_changes(old: Element, new: Element) -> Iterator[Change]:
     was, now = _fields(old), _fields(new)
     for field in sorted(was.keys() | now.keys(), key=lambda field: ("." in field, field)):
         if (one := was.get(field)) != (other := now.get(field)):
-            text = f"{new.label_text() if field != 'content' else new.id}: {_change(field, one, other)}"
+            text = (
+                f"{new.label_text() if field != 'content' else new.id}: {_describe_change(field, one, other)}"
+            )
             yield Change(kind="changed", id=new.id, text=text, field=field, before=one, after=other)
 
 
@@ -116,22 +118,22 @@ def _fields(element: Element) -> dict[str, str]:
     )
 
 
-def _themes(before: Page, after: Page) -> Iterator[Change]:
+def _theme_changes(before: Page, after: Page) -> Iterator[Change]:
     for name, other in after.theme.items():
         if (one := before.theme.get(name)) != other:
-            text = f"theme: {_change(name, one, other)}"
+            text = f"theme: {_describe_change(name, one, other)}"
             yield Change(kind="theme", id=ROOT, text=text, field=name, before=one, after=other)
 
 
-def _change(field: str, before: str | None, after: str | None) -> str:
+def _describe_change(field: str, before: str | None, after: str | None) -> str:
     name = field.partition(".")[2] or field
     if before is None:
-        return f"{name} set to {_quoted(after)}"
+        return f"{name} set to {_quote(after)}"
     if after is None:
-        return f"{name} {_quoted(before)} taken away"
-    return f"{name} {_quoted(before)} → {_quoted(after)}"
+        return f"{name} {_quote(before)} taken away"
+    return f"{name} {_quote(before)} → {_quote(after)}"
 
 
-def _quoted(text: str | None, most: int = 80) -> str:
+def _quote(text: str | None, most: int = 80) -> str:
     shown = " ".join((text or "").split())
     return f'"{shown}"' if len(shown) <= most else f'"{shown[: most - 1].rstrip()}…"'

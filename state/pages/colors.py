@@ -48,10 +48,10 @@ def rgb(colour: str) -> tuple[int, int, int] | None:
 
     Transparency is left out.
     """
-    found = _HEX.fullmatch(NAMES.get(colour.strip().lower(), colour.strip()))
-    if not found:
+    match = _HEX.fullmatch(NAMES.get(colour.strip().lower(), colour.strip()))
+    if not match:
         return None
-    digits = found[1]
+    digits = match[1]
     pairs = [digit * 2 for digit in digits] if len(digits) < 6 else re.findall("..", digits)  # noqa: PLR2004 -- six digits are two for each
     red, green, blue = (int(pair, 16) for pair in pairs[:3])
     return red, green, blue

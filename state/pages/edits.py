@@ -11,7 +11,7 @@ from callsheet.state.pages import elements, styles, themes
 from callsheet.state.pages.page import ROOT, Element, Page, digest, walk
 
 Position = Literal["before", "after", "inside"]
-Changed = Callable[[Element], tuple[Element, ...]]
+Replacement = Callable[[Element], tuple[Element, ...]]
 """What takes an element's place: itself changed, several, or nothing."""
 _MAX_NEW: Final = 200
 """Elements made by one edit."""
@@ -31,14 +31,14 @@ def modify(
     Whatever is not named stays. Raises `Missing` for no such element, `Invalid` for what it may not have.
     """
     element = page.get(element_id)
-    changed = _valid(
+    modified = _with_changes(
         element,
         content=element.content if content is None else content,
         label=element.label if label is None else label,
-        style=_merged(element.style, style or {}, styles.property_name),
-        attributes=_merged(element.attributes, attributes or {}, lambda name: name.strip().lower()),
+        style=_merge(element.style, style or {}, styles.property_name),
+        attributes=_merge(element.attributes, attributes or {}, lambda name: name.strip().lower()),
     )
-    return _rebuilt(page, _mapped(page.root, element_id, lambda _: (changed,)))
+    return _rebuild(page, _replace(page.root, element_id, lambda _: (modified,)))
 
 
 def create(
@@ -51,30 +51,30 @@ def create(
     """
     page.get(reference)
     numbers = dict(page.numbers)
-    made = _element(new, numbers, [0])
-    root = _placed(page.root, made, reference, position)
-    return _rebuilt(page, root, numbers=numbers), made.id
+    element = _create_element(new, numbers, [0])
+    root = _place(page.root, element, reference, position)
+    return _rebuild(page, root, numbers=numbers), element.id
 
 
 def delete(page: Page, element_id: str) -> Page:
     """Return the page without an element and all inside it; `Invalid` for the root."""
     page.get(element_id)
-    _not_the_root(element_id, "deleted", "use clear_page to empty the page")
-    return _rebuilt(page, _mapped(page.root, element_id, lambda _: ()))
+    _refuse_root(element_id, "deleted", "use clear_page to empty the page")
+    return _rebuild(page, _replace(page.root, element_id, lambda _: ()))
 
 
 def move(page: Page, element_id: str, reference: str, position: Position = "inside") -> Page:
     """Return the page with an element put last inside, before or after another; its ids stay."""
     element = page.get(element_id)
     page.get(reference)
-    _not_the_root(element_id, "moved", "move what is inside it")
+    _refuse_root(element_id, "moved", "move what is inside it")
     if any(inner.id == reference for inner, _ in walk(element)):
         raise Invalid(
             f"{element_id!r} cannot be moved to {reference!r}, which is inside it",
             remedy="choose another place",
         )
-    without = _mapped(page.root, element_id, lambda _: ())
-    return _rebuilt(page, _placed(without, element, reference, position))
+    without = _replace(page.root, element_id, lambda _: ())
+    return _rebuild(page, _place(without, element, reference, position))
 
 
 def apply_theme(
@@ -86,12 +86,12 @@ def apply_theme(
     """
     theme = themes.build_theme(name, tokens, page.theme)
     pinned = {one: page.pinned.get(one, page.theme) for one in locked if page.find(one)}
-    return _rebuilt(page, page.root, theme=theme, pinned=pinned)
+    return _rebuild(page, page.root, theme=theme, pinned=pinned)
 
 
 def clear(page: Page) -> Page:
     """Return the page with nothing on it; theme, title and the counting of ids stay."""
-    return _rebuilt(page, page.root.model_copy(update={"children": ()}))
+    return _rebuild(page, page.root.model_copy(update={"children": ()}))
 
 
 def check_locks(before: Page, after: Page, locked: Collection[str], shifted: str | None = None) -> None:
@@ -120,12 +120,12 @@ def _touches(locked: Element, shifted: str, page: Page) -> bool:
     return shifted in inside or any(element.id == locked.id for element, _ in walk(page.get(shifted)))
 
 
-def _not_the_root(element_id: str, what: str, remedy: str) -> None:
+def _refuse_root(element_id: str, what: str, remedy: str) -> None:
     if element_id == ROOT:
         raise Invalid(f"the page itself cannot be {what}", remedy=remedy)
 
 
-def _merged(
+def _merge(
     before: Mapping[str, str], changes: Mapping[str, str | None], spelt: Callable[[str], str]
 ) -> dict[str, str]:
     tidy = {spelt(name): text for name, text in changes.items()}
@@ -137,12 +137,12 @@ def _merged(
     return kept | {name: str(text) for name, text in tidy.items() if name not in gone}
 
 
-def _valid(element: Element, **changes: Any) -> Element:
+def _with_changes(element: Element, **changes: Any) -> Element:
     shallow = {name: getattr(element, name) for name in Element.model_fields}
     return Element(**(shallow | changes))
 
 
-def _element(new: Mapping[str, Any], numbers: dict[str, int], count: list[int]) -> Element:
+def _create_element(new: Mapping[str, Any], numbers: dict[str, int], count: list[int]) -> Element:
     count[0] += 1
     if count[0] > _MAX_NEW:
         raise Invalid(f"one edit makes at most {_MAX_NEW} elements", remedy="make fewer at once")
@@ -158,19 +158,19 @@ def _element(new: Mapping[str, Any], numbers: dict[str, int], count: list[int]) 
         content=str(new.get("content") or ""),
         style=new.get("style") or {},
         attributes={**elements.implied_attributes(word), **(new.get("attributes") or {})},
-        children=tuple(_element(inner, numbers, count) for inner in new.get("children") or ()),
+        children=tuple(_create_element(inner, numbers, count) for inner in new.get("children") or ()),
     )
 
 
-def _placed(root: Element, element: Element, reference: str, position: Position) -> Element:
+def _place(root: Element, element: Element, reference: str, position: Position) -> Element:
     if position == "inside":
-        return _mapped(root, reference, lambda one: (_holding(one, element),))
+        return _replace(root, reference, lambda one: (_append_child(one, element),))
     if reference == ROOT:
         raise Invalid(f"nothing lies {position} the page itself", remedy="use position 'inside'")
-    return _mapped(root, reference, lambda one: (element, one) if position == "before" else (one, element))
+    return _replace(root, reference, lambda one: (element, one) if position == "before" else (one, element))
 
 
-def _holding(one: Element, element: Element) -> Element:
+def _append_child(one: Element, element: Element) -> Element:
     if not elements.KINDS[one.type].holds:
         raise Invalid(
             f"{one.label_text()} is a {one.type} and cannot hold other elements",
@@ -179,22 +179,22 @@ def _holding(one: Element, element: Element) -> Element:
     return one.model_copy(update={"children": (*one.children, element)})
 
 
-def _mapped(element: Element, target: str, changed: Changed) -> Element:
+def _replace(element: Element, target: str, changed: Replacement) -> Element:
     """Return the element with whatever takes the place of `target` inside it, or of itself."""
     if element.id == target:
         (only,) = changed(element)
         return only
-    return element.model_copy(update={"children": _children(element.children, target, changed)})
+    return element.model_copy(update={"children": _replace_among(element.children, target, changed)})
 
 
-def _children(children: Sequence[Element], target: str, changed: Changed) -> tuple[Element, ...]:
+def _replace_among(children: Sequence[Element], target: str, changed: Replacement) -> tuple[Element, ...]:
     found: list[Element] = []
     for one in children:
-        found.extend(changed(one) if one.id == target else (_mapped(one, target, changed),))
+        found.extend(changed(one) if one.id == target else (_replace(one, target, changed),))
     return tuple(found)
 
 
-def _rebuilt(page: Page, root: Element, **changes: Any) -> Page:
+def _rebuild(page: Page, root: Element, **changes: Any) -> Page:
     shallow = {"theme": page.theme, "pinned": page.pinned, "numbers": page.numbers} | changes
     there = {element.id for element, _ in walk(root)}
     pinned = {name: theme for name, theme in shallow["pinned"].items() if name in there}

@@ -18,10 +18,10 @@ _LOADED: Final = ("http", "https")
 _INPUTS: Final = "text email tel number url date time checkbox radio search"
 
 
-def _address(schemes: tuple[str, ...]) -> Callable[[str], bool]:
+def _url_rule(schemes: tuple[str, ...]) -> Callable[[str], bool]:
     """Whether a text leads somewhere by one of these schemes, or stays on the page's own site."""
 
-    def allowed(text: str) -> bool:
+    def is_allowed(text: str) -> bool:
         # Browsers drop tabs, line ends and leading controls before they read a scheme, so there may be none.
         if not text.isprintable() or "\\" in text or text.startswith("//"):
             return False
@@ -33,7 +33,7 @@ def _address(schemes: tuple[str, ...]) -> Callable[[str], bool]:
         web = re.match(r"https?://[^/?#@\s]+([/?#]|$)", text, re.IGNORECASE)
         return name in schemes and (web is not None or not name.startswith("http"))
 
-    return allowed
+    return is_allowed
 
 
 def _pattern(pattern: str) -> Callable[[str], bool]:
@@ -58,12 +58,12 @@ FLAGS: Final = frozenset(
 
 _COMMON: Final = {"title": _TEXT, "aria-label": _TEXT, "lang": _LANGUAGE, "dir": _one_of("ltr rtl auto")}
 _NAMED: Final = {"name": _NAME, "autocomplete": _pattern(r"[a-z][a-z -]{0,40}")}
-_CHOICE: Final = {"label": _TEXT, "required": _FLAG, "disabled": _FLAG}
-_FIELD: Final = {**_NAMED, **_CHOICE, "placeholder": _TEXT, "value": _TEXT, "maxlength": _COUNT}
+_LABELLED: Final = {"label": _TEXT, "required": _FLAG, "disabled": _FLAG}
+_FIELD: Final = {**_NAMED, **_LABELLED, "placeholder": _TEXT, "value": _TEXT, "maxlength": _COUNT}
 _RANGED: Final = {"checked": _FLAG, "min": _NUMBER, "max": _NUMBER, "step": _NUMBER}
-_LINK: Final = {"href": _address(_LINKS), "target": _one_of("_self _blank")}
-_SIZED: Final = {"src": _address(_LOADED), "width": _COUNT, "height": _COUNT}
-_PLAYED: Final = {"poster": _address(_LOADED)} | dict.fromkeys(
+_LINK: Final = {"href": _url_rule(_LINKS), "target": _one_of("_self _blank")}
+_SIZED: Final = {"src": _url_rule(_LOADED), "width": _COUNT, "height": _COUNT}
+_PLAYED: Final = {"poster": _url_rule(_LOADED)} | dict.fromkeys(
     ("controls", "loop", "muted", "playsinline"), _FLAG
 )
 Rules = Mapping[str, Callable[[str], bool]]
@@ -101,7 +101,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "card": _kind("article"),
     "heading": _kind("h2", {"level": _one_of("1 2 3 4 5 6")}, holds=False),
     "text": _kind("p", holds=False),
-    "quote": _kind("blockquote", {"cite": _address(_LOADED)}, holds=False),
+    "quote": _kind("blockquote", {"cite": _url_rule(_LOADED)}, holds=False),
     "link": _kind("a", _LINK, holds=False),
     "button": _kind("a", _LINK, {"type": _one_of("link submit reset")}, holds=False),
     "list": _kind("ul", {"ordered": _FLAG}, says=False),
@@ -109,14 +109,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     "image": _kind("img", _SIZED, {"alt": _TEXT, "loading": _one_of("lazy eager")}, holds=False, says=False),
     "video": _kind("video", _SIZED, _PLAYED, holds=False, says=False),
     "divider": _kind("hr", holds=False, says=False),
-    "form": _kind("form", _NAMED, {"action": _address(_LOADED), "method": _one_of("get post")}),
+    "form": _kind("form", _NAMED, {"action": _url_rule(_LOADED), "method": _one_of("get post")}),
     "input": _kind("input", _FIELD, _RANGED, {"type": _one_of(_INPUTS)}, holds=False, says=False),
     "textarea": _kind("textarea", _FIELD, {"rows": _COUNT}, holds=False, says=False),
-    "select": _kind("select", _NAMED, _CHOICE, {"multiple": _FLAG}, says=False),
+    "select": _kind("select", _NAMED, _LABELLED, {"multiple": _FLAG}, says=False),
     "option": _kind("option", {"value": _TEXT, "selected": _FLAG, "disabled": _FLAG}, holds=False),
 }
 """Every kind by name."""
-_MEANT: Final = {
+_SYNONYMS: Final = {
     "heading": "title subheading headline h1 h2 h3 h4 h5 h6",
     "text": "p paragraph span label",
     "container": "div box group",
@@ -134,17 +134,17 @@ _MEANT: Final = {
     "select": "dropdown",
     "section": "hero banner main aside",
 }
-_ALSO: Final = {word: kind for kind, words in _MEANT.items() for word in words.split()}
+_KIND_BY_SYNONYM: Final = {word: kind for kind, words in _SYNONYMS.items() for word in words.split()}
 
 
 def parse_kind(text: str) -> str:
     """Return the kind that a word means, HTML's own names too; raises `Invalid` for one that means none."""
     word = text.strip().lower()
-    found = word if word in KINDS else _ALSO.get(word)
-    if found is None:
+    kind = word if word in KINDS else _KIND_BY_SYNONYM.get(word)
+    if kind is None:
         names = ", ".join(name for name in KINDS if name != "page")
         raise Invalid(f"there is no element type {text[:80]!r}", remedy=f"use one of {names}")
-    return found
+    return kind
 
 
 def implied_attributes(text: str) -> dict[str, str]:
@@ -157,14 +157,16 @@ def implied_attributes(text: str) -> dict[str, str]:
 
 def check_attributes(kind: str, attributes: Mapping[str, str]) -> dict[str, str]:
     """Return attributes as they are stored; raises `Invalid` for the first that `kind` may not have."""
-    return {name: _checked(kind, name, text) for name, text in sorted(_lowered(attributes).items())}
+    return {
+        name: _check_attribute(kind, name, text) for name, text in sorted(_lower_names(attributes).items())
+    }
 
 
-def _lowered(attributes: Mapping[str, str]) -> dict[str, str]:
+def _lower_names(attributes: Mapping[str, str]) -> dict[str, str]:
     return {name.strip().lower(): text for name, text in attributes.items()}
 
 
-def _checked(kind: str, name: str, text: str) -> str:
+def _check_attribute(kind: str, name: str, text: str) -> str:
     rules = KINDS[kind].attributes
     if name not in rules:
         raise Invalid(

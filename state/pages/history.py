@@ -35,12 +35,12 @@ def page_of(version: Version | None) -> Page:
 
 def edit_version(newest: Version | None, before: Page, after: Page) -> PageData:
     """Return what the version of an edit holds; raises `Invalid` where nothing would be different."""
-    told = diff(before, after)
-    if not told:
+    changes = diff(before, after)
+    if not changes:
         raise Invalid(
             "nothing on the page would be different", remedy="look at it, and say what shall change"
         )
-    return PageData(page=after.data(), changes=told, back=newest.id if newest else BEGINNING)
+    return PageData(page=after.data(), changes=changes, back=newest.id if newest else BEGINNING)
 
 
 def undo_target(newest: Version | None) -> str:
@@ -67,21 +67,21 @@ def restore_page(before: Page, earlier: Page) -> Page:
 
 def summary(data: Mapping[str, Any], most: int = 3) -> str:
     """Return the differences of a version in one line."""
-    told = [change["text"] for change in data["changes"]]
-    rest = f"; and {len(told) - most} more" if len(told) > most else ""
-    return "; ".join(told[:most]) + rest
+    texts = [change["text"] for change in data["changes"]]
+    rest = f"; and {len(texts) - most} more" if len(texts) > most else ""
+    return "; ".join(texts[:most]) + rest
 
 
 def same(one: Page, other: Page) -> bool:
     """Return whether two pages look the same to the byte, whatever ids were given meanwhile."""
-    return _seen(one) == _seen(other)
+    return _content(one) == _content(other)
 
 
-def change_lines(told: Sequence[Change], most: int = 20) -> list[str]:
+def change_lines(changes: Sequence[Change], most: int = 20) -> list[str]:
     """Return differences as lines; of very many the first, and how many there are."""
-    rest = [f"and {len(told) - most} more"] if len(told) > most else []
-    return [change["text"] for change in told[:most]] + rest
+    rest = [f"and {len(changes) - most} more"] if len(changes) > most else []
+    return [change["text"] for change in changes[:most]] + rest
 
 
-def _seen(page: Page) -> bytes:
+def _content(page: Page) -> bytes:
     return canonical({name: value for name, value in page.data().items() if name != "numbers"})

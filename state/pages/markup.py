@@ -53,16 +53,16 @@ def _rule(selector: str, style: Mapping[str, str]) -> str:
     return f"{selector}{{{';'.join(f'{name}:{value}' for name, value in style.items())}}}"
 
 
-_OURS = {"level", "ordered", "label", "type", "description"}
+_INTERNAL = {"level", "ordered", "label", "type", "description"}
 """Attributes that say which tag is meant, or what lies around it."""
 
 
 def render_markup(page: Page) -> str:
     """Return the page's elements as HTML, without head and body."""
-    return _rendered(page.root, in_form=False)
+    return _render(page.root, in_form=False)
 
 
-def _rendered(element: Element, *, in_form: bool) -> str:
+def _render(element: Element, *, in_form: bool) -> str:
     match element.type:
         case "image" if "src" not in element.attributes:
             alt = element.attributes.get("alt", "")
@@ -80,7 +80,7 @@ def _rendered(element: Element, *, in_form: bool) -> str:
 
 def _inside(element: Element, *, in_form: bool) -> str:
     inner = in_form or element.type == "form"
-    children = "".join(_rendered(child, in_form=inner) for child in element.children)
+    children = "".join(_render(child, in_form=inner) for child in element.children)
     return _text(element.content) + children
 
 
@@ -98,22 +98,22 @@ def _name(element: Element) -> str:
 
 def _attributes(element: Element) -> dict[str, str | None]:
     """Attributes as HTML has them; None is one without a value."""
-    found: dict[str, str | None] = {"id": element.id}
+    attributes: dict[str, str | None] = {"id": element.id}
     if element.type == "page":
         # What it says is said in the head.
-        return found
+        return attributes
     if element.type == "columns":
-        found["class"] = "columns"
+        attributes["class"] = "columns"
     if element.type == "video" and "controls" not in element.attributes:
-        found["controls"] = None
+        attributes["controls"] = None
     if element.label and element.type in {"section", "nav", "form"}:
-        found["aria-label"] = element.label
+        attributes["aria-label"] = element.label
     for name, value in element.attributes.items():
         if name in FLAGS:
-            found |= {name: None} if value == "true" else {}
-        elif name not in _OURS:
-            found[name] = value
-    return found
+            attributes |= {name: None} if value == "true" else {}
+        elif name not in _INTERNAL:
+            attributes[name] = value
+    return attributes
 
 
 def _field(element: Element) -> str:
@@ -123,8 +123,8 @@ def _field(element: Element) -> str:
         field = _open("input", attributes | {"type": kind})
     else:
         # A textarea's value is its text; a select's is what is chosen in it.
-        said = escape(str(attributes.pop("value", "") or "")) if element.type == "textarea" else ""
-        field = _tag(element.type, attributes, said + _inside(element, in_form=True))
+        text = escape(str(attributes.pop("value", "") or "")) if element.type == "textarea" else ""
+        field = _tag(element.type, attributes, text + _inside(element, in_form=True))
     label = element.attributes.get("label")
     if not label:
         return field

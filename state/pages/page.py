@@ -35,10 +35,10 @@ MAX_BYTES: Final = 400_000
 """Bytes of the whole page as JSON."""
 
 # Controls, and marks that make text look like another; some steer terminals or HTML parsers.
-_UNSEEN: Final = re.compile(
+_INVISIBLE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufff9-\ufffb\ufeff\ud800-\udfff]"
 )
-_WORDS: Final = {"nav": "navigation", "input": "field", "item": "list item"}
+_KIND_TITLES: Final = {"nav": "navigation", "input": "field", "item": "list item"}
 """What people call a kind, where that is not its name."""
 _Id = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,79}$")]
 
@@ -61,16 +61,16 @@ class Element(BaseModel):
 
     @field_validator("label", "content")
     @classmethod
-    def _readable(cls, text: str) -> str:
-        return _UNSEEN.sub("", re.sub(r"\r\n?", "\n", text))
+    def _clean_text(cls, text: str) -> str:
+        return _INVISIBLE.sub("", re.sub(r"\r\n?", "\n", text))
 
     @field_validator("style")
     @classmethod
-    def _styled(cls, style: Mapping[str, str]) -> dict[str, str]:
+    def _check_style(cls, style: Mapping[str, str]) -> dict[str, str]:
         return styles.check_style(style)
 
     @model_validator(mode="after")
-    def _lawful(self) -> Self:
+    def _check(self) -> Self:
         if self.type not in KINDS:
             raise Invalid(
                 f"there is no element type {self.type[:80]!r}", remedy=f"use one of {', '.join(KINDS)}"
@@ -94,15 +94,15 @@ class Element(BaseModel):
 
     def label_text(self) -> str:
         """Return how it is spoken of: its id, and what it is called or says."""
-        said = self.label or " ".join(self.content.split())
-        return f"{self.id} ({_short(said)})" if said else self.id
+        text = self.label or " ".join(self.content.split())
+        return f"{self.id} ({_short(text)})" if text else self.id
 
     def description(self) -> str:
         """Return how a person knows it again: its kind, what it or the first inside it says, and its id."""
         inside = (text for one, _ in walk(self) for text in (one.content, one.attributes.get("alt")) if text)
-        said = self.label or next(inside, self.attributes.get("placeholder", ""))
-        kind = f"the {_WORDS.get(self.type, self.type)}"
-        return f"{kind} “{_short(' '.join(said.split()))}” ({self.id})" if said else f"{kind} {self.id}"
+        text = self.label or next(inside, self.attributes.get("placeholder", ""))
+        kind = f"the {_KIND_TITLES.get(self.type, self.type)}"
+        return f"{kind} “{_short(' '.join(text.split()))}” ({self.id})" if text else f"{kind} {self.id}"
 
 
 class Page(BaseModel):
@@ -119,16 +119,16 @@ class Page(BaseModel):
 
     @field_validator("theme")
     @classmethod
-    def _themed(cls, theme: Mapping[str, str]) -> dict[str, str]:
+    def _check_theme(cls, theme: Mapping[str, str]) -> dict[str, str]:
         return {**themes.DEFAULT, **themes.check_theme(theme)}
 
     @field_validator("pinned")
     @classmethod
-    def _pins(cls, pinned: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    def _check_pinned(cls, pinned: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
         return {name: themes.check_theme(theme) for name, theme in pinned.items()}
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _check(self) -> Self:
         if self.root.id != ROOT or self.root.type != "page":
             raise Invalid(f"the root of a page is {self.root.id!r}, not {ROOT!r}", remedy=f"call it {ROOT!r}")
         ids = [element.id for element, _ in walk(self.root)]
@@ -152,13 +152,13 @@ class Page(BaseModel):
 
     def get(self, element_id: str) -> Element:
         """Return the element of this id; raises `Missing` when the page has none (C25)."""
-        found = self.find(element_id)
-        if found is None:
+        element = self.find(element_id)
+        if element is None:
             raise Missing(
                 f"there is no element {element_id[:80]!r} on the page",
                 remedy="call list_elements or find_elements and use an id they return",
             )
-        return found
+        return element
 
     def parents(self) -> dict[str, str]:
         """Return the id of the element each element lies in, by its own id; the root is in none."""

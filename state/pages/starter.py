@@ -5,7 +5,7 @@ from typing import Any, Final
 from callsheet.state.pages.edits import create
 from callsheet.state.pages.page import ROOT, Element, Page
 
-_MIDDLE: Final = {"text-align": "center", "padding": "64px 24px"}
+_CENTERED: Final = {"text-align": "center", "padding": "64px 24px"}
 
 
 def _card(title: str, text: str) -> dict[str, Any]:
@@ -30,7 +30,7 @@ _PARTS: Final[tuple[dict[str, Any], ...]] = (
     {
         "type": "section",
         "label": "Hero",
-        "style": _MIDDLE | {"background": "var(--surface)"},
+        "style": _CENTERED | {"background": "var(--surface)"},
         "children": [
             {"type": "heading", "content": "Say what you offer in one line", "attributes": {"level": "1"}},
             {"type": "text", "content": "Then say in a sentence or two why it matters to your visitor."},
@@ -53,7 +53,7 @@ _PARTS: Final[tuple[dict[str, Any], ...]] = (
             },
         ],
     },
-    {"type": "footer", "label": "Footer", "style": _MIDDLE | {"padding": "24px"}, "children": [
+    {"type": "footer", "label": "Footer", "style": _CENTERED | {"padding": "24px"}, "children": [
         {"type": "text", "content": "© Your brand"},
     ]},
 )  # fmt: skip

@@ -45,7 +45,7 @@ def check_theme(tokens: Mapping[str, str]) -> dict[str, str]:
     tidy = {styles.property_name(token): text for token, text in tokens.items()}
     if unknown := sorted(tidy.keys() - _RULES.keys()):
         raise Invalid(f"a theme has no {unknown[0][:80]!r}", remedy=f"use one of {', '.join(styles.TOKENS)}")
-    return {token: _plain(token, text) for token, text in tidy.items()}
+    return {token: _check_token(token, text) for token, text in tidy.items()}
 
 
 def build_theme(name: str | None, tokens: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
@@ -55,16 +55,16 @@ def build_theme(name: str | None, tokens: Mapping[str, str], before: Mapping[str
     """
     if name is None:
         return {**before, **check_theme(tokens)}
-    found = THEMES.get(name.strip().lower().replace(" ", "-").replace("_", "-"))
-    if found is None:
+    theme = THEMES.get(name.strip().lower().replace(" ", "-").replace("_", "-"))
+    if theme is None:
         raise Invalid(
             f"there is no theme {name[:80]!r}",
             remedy=f"use one of {', '.join(THEMES)}, or give single colours and fonts",
         )
-    return {**found, **check_theme(tokens)}
+    return {**theme, **check_theme(tokens)}
 
 
-def _plain(token: str, text: str) -> str:
+def _check_token(token: str, text: str) -> str:
     value = styles.check_value(_RULES[token], text)
     if "var(" in value or value == "inherit":
         raise Invalid(f"{token} of a theme cannot be {value!r}", remedy="give the colour or the font itself")

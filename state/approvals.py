@@ -1,7 +1,7 @@
-"""One decision about one action that a person was asked about, in the forms that cards of agents send.
+"""A person's decision about one proposed action, as LangChain's cards or Agent Inbox's cards send it.
 
-LangChain's cards say `approve`, `edit`, `reject` and `respond`; Agent Inbox's say `accept`, `edit`, `ignore`
-and `response`, in a list of one.
+LangChain uses `approve`, `edit`, `reject` and `respond`; Agent Inbox uses `accept`, `edit`, `ignore` and
+`response`, in a list of one.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "response": "respond",
 }
 ALLOWED: Final = ("approve", "edit", "reject", "respond")
-"""What a card may offer."""
+"""Decisions that a card may offer."""
 SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "required": ["decisions"],
@@ -42,23 +42,23 @@ SCHEMA: Final[dict[str, Any]] = {
         }
     },
 }
-"""What such an answer looks like."""
+"""JSON Schema of the answer."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a person decided."""
+    """One decision, with the edited arguments or the message."""
 
     kind: Kind
     args: Mapping[str, Any] = field(default_factory=dict)
-    """Of an edit: the action's arguments as they shall be."""
+    """The edited action's arguments; empty for other kinds."""
     message: str = ""
 
 
 def parse_decision(answer: Any, action: str) -> Decision | None:
-    """Return the decision about `action` that an answer is, or None where it is no decision.
+    """Return the decision about `action`, or None when `answer` is not a decision.
 
-    Raises `Invalid` for a decision of no known kind, and for an edit of something else.
+    Raises `Invalid` for an unknown kind of decision, and for an edit of another action.
     """
     if isinstance(answer, bool):
         return Decision("approve" if answer else "reject")
@@ -88,6 +88,6 @@ def _single(answer: Any) -> Mapping[str, Any] | None:
 
 def _unknown_decision(decision: Mapping[str, Any]) -> Invalid:
     return Invalid(
-        f"the decision {str(decision)[:200]!r} is none that was asked for",
-        remedy='send {"decisions": [{"type": "approve"}]}, with edit, reject or respond where wanted',
+        f"the decision {str(decision)[:200]!r} is not one of the expected kinds",
+        remedy='send {"decisions": [{"type": "approve"}]}, or with edit, reject or respond as the type',
     )

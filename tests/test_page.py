@@ -55,7 +55,7 @@ def test_an_empty_value_takes_a_style_or_an_attribute_away():
     assert after.get("link-1").attributes == {}
     assert texts(STARTER, after) == [
         'link-1 (Menu): label set to "Menu"',
-        'link-1 (Menu): href "#section-2" taken away',
+        'link-1 (Menu): href "#section-2" removed',
     ]
 
 
@@ -119,7 +119,7 @@ def test_an_element_is_moved_with_its_ids():
         (lambda: edits.modify(STARTER, "columns-1", style={"position": "fixed"}), "style 'position'"),
         (lambda: edits.modify(STARTER, "page", content="x"), "no text of its own"),
         (lambda: edits.create(STARTER, "heading-1", {"type": "text"}), "cannot hold"),
-        (lambda: edits.create(STARTER, ROOT, {"type": "text"}, "before"), "nothing lies before"),
+        (lambda: edits.create(STARTER, ROOT, {"type": "text"}, "before"), "no element can be before"),
         (lambda: edits.create(STARTER, ROOT, {"type": "script"}), "no element type 'script'"),
         (lambda: edits.create(STARTER, ROOT, {"type": "page"}), "one root"),
         (lambda: edits.create(STARTER, ROOT, {"type": "text", "children": [{"type": "text"}]}), "hold"),

@@ -1,4 +1,4 @@
-"""A brief for an audio ad, in either shape people send it, and the message it becomes (A51, A52, A-R15)."""
+"""Briefs for audio ads: parsing of both accepted forms, and the resulting message (A51, A52, A-R15)."""
 
 import math
 import re
@@ -11,19 +11,19 @@ from callsheet.state.errors import Invalid
 from callsheet.state.languages import LANGUAGES, detect, find
 
 DEFAULT_SPOT_S: Final = 30.0
-"""Seconds of an ad whose length was not given."""
+"""Default length of an ad."""
 MAX_SPOT_S: Final = 600.0
 MAX_TEXT: Final = 20_000
-"""Characters of one field."""
+"""Maximum characters of one field."""
 
 
 class Brief(TypedDict):
-    """A brief in its stored form."""
+    """A brief in stored form."""
 
     clientDescription: str
     targetAudience: str
     duration: float
-    """Seconds the spot may take."""
+    """Maximum length in seconds."""
     market: str
     language: str
     """English name."""
@@ -44,7 +44,7 @@ _SECONDS: Final = re.compile(
     r"(\d+(?:[.,]\d+)?)\s*-?\s*"
     r"(?:(mins?|minutes?|minuty?|minutos?|minut[ey]?|menit|phút|นาที|分钟?|m)"
     r"|(s|secs?|seconde?s?|sek\w{0,5}|seg\w{0,6}|secunde?|detik|giây|vteřin\w?|วินาที|วิ(?![ก-๛])|秒钟?))?"
-    # Thai and Chinese go on without a space.
+    # Thai and Chinese text continues without a space.
     r"(?![a-zà-ɏḀ-ỹ\d])",
     re.IGNORECASE,
 )
@@ -53,11 +53,10 @@ _SECONDS: Final = re.compile(
 def parse(
     raw: object, *, language: str | None = None, market: str | None = None, duration: float | None = None
 ) -> Brief:
-    """Return the brief that `raw` holds: a sentence, or an object in either of the two shapes.
+    """Return the brief in `raw`: a text, or an object in either of two forms.
 
-    `language`, `market` and `duration` are the request's own and win over the brief's (A-R15). Fields it does
-    not know join `additionalContext`, so that nothing said is lost. Raises `Invalid` naming the field and the
-    rule.
+    The arguments `language`, `market` and `duration` override the brief's fields (A-R15). Unknown fields are
+    added to `additionalContext`. Raises `Invalid` naming the field and the rule.
     """
     fields = _fields(raw)
     client = _text(fields, "clientDescription")
@@ -79,7 +78,7 @@ def parse(
 
 
 def message(brief: Brief) -> str:
-    """Return the user message a brief becomes (A52)."""
+    """Return the brief as a user message (A52)."""
     return "\n".join(
         (
             "Create an audio ad.",
@@ -94,7 +93,7 @@ def message(brief: Brief) -> str:
 
 
 def language_name(text: str) -> str:
-    """Return the stored name of a language (A12); raises `Invalid` listing the known ones."""
+    """Return the stored name of a language (A12); raises `Invalid` listing the supported ones."""
     language = find(text)
     if language is None:
         known = ", ".join(language.name for language in LANGUAGES)
@@ -106,7 +105,7 @@ def language_name(text: str) -> str:
 
 
 def seconds(value: object, field: str = "duration") -> float:
-    """Return a spot's length in seconds; raises `Invalid` unless 0 < seconds ≤ 600."""
+    """Return `value` as seconds; raises `Invalid` unless it is a number with 0 < value ≤ 600."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise Invalid(
             f"{field} {value!r} is not a number of seconds", remedy=f"send {field} as a number such as 30"
@@ -120,10 +119,7 @@ def seconds(value: object, field: str = "duration") -> float:
 
 
 def mentioned_seconds(text: str) -> float:
-    """Return the spot's length in seconds that a text of one's own says; 0 for none that can be.
-
-    Unlike `parsed` it refuses nothing: what was said stays in its conversation.
-    """
+    """Return the ad's length in seconds that a chat message mentions; 0 if there is no valid one."""
     duration = _duration_field(text).get("format")
     length_s = _parse_seconds(duration, "format") if duration else 0.0
     return length_s if length_s <= MAX_SPOT_S else 0.0
@@ -147,9 +143,10 @@ def _fields(raw: object) -> dict[str, Any]:
 
 
 def _duration_field(text: str) -> dict[str, str]:
-    """Return the length that a text of one's own says, as its format; nothing where it says none.
+    """Return the `format` field with the length that a text mentions; empty if there is none.
 
-    Later numbers count only with "seconds" spelt out: a price, an hour or "the 50s" is no length.
+    After the first number, lengths need a unit of more than one letter or a sentence of their own: "the 50s"
+    is not a length.
     """
     matches = list(_SECONDS.finditer(text))
     with_unit = [one for at, one in enumerate(matches) if one.group(3) and (not at or len(one.group(3)) > 1)]
@@ -163,7 +160,7 @@ def _duration_field(text: str) -> dict[str, str]:
 
 
 def _is_own_sentence(text: str, length: re.Match[str]) -> bool:
-    """Whether a length is a sentence of its own at the end: "… for parents. 15s"."""
+    """Return whether a length is the text's last sentence: "… for parents. 15s"."""
     return not text[length.end() :].strip(" .!") and text[: length.start()].rstrip()[-1:] in set(".!?;,\n")
 
 

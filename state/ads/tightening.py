@@ -1,4 +1,4 @@
-"""Making a script fit its spot, gently: gaps first, then pace, then sentences, words only at the last."""
+"""Shortening of a script to its spot: pauses first, then pace, then sentences, and words last."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from callsheet.state.ads.ad import VoiceTrack
 from callsheet.state.ads.timeline import build_timeline
 
 MAX_PACE: Final = 1.1
-"""How much faster a voice may become before words are cut."""
+"""Factor by which voices speed up before words are cut."""
 _SENTENCES: Final = re.compile(
     r"[^.!?…。！？\n]+(?:[.!?…。！？\n]+(?=[\d.])[^.!?…。！？\n]+)*[.!?…。！？\n]*\s*"
 )
@@ -17,9 +17,9 @@ _SENTENCES: Final = re.compile(
 def tighten(
     tracks: Sequence[VoiceTrack], *, language: str, spot_s: float, effects: Sequence[dict[str, Any]] = ()
 ) -> tuple[list[VoiceTrack], list[str]]:
-    """Return tracks that end within `spot_s`, and in words what was done; nothing where they fit already.
+    """Return tracks shortened to fit into `spot_s`, and a note for each kind of change.
 
-    The first sentence of the ad and its last one (the call to action) are the last to go.
+    The ad's first sentence and its last (the call to action) are never dropped, only shortened.
     """
 
     def does_not_fit(candidate: Sequence[VoiceTrack]) -> bool:
@@ -39,7 +39,7 @@ def tighten(
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text with their ends; a decimal point does not end one."""
+    """Return the sentences of a text with their punctuation; a decimal point does not end one."""
     return [part for part in _SENTENCES.findall(text) if part.strip()] or [text]
 
 
@@ -76,7 +76,7 @@ def _shorten(
 
 
 def _next_to_drop(parts: Sequence[Sequence[str]]) -> tuple[int, int] | None:
-    """Return the track and sentence to leave out next: a middle one, of the track with the most of them."""
+    """Return the track and sentence to drop next, from the track with the most sentences, or None."""
     last = len(parts) - 1
     candidates = [
         (len(track), i, s)
@@ -92,12 +92,12 @@ def _next_to_drop(parts: Sequence[Sequence[str]]) -> tuple[int, int] | None:
 
 
 def _trim_text(text: str) -> str:
-    """Return the text without its last clause, or without its last word where there is one clause."""
+    """Return the text without its last clause, or without its last word if it has only one clause."""
     end = text[-1] if text[-1:] in "!?.。！？…" else ""
     body = text.removesuffix(end) if end else text
     for separator in (", ", "，", "; ", " – ", " "):
-        head, separator_found, _ = body.rpartition(separator)
-        if separator_found and len(head) * 2 >= len(body):
+        head, match, _ = body.rpartition(separator)
+        if match and len(head) * 2 >= len(body):
             return head.rstrip(" ,;:") + end
     head = body[: max(1, len(body) * 9 // 10)].rstrip(" ,;:")
     return head + end if head != body else text

@@ -1,4 +1,4 @@
-"""What is different between two pages, in the words of a person."""
+"""Differences between two pages, described for people."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NotRequired
@@ -13,21 +13,21 @@ class Change(TypedDict):
 
     kind: Literal["added", "removed", "moved", "changed", "theme"]
     id: str
-    """The element; `page` for the theme."""
+    """Id of the element; `page` for the theme."""
     text: str
-    """The whole difference in one line."""
+    """Description in one line."""
     field: NotRequired[str]
-    """What is different: `content`, `label`, `style.color`, `attributes.href`, or a word of the theme."""
+    """Changed field: `content`, `label`, `style.color`, `attributes.href`, or a theme token."""
     before: NotRequired[str | None]
-    """None where there was nothing."""
+    """Old value; None if there was none."""
     after: NotRequired[str | None]
-    """None where there is nothing any more."""
+    """New value; None if there is none."""
 
 
 def diff(before: Page, after: Page) -> list[Change]:
-    """Return what makes `after` of `before`; empty for equal pages.
+    """Return the differences from `before` to `after`, in page order; empty for equal pages.
 
-    Elements come in the order of the page; of one that was added or removed, only the outermost is told.
+    Of elements added or removed together, only the outermost is listed.
     """
     old, new = _by_id(before), _by_id(after)
     return [
@@ -64,7 +64,7 @@ def _describe(element: Element) -> str:
 
 
 def _moves(before: Page, after: Page) -> Iterator[Change]:
-    """Elements in another parent, or in another order among those that stayed."""
+    """Yield elements with another parent, or with another order among the siblings that stayed."""
     old_parents, new_parents = before.parents(), after.parents()
     still = {name for name in new_parents if old_parents.get(name) == new_parents[name]}
     old = _by_id(before)
@@ -87,7 +87,7 @@ def _describe_position(page: Page, name: str, parent: str) -> str:
 
 
 def _longest_rising_run(places: Sequence[int]) -> set[int]:
-    """Return the indices of a longest rising run of `places`: what can be said to have stayed."""
+    """Return the indices of a longest increasing subsequence: the siblings that kept their order."""
     best: list[list[int]] = [[]]
     for i, place in enumerate(places):
         shorter = [run for run in best if not run or places[run[-1]] < place]
@@ -130,7 +130,7 @@ def _describe_change(field: str, before: str | None, after: str | None) -> str:
     if before is None:
         return f"{name} set to {_quote(after)}"
     if after is None:
-        return f"{name} {_quote(before)} taken away"
+        return f"{name} {_quote(before)} removed"
     return f"{name} {_quote(before)} → {_quote(after)}"
 
 

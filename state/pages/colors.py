@@ -1,4 +1,4 @@
-"""Colours as CSS names them, and how well one is read on another."""
+"""CSS colours and their contrast."""
 
 import re
 from typing import Final
@@ -34,20 +34,17 @@ teal 008080; thistle d8bfd8; tomato ff6347; turquoise 40e0d0; violet ee82ee; whe
 white ffffff; whitesmoke f5f5f5; yellow ffff00; yellowgreen 9acd32
 """
 NAMES: Final = {name: f"#{digits}" for name, digits in (pair.split() for pair in _TABLE.split(";"))}
-"""Every colour CSS has a name for (CSS Color Module 4, section 6.1), as `#rrggbb`."""
+"""Named CSS colours (CSS Color Module 4, section 6.1) as `#rrggbb`."""
 _HEX: Final = re.compile(r"#([0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})", re.IGNORECASE)
 
 
 def is_hex(text: str) -> bool:
-    """Return whether `text` is a colour in hexadecimal digits, with or without transparency."""
+    """Return whether `text` is a hexadecimal colour, with or without transparency."""
     return _HEX.fullmatch(text) is not None
 
 
 def rgb(colour: str) -> tuple[int, int, int] | None:
-    """Return red, green and blue, each 0 to 255, of a named or hexadecimal colour; None for others.
-
-    Transparency is left out.
-    """
+    """Return red, green and blue (0 to 255) of a named or hexadecimal colour, or None."""
     match = _HEX.fullmatch(NAMES.get(colour.strip().lower(), colour.strip()))
     if not match:
         return None
@@ -58,7 +55,7 @@ def rgb(colour: str) -> tuple[int, int, int] | None:
 
 
 def contrast(one: str, other: str) -> float | None:
-    """Return the contrast of two colours, 1 to 21 (WCAG 2.2, 1.4.3); None where one is not known."""
+    """Return the contrast of two colours, 1 to 21 (WCAG 2.2, 1.4.3), or None for an unknown colour."""
     first, second = rgb(one), rgb(other)
     if first is None or second is None:
         return None

@@ -1,6 +1,6 @@
-"""Edits of a page: each makes another page and leaves the first as it was (C21-C25).
+"""Edits of a page: each returns a new page (C21-C25).
 
-What is refused changes nothing. A locked element stays as it is to the byte, with all inside it.
+A locked element and its descendants stay identical to the byte.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,9 +12,9 @@ from callsheet.state.pages.page import ROOT, Element, Page, digest, walk
 
 Position = Literal["before", "after", "inside"]
 Replacement = Callable[[Element], tuple[Element, ...]]
-"""What takes an element's place: itself changed, several, or nothing."""
+"""Function from an element to the elements that replace it: none, one or several."""
 _MAX_NEW: Final = 200
-"""Elements made by one edit."""
+"""Maximum elements created by one edit."""
 
 
 def modify(
@@ -26,9 +26,9 @@ def modify(
     style: Mapping[str, str | None] | None = None,
     attributes: Mapping[str, str | None] | None = None,
 ) -> Page:
-    """Return the page with one element changed (C21); None or an empty text takes a style or attribute away.
+    """Return the page with one element changed (C21); None or "" removes a style or attribute.
 
-    Whatever is not named stays. Raises `Missing` for no such element, `Invalid` for what it may not have.
+    Raises `Missing` for an unknown element, `Invalid` for a value that is not allowed.
     """
     element = page.get(element_id)
     modified = _with_changes(
@@ -46,8 +46,8 @@ def create(
 ) -> tuple[Page, str]:
     """Return the page with a new element, and its id (C22, C-R8).
 
-    `new` has `type` and may have `label`, `content`, `style`, `attributes` and `children` of the same shape.
-    It comes last inside the element `reference`, or before or after it.
+    `new` has `type` and optionally `label`, `content`, `style`, `attributes` and `children` of the same form.
+    It becomes the last child of the element `reference`, or its sibling before or after it.
     """
     page.get(reference)
     numbers = dict(page.numbers)
@@ -57,21 +57,21 @@ def create(
 
 
 def delete(page: Page, element_id: str) -> Page:
-    """Return the page without an element and all inside it; `Invalid` for the root."""
+    """Return the page without an element and its descendants; raises `Invalid` for the root."""
     page.get(element_id)
     _refuse_root(element_id, "deleted", "use clear_page to empty the page")
     return _rebuild(page, _replace(page.root, element_id, lambda _: ()))
 
 
 def move(page: Page, element_id: str, reference: str, position: Position = "inside") -> Page:
-    """Return the page with an element put last inside, before or after another; its ids stay."""
+    """Return the page with an element moved into, before or after another; ids stay the same."""
     element = page.get(element_id)
     page.get(reference)
     _refuse_root(element_id, "moved", "move what is inside it")
     if any(inner.id == reference for inner, _ in walk(element)):
         raise Invalid(
             f"{element_id!r} cannot be moved to {reference!r}, which is inside it",
-            remedy="choose another place",
+            remedy="choose another reference",
         )
     without = _replace(page.root, element_id, lambda _: ())
     return _rebuild(page, _place(without, element, reference, position))
@@ -80,9 +80,9 @@ def move(page: Page, element_id: str, reference: str, position: Position = "insi
 def apply_theme(
     page: Page, name: str | None, tokens: Mapping[str, str], locked: Collection[str] = ()
 ) -> Page:
-    """Return the page in another theme, or with single colours and fonts of its own changed.
+    """Return the page with another theme, or with single tokens of its theme changed.
 
-    An element of `locked` keeps the theme it has, so that it looks as it did.
+    Elements in `locked` keep their current theme and so their look.
     """
     theme = themes.build_theme(name, tokens, page.theme)
     pinned = {one: page.pinned.get(one, page.theme) for one in locked if page.find(one)}
@@ -90,14 +90,14 @@ def apply_theme(
 
 
 def clear(page: Page) -> Page:
-    """Return the page with nothing on it; theme, title and the counting of ids stay."""
+    """Return the page without elements; theme, title and id counters stay."""
     return _rebuild(page, page.root.model_copy(update={"children": ()}))
 
 
 def check_locks(before: Page, after: Page, locked: Collection[str], shifted: str | None = None) -> None:
-    """Raise `Forbidden` if an edit changes, deletes or moves a locked element or anything inside one.
+    """Raise `Forbidden` if an edit changes, deletes or moves a locked element or one of its descendants.
 
-    `shifted` is the element that the edit moves, which may come to lie in the same parent again.
+    `shifted` is the element that the edit moves, possibly within the same parent.
     """
     parents, now = before.parents(), after.parents()
     for name in sorted(locked):
@@ -129,7 +129,7 @@ def _merge(
     before: Mapping[str, str], changes: Mapping[str, str | None], spelt: Callable[[str], str]
 ) -> dict[str, str]:
     tidy = {spelt(name): text for name, text in changes.items()}
-    # A flag such as `required` may be empty as HTML writes it, and is there all the same.
+    # A flag such as `required` is set even if its value is empty, as in HTML.
     gone = {
         name for name, text in tidy.items() if text is None or (text == "" and name not in elements.FLAGS)
     }
@@ -149,7 +149,7 @@ def _create_element(new: Mapping[str, Any], numbers: dict[str, int], count: list
     word = str(new.get("type", ""))
     kind = elements.parse_kind(word)
     if kind == "page":
-        raise Invalid("a page has one root and no second", remedy="create a section")
+        raise Invalid("a page has only one root", remedy="create a section")
     numbers[kind] = numbers.get(kind, 0) + 1
     return Element(
         id=f"{kind}-{numbers[kind]}",
@@ -166,7 +166,7 @@ def _place(root: Element, element: Element, reference: str, position: Position) 
     if position == "inside":
         return _replace(root, reference, lambda one: (_append_child(one, element),))
     if reference == ROOT:
-        raise Invalid(f"nothing lies {position} the page itself", remedy="use position 'inside'")
+        raise Invalid(f"no element can be {position} the page itself", remedy="use position 'inside'")
     return _replace(root, reference, lambda one: (element, one) if position == "before" else (one, element))
 
 
@@ -180,7 +180,7 @@ def _append_child(one: Element, element: Element) -> Element:
 
 
 def _replace(element: Element, target: str, changed: Replacement) -> Element:
-    """Return the element with whatever takes the place of `target` inside it, or of itself."""
+    """Return the element with its descendant `target`, or itself, replaced."""
     if element.id == target:
         (only,) = changed(element)
         return only
@@ -188,10 +188,10 @@ def _replace(element: Element, target: str, changed: Replacement) -> Element:
 
 
 def _replace_among(children: Sequence[Element], target: str, changed: Replacement) -> tuple[Element, ...]:
-    found: list[Element] = []
+    replaced: list[Element] = []
     for one in children:
-        found.extend(changed(one) if one.id == target else (_replace(one, target, changed),))
-    return tuple(found)
+        replaced.extend(changed(one) if one.id == target else (_replace(one, target, changed),))
+    return tuple(replaced)
 
 
 def _rebuild(page: Page, root: Element, **changes: Any) -> Page:

@@ -1,7 +1,7 @@
-"""What a page can be made of: kinds of elements, what each may hold, and the attributes it may have.
+"""Kinds of page elements, with their allowed children, text and attributes.
 
-An attribute that is not listed is refused: no `on*`, no `style`, no `srcdoc`, no `id` or `class` of the
-caller's. Addresses are held to schemes that only lead somewhere.
+Unlisted attributes are refused, among them `on*`, `style`, `srcdoc`, `id` and `class`. URLs are limited to
+schemes that run no code.
 """
 
 import re
@@ -12,24 +12,24 @@ from typing import Final
 from callsheet.state.errors import Invalid
 
 MAX_ATTRIBUTE: Final = 2_000
-"""Characters of an attribute."""
+"""Maximum characters of an attribute."""
 _LINKS: Final = ("http", "https", "mailto", "tel")
 _LOADED: Final = ("http", "https")
 _INPUTS: Final = "text email tel number url date time checkbox radio search"
 
 
 def _url_rule(schemes: tuple[str, ...]) -> Callable[[str], bool]:
-    """Whether a text leads somewhere by one of these schemes, or stays on the page's own site."""
+    """Return a rule that allows relative URLs and URLs with one of `schemes`."""
 
     def is_allowed(text: str) -> bool:
-        # Browsers drop tabs, line ends and leading controls before they read a scheme, so there may be none.
+        # Browsers drop control characters before they read the scheme, so none are allowed.
         if not text.isprintable() or "\\" in text or text.startswith("//"):
             return False
         scheme = re.match(r"[^/?#]*?:", text)
         if scheme is None:
             return True
         name = scheme[0][:-1].lower()
-        # A web address names a host right after its scheme, and nobody in front of the host.
+        # A web URL has a host right after the scheme, and no user name before it.
         web = re.match(r"https?://[^/?#@\s]+([/?#]|$)", text, re.IGNORECASE)
         return name in schemes and (web is not None or not name.startswith("http"))
 
@@ -54,7 +54,7 @@ _LANGUAGE: Final = _pattern(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 FLAGS: Final = frozenset(
     {"required", "disabled", "checked", "selected", "controls", "loop", "muted", "playsinline", "multiple"}
 )
-"""Attributes that are there or not: `true` or `false`."""
+"""Boolean attributes: `true` or `false`."""
 
 _COMMON: Final = {"title": _TEXT, "aria-label": _TEXT, "lang": _LANGUAGE, "dir": _one_of("ltr rtl auto")}
 _NAMED: Final = {"name": _NAME, "autocomplete": _pattern(r"[a-z][a-z -]{0,40}")}
@@ -74,13 +74,13 @@ class Kind:
     """A kind of element."""
 
     tag: str
-    """What it is in HTML."""
+    """HTML tag."""
     holds: bool
-    """Whether other elements may lie inside."""
+    """True if it may have children."""
     says: bool
-    """Whether it has text of its own."""
+    """True if it may have text of its own."""
     attributes: Rules
-    """The attributes it may have, each with its rule."""
+    """Allowed attributes, each with its rule."""
 
 
 def _kind(tag: str, *rules: Rules, holds: bool = True, says: bool = True) -> Kind:
@@ -138,7 +138,7 @@ _KIND_BY_SYNONYM: Final = {word: kind for kind, words in _SYNONYMS.items() for w
 
 
 def parse_kind(text: str) -> str:
-    """Return the kind that a word means, HTML's own names too; raises `Invalid` for one that means none."""
+    """Return the kind for its name, a synonym or an HTML tag; raises `Invalid` for an unknown word."""
     word = text.strip().lower()
     kind = word if word in KINDS else _KIND_BY_SYNONYM.get(word)
     if kind is None:
@@ -148,7 +148,7 @@ def parse_kind(text: str) -> str:
 
 
 def implied_attributes(text: str) -> dict[str, str]:
-    """Return the attributes that a word for a kind says beside the kind: `h3` has the level 3."""
+    """Return the attributes that a word for a kind implies: `h3` has level 3."""
     word = text.strip().lower()
     if re.fullmatch(r"h[1-6]", word):
         return {"level": word[1]}
@@ -156,7 +156,7 @@ def implied_attributes(text: str) -> dict[str, str]:
 
 
 def check_attributes(kind: str, attributes: Mapping[str, str]) -> dict[str, str]:
-    """Return attributes as they are stored; raises `Invalid` for the first that `kind` may not have."""
+    """Return attributes in stored form; raises `Invalid` for the first that `kind` does not allow."""
     return {
         name: _check_attribute(kind, name, text) for name, text in sorted(_lower_names(attributes).items())
     }
@@ -173,7 +173,7 @@ def _check_attribute(kind: str, name: str, text: str) -> str:
             f"attribute {name[:80]!r} is not allowed on a {kind}",
             remedy=f"use one of {', '.join(sorted(rules))}",
         )
-    # A flag may come as HTML writes it: empty, or by its own name.
+    # As in HTML, a flag may be empty or repeat its name.
     tidy = "true" if name in FLAGS and text in {"", name} else text.strip()
     if len(tidy) > MAX_ATTRIBUTE or not rules[name](tidy):
         raise Invalid(f"attribute {name} of a {kind} cannot be {text[:80]!r}", remedy=_remedy(name))
@@ -182,7 +182,5 @@ def _check_attribute(kind: str, name: str, text: str) -> str:
 
 def _remedy(name: str) -> str:
     if name in {"href", "src", "action", "poster", "cite"}:
-        return (
-            "give an address that begins with https://, http://, / or #; a link may use mailto: and tel: too"
-        )
+        return "give a URL that begins with https://, http://, / or #; links may also use mailto: and tel:"
     return f"give plain text of at most {MAX_ATTRIBUTE} characters that fits {name}"

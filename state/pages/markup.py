@@ -1,4 +1,4 @@
-"""A page as HTML with its one stylesheet; every text and attribute is escaped."""
+"""Rendering of a page as HTML and CSS; every text and attribute is escaped."""
 
 from collections.abc import Mapping
 from html import escape
@@ -35,9 +35,9 @@ button,a.button{background:var(--primary);color:var(--on-primary);text-decoratio
 
 
 def render_stylesheet(page: Page) -> str:
-    """Return the CSS of a page; every name and value in it is one that state/pages/styles.py lists."""
+    """Return the page's CSS; it contains only names and values that state/pages/styles.py allows."""
     rules = [_SHARED.strip(), _rule(":root", _tokens(page.theme))]
-    # What is pinned comes first, so that an element's own style goes before the theme it keeps.
+    # Pinned themes come first, so that an element's own style overrides them.
     for name, theme in page.pinned.items():
         own = {"background-color": "var(--background)", "color": "var(--text)", "font-family": "var(--font)"}
         rules.append(_rule(f"#{name}", _tokens(theme) | own))
@@ -54,7 +54,7 @@ def _rule(selector: str, style: Mapping[str, str]) -> str:
 
 
 _INTERNAL = {"level", "ordered", "label", "type", "description"}
-"""Attributes that say which tag is meant, or what lies around it."""
+"""Attributes that decide the tag or its surroundings, and are not rendered themselves."""
 
 
 def render_markup(page: Page) -> str:
@@ -97,10 +97,10 @@ def _name(element: Element) -> str:
 
 
 def _attributes(element: Element) -> dict[str, str | None]:
-    """Attributes as HTML has them; None is one without a value."""
+    """Return the HTML attributes; None is an attribute without a value."""
     attributes: dict[str, str | None] = {"id": element.id}
     if element.type == "page":
-        # What it says is said in the head.
+        # Its attributes are rendered in the head.
         return attributes
     if element.type == "columns":
         attributes["class"] = "columns"
@@ -122,7 +122,7 @@ def _field(element: Element) -> str:
     if element.type == "input":
         field = _open("input", attributes | {"type": kind})
     else:
-        # A textarea's value is its text; a select's is what is chosen in it.
+        # A textarea's value is its text; a select's value is in its options.
         text = escape(str(attributes.pop("value", "") or "")) if element.type == "textarea" else ""
         field = _tag(element.type, attributes, text + _inside(element, in_form=True))
     label = element.attributes.get("label")

@@ -1,8 +1,7 @@
-"""A landing page: a tree of elements with stable ids (C27), and what can be told of it.
+"""A landing page: a tree of elements with stable ids (C27).
 
-A page is a value: edits (state/pages/edits.py) make another one. An element keeps its id for ever, and the
-id of one that was deleted is not given again. Text is text and never markup; styles and attributes are held
-to what state/pages/styles.py and state/pages/elements.py list.
+A page is immutable; edits (state/pages/edits.py) return a new one. Ids never change and are never reused.
+Text is never markup; styles and attributes are limited to those in state/pages/styles.py and elements.py.
 """
 
 import hashlib
@@ -18,33 +17,33 @@ from callsheet.state.pages import elements, styles, themes
 from callsheet.state.pages.elements import KINDS
 
 STREAM: Final = "page"
-"""The stream of the page's versions."""
+"""Stream of the page's versions."""
 UPLOADS: Final = "uploads"
-"""The stream of the tickets by which files come to the page."""
+"""Stream of the page's upload tickets."""
 STREAMS: Final = (STREAM, UPLOADS)
 ROOT: Final = "page"
-"""Id of the element that holds all others; the same as the stream's, so a lock on it locks the whole."""
+"""Id of the root element; equal to the stream's name, so a lock on it locks the whole page."""
 MAX_ELEMENTS: Final = 500
 MAX_DEPTH: Final = 12
-"""Elements from the root to the innermost, both counted."""
+"""Maximum levels, the root included."""
 MAX_LABEL: Final = 80
-"""Characters of what an element is called."""
+"""Maximum characters of a label."""
 MAX_TEXT: Final = 10_000
-"""Characters of one element's text."""
+"""Maximum characters of one element's text."""
 MAX_BYTES: Final = 400_000
-"""Bytes of the whole page as JSON."""
+"""Maximum bytes of the page as JSON."""
 
-# Controls, and marks that make text look like another; some steer terminals or HTML parsers.
+# Control and direction characters, which can disguise a text or control terminals and HTML parsers.
 _INVISIBLE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufff9-\ufffb\ufeff\ud800-\udfff]"
 )
 _KIND_TITLES: Final = {"nav": "navigation", "input": "field", "item": "list item"}
-"""What people call a kind, where that is not its name."""
+"""Names of kinds in messages, where they differ."""
 _Id = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,79}$")]
 
 
 class Element(BaseModel):
-    """One element and everything inside it."""
+    """One element with its descendants."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -52,9 +51,9 @@ class Element(BaseModel):
     type: str
     """One of `callsheet.state.pages.elements.KINDS`."""
     label: str = ""
-    """What people call it, such as Pricing."""
+    """Title for people, such as Pricing."""
     content: str = ""
-    """Its own text, before whatever is inside; plain, with line ends."""
+    """Plain text before the children; may have line breaks."""
     style: Mapping[str, str] = {}
     attributes: Mapping[str, str] = {}
     children: tuple["Element", ...] = ()
@@ -81,24 +80,24 @@ class Element(BaseModel):
                     f"the {name} of {self.id!r} has more than {most} characters", remedy="shorten it"
                 )
         kind = KINDS[self.type]
-        # Frozen for callers; here the value is still being made.
+        # The model is frozen, but still under construction here.
         object.__setattr__(self, "attributes", elements.check_attributes(self.type, self.attributes))
         if self.content and not kind.says:
             raise Invalid(
                 f"an element of type {self.type!r} has no text of its own",
-                remedy="put a text or heading element beside or inside it",
+                remedy="add a text or heading element next to it or inside it",
             )
         if self.children and not kind.holds:
             raise Invalid(f"a {self.type} cannot hold other elements", remedy="put them before or after it")
         return self
 
     def label_text(self) -> str:
-        """Return how it is spoken of: its id, and what it is called or says."""
+        """Return the id with the label or the beginning of the text."""
         text = self.label or " ".join(self.content.split())
         return f"{self.id} ({_short(text)})" if text else self.id
 
     def description(self) -> str:
-        """Return how a person knows it again: its kind, what it or the first inside it says, and its id."""
+        """Return the kind, the label or first text in it, and the id, for people to recognise it."""
         inside = (text for one, _ in walk(self) for text in (one.content, one.attributes.get("alt")) if text)
         text = self.label or next(inside, self.attributes.get("placeholder", ""))
         kind = f"the {_KIND_TITLES.get(self.type, self.type)}"
@@ -106,16 +105,16 @@ class Element(BaseModel):
 
 
 class Page(BaseModel):
-    """A whole page."""
+    """A complete page."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     root: Element
     theme: Mapping[str, str] = themes.DEFAULT
     pinned: Mapping[_Id, Mapping[str, str]] = {}
-    """Elements that keep the theme they had when they were locked, by id."""
+    """Themes of locked elements, by id; they keep the theme they had when locked."""
     numbers: Mapping[str, int] = {}
-    """How many elements of each kind were ever made; what ids are counted by."""
+    """Elements ever created, by kind; the counters of ids."""
 
     @field_validator("theme")
     @classmethod
@@ -138,20 +137,20 @@ class Page(BaseModel):
             )
         if len(set(ids)) < len(ids):
             twice = next(name for name in ids if ids.count(name) > 1)
-            raise Invalid(f"two elements have the id {twice!r}", remedy="give each its own")
+            raise Invalid(f"two elements have the id {twice!r}", remedy="use unique ids")
         if self.depth() > MAX_DEPTH:
-            raise TooLarge(f"elements lie at most {MAX_DEPTH} deep", remedy="put them further out")
+            raise TooLarge(f"elements lie at most {MAX_DEPTH} deep", remedy="use fewer levels")
         size = len(canonical(self.data()))
         if size > MAX_BYTES:
             raise TooLarge(f"a page has at most {MAX_BYTES} bytes, not {size}", remedy="shorten texts")
         return self
 
     def find(self, element_id: str) -> Element | None:
-        """Return the element of this id, or None."""
+        """Return the element with this id, or None."""
         return next((element for element, _ in walk(self.root) if element.id == element_id), None)
 
     def get(self, element_id: str) -> Element:
-        """Return the element of this id; raises `Missing` when the page has none (C25)."""
+        """Return the element with this id; raises `Missing` if there is none (C25)."""
         element = self.find(element_id)
         if element is None:
             raise Missing(
@@ -161,26 +160,26 @@ class Page(BaseModel):
         return element
 
     def parents(self) -> dict[str, str]:
-        """Return the id of the element each element lies in, by its own id; the root is in none."""
+        """Return the parent's id by element id; the root has no entry."""
         return {inner.id: element.id for element, _ in walk(self.root) for inner in element.children}
 
     def depth(self) -> int:
-        """Return how many elements lie inside each other at most."""
+        """Return the number of levels, the root included."""
         return max(depth for _, depth in walk(self.root)) + 1
 
     def title(self) -> str:
-        """Return the title: the root's own, else the first heading."""
+        """Return the root's title, else the first heading."""
         headings = (element.content for element, _ in walk(self.root) if element.type == "heading")
         return self.root.attributes.get("title") or next(headings, "") or "Untitled page"
 
     def data(self) -> dict[str, Any]:
-        """Return the page as JSON values; what `Page.model_validate` takes."""
-        # The theme in full: what is the default may be another one day, and a version never changes.
+        """Return the page as JSON values for `Page.model_validate`."""
+        # Store the complete theme: the default may change later, but a version must not.
         return self.model_dump(mode="json", exclude_defaults=True) | {"theme": dict(self.theme)}
 
 
 def walk(element: Element, depth: int = 0) -> Iterator[tuple[Element, int]]:
-    """Yield an element and all inside it in the order of reading, each with its depth below the first."""
+    """Yield an element and its descendants in document order, each with its depth."""
     stack = [(element, depth)]
     while stack:
         one, at = stack.pop()
@@ -189,17 +188,17 @@ def walk(element: Element, depth: int = 0) -> Iterator[tuple[Element, int]]:
 
 
 def digest(element: Element) -> str:
-    """Return the SHA-256 of an element and all inside it, in hexadecimal: equal for equal bytes only."""
+    """Return the hexadecimal SHA-256 of an element with its descendants."""
     return hashlib.sha256(canonical(element.model_dump(mode="json"))).hexdigest()
 
 
 def digests(page: Page) -> dict[str, str]:
-    """Return the digest of every element by id, so that "leave X alone" can be shown."""
+    """Return the digest of every element by id, to prove which elements are unchanged."""
     return {element.id: digest(element) for element, _ in walk(page.root)}
 
 
 def canonical(value: object) -> bytes:
-    """Return JSON in the one spelling that is hashed: keys sorted, no spaces, UTF-8."""
+    """Return JSON in the form that is hashed: sorted keys, no spaces, UTF-8."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 

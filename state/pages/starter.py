@@ -1,4 +1,4 @@
-"""The page a project begins with, so that there is something to edit."""
+"""The starter page of a new project."""
 
 from typing import Any, Final
 
@@ -60,7 +60,7 @@ _PARTS: Final[tuple[dict[str, Any], ...]] = (
 
 
 def build_starter() -> Page:
-    """Return the starter page; the same each time, ids too."""
+    """Return the starter page, with the same ids each time."""
     page = Page(root=Element(id=ROOT, type="page", attributes={"lang": "en"}))
     for part in _PARTS:
         page, _ = create(page, ROOT, part)
@@ -68,4 +68,4 @@ def build_starter() -> Page:
 
 
 STARTER: Final = build_starter()
-"""The page as it is before the first edit."""
+"""The page before the first edit."""

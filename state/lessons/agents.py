@@ -1,4 +1,4 @@
-"""What the two agents of a lesson did, as their callers are told it (B18-B20, B58, B-R14)."""
+"""Results of a lesson's two agents in API form (B18-B20, B58, B-R14)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NotRequired
@@ -11,25 +11,25 @@ AGENTS: Final[Mapping[str, str]] = {
     "extractFactsTool": "FactExtractionAgent",
     "generateNarrationTool": "NarrativeBuilderAgent",
 }
-"""The tools that have a model work, and what that work is called."""
+"""Names of the agents, by the tool that runs them."""
 
 
 class AgentResult(TypedDict):
-    """What came of one agent's work."""
+    """Result of one agent."""
 
     agent: str
     success: bool
     data: dict[str, Any]
-    """`{facts, message, topic, learningObjective}`, or `{script}`; empty where it failed."""
+    """`{facts, message, topic, learningObjective}`, or `{script}`; empty on failure."""
     cost: float
-    """US dollars; 0 where it failed."""
+    """US dollars; 0 on failure."""
     duration: float
     """Seconds."""
     error: NotRequired[str]
 
 
 def results(steps: Iterable[StepResult]) -> list[AgentResult]:
-    """Return what the agents among some steps did, in order."""
+    """Return the results of the steps run by agents, in order."""
     return [_result(one) for one in steps if one["tool"] in AGENTS]
 
 

@@ -1,7 +1,7 @@
-"""How an answer is read that chooses among what was offered, in any of its forms (B52).
+"""Base class for parsing an answer that selects among offered items (B52).
 
-Accepted are ids, numbers counted from 1, things with their fields, "all", plain words, and the answers of
-LangChain's and Agent Inbox's cards; also as JSON text.
+Accepted are ids, numbers counted from 1, objects, "all", free text, and the answers of LangChain's and Agent
+Inbox's cards, also as JSON text.
 """
 
 import json
@@ -27,10 +27,10 @@ def choice_schema(
     count_limits: Mapping[str, int] | None = None,
     **extra_properties: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return what an answer looks like, as JSON Schema: a list under `name`, a decision, or words.
+    """Return the JSON Schema of an answer: a list under `name`, a decision, or a text.
 
-    What is listed is a `noun`'s id, its number, or the object `own`; `some` says how many, and `more` what
-    may stand beside the list.
+    An item of the list is the id of a `noun`, its number, or an object with `object_schema`; `words`
+    describes the text form.
     """
     items = [
         {"type": "string", "description": f"{noun}'s id"},
@@ -43,17 +43,14 @@ def choice_schema(
 
 
 class AnswerReader(ABC, Generic[Reading]):
-    """Reads the answer to the question about one action."""
+    """Parser of the answers to the question about one action."""
 
     ACTION: ClassVar[str]
     LISTS: ClassVar[tuple[str, ...]]
-    """Names under which an answer may list what it chooses."""
+    """Keys under which an answer may list its items."""
 
     def read(self, answer: Any) -> Reading:
-        """Return what an answer says.
-
-        Raises `Invalid`, with what is wrong, for one that chooses nothing, or what is not there.
-        """
+        """Return the parsed answer; raises `Invalid` for an empty choice or an unknown item."""
         decision = None if isinstance(answer, str) else parse_decision(answer, self.ACTION)
         if decision is not None:
             return self._read_decision(decision)
@@ -61,31 +58,31 @@ class AnswerReader(ABC, Generic[Reading]):
 
     @abstractmethod
     def from_approval(self) -> Reading:
-        """Return what an approval says."""
+        """Return the result of an approval."""
 
     @abstractmethod
     def from_rejection(self, message: str) -> Reading:
-        """Return what a rejection says."""
+        """Return the result of a rejection."""
 
     @abstractmethod
     def from_text(self, text: str) -> Reading:
-        """Return what plain words say."""
+        """Return the result of a free text."""
 
     @abstractmethod
     def from_items(self, items: Sequence[Any]) -> Reading:
-        """Return what a list says."""
+        """Return the result of a list."""
 
     @abstractmethod
     def with_comment(self, read: Reading, words: str) -> Reading:
-        """Return what a list says along with words sent beside it; raises `Invalid` where none go."""
+        """Return the result of a list with a comment; raises `Invalid` if comments are not allowed."""
 
     @abstractmethod
     def is_offered_id(self, text: str) -> bool:
-        """Return whether a text is the id of something offered."""
+        """Return whether a text is the id of an offered item."""
 
     @abstractmethod
     def malformed_error(self, answer: Any) -> Invalid:
-        """Return what is wrong with an answer that is none."""
+        """Return the error for an answer of no accepted form."""
 
     def _read_list(self, answer: Any) -> Reading:
         if isinstance(answer, str):
@@ -131,12 +128,12 @@ class AnswerReader(ABC, Generic[Reading]):
 
 
 def without_deselected(items: Sequence[Any]) -> list[Any]:
-    """Return the items that are not said to be left out."""
+    """Return the items without those marked `"selected": false`."""
     return [one for one in items if not (isinstance(one, Mapping) and one.get("selected") is False)]
 
 
 def by_number(item: Any, offered: Sequence[Offer], noun: str) -> Offer | None:
-    """Return what a number, also one in figures, counts from 1; None for what is none."""
+    """Return the offered item with a number from 1, also given as text; None for other items."""
     if isinstance(item, str) and item.strip().isdecimal():
         item = int(item)
     if not isinstance(item, int) or isinstance(item, bool):

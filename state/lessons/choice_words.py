@@ -1,4 +1,4 @@
-"""The words of a choice: numbers, places in a list, yes, no and but, in some languages."""
+"""Multilingual patterns for a choice in words: numbers, positions, all, none and exceptions."""
 
 import re
 from typing import Final
@@ -22,7 +22,7 @@ _IRREGULAR: Final = {"แรก": 1, "two": 2, "both": 2, "两": 2, "primera": 1
 NUMBERS: Final = {
     word: number for words in (*_CARDINALS, *_ORDINALS) for number, word in enumerate(words, 1)
 } | _IRREGULAR
-"""What a word for a number, or for a place in a list, counts."""
+"""Values of cardinal and ordinal words."""
 LAST: Final = frozenset({"last", "último", "última", "letzten", "letzte", "dernier", "dernière", "สุดท้าย"})
 
 _ARTICLE: Final = r"(?:(?:the|el|la|los|las|die|der|das|den|dem|le|les)\s+|l')?"
@@ -69,7 +69,7 @@ LEADING_WORDS: Final = re.compile(
     r"|(?:use|take|keep|choose|select|pick|include|add|go (?:with|for)|give me|tell)\b\s*)*"
 )
 CHOICE_VERB: Final = re.compile(r"\b(?:use|take|keep|choose|select|pick|include|do|have|go (?:with|for))\b")
-"""A verb of choosing, in what leads to a choice."""
+"""Verbs in the leading words that show a choice."""
 TRAILING_WORDS: Final = re.compile(r"[\s,]*\b(?:please|only|thanks|thank you)$")
 EXCLUSION: Final = re.compile(
     r"(?:(?:please|but)\s+)?(?:not|drop|remove|delete|skip|forget|exclude|without|leave out|take out"
@@ -112,7 +112,7 @@ VERB: Final = re.compile(
 
 
 def number(word: str) -> int:
-    """Return what a word or figure of one of the patterns here counts; -1 is the last."""
+    """Return the value of a number word or digits matched by these patterns; -1 means the last."""
     word_only = word.lstrip("# 第").rstrip("个.º")
     if word_only in LAST:
         return -1

@@ -1,4 +1,4 @@
-"""Images that were found for a lesson, and a person's answer which of them it shows (B40, B62)."""
+"""Images found for a lesson, and parsing of a person's choice among them (B40, B62)."""
 
 import hashlib
 import re
@@ -13,79 +13,79 @@ from callsheet.state.lessons.answer_reader import AnswerReader, by_number, choic
 from callsheet.state.lessons.selection_words import choose, says_none
 
 REQUEST: Final = "select_images"
-"""Name of the one action that the question asks about."""
+"""Name of the question's action."""
 SCHEMA: Final = choice_schema(
     "images",
     "an image",
     {"required": ["id"], "properties": {"id": {"type": "string"}, "selected": {"type": "boolean"}}},
     "all, none, or which in plain words, or something else to say",
 )
-"""What an answer looks like."""
+"""JSON Schema of the answer."""
 _ID_BYTES: Final = 5
 _URL: Final = re.compile(r"https?://(?:[\w.-]+|\[[0-9a-f:]+\])(?::\d+)?(?:[/?#]\S*)?", re.IGNORECASE)
 WANTED: Final = "wanted"
-"""Stands for the version of the images that shall be looked for."""
+"""Placeholder for the images' version before the search."""
 OVER: Final = "over"
-"""Stands for it once they were chosen, or there are none."""
+"""Placeholder for it once the images are chosen, or none were found."""
 
 
 class Picture(BaseModel):
-    """One image that was found."""
+    """One image found by the search."""
 
     model_config = ConfigDict(frozen=True)
 
     NOUN: ClassVar[str] = "image"
 
     id: str
-    """The same for the same address."""
+    """Derived from the URL."""
     title: str
     url: str
     thumbnail: str | None = None
     page: str | None = None
-    """Where it is shown: its source."""
+    """URL of the page that shows it."""
     credit: str | None = None
-    """Whose page that is."""
+    """Owner of that page."""
     type: str | None = None
     """Media type."""
 
     @property
     def concept(self) -> str:
-        """What words may call it."""
+        """Name for choices in words."""
         return self.title
 
     @property
     def details(self) -> str:
-        """What else words may know of it."""
+        """Further text for choices in words."""
         return f"{self.credit or ''} {self.page or ''}"
 
 
 def on_the_web(url: str) -> bool:
-    """Return whether something is an address on the web."""
+    """Return whether `url` is an HTTP or HTTPS address."""
     return _URL.fullmatch(url) is not None
 
 
 def picture_id(url: str) -> str:
-    """Return the id of the image at an address."""
+    """Return the id of the image with this URL."""
     return f"image-{hashlib.blake2b(url.encode(), digest_size=_ID_BYTES).hexdigest()}"
 
 
 @dataclass(frozen=True)
 class Shown:
-    """These are shown; none are where there are none."""
+    """Choice of images, possibly none."""
 
     images: tuple[Picture, ...]
 
 
 @dataclass(frozen=True)
 class Sought:
-    """Other images are wanted."""
+    """Request for other images."""
 
     words: str
 
 
 @dataclass(frozen=True)
 class Said:
-    """It is no choice, but something to answer."""
+    """Text that is not a choice and needs a reply."""
 
     text: str
 
@@ -94,7 +94,7 @@ Answer = Shown | Sought | Said
 
 
 def read(answer: Any, offered: Sequence[Picture]) -> Answer:
-    """Return what an answer says of the images offered; raises `Invalid` for what is not there."""
+    """Return the parsed answer; raises `Invalid` for an image that was not offered."""
     return _ImageReader(offered).read(answer)
 
 
@@ -125,7 +125,7 @@ class _ImageReader(AnswerReader[Answer]):
     def with_comment(self, read: Answer, words: str) -> Answer:
         if words.strip():
             raise Invalid(
-                f"the words {words[:80]!r} are no part of a choice of images", remedy="send them as a message"
+                f"a choice of images takes no comment, such as {words[:80]!r}", remedy="send it as a message"
             )
         return read
 

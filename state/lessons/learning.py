@@ -1,4 +1,4 @@
-"""How a student learns best, and how hard the words may be after what was said of them (B64)."""
+"""Learning styles, and adjustment of the reading level on request (B64)."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -70,16 +70,16 @@ _HARDER: Final = re.compile(
 )
 LOWEST: Final = 1.0
 HIGHEST: Final = 12.0
-"""School grades that words are written for, after every wish."""
+"""Range of school grades after adjustment."""
 
 
 def style(text: str | None) -> Style | None:
-    """Return how a student learns best where `said` says so: "learns best with pictures"; else None."""
+    """Return the learning style in a statement about learning ("learns best with pictures"), or None."""
     return cue(text) if text and _LEARNS.search(text) else None
 
 
 def cue(text: str | None) -> Style | None:
-    """Return the way of learning that is named where it is known to be one: "with pictures"; else None."""
+    """Return the learning style that a text names ("with pictures"), or None."""
     styles = (
         name
         for name, words in _CUES.items()
@@ -89,9 +89,9 @@ def cue(text: str | None) -> Style | None:
 
 
 def parted(text: str | None) -> tuple[str | None, str | None]:
-    """Return what `said` tells of interests, and what it tells of how a student learns; None for nothing.
+    """Return the interests in a text and its statements about learning, each None if there are none.
 
-    Interests stay as they were said where nothing else is.
+    A text without such statements is returned unchanged as interests.
     """
     parts = interests(text)
     styles = [one for one in parts if style(one)]
@@ -101,25 +101,22 @@ def parted(text: str | None) -> tuple[str | None, str | None]:
 
 
 def liked(wishes: Iterable[str]) -> list[str]:
-    """Return the interests among some wishes: what says how a student learns is none."""
+    """Return the wishes that are interests, without statements about learning."""
     return [one for one in wishes if style(one) is None]
 
 
 def wish(learning_style: Style | None, language: str = "english") -> str:
-    """Return what is shown for a student who learns so, in a language that has words for it, else English.
-
-    Empty where it is not known.
-    """
+    """Return the visual guidance for a learning style, in English if `language` has none; empty for None."""
     return _GUIDANCE.get(language, _GUIDANCE["english"])[learning_style] if learning_style else ""
 
 
 def shift(guidance: str | None) -> int:
-    """Return how many grades a wish moves the words: -1 for easier ones, 1 for harder, else 0."""
+    """Return the change in grades that a wish asks for: -1 for easier, 1 for harder, else 0."""
     if not guidance:
         return 0
     return 1 if _HARDER.search(guidance) else -1 if _EASIER.search(guidance) else 0
 
 
 def adapted(level: float, shift_by: int) -> float:
-    """Return the grade after so many moves from the one that the age asks for."""
+    """Return the grade `level` changed by `shift_by` grades, within the range."""
     return min(HIGHEST, max(LOWEST, level + shift_by))

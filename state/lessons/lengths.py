@@ -1,4 +1,4 @@
-"""How long a narration shall be, as people say it: "90 seconds", "two minutes"."""
+"""Parsing of a narration's requested length: "90 seconds", "two minutes"."""
 
 import re
 from typing import Final
@@ -21,11 +21,11 @@ _REQUEST: Final = re.compile(
     re.IGNORECASE,
 )
 _MAX_WORDS: Final = 40
-"""Words of what is said along with a material; what has more is the material."""
+"""Maximum words of an instruction; longer texts are material."""
 
 
 def seconds(text: str) -> float:
-    """Return the first length that a text names, in seconds; 0 for none."""
+    """Return the first length in a text, in seconds; 0 if there is none."""
     match = _LENGTH_PATTERN.search(text)
     parts = _AMOUNT_UNIT.match(match[0]) if match else None
     if parts is None:
@@ -36,6 +36,6 @@ def seconds(text: str) -> float:
 
 
 def lasting(text: str) -> str:
-    """Return what says how long a narration shall be, and not how long something takes; empty for nothing."""
+    """Return the part of a text that requests a length for the narration; empty if there is none."""
     match = _REQUEST.search(text)
     return match[0] if match and len(text.split()) <= _MAX_WORDS else ""

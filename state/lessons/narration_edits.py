@@ -1,4 +1,4 @@
-"""A narration as a person changes it by hand, segment by segment; what is not named stays the same."""
+"""Manual edits of a narration by segment; everything else stays the same."""
 
 import difflib
 import re
@@ -13,11 +13,11 @@ from callsheet.state.lessons.narration import Narration, Segment, Sentence
 
 _SENTENCE_BREAK: Final = re.compile(r"(?<=[.!?…])\s+|(?<=[.!?…][\"'”’)])\s+|(?<=[。！？])")
 _MIN_SIMILARITY: Final = 0.5
-"""How much of a sentence has to be the same for it to say the same facts."""
+"""Minimum similarity to an old sentence for keeping its facts."""
 
 
 class SegmentEdit(BaseModel):
-    """What is to be different in one segment."""
+    """Changes to one segment."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -29,13 +29,13 @@ class SegmentEdit(BaseModel):
 
 
 def apply_edits(before: Narration, edits: Sequence[SegmentEdit]) -> Narration:
-    """Return the narration with these edits; other segments are the same to the byte.
+    """Return the narration with these edits; other segments stay identical.
 
-    A sentence that is much as it was says the facts it said. Raises `Missing` for a segment that is not
-    there, and `Invalid` for no edit, two of one segment, and words that have no room (B-R9).
+    A sentence similar to an old one keeps its facts. Raises `Missing` for an unknown segment, and `Invalid`
+    for no edit, two edits of one segment, or too many words (B-R9).
     """
     if not edits:
-        raise Invalid("there is nothing to change", remedy="name the segments that shall be different")
+        raise Invalid("there is nothing to change", remedy="name the segments to change")
     slots = {slot.type: slot for slot in narration.slots(before.total_duration, before.language)}
     new: dict[str, Segment] = {}
     for edit in edits:
@@ -53,9 +53,9 @@ def apply_edits(before: Narration, edits: Sequence[SegmentEdit]) -> Narration:
 
 
 def restore_segments(current: Narration, earlier: Narration, segments: Sequence[str]) -> Narration:
-    """Return the narration with these segments as they were; without any, all of it as it was.
+    """Return the narration with these segments restored from an earlier one; all of it if none are named.
 
-    Raises `Invalid` where single segments do not fit, because the whole was of another length or language.
+    Raises `Invalid` if single segments do not fit because length or language differ.
     """
     if not segments:
         return earlier
@@ -76,17 +76,17 @@ def _split_sentences(text: str, old: Segment) -> Sequence[Sentence]:
         sentences.append(kept or Sentence(text=part, factIds=_similar_facts(part, old)))
         rest = rest[len(part) :].lstrip()
     if not sentences:
-        raise Invalid(f"segment {old.id!r} would say nothing", remedy="write at least one sentence")
+        raise Invalid(f"segment {old.id!r} would be empty", remedy="write at least one sentence")
     return tuple(sentences)
 
 
 def _starts_with(rest: str, sentence: str) -> bool:
-    """Whether the text goes on with an old sentence, which may be several to a grammarian."""
+    """Return whether the text continues with this whole sentence."""
     return rest.startswith(sentence) and not rest[len(sentence) : len(sentence) + 1].isalnum()
 
 
 def _similar_facts(part: str, old: Segment) -> tuple[str, ...]:
-    """Return the facts of the old sentence that a new one is most like; none where it is like none."""
+    """Return the facts of the most similar old sentence, or none if no sentence is similar."""
     scored = [
         (difflib.SequenceMatcher(None, one.text, part, autojunk=False).ratio(), one) for one in old.sentences
     ]

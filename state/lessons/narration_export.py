@@ -1,4 +1,4 @@
-"""A narration as files: Markdown to read, SRT and WebVTT to show under a video, JSON to go on with."""
+"""Export of a narration as Markdown, SRT, WebVTT or JSON."""
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -10,12 +10,12 @@ from callsheet.state.lessons.narration import Narration, Segment, length
 
 Format = Literal["md", "srt", "vtt", "json"]
 _LINE: Final = 42
-"""Characters in a line of subtitles, at most; half of that where letters are twice as wide."""
+"""Maximum characters in a line of subtitles; half for wide characters."""
 _LINES: Final = 2
 
 
 class Cue(NamedTuple):
-    """Some words and when they are shown, in milliseconds."""
+    """One subtitle."""
 
     start_ms: int
     end_ms: int
@@ -23,7 +23,7 @@ class Cue(NamedTuple):
 
 
 def export(narration: Narration, form: str) -> str:
-    """Return the narration as a text file; raises `Invalid` for a form that is not md, srt, vtt or json."""
+    """Return the narration as text; `form` is md, srt, vtt or json, or `Invalid` is raised."""
     write = _WRITERS.get(form)
     if write is None:
         raise Invalid(
@@ -33,7 +33,7 @@ def export(narration: Narration, form: str) -> str:
 
 
 def cues(narration: Narration) -> list[Cue]:
-    """Return every sentence with its time, cut where it is longer than two lines; they leave no gap."""
+    """Return subtitles without gaps; a sentence longer than two lines gets several."""
     return [cue for segment in narration.segments for cue in _cues(segment, narration.language)]
 
 
@@ -49,11 +49,10 @@ def _cues(segment: Segment, language: str) -> Iterator[Cue]:
 
 
 def _parts(text: str, language: str) -> list[str]:
-    """Return the text in pieces of two lines each."""
+    """Return the text in parts of two lines each."""
     spec = find(language)
     wide = spec is not None and spec.unit == "character" and spec.name != "thai"
     lines = textwrap.wrap(" ".join(text.split()), _LINE // 2 if wide else _LINE)
-    # As even as can be: four lines are two and two, three are two and one.
     return ["\n".join(lines[at : at + _LINES]) for at in range(0, len(lines), _LINES)]
 
 
@@ -78,7 +77,7 @@ def _section(segment: Segment) -> str:
 
 
 def _escape_markdown(text: str) -> str:
-    """Return the text so that Markdown shows it as it is, links and tags too."""
+    """Return the text with Markdown's special characters escaped."""
     return "".join(f"\\{char}" if char in "\\`*_{}[]<>#|!" else char for char in " ".join(text.split()))
 
 
@@ -89,26 +88,27 @@ def _clock(at_s: float) -> str:
 
 def _srt(narration: Narration) -> str:
     return "\n".join(
-        f"{number}\n{_timestamp(cue.start_ms, ',')} --> {_timestamp(cue.end_ms, ',')}\n{_without_tags(cue.text)}\n"
+        f"{number}\n{_times(cue, ',')}\n{_without_tags(cue.text)}\n"
         for number, cue in enumerate(cues(narration), start=1)
     )
 
 
 def _vtt(narration: Narration) -> str:
-    shown = "\n".join(
-        f"{_timestamp(cue.start_ms, '.')} --> {_timestamp(cue.end_ms, '.')}\n{_escape(cue.text)}\n"
-        for cue in cues(narration)
-    )
-    return f"WEBVTT\n\n{shown}"
+    subtitles = "\n".join(f"{_times(cue, '.')}\n{_escape(cue.text)}\n" for cue in cues(narration))
+    return f"WEBVTT\n\n{subtitles}"
 
 
 def _without_tags(text: str) -> str:
-    # Players read tags in SRT, and there is no way to escape one.
+    # Players interpret tags in SRT, and SRT has no escapes.
     return text.replace("<", "‹").replace(">", "›")
 
 
 def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _times(cue: Cue, point: str) -> str:
+    return f"{_timestamp(cue.start_ms, point)} --> {_timestamp(cue.end_ms, point)}"
 
 
 def _timestamp(at_ms: int, point: str) -> str:

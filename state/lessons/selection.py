@@ -1,6 +1,6 @@
-"""A person's answer to the question which facts a lesson tells, in any of its forms (B47, B48, B52-B54).
+"""Parsing of a person's choice of a lesson's facts (B47, B48, B52-B54).
 
-Beside what every choice is made by, facts may have changed or new words. `SCHEMA` is the form for programs.
+Beyond the common forms of a choice, facts may be edited or new. `SCHEMA` is the form for programs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,14 +15,14 @@ from callsheet.state.lessons.facts import Fact, added, distinct
 from callsheet.state.lessons.selection_words import choose_facts
 
 MOST_CHOSEN: Final = 40
-"""Facts that one narration tells at most."""
+"""Maximum facts of one narration."""
 REQUEST: Final = "select_facts"
-"""Name of the one action that the question asks about."""
+"""Name of the question's action."""
 SCHEMA: Final = choice_schema(
     "facts",
     "a fact",
     {
-        "description": "a fact, its words changed or not; without id a new one",
+        "description": "a fact, edited or not; a new one has no id",
         "properties": {
             "id": {"type": "string"},
             "concept": {"type": "string", "minLength": 1, "maxLength": 200},
@@ -31,37 +31,37 @@ SCHEMA: Final = choice_schema(
     },
     "all, or which in plain words, or something else to say",
     count_limits={"minItems": 1, "maxItems": MOST_CHOSEN},
-    message={"type": "string", "description": "what else is wanted of the narration"},
+    message={"type": "string", "description": "further wishes for the narration"},
 )
-"""What an answer looks like."""
+"""JSON Schema of the answer."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """These are to be told."""
+    """Choice of the facts for the narration."""
 
     facts: tuple[Fact, ...]
     wish: str = ""
-    """What is wanted of the narration, in the person's words."""
+    """Further wishes for the narration."""
 
 
 @dataclass(frozen=True)
 class Stated:
-    """These are to be offered beside the others."""
+    """New facts to offer with the others."""
 
     facts: tuple[Fact, ...]
 
 
 @dataclass(frozen=True)
 class Others:
-    """Other facts are wanted."""
+    """Request for other facts."""
 
     guidance: str
 
 
 @dataclass(frozen=True)
 class Said:
-    """It is no choice, but something to answer."""
+    """Text that is not a choice and needs a reply."""
 
     text: str
 
@@ -70,9 +70,9 @@ Answer = Chosen | Stated | Others | Said
 
 
 def read(answer: Any, offered: Sequence[Fact], earlier: Sequence[Fact] = ()) -> Answer:
-    """Return what an answer says of the facts offered; those offered `earlier` are known by their ids too.
+    """Return the parsed answer; facts offered `earlier` may be chosen by id, too.
 
-    Raises `Invalid`, with what is wrong, for an answer that chooses nothing, or what is not there.
+    Raises `Invalid` for an empty choice or an unknown fact.
     """
     return _FactReader(offered, earlier).read(answer)
 
@@ -122,7 +122,7 @@ class _FactReader(AnswerReader[Answer]):
         )
 
     def _item(self, item: Any) -> Fact:
-        """Return the fact that one item of a list means."""
+        """Return the fact for one item of a list."""
         by_place = by_number(item, self._offered, Fact.NOUN)
         if by_place:
             return by_place
@@ -144,7 +144,7 @@ class _FactReader(AnswerReader[Answer]):
         return same[0]
 
     def _from_object(self, item: Mapping[str, Any]) -> Fact:
-        """Return a known fact in the words it is given, or a new one that a person states."""
+        """Return a known fact with its edits, or a new fact."""
         known = self._by_id.get(str(item.get("id", "")))
         fields = {name: item[name] for name in ("concept", "details") if item.get(name) is not None}
         if known is None and "id" in item and len(fields) < 2:  # noqa: PLR2004 -- both fields

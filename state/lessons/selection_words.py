@@ -1,6 +1,6 @@
-"""Facts, or images, chosen in plain words: "the first two and the one about tea", "all but the third" (B52).
+"""Choices in words: "the first two and the one about tea", "all but the third" (B52).
 
-Only a message that is a choice from its first word to its last is read as one; anything else is talk.
+A message counts as a choice only if all of it parses as one.
 """
 
 import re
@@ -14,44 +14,44 @@ from callsheet.state.lessons import choice_words
 from callsheet.state.lessons.facts import Fact, added
 
 _LONGEST = 2_000
-"""Characters of a choice; what is longer is material or talk."""
+"""Maximum characters of a choice."""
 _CONCEPT_WORDS = 4
 
 
 class Choosable(Protocol):
-    """What words may choose: a fact, an image."""
+    """An item that words may choose: a fact or an image."""
 
     NOUN: ClassVar[str]
-    """What people call one."""
+    """Name of the kind in messages."""
 
     @property
     def id(self) -> str:
-        """What programs call it."""
+        """Stable id."""
 
     @property
     def concept(self) -> str:
-        """Its name."""
+        """Short name."""
 
     @property
     def details(self) -> str:
-        """What there is to know of it."""
+        """Description."""
 
 
 Item = TypeVar("Item", bound=Choosable)
 
 
 class FactChoice(NamedTuple):
-    """What a message chooses."""
+    """Facts that a message chooses or adds."""
 
     chosen: tuple[Fact, ...]
-    """Empty where it only adds."""
+    """Empty if it only adds."""
     added: tuple[Fact, ...] = ()
 
 
 def choose_facts(text: str, facts: Sequence[Fact]) -> FactChoice | None:
-    """Return what a text chooses among facts, or None where it is not a choice.
+    """Return the facts that a text chooses or adds, or None if it is not a choice.
 
-    Raises `Invalid` for a choice of nothing, or of what is not there.
+    Raises `Invalid` for an empty choice or an unknown fact.
     """
     addition = choice_words.ADDITION.search(text.strip())
     if addition and len(text) <= _LONGEST:
@@ -63,21 +63,21 @@ def choose_facts(text: str, facts: Sequence[Fact]) -> FactChoice | None:
 
 
 def choose(text: str, offered: Sequence[Item]) -> tuple[Item, ...] | None:
-    """Return what a text chooses among things, or None where it is not a choice; raises as `spoken` does."""
+    """Return the items that a text chooses, or None if it is not a choice; raises as `choose_facts` does."""
     if not text.strip():
         raise Invalid("the answer is empty", remedy=_remedy(offered))
     return _select(text, offered) if len(text) <= _LONGEST else None
 
 
 def says_none(text: str) -> bool:
-    """Return whether a text says none and nothing else."""
+    """Return whether a text means "none" and nothing else."""
     return choice_words.NONE.fullmatch(choice_words.TRAILING_WORDS.sub("", _plain(text))) is not None
 
 
 def revised(text: str, current: Sequence[Fact]) -> tuple[Fact, ...] | None:
-    """Return what is to be told instead of the facts that are told, where a text says what to change of them.
+    """Return the facts after the addition or removal that a text asks for, or None if it asks for neither.
 
-    Raises `Invalid` for a change that leaves nothing, or of what is not there.
+    Raises `Invalid` for a change that leaves no fact, or for an unknown fact.
     """
     addition = choice_words.ADDITION.fullmatch(text.strip())
     if addition:
@@ -88,17 +88,17 @@ def revised(text: str, current: Sequence[Fact]) -> tuple[Fact, ...] | None:
 
 
 def is_plain_yes(text: str) -> bool:
-    """Return whether a text says yes and nothing else."""
+    """Return whether a text means "yes" and nothing else."""
     return _selects_all(_plain(text), ())
 
 
 def reopened(text: str) -> bool:
-    """Return whether a text asks to choose among the facts once more."""
+    """Return whether a text asks to choose among the facts again."""
     return choice_words.CHOOSE_AGAIN.fullmatch(choice_words.TRAILING_WORDS.sub("", _plain(text))) is not None
 
 
 def stated(text: str) -> Fact:
-    """Return the fact that a person states in a sentence; its first words are what it is about."""
+    """Return a fact from a person's sentence; the words before its verb are the concept."""
     bare = text.strip().strip('"“”').strip() or text.strip()
     details = bare[:1].upper() + bare[1:] + ("" if bare.endswith((".", "!", "?", "。")) else ".")
     verb = choice_words.VERB.search(bare, len(bare.split(maxsplit=1)[0]))
@@ -109,7 +109,7 @@ def stated(text: str) -> Fact:
 
 
 def _select(text: str, facts: Sequence[Item]) -> tuple[Item, ...] | None:
-    """Return the facts that a text names, in their own order."""
+    """Return the items that a text names, in the order offered, or None."""
     plain = _plain(text)
     lead = choice_words.LEADING_WORDS.match(plain)
     if plain.endswith("?") and not (lead and lead["asks"]):
@@ -127,7 +127,7 @@ def _select(text: str, facts: Sequence[Item]) -> tuple[Item, ...] | None:
 
 
 def _ids_in(plain: str, facts: Sequence[Choosable]) -> set[str] | None:
-    """Return the ids of the facts that a text in plain form names."""
+    """Return the ids that a normalized text names, or None."""
     every = {fact.id for fact in facts}
     if choice_words.NONE.fullmatch(plain) or _selects_all(plain, facts):
         return set() if choice_words.NONE.fullmatch(plain) else every
@@ -145,7 +145,7 @@ def _ids_in(plain: str, facts: Sequence[Choosable]) -> set[str] | None:
 
 
 def _positive_ids(rest: str, facts: Sequence[Choosable], *, allow_topics: bool) -> set[str] | None:
-    """Return what a text names that says which, and which not; `free` where a verb says it chooses."""
+    """Return the ids of a text without leading words; after a verb of choice it may be a list of topics."""
     if _selects_all(rest, facts):
         return {fact.id for fact in facts}
     if exception := choice_words.EXCEPT.search(rest):
@@ -170,9 +170,9 @@ def _selects_all(plain: str, facts: Sequence[Choosable]) -> bool:
 
 
 def _list_ids(text: str, facts: Sequence[Choosable], *, allow_topics: bool) -> set[str] | None:
-    """Return what a list names: as many of its parts as belong together are read as one.
+    """Return the ids of a list; each item is the longest run of parts that names something.
 
-    Its parts may be subjects where it is a choice `about` them: "the ones about tea, sugar and rice".
+    Parts may be mere topics if allowed, or after a topic: "the ones about tea, sugar and rice".
     """
     if choice_words.BARE_NUMBERS.fullmatch(text):
         parts = text.split()
@@ -193,7 +193,7 @@ def _list_ids(text: str, facts: Sequence[Choosable], *, allow_topics: bool) -> s
 
 
 def _longest_item(parts: Sequence[str], facts: Sequence[Choosable]) -> tuple[int, set[str]] | None:
-    """Return how many of the first parts name something together, as many as can, and what."""
+    """Return the length of the longest run of first parts that names something, and its ids."""
     for size in range(len(parts), 0, -1):
         ids = _item_ids(" and ".join(parts[:size]), facts)
         if ids is not None:
@@ -202,7 +202,7 @@ def _longest_item(parts: Sequence[str], facts: Sequence[Choosable]) -> tuple[int
 
 
 def _item_ids(text: str, facts: Sequence[Choosable]) -> set[str] | None:
-    """Return what one item of a list names: an id, numbers, a subject or a fact's own name."""
+    """Return the ids of one item of a list: an id, numbers, a topic or a name."""
     if choice_words.IDS.fullmatch(text):
         if text not in {fact.id for fact in facts}:
             raise Invalid(f"there is no {_noun(facts)} {text!r} here", remedy=_remedy(facts))
@@ -217,7 +217,7 @@ def _item_ids(text: str, facts: Sequence[Choosable]) -> set[str] | None:
 
 
 def _positions(text: str, count: int) -> Sequence[int] | None:
-    """Return the places that an item counts out, from 1."""
+    """Return the positions that an item names, from 1, or None."""
     if match := choice_words.EDGE.fullmatch(text):
         size = choice_words.number(match["n"] or match["m"])
         first = match["first"] or match["premiers"]
@@ -246,7 +246,7 @@ def _by_position(position: int, facts: Sequence[Item]) -> Item:
 
 
 def _ids_about(topic: str, facts: Sequence[Choosable], *, many: bool) -> set[str]:
-    """Return the facts about a subject: by their names, and by what they say where that is needed."""
+    """Return the ids of the facts about a topic, matched by name first and then by details."""
     stems = _stems(topic)
     if not stems:
         return set()
@@ -265,7 +265,7 @@ def _ids_about(topic: str, facts: Sequence[Choosable], *, many: bool) -> set[str
 
 
 def _refuse_unknown(part: str, facts: Sequence[Choosable]) -> None:
-    """Raise `Invalid` where a part can only have meant a fact, and there is none."""
+    """Raise `Invalid` if a part clearly refers to a fact and none matches."""
     topic = choice_words.TOPIC.fullmatch(part)
     if topic and re.match(r"(?:the|that|those) ", part):
         about = topic["topic"]
@@ -273,7 +273,7 @@ def _refuse_unknown(part: str, facts: Sequence[Choosable]) -> None:
 
 
 def _plain(text: str) -> str:
-    """Return a text without what does not matter: case, width, shapes of apostrophes, ends of sentences."""
+    """Return a text with case, width, apostrophes, whitespace and final punctuation normalized."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
     return " ".join(folded.split()).rstrip(".!。 ")
 

@@ -1,4 +1,4 @@
-"""The student a lesson is for: age, interests and reading level (B2, B15, B-R7)."""
+"""A lesson's student: age, interests and reading level (B2, B15, B-R7)."""
 
 import re
 from typing import Final
@@ -6,41 +6,20 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 DEFAULT_LEVEL: Final = 6.5
-"""Reading level where the age is not known: grades 6 to 7."""
+"""Reading level for an unknown age: grades 6 to 7."""
 _LEVELS: Final = ((6, 2.5), (9, 3.5), (12, 4.5), (15, 6.5))
-"""Below this age, this US school grade."""
+"""Pairs of an age limit and the US school grade below it."""
 _OLDEST_LEVEL: Final = 8.5
 _OLDEST: Final = 120
 TO_TWELVE: Final = (
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
+    *("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
 )
 TEENS: Final = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
 _SMALL: Final = ("zero", *TO_TWELVE, *TEENS)
 _TENS: Final = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 ORDINALS: Final = (
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
-    "eleventh",
-    "twelfth",
+    *("first", "second", "third", "fourth", "fifth", "sixth"),
+    *("seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"),
 )
 _NUMBER: Final = re.compile(
     rf"(?P<digits>\d+)|\b(?:(?P<tens>{'|'.join(_TENS)})(?:[\s-]+(?P<unit>{'|'.join(_SMALL[1:10])}))?"
@@ -59,21 +38,21 @@ _SEPARATOR: Final = re.compile(
 
 
 class Student(BaseModel):
-    """What is known of the student; all of it optional (B55)."""
+    """A student; all fields are optional (B55)."""
 
     model_config = ConfigDict(frozen=True)
 
     child_age: str | None = None
-    """As it was said: "7", "12 years old", "seven"."""
+    """As written: "7", "12 years old", "seven"."""
     child_interest: str | None = None
-    """As it was said; may name several interests."""
+    """As written; may name several interests."""
     learning_style: str | None = None
-    """How they learn best, as it was said (B64)."""
+    """As written (B64)."""
 
     def with_news(
         self, child_age: str | None, child_interest: str | None, learning_style: str | None = None
     ) -> "Student":
-        """Return the student with what is new; what was not said stays as it was (B-R11)."""
+        """Return the student with the given values; empty ones leave the old value (B-R11)."""
         return Student(
             child_age=child_age or self.child_age,
             child_interest=child_interest or self.child_interest,
@@ -81,15 +60,14 @@ class Student(BaseModel):
         )
 
     def kept(self) -> dict[str, str | None]:
-        """Return what is remembered: how they learn only where something was said of it."""
+        """Return the stored form, with the learning style only if it is set."""
         return self.model_dump(exclude=set() if self.learning_style else {"learning_style"})
 
 
 def age(text: str | None) -> int | None:
-    """Return the age in years that `said` names, or None where it names none.
+    """Return the age in years that a text names, or None.
 
-    The first number counts, in figures, English words or Chinese ones; a school grade is an age five years
-    above it.
+    The first number counts, in digits, English or Chinese words; five years are added to a school grade.
     """
     if not text:
         return None
@@ -114,7 +92,7 @@ def _english_number(match: re.Match[str]) -> int | None:
 
 
 def level(text: str | None) -> tuple[float, list[str]]:
-    """Return the reading level (US school grade) for an age as it was said; a warning if it is a guess."""
+    """Return the reading level (US school grade) for an age as written, and a warning if it is a guess."""
     years = age(text)
     if years is None:
         warnings = [f"the age {text!r} is not clear, so the words are for grades 6 to 7"] if text else []
@@ -123,7 +101,7 @@ def level(text: str | None) -> tuple[float, list[str]]:
 
 
 def interests(text: str | None) -> list[str]:
-    """Return the interests that `said` lists, in order, each once (B64)."""
+    """Return the distinct interests in a text, in order (B64)."""
     parts = (part.strip(" .!") for part in _SEPARATOR.split(text or ""))
     return list({part.casefold(): part for part in parts if part}.values())
 
@@ -153,7 +131,7 @@ _SILENT_WITHIN: Final = re.compile(r"[^aeiouyl]e(?:ly|ments?|thing|one|times?|ty
 def grade(text: str) -> float:
     """Return the school grade of an English text: 0.39 · words/sentence + 11.8 · syllables/word - 15.59.
 
-    An empty text is of grade 0. Syllables are counted by spelling, which is right for 97 words in 100.
+    An empty text has grade 0. Syllables are counted by spelling, which is right for 97 % of words.
     """
     words = _WORD.findall(text)
     if not words:
@@ -164,7 +142,7 @@ def grade(text: str) -> float:
 
 
 def syllables(word: str) -> int:
-    """Return how many syllables an English word has, by its spelling; at least one."""
+    """Return the number of syllables of an English word, estimated from its spelling; at least 1."""
     letters = word.casefold().replace("’", "").replace("'", "")
     groups = len(_VOWELS.findall(letters)) + len(_SPLIT_VOWELS.findall(letters))
     return max(1, groups - bool(_SILENT.search(letters)) - bool(_SILENT_WITHIN.search(letters)))

@@ -76,7 +76,8 @@ def _moves(before: Page, after: Page) -> Iterator[Change]:
             stayed |= {siblings[i] for i in _longest_rising_run([places[name] for name in siblings])}
     for element, _ in walk(after.root):
         if element.id in old_parents and element.id not in stayed:
-            text = f"moved {element.label_text()} {_describe_position(after, element.id, new_parents[element.id])}"
+            position = _describe_position(after, element.id, new_parents[element.id])
+            text = f"moved {element.label_text()} {position}"
             yield Change(kind="moved", id=element.id, text=text)
 
 
@@ -91,12 +92,9 @@ def _longest_rising_run(places: Sequence[int]) -> set[int]:
     best: list[list[int]] = [[]]
     for i, place in enumerate(places):
         shorter = [run for run in best if not run or places[run[-1]] < place]
-        best.append([*_longest(shorter), i])
-    return set(_longest(best))
-
-
-def _longest(runs: Sequence[list[int]]) -> list[int]:
-    return max(runs, key=len)
+        best.append([*max(shorter, key=len), i])
+    longest: list[int] = max(best, key=len)
+    return set(longest)
 
 
 def _field_changes(old: Element, new: Element) -> Iterator[Change]:

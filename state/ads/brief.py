@@ -149,12 +149,14 @@ def _duration_field(text: str) -> dict[str, str]:
     is not a length.
     """
     matches = list(_SECONDS.finditer(text))
-    with_unit = [one for at, one in enumerate(matches) if one.group(3) and (not at or len(one.group(3)) > 1)]
-    minutes = [one for one in matches[:1] if one.group(2)]
+    with_unit = [
+        match for at, match in enumerate(matches) if match.group(3) and (not at or len(match.group(3)) > 1)
+    ]
+    minutes = [match for match in matches[:1] if match.group(2)]
     candidates = [
         *with_unit,
         *minutes,
-        *(one for one in matches if one.group(3) and _is_own_sentence(text, one)),
+        *(match for match in matches if match.group(3) and _is_own_sentence(text, match)),
     ]
     return {"format": candidates[0].group(0)} if candidates else {}
 

@@ -30,7 +30,7 @@ class AgentResult(TypedDict):
 
 def results(steps: Iterable[StepResult]) -> list[AgentResult]:
     """Return the results of the steps run by agents, in order."""
-    return [_result(one) for one in steps if one["tool"] in AGENTS]
+    return [_result(step) for step in steps if step["tool"] in AGENTS]
 
 
 def _result(step: StepResult) -> AgentResult:

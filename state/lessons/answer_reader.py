@@ -129,7 +129,7 @@ class AnswerReader(ABC, Generic[Reading]):
 
 def without_deselected(items: Sequence[Any]) -> list[Any]:
     """Return the items without those marked `"selected": false`."""
-    return [one for one in items if not (isinstance(one, Mapping) and one.get("selected") is False)]
+    return [item for item in items if not (isinstance(item, Mapping) and item.get("selected") is False)]
 
 
 def by_number(item: Any, offered: Sequence[Offer], noun: str) -> Offer | None:

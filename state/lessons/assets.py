@@ -41,7 +41,9 @@ class AssetVersion(BaseModel):
 def live(versions: Sequence[Version]) -> list[Version]:
     """Return the versions whose assets are not removed, oldest first."""
     removed = {version.data[_GONE] for version in versions if version.data.get(_GONE)}
-    return [one for one in versions if not one.data.get(_GONE) and one.data["id"] not in removed]
+    return [
+        version for version in versions if not version.data.get(_GONE) and version.data["id"] not in removed
+    ]
 
 
 def removal(asset: str) -> dict[str, Any]:

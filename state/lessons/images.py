@@ -104,7 +104,7 @@ class _ImageReader(AnswerReader[Answer]):
 
     def __init__(self, offered: Sequence[Picture]) -> None:
         self._offered = offered
-        self._by_id = {one.id: one for one in offered}
+        self._by_id = {image.id: image for image in offered}
 
     def from_approval(self) -> Answer:
         return Shown(tuple(self._offered))
@@ -119,7 +119,7 @@ class _ImageReader(AnswerReader[Answer]):
         return Said(text) if chosen is None else Shown(chosen)
 
     def from_items(self, items: Sequence[Any]) -> Answer:
-        chosen = {one.id: one for one in map(self._item, without_deselected(items))}
+        chosen = {image.id: image for image in map(self._item, without_deselected(items))}
         return Shown(tuple(chosen.values()))
 
     def with_comment(self, read: Answer, words: str) -> Answer:

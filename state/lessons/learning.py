@@ -94,7 +94,7 @@ def parted(text: str | None) -> tuple[str | None, str | None]:
     A text without such statements is returned unchanged as interests.
     """
     parts = interests(text)
-    styles = [one for one in parts if style(one)]
+    styles = [part for part in parts if style(part)]
     if not styles:
         return text, None
     return ", ".join(liked(parts)) or None, ", ".join(styles)
@@ -102,7 +102,7 @@ def parted(text: str | None) -> tuple[str | None, str | None]:
 
 def liked(wishes: Iterable[str]) -> list[str]:
     """Return the wishes that are interests, without statements about learning."""
-    return [one for one in wishes if style(one) is None]
+    return [wish_text for wish_text in wishes if style(wish_text) is None]
 
 
 def wish(learning_style: Style | None, language: str = "english") -> str:

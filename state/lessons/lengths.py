@@ -13,15 +13,6 @@ _LENGTH: Final = (
 )
 _AMOUNT_UNIT: Final = re.compile(rf"({_NUMBER})[\s-]*(\w)", re.IGNORECASE)
 _LENGTH_PATTERN: Final = re.compile(_LENGTH, re.IGNORECASE)
-_REQUEST: Final = re.compile(
-    r"\b(?:(?:make|mach) (?:it|this|es|das)|hazl[oa]|fais[- ]l[ea]|faites[- ]l[ea])\s+"
-    rf"(?:(?:an?|about|around|for|last|just|only|de|auf|etwa)\s+)*{_LENGTH}"
-    rf"|\b(?:narration|script|lesson|video|narración|lección|leçon|lektion)\b[^.!?\n]{{0,40}}?{_LENGTH}"
-    rf"|{_LENGTH}[\s-]*(?:long\s+)?(?:narration|script|lesson|video)\b",
-    re.IGNORECASE,
-)
-_MAX_WORDS: Final = 40
-"""Maximum words of an instruction; longer texts are material."""
 
 
 def seconds(text: str) -> float:
@@ -33,9 +24,3 @@ def seconds(text: str) -> float:
     number = parts[1].casefold().replace(",", ".")
     amount = float(number) if number[0].isdigit() else float(age(number) or 1)
     return amount * _MINUTE_S if parts[2].casefold() in "m分" else amount
-
-
-def lasting(text: str) -> str:
-    """Return the part of a text that requests a length for the narration; empty if there is none."""
-    match = _REQUEST.search(text)
-    return match[0] if match and len(text.split()) <= _MAX_WORDS else ""

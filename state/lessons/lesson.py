@@ -177,7 +177,7 @@ def summary(stream: str, data: Mapping[str, Any]) -> str:
     if stream == "narration":
         return f"{data['total_duration']} s about {data['topic']}"
     if stream == "images":
-        return ", ".join(one["title"] for one in data["images"]) or "none"
+        return ", ".join(image["title"] for image in data["images"]) or "none"
     if stream == "assets":
         return assets.summary(data)
     return ", ".join(fact["concept"] for fact in data["facts"])

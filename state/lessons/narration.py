@@ -21,7 +21,7 @@ PURPOSES: Final[Mapping[Kind, str]] = {
 SHORTEST_S: Final = 15
 LONGEST_S: Final = 600
 DEFAULT_S: Final = 60
-WORDS_PER_S: Final = 2.2
+_WORDS_PER_S: Final = Fraction(22, 10)
 """Maximum speaking rate (B-R9), slower than an ad's."""
 _STARTS: Final = (Fraction(0), Fraction(1, 6), Fraction(5, 12), Fraction(3, 4), Fraction(1))
 _GRID: Final = 4
@@ -59,7 +59,7 @@ class Segment(BaseModel):
     @property
     def facts(self) -> frozenset[str]:
         """Ids of the facts it states."""
-        return frozenset(one for sentence in self.sentences for one in sentence.factIds)
+        return frozenset(fact for sentence in self.sentences for fact in sentence.factIds)
 
 
 class Readability(BaseModel):
@@ -94,16 +94,16 @@ class Narration(BaseModel):
 
     def segment(self, segment_id: str) -> Segment:
         """Return the segment with this id or type; raises `Missing` if there is none."""
-        for one in self.segments:
-            if segment_id in {one.id, one.type}:
-                return one
-        known = ", ".join(one.id for one in self.segments)
+        for segment in self.segments:
+            if segment_id in {segment.id, segment.type}:
+                return segment
+        known = ", ".join(segment.id for segment in self.segments)
         raise Missing(f"the narration has no segment {segment_id!r}", remedy=f"use one of {known}")
 
     @property
     def facts(self) -> frozenset[str]:
         """Ids of the facts it states."""
-        return frozenset(one for segment in self.segments for one in segment.facts)
+        return frozenset(fact for segment in self.segments for fact in segment.facts)
 
     def says(self, fact: str) -> list[str]:
         """Return the ids of the segments that state a fact, to rewrite when it is removed."""
@@ -111,8 +111,8 @@ class Narration(BaseModel):
 
     def with_segments(self, changed: Iterable[Segment]) -> "Narration":
         """Return the narration with these segments replacing those with the same ids."""
-        new = {one.id: one for one in changed}
-        segments = tuple(new.get(one.id, one) for one in self.segments)
+        new = {segment.id: segment for segment in changed}
+        segments = tuple(new.get(segment.id, segment) for segment in self.segments)
         return self.model_copy(update={"segments": segments, "key_terms_count": key_terms(segments)})
 
 
@@ -145,7 +145,7 @@ def budget(duration_s: float, language: str) -> int:
     """Return the maximum words for a duration, or characters in a script without spaces (B-R9)."""
     spec = find(language)
     if spec is None or spec.unit == "word":
-        return int(Fraction(duration_s) * Fraction(22, 10))
+        return int(Fraction(duration_s) * _WORDS_PER_S)
     # The ratio of words per second in a lesson to those in an English ad: 2.2 / 2.5.
     return int(duration_s * spec.rate * 0.88)
 
@@ -201,4 +201,4 @@ def unsaid(narration: Narration, wanted: Iterable[str]) -> tuple[list[str], list
     """Return the wanted facts that no sentence states, and the stated facts that are not wanted (B22)."""
     required = list(wanted)
     covered = narration.facts
-    return [one for one in required if one not in covered], sorted(covered - set(required))
+    return [fact for fact in required if fact not in covered], sorted(covered - set(required))

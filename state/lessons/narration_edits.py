@@ -71,7 +71,10 @@ def restore_segments(current: Narration, earlier: Narration, segments: Sequence[
 def _split_sentences(text: str, old: Segment) -> Sequence[Sentence]:
     rest, sentences = " ".join(text.split()), list[Sentence]()
     while rest:
-        kept = next((one for one in old.sentences if _starts_with(rest, " ".join(one.text.split()))), None)
+        kept = next(
+            (sentence for sentence in old.sentences if _starts_with(rest, " ".join(sentence.text.split()))),
+            None,
+        )
         part = " ".join(kept.text.split()) if kept else _SENTENCE_BREAK.split(rest, maxsplit=1)[0]
         sentences.append(kept or Sentence(text=part, factIds=_similar_facts(part, old)))
         rest = rest[len(part) :].lstrip()
@@ -88,7 +91,8 @@ def _starts_with(rest: str, sentence: str) -> bool:
 def _similar_facts(part: str, old: Segment) -> tuple[str, ...]:
     """Return the facts of the most similar old sentence, or none if no sentence is similar."""
     scored = [
-        (difflib.SequenceMatcher(None, one.text, part, autojunk=False).ratio(), one) for one in old.sentences
+        (difflib.SequenceMatcher(None, sentence.text, part, autojunk=False).ratio(), sentence)
+        for sentence in old.sentences
     ]
     ratio, most = max(scored, key=lambda pair: pair[0])
     return most.factIds if ratio >= _MIN_SIMILARITY else ()

@@ -100,7 +100,7 @@ class _FactReader(AnswerReader[Answer]):
         return Chosen((*words.chosen, *words.added)) if words.chosen else Stated(words.added)
 
     def from_items(self, items: Sequence[Any]) -> Answer:
-        facts = distinct(self._item(one) for one in without_deselected(items))
+        facts = distinct(self._item(item) for item in without_deselected(items))
         if not facts:
             raise Invalid(
                 "a lesson tells at least one fact, and none is chosen", remedy='choose some, or say "all"'
@@ -139,7 +139,7 @@ class _FactReader(AnswerReader[Answer]):
         if not same:
             raise Invalid(
                 f"there is no fact {name[:200]!r} here",
-                remedy=f"choose from {', '.join(one.id for one in self._offered)}",
+                remedy=f"choose from {', '.join(fact.id for fact in self._offered)}",
             )
         return same[0]
 

@@ -72,7 +72,7 @@ def age(text: str | None) -> int | None:
     if not text:
         return None
     if (chinese := _CHINESE.search(text)) and any(chinese.groups()):
-        return _chinese_number(*(one.replace("两", "二") for one in chinese.groups()))
+        return _chinese_number(*(part.replace("两", "二") for part in chinese.groups()))
     grade = _GRADE.search(text)
     if grade:
         figures, word = grade[1] or grade[2], grade[3]

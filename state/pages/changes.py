@@ -34,7 +34,12 @@ def diff(before: Page, after: Page) -> list[Change]:
         *_removals(before, new),
         *_additions(after, old),
         *_moves(before, after),
-        *(change for name, one in new.items() if name in old for change in _field_changes(old[name], one)),
+        *(
+            change
+            for name, element in new.items()
+            if name in old
+            for change in _field_changes(old[name], element)
+        ),
         *_theme_changes(before, after),
     ]
 
@@ -70,9 +75,9 @@ def _moves(before: Page, after: Page) -> Iterator[Change]:
     old = _by_id(before)
     stayed: set[str] = set()
     for parent, _ in walk(after.root):
-        siblings = [one.id for one in parent.children if one.id in still]
+        siblings = [child.id for child in parent.children if child.id in still]
         if parent.id in old:
-            places = {one.id: i for i, one in enumerate(old[parent.id].children)}
+            places = {child.id: i for i, child in enumerate(old[parent.id].children)}
             stayed |= {siblings[i] for i in _longest_rising_run([places[name] for name in siblings])}
     for element, _ in walk(after.root):
         if element.id in old_parents and element.id not in stayed:
@@ -82,7 +87,7 @@ def _moves(before: Page, after: Page) -> Iterator[Change]:
 
 
 def _describe_position(page: Page, name: str, parent: str) -> str:
-    siblings = [one.id for one in page.get(parent).children]
+    siblings = [child.id for child in page.get(parent).children]
     i = siblings.index(name)
     return f"to the beginning of {parent}" if i == 0 else f"after {siblings[i - 1]} in {parent}"
 
@@ -98,13 +103,13 @@ def _longest_rising_run(places: Sequence[int]) -> set[int]:
 
 
 def _field_changes(old: Element, new: Element) -> Iterator[Change]:
-    was, now = _fields(old), _fields(new)
-    for field in sorted(was.keys() | now.keys(), key=lambda field: ("." in field, field)):
-        if (one := was.get(field)) != (other := now.get(field)):
-            text = (
-                f"{new.label_text() if field != 'content' else new.id}: {_describe_change(field, one, other)}"
-            )
-            yield Change(kind="changed", id=new.id, text=text, field=field, before=one, after=other)
+    old_fields, new_fields = _fields(old), _fields(new)
+    for field in sorted(old_fields.keys() | new_fields.keys(), key=lambda field: ("." in field, field)):
+        before, after = old_fields.get(field), new_fields.get(field)
+        if before != after:
+            subject = new.id if field == "content" else new.label_text()
+            text = f"{subject}: {_describe_change(field, before, after)}"
+            yield Change(kind="changed", id=new.id, text=text, field=field, before=before, after=after)
 
 
 def _fields(element: Element) -> dict[str, str]:
@@ -117,10 +122,11 @@ def _fields(element: Element) -> dict[str, str]:
 
 
 def _theme_changes(before: Page, after: Page) -> Iterator[Change]:
-    for name, other in after.theme.items():
-        if (one := before.theme.get(name)) != other:
-            text = f"theme: {_describe_change(name, one, other)}"
-            yield Change(kind="theme", id=ROOT, text=text, field=name, before=one, after=other)
+    for token, new in after.theme.items():
+        old = before.theme.get(token)
+        if old != new:
+            text = f"theme: {_describe_change(token, old, new)}"
+            yield Change(kind="theme", id=ROOT, text=text, field=token, before=old, after=new)
 
 
 def _describe_change(field: str, before: str | None, after: str | None) -> str:

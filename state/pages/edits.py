@@ -85,7 +85,9 @@ def apply_theme(
     Elements in `locked` keep their current theme and so their look.
     """
     theme = themes.build_theme(name, tokens, page.theme)
-    pinned = {one: page.pinned.get(one, page.theme) for one in locked if page.find(one)}
+    pinned = {
+        locked_id: page.pinned.get(locked_id, page.theme) for locked_id in locked if page.find(locked_id)
+    }
     return _rebuild(page, page.root, theme=theme, pinned=pinned)
 
 
@@ -105,10 +107,12 @@ def check_locks(before: Page, after: Page, locked: Collection[str], shifted: str
         if element is None:
             continue
         same = after.find(name)
-        held = same is not None and digest(same) == digest(element) and now.get(name) == parents.get(name)
+        unchanged = (
+            same is not None and digest(same) == digest(element) and now.get(name) == parents.get(name)
+        )
         if name == ROOT:
-            held = held and before.theme == after.theme
-        if not held or (shifted and _touches(element, shifted, before)):
+            unchanged = unchanged and before.theme == after.theme
+        if not unchanged or (shifted and _touches(element, shifted, before)):
             raise Forbidden(
                 f"{element.label_text()} is locked and stays as it is, with everything inside it",
                 remedy="change something else; only a person can unlock it",
@@ -164,19 +168,21 @@ def _create_element(new: Mapping[str, Any], numbers: dict[str, int], count: list
 
 def _place(root: Element, element: Element, reference: str, position: Position) -> Element:
     if position == "inside":
-        return _replace(root, reference, lambda one: (_append_child(one, element),))
+        return _replace(root, reference, lambda target: (_append_child(target, element),))
     if reference == ROOT:
         raise Invalid(f"no element can be {position} the page itself", remedy="use position 'inside'")
-    return _replace(root, reference, lambda one: (element, one) if position == "before" else (one, element))
+    return _replace(
+        root, reference, lambda target: (element, target) if position == "before" else (target, element)
+    )
 
 
-def _append_child(one: Element, element: Element) -> Element:
-    if not elements.KINDS[one.type].holds:
+def _append_child(parent: Element, element: Element) -> Element:
+    if not elements.KINDS[parent.type].holds:
         raise Invalid(
-            f"{one.label_text()} is a {one.type} and cannot hold other elements",
+            f"{parent.label_text()} is a {parent.type} and cannot hold other elements",
             remedy="use position 'before' or 'after', or another parentId",
         )
-    return one.model_copy(update={"children": (*one.children, element)})
+    return parent.model_copy(update={"children": (*parent.children, element)})
 
 
 def _replace(element: Element, target: str, changed: Replacement) -> Element:
@@ -189,8 +195,8 @@ def _replace(element: Element, target: str, changed: Replacement) -> Element:
 
 def _replace_among(children: Sequence[Element], target: str, changed: Replacement) -> tuple[Element, ...]:
     replaced: list[Element] = []
-    for one in children:
-        replaced.extend(changed(one) if one.id == target else (_replace(one, target, changed),))
+    for child in children:
+        replaced.extend(changed(child) if child.id == target else (_replace(child, target, changed),))
     return tuple(replaced)
 
 

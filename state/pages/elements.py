@@ -85,8 +85,8 @@ class Kind:
 
 def _kind(tag: str, *rules: Rules, holds: bool = True, says: bool = True) -> Kind:
     attributes = dict(_COMMON)
-    for one in rules:
-        attributes |= one
+    for rule in rules:
+        attributes |= rule
     return Kind(tag, holds, says, attributes)
 
 

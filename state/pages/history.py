@@ -10,7 +10,7 @@ from typing import Any, Final, TypedDict
 
 from callsheet.state.errors import Invalid
 from callsheet.state.pages.changes import Change, diff
-from callsheet.state.pages.page import Page, canonical
+from callsheet.state.pages.page import Page
 from callsheet.state.pages.starter import STARTER
 from callsheet.state.versions import Version
 
@@ -74,16 +74,7 @@ def summary(data: Mapping[str, Any], most: int = 3) -> str:
     return "; ".join(texts[:most]) + rest
 
 
-def same(one: Page, other: Page) -> bool:
-    """Return whether two pages are equal apart from their id counters."""
-    return _content(one) == _content(other)
-
-
 def change_lines(changes: Sequence[Change], most: int = 20) -> list[str]:
     """Return the first `most` differences as lines, and the number of the others."""
     rest = [f"and {len(changes) - most} more"] if len(changes) > most else []
     return [change["text"] for change in changes[:most]] + rest
-
-
-def _content(page: Page) -> bytes:
-    return canonical({name: value for name, value in page.data().items() if name != "numbers"})

@@ -41,7 +41,7 @@ def render_stylesheet(page: Page) -> str:
     for name, theme in page.pinned.items():
         own = {"background-color": "var(--background)", "color": "var(--text)", "font-family": "var(--font)"}
         rules.append(_rule(f"#{name}", _tokens(theme) | own))
-    rules.extend(_rule(f"#{one.id}", one.style) for one, _ in walk(page.root) if one.style)
+    rules.extend(_rule(f"#{element.id}", element.style) for element, _ in walk(page.root) if element.style)
     return "\n".join(rules)
 
 

@@ -98,8 +98,10 @@ class Element(BaseModel):
 
     def description(self) -> str:
         """Return the kind, the label or first text in it, and the id, for people to recognise it."""
-        inside = (text for one, _ in walk(self) for text in (one.content, one.attributes.get("alt")) if text)
-        text = self.label or next(inside, self.attributes.get("placeholder", ""))
+        texts = (
+            text for inner, _ in walk(self) for text in (inner.content, inner.attributes.get("alt")) if text
+        )
+        text = self.label or next(texts, self.attributes.get("placeholder", ""))
         kind = f"the {_KIND_TITLES.get(self.type, self.type)}"
         return f"{kind} “{_short(' '.join(text.split()))}” ({self.id})" if text else f"{kind} {self.id}"
 
@@ -182,9 +184,9 @@ def walk(element: Element, depth: int = 0) -> Iterator[tuple[Element, int]]:
     """Yield an element and its descendants in document order, each with its depth."""
     stack = [(element, depth)]
     while stack:
-        one, at = stack.pop()
-        yield one, at
-        stack.extend((inner, at + 1) for inner in reversed(one.children))
+        current, level = stack.pop()
+        yield current, level
+        stack.extend((child, level + 1) for child in reversed(current.children))
 
 
 def digest(element: Element) -> str:

@@ -22,25 +22,16 @@ _KINDS: Final[Mapping[str, Kind]] = {
 }
 ALLOWED: Final = ("approve", "edit", "reject", "respond")
 """Decisions that a card may offer."""
+_FIELDS: Final = {
+    "type": {"enum": [*ALLOWED]},
+    "edited_action": {"type": "object"},
+    "message": {"type": "string"},
+}
+_DECISION: Final = {"type": "object", "required": ["type"], "properties": _FIELDS}
 SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "required": ["decisions"],
-    "properties": {
-        "decisions": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": 1,
-            "items": {
-                "type": "object",
-                "required": ["type"],
-                "properties": {
-                    "type": {"enum": [*ALLOWED]},
-                    "edited_action": {"type": "object"},
-                    "message": {"type": "string"},
-                },
-            },
-        }
-    },
+    "properties": {"decisions": {"type": "array", "minItems": 1, "maxItems": 1, "items": _DECISION}},
 }
 """JSON Schema of the answer."""
 

@@ -96,10 +96,10 @@ def language_name(text: str) -> str:
     """Return the stored name of a language (A12); raises `Invalid` listing the supported ones."""
     language = find(text)
     if language is None:
-        known = ", ".join(language.name for language in LANGUAGES)
+        names = ", ".join(supported.name for supported in LANGUAGES)
         raise Invalid(
             f"language {text[:80]!r} is not known",
-            remedy=f"use a name, an ISO-639-1 code, a BCP-47 tag or a native name of one of: {known}",
+            remedy=f"use a name, an ISO-639-1 code, a BCP-47 tag or a native name of one of: {names}",
         )
     return language.name
 
@@ -153,11 +153,8 @@ def _duration_field(text: str) -> dict[str, str]:
         match for at, match in enumerate(matches) if match.group(3) and (not at or len(match.group(3)) > 1)
     ]
     minutes = [match for match in matches[:1] if match.group(2)]
-    candidates = [
-        *with_unit,
-        *minutes,
-        *(match for match in matches if match.group(3) and _is_own_sentence(text, match)),
-    ]
+    sentences = [match for match in matches if match.group(3) and _is_own_sentence(text, match)]
+    candidates = [*with_unit, *minutes, *sentences]
     return {"format": candidates[0].group(0)} if candidates else {}
 
 

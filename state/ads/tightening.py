@@ -22,20 +22,20 @@ def tighten(
     The ad's first sentence and its last (the call to action) are never dropped, only shortened.
     """
 
-    def does_not_fit(candidate: Sequence[VoiceTrack]) -> bool:
-        return not build_timeline(candidate, effects, language=language, spot_s=spot_s)["fits"]
+    def fits(candidate: Sequence[VoiceTrack]) -> bool:
+        return build_timeline(candidate, effects, language=language, spot_s=spot_s)["fits"]
 
     current, notes = list(tracks), list[str]()
-    if not does_not_fit(current):
+    if fits(current):
         return current, notes
     for change, note in ((_close_gaps, "closed the pauses"), (_speed_up, "raised the pace by a tenth")):
         changed = change(current)
         if changed != current:
             current = changed
             notes.append(note)
-        if not does_not_fit(current):
+        if fits(current):
             return current, notes
-    return _shorten(current, does_not_fit, notes)
+    return _shorten(current, fits, notes)
 
 
 def sentences(text: str) -> list[str]:
@@ -52,22 +52,20 @@ def _speed_up(tracks: Sequence[VoiceTrack]) -> list[VoiceTrack]:
 
 
 def _shorten(
-    tracks: list[VoiceTrack], does_not_fit: Callable[[Sequence[VoiceTrack]], bool], notes: list[str]
+    tracks: list[VoiceTrack], fits: Callable[[Sequence[VoiceTrack]], bool], notes: list[str]
 ) -> tuple[list[VoiceTrack], list[str]]:
     parts = [sentences(track["text"]) for track in tracks]
     dropped = 0
-    while does_not_fit(tracks) and (place_of := _next_to_drop(parts)):
-        track, sentence = place_of
+    while not fits(tracks) and (position := _next_to_drop(parts)):
+        track, sentence = position
         del parts[track][sentence]
         tracks = _with_text(tracks, track, "".join(parts[track]).strip())
         dropped += 1
     if dropped:
         notes.append(f"left out {dropped} sentence{'s' * (dropped > 1)}")
     shortened = False
-    while (
-        does_not_fit(tracks)
-        and (longest := max(range(len(tracks)), key=lambda i: len(tracks[i]["text"]))) >= 0
-    ):
+    while tracks and not fits(tracks):
+        longest = max(range(len(tracks)), key=lambda i: len(tracks[i]["text"]))
         text = _trim_text(tracks[longest]["text"])
         if text == tracks[longest]["text"]:
             break

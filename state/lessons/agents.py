@@ -36,15 +36,14 @@ def results(steps: Iterable[StepResult]) -> list[AgentResult]:
 def _result(step: StepResult) -> AgentResult:
     agent, output = AGENTS[step["tool"]], step["output"]
     if step["status"] != "completed":
-        error = str(output.get("error") or "it was not carried out")
+        error = str(output.get("error") or "the step was not executed")
         return AgentResult(
             agent=agent, success=False, data={}, cost=0.0, duration=step["duration_s"], error=error
         )
-    names = ("facts", "message", "topic", "learningObjective")
-    data = {name: output[name] for name in names if name in output}
     if "narration" in output:
         data = {"script": output["narration"]}
-    duration_s = float(output.get("duration", step["duration_s"]))
-    return AgentResult(
-        agent=agent, success=True, data=data, cost=float(output.get("cost", 0.0)), duration=duration_s
-    )
+    else:
+        names = ("facts", "message", "topic", "learningObjective")
+        data = {name: output[name] for name in names if name in output}
+    cost, duration_s = float(output.get("cost", 0.0)), float(output.get("duration", step["duration_s"]))
+    return AgentResult(agent=agent, success=True, data=data, cost=cost, duration=duration_s)

@@ -5,8 +5,7 @@ A message counts as a choice only if all of it parses as one.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 from callsheet.state.errors import Invalid
@@ -16,6 +15,7 @@ from callsheet.state.lessons.facts import Fact, added
 _LONGEST = 2_000
 """Maximum characters of a choice."""
 _CONCEPT_WORDS = 4
+"""Maximum words of a concept taken from a sentence."""
 
 
 class Choosable(Protocol):
@@ -108,20 +108,19 @@ def stated(text: str) -> Fact:
     return added(concept[:1].upper() + concept[1:], details)
 
 
-def _select(text: str, facts: Sequence[Item]) -> tuple[Item, ...] | None:
+def _select(text: str, items: Sequence[Item]) -> tuple[Item, ...] | None:
     """Return the items that a text names, in the order offered, or None."""
     plain = _plain(text)
     lead = choice_words.LEADING_WORDS.match(plain)
     if plain.endswith("?") and not (lead and lead["asks"]):
         return None
-    plain = plain.rstrip("?").strip()
-    ids = _ids_in(plain, facts)
+    ids = _ids_in(plain.rstrip("?").strip(), items)
     if ids is None:
         return None
-    chosen = tuple(fact for fact in facts if fact.id in ids)
+    chosen = tuple(item for item in items if item.id in ids)
     if not chosen:
         raise Invalid(
-            f"a lesson tells at least one {_noun(facts)}, and none is chosen", remedy=_remedy(facts)
+            f"a lesson tells at least one {_noun(items)}, and none is chosen", remedy=_remedy(items)
         )
     return chosen
 
@@ -137,11 +136,9 @@ def _ids_in(plain: str, facts: Sequence[Choosable]) -> set[str] | None:
         return _without(every, plain[exclusion.end() :], facts)
     lead = choice_words.LEADING_WORDS.match(plain)
     rest = choice_words.TRAILING_WORDS.sub("", plain[lead.end() :] if lead else plain)
-    return (
-        _positive_ids(rest, facts, allow_topics=bool(lead and choice_words.CHOICE_VERB.search(lead[0])))
-        if rest
-        else None
-    )
+    if not rest:
+        return None
+    return _positive_ids(rest, facts, allow_topics=bool(lead and choice_words.CHOICE_VERB.search(lead[0])))
 
 
 def _positive_ids(rest: str, facts: Sequence[Choosable], *, allow_topics: bool) -> set[str] | None:
@@ -279,13 +276,12 @@ def _plain(text: str) -> str:
 
 
 def _stems(text: str) -> frozenset[str]:
-    words = chain.from_iterable(_stem(part) for part in re.findall(r"[^\W_]+", text.casefold()))
-    return frozenset(words)
+    words = frozenset(re.findall(r"[^\W_]+", text.casefold())) - choice_words.STOP_WORDS
+    return frozenset(_singular(word) for word in words)
 
 
-def _stem(word: str) -> Iterator[str]:
-    if word not in choice_words.STOP_WORDS:
-        yield word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word  # noqa: PLR2004
+def _singular(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word  # noqa: PLR2004
 
 
 def _noun(facts: Sequence[Choosable]) -> str:

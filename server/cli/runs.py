@@ -147,7 +147,7 @@ async def _cancelled(
     run = await _found(shelf.storage, owner, thread, run_id)
     if run.status not in {"pending", "running"}:
         raise Conflict(f"run {run_id!r} has ended already", remedy="see how: callsheet runs show")
-    async with running_worker(shelf.storage, {}, WorkerOptions(LEASE_S), carrying=False) as worker:
+    async with running_worker(shelf.storage, {}, WorkerOptions(LEASE_S), executes=False) as worker:
         return await worker.cancel(run.thread, run.id, "rollback" if rollback else "interrupt")
 
 

@@ -51,7 +51,7 @@ def conversation_cost(messages: Iterable[AnyMessage]) -> float:
 
 def _cost(one: AIMessage) -> float:
     used, model = one.usage_metadata, str(one.response_metadata.get("model_name", ""))
-    return cost(model, used["input_tokens"], used["output_tokens"], guard.house.prices) if used else 0.0
+    return cost(model, used["input_tokens"], used["output_tokens"], guard.policy.prices) if used else 0.0
 
 
 def _grouped(found: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:

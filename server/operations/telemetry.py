@@ -80,7 +80,7 @@ class Telemetry:
         with self._span(f"execute_tool {tool}", **about) as span, timed as tell:
             yield _telling(tell, span, "callsheet__outcome")
 
-    def looked_up(self, tool: str, *, hit: bool) -> None:
+    def count_lookup(self, tool: str, *, hit: bool) -> None:
         """Count a look-up that was, or was not, answered from what is remembered."""
         if self.metrics:
             self.metrics.count_cache_lookup(tool, hit=hit)

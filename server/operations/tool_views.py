@@ -23,7 +23,7 @@ async def tools_view(ctx: AppContext, owner: str) -> dict[str, Any]:
 
 async def breakers_view(ctx: AppContext) -> Mapping[str, Breaker]:
     """Return the states of the tools' circuit breakers, by tool."""
-    limits = [resolve_tool(tool, guard.house).gate for _, tool in ctx.tools.values()]
+    limits = [resolve_tool(tool, guard.policy).limits for _, tool in ctx.tools.values()]
     return await tool_admission.read_breakers(ctx.storage, limits)
 
 
@@ -43,7 +43,7 @@ async def execution_view(storage: Storage, owner: str, name: str) -> dict[str, A
 
 
 def _tool(item: Tool, kind: str, owner: str, breaker: Breaker) -> dict[str, Any]:
-    terms = resolve_tool(item, guard.house).terms
+    terms = resolve_tool(item, guard.policy).policy
     return {
         "name": item.name,
         "description": item.description,

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel
 
 from callsheet import providers
-from callsheet.providers.routing import OFFLINE, Request, route
+from callsheet.providers.routing import Request, route
 from callsheet.state import pricing
 from callsheet.state.errors import Unavailable
 from callsheet.tools.guard import guard
@@ -47,7 +47,7 @@ def model_name(spec: str, language: str) -> str:
 
 def is_offline(spec: str) -> bool:
     """Return True if the offline model answers."""
-    return route(Request(provider=spec), providers.available(os.environ)).provider == OFFLINE
+    return route(Request(provider=spec), providers.available(os.environ)).provider == providers.OFFLINE
 
 
 async def fill_in(

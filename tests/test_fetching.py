@@ -109,7 +109,7 @@ async def test_a_long_text_is_cut_and_a_longer_one_refused(opened: Any):
     outcome = await fetched(opened, web(Wire(a_example=OK + "x" * (MAX_TEXT + 1))), "http://a.example/")
     assert (len(outcome.output["data"]), outcome.output["truncated"]) == (MAX_TEXT, True)
     with pytest.raises(TooLarge):
-        await web(Wire(a_example=OK + "x" * 2_000), most=1_000).get("http://a.example/")
+        await web(Wire(a_example=OK + "x" * 2_000), max_bytes=1_000).get("http://a.example/")
 
 
 @pytest.mark.parametrize("charset", ["latin-1", "no-such", "hex"])
@@ -217,7 +217,7 @@ async def test_only_the_usual_ports_and_the_named_hosts_are_asked():
     assert (await only.get("http://A.example:80/")).status == 200
     assert (await only.get("http://api.a.example/")).status == 200
     for url in ("http://evila.example/", "http://a.example.evil.example/"):
-        with pytest.raises(Forbidden, match="not among the names"):
+        with pytest.raises(Forbidden, match="is not allowed"):
             await only.get(url)
 
 
@@ -226,7 +226,7 @@ async def test_redirects_are_followed_so_far_and_no_further():
     answer = await web(wire).get("http://a.example/")
     assert (answer.url, answer.data) == ("http://b.example/x", b"here")
     loop = Wire(a_example="HTTP/1.1 301 Moved\r\nLocation: /again\r\n\r\n")
-    with pytest.raises(Invalid, match="on and on"):
+    with pytest.raises(Invalid, match="redirects more than"):
         await web(loop).get("http://a.example/")
     assert len(loop.called) == MAX_REDIRECTS + 1
 
@@ -237,7 +237,7 @@ async def test_who_gives_no_answer_is_not_waited_for():
         return []
 
     with pytest.raises(TimedOut):
-        await WebClient(resolve=never, patience_s=0.01).get("http://a.example/")
+        await WebClient(resolve=never, timeout_s=0.01).get("http://a.example/")
 
     async def nowhere(host: str, port: int) -> Sequence[str]:
         return []

@@ -119,7 +119,7 @@ async def test_this_is_what_the_person_has_selected(bakery: PageDouble):
             },
             "inside the form",
         ),
-        ("apply_theme", {}, "neither a theme nor tokens"),
+        ("apply_theme", {}, "neither theme nor tokens"),
         ("apply_theme", {"theme": "no such"}, "no theme"),
         ("find_elements", {}, "neither query nor elementType"),
         ("undo", {}, "nothing to undo"),

@@ -1,4 +1,4 @@
-"""What a workflow may do to the world."""
+"""Tools: every effect that a workflow may have, called through the guard."""
 
 from typing import Final
 

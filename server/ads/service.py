@@ -23,7 +23,7 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
-from callsheet.tools.ads.drafts import spoken_language, spot_s
+from callsheet.tools.ads.drafts import script_language, spot_s
 from callsheet.tools.guard.call import Scope
 
 GRAPH: Final = "ad_creation"
@@ -166,7 +166,7 @@ def timeline_of(thread: Thread, facts: Mapping[str, str], data: Mapping[str, Map
     """Return an ad in time: what its streams hold, spoken as fast as the cast's language is."""
     about = (thread.owner, thread.id, KIND, ADS.artefact_id(thread))
     scope = Scope(*about, run="", task="", plan="", epoch=0, facts=facts)
-    language = spoken_language(data.get("voices", {}).get("voiceTracks", ()), scope)
+    language = script_language(data.get("voices", {}).get("voiceTracks", ()), scope)
     return ad.timeline(data, language=language, spot_s=spot_s(scope))
 
 

@@ -1,4 +1,4 @@
-"""The five tools of an audio ad (A1-A23): they look, or write one version of one stream."""
+"""The five tools of an audio ad (A1-A23): each reads, or writes one version of one stream."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class _Arguments(BaseModel):
 
 
 class SearchVoices(_Arguments):
-    """What to look for (A2-A6)."""
+    """Search criteria (A2-A6)."""
 
     language: str = Field(description="Language name or code, such as thai, th or th-TH", max_length=80)
     gender: str | None = Field(
@@ -70,12 +70,12 @@ class MusicDraft(_Arguments):
     prompt: str = Field(
         description="Genre, mood, tempo and instruments, in English", min_length=1, max_length=2_000
     )
-    provider: Literal["loudly", "mubert"] = Field("loudly", description="Who composes; loudly when left out")
+    provider: Literal["loudly", "mubert"] = Field("loudly", description="Music service; loudly when left out")
     duration: float | None = Field(None, description="Seconds; the spot's length when left out", gt=0, le=600)
 
 
 class EffectPlacement(_Arguments):
-    """Where an effect plays (A16, A-R5)."""
+    """Placement of an effect (A16, A-R5)."""
 
     type: Literal["start", "end", "afterVoice", "beforeVoices", "withFirstVoice"]
     index: int | None = Field(None, description="Track counted from 0, only for afterVoice", ge=0, le=1000)
@@ -85,7 +85,7 @@ class EffectPrompt(_Arguments):
     """One effect (A16)."""
 
     description: str = Field(description="The sound, in English", min_length=1, max_length=500)
-    placement: EffectPlacement | None = Field(None, description="Where it plays; the end when left out")
+    placement: EffectPlacement | None = Field(None, description="Placement; the end when left out")
     duration: float | None = Field(
         None, description="Seconds, at most 30; 3 when left out", gt=0, le=ad.MAX_SFX_S
     )
@@ -101,7 +101,7 @@ class SfxDraft(_Arguments):
 
 
 class CurrentState(_Arguments):
-    """Which ad to look at."""
+    """Arguments of `get_current_state`."""
 
     adId: _AdId
 
@@ -117,21 +117,21 @@ async def search_voices(args: SearchVoices, call: Call) -> dict[str, Any]:
         raise Invalid(
             f"gender {args.gender!r} is not 'male' or 'female'", remedy="leave it out to search both"
         )
-    found = voices.search(
+    matches = voices.search(
         args.language,
         gender=args.gender,
         accent=args.accent,
         style=args.style,
         count=max(1, min(50, args.count)),
     )
-    if not found:
+    if not matches:
         return {
             "error": "No voices found matching the criteria",
             "suggestion": "Try broadening your search (remove accent/style filters, try different gender)",
             "voices": [],
             "count": 0,
         }
-    return {"voices": [voice.public() for voice in found], "count": len(found)}
+    return {"voices": [voice.public() for voice in matches], "count": len(matches)}
 
 
 @tool(
@@ -141,7 +141,7 @@ async def search_voices(args: SearchVoices, call: Call) -> dict[str, Any]:
     subject="adId",
 )
 async def create_voice_draft(args: VoiceDraft, call: Call) -> dict[str, Any]:
-    """Write all voice tracks (script and cast) to the ad's voices version stream as a new draft.
+    """Write all voice tracks (script and cast) as a new draft of the ad's voices.
 
     Earlier versions stay. Send every track, also unchanged ones.
     """
@@ -152,8 +152,8 @@ async def create_voice_draft(args: VoiceDraft, call: Call) -> dict[str, Any]:
                 remedy="call search_voices and use an id it returns",
             )
     streams = await call.artefact.streams(ad.STREAMS)
-    wanted = ad.track_list([track.model_dump(exclude_none=True) for track in args.tracks])
-    tracks, notes = _fitted(wanted, streams, call.scope)
+    requested = ad.track_list([track.model_dump(exclude_none=True) for track in args.tracks])
+    tracks, notes = _fit(requested, streams, call.scope)
     return await _write(
         call, streams, "voices", {"voiceTracks": tracks}, {"tightened": notes} if notes else {}
     )
@@ -161,7 +161,7 @@ async def create_voice_draft(args: VoiceDraft, call: Call) -> dict[str, Any]:
 
 @tool(schema=MusicDraft, display="Describing the music", writes=("music",), subject="adId")
 async def create_music_draft(args: MusicDraft, call: Call) -> dict[str, Any]:
-    """Write the background music to the ad's music version stream as a new draft. Earlier versions stay."""
+    """Write the background music as a new draft of the ad's music. Earlier versions stay."""
     streams = await call.artefact.streams(ad.STREAMS)
     data = ad.music_bed(args.prompt, args.provider, args.duration or spot_s(call.scope))
     return await _write(call, streams, "music", data, {})
@@ -171,9 +171,9 @@ async def create_music_draft(args: MusicDraft, call: Call) -> dict[str, Any]:
     schema=SfxDraft, display="Placing the sound effects", reads=("voices",), writes=("sfx",), subject="adId"
 )
 async def create_sfx_draft(args: SfxDraft, call: Call) -> dict[str, Any]:
-    """Write all sound effects to the ad's sfx version stream as a new draft.
+    """Write all sound effects as a new draft of the ad's effects.
 
-    Earlier versions stay. Send every effect, also those that stay, for a version holds the whole list.
+    Earlier versions stay. Send every effect, also unchanged ones: a version holds the complete list.
     """
     streams = await call.artefact.streams(ad.STREAMS)
     tracks = _data(streams, "voices").get("voiceTracks", ())
@@ -183,13 +183,13 @@ async def create_sfx_draft(args: SfxDraft, call: Call) -> dict[str, Any]:
 
 @tool(schema=CurrentState, display="Looking at the ad", reads=ad.STREAMS, subject="adId")
 async def get_current_state(args: CurrentState, call: Call) -> dict[str, Any]:
-    """Look at the newest versions of the ad's voices, music and sound effects, with their content.
+    """Read the newest versions of the ad's voices, music and sound effects.
 
-    Use it when the conversation is long, and before changing what people may have edited meanwhile.
+    Use it when the conversation is long, and before a change, because people edit versions too.
     """
     del args
     streams = await call.artefact.streams(ad.STREAMS)
-    shown = {name: _shown(name, stream) for name, stream in streams.items() if stream.versions}
+    shown = {name: _stream_state(name, stream) for name, stream in streams.items() if stream.versions}
     return {
         **shown,
         "ad": {"language": call.scope.facts.get("language", "english"), "spotSeconds": spot_s(call.scope)},
@@ -201,15 +201,15 @@ TOOLS: Final = (search_voices, create_voice_draft, create_music_draft, create_sf
 
 
 def spot_s(scope: Scope) -> float:
-    """Return the seconds the ad of this conversation may take."""
+    """Return the length of the ad in seconds."""
     return float(scope.facts.get("spotSeconds", 30.0))
 
 
-def spoken_language(tracks: Sequence[Mapping[str, Any]], scope: Scope) -> str:
-    """Return the language most of the cast speaks, which tells how fast the script is read."""
-    found = [voices.find(str(track["voiceId"])) for track in tracks]
-    spoken = Counter(voice.language for voice in found if voice)
-    return spoken.most_common(1)[0][0] if spoken else scope.facts.get("language", "english")
+def script_language(tracks: Sequence[Mapping[str, Any]], scope: Scope) -> str:
+    """Return the language of most voices of the cast, which decides the speaking rate."""
+    cast = [voices.find(str(track["voiceId"])) for track in tracks]
+    languages = Counter(voice.language for voice in cast if voice)
+    return languages.most_common(1)[0][0] if languages else scope.facts.get("language", "english")
 
 
 async def _write(
@@ -220,8 +220,8 @@ async def _write(
     result: dict[str, Any],
 ) -> dict[str, Any]:
     current = {name: _data(streams, name) for name in streams if streams[name].versions} | {stream: data}
-    whole = _timeline(call.scope, current)
-    brief = {key: whole[key] for key in ("spotSeconds", "durationSeconds", "fits")}
+    timeline = _timeline(call.scope, current)
+    brief = {key: timeline[key] for key in ("spotSeconds", "durationSeconds", "fits")}
     timed = {"status": "draft", "timeline": brief, **result}
     parent = restored_version(streams[stream].versions, data)
     return await call.write(stream, data, parent=parent, result=timed)
@@ -229,28 +229,28 @@ async def _write(
 
 def _timeline(scope: Scope, current: Mapping[str, Mapping[str, Any]]) -> Timeline:
     tracks = current.get("voices", {}).get("voiceTracks", ())
-    return ad.timeline(current, language=spoken_language(tracks, scope), spot_s=spot_s(scope))
+    return ad.timeline(current, language=script_language(tracks, scope), spot_s=spot_s(scope))
 
 
-def _fitted(
+def _fit(
     tracks: list[ad.VoiceTrack], streams: Mapping[str, Stream], scope: Scope
 ) -> tuple[list[ad.VoiceTrack], list[str]]:
-    """Return the tracks as they are stored: a new script is tightened until it fits.
+    """Return the tracks to store and notes; a new script is tightened until it fits.
 
-    Words that were there before stay as they were: another voice, another pace or an earlier version brought
-    back is what was asked for, and nothing else may change with it.
+    A script that an earlier version has stays as it is: then only voice or pace were changed, or the version
+    was restored.
     """
     script = [track["text"] for track in tracks]
     earlier = (version.data["voiceTracks"] for version in streams["voices"].versions)
     known = any(script == [track["text"] for track in version] for version in earlier)
-    # Raises for a `playAfter` that leads nowhere, also where nothing is to be tightened.
-    made, notes = tighten(
+    # Called for known scripts too: it raises for an unknown `playAfter`.
+    tightened, notes = tighten(
         tracks,
-        language=spoken_language(tracks, scope),
+        language=script_language(tracks, scope),
         spot_s=spot_s(scope),
         effects=_data(streams, "sfx").get("soundFxPrompts", ()),
     )
-    return (tracks, []) if known else (made, notes)
+    return (tracks, []) if known else (tightened, notes)
 
 
 def _data(streams: Mapping[str, Stream], name: str) -> Mapping[str, Any]:
@@ -258,7 +258,7 @@ def _data(streams: Mapping[str, Stream], name: str) -> Mapping[str, Any]:
     return newest.data if newest else {}
 
 
-def _shown(name: str, stream: Stream) -> dict[str, Any]:
+def _stream_state(name: str, stream: Stream) -> dict[str, Any]:
     newest = stream.versions[-1]
     head = version_fields(newest, newest)
     return {

@@ -1,6 +1,6 @@
-"""Find a voice in the bundled catalogue: who speaks a language, with which accent, in which style (A2–A12).
+"""Search of the bundled voice catalogue by language, accent and style (A2–A12).
 
-The catalogue is `catalogue/voices.json`; where its facts come from is said in `SOURCES.md` beside it.
+The catalogue is `catalogue/voices.json`; `SOURCES.md` beside it names its sources.
 An attribute its provider does not publish is absent, never guessed (A6).
 """
 
@@ -28,12 +28,12 @@ _PARENTHESES = re.compile(r"\(([^)]+)\)")
 
 @dataclass(frozen=True)
 class Voice:
-    """One voice in one language. A multilingual voice is one of these for each language it speaks (A6)."""
+    """One voice in one language. A multilingual voice has one for each of its languages (A6)."""
 
     id: str
     """`provider/reference`, and `@language` after it when the voice is multilingual: `openai/alloy@thai`."""
     name: str
-    """What the provider calls it."""
+    """The provider's name for it."""
     provider: str
     """`azure`, `google`, `gemini` or `openai`."""
     language: str
@@ -47,18 +47,18 @@ class Voice:
     style: str = ""
     """Styles and personality, separated by commas; empty when the provider publishes none."""
     use_case: str = ""
-    """What the provider recommends it for, separated by commas."""
+    """Recommended uses, separated by commas."""
     multilingual: bool = False
-    """Whether one voice speaks several languages."""
+    """True if the voice speaks several languages."""
     native: bool = False
-    """Whether the provider lists the voice under this language, rather than among those it can also speak."""
+    """True if the provider lists the voice under this language, not as a further one."""
     approved: bool = True
-    """False for voices that must never be cast: in preview, or being withdrawn (A7)."""
+    """False for voices that must not be cast: in preview or being withdrawn (A7)."""
     rank: int = 0
-    """Place of its region among those of the language: 0 is the region that is meant when none is named."""
+    """Rank of its region within the language; 0 is the default region."""
 
     def public(self) -> dict[str, object]:
-        """The voice as a tool result shows it (A8), without the keys of absent attributes."""
+        """Return the voice for a tool result (A8), without absent attributes."""
         shown: dict[str, object] = {
             "id": self.id,
             "name": self.name,
@@ -74,10 +74,10 @@ class Voice:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Approved voices, and what their accents are called."""
+    """Approved voices, and the names of their accents."""
 
     voices: tuple[Voice, ...]
-    """In the order of the file; every one is approved."""
+    """Approved voices in the order of the file."""
     accents: Mapping[str, frozenset[str]]
     """Case-folded names of the accent of each locale: its names, its region and the locale itself."""
 
@@ -94,21 +94,21 @@ class Catalogue:
         style: str | None = None,
         count: int = 10,
     ) -> list[Voice]:
-        """Return the first `count` (1–50) approved voices of `language` that match, those to cast first.
+        """Return the first `count` (1–50) matching voices of `language`, the best to cast first.
 
         `language` is a name, an ISO-639 code, a BCP-47 tag or a native name; a region in it ("pt-BR",
         "British English", "es-419") keeps the voices of that region and those without a region. An unknown
         language has no voices (A10). `gender` matches published genders only; `accent` is an accent's name, a
         country or a locale; `style` is part of a style or of a use case (A5). Case never matters.
         """
-        asked = self._asked(language)
-        if asked is None:
+        parsed = self._parse_language(language)
+        if parsed is None:
             return []
-        spoken, region = asked
-        voices = [voice for voice in self.voices if voice.language == spoken.name]
+        language_, region = parsed
+        voices = [voice for voice in self.voices if voice.language == language_.name]
         if gender:
             voices = [voice for voice in voices if voice.gender == gender.strip().casefold()]
-        wanted = _accent_alone(accent or "", spoken)
+        wanted = _accent_alone(accent or "", language_)
         if wanted:
             voices = [voice for voice in voices if self._has_accent(voice, wanted)]
         elif region:
@@ -120,18 +120,18 @@ class Catalogue:
     def _has_accent(self, voice: Voice, accent: str) -> bool:
         return accent in self.accents.get(voice.locale, frozenset())
 
-    def _asked(self, text: str) -> tuple[Language, str] | None:
-        """The language `text` names and the accent it asks for ("" for none), if it names a language."""
+    def _parse_language(self, text: str) -> tuple[Language, str] | None:
+        """Return the language that `text` names and its accent ("" for none); None for no language."""
         folded = " ".join(text.casefold().replace("_", "-").replace(",", " ").split())
         language = find_language(folded)
         if language is None:
-            return next(self._qualified(folded), None)
-        marked = [found[1] for found in (_TAG.fullmatch(folded), _PARENTHESES.search(folded)) if found]
+            return next(self._qualified_languages(folded), None)
+        marked = [match[1] for match in (_TAG.fullmatch(folded), _PARENTHESES.search(folded)) if match]
         hints = [*marked, *(head for head, _ in _splits(folded)), folded]
         return language, next((hint for hint in hints if self._known(hint, language)), "")
 
-    def _qualified(self, folded: str) -> Iterator[tuple[Language, str]]:
-        """Readings of "british english" or "english us" as a language and one of its accents."""
+    def _qualified_languages(self, folded: str) -> Iterator[tuple[Language, str]]:
+        """Yield readings of "british english" or "english us" as a language and an accent."""
         for head, tail in _splits(folded):
             for name, hint in ((tail, head), (head, tail)):
                 language = find_language(name)
@@ -161,14 +161,14 @@ def find(voice_id: str) -> Voice | None:
 
 @cache
 def bundled_catalogue() -> Catalogue:
-    """The catalogue of the package, read once, when first asked for."""
+    """Return the catalogue of the package, read once."""
     return parse_catalogue(
         json.loads(files(__package__ or "").joinpath("catalogue/voices.json").read_text(encoding="utf-8"))
     )
 
 
 def parse_catalogue(document: Mapping[str, Any]) -> Catalogue:
-    """The catalogue that `accents`, `speaks` and `voices` describe, without the unapproved voices (A7).
+    """Return the catalogue of a document, without unapproved voices (A7).
 
     Raises Broken for a locale without an accent, a tag that names no language, or two voices of one id.
     """

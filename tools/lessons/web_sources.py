@@ -10,7 +10,7 @@ from callsheet.tools.lessons import web_page as readable
 from callsheet.tools.lessons.sources import Source, pasted_source
 from callsheet.tools.web.client import WebClient, WebResponse
 
-WEB: Final = WebClient(patience_s=20.0, most=20 * 1024 * 1024)
+WEB: Final = WebClient(timeout_s=20.0, max_bytes=20 * 1024 * 1024)
 """How materials are fetched unless another way is given."""
 _PAGES: Final = frozenset({"text/html", "application/xhtml+xml", ""})
 _OK: Final = range(200, 300)

@@ -1,7 +1,6 @@
-"""What models say when they call the tools of a page (C21, C22).
+"""Arguments of the page's tools (C21, C22).
 
-Who asks and about which page is the server's to say: names for that are left out wherever a model gives
-them, whatever they hold. Anything else that is not listed is refused.
+The server sets owner, page and thread; such fields of a model are dropped. Other unknown fields are refused.
 """
 
 from typing import Annotated, Any, Final, Literal
@@ -10,12 +9,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from callsheet.state.pages.page import MAX_LABEL, MAX_TEXT
 
-_SERVERS: Final = {"userId", "ownerId", "pageId", "conversationId", "threadId", "toolCallId"}
-"""What C2 makes the server's."""
+_SERVER_FIELDS: Final = {"userId", "ownerId", "pageId", "conversationId", "threadId", "toolCallId"}
+"""Fields that the server sets (C2)."""
 
 
 def _texts(values: Any) -> Any:
-    """Numbers and flags as HTML and CSS write them."""
+    """Return numbers and booleans in the notation of HTML and CSS."""
     if not isinstance(values, dict):
         return values
     return {name: _text(value) for name, value in values.items()}
@@ -28,7 +27,7 @@ def _text(value: Any) -> Any:
 
 
 Texts = Annotated[dict[str, str | None], BeforeValidator(_texts), Field(max_length=60)]
-"""Texts by name; null takes away what is there."""
+"""Texts by name; null removes one."""
 ElementId = Annotated[
     str,
     Field(
@@ -39,9 +38,7 @@ ElementId = Annotated[
 ]
 Position = Annotated[
     Literal["before", "after", "inside"],
-    Field(
-        description="Where, seen from parentId: inside it (last), before it or after it; inside when left out"
-    ),
+    Field(description="Relative to parentId: inside it (last), before it or after it; inside when left out"),
 ]
 
 
@@ -55,11 +52,11 @@ class Arguments(BaseModel):
     def _only_ours(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        return {name: value for name, value in given.items() if name not in _SERVERS}
+        return {name: value for name, value in given.items() if name not in _SERVER_FIELDS}
 
 
 class ElementChanges(Arguments):
-    """What shall be different about an element."""
+    """Changes of an element."""
 
     style: Texts | None = Field(
         None,
@@ -75,14 +72,14 @@ class ElementChanges(Arguments):
 
 
 class ModifyElement(Arguments):
-    """Which element to change, and how."""
+    """Arguments of `modify_element`."""
 
     elementId: ElementId
     modifications: ElementChanges
 
 
 class NewElement(Arguments):
-    """What a new element is like."""
+    """Properties of a new element."""
 
     content: str | None = Field(None, description="Its text, plain, no markup", max_length=MAX_TEXT)
     label: str | None = Field(None, description="What people call it, such as Pricing", max_length=MAX_LABEL)
@@ -98,7 +95,7 @@ class NewElement(Arguments):
 
 
 class CreateElement(Arguments):
-    """What to make, and where."""
+    """Arguments of `create_element`."""
 
     parentId: ElementId
     elementType: str = Field(
@@ -112,13 +109,13 @@ class CreateElement(Arguments):
 
 
 class DeleteElement(Arguments):
-    """Which element to delete."""
+    """Arguments of `delete_element`."""
 
     elementId: ElementId
 
 
 class MoveElement(Arguments):
-    """Which element to move, and where to."""
+    """Arguments of `move_element`."""
 
     elementId: ElementId
     parentId: ElementId
@@ -126,7 +123,7 @@ class MoveElement(Arguments):
 
 
 class ApplyTheme(Arguments):
-    """How the whole page shall look."""
+    """Arguments of `apply_theme`."""
 
     theme: str | None = Field(
         None,
@@ -142,11 +139,11 @@ class ApplyTheme(Arguments):
 
 
 class ClearPage(Arguments):
-    """Nothing to say."""
+    """Arguments of `clear_page`: none."""
 
 
 class ListElements(Arguments):
-    """What part of the page to list."""
+    """Arguments of `list_elements`."""
 
     parentId: ElementId | None = Field(
         None, description="Only what is inside this element; else the whole page"
@@ -154,13 +151,13 @@ class ListElements(Arguments):
 
 
 class ReadElement(Arguments):
-    """Which element to read."""
+    """Arguments of `read_element`."""
 
     elementId: ElementId
 
 
 class FindElements(Arguments):
-    """What to look for."""
+    """Arguments of `find_elements`."""
 
     query: str | None = Field(
         None, description="Words of its text, label, id, attributes or style", max_length=200
@@ -169,13 +166,13 @@ class FindElements(Arguments):
 
 
 class Undo(Arguments):
-    """How far to go back."""
+    """Arguments of `undo`."""
 
-    steps: int = Field(1, description="How many changes to take back; 1 when left out", ge=1, le=50)
+    steps: int = Field(1, description="Number of changes to undo; 1 when left out", ge=1, le=50)
 
 
 class UploadFile(Arguments):
-    """Which file is to come."""
+    """Arguments of `upload_file`."""
 
     fileType: Literal["image", "video", "document"]
     fileName: str = Field(description="Name with extension, such as logo.png", min_length=1, max_length=210)

@@ -1,7 +1,7 @@
-"""The tools of a landing page (C21-C28): they look, or make one version of the page.
+"""The tools of a landing page (C21-C28): each reads, or writes one version of the page.
 
-An edit is made of the newest version and of what is locked at that moment; where either changes before the
-edit is written, it is made again. So edits of several hands follow each other and none is lost.
+An edit is computed from the newest version and its locks; if either changes before the write, it is computed
+again. So concurrent edits follow each other and none is lost.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,44 +33,44 @@ from callsheet.tools.pages.arguments import (
 from callsheet.tools.registry import tool
 
 MAX_TRIES: Final = 20
-"""How often an edit is made before it is given up because others are always first."""
-MAX_FOUND: Final = 50
-"""Elements that a search returns at most."""
+"""Attempts at an edit before it gives up to concurrent ones."""
+MAX_RESULTS: Final = 50
+"""Elements that a search returns."""
 MAX_SHOWN: Final = 120
 """Characters of an element's text in a list."""
 _THIS: Final = {"this", "it", "that", "selected", "selection", "this element", "the selected element"}
 _PAGE: Final = (STREAM,)
 Edit = Callable[[Page, StreamHead], tuple[Page, str]]
-"""The page and what is locked to the page as it shall be, and the element it is about."""
+"""Maps the page and its head to the new page and the id of the edited element."""
 
 
 @tool(schema=ModifyElement, display="Changing the page", reads=_PAGE, writes=_PAGE)
 async def modify_element(args: ModifyElement, call: Call) -> dict[str, Any]:
-    """Change the text, style, attributes or label of one element. What is not named stays as it is.
+    """Change the text, style, attributes or label of one element. Everything else stays as it is.
 
-    Look with find_elements or list_elements first, and change the element that was meant and no other.
+    Look with find_elements or list_elements first, and change only the element that the person means.
     """
-    wanted = args.modifications
+    changes = args.modifications
 
     def edit(page: Page, tip: StreamHead) -> tuple[Page, str]:
         del tip
-        name = _meant(args.elementId, call)
+        name = _resolve(args.elementId, call)
         changed = edits.modify(
             page,
             name,
-            content=wanted.content,
-            label=wanted.label,
-            style=wanted.style,
-            attributes=wanted.attributes,
+            content=changes.content,
+            label=changes.label,
+            style=changes.style,
+            attributes=changes.attributes,
         )
         return changed, name
 
-    return await _edited(call, edit)
+    return await _apply(call, edit)
 
 
 @tool(schema=CreateElement, display="Adding to the page", reads=_PAGE, writes=_PAGE)
 async def create_element(args: CreateElement, call: Call) -> dict[str, Any]:
-    """Add an element to the page, with all that is inside it: a whole form or section in one call.
+    """Add an element with everything inside it: a complete form or section in one call.
 
     parentId is the reference: the element comes last inside it, or before or after it. Returns the new id.
     """
@@ -78,9 +78,9 @@ async def create_element(args: CreateElement, call: Call) -> dict[str, Any]:
 
     def edit(page: Page, tip: StreamHead) -> tuple[Page, str]:
         del tip
-        return edits.create(page, _meant(args.parentId, call), new, args.position)
+        return edits.create(page, _resolve(args.parentId, call), new, args.position)
 
-    return await _edited(call, edit)
+    return await _apply(call, edit)
 
 
 @tool(
@@ -95,22 +95,22 @@ async def delete_element(args: DeleteElement, call: Call) -> dict[str, Any]:
 
     def edit(page: Page, tip: StreamHead) -> tuple[Page, str]:
         del tip
-        name = _meant(args.elementId, call)
+        name = _resolve(args.elementId, call)
         return edits.delete(page, name), name
 
-    return await _edited(call, edit)
+    return await _apply(call, edit)
 
 
 @tool(schema=MoveElement, display="Moving on the page", reads=_PAGE, writes=_PAGE)
 async def move_element(args: MoveElement, call: Call) -> dict[str, Any]:
     """Move an element, with everything inside it, to another place on the page. Its id stays."""
-    name = _meant(args.elementId, call)
+    name = _resolve(args.elementId, call)
 
     def edit(page: Page, tip: StreamHead) -> tuple[Page, str]:
         del tip
-        return edits.move(page, name, _meant(args.parentId, call), args.position), name
+        return edits.move(page, name, _resolve(args.parentId, call), args.position), name
 
-    return await _edited(call, edit, shifted=name)
+    return await _apply(call, edit, shifted=name)
 
 
 @tool(schema=ApplyTheme, display="Applying a theme", reads=_PAGE, writes=_PAGE)
@@ -121,14 +121,12 @@ async def apply_theme(args: ApplyTheme, call: Call) -> dict[str, Any]:
     """
     tokens = {name: value for name, value in (args.tokens or {}).items() if value is not None}
     if args.theme is None and not tokens:
-        raise Invalid(
-            "neither a theme nor tokens are given", remedy="name a theme, or give colours and fonts"
-        )
+        raise Invalid("neither theme nor tokens are given", remedy="name a theme, or give colours and fonts")
 
     def edit(page: Page, tip: StreamHead) -> tuple[Page, str]:
         return edits.apply_theme(page, args.theme, tokens, tip.locked - {ROOT}), ROOT
 
-    return await _edited(call, edit)
+    return await _apply(call, edit)
 
 
 @tool(
@@ -142,35 +140,35 @@ async def clear_page(args: ClearPage, call: Call) -> dict[str, Any]:
         del tip
         return edits.clear(page), ROOT
 
-    return await _edited(call, edit)
+    return await _apply(call, edit)
 
 
 @tool(schema=Undo, display="Taking a change back", reads=_PAGE, writes=_PAGE)
 async def undo(args: Undo, call: Call) -> dict[str, Any]:
-    """Take the last changes of the page back. Done again, it goes further back; earlier versions stay."""
+    """Undo the last changes of the page. Called again, it goes further back; earlier versions stay."""
     for _ in range(MAX_TRIES):
         tip = await call.artefact.stream_head(STREAM)
         restored = tip.newest
         for _ in range(args.steps):
-            restored = await _restored(call, restored)
+            restored = await _previous_version(call, restored)
         before = history.page_of(tip.newest)
         data = history.undo_version(before, restored)
         parent = restored.id if restored else None
         edits.check_locks(before, history.page_of(restored), tip.locked)
-        result = {"restored": parent or BEGINNING, **_told(call, data)}
-        if made := await _written(call, data, result, tip, parent):
+        result = {"restored": parent or BEGINNING, **_result_fields(call, data)}
+        if made := await _try_write(call, data, result, tip, parent):
             return made
     raise _too_busy(call)
 
 
 @tool(schema=ListElements, display="Looking at the page", reads=_PAGE)
 async def list_elements(args: ListElements, call: Call) -> dict[str, Any]:
-    """List the elements of the page in order: id, type, text and how deep each lies.
+    """List the elements of the page in order: id, type, text and depth.
 
     Call it before an edit when the ids are not known.
     """
-    tip, page = await _now(call)
-    top = page.get(_meant(args.parentId, call)) if args.parentId else page.root
+    tip, page = await _current_page(call)
+    top = page.get(_resolve(args.parentId, call)) if args.parentId else page.root
     listed = [_line(element, tip) | {"depth": depth} for element, depth in walk(top)]
     return {
         "versionId": tip.newest.id if tip.newest else None,
@@ -183,9 +181,9 @@ async def list_elements(args: ListElements, call: Call) -> dict[str, Any]:
 
 @tool(schema=ReadElement, display="Reading an element", reads=_PAGE)
 async def read_element(args: ReadElement, call: Call) -> dict[str, Any]:
-    """Read one element whole: text, style, attributes, where it lies and what is directly inside it."""
-    tip, page = await _now(call)
-    element = page.get(_meant(args.elementId, call))
+    """Read one element: text, style, attributes, parent and children."""
+    tip, page = await _current_page(call)
+    element = page.get(_resolve(args.elementId, call))
     parent = page.parents().get(element.id)
     return {
         "versionId": tip.newest.id if tip.newest else None,
@@ -199,19 +197,19 @@ async def read_element(args: ReadElement, call: Call) -> dict[str, Any]:
 
 @tool(schema=FindElements, display="Searching the page", reads=_PAGE)
 async def find_elements(args: FindElements, call: Call) -> dict[str, Any]:
-    """Find elements by the words of their text, label, id, attributes or style, and by their type."""
+    """Find elements by words of their text, label, id, attributes or style, and by their type."""
     if not args.query and not args.elementType:
-        raise Invalid("neither query nor elementType is given", remedy="say what to look for")
-    tip, page = await _now(call)
+        raise Invalid("neither query nor elementType is given", remedy="give words or a type to search for")
+    tip, page = await _current_page(call)
     kind = elements.parse_kind(args.elementType) if args.elementType else None
     words = (args.query or "").casefold().split()
     parents = page.parents()
-    found = [
+    matches = [
         _line(element, tip) | {"parentId": parents.get(element.id)}
         for element, _ in walk(page.root)
-        if kind in {None, element.type} and all(word in _words(element) for word in words)
+        if kind in {None, element.type} and all(word in _searchable_text(element) for word in words)
     ]
-    return {"count": len(found), "elements": found[:MAX_FOUND]}
+    return {"count": len(matches), "elements": matches[:MAX_RESULTS]}
 
 
 TOOLS: Final = (
@@ -228,58 +226,58 @@ TOOLS: Final = (
 )
 
 
-async def _now(call: Call) -> tuple[StreamHead, Page]:
+async def _current_page(call: Call) -> tuple[StreamHead, Page]:
     tip = await call.artefact.stream_head(STREAM)
     return tip, history.page_of(tip.newest)
 
 
 def resolve_element_id(name: str, selected: str) -> str:
-    """Return the id an argument means: "this" is the selected element (C26), empty where none is."""
+    """Return the id of an argument: "this" is the selected element (C26); empty if none is selected."""
     return selected if name.lower() in _THIS else name
 
 
-def _meant(name: str, call: Call) -> str:
-    found = resolve_element_id(name, call.scope.selected)
-    if not found:
+def _resolve(name: str, call: Call) -> str:
+    element_id = resolve_element_id(name, call.scope.selected)
+    if not element_id:
         raise Invalid(
-            f"no element is selected, so {name!r} means none",
-            remedy="find the element that is meant with find_elements, or ask the person",
+            f"no element is selected, so {name!r} names none",
+            remedy="search with find_elements, or ask the person",
         )
-    return found
+    return element_id
 
 
-async def _edited(call: Call, edit: Edit, *, shifted: str | None = None) -> dict[str, Any]:
+async def _apply(call: Call, edit: Edit, *, shifted: str | None = None) -> dict[str, Any]:
     for _ in range(MAX_TRIES):
-        tip, before = await _now(call)
+        tip, before = await _current_page(call)
         after, about = edit(before, tip)
         edits.check_locks(before, after, tip.locked, shifted)
         data = history.edit_version(tip.newest, before, after)
-        if made := await _written(call, data, {"elementId": about, **_told(call, data)}, tip):
+        if made := await _try_write(call, data, {"elementId": about, **_result_fields(call, data)}, tip):
             return made
     raise _too_busy(call)
 
 
-async def _written(
+async def _try_write(
     call: Call, data: PageData, result: Mapping[str, Any], tip: StreamHead, parent: str | None = None
 ) -> dict[str, Any] | None:
-    """The version's result, or None where another one or a lock came before it."""
+    """Return the version's result; None if another version or a lock came first."""
     try:
         return await call.write(STREAM, data, parent=parent, result=result, expected_head=tip)
     except Conflict:
         return None
 
 
-def _told(call: Call, data: PageData) -> dict[str, Any]:
+def _result_fields(call: Call, data: PageData) -> dict[str, Any]:
     return {"pageId": call.scope.artefact, "changes": history.change_lines(data["changes"])}
 
 
 def _too_busy(call: Call) -> Busy:
     return Busy(
-        f"the page {call.scope.artefact!r} was changed by others each time", remedy="try again in a moment"
+        f"concurrent edits changed the page {call.scope.artefact!r} each time", remedy="try again in a moment"
     )
 
 
-async def _restored(call: Call, version: Version | None) -> Version | None:
+async def _previous_version(call: Call, version: Version | None) -> Version | None:
     back = history.undo_target(version)
     return None if back == BEGINNING else await call.artefact.version(STREAM, back)
 
@@ -291,20 +289,20 @@ def _new(word: str, properties: NewElement) -> dict[str, Any]:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise Invalid(
-            f"an element inside the {word} is wrong: {where}: {first['msg']}",
+            f"an element inside the {word} is invalid: {where}: {first['msg']}",
             remedy="give each as {elementType, properties}",
         ) from error
     return {
         "type": word,
         "content": properties.content,
         "label": properties.label,
-        "style": _given(properties.style),
-        "attributes": _given(properties.attributes),
+        "style": _without_nulls(properties.style),
+        "attributes": _without_nulls(properties.attributes),
         "children": [_new(one.elementType, one.properties) for one in children],
     }
 
 
-def _given(texts: Mapping[str, str | None] | None) -> dict[str, str]:
+def _without_nulls(texts: Mapping[str, str | None] | None) -> dict[str, str]:
     return {name: text for name, text in (texts or {}).items() if text is not None}
 
 
@@ -328,8 +326,8 @@ def _is_locked(name: str, page: Page, tip: StreamHead) -> bool:
     return at in tip.locked
 
 
-def _words(element: Element) -> str:
-    said = [element.id, element.type, element.label, element.content]
+def _searchable_text(element: Element) -> str:
+    parts = [element.id, element.type, element.label, element.content]
     for named in (element.attributes, element.style):
-        said.extend(f"{name}:{value}" for name, value in named.items())
-    return " ".join(said).casefold()
+        parts.extend(f"{name}:{value}" for name, value in named.items())
+    return " ".join(parts).casefold()

@@ -1,4 +1,4 @@
-"""How a file comes to a page: a model asks for it, a person sends it (C23, C-R3)."""
+"""Uploads to a page: a model requests a file, a person sends it (C23, C-R3)."""
 
 import uuid
 from collections.abc import Mapping
@@ -18,35 +18,41 @@ from callsheet.tools.registry import tool
 
 @tool(schema=UploadFile, display="Asking for a file", reads=(UPLOADS,), writes=(UPLOADS,))
 async def upload_file(args: UploadFile, call: Call) -> dict[str, Any]:
-    """Get a file for the page, since you cannot carry one yourself.
+    """Request a file for the page; you cannot send one yourself.
 
-    If the person has sent a file of this name already, the result has its src to use in an element. Else it
-    has the url to which the person is to send it; tell them, and do not use the file before it is there.
+    If the person has sent a file of this name, the result has its src for an element. Otherwise it has the
+    url for the upload: tell the person, and do not use the file before it has arrived.
     """
-    asked = create_ticket(uuid.uuid4().hex, args.fileType, args.fileName, args.maxSize, args.allowedFormats)
-    sent = await _sent(call, asked)
-    given = sent or asked
-    url = upload_url(call.scope.artefact, given["id"])
-    told = {"uploadId": given["id"], "maxSize": asked["maxSize"], "allowedFormats": asked["allowedFormats"]}
-    state = {"status": "ready", "src": url} if sent else {"status": "waiting", "url": url, "method": "PUT"}
-    return await call.write(UPLOADS, given, result=told | state)
+    ticket = create_ticket(uuid.uuid4().hex, args.fileType, args.fileName, args.maxSize, args.allowedFormats)
+    received = await _received_ticket(call, ticket)
+    chosen = received or ticket
+    url = upload_url(call.scope.artefact, chosen["id"])
+    fields = {
+        "uploadId": chosen["id"],
+        "maxSize": ticket["maxSize"],
+        "allowedFormats": ticket["allowedFormats"],
+    }
+    state = (
+        {"status": "ready", "src": url} if received else {"status": "waiting", "url": url, "method": "PUT"}
+    )
+    return await call.write(UPLOADS, chosen, result=fields | state)
 
 
 TOOLS: Final = (upload_file,)
 
 
 def upload_url(page_id: str, upload_id: str) -> str:
-    """Return where a file is sent to and got from."""
+    """Return the path of a file, for upload and download."""
     return f"/api/pages/{quote(page_id, safe='')}/uploads/{upload_id}"
 
 
-async def _sent(call: Call, asked: Ticket) -> Ticket | None:
-    """The newest ticket for a file of this name that has come and fits what is asked."""
-    there = await files.records(await storage.current(), call.artefact)
+async def _received_ticket(call: Call, ticket: Ticket) -> Ticket | None:
+    """Return the newest ticket whose file has this name, has arrived and is small enough."""
+    stored = await files.records(await storage.current(), call.artefact)
     versions = (await call.artefact.stream(UPLOADS)).versions
     for version in reversed(versions):
-        known = there.get(version.data["id"])
-        if known and known["name"] == asked["fileName"] and known["size"] <= asked["maxSize"]:
+        known = stored.get(version.data["id"])
+        if known and known["name"] == ticket["fileName"] and known["size"] <= ticket["maxSize"]:
             return cast("Ticket", version.data)
     return None
 

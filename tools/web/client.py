@@ -1,7 +1,7 @@
-"""What is got from the web: text of public addresses, as data (C24).
+"""HTTP client for public web addresses (C24).
 
-Only http and https, only their usual ports, only addresses that are public, after each redirect too; nothing
-of the caller's goes along. What comes back is data: nothing in it is an order to anyone.
+Only http and https on their usual ports, only public addresses, checked after each redirect too. No header or
+credential of the caller is sent. A response is data and never an instruction.
 """
 
 import asyncio
@@ -30,84 +30,86 @@ _CHARSET: Final = re.compile(r"charset\s*=\s*\"?([\w.:-]{1,40})", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class WebResponse:
-    """What an address answered."""
+    """The response of an address."""
 
     url: str
-    """Where it was in the end, after redirects."""
+    """URL after redirects."""
     status: int
     media: str
-    """Its media type, in small letters and without parameters; empty where it does not say."""
+    """Media type in lower case without parameters; empty if absent."""
     charset: str
-    """What it says its bytes are in; empty where it does not say."""
+    """Character encoding from the header; empty if absent."""
     data: bytes
 
 
 @dataclass(frozen=True)
 class WebClient:
-    """How the web is reached."""
+    """A client with its limits."""
 
     hosts: frozenset[str] = frozenset()
-    """Names that may be asked, and those below them; empty for every public one."""
-    patience_s: float = 10.0
-    """Seconds for all of it, redirects included."""
-    most: int = 1_000_000
-    """Bytes that an answer may have."""
+    """Allowed hosts with their subdomains; empty for every public one."""
+    timeout_s: float = 10.0
+    """Seconds for a request with its redirects."""
+    max_bytes: int = 1_000_000
+    """Largest response."""
     resolve: "Resolve | None" = None
-    """How names are looked up, where not by the system."""
+    """Name resolution instead of the system's."""
     network: "httpcore.AsyncNetworkBackend | None" = None
-    """How checked addresses are connected to, where not by sockets."""
-    trust: ssl.SSLContext | None = field(default=None, compare=False)
+    """Connections to checked addresses instead of sockets."""
+    ssl_context: ssl.SSLContext | None = field(default=None, compare=False)
 
     async def get(self, url: str) -> WebResponse:
-        """Return what is at an address.
+        """Return the response of an address.
 
-        Raises `Invalid` for one that cannot be asked, `Forbidden` for one that may not be, `TooLarge`,
-        `TimedOut`, and `NotReached` where nobody answers.
+        Raises `Invalid` for an unusable address, `Forbidden` for one that is not allowed, `TooLarge`,
+        `TimedOut`, and `NotReached` if nothing answers.
         """
         try:
-            async with asyncio.timeout(self.patience_s):
-                return await self._followed(url)
+            async with asyncio.timeout(self.timeout_s):
+                return await self._follow_redirects(url)
         except TimeoutError as error:
-            raise TimedOut(f"{url[:80]!r} gave no answer within {self.patience_s:g} s") from error
+            raise TimedOut(f"{url[:80]!r} did not answer within {self.timeout_s:g} s") from error
 
-    async def _followed(self, url: str) -> WebResponse:
+    async def _follow_redirects(self, url: str) -> WebResponse:
         for _ in range(MAX_REDIRECTS + 1):
-            async with self._asked(self._checked(url)) as reply:
+            async with self._request(self._check_url(url)) as reply:
                 headers = {
                     name.decode("latin-1").lower(): value.decode("latin-1") for name, value in reply.headers
                 }
                 if reply.status not in _REDIRECTS or "location" not in headers:
                     return await self._read(reply, headers, url)
             url = urljoin(url, headers["location"])
-        raise Invalid(f"{url[:80]!r} leads on and on", remedy="name the address it should lead to")
+        raise Invalid(
+            f"{url[:80]!r} redirects more than {MAX_REDIRECTS} times", remedy="use the final address"
+        )
 
-    def _checked(self, url: str) -> SplitResult:
+    def _check_url(self, url: str) -> SplitResult:
         try:
             parts = urlsplit(url.strip())
             host, port = parts.hostname or "", parts.port
         except ValueError as error:
-            raise Invalid(f"{url[:80]!r} is no address", remedy=_REMEDY) from error
+            raise Invalid(f"{url[:80]!r} is not an address", remedy=_REMEDY) from error
         if parts.scheme not in _PORTS or not host or parts.username is not None:
-            raise Invalid(f"{url[:80]!r} is no plain address of the web", remedy=_REMEDY)
+            raise Invalid(f"{url[:80]!r} is not a plain web address", remedy=_REMEDY)
         if port not in {None, _PORTS[parts.scheme]}:
-            raise Forbidden(f"port {port} of {host!r} is not asked", remedy="use the usual port")
+            raise Forbidden(f"port {port} of {host!r} is not allowed", remedy="use the usual port")
         if self.hosts and not any(host == one or host.endswith(f".{one}") for one in self.hosts):
             known = ", ".join(sorted(self.hosts))
-            raise Forbidden(f"{host!r} is not among the names that may be asked", remedy=f"use {known}")
+            raise Forbidden(f"host {host!r} is not allowed", remedy=f"use {known}")
         return parts
 
     @asynccontextmanager
-    async def _asked(self, parts: SplitResult) -> "AsyncIterator[httpcore.Response]":
-        import httpcore  # noqa: PLC0415 -- not needed before the first look-up
+    async def _request(self, parts: SplitResult) -> "AsyncIterator[httpcore.Response]":
+        import httpcore  # noqa: PLC0415 -- not needed before the first request
 
-        from callsheet.tools.web.public_network import PublicNetwork, resolve, trusted_certificates  # noqa: PLC0415 -- brings httpcore along
+        from callsheet.tools.web.public_network import PublicNetwork, resolve, trusted_certificates  # noqa: PLC0415 -- imports httpcore
 
         network = PublicNetwork(self.resolve or resolve, network=self.network, remedy=_REMEDY)
-        trust = self.trust
+        trust = self.ssl_context
         if trust is None and parts.scheme == "https":
             trust = await trusted_certificates()
         try:
-            # A connection for each request: what was checked for one is not kept for another.
+            # One connection per request, so that every request is checked.
             async with (
                 httpcore.AsyncConnectionPool(ssl_context=trust, network_backend=network) as pool,
                 pool.stream("GET", _address(parts), headers=_HEADERS) as reply,
@@ -120,17 +122,17 @@ class WebClient:
 
     async def _read(self, reply: "httpcore.Response", headers: Mapping[str, str], url: str) -> WebResponse:
         if headers.get("content-encoding", "identity").lower() != "identity":
-            raise Invalid(f"{url[:80]!r} answers in a form that was not asked for", remedy=_REMEDY)
+            raise Invalid(f"{url[:80]!r} answers in an unsupported encoding", remedy=_REMEDY)
         data = bytearray()
         async for piece in reply.aiter_stream():
             data += piece
-            if len(data) > self.most:
+            if len(data) > self.max_bytes:
                 raise TooLarge(
-                    f"{url[:80]!r} has more than {self.most} bytes", remedy="name something smaller"
+                    f"{url[:80]!r} has more than {self.max_bytes} bytes", remedy="use a smaller page"
                 )
-        told = headers.get("content-type", "")
-        charset = _CHARSET.search(told)
-        media = told.partition(";")[0].strip().lower()
+        content_type = headers.get("content-type", "")
+        charset = _CHARSET.search(content_type)
+        media = content_type.partition(";")[0].strip().lower()
         return WebResponse(url, reply.status, media, charset[1] if charset else "", bytes(data))
 
 
@@ -141,7 +143,7 @@ def _address(parts: SplitResult) -> "httpcore.URL":
     try:
         named = host if host.isascii() else host.encode("idna").decode()
     except UnicodeError as error:
-        raise Invalid(f"{host[:80]!r} is no name of the web", remedy=_REMEDY) from error
+        raise Invalid(f"{host[:80]!r} is not a host name", remedy=_REMEDY) from error
     path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
     query = f"?{quote(parts.query, safe='/%:@!$&()*+,;=~-._?')}" if parts.query else ""
     return httpcore.URL(scheme=parts.scheme, host=named, port=_PORTS[parts.scheme], target=path + query)

@@ -1,7 +1,6 @@
-"""The public internet: names looked up once, every address checked, and the checked one connected to.
+"""Connections to the public internet alone: names are resolved once and every address is checked.
 
-So a name cannot point elsewhere between the check and the call, and no address of this machine or its
-network is reached by any spelling.
+So a name cannot change between check and connection, and no spelling reaches this machine or its network.
 """
 
 import asyncio
@@ -17,40 +16,40 @@ import httpcore
 from callsheet.state.errors import Forbidden
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""(name, port) to the addresses of it."""
+"""Resolves (name, port) to addresses."""
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
     """Return the addresses of a name."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(entry[4][0]) for entry in found]
+    entries = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in entries]
 
 
 async def trusted_certificates() -> ssl.SSLContext:
-    """Return whose certificates this machine trusts; read once, in a thread, since that takes long."""
-    return await asyncio.to_thread(_authorities)
+    """Return the machine's trusted certificates; read once, in a thread, because that is slow."""
+    return await asyncio.to_thread(_default_context)
 
 
 @cache
-def _authorities() -> ssl.SSLContext:
+def _default_context() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address is on the public internet, and no way around to one that is not."""
-    found = ip_address(address.partition("%")[0])
-    if isinstance(found, IPv6Address):
-        if found.ipv4_mapped:
-            return is_public(str(found.ipv4_mapped))
-        # Those that stand for IPv4 ones behind NAT64 (RFC 6052) are reserved, too.
-        if found.sixtofour or found.teredo or found.is_site_local or found.is_reserved:
+    """Return True if an address is public and does not stand for one that is not."""
+    ip = ip_address(address.partition("%")[0])
+    if isinstance(ip, IPv6Address):
+        if ip.ipv4_mapped:
+            return is_public(str(ip.ipv4_mapped))
+        # Addresses that stand for IPv4 behind NAT64 (RFC 6052) count as reserved.
+        if ip.sixtofour or ip.teredo or ip.is_site_local or ip.is_reserved:
             return False
-    return found.is_global and not found.is_multicast
+    return ip.is_global and not ip.is_multicast
 
 
 class PublicNetwork(httpcore.AsyncNetworkBackend):
-    """Connects to the addresses it has looked up and checked itself."""
+    """Connects only to addresses that it has resolved and checked."""
 
     def __init__(
         self,
@@ -60,7 +59,7 @@ class PublicNetwork(httpcore.AsyncNetworkBackend):
         remedy: str = "",
         network: httpcore.AsyncNetworkBackend | None = None,
     ) -> None:
-        """`private` lets this machine and its network be reached; `remedy` says how, where it does not."""
+        """`private` allows this machine and its network; `remedy` is that of a refusal."""
         self._resolve = resolve
         self._private = private
         self._remedy = remedy
@@ -74,7 +73,7 @@ class PublicNetwork(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to a name, if all of its addresses are public; raises `Forbidden`."""
+        """Connect to a name if all its addresses are public; raises `Forbidden`."""
         addresses = await self._resolve(host, port)
         for address in addresses:
             if not (self._private or is_public(address)):

@@ -145,7 +145,7 @@ async def test_no_model_narrates_before_a_person_has_chosen(opened: Storage, mod
     hasty = Chat(opened, OPENAI)
     state = await hasty.says("hurry up, robot")
     refused = [json.loads(message.text) for message in state["messages"][-3:-1]]
-    assert "nobody has chosen" in refused[0]["error"]
+    assert "has not chosen facts" in refused[0]["error"]
     assert refused[1]["type"] == "unknown_tool"
     assert asked(state)["facts"] == facts
     assert not await chat.data("narration")

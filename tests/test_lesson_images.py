@@ -168,7 +168,7 @@ async def test_without_a_search_it_says_so_and_goes_on(door: Door, monkeypatch: 
     monkeypatch.delenv("GOOGLE_SEARCH_KEY", raising=False)
     await door.asked(TEXT, images=True)
     assert await door.answers("all") is None
-    assert "there is no image search here" in door.told.casefold()
+    assert "no image search is configured" in door.told.casefold()
     assert (await door.narration()).segments
 
 

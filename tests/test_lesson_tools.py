@@ -117,8 +117,8 @@ async def test_other_facts_of_the_same_text_are_found_when_asked_for(school):
     ("content", "words"),
     [
         ("", "too few"),
-        ("Home | About us | Log in | Contact", "nothing to teach"),
-        ("https://example.org/", "fetches nothing from the web"),
+        ("Home | About us | Log in | Contact", "contains no facts"),
+        ("https://example.org/", "fetches no web pages"),
     ],
 )
 async def test_what_holds_no_lesson_is_refused_with_a_remedy(school, content, words):
@@ -180,7 +180,7 @@ async def test_facts_that_nobody_confirmed_must_be_the_materials(school):
     refused = await school.use(
         "generateNarrationTool", facts=[{"concept": "Cheese", "details": "It is cheese."}]
     )
-    assert "neither confirmed nor found" in refused["error"]
+    assert "neither confirmed nor extracted" in refused["error"]
 
 
 async def test_without_any_material_the_given_facts_are_told(school):
@@ -203,7 +203,7 @@ async def test_one_segment_is_written_again_and_the_others_stay(school, chosen):
 
 
 async def test_segments_of_no_narration_cannot_be_written_again(school, chosen):
-    assert "no narration yet" in (await school.use("generateNarrationTool", segments=["hook"]))["error"]
+    assert "no narration to change" in (await school.use("generateNarrationTool", segments=["hook"]))["error"]
 
 
 async def test_a_repeated_call_returns_what_it_did(school, opened):
@@ -283,7 +283,7 @@ async def test_a_vendors_model_is_told_what_does_not_fit_and_corrects_it(opened,
     made = await narrated_by(model, opened, script(40, ["a"]), script(10, ["a"]))
     assert made["success"]
     problems = json.loads(model.requests[1].messages[-1]["content"])["problems"]
-    assert problems[0] == "hook says 40 words, and has room for 22"
+    assert problems[0] == "hook says 40 words, but has room for 22"
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ async def test_a_vendors_model_is_told_what_does_not_fit_and_corrects_it(opened,
     [
         (script(40, ["a"]), "has room for 22"),
         (script(5, []), "these facts are not said"),
-        (script(5, ["a", "b"]), "are no facts that were chosen"),
+        (script(5, ["a", "b"]), "are not among the chosen facts"),
         (script(5, ["a"], kinds=("hook", "conclusion")), "the segments are"),
     ],
 )
@@ -349,7 +349,7 @@ async def test_a_pdf_and_a_plain_text_are_fetched_too(opened, model: ChatDouble)
     ("reply", "words"),
     [
         ("HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n<p>None here.</p>", "answers 404"),
-        ("HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\npng", "is no text"),
+        ("HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\npng", "is not text"),
         ("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p></p>", "too few"),
     ],
 )

@@ -56,7 +56,7 @@ def test_two_hundred_pages_are_read_with_progress():
 
 
 def test_a_scanned_pdf_says_so():
-    with pytest.raises(Invalid, match="pictures of its 3 pages and no text"):
+    with pytest.raises(Invalid, match="3 pages are pictures without text"):
         pdf_reader.read(written([b"q 100 0 0 100 0 0 cm Q"] * 3), "scan.pdf")
 
 

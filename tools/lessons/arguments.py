@@ -1,4 +1,4 @@
-"""What the tools of a lesson are told, named as on the wire (B2, B4, B9)."""
+"""Arguments of the lesson's tools, with the names of the API (B2, B4, B9)."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ _SESSION: Final = "Set by the server; leave it out"
 
 
 class LessonArguments(BaseModel):
-    """What every tool of a lesson is told."""
+    """Arguments that every tool of a lesson has."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, coerce_numbers_to_str=True)
 
@@ -18,31 +18,31 @@ class LessonArguments(BaseModel):
 
 
 class StudentInfo(LessonArguments):
-    """Who the lesson is for (B2); either field alone will do (B-R11)."""
+    """The student (B2); one field is enough (B-R11)."""
 
     child_age: str | None = Field(
-        None, description="Age as it was said: 7, ten, 12 years old", max_length=100
+        None, description="Age in the person's words: 7, ten, 12 years old", max_length=100
     )
     child_interest: str | None = Field(
         None,
-        description="Interests as they were said: soccer, Minecraft; and how they learn best, if told",
+        description="Interests in the person's words: soccer, Minecraft; how they learn best, if mentioned",
         max_length=300,
     )
 
 
 class ExtractionRequest(LessonArguments):
-    """What to teach from (B4)."""
+    """The material (B4)."""
 
     content: str = Field(
         "",
-        description="The lesson text as it was given, or a web page's address; empty for what was uploaded",
+        description="The lesson text exactly as given, or a web page's address; empty for an uploaded file",
         max_length=90_000,
     )
     guidance: str | None = Field(
-        None, description="What the facts should be about, when others were asked for", max_length=1000
+        None, description="Subject of the facts, if the person asked for other ones", max_length=1000
     )
     target_duration: float | None = Field(
-        None, description="Seconds the narration shall last, where that is said with the material"
+        None, description="Length of the narration in seconds, if the person mentions it"
     )
 
 
@@ -58,11 +58,11 @@ class GivenFact(BaseModel):
 
 
 class NarrationRequest(LessonArguments):
-    """What to narrate (B9)."""
+    """The narration to write (B9)."""
 
     facts: list[GivenFact] = Field(
         default=[],
-        description="The chosen facts; those confirmed in the session go before them",
+        description="The chosen facts; facts confirmed in the session take precedence",
         max_length=40,
     )
     topic: str | None = Field(None, max_length=300)
@@ -71,6 +71,6 @@ class NarrationRequest(LessonArguments):
     child_interest: str | None = Field(None, max_length=300)
     segments: list[Kind] | None = Field(
         None,
-        description="Only these are written again; [] where only the facts changed; left out, all",
+        description="Segments to rewrite; [] if only the facts changed; all when left out",
     )
     guidance: str | None = Field(None, description="What should be different", max_length=1000)

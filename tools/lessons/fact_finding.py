@@ -1,4 +1,4 @@
-"""Facts out of a material, by a model; a fact that the material does not hold is left out."""
+"""Extraction of facts by a model; a fact whose quote is not in the material is left out."""
 
 import hashlib
 import math
@@ -22,14 +22,14 @@ from callsheet.tools.lessons.sources import Source
 from callsheet.tools.structured import FilledForm, fill_in, model_for
 
 WINDOW_CHARS: Final = 60_000
-"""Characters a model reads at once: what 20 pages hold."""
+"""Characters a model reads at once, about 20 pages."""
 OnProgress = Callable[[int, int], None]
-"""Is told how many parts of how many are read."""
+"""Receives (parts read, parts)."""
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """What was found in a material."""
+    """The facts of a material."""
 
     topic: str
     objective: str
@@ -41,17 +41,17 @@ class Extraction:
     duration: float
     """Seconds."""
     cached: bool = False
-    """Whether it was found before, and is remembered (B63)."""
+    """True if it came from the cache (B63)."""
 
 
 @dataclass(frozen=True)
 class ExtractionWish:
-    """What is wanted beside the facts of the material."""
+    """Wishes for an extraction."""
 
     guidance: str = ""
-    """What the person wants more of, in their words."""
+    """Subject that the person wants, in their words."""
     avoid: tuple[str, ...] = ()
-    """Passages that were proposed before."""
+    """Passages proposed before."""
 
 
 async def extract_facts(
@@ -61,7 +61,7 @@ async def extract_facts(
     wish: ExtractionWish | None = None,
     report: OnProgress = lambda _done, _of: None,
 ) -> Extraction:
-    """Return the facts of a material, in its order; every one with the passage that says it.
+    """Return the facts of a material in its order, each with its quote.
 
     A long material is read in parts of `WINDOW_CHARS` characters. Raises what the provider raises.
     """
@@ -73,7 +73,7 @@ async def extract_facts(
         report(number, len(parts))
         filled.append(await _read(chosen, part, language, wish or ExtractionWish()))
     report(len(parts), len(parts))
-    facts, unsaid = _checked(filled, parts)
+    facts, unverified = _verify(filled, parts)
     kept = _best(facts, len(parts))
     first = filled[0].form
     return Extraction(
@@ -81,18 +81,18 @@ async def extract_facts(
         objective=first.learningObjective,
         language=language,
         facts=tuple(kept),
-        warnings=(*shortfall(kept), *_told(unsaid, sum(one.form.leftOut for one in filled))),
+        warnings=(*shortfall(kept), *_warnings(unverified, sum(one.form.leftOut for one in filled))),
         cost=round(sum(one.cost for one in filled), 8),
         duration=round(sum(one.duration for one in filled), 3),
     )
 
 
 def split_windows(text: str) -> list[tuple[int, str]]:
-    """Return the text in parts of at most `WINDOW_CHARS` characters, with offsets, cut between sentences."""
+    """Return (offset, text) parts of at most `WINDOW_CHARS` characters, cut between sentences."""
     parts: list[tuple[int, str]] = []
     at = 0
     while len(text) - at > WINDOW_CHARS:
-        breaks = [found.end() for found in re.finditer(r"\n\n|(?<=[.!?。])\s", text[at : at + WINDOW_CHARS])]
+        breaks = [match.end() for match in re.finditer(r"\n\n|(?<=[.!?。])\s", text[at : at + WINDOW_CHARS])]
         size = breaks[-1] if breaks else WINDOW_CHARS
         parts.append((at, text[at : at + size]))
         at += size
@@ -106,79 +106,81 @@ async def _read(
     return await fill_in(model, FactSheet, FACTS_PROMPT, request)
 
 
-def _checked(
+def _verify(
     filled: Sequence[FilledForm[FactSheet]], parts: Sequence[tuple[int, str]]
 ) -> tuple[list[Fact], list[str]]:
-    """Return the facts that the material says, and the concepts of those it does not."""
-    said: list[Fact] = []
-    unsaid: list[str] = []
+    """Return the facts whose quotes are in the material, and the concepts of the others."""
+    verified: list[Fact] = []
+    unverified: list[str] = []
     for one, (at, part) in zip(filled, parts, strict=True):
-        for found in one.form.facts:
-            fact = _placed(found, part, at)
+        for proposal in one.form.facts:
+            fact = _verified_fact(proposal, part, at)
             if fact:
-                said.append(fact)
+                verified.append(fact)
             else:
-                unsaid.append(found.concept)
-    return distinct(said), unsaid
+                unverified.append(proposal.concept)
+    return distinct(verified), unverified
 
 
-def _placed(found: FoundFact, part: str, at: int) -> Fact | None:
-    passage = located(found.quote, part)
+def _verified_fact(proposal: FoundFact, part: str, offset: int) -> Fact | None:
+    passage = located(proposal.quote, part)
     if passage is None:
         return None
-    source = passage.model_copy(update={"start": passage.start + at, "end": passage.end + at})
+    source = passage.model_copy(update={"start": passage.start + offset, "end": passage.end + offset})
     return Fact(
-        id=fact_id(found.concept, source.quote),
-        concept=found.concept,
-        details=found.details,
-        confidence=found.confidence,
+        id=fact_id(proposal.concept, source.quote),
+        concept=proposal.concept,
+        details=proposal.details,
+        confidence=proposal.confidence,
         source=source,
     )
 
 
 def _best(facts: Sequence[Fact], parts: int) -> list[Fact]:
-    """Return the 15 surest facts in the order of the material, not all of them from one part of it."""
+    """Return the 15 most confident facts in the order of the material, spread over its parts."""
     share = math.ceil(MOST / parts) + 1
-    heard: dict[int, int] = {}
+    per_part: dict[int, int] = {}
     surest = sorted(facts, key=lambda fact: -fact.confidence)
     kept: list[Fact] = []
     for fact in surest:
         part = (fact.source.start if fact.source else 0) // WINDOW_CHARS
-        heard[part] = heard.get(part, 0) + 1
-        if heard[part] <= share and len(kept) < MOST:
+        per_part[part] = per_part.get(part, 0) + 1
+        if per_part[part] <= share and len(kept) < MOST:
             kept.append(fact)
     return sorted(kept, key=lambda fact: fact.source.start if fact.source else 0)
 
 
-def _told(unsaid: Sequence[str], orders: int) -> list[str]:
-    told = []
+def _warnings(unsaid: Sequence[str], orders: int) -> list[str]:
+    warnings = []
     if unsaid:
-        told.append(f"left out, because the material does not say it: {', '.join(unsaid)}")
+        warnings.append(f"left out, because the material does not say it: {', '.join(unsaid)}")
     if orders:
-        told.append(f"left out {orders} passage{'s' * (orders > 1)} that would give a model orders")
-    return told
+        warnings.append(f"left out {orders} passage{'s' * (orders > 1)} that would give a model orders")
+    return warnings
 
 
 async def extract_facts_cached(
     source: Source, wish: ExtractionWish, call: Call, report: OnProgress
 ) -> Extraction:
-    """Return the facts of a material, found now or, by the same model and for the same wish, before.
+    """Return the facts of a material, from the cache for the same owner, model and wish.
 
-    Raises what `extract_facts` raises. What was found before costs nothing.
+    Raises as `extract_facts`. A cached result costs nothing.
     """
     began = time.monotonic()
     opened, owner, model = await storage.current(), call.scope.owner, call.scope.model
     spec = structured.model_name(model, detect(source.text) or "english")
-    words = canonical_json([source.digest, spec, asdict(wish)])
-    question = hashlib.blake2b(words.encode(), digest_size=16).hexdigest()
-    known = await extraction_cache.get(opened, owner, question)
-    if known:
-        return replace(_extraction(known), cost=0.0, duration=round(time.monotonic() - began, 3), cached=True)
-    found = await extract_facts(source.text, model=model, wish=wish, report=report)
-    if found.facts:
-        facts = [fact.model_dump() for fact in found.facts]
-        await extraction_cache.put(opened, owner, question, {**asdict(found), "facts": facts})
-    return found
+    key_parts = canonical_json([source.digest, spec, asdict(wish)])
+    cache_key = hashlib.blake2b(key_parts.encode(), digest_size=16).hexdigest()
+    cached = await extraction_cache.get(opened, owner, cache_key)
+    if cached:
+        return replace(
+            _extraction(cached), cost=0.0, duration=round(time.monotonic() - began, 3), cached=True
+        )
+    extraction = await extract_facts(source.text, model=model, wish=wish, report=report)
+    if extraction.facts:
+        facts = [fact.model_dump() for fact in extraction.facts]
+        await extraction_cache.put(opened, owner, cache_key, {**asdict(extraction), "facts": facts})
+    return extraction
 
 
 def _extraction(known: Mapping[str, Any]) -> Extraction:

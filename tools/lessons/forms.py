@@ -1,4 +1,4 @@
-"""The forms a model fills in for a lesson: a sheet of facts, and the script of a narration (B7)."""
+"""Forms and prompts for lessons: a sheet of facts, and the script of a narration (B7)."""
 
 from typing import Final
 
@@ -34,7 +34,7 @@ You write the narration of a short educational video. The user sends JSON.
 
 
 class FoundFact(BaseModel):
-    """One fact the material says."""
+    """One fact of the material."""
 
     concept: str = Field(description="What it is about, in two or three words", min_length=1, max_length=200)
     details: str = Field(description="Two to four sentences", min_length=1, max_length=4000)
@@ -69,7 +69,7 @@ class WrittenSegment(BaseModel):
 
 
 class NarrationScript(BaseModel):
-    """The script of a narration, or of those of its segments that were asked for."""
+    """The script of a narration, or of the requested segments."""
 
     segments: list[WrittenSegment] = Field(min_length=1, max_length=4)
     notes: list[str] = Field(default=[], description="What the teacher should know, if anything")

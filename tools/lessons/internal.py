@@ -1,4 +1,4 @@
-"""Tools that only the workflow calls: a person's decisions about facts, narration and images."""
+"""Tools that execute a person's decisions about facts, narration and images."""
 
 import asyncio
 from typing import Any, Final
@@ -18,18 +18,18 @@ from callsheet.tools.guard.policy import ToolOptions
 from callsheet.tools.lessons.arguments import LessonArguments
 from callsheet.tools.registry import tool
 
-_TRIES: Final = 5
+_ATTEMPTS: Final = 5
 
 
 class FactList(LessonArguments):
-    """Facts as a person wants them."""
+    """Facts that a person decided."""
 
     facts: list[Fact] = Field(min_length=1, max_length=MOST_CHOSEN)
 
 
 @tool(schema=FactList, display="Noting the choice", reads=("facts",), writes=("confirmed",), internal=True)
 async def confirmFactsTool(args: FactList, call: Call) -> dict[str, Any]:  # noqa: N802 -- named like its like
-    """Confirm the facts that the lesson tells (B41)."""
+    """Confirm the facts of the lesson (B41)."""
     facts = [fact.model_dump() for fact in args.facts]
     count = f"{len(facts)} fact{'s' * (len(facts) != 1)}"
     result = {
@@ -43,8 +43,8 @@ async def confirmFactsTool(args: FactList, call: Call) -> dict[str, Any]:  # noq
 
 @tool(schema=FactList, display="Adding to the facts", reads=("facts",), writes=("facts",), internal=True)
 async def addFactsTool(args: FactList, call: Call) -> dict[str, Any]:  # noqa: N802
-    """Add facts that a person states to those proposed, which keep their ids (B54)."""
-    for _ in range(_TRIES):
+    """Add a person's facts to the proposed ones, which keep their ids (B54)."""
+    for _ in range(_ATTEMPTS):
         tip = await call.artefact.stream_head("facts")
         data = dict(tip.newest.data) if tip.newest else {}
         known = [Fact.model_validate(one) for one in data.get("facts", ())]
@@ -60,7 +60,7 @@ async def addFactsTool(args: FactList, call: Call) -> dict[str, Any]:  # noqa: N
 
 
 class SegmentEdits(LessonArguments):
-    """Segments as a person wants them."""
+    """Segments that a person edited."""
 
     edits: list[SegmentEdit] = Field(min_length=1, max_length=4)
 
@@ -73,7 +73,7 @@ class SegmentEdits(LessonArguments):
     internal=True,
 )
 async def editNarrationTool(args: SegmentEdits, call: Call) -> dict[str, Any]:  # noqa: N802 -- named like its like
-    """Change segments of the narration to a person's words; the others stay the same to the byte."""
+    """Replace segments by a person's text; the others stay the same to the byte."""
     tip = await call.artefact.stream_head("narration")
     if tip.newest is None:
         raise Invalid("there is no narration yet to change", remedy="write one first")
@@ -91,27 +91,25 @@ async def editNarrationTool(args: SegmentEdits, call: Call) -> dict[str, Any]:  
 
 @tool(schema=LessonArguments, display="Noting the approval", reads=("narration",), internal=True)
 async def verifyNarrationTool(args: LessonArguments, call: Call) -> dict[str, Any]:  # noqa: N802
-    """Note that a person approved the narration (B44, B-R15)."""
+    """Record a person's approval of the narration (B44, B-R15)."""
     del args
     tips = await asyncio.gather(*(call.artefact.stream_head(name) for name in lesson.MADE_BY))
     newest = {name: tip.newest for name, tip in zip(lesson.MADE_BY, tips, strict=True)}
-    told = {"status": "narration_verified", "statusOf": lesson.standing(newest)}
-    await call.artefact.describe(told)
+    status = {"status": "narration_verified", "statusOf": lesson.standing(newest)}
+    await call.artefact.describe(status)
     return {"success": True, "message": "The narration is approved.", "status": "narration_verified"}
 
 
 _SEARCHING: Final = ToolOptions(timeout_s=15.0, tries=2)
 _NO_SEARCH: Final = (
-    "There is no image search here: set GOOGLE_SEARCH_KEY and GOOGLE_SEARCH_ENGINE, or add images yourself."
+    "No image search is configured: set GOOGLE_SEARCH_KEY and GOOGLE_SEARCH_ENGINE, or add images yourself."
 )
 
 
 class ImageSearchRequest(LessonArguments):
-    """What the images show."""
+    """Arguments of `findImagesTool`."""
 
-    words: str = Field(
-        "", description="What to look for; what the lesson is about when left out", max_length=300
-    )
+    words: str = Field("", description="Search words; the lesson's topic when left out", max_length=300)
 
 
 class ChosenImage(LessonArguments):
@@ -129,23 +127,23 @@ class ChosenImage(LessonArguments):
     internal=True,
 )
 async def findImagesTool(args: ImageSearchRequest, call: Call) -> dict[str, Any]:  # noqa: N802 -- named like its like
-    """Look for images that suit the lesson; without a search it says so, and finds none."""
+    """Search for images for the lesson; without a search engine it reports that and finds none."""
     words = args.words or await _topic(call)
     search = images.search()
     if isinstance(search, images.NoSearch):
-        return await _found(call, words, [], _NO_SEARCH)
-    found = [one for one in await search.top(words) if on_the_web(one.url)]
-    pictures = {picture_id(one.url): _picture(one, number) for number, one in enumerate(found, 1)}
+        return await _write_search(call, words, [], _NO_SEARCH)
+    results = [one for one in await search.top(words) if on_the_web(one.url)]
+    pictures = {picture_id(one.url): _picture(one, number) for number, one in enumerate(results, 1)}
     if not pictures and args.words:
-        raise Invalid(f"no images were found for {words[:80]!r}", remedy="say it in other words")
+        raise Invalid(f"no images were found for {words[:80]!r}", remedy="use other words")
     count = f"{len(pictures)} image{'s' * (len(pictures) != 1)}"
-    told = f"I found {count} for {words!r}." if pictures else f"I found no images for {words!r}."
-    return await _found(call, words, [*pictures.values()], told)
+    message = f"I found {count} for {words!r}." if pictures else f"I found no images for {words!r}."
+    return await _write_search(call, words, [*pictures.values()], message)
 
 
 @tool(schema=ChosenImage, display="Keeping an image", writes=(assets.ASSETS,), internal=True)
 async def addImageTool(args: ChosenImage, call: Call) -> dict[str, Any]:  # noqa: N802
-    """Keep an image that a person chose beside the lesson, with its source and whose it is."""
+    """Store an image that a person chose with the lesson, with its source and credit."""
     data = assets.of_picture(args.image, f"{args.image.id}-{call.id[-8:]}")
     result = {"success": True, "message": f"Added: {args.image.title}.", "asset": data}
     return await call.write(assets.ASSETS, data, result=result)
@@ -170,9 +168,9 @@ def _picture(one: images.Image, number: int) -> Picture:
     )
 
 
-async def _found(call: Call, words: str, pictures: list[Picture], told: str) -> dict[str, Any]:
+async def _write_search(call: Call, words: str, pictures: list[Picture], message: str) -> dict[str, Any]:
     shown = {"words": words, "images": [one.model_dump() for one in pictures]}
-    return await call.write("images", shown, result={"success": True, "message": told, **shown})
+    return await call.write("images", shown, result={"success": True, "message": message, **shown})
 
 
 TOOLS: Final = (

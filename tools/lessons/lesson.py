@@ -1,4 +1,4 @@
-"""The three tools of a lesson (B1-B22): who it is for, what there is to teach, and the narration."""
+"""The three tools of a lesson (B1-B22): student, facts and narration."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -24,28 +24,28 @@ from callsheet.tools.registry import Tool, tool
 from callsheet.tools.structured import is_offline
 from callsheet.tools.web.client import WebClient
 
-_TRIES: Final = 5
-_MOST_EARLIER: Final = 100
-"""Facts of earlier proposals that can still be chosen."""
-# A model that fails is asked again by its provider and for its form; the guard's tries would multiply that.
+_ATTEMPTS: Final = 5
+_MAX_EARLIER: Final = 100
+"""Facts of earlier proposals that remain available."""
+# Provider and form retry a failed model already; retries of the guard would multiply them.
 _READING: Final = ToolOptions(timeout_s=300.0, tries=1)
 _WRITING: Final = ToolOptions(timeout_s=180.0, tries=1)
 
 
 @tool(schema=StudentInfo, display="Noting who the lesson is for", writes=("student",))
 async def saveStudentInfoTool(args: StudentInfo, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
-    """Save the student's age, interests and way of learning, when they are mentioned. Any alone will do."""
+    """Save the student's age, interests and way of learning, as soon as one is mentioned."""
     news = (args.child_age, *learning.parted(args.child_interest))
     if not any(news):
         raise Invalid("neither child_age nor child_interest is given", remedy="give at least one of them")
-    for _ in range(_TRIES):
+    for _ in range(_ATTEMPTS):
         tip = await call.artefact.stream_head("student")
         known = Student.model_validate(tip.newest.data if tip.newest else {})
         now = known.with_news(*news)
         _, warnings = student.level(now.child_age)
         result = {
             "success": True,
-            "message": f"Noted: {_described(now)}.",
+            "message": f"Noted: {_describe_student(now)}.",
             **now.kept(),
             "warnings": warnings,
         }
@@ -53,11 +53,11 @@ async def saveStudentInfoTool(args: StudentInfo, call: Call) -> dict[str, Any]: 
             return await call.write("student", now.kept(), result=result, expected_head=tip)
         except Conflict:
             continue
-    raise Conflict("the student's data kept changing", remedy="try again")
+    raise Conflict("concurrent changes of the student's data prevented the write", remedy="try again")
 
 
 def create_extract_tool(web: WebClient) -> Tool:
-    """Return the tool that finds facts, and fetches pages by this way to the web."""
+    """Return the tool that finds facts; it fetches pages with this client."""
 
     @tool(
         schema=ExtractionRequest,
@@ -69,17 +69,23 @@ def create_extract_tool(web: WebClient) -> Tool:
     async def extractFactsTool(args: ExtractionRequest, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
         """Find the facts of the lesson material. ALWAYS use it when the teacher gives lesson content."""
         uploaded, before = await _newest(call, "source"), await _newest(call, "facts")
-        source = sources.kept_source(args.content, uploaded, before) or await _given(
+        source = sources.kept_source(args.content, uploaded, before) or await _read_content(
             args.content, web, _model(call)
         )
-        found = await fact_finding.extract_facts_cached(source, _wish(args, source, before), call, _report)
-        if not found.facts:
-            raise _nothing(source, other=bool(before and args.guidance))
-        data, result = _found(found, source)
-        known = {fact.id for fact in found.facts}
+        extraction = await fact_finding.extract_facts_cached(
+            source, _wish(args, source, before), call, _report
+        )
+        if not extraction.facts:
+            raise _no_facts(source, other=bool(before and args.guidance))
+        data, result = _extraction_data(extraction, source)
+        known = {fact.id for fact in extraction.facts}
         earlier = [one for one in proposed_facts(before) if one["id"] not in known]
-        reference = {"language": found.language, "source": source.reference(uploaded), "earlier": earlier}
-        lasts = _lasts(args, before, await _newest(call, "narration"))
+        reference = {
+            "language": extraction.language,
+            "source": source.reference(uploaded),
+            "earlier": earlier,
+        }
+        lasts = _target_duration(args, before, await _newest(call, "narration"))
         return await call.write("facts", data | reference | lasts, result=result)
 
     return extractFactsTool
@@ -96,16 +102,16 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
     """Write the narrated script from the facts that the teacher has chosen."""
     newest = {name: await _newest(call, name) for name in ("facts", "confirmed", "student", "narration")}
     if call.scope.facts.get("choice") == "person" and newest["facts"] and not newest["confirmed"]:
-        raise Invalid("nobody has chosen among the facts yet", remedy="wait until the teacher has")
+        raise Invalid("the teacher has not chosen facts yet", remedy="wait for the choice")
     order, warnings = _order(args, newest, call)
     earlier, only = await _earlier(args, order, newest["narration"], call)
     made = await narrating.write_narration(order, model=_model(call), earlier=earlier, only=only)
-    whole = made.narration.model_copy(update={"warnings": (*warnings, *made.narration.warnings)})
-    shown = whole.model_dump(mode="json")
-    moved = _moved(args, newest["narration"].data if newest["narration"] else {})
+    complete = made.narration.model_copy(update={"warnings": (*warnings, *made.narration.warnings)})
+    shown = complete.model_dump(mode="json")
+    moved = _level_shift(args, newest["narration"].data if newest["narration"] else {})
     result = {
         "success": True,
-        "message": _said(whole, made.changed),
+        "message": _narration_message(complete, made.changed),
         "narration": shown,
         "changedSegments": list(made.changed),
         "status": "script_generated",
@@ -122,78 +128,80 @@ TOOLS: Final = (saveStudentInfoTool, create_extract_tool(WEB), generateNarration
 def chosen_facts(
     given: Sequence[GivenFact], extracted: Mapping[str, Any], confirmed: Mapping[str, Any]
 ) -> tuple[Fact, ...]:
-    """Return the facts to tell: the confirmed ones, whatever a model sends beside them (B10, B-R4).
+    """Return the facts to narrate: the confirmed ones, whatever a model sends (B10, B-R4).
 
-    Where none are confirmed, those given must be among the extracted ones, if there are any.
+    Without confirmed facts, the given ones must be among the extracted ones, if there are any.
     """
     if confirmed.get("facts"):
         return tuple(Fact.model_validate(one) for one in confirmed["facts"])
     known = [Fact.model_validate(one) for one in extracted.get("facts", ())]
     if not known:
         return tuple(added(one.concept, one.details) for one in given)
-    return tuple(_known(one, known) for one in given)
+    return tuple(_match_fact(one, known) for one in given)
 
 
-def _lasts(args: ExtractionRequest, before: Version | None, told: Version | None) -> dict[str, int]:
-    """Return how long the narration shall be: said with this material, or with one not narrated since."""
-    waits = before is not None and not (told and told.created_ms >= before.created_ms)
-    said = args.target_duration or (before.data.get("targetDuration") if before and waits else None)
-    return {"targetDuration": narration.clamped(said)} if said else {}
+def _target_duration(
+    args: ExtractionRequest, before: Version | None, narrated: Version | None
+) -> dict[str, int]:
+    """Return the requested length: from this material, or from one that is not narrated yet."""
+    waits = before is not None and not (narrated and narrated.created_ms >= before.created_ms)
+    seconds = args.target_duration or (before.data.get("targetDuration") if before and waits else None)
+    return {"targetDuration": narration.clamped(seconds)} if seconds else {}
 
 
-async def _given(content: str, web: WebClient, model: str) -> Source:
-    """Return what a content says, or what is at the address that it is; not for the offline model (B-R17)."""
+async def _read_content(content: str, web: WebClient, model: str) -> Source:
+    """Return the text, or the page at its address; the offline model fetches nothing (B-R17)."""
     page = sources.page_address(content)
     if page is None:
         return sources.pasted_source(content)
     if is_offline(model):
         raise Invalid(
-            f"the offline model fetches nothing from the web, and so not {page[:200]!r}",
+            f"the offline model fetches no web pages: {page[:200]!r}",
             remedy="add the page to the lesson's sources yourself, or paste its text",
         )
     return await web_sources.fetch_source(page, web, _report)
 
 
-def _found(found: Extraction, source: Source) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what is kept of an extraction, and what its caller is told."""
-    facts = [fact.model_dump() for fact in found.facts]
+def _extraction_data(extraction: Extraction, source: Source) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the data of an extraction's version, and the tool's result."""
+    facts = [fact.model_dump() for fact in extraction.facts]
     shown = {
-        "topic": found.topic,
-        "learningObjective": found.objective,
+        "topic": extraction.topic,
+        "learningObjective": extraction.objective,
         "facts": facts,
-        "warnings": [*source.warnings, *found.warnings],
+        "warnings": [*source.warnings, *extraction.warnings],
     }
-    told = {
+    count = f"I found {_count(len(facts), 'fact')} about {extraction.topic}."
+    reply = {
         "success": True,
-        "message": f"I found {_count(len(facts), 'fact')} about {found.topic}. Which shall the lesson tell?",
+        "message": f"{count} Which shall the lesson tell?",
         "status": "facts_extracted",
-        "cached": found.cached,
-        "cost": found.cost,
-        "duration": found.duration,
+        "cached": extraction.cached,
+        "cost": extraction.cost,
+        "duration": extraction.duration,
     }
-    return shown, shown | told
+    return shown, shown | reply
 
 
 def proposed_facts(before: Version | None) -> list[dict[str, Any]]:
-    """Return all facts that were proposed before, each with the version of the proposal it is from (B54)."""
+    """Return all facts proposed before, each with the version of its proposal (B54)."""
     if before is None:
         return []
     last = [{**one, "version": before.id} for one in before.data.get("facts", ())]
     kept: list[dict[str, Any]] = [*last, *before.data.get("earlier", ())]
-    return kept[:_MOST_EARLIER]
+    return kept[:_MAX_EARLIER]
 
 
-def _nothing(source: Source, *, other: bool) -> Invalid:
+def _no_facts(source: Source, *, other: bool) -> Invalid:
     if other:
         return Invalid(
-            f"{source.name} holds no other facts about that", remedy="choose from those proposed, or add some"
+            f"{source.name} has no other facts about that",
+            remedy="choose from the proposed ones, or add some",
         )
-    return Invalid(
-        f"{source.name} holds nothing to teach from", remedy="give whole sentences about a subject"
-    )
+    return Invalid(f"{source.name} contains no facts", remedy="give complete sentences about a subject")
 
 
-def _known(given: GivenFact, known: Sequence[Fact]) -> Fact:
+def _match_fact(given: GivenFact, known: Sequence[Fact]) -> Fact:
     for one in known:
         if given.id == one.id or (given.concept.casefold(), given.details) == (
             one.concept.casefold(),
@@ -201,7 +209,7 @@ def _known(given: GivenFact, known: Sequence[Fact]) -> Fact:
         ):
             return one
     raise Invalid(
-        f"the fact {given.concept!r} is neither confirmed nor found in the material",
+        f"the fact {given.concept!r} is neither confirmed nor extracted",
         remedy="let the teacher choose the facts first",
     )
 
@@ -221,19 +229,19 @@ def _order(
         topic=str(data["facts"].get("topic") or args.topic or (facts[0].concept if facts else "")),
         facts=facts,
         total_s=_length(args, newest["narration"], newest["facts"]),
-        level=learning.adapted(level, _moved(args, data["narration"])),
+        level=learning.adapted(level, _level_shift(args, data["narration"])),
         interests=tuple(learning.liked(likes)),
         language=language,
         subject=call.scope.facts.get("subject", "general"),
         guidance=args.guidance or "",
-        style=learning.wish(_style(now), language),
+        style=learning.wish(_learning_style(now), language),
     )
     return order, warnings
 
 
-def _moved(args: NarrationRequest, before: Mapping[str, Any]) -> int:
-    """Return how many grades all that was wished for has moved the words from those of the age (B64)."""
-    # A wish for one segment is not one for the lesson.
+def _level_shift(args: NarrationRequest, before: Mapping[str, Any]) -> int:
+    """Return the shift of the reading level in grades, by all wishes so far (B64)."""
+    # A wish for one segment does not change the lesson.
     now = 0 if args.segments else learning.shift(args.guidance)
     return int(before.get("gradesMoved", 0)) + now
 
@@ -241,9 +249,9 @@ def _moved(args: NarrationRequest, before: Mapping[str, Any]) -> int:
 async def _earlier(
     args: NarrationRequest, order: NarrationOrder, newest: Version | None, call: Call
 ) -> tuple[Narration | None, list[str]]:
-    """Return the narration to change, and the segments to write again beside those its facts ask for."""
+    """Return the narration to change, and the segments to rewrite beside those that changed facts need."""
     if args.segments and newest is None:
-        raise Invalid("there is no narration yet to change", remedy="leave `segments` out to write all of it")
+        raise Invalid("there is no narration to change", remedy="leave `segments` out to write all of it")
     if args.segments is None or newest is None:
         return None, []
     earlier = Narration.model_validate(newest.data)
@@ -259,31 +267,31 @@ async def _earlier(
 
 
 def _is_about(earlier: Narration, order: NarrationOrder) -> bool:
-    """Whether a narration tells some of the facts already, of the same topic and in words as hard."""
+    """Return True if the narration has some of the facts, with the same topic, level and length."""
     now = (order.topic, order.language, f"{order.level:g}", order.total_s)
     same = (earlier.topic, earlier.language, earlier.reading_level, earlier.total_duration) == now
     return same and any(one.id in earlier.facts for one in order.facts)
 
 
-def _style(who: Student) -> learning.Style | None:
+def _learning_style(who: Student) -> learning.Style | None:
     return learning.cue(who.learning_style) or learning.style(who.child_interest)
 
 
 def _length(args: NarrationRequest, newest: Version | None, facts: Version | None) -> int:
-    """Return how many seconds are asked for: now, or along with the material since the last narration.
+    """Return the seconds requested now, or with the material since the last narration.
 
-    A narration written again is as long as it was.
+    A rewritten narration keeps its length.
     """
     if "target_duration" in args.model_fields_set:
         return narration.clamped(args.target_duration)
-    said = facts.data.get("targetDuration") if facts else None
-    if newest and not (said and facts and facts.created_ms > newest.created_ms):
+    requested = facts.data.get("targetDuration") if facts else None
+    if newest and not (requested and facts and facts.created_ms > newest.created_ms):
         return int(newest.data["total_duration"])
-    return narration.clamped(said or args.target_duration)
+    return narration.clamped(requested or args.target_duration)
 
 
 def _wish(args: ExtractionRequest, source: Source, before: Version | None) -> ExtractionWish:
-    """Return what is wanted; where it is other facts of the same material, those proposed before are not."""
+    """Return the wishes; for other facts of the same material, those proposed before are avoided."""
     if not args.guidance:
         return ExtractionWish()
     earlier = before.data if before and before.data.get("source", {}).get("digest") == source.digest else {}
@@ -302,28 +310,30 @@ def _model(call: Call) -> str:
 
 def _report(done: int, of: int) -> None:
     if of > 1:
-        _told({"type": "progress", "name": "Reading the material", "done": done, "of": of})
+        _stream_event({"type": "progress", "name": "Reading the material", "done": done, "of": of})
 
 
-def _told(event: Mapping[str, Any]) -> None:
+def _stream_event(event: Mapping[str, Any]) -> None:
     try:
         writer = get_stream_writer()
-    except RuntimeError:  # outside of a graph nobody listens
+    except RuntimeError:  # outside of a graph nothing is streamed
         return
     writer(event)
 
 
-def _described(who: Student) -> str:
-    said = (("age", who.child_age), ("likes", who.child_interest), ("learns best", who.learning_style))
-    return " and ".join(f"{name} {words}" for name, words in said if words)
+def _describe_student(who: Student) -> str:
+    parts = (("age", who.child_age), ("likes", who.child_interest), ("learns best", who.learning_style))
+    return " and ".join(f"{name} {words}" for name, words in parts if words)
 
 
-def _said(whole: Narration, changed: Sequence[str]) -> str:
-    if len(changed) == len(whole.segments):
-        return f"The narration is ready: {whole.total_duration} s in {len(whole.segments)} segments."
+def _narration_message(narration_: Narration, changed: Sequence[str]) -> str:
+    if len(changed) == len(narration_.segments):
+        return (
+            f"The narration is ready: {narration_.total_duration} s in {len(narration_.segments)} segments."
+        )
     if not changed:
-        return "The narration stays as it is: there are no other words for it here."
-    return f"Written again: {', '.join(changed)}; the rest is as it was."
+        return "The narration is unchanged: there is no other wording for it."
+    return f"Rewritten: {', '.join(changed)}; the rest is unchanged."
 
 
 def _count(number: int, thing: str) -> str:

@@ -1,4 +1,4 @@
-"""A narration out of chosen facts, by a model; what does not fit its time or its facts is not accepted."""
+"""Narrations written by a model from chosen facts; each segment must fit its time and its facts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from callsheet.tools.lessons.forms import SCRIPT_PROMPT, NarrationScript, Writte
 from callsheet.tools.structured import FilledForm, fill_in, model_for
 
 MAX_DRAFTS: Final = 2
-"""How often a model may correct itself before its narration is given up."""
+"""Drafts that a model may write before its narration is given up."""
 _GRADES_OVER: Final = 1.0
 
 
 @dataclass(frozen=True)
 class NarrationOrder:
-    """What is to be narrated, for whom."""
+    """A narration to write, with its audience."""
 
     topic: str
     facts: tuple[Fact, ...]
@@ -31,16 +31,16 @@ class NarrationOrder:
     """The school subject (B-R12)."""
     guidance: str = ""
     style: str = ""
-    """What is shown for how the student learns best (B64)."""
+    """Visual guidance for the student's way of learning (B64)."""
 
 
 @dataclass(frozen=True)
 class WrittenNarration:
-    """A narration and what it took."""
+    """A narration with its cost and duration."""
 
     narration: Narration
     changed: tuple[str, ...]
-    """Ids of the segments that are new; the others are what they were, to the byte."""
+    """Ids of the changed segments; the others are the same to the byte."""
     cost: float
     """US dollars."""
     duration: float
@@ -50,15 +50,14 @@ class WrittenNarration:
 async def write_narration(
     order: NarrationOrder, *, model: str = "", earlier: Narration | None = None, only: Iterable[str] = ()
 ) -> WrittenNarration:
-    """Return a narration that says every fact of the order and no other, each segment within its time.
+    """Return a narration of exactly the order's facts, each segment within its time.
 
-    With an `earlier` one only those segments are written again that `only` names, and those that say what is
-    no longer to be said. Raises `Invalid` for facts that have no room, `Unavailable` where the model does not
-    manage, and what the provider raises.
+    With an `earlier` one, only the segments in `only` and those with dropped facts are rewritten. Raises
+    `Invalid` for facts without room, `Unavailable` if the model fails, and the provider's errors.
     """
     if not order.facts:
-        raise Invalid("there are no facts to tell", remedy="choose at least one fact")
-    plan = _whole(order) if earlier is None else _parts(order, earlier, list(only))
+        raise Invalid("there are no facts to narrate", remedy="choose at least one fact")
+    plan = _full_plan(order) if earlier is None else _partial_plan(order, earlier, list(only))
     if earlier is not None and not plan:
         return WrittenNarration(earlier, (), 0.0, 0.0)
     chosen = model_for(model, order.language)
@@ -71,41 +70,43 @@ async def write_narration(
         cost, duration = cost + filled.cost, duration + filled.duration
         problems = list(_problems(order, plan, filled.form))
         if not problems:
-            made = _made(order, plan, filled, earlier)
-            return WrittenNarration(made, _changed(made, earlier), round(cost, 8), round(duration, 3))
+            assembled = _assemble(order, plan, filled, earlier)
+            return WrittenNarration(
+                assembled, _changed_segments(assembled, earlier), round(cost, 8), round(duration, 3)
+            )
     raise Unavailable(
         f"the model's narration cannot be used: {'; '.join(problems)}"[:500],
         remedy="try again, choose fewer facts, or ask for a longer narration",
     )
 
 
-def _changed(made: Narration, earlier: Narration | None) -> tuple[str, ...]:
-    """Return the segments that are not what they were, to the byte."""
+def _changed_segments(made: Narration, earlier: Narration | None) -> tuple[str, ...]:
+    """Return the ids of the segments that differ."""
     before = earlier.segments if earlier else ()
     return tuple(one.id for one in made.segments if one not in before)
 
 
 SlotPlan = Sequence[tuple[Slot, tuple[str, ...] | None]]
-"""The segments to write, each with the facts it has to say; None leaves them to the model."""
+"""The segments to write, each with its facts; None leaves them to the model."""
 
 
-def _whole(order: NarrationOrder) -> SlotPlan:
+def _full_plan(order: NarrationOrder) -> SlotPlan:
     return [(slot, None) for slot in narration.slots(order.total_s, order.language)]
 
 
-def _parts(order: NarrationOrder, earlier: Narration, only: Sequence[str]) -> SlotPlan:
-    """Return the segments to write again, each with the facts it said and still shall, and the new ones."""
+def _partial_plan(order: NarrationOrder, earlier: Narration, only: Sequence[str]) -> SlotPlan:
+    """Return the segments to rewrite, each with its remaining facts and new ones."""
     wanted = [fact.id for fact in order.facts]
     gone = earlier.facts - set(wanted)
-    asked = {earlier.segment(name).type for name in only}
-    asked |= {segment.type for segment in earlier.segments if segment.facts & gone}
+    rewritten = {earlier.segment(name).type for name in only}
+    rewritten |= {segment.type for segment in earlier.segments if segment.facts & gone}
     new = [one for one in wanted if one not in earlier.facts]
-    if new and not asked:
-        asked = {"process_explanation"}
+    if new and not rewritten:
+        rewritten = {"process_explanation"}
     shares = {
         segment.type: [one for one in wanted if one in segment.facts]
         for segment in earlier.segments
-        if segment.type in asked
+        if segment.type in rewritten
     }
     for number, one in enumerate(new):
         list(shares.values())[-1 - number % len(shares)].append(one)
@@ -123,7 +124,8 @@ def _request(
         "level": order.level,
         "interests": order.interests,
         "facts": [
-            {"id": fact.id, "concept": fact.concept, "details": fact.details} for fact in _told(order, plan)
+            {"id": fact.id, "concept": fact.concept, "details": fact.details}
+            for fact in _usable_facts(order, plan)
         ],
         "segments": [
             {"type": slot.type, "seconds": slot.duration, "budget": slot.budget, "facts": facts}
@@ -136,41 +138,41 @@ def _request(
     }
 
 
-def _told(order: NarrationOrder, plan: SlotPlan) -> list[Fact]:
-    """Return the facts that may be spoken of: a segment without any of its own may come back to all."""
-    named = _named(plan)
+def _usable_facts(order: NarrationOrder, plan: SlotPlan) -> list[Fact]:
+    """Return the facts that may be used: a segment without facts of its own may use all."""
+    named = _planned_fact_ids(plan)
     everything = any(not facts for _, facts in plan)
     return [fact for fact in order.facts if everything or fact.id in named]
 
 
-def _named(plan: SlotPlan) -> set[str]:
+def _planned_fact_ids(plan: SlotPlan) -> set[str]:
     return {one for _, facts in plan for one in facts or ()}
 
 
 def _problems(order: NarrationOrder, plan: SlotPlan, script: NarrationScript) -> Iterable[str]:
-    """Yield what is wrong with a script, in words that the model can act on."""
+    """Yield the problems of a script, as instructions for the model."""
     kinds: list[Kind] = [slot.type for slot, _ in plan]
     if [segment.type for segment in script.segments] != kinds:
-        yield f"the segments are {[segment.type for segment in script.segments]}, and shall be {kinds}"
+        yield f"the segments are {[segment.type for segment in script.segments]}, but must be {kinds}"
         return
-    allowed = {fact.id for fact in _told(order, plan)}
-    wanted = allowed if any(facts is None for _, facts in plan) else _named(plan)
-    said: set[str] = set()
+    allowed = {fact.id for fact in _usable_facts(order, plan)}
+    wanted = allowed if any(facts is None for _, facts in plan) else _planned_fact_ids(plan)
+    used: set[str] = set()
     for (slot, facts), segment in zip(plan, script.segments, strict=True):
         ids = {one for sentence in segment.sentences for one in sentence.factIds}
-        spoken = sum(narration.length(one.text, order.language) for one in segment.sentences)
-        if spoken > slot.budget:
-            yield f"{slot.type} says {spoken} words, and has room for {slot.budget}"
+        length = sum(narration.length(one.text, order.language) for one in segment.sentences)
+        if length > slot.budget:
+            yield f"{slot.type} says {length} words, but has room for {slot.budget}"
         if facts and ids - set(facts):
             yield f"{slot.type} says {sorted(ids - set(facts))}, which are not its facts"
-        said |= ids
-    if said - allowed:
-        yield f"{sorted(said - allowed)} are no facts that were chosen"
-    if wanted - said:
-        yield f"these facts are not said: {sorted(wanted - said)}"
+        used |= ids
+    if used - allowed:
+        yield f"{sorted(used - allowed)} are not among the chosen facts"
+    if wanted - used:
+        yield f"these facts are not said: {sorted(wanted - used)}"
 
 
-def _made(
+def _assemble(
     order: NarrationOrder, plan: SlotPlan, filled: FilledForm[NarrationScript], earlier: Narration | None
 ) -> Narration:
     segments = [
@@ -178,9 +180,9 @@ def _made(
         for (slot, _), written in zip(plan, filled.form.segments, strict=True)
     ]
     if earlier is not None:
-        whole = earlier.with_segments(segments)
+        assembled = earlier.with_segments(segments)
     else:
-        whole = Narration(
+        assembled = Narration(
             total_duration=order.total_s,
             reading_level=f"{order.level:g}",
             key_terms_count=narration.key_terms(segments),
@@ -188,7 +190,7 @@ def _made(
             topic=order.topic,
             language=order.language,
         )
-    return _measured(whole, order.level, filled.form.notes)
+    return _with_readability(assembled, order.level, filled.form.notes)
 
 
 def _segment(slot: Slot, written: WrittenSegment, language: str) -> Segment:
@@ -202,12 +204,12 @@ def _segment(slot: Slot, written: WrittenSegment, language: str) -> Segment:
     )
 
 
-def _measured(made: Narration, level: float, notes: Sequence[str]) -> Narration:
-    """Return the narration with how hard its words are, where there is a formula for its language."""
-    if made.language != "english":
-        return made.model_copy(update={"readability": None, "warnings": tuple(notes)})
-    grade = student.grade(" ".join(segment.narration for segment in made.segments))
+def _with_readability(narration_: Narration, level: float, notes: Sequence[str]) -> Narration:
+    """Return the narration with its reading level, if there is a formula for its language."""
+    if narration_.language != "english":
+        return narration_.model_copy(update={"readability": None, "warnings": tuple(notes)})
+    grade = student.grade(" ".join(segment.narration for segment in narration_.segments))
     measured = Readability(formula=student.FORMULA, grade=grade, within=grade <= level + _GRADES_OVER)
     harder = f"the words are of grade {grade:g}, harder than {level:g}: the facts have no easier ones"
     warnings = tuple(notes) if measured.within else (*notes, harder)
-    return made.model_copy(update={"readability": measured, "warnings": warnings})
+    return narration_.model_copy(update={"readability": measured, "warnings": warnings})

@@ -1,4 +1,4 @@
-"""A PDF's words, in paragraphs, without what stands on every page."""
+"""Text of PDFs in paragraphs, without running heads."""
 
 import io
 import re
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 MAX_PAGES: Final = 500
 _GAP: Final = 1.4
-"""A gap this many times as high as usual parts paragraphs."""
+"""A gap of this many usual gaps separates paragraphs."""
 _REPEATED: Final = 0.5
-_FEWEST_PAGES: Final = 3
-"""Pages from which a line that is on half of them is a running head."""
+_MIN_PAGES: Final = 3
+"""Least number of pages for running heads: lines on half of the pages."""
 _LETTERS_A_PAGE: Final = 20
 _NUMBER: Final = re.compile(
     r"\W*(?:(?:page|p\.|seite|página|第)\s*)?\d{1,4}(?:\s*(?:/|of|von|de)\s*\d+)?\s*页?\W*", re.IGNORECASE
@@ -33,12 +33,12 @@ _STOPS: Final = (".", "!", "?", "…", ":", ";", "”", '"', "。", "！", "？"
 
 @dataclass(frozen=True)
 class Limits:
-    """What reading one PDF may take; a small file may unpack to more than a machine has."""
+    """Limits of reading one PDF; a small file may unpack to more memory than a machine has."""
 
     memory_bytes: int = 768 * 1024 * 1024
     cpu_s: float = 120.0
     output_bytes: int = 12 * MAX_CHARS + 65_536
-    """JSON spells a character of the text with at most twelve."""
+    """JSON needs at most twelve characters for one of the text."""
 
 
 _LIMITS: Final = Limits()
@@ -49,7 +49,7 @@ class Line(NamedTuple):
 
     text: str
     y: float
-    """How far up it stands."""
+    """Vertical position, from the bottom."""
 
 
 async def read_sandboxed(
@@ -58,32 +58,31 @@ async def read_sandboxed(
     report: OnProgress = lambda _done, _of: None,
     limits: Limits = _LIMITS,
 ) -> Source:
-    """Return a PDF as a source, read in a process of its own; `report` is told the pages that are read.
+    """Return a PDF as a source, read in the sandbox; `report` receives the pages read.
 
-    Raises what `read` raises, and `TooLarge` for a PDF that takes more than the limits.
+    Raises as `read`, and `TooLarge` beyond the limits.
     """
-    _sized(data, name)
-    errand = SandboxTask(f"reading {name}", __name__, "pages_read", {"name": name}, data)
+    _require_size(data, name)
+    task = SandboxTask(f"reading {name}", __name__, "read_in_sandbox", {"name": name}, data)
     try:
-        made = await run_task(errand, limits, report)
+        fields = await run_task(task, limits, report)
     except Oversized as error:
-        raise TooLarge(error.message, remedy="save the PDF anew, or paste the text") from error
-    return Source(**{**made, "warnings": tuple(made["warnings"])})
+        raise TooLarge(error.message, remedy="save the PDF again, or paste the text") from error
+    return Source(**{**fields, "warnings": tuple(fields["warnings"])})
 
 
-def pages_read(data: bytes, report: OnProgress, name: str) -> dict[str, Any]:
-    """Return the fields of the source that `read` returns; runs in the process of the errand."""
+def read_in_sandbox(data: bytes, report: OnProgress, name: str) -> dict[str, Any]:
+    """Return the fields of the source that `read` returns; runs in the sandbox process."""
     return asdict(read(data, name, report))
 
 
 def read(data: bytes, name: str = "the PDF", report: OnProgress = lambda _done, _of: None) -> Source:
-    """Return a PDF as a source; takes seconds for a book, and memory as the file wants it.
+    """Return a PDF as a source; a book takes seconds, and the file decides the memory.
 
-    Raises `TooLarge` over 50 MiB or 500 pages, `Invalid` for what is no PDF, is encrypted or has pictures of
-    pages instead of text.
+    Raises `TooLarge` over 50 MiB or 500 pages, and `Invalid` for a file that is no PDF, encrypted or scanned.
     """
-    _sized(data, name)
-    reader = _opened(data, name)
+    _require_size(data, name)
+    reader = _open(data, name)
     pages = []
     for number, page in enumerate(reader.pages):
         pages.append(_lines(page, name))
@@ -91,16 +90,16 @@ def read(data: bytes, name: str = "the PDF", report: OnProgress = lambda _done, 
     return _source(pages, name)
 
 
-def _sized(data: bytes, name: str) -> None:
+def _require_size(data: bytes, name: str) -> None:
     if len(data) > MAX_MATERIAL:
         raise TooLarge(
             f"{name} has {len(data) / 2**20:.0f} MiB, over {MAX_MATERIAL // 2**20}",
-            remedy="send the chapter alone",
+            remedy="send only the chapter",
         )
 
 
-def _opened(data: bytes, name: str) -> "PdfReader":
-    # Half a second to import, and most lessons have no PDF.
+def _open(data: bytes, name: str) -> "PdfReader":
+    # Imported here: it takes half a second, and most lessons have no PDF.
     from pypdf import PasswordType, PdfReader  # noqa: PLC0415
     from pypdf.errors import PyPdfError  # noqa: PLC0415
 
@@ -115,7 +114,7 @@ def _opened(data: bytes, name: str) -> "PdfReader":
         ) from broken
     if not 0 < count <= MAX_PAGES:
         raise TooLarge(
-            f"{name} has {count} pages, and 1 to {MAX_PAGES} can be read", remedy="send the chapter alone"
+            f"{name} has {count} pages; 1 to {MAX_PAGES} can be read", remedy="send only the chapter"
         )
     return reader
 
@@ -126,11 +125,11 @@ def _source(pages: Sequence[Sequence[Line]], name: str) -> Source:
     )
     if empty == len(pages):
         raise Invalid(
-            f"{name} has pictures of its {len(pages)} pages and no text: it was scanned",
+            f"{name} was scanned: its {len(pages)} pages are pictures without text",
             remedy="send a copy with text (run it through OCR), or paste the text",
         )
-    heads = _running(pages)
-    text = _joined([_text([line for line in page if _kept(line, page, heads)]) for page in pages])
+    heads = _running_heads(pages)
+    text = _join_pages([_text([line for line in page if _is_content(line, page, heads)]) for page in pages])
     scanned = f"{empty} of the {len(pages)} pages have no text; if they were scanned, they were not read"
     return require_size(
         Source(
@@ -155,7 +154,7 @@ def _lines(page: "PageObject", name: str) -> list[Line]:
             if part == "\n":
                 lines.append(Line("", 0))
             elif part.strip():
-                _put(lines, part, y, size)
+                _append_to_line(lines, part, y, size)
 
     try:
         page.extract_text(visitor_text=seen)
@@ -174,8 +173,8 @@ def _lines(page: "PageObject", name: str) -> list[Line]:
     return [line for line in lines if line.text.strip()]
 
 
-def _put(lines: list[Line], part: str, y: float, size: float) -> None:
-    """Add a piece of text to the line it stands on."""
+def _append_to_line(lines: list[Line], part: str, y: float, size: float) -> None:
+    """Append a piece of text to its line."""
     if lines and lines[-1].text and abs(lines[-1].y - y) < max(1.0, size / 2):
         lines[-1] = Line(lines[-1].text + part, lines[-1].y)
     elif lines and not lines[-1].text:
@@ -184,9 +183,9 @@ def _put(lines: list[Line], part: str, y: float, size: float) -> None:
         lines.append(Line(part, y))
 
 
-def _running(pages: Sequence[Sequence[Line]]) -> frozenset[str]:
-    """Return what stands at the top or the bottom of half of the pages."""
-    if len(pages) < _FEWEST_PAGES:
+def _running_heads(pages: Sequence[Sequence[Line]]) -> frozenset[str]:
+    """Return the lines at the top or bottom of at least half of the pages."""
+    if len(pages) < _MIN_PAGES:
         return frozenset()
     seen = Counter(_shape(line.text) for page in pages for line in set(_edges(page)))
     return frozenset(shape for shape, times in seen.items() if times >= max(2, _REPEATED * len(pages)))
@@ -197,7 +196,7 @@ def _edges(page: Sequence[Line]) -> list[Line]:
     return [line for line in page if line.y in {*ys[:1], *ys[-1:]}]
 
 
-def _kept(line: Line, page: Sequence[Line], heads: frozenset[str]) -> bool:
+def _is_content(line: Line, page: Sequence[Line], heads: frozenset[str]) -> bool:
     if line not in _edges(page):
         return True
     return _shape(line.text) not in heads and not _NUMBER.fullmatch(line.text.strip())
@@ -208,13 +207,13 @@ def _shape(text: str) -> str:
 
 
 def _text(lines: Sequence[Line]) -> str:
-    """Return the lines with a blank one where the page has a gap."""
+    """Return the lines as text, with a blank line at each gap."""
     gaps = [above.y - below.y for above, below in pairwise(lines) if above.y > below.y]
     usual = statistics.median(gaps) if gaps else 0.0
-    return "".join(_parted(lines, usual))
+    return "".join(_with_breaks(lines, usual))
 
 
-def _parted(lines: Sequence[Line], usual: float) -> Iterator[str]:
+def _with_breaks(lines: Sequence[Line], usual: float) -> Iterator[str]:
     for number, line in enumerate(lines):
         if number:
             gap = lines[number - 1].y - line.y
@@ -222,10 +221,10 @@ def _parted(lines: Sequence[Line], usual: float) -> Iterator[str]:
         yield line.text.strip()
 
 
-def _joined(pages: Sequence[str]) -> str:
-    """Return the pages as one text; a sentence may go on from one to the next."""
-    whole = ""
+def _join_pages(pages: Sequence[str]) -> str:
+    """Return the pages as one text; a sentence may continue on the next page."""
+    text = ""
     for page in pages:
-        goes_on = whole and not whole.rstrip().endswith(_STOPS) and page[:1].islower()
-        whole += ("\n" if goes_on else "\n\n") + page
-    return whole.strip()
+        goes_on = text and not text.rstrip().endswith(_STOPS) and page[:1].islower()
+        text += ("\n" if goes_on else "\n\n") + page
+    return text.strip()

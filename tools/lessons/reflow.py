@@ -1,4 +1,4 @@
-"""Text as people paste it and PDFs give it, as paragraphs: the same words come out the same."""
+"""Turns pasted text and text of PDFs into paragraphs, the same for the same words."""
 
 import re
 import unicodedata
@@ -12,17 +12,17 @@ _MARK: Final = re.compile(r"(?:[-*•‣◦·–]|\(?\d{1,3}[.)])\s+\S")
 _STOPS: Final = re.compile(r"[.!?…:;。！？।؟][\"'”’»)\]]*$")
 _HYPHEN: Final = re.compile(r"[^\W\d_]-$")
 _RUN_ON: Final = re.compile(r"(?<=[^\W\d_]{3}[,;])(?=[^\W\d_]{3})")
-"""A comma without its blank: `active,not`; scripts without blanks have commas of their own."""
+"""A comma without a blank: `active,not`; scripts without blanks have other commas."""
 _HEADING_WORDS: Final = 10
 _FULL_LINE: Final = 0.8
-"""A line shorter than this part of its block's longest ends a paragraph, if it ends a sentence."""
+"""A sentence that ends on a line shorter than this share of the longest ends its paragraph."""
 
 
 def reflow(raw: str) -> str:
-    """Return the text as paragraphs on a line each, a blank line between them.
+    """Return the text as paragraphs of one line each, with blank lines between them.
 
-    Lines that belong together are joined and words that were parted at their end are made whole; headings,
-    items of lists and cells of a row stand alone. Cleaned text stays as it is.
+    Lines of a paragraph and hyphenated words are joined; headings, list items and cells of a row stay alone.
+    Clean text stays as it is.
     """
     text = unicodedata.normalize("NFC", raw.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n\n"))
     text = _INVISIBLE.sub("", text)
@@ -34,7 +34,7 @@ def reflow(raw: str) -> str:
 def _paragraphs(block: str) -> Iterator[str]:
     lines = [line for raw in block.split("\n") for line in _cells(raw)]
     widest = max((len(line) for line in lines), default=0)
-    # Joined once: a paragraph that grew line by line would be copied with each of them.
+    # Joined once: growing a string line by line would copy it each time.
     pieces: list[str] = []
     for number, line in enumerate(lines):
         _append(pieces, line)
@@ -45,7 +45,7 @@ def _paragraphs(block: str) -> Iterator[str]:
 
 
 def _cells(raw: str) -> Iterator[str]:
-    """Yield a line, or the short things that a page has side by side on it."""
+    """Yield a line, or its short cells."""
     cells = [cell for cell in _CELLS.split(raw.strip()) if cell]
     short = all(len(cell.split()) <= _HEADING_WORDS and not _STOPS.search(cell) for cell in cells)
     if len(cells) > 1 and short:
@@ -64,7 +64,7 @@ def _append(pieces: list[str], line: str) -> None:
 
 
 def _ends(line: str, after: str, widest: int, *, alone: bool) -> bool:
-    """Return whether a paragraph ends with this line, although the next one follows at once."""
+    """Return True if a paragraph ends with this line although no blank line follows."""
     if _MARK.match(after):
         return True
     begins = after[:1].isupper() or not after[:1].isalpha()

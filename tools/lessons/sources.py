@@ -1,4 +1,4 @@
-"""What a lesson is made from: pasted text, a PDF or a web page, as text in its limits (B4, B5, B-R17)."""
+"""Materials of lessons: pasted text, PDFs and web pages, as text within limits (B4, B5, B-R17)."""
 
 import hashlib
 import re
@@ -12,10 +12,10 @@ from callsheet.tools.lessons.reflow import reflow
 
 Kind = Literal["text", "pdf", "page"]
 MAX_CHARS: Final = 1_500_000
-"""Characters of text that a lesson is made from: a book of 500 pages."""
+"""Largest material in characters: a book of 500 pages."""
 MIN_CHARS: Final = 20
 _MOST_RAW: Final = 4
-"""How many times as long a text may be before its blanks are taken out; what is longer is not looked at."""
+"""A raw text may be this many times `MAX_CHARS` long, before blanks are removed."""
 _ADDRESS: Final = re.compile(r"https?://\S+", re.IGNORECASE)
 _DIGEST_BYTES: Final = 16
 
@@ -26,7 +26,7 @@ class Source:
 
     kind: Kind
     name: str
-    """What people call it: a file's name, an address, "the text"."""
+    """Name for people: a file's name, an address, "the text"."""
     text: str
     """Paragraphs with a blank line between them."""
     url: str = ""
@@ -36,17 +36,17 @@ class Source:
 
     @property
     def digest(self) -> str:
-        """What is the same for the same words."""
+        """Digest of the text."""
         return hashlib.blake2b(self.text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
     def data(self) -> dict[str, Any]:
-        """Return what a version of the `source` stream holds."""
+        """Return the data of a version of the `source` stream."""
         known = {"kind": self.kind, "name": self.name, "digest": self.digest, "text": self.text}
         more = {"url": self.url, "pages": self.pages, "warnings": list(self.warnings)}
         return known | {key: value for key, value in more.items() if value}
 
     def reference(self, uploaded: Version | None) -> dict[str, Any]:
-        """Return what facts remember of their source: its version, or where it has none its text."""
+        """Return the reference that facts keep: the source's version, or its text if it has none."""
         data = self.data()
         if uploaded and uploaded.data["digest"] == self.digest:
             del data["text"]
@@ -62,7 +62,7 @@ def pasted_source(raw: str, name: str = "the text") -> Source:
 
 
 def stored_source(data: Mapping[str, Any]) -> Source:
-    """Return the source that a version of the `source` stream holds."""
+    """Return the source of a version of the `source` stream."""
     return Source(
         data["kind"],
         data["name"],
@@ -74,7 +74,7 @@ def stored_source(data: Mapping[str, Any]) -> Source:
 
 
 def require_size(source: Source) -> Source:
-    """Return the source where a lesson can be made of its size."""
+    """Return the source; raises `Invalid` or `TooLarge` for its size."""
     if len(source.text) < MIN_CHARS:
         raise Invalid(
             f"{source.name} has {len(source.text)} characters of text, too few for a lesson",
@@ -93,21 +93,20 @@ def _too_large(name: str, characters: int) -> TooLarge:
 
 
 def kept_source(content: str, uploaded: Version | None, before: Version | None) -> Source | None:
-    """Return the source that is kept where it is what to read: not read yet, or meant by the content (B5).
+    """Return the stored source if it is the one to read: not read yet, or named by the content (B5).
 
-    A text that a model hands on may be cut or changed on the way; what the server keeps is not. An empty
-    content, or an id of the version, means what was uploaded, read before or not, and where nothing was, the
-    text that was read last.
+    A model may shorten or change a text that it passes on; the stored one is exact. An empty content or a
+    version id means the upload, and without an upload the text that was read last.
     """
     read_before = bool(before and uploaded and before.data.get("source", {}).get("version") == uploaded.id)
-    meant = uploaded is not None and content.strip() in {"", uploaded.id, "source"}
-    if uploaded and (meant or not read_before):
+    requested = uploaded is not None and content.strip() in {"", uploaded.id, "source"}
+    if uploaded and (requested or not read_before):
         return stored_source(uploaded.data)
     last = before.data.get("source", {}) if before and not uploaded and not content.strip() else {}
     return stored_source(last) if "text" in last else None
 
 
 def page_address(content: str) -> str | None:
-    """Return the address of a page that a content is, or None."""
+    """Return the content if it is the address of a page, else None."""
     bare = content.strip()
     return bare if _ADDRESS.fullmatch(bare) else None

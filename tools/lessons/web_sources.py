@@ -1,4 +1,4 @@
-"""Materials from the web: a page, a PDF or a plain text at a public address (B4, B-R17)."""
+"""Materials from the web: pages, PDFs and plain texts at public addresses (B4, B-R17)."""
 
 import asyncio
 from typing import Final
@@ -11,7 +11,7 @@ from callsheet.tools.lessons.sources import Source, pasted_source
 from callsheet.tools.web.client import WebClient, WebResponse
 
 WEB: Final = WebClient(timeout_s=20.0, max_bytes=20 * 1024 * 1024)
-"""How materials are fetched unless another way is given."""
+"""Default client for materials."""
 _PAGES: Final = frozenset({"text/html", "application/xhtml+xml", ""})
 _OK: Final = range(200, 300)
 
@@ -19,9 +19,9 @@ _OK: Final = range(200, 300)
 async def fetch_source(
     url: str, web: WebClient = WEB, report: OnProgress = lambda _done, _of: None
 ) -> Source:
-    """Return what is at a public address as a source; of a PDF, `report` is told the pages that are read.
+    """Return the material at a public address; `report` receives the pages read of a PDF.
 
-    Raises what `Web.get` raises, `Invalid` for an error page or what holds no text, and `TooLarge`.
+    Raises as `WebClient.get`, `Invalid` for an error page or a page without text, and `TooLarge`.
     """
     answer = await web.get(url)
     if answer.status not in _OK:
@@ -40,6 +40,6 @@ def _read(answer: WebResponse) -> Source:
     if answer.media.startswith("text/"):
         return pasted_source(answer.data.decode("utf-8", "replace"), answer.url[:200])
     raise Invalid(
-        f"{answer.url[:200]!r} is {answer.media!r}, which is no text",
+        f"{answer.url[:200]!r} is {answer.media!r}, which is not text",
         remedy="give a page, a PDF or a plain text",
     )

@@ -1,4 +1,4 @@
-"""`callsheet run`: any served graph in the terminal, its interrupts included."""
+"""`callsheet run`: run any served graph in the terminal and answer its interrupts."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ _ANSWER = "Answer to the pending question: JSON, or text."
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of `callsheet run`; in brackets the default."""
+    """The options of `callsheet run`; the help shows the default in brackets."""
 
     graph: Annotated[str, typer.Argument(metavar="GRAPH", help="Name of the graph, as in langgraph.json.")]
     message: Annotated[str | None, typer.Argument(help=_MESSAGE)] = None
@@ -127,8 +127,8 @@ def _show(turn: "GraphTurn", graph: str, *, as_json: bool) -> None:
         return
     if turn.message:
         typer.echo(terminal.without_control_chars(turn.message))
-    for made in turn.values.get("created", ()):
-        typer.echo(f"Made {made['stream']} {made['versionId']}")
+    for version in turn.values.get("created", ()):
+        typer.echo(f"Made {version['stream']} {version['versionId']}")
     if turn.question is not None:
         _show_question(turn.question)
     last = "--answer '…'" if turn.question is not None else '"…"'

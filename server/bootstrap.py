@@ -42,6 +42,7 @@ from callsheet.state.owners import LOCAL
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.store import RedisStore, running_owner
+from callsheet.tools.registry import Tool
 
 _SHARED: Final[tuple[APIRouter, ...]] = (
     health_routes.router,
@@ -85,6 +86,15 @@ class Workflows:
         specs = {name: spec for name, graph in self.graphs.items() if (spec := workflow_of(graph))}
         _require_own_kinds(specs)
         return specs
+
+    @cached_property
+    def tools(self) -> Mapping[str, tuple[str, Tool]]:
+        """Every tool of the workflows by name, each with the kind of artefact it belongs to."""
+        return {
+            name: (spec.kind, tool)
+            for spec in self.specs.values()
+            for name, tool in {**spec.tools, **spec.internal_tools}.items()
+        }
 
     @cached_property
     def features(self) -> Mapping[str, FeatureApi]:

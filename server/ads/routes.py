@@ -131,6 +131,6 @@ async def _carried_out(request: Request, job: DomainRun) -> Response:
         return await jobs.run(here.worker, here.storage, job, report)
 
     if events.wants_event_stream(request):
-        return events.event_stream_reply(here.running, carry)
+        return events.event_stream_reply(here.running, here.workflows.tools, carry)
     reply, told = await carry()
     return JsonReply(reply, background=BackgroundTask(told))

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from callsheet.server.http import errors
 from callsheet.server.http.streaming import StreamingReply
 from callsheet.server.runtime.worker import Ack, OnProgress
-from callsheet.tools import REGISTRY
+from callsheet.tools.registry import Tool
 
 HEARTBEAT_S: Final = 10.0
 """Silence after which a comment is sent, so that nothing in between gives the connection up."""
@@ -22,6 +22,8 @@ _HEADERS: Final = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering
 
 StreamRun = Callable[[OnProgress], Awaitable[tuple[dict[str, Any], Ack]]]
 """Carries a request out, tells of its steps, and returns the reply and what to call once it has arrived."""
+Tools = Mapping[str, tuple[str, Tool]]
+"""Tools of the served workflows by name, each with the kind of its artefact."""
 
 
 class DetachedStreams:
@@ -30,10 +32,10 @@ class DetachedStreams:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, carry: StreamRun) -> "asyncio.Queue[bytes | Ack | None]":
+    def start(self, carry: StreamRun, tools: Tools) -> "asyncio.Queue[bytes | Ack | None]":
         """Begin and return the queue of its events, which None ends."""
         told: asyncio.Queue[bytes | Ack | None] = asyncio.Queue()
-        task = asyncio.create_task(_told(carry, told))
+        task = asyncio.create_task(_told(carry, tools, told))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return told
@@ -51,10 +53,10 @@ def wants_event_stream(request: Request) -> bool:
 
 
 def event_stream_reply(
-    running: DetachedStreams, carry: StreamRun, heartbeat_s: float = HEARTBEAT_S
+    running: DetachedStreams, tools: Tools, carry: StreamRun, heartbeat_s: float = HEARTBEAT_S
 ) -> Response:
     """Return the reply that streams a run's events."""
-    lines = _lines(running.start(carry), heartbeat_s)
+    lines = _lines(running.start(carry, tools), heartbeat_s)
     return StreamingReply(lines, media_type=_MEDIA, headers=_HEADERS)
 
 
@@ -75,10 +77,10 @@ async def _lines(told: "asyncio.Queue[bytes | Ack | None]", heartbeat_s: float) 
             await line()
 
 
-async def _told(carry: StreamRun, told: "asyncio.Queue[bytes | Ack | None]") -> None:
+async def _told(carry: StreamRun, tools: Tools, told: "asyncio.Queue[bytes | Ack | None]") -> None:
     def report(event: Mapping[str, Any]) -> None:
         told.put_nowait(_event("step", {name: one for name, one in event.items() if name not in _WHOLE}))
-        if drafts := _drafts(event):
+        if drafts := _drafts(event, tools):
             told.put_nowait(_event("drafts", drafts))
 
     try:
@@ -92,11 +94,12 @@ async def _told(carry: StreamRun, told: "asyncio.Queue[bytes | Ack | None]") -> 
         told.put_nowait(None)
 
 
-def _drafts(event: Mapping[str, Any]) -> dict[str, str]:
-    made = event.get("preview", {}).get("versionId")
-    tool = REGISTRY.get(str(event.get("tool")))
-    done = event.get("status") == "completed" and made and tool
-    return dict.fromkeys(tool.writes, made) if done and tool else {}
+def _drafts(event: Mapping[str, Any], tools: Tools) -> dict[str, str]:
+    version_id = event.get("preview", {}).get("versionId")
+    tool = str(event.get("tool"))
+    if event.get("status") != "completed" or not version_id or tool not in tools:
+        return {}
+    return dict.fromkeys(tools[tool][1].writes, version_id)
 
 
 def _event(name: str, data: Mapping[str, Any]) -> bytes:

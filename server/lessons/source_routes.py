@@ -83,7 +83,9 @@ async def upload_source(
     if not events.wants_event_stream(request):
         shown, _ = await carry()
         return with_session_header(JsonReply(shown, 201), place)
-    return with_session_header(events.event_stream_reply(app_context(request).running, carry), place)
+    ctx = app_context(request)
+    reply = events.event_stream_reply(ctx.running, ctx.workflows.tools, carry)
+    return with_session_header(reply, place)
 
 
 @router.get("/files/{file_id}", responses=_FILE, response_class=Response)

@@ -8,8 +8,8 @@ import shutil
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -18,17 +18,18 @@ from typing import Final, Literal
 
 from callsheet import providers, storage
 from callsheet.providers.routing import Request, route
+from callsheet.server import bootstrap
 from callsheet.server.http import origins, serving
 from callsheet.server.http.auth import Authenticator
 from callsheet.server.operations import tracing
-from callsheet.server.runtime import graphs_file, tool_policy
+from callsheet.server.runtime import tool_policy
+from callsheet.server.runtime.graphs_file import read_graphs_file
 from callsheet.server.settings import Settings
 from callsheet.state.errors import CallsheetError, Conflict
 from callsheet.storage import Storage
 from callsheet.storage.embedded import folders
 from callsheet.storage.redis import health
 from callsheet.storage.redis.health import ServerHealth
-from callsheet.tools import REGISTRY
 from callsheet.tools.guard.policy import ALL_TOOLS
 
 Status = Literal["ok", "warn", "fail"]
@@ -56,7 +57,7 @@ async def diagnose(settings: Settings, environment: Mapping[str, str]) -> list[F
 
     Nothing is changed but that an embedded server may start and end again, and no key is shown.
     """
-    found = [_python(), *_packages(), *_chosen(settings), *_models(environment)]
+    found = [_python(), *_packages(), *(await _configuration(settings)), *_models(environment)]
     if not settings.redis_url:
         found.append(_folder(settings.data_dir or folders.default_data_dir()))
     found += await _storage(settings)
@@ -95,27 +96,40 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _chosen(settings: Settings) -> Iterator[Finding]:
-    """What the settings ask for, each as the server's start would take it."""
-    asked = f"asked for: {', '.join(settings.auth)}" if settings.auth else "nobody is asked who they are"
-    yield _tried("Access", lambda: _access(settings), f"{asked}; listens on {settings.host}")
-    if settings.config:
-        path = settings.config
-        yield _tried("Graphs", lambda: graphs_file.read_graphs_file(path), f"those of {path}")
+async def _configuration(settings: Settings) -> list[Finding]:
+    """Check access, graphs, tools and traces as the server's start does."""
+    access = f"asked for: {', '.join(settings.auth)}" if settings.auth else "nobody is asked who they are"
+    findings = [_tried("Access", lambda: _access(settings), f"{access}; listens on {settings.host}")]
+    graphs, tools = await _graphs(settings)
+    findings.append(graphs)
     if {settings.tools, settings.tool_grants, settings.prices} != {"{}"}:
-        yield _tools(settings)
+        findings.append(_tools(settings, tools))
     if any(os.environ.get(name) for name in tracing.EXPORTER_VARIABLES):
-        yield _tried("Traces", lambda: tracing.load_exporter(os.environ), "sent by OpenTelemetry")
+        findings.append(_tried("Traces", lambda: tracing.load_exporter(os.environ), "sent by OpenTelemetry"))
+    return findings
 
 
-def _tools(settings: Settings) -> Finding:
-    found = _tried("Tools", lambda: tool_policy.read_tool_policy(settings), "called on the operator's terms")
-    unknown = sorted(json.loads(settings.tools).keys() - {ALL_TOOLS, *REGISTRY})
-    # A file of graphs may bring tools of its own.
-    if found.status == "ok" and unknown and not settings.config:
-        told = f"CALLSHEET_TOOLS names {', '.join(map(repr, unknown))}, and there is no such tool"
-        return Finding("Tools", "warn", told, "See GET /api/tools for those there are.")
-    return found
+async def _graphs(settings: Settings) -> tuple[Finding, Collection[str] | None]:
+    """Load the graphs; return also the names of their workflows' tools, None if loading failed."""
+    try:
+        async with AsyncExitStack() as stack:
+            source = read_graphs_file(settings.config) if settings.config else None
+            workflows = await bootstrap.load_workflows(source, stack)
+    except CallsheetError as error:
+        return Finding("Graphs", "fail", error.message, error.remedy), None
+    origin = f" of {settings.config}" if settings.config else ""
+    return Finding("Graphs", "ok", f"{', '.join(workflows.graphs)}{origin}"), workflows.tools.keys()
+
+
+def _tools(settings: Settings, served: Collection[str] | None) -> Finding:
+    finding = _tried("Tools", lambda: tool_policy.read_tool_policy(settings), "called on the operator's terms")
+    if finding.status != "ok" or served is None:
+        return finding
+    unknown = sorted(json.loads(settings.tools).keys() - {ALL_TOOLS, *served})
+    if not unknown:
+        return finding
+    message = f"CALLSHEET_TOOLS names {', '.join(map(repr, unknown))}, which no served workflow has"
+    return Finding("Tools", "warn", message, "See GET /api/tools for the tools of the served workflows.")
 
 
 def _access(settings: Settings) -> None:

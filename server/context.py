@@ -36,6 +36,7 @@ class AppContext:
     started_at: str = field(default_factory=iso_now)
     """When the server started, as the LangGraph wire writes times."""
 
+
 def app_context(connection: HTTPConnection) -> AppContext:
     """Return the parts of the server that got this request."""
     found: AppContext = connection.app.state.parts

@@ -129,7 +129,10 @@ def run(command: Command, *args: str) -> dict[str, Any]:
 @contextmanager
 def client(valkey_url: str, project: Path) -> Iterator[httpx.Client]:
     """A client of a server that serves the project."""
-    with serving(valkey_url, None, config=project / "langgraph.json") as url, httpx.Client(base_url=url) as http:
+    with (
+        serving(valkey_url, None, config=project / "langgraph.json") as url,
+        httpx.Client(base_url=url) as http,
+    ):
         yield http
 
 
@@ -230,7 +233,9 @@ def test_the_artefacts_of_a_users_workflow_are_listed_and_read_over_rest(
         assert http.get(f"{path}/dishes/v2").status_code == 404
         assert http.get(f"{path}/drinks").json()["remedy"] == "use one of: dishes"
         assert http.get("/api/artefacts/ad").json()["remedy"] == "use one of: menu"
-        properties = http.get("/openapi.json").json()["components"]["schemas"]["ArtefactVersion"]["properties"]
+        properties = http.get("/openapi.json").json()["components"]["schemas"]["ArtefactVersion"][
+            "properties"
+        ]
         assert set(properties) == set(read)
 
 

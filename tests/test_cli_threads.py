@@ -131,11 +131,15 @@ def test_the_list_never_breaks_or_shortens_an_id(
     async def create_threads() -> None:
         async with connect(valkey_url) as storage:
             for name in ids:
-                await create(storage, NewThread(name, "local", "a_graph_with_a_long_name", {"note": "x" * 90}))
+                await create(
+                    storage, NewThread(name, "local", "a_graph_with_a_long_name", {"note": "x" * 90})
+                )
                 await threads.bind(storage, Thread(f"t-{name}", "local", "ad_creation", f"ad:{name}"))
 
     asyncio.run(create_threads())
     monkeypatch.setenv("COLUMNS", columns)
     _, *lines = here("threads", "list").out.splitlines()
     assert sorted(line.split()[0] for line in lines) == sorted([*ids, *(f"t-{name}" for name in ids)])
-    assert sorted(line.split()[-1] for line in lines if line.startswith("t-")) == [f"ad:{name}" for name in ids]
+    assert sorted(line.split()[-1] for line in lines if line.startswith("t-")) == [
+        f"ad:{name}" for name in ids
+    ]

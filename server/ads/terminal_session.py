@@ -131,9 +131,7 @@ async def _turn(worker: Worker, storage: Storage, thread: Thread, reply: Mapping
             data = {other: one.data for other, one in newest.items()} | {name: version.data}
             timeline = service.timeline_of(thread, facts, data)
             before = _previous(streams[name], version)
-            changes.append(
-                VersionChange(name, version, before, timeline, notes.get(made["toolCallId"], ()))
-            )
+            changes.append(VersionChange(name, version, before, timeline, notes.get(made["toolCallId"], ())))
     changed = {change.stream for change in changes}
     return CliTurn(
         reply,

@@ -37,7 +37,9 @@ def create(
         from callsheet.server.http import api_keys  # noqa: PLC0415 -- help needs no storage
 
         if days is not None and not 0 < days < float("inf"):
-            raise commands.UsageError(f"a key cannot last {days:g} days; --days must be positive", "keys create")
+            raise commands.UsageError(
+                f"a key cannot last {days:g} days; --days must be positive", "keys create"
+            )
         created = with_storage(
             data_dir,
             lambda storage: api_keys.create_key(

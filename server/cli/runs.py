@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from callsheet.storage.runs.records import Run
 
 _Thread = Annotated[
-    str | None, typer.Option("--thread", metavar="ID", help="Thread of the run; required once the run has ended.")
+    str | None,
+    typer.Option("--thread", metavar="ID", help="Thread of the run; required once the run has ended."),
 ]
 
 app = command_group("Runs: list, show, cancel.")
@@ -125,7 +126,9 @@ async def _find_run(storage: "Storage", owner: str, thread: str | None, run_id: 
 
     runs = Runs(storage)
     # The thread of a stateless run has the run's id.
-    matches = [run for run in await runs.open_runs(owner) if run.id == run_id and thread in {None, run.thread}]
+    matches = [
+        run for run in await runs.open_runs(owner) if run.id == run_id and thread in {None, run.thread}
+    ]
     try:
         run = matches[0] if matches else await runs.get(thread or run_id, run_id)
     except Missing:

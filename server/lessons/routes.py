@@ -137,7 +137,9 @@ async def run_or_stream(request: Request, place: SessionRef, job: DomainRun) -> 
         return await here.worker.run(job, report)
 
     if events.wants_event_stream(request):
-        return with_session_header(events.event_stream_reply(here.running, here.workflows.tools, carry), place)
+        return with_session_header(
+            events.event_stream_reply(here.running, here.workflows.tools, carry), place
+        )
     reply, told = await carry()
     return with_session_header(JsonReply(reply, background=BackgroundTask(told)), place)
 

@@ -122,7 +122,9 @@ async def _graphs(settings: Settings) -> tuple[Finding, Collection[str] | None]:
 
 
 def _tools(settings: Settings, served: Collection[str] | None) -> Finding:
-    finding = _tried("Tools", lambda: tool_policy.read_tool_policy(settings), "called on the operator's terms")
+    finding = _tried(
+        "Tools", lambda: tool_policy.read_tool_policy(settings), "called on the operator's terms"
+    )
     if finding.status != "ok" or served is None:
         return finding
     unknown = sorted(json.loads(settings.tools).keys() - {ALL_TOOLS, *served})

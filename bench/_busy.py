@@ -8,33 +8,33 @@ from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
 TARGET_S: Final = 0.25
-"""What one node takes of a processor that has nothing else to do."""
+"""Processor time of one node."""
 
 
 class Load(TypedDict):
-    """How much there is to do, and what came of it."""
+    """Amount of work, and its result."""
 
     turns: int
-    found: int
+    result: int
 
 
-def worked(turns: int) -> int:
-    """Return what so many turns of plain Python come to; the processor is busy with nothing else."""
-    found = 1
+def compute(turns: int) -> int:
+    """Return the result of so many turns of plain Python."""
+    value = 1
     for _ in range(turns):
-        found = (found * 1_103_515_245 + 12_345) & 0x7FFFFFFF
-    return found
+        value = (value * 1_103_515_245 + 12_345) & 0x7FFFFFFF
+    return value
 
 
 def turns_for(seconds: float) -> int:
-    """Return how many turns take so much of a processor's time on this machine."""
+    """Return the number of turns that take so much processor time on this machine."""
     began = time.process_time()
-    worked(1_000_000)
+    compute(1_000_000)
     return int(1_000_000 * seconds / (time.process_time() - began))
 
 
 def work(state: Load) -> dict[str, Any]:
-    return {"found": worked(state["turns"])}
+    return {"result": compute(state["turns"])}
 
 
 _builder: StateGraph[Load, None, Load, Load] = StateGraph(Load)
@@ -45,13 +45,13 @@ busy = _builder.compile(name="busy")
 
 
 def main() -> None:
-    """Do the work as often as the command line says, once a line comes in; print the processor's seconds."""
+    """Compute as often as the command line says, once a line comes in; print the processor seconds."""
     turns, often = int(sys.argv[1]), int(sys.argv[2])
     print("ready", flush=True)
     sys.stdin.readline()
     began = time.process_time()
     for _ in range(often):
-        worked(turns)
+        compute(turns)
     print(time.process_time() - began)
 
 

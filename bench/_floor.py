@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 _JSON: Final = b"application/json"
 _FINAL: Final = {"x": 4, "log": ["a", "b", "c"]}
-_TOLD: Final = b"".join(
+_EVENTS: Final = b"".join(
     b"event: %s\r\ndata: %s\r\n\r\n" % (name, json.dumps(data).encode())
     for name, data in (
         (b"metadata", {"run_id": str(uuid.uuid4()), "attempt": 1}),
@@ -20,23 +20,23 @@ _TOLD: Final = b"".join(
 _REPLIES: Final = {
     "/threads": (_JSON, json.dumps({"thread_id": str(uuid.uuid4()), "status": "idle"}).encode()),
     "/wait": (_JSON, json.dumps(_FINAL).encode()),
-    "/stream": (b"text/event-stream", _TOLD),
+    "/stream": (b"text/event-stream", _EVENTS),
 }
 """By how the path ends."""
 
 
-async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request, once it has come whole, with what a run of the measured graph would come to."""
     if scope["type"] != "http":
         return
     while (await receive()).get("more_body"):
         pass
-    found = (reply for end, reply in _REPLIES.items() if scope["path"].endswith(end))
-    kind, body = next(found, (_JSON, b"[]"))
+    matching = (reply for end, reply in _REPLIES.items() if scope["path"].endswith(end))
+    kind, body = next(matching, (_JSON, b"[]"))
     headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
 if __name__ == "__main__":
-    uvicorn.run(answered, port=int(sys.argv[1]), log_level="error", access_log=False)
+    uvicorn.run(answer, port=int(sys.argv[1]), log_level="error", access_log=False)

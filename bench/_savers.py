@@ -34,15 +34,15 @@ class Peer:
 
     name: str
     package: str
-    """What must be installed; empty for what always is."""
+    """Package that must be installed; empty for none."""
     open: Callable[[str, Path], AbstractAsyncContextManager[Saver]]
     """From the URL of a Valkey and a folder of its own."""
-    stored: Callable[[str, Path, Saver], Awaitable[int]]
+    stored_bytes: Callable[[str, Path, Saver], Awaitable[int]]
     """Bytes kept, all threads together."""
 
     @property
     def missing(self) -> bool:
-        """Whether it cannot be measured here."""
+        """True if its package is not installed."""
         return bool(self.package) and importlib.util.find_spec(self.package) is None
 
 
@@ -126,12 +126,12 @@ def _sizes(folder: Path) -> int:
 
 
 def _under(prefix: str) -> Callable[[str, Path, Saver], Awaitable[int]]:
-    async def stored(url: str, _folder: Path, _saver: Saver) -> int:
+    async def measure(url: str, _folder: Path, _saver: Saver) -> int:
         async with AsyncRedis.from_url(url) as server:
             keys = [key async for key in server.scan_iter(match=f"{prefix}*", count=1000)]
             return sum([await server.memory_usage(key, samples=0) or 0 for key in keys])
 
-    return stored
+    return measure
 
 
 PEERS: Final = (

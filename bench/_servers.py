@@ -27,7 +27,7 @@ class Question:
     path: str
     method: str = "GET"
 
-    def answered(self, client: httpx.Client) -> bool:
+    def is_answered(self, client: httpx.Client) -> bool:
         """Ask once."""
         body: dict[str, str] | None = {} if self.method == "POST" else None
         try:
@@ -48,7 +48,7 @@ class Server:
     def answers_s(self, question: Question) -> float:
         """Return the seconds from the start until `question` is answered."""
         with httpx.Client(base_url=self.url, timeout=PATIENCE_S) as client:
-            while not question.answered(client):
+            while not question.is_answered(client):
                 if self.process.poll() is not None or time.monotonic() - self.began > PATIENCE_S:
                     raise RuntimeError(f"{self.process.args!r} does not answer {question.path}")
                 time.sleep(_PAUSE_S)

@@ -1,7 +1,7 @@
-"""What it costs that a lesson stops for a person: with the question, against the same steps without it.
+"""The cost of an interrupt: a lesson that stops for a choice, against the same steps without it.
 
 Both find the facts of one text, confirm all of them and narrate them, offline, on an embedded Valkey of the
-bench's own, with our checkpointer. One stops, and is resumed by thread id; the other is told the answer in
+bench's own, with our checkpointer. One stops and is resumed by thread id; the other chooses in
 the graph. They take turns, each on a thread of its own.
 """
 
@@ -36,7 +36,7 @@ _OFFLINE: Final = Context(provider="offline")
 _TEXT: Final = material("photosynthesis").text
 
 
-async def told(state: LessonState, *, runtime: Runtime[Context]) -> dict[str, Any]:
+async def choose_all(state: LessonState, *, runtime: Runtime[Context]) -> dict[str, Any]:
     """Take all the facts there are, without asking anybody."""
     del state
     scope = fact_narration.WORKFLOW.scope(LessonState(messages=[]), runtime)
@@ -50,37 +50,39 @@ async def told(state: LessonState, *, runtime: Runtime[Context]) -> dict[str, An
 def main() -> int:
     """Print the table."""
     with tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as folder:
-        return asyncio.run(_measured(Path(folder)))
+        return asyncio.run(_measure(Path(folder)))
 
 
-async def _measured(folder: Path) -> int:
+async def _measure(folder: Path) -> int:
     async with storage.connect(data_dir=folder) as opened:
         storage.use(opened)
         try:
             saver = RedisSaver(opened.redis)
             asks = fact_narration.graph.copy(update={"checkpointer": saver})
-            whole = (
-                fact_narration.WORKFLOW.build(told).compile(name="whole").copy(update={"checkpointer": saver})
+            unasked = (
+                fact_narration.WORKFLOW.build(choose_all)
+                .compile(name="whole")
+                .copy(update={"checkpointer": saver})
             )
-            rounds = [await _round(asks, whole, number) for number in range(ROUNDS + _WARM)][_WARM:]
+            rounds = [await _round(asks, unasked, number) for number in range(ROUNDS + _WARM)][_WARM:]
         finally:
             storage.use(None)
-    ratios = sorted(asked / never for never, asked in rounds)
-    never, asked = (statistics.median(column) * 1000 for column in zip(*rounds, strict=True))
-    print(f"never asked {never:>7.1f} ms   asked and resumed {asked:>7.1f} ms", end="")
+    ratios = sorted(resumed / direct for direct, resumed in rounds)
+    direct, resumed = (statistics.median(column) * 1000 for column in zip(*rounds, strict=True))
+    print(f"without question {direct:>7.1f} ms   asked and resumed {resumed:>7.1f} ms", end="")
     low, high = ratios[len(ratios) // 10], ratios[-len(ratios) // 10]
     print(f"{statistics.median(ratios):>7.2f}x   {low:.2f} … {high:.2f}")
     print(f"{ROUNDS} lessons each, in turns; medians, and the middle eight tenths of the ratios")
     return 0
 
 
-async def _round(asks: Pregel[Any, Any], whole: Pregel[Any, Any], number: int) -> tuple[float, float]:
+async def _round(asks: Pregel[Any, Any], unasked: Pregel[Any, Any], number: int) -> tuple[float, float]:
     given = {"messages": [{"role": "user", "content": _TEXT}]}
-    never = await _timed(whole, f"never-{number}", given)
-    return never, await _timed(asks, f"asked-{number}", given, Command(resume="all"))
+    never = await _time(unasked, f"never-{number}", given)
+    return never, await _time(asks, f"asked-{number}", given, Command(resume="all"))
 
 
-async def _timed(graph: Pregel[Any, Any], thread: str, *given: Any) -> float:
+async def _time(graph: Pregel[Any, Any], thread: str, *given: Any) -> float:
     config: RunnableConfig = {"configurable": {"thread_id": thread}}
     began = time.perf_counter()
     for one in given:

@@ -1,4 +1,4 @@
-"""How long it takes from a brief to three drafts, over HTTP on loopback, with the offline model.
+"""Time from a brief to three drafts, over HTTP on loopback, with the offline model.
 
 The floor is the same offline model and the same tool functions on the same briefs in this process, with a
 dictionary in place of storage: no HTTP, no graph, no checkpoints, no receipts, nothing that outlives it.
@@ -27,7 +27,8 @@ from callsheet.state import conversation
 from callsheet.state.ads import brief
 from callsheet.state.ads.ad import AdState
 from callsheet.state.versions import Version
-from callsheet.storage.artefacts.artefacts import Artefact, Fence, NewVersion, Stream
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream
+from callsheet.storage.artefacts.receipts import Fence
 from callsheet.tools.guard import outcome
 from callsheet.tools.guard.call import Call, Scope
 from callsheet.tools.registry import definition
@@ -52,7 +53,7 @@ def main() -> int:
         environment = {"CALLSHEET_DATA_DIR": folder, "REDIS_URL": "", "OPENAI_API_KEY": ""}
         with running(serve_command(port), port, Path(folder), environment) as server:
             server.answers_s(Question("/api/ads"))
-            ours, floor = _measured(server.url)
+            ours, floor = _measure(server.url)
     ratios = sorted(one / other for one, other in zip(ours, floor, strict=True))
     cuts = statistics.quantiles(ratios, n=20)
     print(f"{'':<26}{'p50':>9}{'p99':>9}")
@@ -69,24 +70,24 @@ def _print(row: str, took_s: Sequence[float]) -> None:
     print(f"{row:<26}{cuts[49] * 1000:>6.1f} ms{cuts[98] * 1000:>6.1f} ms")
 
 
-def _measured(url: str) -> tuple[list[float], list[float]]:
+def _measure(url: str) -> tuple[list[float], list[float]]:
     ours, floor = [], []
     with httpx.Client(base_url=url, timeout=60) as client, asyncio.Runner() as runner:
         for i in range(_WARM + GENERATES):
-            asked = {
+            fields = {
                 "clientDescription": f"{_CLIENTS[i % len(_CLIENTS)]}, number {i}",
                 "duration": _SECONDS[i % len(_SECONDS)],
                 "language": _LANGUAGES[i % len(_LANGUAGES)],
             }
-            over_http_s, alone_s = _over_http(client, asked), runner.run(_alone(asked))
+            over_http_s, alone_s = _over_http(client, fields), runner.run(_alone(fields))
             if i >= _WARM:
                 ours.append(over_http_s)
                 floor.append(alone_s)
     return ours, floor
 
 
-def _over_http(client: httpx.Client, asked: Mapping[str, Any]) -> float:
-    body = {"adId": f"ad-{uuid.uuid4()}", "brief": asked, "provider": "offline"}
+def _over_http(client: httpx.Client, fields: Mapping[str, Any]) -> float:
+    body = {"adId": f"ad-{uuid.uuid4()}", "brief": fields, "provider": "offline"}
     began = time.perf_counter()
     reply = client.post("/api/ai/generate", json=body)
     took_s = time.perf_counter() - began
@@ -94,9 +95,9 @@ def _over_http(client: httpx.Client, asked: Mapping[str, Any]) -> float:
     return took_s
 
 
-async def _alone(asked: Mapping[str, Any]) -> float:
+async def _alone(fields: Mapping[str, Any]) -> float:
     began = time.perf_counter()
-    wanted = brief.parse(asked)
+    wanted = brief.parse(fields)
     state = AdState(messages=[HumanMessage(brief.message(wanted), id="0")], brief=wanted)
     facts = ad_creation.WORKFLOW.facts(state)
     scope = Scope("local", "thread", "ad", "ad-1", run="run", task="task", plan="plan", epoch=0, facts=facts)
@@ -119,7 +120,7 @@ async def _alone(asked: Mapping[str, Any]) -> float:
             output = await run(tool.schema.model_validate(call["args"]), given)
             messages.append(outcome.tool_message(call_id, tool.name, output))
     took_s = time.perf_counter() - began
-    assert {name: found.versions[-1].id for name, found in artefact.held.items()} == _MADE
+    assert {name: stream.versions[-1].id for name, stream in artefact.held.items()} == _MADE
     return took_s
 
 

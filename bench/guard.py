@@ -1,4 +1,4 @@
-"""What the guard costs: a tool that does nothing, through the guard with every check on, and called bare.
+"""The cost of the guard: a tool that does nothing, through the guard with every check on, and called bare.
 
 Both take turns, on an embedded Valkey of the bench's own and in an event loop as the server has it; a test
 counts the round trips.
@@ -29,7 +29,7 @@ _TERMS: Final = ToolOptions(calls=100_000)
 
 
 class Nothing(BaseModel):
-    """What to do nothing with."""
+    """Arguments of the tools."""
 
     n: int
 
@@ -51,16 +51,16 @@ async def change(args: Nothing, call: Call) -> dict[str, Any]:
 def main() -> int:
     """Print the table."""
     with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
-        return process.run_event_loop(_measured(Path(folder)))
+        return process.run_event_loop(_measure(Path(folder)))
 
 
-async def _measured(folder: Path) -> int:
+async def _measure(folder: Path) -> int:
     print(f"{'':<30}{'p50':>9}{'p95':>9}{'p99':>9}{'CPU':>9}   bare p50    ratio")
     async with storage.connect(data_dir=folder) as opened:
         storage.use(opened)
         process.tune_garbage_collection()
         for name, item in (("look-up, remembered after", look), ("tool with an effect", change)):
-            guarded, bare, spent_s = await _compared(item, opened)
+            guarded, bare, spent_s = await _compare(item, opened)
             cuts = [cut * 1000 for cut in statistics.quantiles(guarded, n=100)]
             floor = statistics.median(bare) * 1000
             row = f"{cuts[49]:>6.2f} ms{cuts[94]:>6.2f} ms{cuts[98]:>6.2f} ms{spent_s * 1000:>6.2f} ms"
@@ -72,7 +72,7 @@ async def _measured(folder: Path) -> int:
 
 
 async def _floor_ms(opened: storage.Storage) -> float:
-    """Return what the round trips alone take: the floor of the guard, on this machine as it is now."""
+    """Return the time of the round trips alone: the floor of the guard."""
     took = []
     for _ in range(CALLS):
         began = time.perf_counter()
@@ -82,13 +82,13 @@ async def _floor_ms(opened: storage.Storage) -> float:
     return statistics.median(took) * 1000
 
 
-async def _compared(item: Any, opened: storage.Storage) -> tuple[list[float], list[float], float]:
+async def _compare(item: Any, opened: storage.Storage) -> tuple[list[float], list[float], float]:
     tools = index(bench=[item])
     guarded, bare, spent = [], [], []
     scope = Scope("local", "t", "ad", "ad-1", run="r", task=item.name, epoch=1, plan="p")
     given = Call(scope, Artefact(opened, "ad", "ad-1", "local"), "c", item.writes, None)
     for i in range(_WARM + CALLS):
-        asked = Step(
+        step = Step(
             id=f"c{i}",
             tool=item.name,
             display="",
@@ -98,7 +98,7 @@ async def _compared(item: Any, opened: storage.Storage) -> tuple[list[float], li
             writes=sorted(item.writes),
         )
         idle, began = time.process_time(), time.perf_counter()
-        outcome = await guard.call(tools, asked, scope)
+        outcome = await guard.call(tools, step, scope)
         between, busy = time.perf_counter(), time.process_time()
         await item.run(Nothing.model_validate({"n": i}), given)
         ended = time.perf_counter()

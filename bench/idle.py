@@ -1,4 +1,4 @@
-"""What waiting costs: 10,000 threads that ask a person something, and 1,000 streams on which nothing happens.
+"""The cost of waiting: 10,000 threads that ask a person something, and 1,000 silent streams.
 
 *search* and *resume* (the answer to a thread's question, to the end of its run) are timed on the same server
 when it has 100 threads and no stream, and again among all of them. The threads are copies of one that a run
@@ -32,7 +32,7 @@ from bench._servers import (
 FEW: Final = 100
 THREADS: Final = 10_000
 STREAMS: Final = 1_000
-ASKED: Final = 100
+SAMPLES: Final = 100
 _AT_ONCE: Final = 16
 _CONFIG: Final = {
     "dependencies": [str(ROOT)],
@@ -56,23 +56,23 @@ def main() -> int:
         }
         with running(serve_command(port), port, folder, chosen) as server:
             server.answers_s(Question("/assistants/search", "POST"))
-            asyncio.run(_measured(server, folder))
+            asyncio.run(_measure(server, folder))
     return 0
 
 
-async def _measured(server: Server, folder: Path) -> None:
+async def _measure(server: Server, folder: Path) -> None:
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_S, limits=limits) as http:
-        first = await _asking(http)
-        threads = await _copied(http, first, FEW + ASKED)
-        few = await _timed(http, threads[-ASKED:])
+        first = await _interrupted_thread(http)
+        threads = await _copy(http, first, FEW + SAMPLES)
+        few = await _time(http, threads[-SAMPLES:])
         before, used = server.rss_mib(), await _redis_bytes(http)
-        threads = await _copied(http, first, THREADS)
+        threads = await _copy(http, first, THREADS)
         each = (await _redis_bytes(http) - used) / THREADS
         with_threads = server.rss_mib()
-        streams = [await _opened(server.url, thread) for thread in threads[:STREAMS]]
+        streams = [await _open_stream(server.url, thread) for thread in threads[:STREAMS]]
         with_streams = server.rss_mib()
-        many = await _timed(http, threads[-ASKED:])
+        many = await _time(http, threads[-SAMPLES:])
         print(f"{'a thread':<24}{each / 1000:>9.1f} kB of Redis")
         print(f"{'the server, at first':<24}{before:>9.1f} MiB, its Redis apart")
         print(f"{f'with {THREADS:,} threads':<24}{with_threads:>9.1f} MiB")
@@ -82,31 +82,31 @@ async def _measured(server: Server, folder: Path) -> None:
         for row, ours, floor in zip(("search", "resume"), many, few, strict=True):
             _print(row, ours, floor)
         print(
-            f"p50 and p99 of {ASKED}, one after the other; the ratio is of the medians, and 1 would be free"
+            f"p50 and p99 of {SAMPLES}, one after the other; the ratio is of the medians, and 1 would be free"
         )
         for writer in streams:
             writer.close()
 
 
 def _print(row: str, ours: list[float], floor: list[float]) -> None:
-    told = "".join(f"{statistics.median(one):>11.1f} {_p99(one):>7.1f} ms" for one in (ours, floor))
-    print(f"{row:<12}{told}{statistics.median(ours) / statistics.median(floor):>7.2f}x")
+    columns = "".join(f"{statistics.median(one):>11.1f} {_p99(one):>7.1f} ms" for one in (ours, floor))
+    print(f"{row:<12}{columns}{statistics.median(ours) / statistics.median(floor):>7.2f}x")
 
 
-def _p99(found: list[float]) -> float:
-    return sorted(found)[int(0.99 * len(found)) - 1]
+def _p99(values: list[float]) -> float:
+    return sorted(values)[int(0.99 * len(values)) - 1]
 
 
-async def _asking(http: httpx.AsyncClient) -> str:
+async def _interrupted_thread(http: httpx.AsyncClient) -> str:
     """A thread whose run has asked its question; its id."""
     thread = str((await http.post("/threads", json={})).json()["thread_id"])
     body = {"assistant_id": "agent", "input": _INPUT}
-    found = (await http.post(f"/threads/{thread}/runs/wait", json=body)).json()
-    assert found["__interrupt__"], found
+    reply = (await http.post(f"/threads/{thread}/runs/wait", json=body)).json()
+    assert reply["__interrupt__"], reply
     return thread
 
 
-async def _copied(http: httpx.AsyncClient, thread: str, many: int) -> list[str]:
+async def _copy(http: httpx.AsyncClient, thread: str, many: int) -> list[str]:
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def one() -> str:
@@ -116,7 +116,7 @@ async def _copied(http: httpx.AsyncClient, thread: str, many: int) -> list[str]:
     return list(await asyncio.gather(*(one() for _ in range(many))))
 
 
-async def _timed(http: httpx.AsyncClient, threads: list[str]) -> tuple[list[float], list[float]]:
+async def _time(http: httpx.AsyncClient, threads: list[str]) -> tuple[list[float], list[float]]:
     """The milliseconds of each search, and of each answer to a thread's question."""
 
     async def search(_: str) -> None:
@@ -125,8 +125,8 @@ async def _timed(http: httpx.AsyncClient, threads: list[str]) -> tuple[list[floa
 
     async def resume(thread: str) -> None:
         body = {"assistant_id": "agent", "command": _ANSWER}
-        found: Any = (await http.post(f"/threads/{thread}/runs/wait", json=body)).json()
-        assert found["steps"][-1] == "finish", found
+        reply: Any = (await http.post(f"/threads/{thread}/runs/wait", json=body)).json()
+        assert reply["steps"][-1] == "finish", reply
 
     return await _each(search, threads), await _each(resume, threads)
 
@@ -140,7 +140,7 @@ async def _each(ask: Callable[[str], Awaitable[None]], threads: list[str]) -> li
     return took
 
 
-async def _opened(url: str, thread: str) -> asyncio.StreamWriter:
+async def _open_stream(url: str, thread: str) -> asyncio.StreamWriter:
     """An open stream of a thread's events; its head was read."""
     host, _, port = url.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))

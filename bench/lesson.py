@@ -1,4 +1,4 @@
-"""How long a PDF of 20 pages takes to become facts offline, and what it weighs, beside reading its words.
+"""Time and memory from a PDF of 20 pages to facts, offline, beside extracting its text.
 
 The floor is pypdf's own reading of the same pages, which any way to facts begins with. Each round does both,
 each in a process of its own that has imported what it needs and has read one page before it is timed; memory
@@ -44,8 +44,8 @@ def main() -> int:
 
 def book() -> bytes:
     """Return a PDF of 20 full pages: the lessons' English materials, over and over."""
-    whole = "\n\n".join((FOLDER / f"{name}.txt").read_text(encoding="utf-8").strip() for name in _ENGLISH)
-    text = "\n\n".join([whole] * PAGES)
+    materials = "\n\n".join((FOLDER / f"{name}.txt").read_text(encoding="utf-8").strip() for name in _ENGLISH)
+    text = "\n\n".join([materials] * PAGES)
     return pdf(text, most=PAGES * PAGE_LINES)
 
 
@@ -80,9 +80,9 @@ def _facts() -> dict[str, Any]:
     before = _largest_mib()
     began = time.perf_counter()
     source = pdf_reader.read(data)
-    found = asyncio.run(extract_facts(source.text, model="offline"))
+    extraction = asyncio.run(extract_facts(source.text, model="offline"))
     took = time.perf_counter() - began
-    size = {"pages": source.pages, "chars": len(source.text), "found": len(found.facts)}
+    size = {"pages": source.pages, "chars": len(source.text), "found": len(extraction.facts)}
     return {"s": took, "mib": _largest_mib(), "before_mib": before, **size}
 
 
@@ -94,8 +94,10 @@ def _largest_mib() -> float:
 def _print(row: str, unit: str, pairs: Sequence[tuple[float, float]]) -> None:
     words, facts = (statistics.median(column) for column in zip(*pairs, strict=True))
     ratios = sorted(one / floor for floor, one in pairs)
-    told = f"words {words:>7.2f} {unit:<4} facts {facts:>7.2f} {unit:<4} {statistics.median(ratios):>5.2f}x"
-    print(f"{row:<10}{told}   {ratios[0]:.2f} … {ratios[-1]:.2f}")
+    columns = (
+        f"words {words:>7.2f} {unit:<4} facts {facts:>7.2f} {unit:<4} {statistics.median(ratios):>5.2f}x"
+    )
+    print(f"{row:<10}{columns}   {ratios[0]:.2f} … {ratios[-1]:.2f}")
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def main() -> int:
     """Print the table."""
     with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
         names = (_OURS, _PEER, _FLOOR)
-        rounds = [{name: _measured(name, Path(folder)) for name in names} for _ in range(ROUNDS)]
+        rounds = [{name: _measure(name, Path(folder)) for name in names} for _ in range(ROUNDS)]
     print(f"{'':<16}{_OURS:>16}{_PEER:>18}{'ratio':>9}   {'worst … best round':<20}{_FLOOR:>8}")
     for row, unit in _ROWS.items():
         _print(row, unit, *([one[name][row] for one in rounds] for name in names))
@@ -59,22 +59,22 @@ def _print(
 ) -> None:
     pairs = zip(ours, theirs, strict=True)
     ratios = sorted(one / other if unit == "runs/s" else other / one for one, other in pairs)
-    told = f"{statistics.median(ours):>9.1f} {unit:<6}{statistics.median(theirs):>11.1f} {unit:<6}"
+    columns = f"{statistics.median(ours):>9.1f} {unit:<6}{statistics.median(theirs):>11.1f} {unit:<6}"
     spread = f"{ratios[0]:.1f} … {ratios[-1]:.1f}"
     most = f"{statistics.median(floor):.1f} {unit}"
-    print(f"{row:<16}{told}{statistics.median(ratios):>8.1f}x   {spread:<20}{most:>8}")
+    print(f"{row:<16}{columns}{statistics.median(ratios):>8.1f}x   {spread:<20}{most:>8}")
 
 
 def _command(name: str, port: int) -> list[str]:
-    here = Path(sys.executable)
+    python = Path(sys.executable)
     return {
         _OURS: serve_command(port),
-        _PEER: [str(here.parent / "langgraph"), "dev", "--no-browser", "--no-reload", "--port", str(port)],
-        _FLOOR: [str(here), "-m", "bench._floor", str(port)],
+        _PEER: [str(python.parent / "langgraph"), "dev", "--no-browser", "--no-reload", "--port", str(port)],
+        _FLOOR: [str(python), "-m", "bench._floor", str(port)],
     }[name]
 
 
-def _measured(name: str, folder: Path) -> dict[str, float]:
+def _measure(name: str, folder: Path) -> dict[str, float]:
     place = folder / name.replace(" ", "-")
     place.mkdir(exist_ok=True)
     (place / "langgraph.json").write_text(json.dumps(_CONFIG))
@@ -86,25 +86,25 @@ def _measured(name: str, folder: Path) -> dict[str, float]:
     }
     with running(_command(name, port), port, place, _QUIET | chosen) as server:
         server.answers_s(_READY)
-        return asyncio.run(_asked(server.url))
+        return asyncio.run(_ask(server.url))
 
 
-async def _asked(url: str) -> dict[str, float]:
+async def _ask(url: str) -> dict[str, float]:
     async with get_client(url=url) as client:
         for _ in range(3):
-            await _waited_ms(client)
+            await _wait_ms(client)
         return {
-            "wait": statistics.median([await _waited_ms(client) for _ in range(ONE_BY_ONE)]),
+            "wait": statistics.median([await _wait_ms(client) for _ in range(ONE_BY_ONE)]),
             "first event": statistics.median([await _first_ms(client) for _ in range(ONE_BY_ONE)]),
             "at once": await _per_s(client),
         }
 
 
-async def _waited_ms(client: LangGraphClient) -> float:
+async def _wait_ms(client: LangGraphClient) -> float:
     thread = (await client.threads.create())["thread_id"]
     began = time.perf_counter()
-    found: Any = await client.runs.wait(thread, _GRAPH, input={"x": 1})
-    assert found["x"] == 4, found
+    values: Any = await client.runs.wait(thread, _GRAPH, input={"x": 1})
+    assert values["x"] == 4, values
     return (time.perf_counter() - began) * 1000
 
 
@@ -121,7 +121,7 @@ async def _per_s(client: LangGraphClient) -> float:
 
     async def one() -> None:
         async with turns:
-            await _waited_ms(client)
+            await _wait_ms(client)
 
     began = time.perf_counter()
     await asyncio.gather(*(one() for _ in range(AT_ONCE)))

@@ -116,12 +116,12 @@ async def _converse(columns: Sequence[Column], name: str, state: type, turns: in
     times: list[list[float]] = [[] for _ in columns]
     gc.collect()
     for turn in range(turns):
-        said = _said(turn)
+        values = _turn_input(turn)
         order = list(range(len(columns)))
         random.Random(turn).shuffle(order)  # noqa: S311 - no secret
         for at in order:
             began = time.perf_counter()
-            await graphs[at].ainvoke(said, _thread(name))
+            await graphs[at].ainvoke(values, _thread(name))
             times[at].append(time.perf_counter() - began)
     for column, taken in zip(columns, times, strict=True):
         column.figures[figure].append(statistics.median(taken[-LATE:]))
@@ -150,22 +150,22 @@ async def _history(graph: Any, name: str) -> None:
 async def _flood(graph: Any, number: int) -> None:
     async def user(name: str) -> None:
         for turn in range(USER_TURNS):
-            await graph.ainvoke(_said(turn), _thread(name))
+            await graph.ainvoke(_turn_input(turn), _thread(name))
 
     await asyncio.gather(*(user(f"flood-{number}-{each}") for each in range(USERS)))
 
 
 async def _stored_turn(column: Column, url: str) -> float:
-    """What one more conversation adds to the storage, for each of its turns."""
-    before = await column.peer.stored(url, column.folder, column.saver)
+    """Return the bytes that a conversation adds per turn."""
+    before = await column.peer.stored_bytes(url, column.folder, column.saver)
     graph = _graph(column.saver, Talk)
     for turn in range(TURNS):
-        await graph.ainvoke(_said(turn), _thread("stored"))
-    return (await column.peer.stored(url, column.folder, column.saver) - before) / TURNS
+        await graph.ainvoke(_turn_input(turn), _thread("stored"))
+    return (await column.peer.stored_bytes(url, column.folder, column.saver) - before) / TURNS
 
 
 async def _right(column: Column) -> bool:
-    """Whether the last conversation holds everything that was said, in order."""
+    """Return True if the last conversation holds every message in order."""
     state = await _graph(column.saver, Talk).aget_state(_thread(f"Talk-{ROUNDS - 1}"))
     numbers = [message.content.partition(" ")[0] for message in state.values["messages"]]
     return numbers == [str(each) for turn in range(TURNS) for each in (turn, 2 * turn + 1)]
@@ -190,9 +190,9 @@ def _graph(saver: Saver, state: type) -> Any:
     return graph.compile(checkpointer=saver)
 
 
-def _said(turn: int) -> dict[str, Any]:
-    said: dict[str, Any] = {"messages": [HumanMessage(f"{turn} {_text(150)}", id=uuid.uuid4().hex)]}
-    return said if turn else said | {"profile": _text(2000), "n": 0}
+def _turn_input(turn: int) -> dict[str, Any]:
+    values: dict[str, Any] = {"messages": [HumanMessage(f"{turn} {_text(150)}", id=uuid.uuid4().hex)]}
+    return values if turn else values | {"profile": _text(2000), "n": 0}
 
 
 def _text(length: int) -> str:

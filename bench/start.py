@@ -1,4 +1,4 @@
-"""How soon the server answers, and what it weighs idle, beside `langgraph dev` on the same graph.
+"""Time until the server answers, and its memory when idle, beside `langgraph dev` on the same graph.
 
 Both are started in turn, one alone at a time, on data and bytecode that are there already (the start before
 the first round is not counted). *first answer* is `GET /ok`; *ready for work* is the first answer that needs
@@ -37,8 +37,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as folder:
         starts = {name: _starter(name, Path(folder)) for name in _WORK}
         for name, start in starts.items():
-            _measured(name, start)
-        rounds = [{name: _measured(name, start) for name, start in starts.items()} for _ in range(ROUNDS)]
+            _measure(name, start)
+        rounds = [{name: _measure(name, start) for name, start in starts.items()} for _ in range(ROUNDS)]
     print(f"{'':<24}{'callsheet':>14}{'langgraph dev':>16}{'ratio':>8}   worst … best round")
     for row, unit in (("first answer", "s"), ("ready for work", "s"), ("resident, idle", "MiB")):
         _print(
@@ -51,8 +51,8 @@ def main() -> int:
 def _print(row: str, unit: str, ours: Sequence[float], theirs: Sequence[float]) -> None:
     ratios = sorted(other / one for one, other in zip(ours, theirs, strict=True))
     middle = statistics.median(ratios)
-    told = f"{statistics.median(ours):>9.2f} {unit:<4}{statistics.median(theirs):>11.2f} {unit:<4}"
-    print(f"{row:<24}{told}{middle:>7.2f}x   {ratios[0]:.2f} … {ratios[-1]:.2f}")
+    columns = f"{statistics.median(ours):>9.2f} {unit:<4}{statistics.median(theirs):>11.2f} {unit:<4}"
+    print(f"{row:<24}{columns}{middle:>7.2f}x   {ratios[0]:.2f} … {ratios[-1]:.2f}")
 
 
 Start = Callable[[], tuple[AbstractContextManager[Server], Path]]
@@ -75,7 +75,7 @@ def _starter(name: str, folder: Path) -> Start:
     return start
 
 
-def _measured(name: str, start: Start) -> dict[str, float]:
+def _measure(name: str, start: Start) -> dict[str, float]:
     entering, store = start()
     with entering as server:
         first_s = server.answers_s(_OK)

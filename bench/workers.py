@@ -1,9 +1,8 @@
 """Two workers on nodes that need a processor for 250 ms, beside two bare Python processes doing the same.
 
-A server that carries nothing out takes the runs, two `callsheet worker` processes carry them out, and the
-clock runs from the first request to the last reply. The floor is the same work in two processes without a
-graph, a server or storage. Rounds of one and the other take turns, on processes that have warmed up.
-*processor* is what a node costs of it, storage and server included: a figure for busy machines, too.
+A server takes the runs, two `callsheet worker` processes execute them, and the clock runs from the first
+request to the last reply. The floor is the same work in two processes without a graph, a server or storage.
+Rounds take turns, on warm processes. *processor* is the processor time of a node, with storage and server.
 """
 
 import asyncio
@@ -46,9 +45,12 @@ _CONFIG: Final = {
 def main() -> int:
     """Print the table."""
     turns = turns_for(TARGET_S)
-    with tempfile.TemporaryDirectory(prefix="callsheet-bench-") as name, _house(Path(name)) as house:
-        asyncio.run(_warmed_up(house, turns))
-        rounds = [(_bare(turns), _served(house[0].url, Path(name), turns)) for _ in range(ROUNDS)]
+    with (
+        tempfile.TemporaryDirectory(prefix="callsheet-bench-") as name,
+        _server_and_workers(Path(name)) as house,
+    ):
+        asyncio.run(_warm_up(house, turns))
+        rounds = [(_bare(turns), _serve_round(house[0].url, Path(name), turns)) for _ in range(ROUNDS)]
     bare, ours = [one for one, _ in rounds], [one for _, one in rounds]
     print(f"{'':<12}{'two workers':>18}{'bare processes':>18}{'ratio':>8}   worst … best round")
     _print("nodes", "/s", [RUNS / one.took_s for one in ours], [RUNS / one.took_s for one in bare])
@@ -61,27 +63,27 @@ def main() -> int:
 def _print(row: str, unit: str, ours: Sequence[float], bare: Sequence[float]) -> None:
     pairs = zip(ours, bare, strict=True)
     ratios = sorted(one / other if unit == "/s" else other / one for one, other in pairs)
-    told = f"{statistics.median(ours):>14.1f} {unit:<3}{statistics.median(bare):>14.1f} {unit:<3}"
-    print(f"{row:<12}{told}{statistics.median(ratios):>8.2f}   {ratios[0]:.2f} … {ratios[-1]:.2f}")
+    columns = f"{statistics.median(ours):>14.1f} {unit:<3}{statistics.median(bare):>14.1f} {unit:<3}"
+    print(f"{row:<12}{columns}{statistics.median(ratios):>8.2f}   {ratios[0]:.2f} … {ratios[-1]:.2f}")
 
 
 class Round(NamedTuple):
-    """What one round took."""
+    """Figures of one round."""
 
     took_s: float
     cpu_ms: float
-    """Of the processor, for each node."""
+    """Processor time per node."""
 
 
-def _served(url: str, folder: Path, turns: int) -> Round:
+def _serve_round(url: str, folder: Path, turns: int) -> Round:
     before_s = cpu_of_folder_s(folder)
-    took_s = asyncio.run(_served_s(url, turns))
+    took_s = asyncio.run(_serve_s(url, turns))
     return Round(took_s, (cpu_of_folder_s(folder) - before_s) / RUNS * 1000)
 
 
 @contextmanager
-def _house(folder: Path) -> Iterator[list[Server]]:
-    """A server that carries nothing out, and its workers; all of them answer."""
+def _server_and_workers(folder: Path) -> Iterator[list[Server]]:
+    """A server that executes nothing, and its workers; all are ready."""
     (folder / "langgraph.json").write_text(json.dumps(_CONFIG))
     usual = {
         "CALLSHEET_CONFIG": "langgraph.json",
@@ -91,13 +93,13 @@ def _house(folder: Path) -> Iterator[list[Server]]:
         "REDIS_URL": "",
     }
     with ExitStack() as stack:
-        made = [_started(stack, folder, usual, serve_command(port := free_port()), port)]
+        made = [_start(stack, folder, usual, serve_command(port := free_port()), port)]
         made[0].answers_s(Question("/assistants/search", "POST"))
         for _ in range(WORKERS):
             port = free_port()
             chosen = usual | {"CALLSHEET_WORKER_PORT": str(port)}
             made.append(
-                _started(
+                _start(
                     stack, folder, chosen, [sys.executable, "-m", "callsheet.server.cli.main", "worker"], port
                 )
             )
@@ -105,19 +107,19 @@ def _house(folder: Path) -> Iterator[list[Server]]:
         yield made
 
 
-def _started(
+def _start(
     stack: ExitStack, folder: Path, environment: Mapping[str, str], command: list[str], port: int
 ) -> Server:
     return stack.enter_context(running(command, port, folder, environment))
 
 
-async def _warmed_up(house: list[Server], turns: int) -> None:
-    """Return once every worker has carried a run out."""
+async def _warm_up(house: list[Server], turns: int) -> None:
+    """Return once every worker has executed a run."""
     deadline = time.monotonic() + PATIENCE_S
     async with httpx.AsyncClient() as http:
         while not all([await _has_worked(http, one.url) for one in house[1:]]):
             assert time.monotonic() < deadline, "a worker does nothing"
-            await _served_s(house[0].url, turns // 10)
+            await _serve_s(house[0].url, turns // 10)
 
 
 async def _has_worked(http: httpx.AsyncClient, url: str) -> bool:
@@ -126,21 +128,21 @@ async def _has_worked(http: httpx.AsyncClient, url: str) -> bool:
     )
 
 
-async def _served_s(url: str, turns: int) -> float:
+async def _serve_s(url: str, turns: int) -> float:
     async with get_client(url=url, timeout=PATIENCE_S) as client:
         threads = [(await client.threads.create())["thread_id"] for _ in range(RUNS)]
         began = time.perf_counter()
-        await asyncio.gather(*(_waited(client, thread, turns) for thread in threads))
+        await asyncio.gather(*(_wait(client, thread, turns) for thread in threads))
         return time.perf_counter() - began
 
 
-async def _waited(client: LangGraphClient, thread: str, turns: int) -> None:
-    found: Any = await client.runs.wait(thread, "busy", input={"turns": turns, "found": 0})
-    assert found["found"], found
+async def _wait(client: LangGraphClient, thread: str, turns: int) -> None:
+    values: Any = await client.runs.wait(thread, "busy", input={"turns": turns, "result": 0})
+    assert values["result"], values
 
 
 def _bare(turns: int) -> Round:
-    """Return what two processes take for the same work; their start is left out."""
+    """Return the figures of two bare processes for the same work, without their start."""
     command = [sys.executable, "-m", "bench._busy", str(turns), str(RUNS // WORKERS)]
     started = [
         subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

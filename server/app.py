@@ -97,11 +97,11 @@ def _wrap(app: "Application", chosen: Settings) -> None:
     most = BodyLimit(chosen.max_body_bytes, "send less, or raise CALLSHEET_MAX_BODY_BYTES")
     app.add_middleware(BodyLimitMiddleware, most=most, larger=larger)
     app.add_middleware(RateLimitMiddleware, settings=chosen)
-    app.add_middleware(AuthenticationMiddleware, keeper=Authenticator(chosen))
+    app.add_middleware(AuthenticationMiddleware, authenticator=Authenticator(chosen))
     app.add_middleware(StartupBarrier, app=app)
     app.add_middleware(
         StorageOutageMiddleware,
-        watch=lambda: getattr(app.state, "watch", None),
+        probe=lambda: getattr(app.state, "watch", None),
         patience_s=chosen.storage_patience_s,
     )
     app.add_middleware(
@@ -127,13 +127,13 @@ class Application(FastAPI):
         """Return the description, without the 422 that FastAPI adds to every route with a parameter."""
         if self.openapi_schema is None:
             self.openapi_schema = with_authentication(
-                _declared(super().openapi()), asks=self.asks, feature_tags=self.state.feature_tags
+                _declared(super().openapi()), required=self.asks, feature_tags=self.state.feature_tags
             )
         return self.openapi_schema
 
 
 async def check_liveness() -> dict[str, bool]:
-    """Say that the server is up and storage was reached when it started."""
+    """Check that the server is running; storage was reached when it started."""
     return {"ok": True}
 
 
@@ -205,7 +205,7 @@ async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: Asyn
 
     observer = app.state.observer
     await stack.enter_async_context(collecting_metrics(observer, installed_version()))
-    found = await assemble(opened, settings, app.state.graphs, stack, observer, settling_s=_SETTLING_S)
+    found = await assemble(opened, settings, app.state.graphs, stack, observer, start_delay_s=_SETTLING_S)
     running = DetachedStreams()
     stack.push_async_callback(running.stop)
     app.state.parts = found.context(settings, opened, running)

@@ -1,6 +1,6 @@
-"""The only folder that speaks Redis, and the one place where a backend is chosen.
+"""Storage in Redis; no other package sends Redis commands.
 
-`connect(url)` opens a storage for an `async with`, `current()` is the storage that this process shares.
+`connect(url)` opens a storage for an `async with`; `current()` returns the one shared by this process.
 """
 
 import asyncio
@@ -14,22 +14,21 @@ __all__ = ["Storage", "connect", "current", "open_storage", "use"]
 
 @dataclass(slots=True)
 class _Shared:
-    """What `use` was given, and what `current` opened for each event loop."""
+    """Storages by event loop, because a connection works only in its own loop."""
 
     used: dict[asyncio.AbstractEventLoop, Storage] = field(default_factory=dict)
-    """By the loop in which `use` was called; a connection works in its own loop only."""
+    """Set by `use`."""
     opened: dict[asyncio.AbstractEventLoop, asyncio.Task[Storage]] = field(default_factory=dict)
-    keepers: dict[asyncio.AbstractEventLoop, AsyncGenerator[Storage]] = field(default_factory=dict)
+    """Opened by `current`."""
+    closers: dict[asyncio.AbstractEventLoop, AsyncGenerator[Storage]] = field(default_factory=dict)
+    """Generators that close the storages of `opened`."""
 
 
 _shared = _Shared()
 
 
 def use(storage: Storage | None) -> None:
-    """Make `storage` what `current` returns, as the server does at its start; None takes it back.
-
-    It holds for the event loop it is called in: a server that ends takes nothing from another in its process.
-    """
+    """Make `current` return `storage` in the running event loop; None undoes that."""
     loop = asyncio.get_running_loop()
     if storage:
         _shared.used[loop] = storage
@@ -38,10 +37,10 @@ def use(storage: Storage | None) -> None:
 
 
 async def current() -> Storage:
-    """The storage in use, else one that is opened from the environment at the first call in an event loop.
+    """Return the storage set by `use`, else one that the loop's first call opens from the environment.
 
-    That one is closed when the loop shuts its asynchronous generators down, as `asyncio.run` does at its end.
-    Raises what `connect` raises; the next call then tries again.
+    The latter is closed when the loop shuts down its asynchronous generators, as `asyncio.run` does at its
+    end. Raises as `connect`; the next call then tries again.
     """
     loop = asyncio.get_running_loop()
     if used := _shared.used.get(loop):
@@ -52,23 +51,23 @@ async def current() -> Storage:
 
 
 async def _open(loop: asyncio.AbstractEventLoop) -> Storage:
-    keeper = _kept(loop)
+    closer = _open_until_shutdown(loop)
     try:
-        storage = await anext(keeper)
+        storage = await anext(closer)
     except BaseException:
         _shared.opened.pop(loop, None)
         raise
-    _shared.keepers[loop] = keeper
+    _shared.closers[loop] = closer
     return storage
 
 
-async def _kept(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Storage]:
-    """An asynchronous generator, because a loop remembers those and closes them at its end."""
+async def _open_until_shutdown(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Storage]:
+    """Yield a storage and close it at the loop's shutdown, which closes every asynchronous generator."""
     newest = next(reversed(_shared.used.values()), None)
     storage = await open_storage(newest.url if newest else None)
     try:
         yield storage
     finally:
         _shared.opened.pop(loop, None)
-        _shared.keepers.pop(loop, None)
+        _shared.closers.pop(loop, None)
         await storage.aclose()

@@ -1,4 +1,4 @@
-"""API keys as they are kept: whose they are, what they allow, and the hash of their text, never the text."""
+"""API keys in storage: owner, permissions and the hash of the key's text, never the text itself."""
 
 import asyncio
 import math
@@ -11,7 +11,7 @@ from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Script
 
-_KEEP: Final = Script("""
+_CREATE: Final = Script("""
 if redis.call('HEXISTS', KEYS[1], 'hash') == 1 then return redis.call('HGET', KEYS[1], 'createdMs') end
 local t = redis.call('TIME')
 local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
@@ -38,7 +38,7 @@ return 1
 
 @dataclass(frozen=True)
 class NewKey:
-    """A key that is to be kept."""
+    """A key to store."""
 
     id: str
     hash: str
@@ -46,14 +46,14 @@ class NewKey:
     owner: str
     permissions: tuple[str, ...]
     name: str = ""
-    """What people call it."""
+    """Label for people."""
     lifetime_s: float = 0
     """Seconds until it expires; 0 for never."""
 
 
 @dataclass(frozen=True)
 class StoredKey:
-    """A key as it stands, by the clock of Redis."""
+    """A key and the time at which it was read, by the clock of Redis."""
 
     id: str
     hash: str
@@ -64,19 +64,19 @@ class StoredKey:
     expires_ms: int | None
     revoked_ms: int | None
     now_ms: int
-    """When it was read."""
+    """Time of the read."""
 
     @property
     def status(self) -> str:
-        """Return `active`, `expired` or `revoked`."""
+        """`active`, `expired` or `revoked`."""
         if self.revoked_ms is not None:
             return "revoked"
         return "expired" if self.expires_ms is not None and self.expires_ms <= self.now_ms else "active"
 
 
 async def create(storage: Storage, new: NewKey) -> None:
-    """Keep a key. Twice is safe."""
-    created_ms = await _KEEP(
+    """Store a key. Twice is safe."""
+    created_ms = await _CREATE(
         storage.redis,
         [keys.api_key(new.id)],
         [new.hash, new.owner, " ".join(new.permissions), new.name, math.ceil(new.lifetime_s * 1000)],
@@ -85,26 +85,26 @@ async def create(storage: Storage, new: NewKey) -> None:
 
 
 async def find(storage: Storage, key_id: str) -> StoredKey | None:
-    """Return the key of this id as it stands now, whatever its status; None when there is none."""
-    now_ms, found = await _FIND(storage.redis, [keys.api_key(key_id)])
-    return _kept(key_id, int(now_ms), found) if found else None
+    """Return the key with this id, whatever its status, or None."""
+    now_ms, fields = await _FIND(storage.redis, [keys.api_key(key_id)])
+    return _stored_key(key_id, int(now_ms), fields) if fields else None
 
 
 async def list_keys(storage: Storage, owner: str | None = None) -> list[StoredKey]:
     """Return all keys, or one owner's, oldest first."""
     ids: list[bytes] = await storage.redis.zrange(keys.API_KEYS, 0, -1)
-    found = await asyncio.gather(*(find(storage, key_id.decode()) for key_id in ids))
-    return [key for key in found if key and owner in {None, key.owner}]
+    stored = await asyncio.gather(*(find(storage, key_id.decode()) for key_id in ids))
+    return [key for key in stored if key and owner in {None, key.owner}]
 
 
 async def revoke(storage: Storage, key_id: str) -> None:
-    """Make a key worthless at once, everywhere; raises `Missing` when there is none. Twice is safe."""
+    """Invalidate a key at once for all processes; raises `Missing`. Twice is safe."""
     if not await _REVOKE(storage.redis, [keys.api_key(key_id)]):
-        raise Missing(f"there is no key {key_id!r}", remedy="see which there are: callsheet keys list")
+        raise Missing(f"there is no key {key_id!r}", remedy="list the keys with `callsheet keys list`")
 
 
-def _kept(key_id: str, now_ms: int, found: Sequence[Any]) -> StoredKey:
-    texts = [part.decode() for part in found]
+def _stored_key(key_id: str, now_ms: int, reply: Sequence[Any]) -> StoredKey:
+    texts = [part.decode() for part in reply]
     fields = dict(zip(texts[::2], texts[1::2], strict=True))
     expires, revoked = fields.get("expiresMs"), fields.get("revokedMs")
     return StoredKey(

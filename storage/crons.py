@@ -1,7 +1,7 @@
-"""Schedules by which runs start: whose they are, what they start, and when they are due next.
+"""Cron schedules that start runs, and the times at which they are due.
 
-A schedule is in a list by when it is due. Whoever fires it moves it there from the time it was due to the
-next, and only one caller can.
+A sorted set orders the schedules by due time. Firing one moves it from its old due time to the next, which
+only one caller can do.
 """
 
 import json
@@ -14,7 +14,7 @@ from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Argument, Script
 
-_MOVE: Final = Script("""
+_RESCHEDULE: Final = Script("""
 local score = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if not score or tonumber(score) ~= tonumber(ARGV[2]) then return 0 end
 if ARGV[3] == '' then return redis.call('ZREM', KEYS[1], ARGV[1]) end
@@ -22,8 +22,7 @@ redis.call('ZADD', KEYS[1], ARGV[3], ARGV[1])
 return 1
 """)
 
-
-_CHANGE: Final = Script("""
+_UPDATE: Final = Script("""
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return 1
@@ -32,133 +31,129 @@ return 1
 
 @dataclass(frozen=True)
 class Cron:
-    """A schedule, and the run it starts."""
+    """A schedule and the run it starts."""
 
     id: str
     owner: str
     assistant: str
     schedule: str
-    """Five fields of a crontab."""
+    """Crontab expression with five fields."""
     payload: Mapping[str, Any]
-    """The request of the run."""
+    """Request of the run."""
     created_ms: int
     updated_ms: int
     thread: str | None = None
-    """Where it runs; None for a thread of each run's own."""
+    """Thread of the runs; None for a new thread per run."""
     timezone: str | None = None
-    """IANA name of where the schedule's hours are; None is UTC."""
+    """IANA name of the time zone of the schedule; None for UTC."""
     end_ms: int | None = None
-    """After this it starts nothing more, in milliseconds of the epoch."""
+    """Unix time in milliseconds after which no run starts."""
     enabled: bool = True
     metadata: Mapping[str, Any] = field(default_factory=dict)
     on_run_completed: str | None = None
-    """What becomes of a run's own thread: `delete` or `keep`."""
-
-
-Change = Callable[[Cron], Cron]
-"""What is to become of a schedule; it may be asked twice."""
-NextDue = Callable[[Cron], int | None]
-"""When a schedule is due next, in milliseconds of the epoch; None for never."""
+    """`delete` or `keep` a thread that was created for a run."""
 
 
 @dataclass(frozen=True)
 class Due:
-    """A schedule whose time has come."""
+    """A schedule that is due."""
 
     owner: str
     id: str
     ms: int
-    """When it was due, in milliseconds of the epoch."""
+    """Due time in milliseconds since the epoch."""
 
 
 async def create(storage: Storage, cron: Cron, next_ms: int | None) -> None:
-    """Keep a new schedule, due at `next_ms`; None for never."""
-    await storage.redis.hset(keys.owned_crons(cron.owner), cron.id, _text(cron))
-    await _plan(storage, cron, next_ms)
+    """Store a new schedule that is due at `next_ms`; None for never."""
+    await storage.redis.hset(keys.owned_crons(cron.owner), cron.id, _encode(cron))
+    await _set_due(storage, cron, next_ms)
 
 
-async def update(storage: Storage, owner: str, cron_id: str, changed: Change, following: NextDue) -> Cron:
-    """Keep what `changed` makes of the owner's schedule, due when `following` says; raises `Missing`.
+async def update(
+    storage: Storage,
+    owner: str,
+    cron_id: str,
+    change: Callable[[Cron], Cron],
+    next_due: Callable[[Cron], int | None],
+) -> Cron:
+    """Change the owner's schedule, set its due time and return it; raises `Missing`.
 
-    Returns it as it is then: others may have changed it, too.
+    Both functions may be called several times. `next_due` returns milliseconds since the epoch, or None
+    for never.
     """
-    done = False
-    while not done:
-        told = await _told(storage, owner, cron_id)
-        args: list[Argument] = [cron_id, told, _text(changed(_cron(told)))]
-        done = bool(await _CHANGE(storage.redis, [keys.owned_crons(owner)], args))
-    planned = b""
-    # What somebody else made of it meanwhile may have been planned before this.
-    while (told := await _told(storage, owner, cron_id)) != planned:
-        cron, planned = _cron(told), told
-        await _plan(storage, cron, following(cron))
+    updated = False
+    while not updated:
+        before = await _read(storage, owner, cron_id)
+        args: list[Argument] = [cron_id, before, _encode(change(_decode(before)))]
+        updated = bool(await _UPDATE(storage.redis, [keys.owned_crons(owner)], args))
+    scheduled = b""
+    # Repeat until the due time belongs to the stored schedule: a concurrent update may have set another.
+    while (current := await _read(storage, owner, cron_id)) != scheduled:
+        cron, scheduled = _decode(current), current
+        await _set_due(storage, cron, next_due(cron))
     return cron
 
 
-async def _plan(storage: Storage, cron: Cron, next_ms: int | None) -> None:
+async def _set_due(storage: Storage, cron: Cron, next_ms: int | None) -> None:
     if next_ms is None:
-        await storage.redis.zrem(keys.CRONS_DUE, _entry(cron.owner, cron.id))
+        await storage.redis.zrem(keys.CRONS_DUE, _member(cron.owner, cron.id))
     else:
-        await storage.redis.zadd(keys.CRONS_DUE, {_entry(cron.owner, cron.id): next_ms})
+        await storage.redis.zadd(keys.CRONS_DUE, {_member(cron.owner, cron.id): next_ms})
 
 
 async def get(storage: Storage, owner: str, cron_id: str) -> Cron:
     """Return the owner's schedule; raises `Missing`."""
-    return _cron(await _told(storage, owner, cron_id))
+    return _decode(await _read(storage, owner, cron_id))
 
 
 async def list_crons(storage: Storage, owner: str) -> list[Cron]:
     """Return all of the owner's schedules, in no order."""
-    told = await storage.redis.hgetall(keys.owned_crons(owner))
-    return [_cron(one) for one in told.values()]
+    fields = await storage.redis.hgetall(keys.owned_crons(owner))
+    return [_decode(text) for text in fields.values()]
 
 
 async def delete(storage: Storage, cron: Cron) -> None:
-    """Take a schedule away; twice is safe."""
-    await storage.redis.zrem(keys.CRONS_DUE, _entry(cron.owner, cron.id))
+    """Delete a schedule. Twice is safe."""
+    await storage.redis.zrem(keys.CRONS_DUE, _member(cron.owner, cron.id))
     await storage.redis.hdel(keys.owned_crons(cron.owner), cron.id)
 
 
 async def next_ms(storage: Storage, cron: Cron) -> int | None:
-    """Return when the schedule is due next, in milliseconds of the epoch; None for never."""
-    found: float | None = await storage.redis.zscore(keys.CRONS_DUE, _entry(cron.owner, cron.id))
-    return None if found is None else int(found)
+    """Return the next due time in milliseconds since the epoch; None for never."""
+    score: float | None = await storage.redis.zscore(keys.CRONS_DUE, _member(cron.owner, cron.id))
+    return None if score is None else int(score)
 
 
-async def due(storage: Storage, now_ms: int, most: int = 100) -> list[Due]:
-    """Return schedules that are due by then, the oldest first."""
-    found = await storage.redis.zrange(
-        keys.CRONS_DUE, "-inf", now_ms, byscore=True, offset=0, num=most, withscores=True
+async def due(storage: Storage, now_ms: int, limit: int = 100) -> list[Due]:
+    """Return schedules that are due at `now_ms`, the longest overdue first."""
+    members = await storage.redis.zrange(
+        keys.CRONS_DUE, "-inf", now_ms, byscore=True, offset=0, num=limit, withscores=True
     )
-    return [_due(entry, score) for entry, score in found]
+    entries = [(json.loads(member), int(score)) for member, score in members]
+    return [Due(owner, cron_id, due_ms) for (owner, cron_id), due_ms in entries]
 
 
-async def reschedule(storage: Storage, fired: Due, following_ms: int | None) -> bool:
-    """Make a schedule due at another time; return whether it was still due as `fired` says."""
-    args: list[Argument] = [_entry(fired.owner, fired.id), fired.ms]
-    then = "" if following_ms is None else following_ms
-    return bool(await _MOVE(storage.redis, [keys.CRONS_DUE], [*args, then]))
+async def reschedule(storage: Storage, fired: Due, next_ms: int | None) -> bool:
+    """Set the next due time; return False if another caller has rescheduled `fired` meanwhile."""
+    args: list[Argument] = [_member(fired.owner, fired.id), fired.ms, "" if next_ms is None else next_ms]
+    return bool(await _RESCHEDULE(storage.redis, [keys.CRONS_DUE], args))
 
 
-async def _told(storage: Storage, owner: str, cron_id: str) -> bytes:
-    told: bytes | None = await storage.redis.hget(keys.owned_crons(owner), cron_id)
-    if told is None:
+async def _read(storage: Storage, owner: str, cron_id: str) -> bytes:
+    text: bytes | None = await storage.redis.hget(keys.owned_crons(owner), cron_id)
+    if text is None:
         raise Missing(f"there is no cron {cron_id[:255]!r}", remedy="check the id")
-    return told
+    return text
 
 
-def _cron(told: bytes) -> Cron:
-    return Cron(**json.loads(told))
+def _decode(text: bytes) -> Cron:
+    return Cron(**json.loads(text))
 
 
-def _text(cron: Cron) -> str:
+def _encode(cron: Cron) -> str:
     return json.dumps(asdict(cron))
 
 
-def _due(entry: bytes, score: float) -> Due:
-    owner, cron_id = json.loads(entry)
-    return Due(owner, cron_id, int(score))
-
-
-def _entry(owner: str, cron_id: str) -> str:
+def _member(owner: str, cron_id: str) -> str:
     return json.dumps([owner, cron_id])

@@ -1,7 +1,7 @@
-"""Whether a tool may be called now: sliding windows and breakers, shared by all processes (C46, C48, C-R4).
+"""Admission of tool calls: sliding windows and circuit breakers, shared by all processes (C46, C48, C-R4).
 
-Both live in the slot of the name that calls are counted under, so one script decides about a call. Time is
-that of Redis. A call whose answer was lost comes again under its own name and is counted once.
+Both are in the slot of the rate key, so that one script decides about a call, with the clock of Redis. A call
+that is sent again because its reply was lost has the same name and is counted once.
 """
 
 import uuid
@@ -15,45 +15,45 @@ from callsheet.storage.redis.scripts import Argument, Command, Script, ScriptCal
 
 State = Literal["closed", "open", "half-open"]
 Verdict = Literal["ok", "failed", "neutral"]
-"""What a call tells of its tool; neutral is one that did not get to show."""
+"""Result of a call for the breaker; neutral if the call did not reach the tool."""
 
-# A refused call is not counted, or whoever keeps asking would wait for ever. The one call that tries a rested
-# tool holds that right for as long as it may take, since its process may die.
+# A refused call is not counted, or a caller that keeps trying would wait for ever. The probe of a half-open
+# breaker has a lease as long as the call may take, since its process may crash.
 _ADMIT: Final = Script("""
 local calls, breaker = KEYS[1], KEYS[2]
-local name, most, window = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local failures, rest, lease = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local name, limit, window = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local failures, cooldown, lease = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local t = redis.call('TIME')
 local us = t[1] * 1000000 + t[2]
 local ms = math.floor(us / 1000)
-local new = most > 0
+local new = limit > 0
 if new then
   redis.call('ZREMRANGEBYSCORE', calls, '-inf', string.format('%.0f', us - window * 1000))
   new = not redis.call('ZSCORE', calls, name)
-  if new and redis.call('ZCARD', calls) >= most then
+  if new and redis.call('ZCARD', calls) >= limit then
     local oldest = redis.call('ZRANGE', calls, 0, 0, 'WITHSCORES')[2]
     return {'limited', math.max(1, math.ceil((oldest + window * 1000 - us) / 1000))}
   end
 end
-local trying = 0
+local is_probe = 0
 if failures > 0 then
   local b = redis.call('HMGET', breaker, 'failed', 'openedMs', 'trying', 'untilMs')
   if tonumber(b[1] or 0) >= failures then
-    local closed_for = (b[2] or ms) + rest - ms
-    if closed_for > 0 then return {'open', closed_for} end
+    local refused_ms = (b[2] or ms) + cooldown - ms
+    if refused_ms > 0 then return {'open', refused_ms} end
     if b[3] and b[3] ~= name and tonumber(b[4]) > ms then return {'open', b[4] - ms} end
     redis.call('HSET', breaker, 'trying', name, 'untilMs', string.format('%.0f', ms + lease))
-    trying = 1
+    is_probe = 1
   end
 end
 if new then
   redis.call('ZADD', calls, string.format('%.0f', us), name)
   redis.call('PEXPIRE', calls, window)
 end
-return {'go', new and 1 or 0, trying}
+return {'go', new and 1 or 0, is_probe}
 """)
 
-_LEAVE: Final = Script("""
+_WITHDRAW: Final = Script("""
 local breaker, calls, name = KEYS[1], KEYS[2], ARGV[1]
 if calls then redis.call('ZREM', calls, name) end
 if redis.call('HGET', breaker, 'trying') == name then redis.call('HDEL', breaker, 'trying', 'untilMs') end
@@ -89,99 +89,103 @@ return {'half-open', failed, 0}
 
 @dataclass(frozen=True)
 class ToolLimits:
-    """What a tool is held to, and under which names it is counted."""
+    """Limits of a tool, and the names under which its calls are counted."""
 
     tool: str
     rate_key: str
-    """What its calls are counted under together with those of other tools."""
+    """Name of the window, which several tools may share."""
     calls: int
     """Most calls of an owner in `window_s`; 0 for no limit."""
     window_s: float
     failures: int
-    """Failures in a row that open the breaker; 0 for no breaker."""
+    """Consecutive failures that open the breaker; 0 for no breaker."""
     rest_s: float
+    """Seconds that an open breaker refuses calls."""
     timeout_s: float
-    """The longest a call takes."""
+    """Longest duration of a call."""
     breaker: str = field(init=False)
-    """The key of its breaker."""
+    """Key of the breaker."""
     numbers: tuple[int, ...] = field(init=False)
-    """All of that as the script reads it."""
+    """Arguments of the admission script."""
 
     def __post_init__(self) -> None:
-        times = [_ms(seconds) for seconds in (self.window_s, self.rest_s, self.timeout_s)]
+        window_ms, rest_ms, timeout_ms = (_ms(part) for part in (self.window_s, self.rest_s, self.timeout_s))
         object.__setattr__(self, "breaker", keys.breaker(self.rate_key, self.tool))
-        object.__setattr__(self, "numbers", (self.calls, times[0], self.failures, times[1], times[2]))
+        object.__setattr__(self, "numbers", (self.calls, window_ms, self.failures, rest_ms, timeout_ms))
 
 
 @dataclass(frozen=True)
 class Rejected:
-    """Why a call may not be made now."""
+    """Refusal of a call."""
 
     reason: Literal["limited", "open"]
     wait_s: float
-    """Seconds until it may be asked again."""
+    """Seconds until the next attempt makes sense."""
 
 
 @dataclass(frozen=True)
 class Admitted:
-    """That a call may be made now."""
+    """Permission for a call."""
 
     counted: bool
-    """Whether it was counted now; one that was counted in an earlier attempt is not."""
+    """False if an earlier attempt at the same call was counted."""
     trying: bool
-    """Whether it is the one call that tries a tool which has rested."""
+    """True for the one call that probes a half-open breaker."""
 
 
 @dataclass(frozen=True)
 class Breaker:
-    """How a tool's breaker stands."""
+    """State of a tool's circuit breaker."""
 
     state: State
     failed: int
-    """Failures in a row."""
+    """Consecutive failures."""
     rests_s: float
-    """Seconds it will still refuse."""
+    """Seconds during which it still refuses calls."""
 
 
-def admit_call(gate: ToolLimits, owner: str, call: str) -> ScriptCall:
-    """Return the script that lets a call in or turns it away; `read_admission` reads its answer."""
-    return ScriptCall(_ADMIT, [keys.call_window(gate.rate_key, owner), gate.breaker], [call, *gate.numbers])
+def admit_call(limits: ToolLimits, owner: str, call: str) -> ScriptCall:
+    """Return the script that admits or rejects a call; `read_admission` reads its answer."""
+    call_keys = [keys.call_window(limits.rate_key, owner), limits.breaker]
+    return ScriptCall(_ADMIT, call_keys, [call, *limits.numbers])
 
 
 def read_admission(answer: Sequence[Any]) -> Rejected | Admitted:
-    """Return what the gate said."""
+    """Return the decision of the admission script."""
     if answer[0] == b"go":
         return Admitted(bool(answer[1]), bool(answer[2]))
     return Rejected("limited" if answer[0] == b"limited" else "open", int(answer[1]) / 1000)
 
 
-def withdraw_calls(gate: ToolLimits, owner: str, call: str, entry: Admitted) -> list[ScriptCall]:
-    """Return what makes as if a call that was let in, and is not made, had never asked; empty for nothing."""
-    counted = [keys.call_window(gate.rate_key, owner)] if entry.counted else []
-    return [ScriptCall(_LEAVE, [gate.breaker, *counted], [call])] if counted or entry.trying else []
+def withdraw_calls(limits: ToolLimits, owner: str, call: str, admission: Admitted) -> list[ScriptCall]:
+    """Return the scripts that undo the admission of a call that is not made."""
+    window = [keys.call_window(limits.rate_key, owner)] if admission.counted else []
+    if not window and not admission.trying:
+        return []
+    return [ScriptCall(_WITHDRAW, [limits.breaker, *window], [call])]
 
 
 def report_calls(
-    gate: ToolLimits, call: str, verdict: Verdict, entry: Admitted
+    limits: ToolLimits, call: str, verdict: Verdict, admission: Admitted
 ) -> list[ScriptCall | Command]:
-    """Return what tells the breaker how a call went, empty for nothing; sent twice, it is told once."""
-    if not gate.failures:
+    """Return the scripts that report the result of a call to the breaker. Sending them twice is safe."""
+    if not limits.failures:
         return []
     if verdict == "ok":
-        return [Command(("DEL", gate.breaker))]
+        return [Command(("DEL", limits.breaker))]
     if verdict == "failed":
-        told: list[Argument] = [gate.failures, uuid.uuid4().hex, _ms(keys.COUNTED_S)]
-        return [ScriptCall(_FAIL, [gate.breaker], told)]
-    return [ScriptCall(_LEAVE, [gate.breaker], [call])] if entry.trying else []
+        args: list[Argument] = [limits.failures, uuid.uuid4().hex, _ms(keys.COUNTED_S)]
+        return [ScriptCall(_FAIL, [limits.breaker], args)]
+    return [ScriptCall(_WITHDRAW, [limits.breaker], [call])] if admission.trying else []
 
 
-async def read_breakers(storage: Storage, gates: Sequence[ToolLimits]) -> Mapping[str, Breaker]:
-    """Return how the breakers stand, by tool."""
-    asked = [ScriptCall(_STATE, [gate.breaker], [gate.failures or 1, _ms(gate.rest_s)]) for gate in gates]
-    answers = await execute_all(storage.redis, asked) if asked else []
+async def read_breakers(storage: Storage, tools: Sequence[ToolLimits]) -> Mapping[str, Breaker]:
+    """Return the state of the breakers by tool."""
+    calls = [ScriptCall(_STATE, [tool.breaker], [tool.failures or 1, _ms(tool.rest_s)]) for tool in tools]
+    answers = await execute_all(storage.redis, calls) if calls else []
     return {
-        gate.tool: Breaker(answer[0].decode(), int(answer[1]), int(answer[2]) / 1000)
-        for gate, answer in zip(gates, answers, strict=True)
+        tool.tool: Breaker(answer[0].decode(), int(answer[1]), int(answer[2]) / 1000)
+        for tool, answer in zip(tools, answers, strict=True)
     }
 
 

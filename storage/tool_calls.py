@@ -1,7 +1,7 @@
-"""The record of every call of a tool, refused ones too (C29-C32, C50).
+"""Records of all tool calls, refused ones included (C29-C32, C50).
 
-A call is recorded once, under its own id: an attempt after a crash goes on with the record of the one before.
-What is written is told by the guard; times are those of Redis.
+A call has one record: an attempt after a crash continues the record of the attempt before. The guard chooses
+the fields; times come from the clock of Redis.
 """
 
 import json
@@ -15,15 +15,15 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Argument, Script, ScriptCall
 
 MAX_RECORDS: Final = 10_000
-"""Calls of one owner that are kept, the newest."""
-_CHUNK: Final = 100
-_KEPT_MS: Final = int(keys.RECORDED_S * 1000)
+"""Number of newest records kept per owner."""
+_PAGE_SIZE: Final = 100
+_LIFETIME_MS: Final = int(keys.RECORDED_S * 1000)
 
-# Only its beginning puts a call into the lists, so that one that begins again stays in its place. A list is
-# tidied, and its time begun anew, once in a minute at most: a reader drops what has expired meanwhile.
+# Only the first start adds a call to the lists, so that a repeated call keeps its position. A list is trimmed
+# and its expiry renewed at most once a minute; readers skip entries that have expired meanwhile.
 _WRITE: Final = Script("""
 local record, all, thread = KEYS[1], KEYS[2], KEYS[3]
-local id, kept, most, over = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local id, lifetime, limit, ended = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local t = redis.call('TIME')
 local ms = t[1] * 1000 + math.floor(t[2] / 1000)
 local now = string.format('%.0f', ms)
@@ -31,19 +31,19 @@ if redis.call('HSETNX', record, 'startMs', now) == 1 then
   redis.call('PEXPIRE', record, ARGV[2])
   for _, list in ipairs({all, thread}) do
     redis.call('ZADD', list, now, id)
-    if redis.call('PTTL', list) < kept - 60000 then
-      redis.call('ZREMRANGEBYSCORE', list, '-inf', string.format('%.0f', ms - kept))
+    if redis.call('PTTL', list) < lifetime - 60000 then
+      redis.call('ZREMRANGEBYSCORE', list, '-inf', string.format('%.0f', ms - lifetime))
       redis.call('PEXPIRE', list, ARGV[2])
     end
   end
-  for _, gone in ipairs(redis.call('ZRANGE', all, 0, -most - 1)) do
-    redis.call('DEL', string.sub(record, 1, -#id - 1) .. gone)
-    redis.call('ZREM', all, gone)
+  for _, old in ipairs(redis.call('ZRANGE', all, 0, -limit - 1)) do
+    redis.call('DEL', string.sub(record, 1, -#id - 1) .. old)
+    redis.call('ZREM', all, old)
   end
 else
   redis.call('HDEL', record, 'endMs', 'output', 'error', 'errorType', 'retryable')
 end
-if over == '1' then
+if ended == '1' then
   ARGV[#ARGV + 1] = 'endMs'
   ARGV[#ARGV + 1] = now
 end
@@ -54,73 +54,79 @@ return 1
 
 @dataclass(frozen=True)
 class CallFilter:
-    """Which calls to list; None is any."""
+    """Filter for listed calls; None matches any."""
 
     thread: str | None = None
     tool: str | None = None
     status: str | None = None
     before: str | None = None
-    """The id of a call: only those that began before it."""
+    """Id of a call; only calls that started before it match."""
 
 
 def write_call(
     owner: str, thread: str, call: str, fields: Mapping[str, str], *, over: bool, most: int = MAX_RECORDS
 ) -> ScriptCall:
-    """Return the script that writes fields of the record of a call, and its end if it is `over`.
+    """Return the script that writes fields of a call's record and, after its end, the end time.
 
-    Of the owner's calls the newest `most` are kept.
+    It also deletes the owner's oldest records beyond the maximum.
     """
-    head: list[Argument] = [call, _KEPT_MS, most, int(over)]
-    return ScriptCall(_WRITE, keys.tool_call_records(owner, thread, call), [*head, *chain(*fields.items())])
+    args: list[Argument] = [call, _LIFETIME_MS, most, int(over), *chain(*fields.items())]
+    return ScriptCall(_WRITE, keys.tool_call_records(owner, thread, call), args)
 
 
 async def find(storage: Storage, owner: str, call: str) -> dict[str, Any] | None:
-    """Return the record of one call of this owner's, or None."""
-    found = await storage.redis.hgetall(keys.tool_call_records(owner, "-", call).record)
-    return _read(call, found) if found else None
+    """Return the record of one of the owner's calls, or None."""
+    fields = await storage.redis.hgetall(keys.tool_call_records(owner, "-", call).record)
+    return _parse(call, fields) if fields else None
 
 
-async def list_calls(storage: Storage, owner: str, wanted: CallFilter, limit: int) -> list[dict[str, Any]]:
-    """Return the records of this owner's calls, the newest first, at most `limit`."""
-    found: list[dict[str, Any]] = []
-    async for record in _newest_first(storage, owner, wanted):
-        if wanted.tool in {None, record.get("toolName")} and wanted.status in {None, record.get("status")}:
-            found.append(record)
-            if len(found) == limit:
+async def list_calls(
+    storage: Storage, owner: str, call_filter: CallFilter, limit: int
+) -> list[dict[str, Any]]:
+    """Return up to `limit` records of the owner's calls, newest first."""
+    records: list[dict[str, Any]] = []
+    async for record in _newest_first(storage, owner, call_filter):
+        is_match = call_filter.tool in {None, record.get("toolName")}
+        if is_match and call_filter.status in {None, record.get("status")}:
+            records.append(record)
+            if len(records) == limit:
                 break
-    return found
+    return records
 
 
-async def _newest_first(storage: Storage, owner: str, wanted: CallFilter) -> AsyncIterator[dict[str, Any]]:
-    touched = keys.tool_call_records(owner, wanted.thread or "-", "")
-    index = touched.all if wanted.thread is None else touched.thread
+async def _newest_first(
+    storage: Storage, owner: str, call_filter: CallFilter
+) -> AsyncIterator[dict[str, Any]]:
+    call_keys = keys.tool_call_records(owner, call_filter.thread or "-", "")
+    index = call_keys.all if call_filter.thread is None else call_keys.thread
     start = 0
-    if wanted.before is not None:
-        place = await storage.redis.zrevrank(index, wanted.before)
-        if place is None:
+    if call_filter.before is not None:
+        rank = await storage.redis.zrevrank(index, call_filter.before)
+        if rank is None:
             return
-        start = place + 1
-    while names := await storage.redis.zrange(index, start, start + _CHUNK - 1, desc=True):
-        for record in await _records(storage, owner, [name.decode() for name in names]):
+        start = rank + 1
+    while members := await storage.redis.zrange(index, start, start + _PAGE_SIZE - 1, desc=True):
+        for record in await _read(storage, owner, [member.decode() for member in members]):
             yield record
-        start += _CHUNK
+        start += _PAGE_SIZE
 
 
-async def _records(storage: Storage, owner: str, calls: Sequence[str]) -> list[dict[str, Any]]:
+async def _read(storage: Storage, owner: str, calls: Sequence[str]) -> list[dict[str, Any]]:
     pipeline = storage.redis.pipeline(transaction=False)
     for call in calls:
         pipeline.hgetall(keys.tool_call_records(owner, "-", call).record)
-    answers = await pipeline.execute()
-    # What has expired, or was over the number that is kept, is in a list a moment longer.
-    return [_read(call, found) for call, found in zip(calls, answers, strict=True) if found]
+    # A list may still name records that have expired or were trimmed.
+    return [
+        _parse(call, fields) for call, fields in zip(calls, await pipeline.execute(), strict=True) if fields
+    ]
 
 
-def _read(call: str, found: Mapping[bytes, bytes]) -> dict[str, Any]:
-    text = {name.decode(): value.decode() for name, value in found.items()}
-    return {"id": call, **{name: _value(name, value) for name, value in text.items()}}
+def _parse(call: str, fields: Mapping[bytes, bytes]) -> dict[str, Any]:
+    text = {name.decode(): value.decode() for name, value in fields.items()}
+    return {"id": call, **{name: _parse_value(name, value) for name, value in text.items()}}
 
 
-def _value(name: str, text: str) -> Any:
+def _parse_value(name: str, text: str) -> Any:
     if name in {"startMs", "endMs", "tries"}:
         return int(text)
     return json.loads(text) if name in {"input", "output", "retryable", "cached"} else text

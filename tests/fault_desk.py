@@ -116,7 +116,7 @@ async def desk(redis_url: str, lease_s: float) -> AsyncIterator[Desk]:
     """A desk for the length of the `async with`."""
     async with (
         connect(redis_url) as storage,
-        running_worker(storage, {}, WorkerOptions(lease_s), carrying=False) as worker,
+        running_worker(storage, {}, WorkerOptions(lease_s), executes=False) as worker,
     ):
         yield Desk(storage, worker)
 

@@ -8,7 +8,8 @@ from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RUN_KEY
 from callsheet.state.errors import Invalid
 from callsheet.state.owners import LOCAL
 from callsheet.storage import indexes
-from callsheet.storage.artefacts.artefacts import Artefact, Fence, NewVersion, receipt_name
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
+from callsheet.storage.artefacts.receipts import Fence, receipt_name
 from callsheet.storage.threads import threads
 from tests.ad_double import SAY_DONE, THAI, call, config, drafts, given, stream, tool_messages
 from tests.chat_double import Fail, Say

@@ -19,10 +19,10 @@ async def test_who_comes_while_the_first_listener_fails_hears_all_the_same(
     announcements = Announcements(storage)
     await announcements.open()
     listening = asyncio.create_task(announcements.listen())
-    subscribe, going = announcements._listener.subscribe, asyncio.Event()
+    subscribe, going = announcements._pubsub.subscribe, asyncio.Event()
 
     async def lost(*_: Any) -> None:
-        monkeypatch.setattr(announcements._listener, "subscribe", subscribe)
+        monkeypatch.setattr(announcements._pubsub, "subscribe", subscribe)
         going.set()
         await failing.wait()
         raise Lost
@@ -32,7 +32,7 @@ async def test_who_comes_while_the_first_listener_fails_hears_all_the_same(
             pass
 
     failing = asyncio.Event()
-    monkeypatch.setattr(announcements._listener, "subscribe", lost)
+    monkeypatch.setattr(announcements._pubsub, "subscribe", lost)
     one = asyncio.create_task(first())
     await going.wait()
     async with announcements.subscribe("t", "end") as bell:

@@ -94,7 +94,7 @@ async def test_versions_are_listed_shown_compared_and_activated(
     assert "footer-1" in told["unchanged"]
     assert not {"page", "section-1", "heading-1", "form-1"} & set(told["unchanged"])
     active = await ok(client, "POST", "/versions/v1/activate", PageActivated)
-    assert active["active"] == "v1"
+    assert (active["active"], active["status"]) == ("v1", "active")
     assert (await ok(client, "GET", "", PageView))["activeVersionId"] == "v1"
 
 

@@ -204,7 +204,7 @@ async def test_a_draft_counts_only_once_it_is_activated(client: httpx.AsyncClien
     await ok(client, "POST", "/voices", VOICES, 201)
     told = await ok(client, "POST", "/voices/v1/activate")
     TypeAdapter(VersionActivated).validate_python(told)
-    assert (told["active"], told["status"]) == ("v1", "frozen")
+    assert (told["active"], told["status"]) == ("v1", "active")
     assert (await ok(client, "GET", "/voices"))["active"] == "v1"
     streams = (await ok(client, "GET", ""))["streams"]["voices"]
     assert (streams["active"]["id"], streams["newest"]["id"], streams["count"]) == ("v1", "v2", 2)

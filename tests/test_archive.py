@@ -181,7 +181,10 @@ BAD: dict[str, tuple[Change, str]] = {
     "another artefact": (lambda lines: _line("artefact")(lines).update(id="ad-2"), "ad-2"),
     "an unknown kind": (lambda lines: lines[3].update(type="surprise"), "surprise"),
     "a private method": (lambda lines: lines[3].update(type="_check_versions"), "unknown type"),
-    "a value too few": (lambda lines: lines.remove(next(x for x in lines if x["type"] == "value")), "fit"),
+    "a value too few": (
+        lambda lines: lines.remove(next(x for x in lines if x["type"] == "value")),
+        "inconsistent",
+    ),
     "no thread": (lambda lines: lines.remove(next(x for x in lines if x["type"] == "thread")), "no thread"),
     "a version nobody counted": (lambda lines: _line("version")(lines).update(id="v99"), "v99"),
     "an active one that is missing": (lambda lines: _line("stream")(lines).update(active="v8"), "v8"),
@@ -207,7 +210,7 @@ BAD: dict[str, tuple[Change, str]] = {
     ),
     "a checkpoint without its shape": (
         lambda lines: _line("checkpoint")(lines).update(checkpoint={"json": {"id": "1"}}),
-        "fit",
+        "inconsistent",
     ),
 }
 
@@ -242,7 +245,7 @@ async def test_a_damaged_file_is_refused_wherever_it_is_damaged(
         b"\xff\xfe",
         b"[" * 100_000,
         b'{"type": "header", "sha256": 3, "data": []}',
-        lines[0].replace(b'"version":1', b'"version":3') + b"".join(lines[1:]),
+        lines[0].replace(b'"version":2', b'"version":3') + b"".join(lines[1:]),
     ):
         reply = await client.post("/api/threads/import", content=damaged)
         assert (reply.status_code, reply.json()["type"]) == (400, "invalid"), (damaged[:80], reply.text)
@@ -251,10 +254,16 @@ async def test_a_damaged_file_is_refused_wherever_it_is_damaged(
     assert (await client.post("/api/threads/import", content=content)).status_code == 201
 
 
-async def test_a_newer_format_says_what_can_read_it(client: httpx.AsyncClient, valkey_url: str) -> None:
-    content = changed(await once(client, valkey_url), lambda lines: lines[0]["data"].update(version=3))
+@pytest.mark.parametrize("version", [1, 3])
+async def test_a_file_of_another_version_is_refused_with_a_remedy(
+    client: httpx.AsyncClient, valkey_url: str, version: int
+) -> None:
+    content = changed(await once(client, valkey_url), lambda lines: lines[0]["data"].update(version=version))
     reply = await client.post("/api/threads/import", content=content)
-    assert "version 3" in reply.json()["error"]
+    assert reply.status_code == 400
+    assert f"version {version} of the format; only version 2" in reply.json()["error"]
+    assert "export the thread again" in reply.json()["remedy"]
+    assert keys_of(valkey_url) == set()
 
 
 class Harmful:

@@ -7,7 +7,6 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.storage.threads.lines import LineWriter
 from tests.served import BRIEF, served
 from tests.test_archive import changed, emptied, file_of
 from tests.test_uploads import JPG
@@ -123,8 +122,3 @@ async def test_everything_that_was_made_on_a_thread_is_in_its_file(
         assert music
         assert (await client.get(f"/api/ads/{ours}/music")).json()["versions"] == music
     assert b"copy-second" in await file_of(client, "copy")
-
-
-def test_what_earlier_programs_read_is_written_as_they_do() -> None:
-    assert b'"version":1' in LineWriter().header({}, plain=True)
-    assert b'"version":2' in LineWriter().header({}, plain=False)

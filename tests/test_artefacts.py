@@ -8,8 +8,8 @@ import pytest
 from callsheet.state.errors import Conflict, Fenced, Forbidden, Missing
 from callsheet.state.owners import LOCAL
 from callsheet.state.versions import latest, status, version_fields
-from callsheet.storage.artefacts.artefacts import Artefact, Done, Fence, NewVersion, receipt_name
-from callsheet.storage.artefacts.receipts import Claim
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
+from callsheet.storage.artefacts.receipts import Claim, Done, Fence, receipt_name
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.scripts import execute_all
 

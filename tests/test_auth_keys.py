@@ -69,7 +69,7 @@ async def test_a_text_that_is_not_the_key_is_not_known(storage: Storage, changed
     made = await api_keys.create_key(storage, "alice", "read")
     with pytest.raises(Unauthenticated) as refused:
         await api_keys.authenticate_key(storage, changed(made.text))
-    assert refused.value.message == "the API key is not known here"
+    assert refused.value.message == "the API key is unknown"
 
 
 async def test_a_revoked_key_is_worthless_at_once_and_revoking_twice_is_safe(storage: Storage) -> None:
@@ -91,7 +91,7 @@ async def test_a_key_that_has_expired_says_so_only_to_who_has_it(storage: Storag
     await eventually(expired, "the key to expire")
     with pytest.raises(Unauthenticated, match="expired"):
         await api_keys.authenticate_key(storage, made.text)
-    with pytest.raises(Unauthenticated, match="not known"):
+    with pytest.raises(Unauthenticated, match="unknown"):
         await api_keys.authenticate_key(storage, made.text[:-3] + "___")
 
 

@@ -315,4 +315,4 @@ async def test_the_second_wire_knows_a_thread_for_its_owner_only(house: House) -
     app = cast("Any", house.client)._transport.app
     for owner in ("alice", "bob"):
         view = ThreadView(app.state.parts, house.ids["thread_id"], owner)
-        assert await view.known() is (owner == "alice")
+        assert await view.refresh() is (owner == "alice")

@@ -90,7 +90,7 @@ def test_it_goes_through_a_pipe(here: Command, monkeypatch: pytest.MonkeyPatch) 
 def test_what_is_there_stays_and_the_way_out_is_told(here: Command) -> None:
     here("ad", BRIEF, "--ad-id", "nordlys")
     here("threads", "export", "nordlys", "a.jsonl")
-    refused(here("threads", "import", "a.jsonl"), "'nordlys' is there already", "another id")
+    refused(here("threads", "import", "a.jsonl"), "'nordlys' exists already", "another id")
     assert here("threads", "import", "a.jsonl", "--as", "copy", "--owner", "local").out.strip() == "copy"
 
 
@@ -100,7 +100,7 @@ def test_files_that_cannot_be_are_named(here: Command) -> None:
     refused(here("threads", "export", "nordlys", "none/a.jsonl"), "none/a.jsonl", "cannot be written")
     refused(here("threads", "export", "other"), "'other'")
     Path("b.jsonl").write_text("hello")
-    refused(here("threads", "import", "b.jsonl"), "no exported thread")
+    refused(here("threads", "import", "b.jsonl"), "not an exported thread")
 
 
 def test_a_thread_is_taken_away_once_that_was_confirmed(

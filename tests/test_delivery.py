@@ -43,7 +43,7 @@ async def test_what_was_submitted_meanwhile_is_delivered(storage: Storage) -> No
 
 async def test_a_submission_that_fails_is_told(storage: Storage, caplog: pytest.LogCaptureFixture) -> None:
     async def told() -> bool:
-        return "left for later" in caplog.text
+        return "is repeated later" in caplog.text
 
     with caplog.at_level(logging.WARNING):
         async with TaskQueue(replace(storage, url="redis://127.0.0.1:1"), 10, at_once=1) as delivery:

@@ -106,9 +106,9 @@ async def test_a_fact_added_in_the_chat_joins_the_others(chat: Chat, waiting: di
 async def test_other_facts_come_beside_those_proposed_before(chat: Chat) -> None:
     """B54: a rejection asks for new ones, and the old ids can still be chosen."""
     first = asked(await chat.says(material("struggle_for_existence").text))
-    rejection = {"decisions": [{"type": "reject", "message": "the thistle, please"}]}
+    rejection = {"decisions": [{"type": "reject", "message": "the mistletoe, please"}]}
     second = asked(await chat.answers(rejection))
-    assert "thistle" in json.dumps(second["facts"])
+    assert "mistletoe" in json.dumps(second["facts"])
     assert not {one["id"] for one in first["facts"]} & {one["id"] for one in second["facts"]}
     assert [one["id"] for one in second["earlierFacts"]] == [one["id"] for one in first["facts"]]
     assert {one["version"] for one in second["earlierFacts"]} == {"v1"}

@@ -113,7 +113,7 @@ async def test_a_run_that_kills_its_workers_is_given_up_and_the_others_are_unhar
             workers.append(warm.work(valkey_url, LEASE_S, CONFIG))
         record = await poison.ended()
         assert record.status == "error"
-        assert "ended 3 processes" in (record.error or {})["message"]
+        assert "crashed 3 processes" in (record.error or {})["message"]
         await end_well(orders)
     finally:
         kill(*workers)

@@ -155,7 +155,7 @@ async def test_variables_of_the_file_are_set_before_its_graphs_are_imported(
         ('{"graphs": {}}', "has no 'graphs'"),
         ('{"graphs": {"a": 7}}', "has 7 for graph 'a'"),
         ('{"graphs": {"a": "./forms.py"}}', "has './forms.py' for graph 'a'"),
-        ('{"graphs": {"a": "./none.py:graph"}}', "which is no file"),
+        ('{"graphs": {"a": "./none.py:graph"}}', "which is not a file"),
         ('{"graphs": {"a": "m:graph"}, "env": "none"}', "has 'none' for 'env'"),
     ],
 )

@@ -108,8 +108,8 @@ async def test_after_an_upload_was_read_a_new_text_is_read(school):
 async def test_other_facts_of_the_same_text_are_found_when_asked_for(school):
     text = material("struggle_for_existence").text
     first = await school.use("extractFactsTool", content=text)
-    again = await school.use("extractFactsTool", content=text, guidance="the thistle, please")
-    assert "thistle" in json.dumps(again["facts"])
+    again = await school.use("extractFactsTool", content=text, guidance="the mistletoe, please")
+    assert "mistletoe" in json.dumps(again["facts"])
     assert not {fact["id"] for fact in first["facts"]} & {fact["id"] for fact in again["facts"]}
 
 

@@ -125,7 +125,7 @@ async def followed(here: AppContext, thread: str, source: Any) -> "asyncio.Task[
     task = asyncio.create_task(collected(source))
 
     async def listening() -> bool:
-        return here.worker.hub.has_local_follower(thread, None)
+        return here.worker.events.has_local_follower(thread, None)
 
     await eventually(listening, "a reader of the thread")
     return task
@@ -138,7 +138,7 @@ def of_thread(here: AppContext, thread: str) -> Any:
 
 def of_protocol(here: AppContext, thread: str) -> Any:
     wanted = Subscription(channels=["lifecycle", "values"])
-    return protocol_events.follow_thread(here, ThreadView(here, thread, "local"), thread, wanted)
+    return protocol_events.follow_thread(ThreadView(here, thread, "local"), wanted)
 
 
 def of_chat(here: AppContext, thread: str) -> Any:
@@ -185,7 +185,7 @@ async def test_a_run_that_goes_with_its_thread_is_waited_for_no_longer(
     thread = await threaded(here)
     later = COUNT | {"after_seconds": 3600}
     run = (await http.post(f"/threads/{thread}/runs", json=later)).json()["run_id"]
-    reading = await followed(here, thread, here.worker.hub.follow_run(thread, run, events.BEGINNING))
+    reading = await followed(here, thread, here.worker.events.follow_run(thread, run, events.BEGINNING))
     waiting = asyncio.create_task(http.get(f"/threads/{thread}/runs/{run}/join"))
     await http.delete(f"/threads/{thread}")
     assert await reading == [None]

@@ -1,11 +1,12 @@
-"""The offline model's ads through the compiled graph: first drafts, each form, and what is declined."""
+"""The offline model on ads, through the compiled graph: first drafts, each form, declined requests."""
 
 from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
 
-from callsheet.providers.offline.ads import FORMS
+from callsheet.providers.offline.ads.edits import FORMS
+from callsheet.providers.offline.ads.first_draft import BRIEFS
 from callsheet.tools.ads import voices
 from tests.ad_double import config, stream
 
@@ -17,33 +18,24 @@ TEXT = [
     "Here comes Harbour Bikes. Harbour Bikes rents e-bikes by the hour in Porto.",
     "First hour free until 30 June. harbourbikes.example. Harbour Bikes. Come and see.",
 ]
-MUSIC = "bright acoustic folk guitar, friendly, {} BPM, instrumental, room for a voice-over"
+MUSIC = "bright acoustic folk guitar, friendly, 96 BPM, instrumental, room for a voice-over"
 SOUNDS = [("bicycle bell ringing twice", "start"), ("bicycle freewheel rolling past", "end")]
 CAST = [voice.id for voice in voices.search("english", count=8)]
 BRITISH = voices.search("english", accent="British")[0].id
-EXCITED = voices.search("english", style="excited")[0].id
 CHANGES: dict[str, dict[str, Any]] = {
-    "music.wish": {"music": MUSIC.format(110) + ", more upbeat"},
-    "music.prompt": {"music": "slow bossa nova, 70 BPM"},
+    "music.wish": {"music": f"{MUSIC}, more upbeat"},
     "effect.add": {"sounds": [*SOUNDS, ("whoosh", "start")]},
     "effect.remove": {"sounds": []},
-    "voice.use": {"cast": [CAST[0], BRITISH]},
-    "voice.change": {"cast": [EXCITED, CAST[1]]},
+    "voice.change": {"cast": [CAST[0], BRITISH]},
     "voice.pace": {"pace": [0.91, 1.0]},
     "script.shorter": {"text": [TEXT[0], TEXT[1].removesuffix(" Come and see.")]},
     "script.replace": {"text": [TEXT[0], TEXT[1].replace("June", "July")]},
-    "script.remove": {"text": [TEXT[0], TEXT[1].removesuffix(" Come and see.")]},
-    "script.line": {"text": ["Go.", TEXT[1]]},
-    "script.add": {"text": [TEXT[0], f"{TEXT[1]} No deposit."]},
     "variations": {"cast": CAST[6:8]},
     "urgent": {
         "pace": [1.1, 1.1],
-        "music": MUSIC.format(126) + ", faster, more urgent",
-        "sounds": [*SOUNDS, ("countdown: 5, 4, 3, 2, 1", "withFirstVoice")],
+        "music": f"{MUSIC}, more urgent",
+        "sounds": [*SOUNDS, ("countdown 5,4,3,2,1", "start")],
     },
-    "undo": {"music": MUSIC.format(96)},
-    "restore": {"music": MUSIC.format(96)},
-    "show": {},
     "reply": {},
 }
 STREAM = {"text": "voices", "cast": "voices", "pace": "voices", "music": "music", "sounds": "sfx"}
@@ -79,10 +71,10 @@ async def ad(opened):
 
 
 async def test_a_brief_becomes_two_voices_music_and_effects(say, opened, graph):
-    """A50, A59, A63, A78: the plan comes before the cast; directions are not spoken; an idea for next."""
+    """A50, A59, A63, A78: the plan precedes the cast; directions are not spoken; it suggests an edit."""
     last, made = await say(BRIEF)
     assert made == {"voices": "v1", "music": "v1", "sfx": "v1"}
-    first = {"text": TEXT, "cast": CAST[:2], "pace": [1, 1], "music": MUSIC.format(96), "sounds": SOUNDS}
+    first = {"text": TEXT, "cast": CAST[:2], "pace": [1, 1], "music": MUSIC, "sounds": SOUNDS}
     assert await ad(opened) == first
     assert "“For weekend visitors, 20 seconds.”" in last
     messages = (await graph.aget_state(config())).values["messages"]
@@ -90,12 +82,14 @@ async def test_a_brief_becomes_two_voices_music_and_effects(say, opened, graph):
     assert [len(message.tool_calls) for message in messages[1:4:2]] == [1, 3]
     assert last.endswith("Should I make the music calmer?")
     assert (await say("yes"))[1] == {"music": "v2"}
-    assert await ad(opened) == first | {"music": MUSIC.format(82) + ", calmer"}
+    assert await ad(opened) == first | {"music": f"{MUSIC}, calmer"}
 
 
 @pytest.mark.parametrize(
-    ("brief", "heard", "silent"),
+    ("brief", "text", "absent"),
     [
+        ("30 seconds for Miel, a bakery in Lyon", "Miel, a bakery in Lyon.", "30 seconds"),
+        ("A 15-second radio ad for Crumb & Co. Free coffee.", "Crumb & Co", "radio"),
         ("Ledgerly: We sell. Dry humour. Two months free. 30 seconds", "Two months free.", "sell humour"),
         ("Hale and Sons, undertakers. No sales talk. Call 0113 496 0158.", "0113 496 0158", "No talk"),
         ("Vale Ale is sold in every pub in all of Leeds. Drink responsibly. 4 s", "responsibly", "pub"),
@@ -103,17 +97,23 @@ async def test_a_brief_becomes_two_voices_music_and_effects(say, opened, graph):
         ("An ad for Doi Chang Coffee in Thai. Young audience.", "Doi Chang Coffee", "ad audience"),
     ],
 )
-async def test_only_what_is_plainly_copy_is_spoken_and_what_must_be_said_goes_first(
-    say, opened, brief, heard, silent
+async def test_obligatory_sentences_go_first_and_directions_are_not_in_the_script(
+    say, opened, brief, text, absent
 ):
     """A74: in the brief's language, with voices that speak it."""
     await say(brief)
     now = await ad(opened)
-    assert heard in " ".join(now["text"])
-    assert not set(silent.split()) & set(" ".join(now["text"]).replace(".", " ").split())
+    assert text in " ".join(now["text"])
+    assert not set(absent.split()) & set(" ".join(now["text"]).replace(".", " ").split())
     language = {"Kawiarnia": "polish", "An": "thai"}.get(brief.split()[0], "english")
-    spoken = [voices.find(one) for one in now["cast"]]
-    assert {voice.language for voice in spoken if voice} == {language}
+    cast = [voices.find(voice) for voice in now["cast"]]
+    assert {voice.language for voice in cast if voice} == {language}
+
+
+@pytest.mark.parametrize("form", BRIEFS, ids=lambda form: form.name)
+async def test_the_example_of_each_brief_becomes_a_first_draft(say, form):
+    _, made = await say(form.example)
+    assert made == {"voices": "v1", "music": "v1", "sfx": "v1"}
 
 
 @pytest.mark.parametrize("text", ["a bakery in Lyon", "hello", "Make the music calmer"])
@@ -127,7 +127,7 @@ async def test_nothing_is_made_where_no_client_is_named(say, text):
 async def test_each_form_changes_what_its_example_names_and_nothing_else(say, opened, form):
     """A56–A60, A64, A77, A79."""
     await say(BRIEF)
-    if form.name in {"undo", "restore", "reply"}:
+    if form.name == "reply":
         await say("make the music louder")
     before, known = await ad(opened), await versions(opened)
     last, made = await say(form.example)
@@ -146,11 +146,11 @@ async def test_each_form_changes_what_its_example_names_and_nothing_else(say, op
         *("make the music calmer but not slower", "make the music louder and email it to Dan"),
         *("don't add a whoosh", "add a testimonial from a customer named Rob", "haz la música más alegre"),
         *("add a whoosh after the ninth voice", "change the fifth voice to a man", "make it nicer", "no"),
-        *('replace "Lisbon" with "Braga"', "remove the gong", "go back to v7 of the music", "undo"),
+        *('replace "Lisbon" with "Braga"', "remove the gong", "undo"),
         *("create 9 variations", "give me the script as a Word file"),
     ],
 )
-async def test_what_is_not_wholly_understood_or_cannot_be_done_changes_nothing(say, opened, text):
+async def test_a_request_that_is_not_understood_or_cannot_be_done_changes_nothing(say, opened, text):
     await say(BRIEF)
     before = await versions(opened)
     last, made = await say(text)
@@ -173,6 +173,7 @@ async def test_an_ad_that_grew_too_long_says_so_and_is_shortened_on_a_yes(say):
     await say(BRIEF)
     last, _ = await say("add the sound of a horn at the start, add a gong, add a bell and add a pop")
     assert "the spot has 20 s" in last
+    assert last.endswith("Should I make the script shorter?")
     last, made = await say("yes")
     assert made == {"voices": "v2"}
     assert "the spot has" not in last

@@ -1,4 +1,4 @@
-"""The offline model's part for lessons: its grammar, its facts and its narrations (B1, B29, X11)."""
+"""The offline model on lessons: its grammar and a first session (B1, B29, X11)."""
 
 import json
 from typing import Any
@@ -18,27 +18,27 @@ TEXT = (
     "Plants make food from light. Leaves take in air through tiny pores. Roots bring up water from the soil."
 )
 STUDENT, FACTS, NARRATION = "saveStudentInfoTool", "extractFactsTool", "generateNarrationTool"
-FOUND = {"message": "Found.", "facts": [{"concept": "Chlorophyll", "details": "Chlorophyll is a pigment."}]}
-MADE = {"message": "Ready.", "narration": {"total_duration": 120}}
-LEADS_TO: dict[str, list[tuple[str, dict[str, Any]]]] = {
+FACTS_RESULT = {
+    "message": "Found.",
+    "facts": [{"concept": "Chlorophyll", "details": "Chlorophyll is a pigment."}],
+}
+NARRATION_RESULT = {"message": "Ready.", "narration": {"total_duration": 120}}
+EXPECTED_CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "student.age": [(STUDENT, {"child_age": "9", "child_interest": "football"})],
     "student.interest": [(STUDENT, {"child_interest": "chess and horses"})],
-    "student.learning": [(STUDENT, {"child_interest": "learns best with pictures"})],
     "source.text": [(FACTS, {"content": TEXT})],
-    "source.facts": [(FACTS, {"content": ""})],
-    "page": [(FACTS, {"content": "https://example.org/rivers"})],
-    "facts.other": [(FACTS, {"content": "", "guidance": "other facts"})],
-    "facts.about": [(FACTS, {"content": "", "guidance": "the roots"})],
+    "source.file": [(FACTS, {"content": ""})],
+    "source.page": [(FACTS, {"content": "https://example.org/rivers"})],
+    "facts.more": [(FACTS, {"content": "", "guidance": "the roots"})],
     "narration.write": [(NARRATION, {"facts": []})],
     "narration.length": [(NARRATION, {"facts": [], "target_duration": 90})],
     "narration.change": [(NARRATION, {"facts": [], "target_duration": 90})],
     "narration.student": [(STUDENT, {"child_age": "6"}), (NARRATION, {"facts": []})],
     "narration.part": [(NARRATION, {"facts": [], "segments": ["hook"], "guidance": "shorter"})],
-    "narration.again": [(NARRATION, {"facts": [], "segments": ["conclusion"], "guidance": "in other words"})],
     "help": [],
     "question": [],
 }
-MISSES = (
+DECLINED = (
     "make the hook shorter but keep the question",
     "make it a bit shorter",
     "make it 90 bananas",
@@ -65,29 +65,29 @@ def turn(text: str, *results: tuple[str, dict[str, Any]]) -> list[BaseMessage]:
     return [HumanMessage(text), *([AIMessage("", tool_calls=calls), *answered] if calls else [])]
 
 
-def replied(*messages: BaseMessage, choice: str = "auto") -> AIMessage:
+def reply_to(*messages: BaseMessage, choice: str = "auto") -> AIMessage:
     model = providers.load("offline").bind_tools(definitions(TOOLS), tool_choice=choice)
     return model.invoke([SystemMessage("You help teachers."), *messages])
 
 
-def called(*messages: BaseMessage) -> list[tuple[str, dict[str, Any]]]:
-    return [(call["name"], call["args"]) for call in replied(*messages).tool_calls]
+def calls_for(*messages: BaseMessage) -> list[tuple[str, dict[str, Any]]]:
+    return [(call["name"], call["args"]) for call in reply_to(*messages).tool_calls]
 
 
-BEFORE = [*turn("Before.", (FACTS, FOUND), (NARRATION, MADE)), AIMessage("Done.")]
+BEFORE = [*turn("Before.", (FACTS, FACTS_RESULT), (NARRATION, NARRATION_RESULT)), AIMessage("Done.")]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda one: one.name)
-def test_the_example_of_every_form_leads_to_what_it_says(form):
-    said = f"{form.example}\n\n{TEXT}" if form.name == "source.text" else form.example
-    assert called(*BEFORE, HumanMessage(said)) == LEADS_TO[form.name]
-    for name, args in LEADS_TO[form.name]:
+def test_the_example_of_every_form_leads_to_its_calls(form):
+    message = f"{form.example}\n\n{TEXT}" if form.name == "source.text" else form.example
+    assert calls_for(*BEFORE, HumanMessage(message)) == EXPECTED_CALLS[form.name]
+    for name, args in EXPECTED_CALLS[form.name]:
         TOOLS[name].schema.model_validate(args)
 
 
-@pytest.mark.parametrize("said", MISSES)
-def test_what_is_not_wholly_understood_changes_nothing(said):
-    reply = replied(*BEFORE, HumanMessage(said))
+@pytest.mark.parametrize("message", DECLINED)
+def test_a_message_that_is_not_wholly_understood_changes_nothing(message):
+    reply = reply_to(*BEFORE, HumanMessage(message))
     assert reply.tool_calls == []
     assert "I changed nothing" in reply.text
 
@@ -96,72 +96,87 @@ def test_what_is_not_wholly_understood_changes_nothing(said):
     "name", ["the_moon", "great_fire", "struggle_for_existence", "growing_a_bean", "panda"]
 )
 @pytest.mark.parametrize(
-    "said", ["{}", "My student is 8 and loves chess. Make it two minutes.\n\n{}", "{}\n\nShe is 8."]
+    "message", ["{}", "My student is 8 and loves chess. Make it two minutes.\n\n{}", "{}\n\nShe is 8."]
 )
-def test_material_reaches_the_tool_whole_beside_requests(name, said):
+def test_material_with_requests_around_it_reaches_the_tool(name, message):
     """B42, B56, B57: a lesson may speak of children, ages and likings itself."""
-    calls = dict(called(HumanMessage(said.format(material(name).text.strip()))))
+    calls = dict(calls_for(HumanMessage(message.format(material(name).text.strip()))))
     assert "".join(calls[FACTS]["content"].split()) in "".join(material(name).text.split())
     assert len(calls[FACTS]["content"]) > 0.9 * len(material(name).text.strip())
     assert (calls[FACTS].get("target_duration"), calls.get(STUDENT, {}).get("child_age")) == (
-        (120, "8") if "two minutes" in said else (None, "8" if "8" in said else None)
+        (120, "8") if "two minutes" in message else (None, "8" if "8" in message else None)
     )
 
 
+@pytest.mark.parametrize(
+    ("message", "call"),
+    [
+        ("more facts about the roots", (FACTS, {"content": "", "guidance": "the roots"})),
+        ("Give me other facts", (FACTS, {"content": "", "guidance": "other facts"})),
+        (
+            "Rewrite the conclusion",
+            (NARRATION, {"facts": [], "segments": ["conclusion"], "guidance": "in other words"}),
+        ),
+    ],
+)
+def test_a_form_may_have_several_wordings(message, call):
+    assert calls_for(*BEFORE, HumanMessage(message)) == [call]
+
+
 def test_several_requests_are_several_calls():
-    calls = called(*BEFORE, HumanMessage("She is 12. Make it 2 minutes, and rewrite the hook!"))
+    calls = calls_for(*BEFORE, HumanMessage("She is 12. Make it 2 minutes, and rewrite the hook!"))
     assert [name for name, _ in calls] == [STUDENT, NARRATION, NARRATION]
 
 
-def test_a_length_given_with_an_uploaded_file_is_that_of_its_narration():
-    calls = called(HumanMessage("She is 13. Make it 2 minutes\n\nFind the facts in the file I uploaded."))
+def test_a_length_with_an_uploaded_file_is_that_of_its_narration():
+    calls = calls_for(HumanMessage("She is 13. Make it 2 minutes\n\nFind the facts in the file I uploaded."))
     assert calls == [(STUDENT, {"child_age": "13"}), (FACTS, {"content": "", "target_duration": 120})]
 
 
 def test_a_question_is_answered_from_the_facts_only():
     """B54."""
     assert (
-        replied(*BEFORE, HumanMessage("What does chlorophyll do?")).text
+        reply_to(*BEFORE, HumanMessage("What does chlorophyll do?")).text
         == "Chlorophyll: Chlorophyll is a pigment."
     )
-    assert "say nothing about that" in replied(*BEFORE, HumanMessage("Why is the sky blue?")).text
-    assert "Paste lesson material" in replied(HumanMessage("Why is the sky blue?")).text
+    assert "say nothing about that" in reply_to(*BEFORE, HumanMessage("Why is the sky blue?")).text
+    assert "Paste lesson material" in reply_to(HumanMessage("Why is the sky blue?")).text
 
 
-def test_the_last_word_is_what_the_receipts_say():
+def test_the_reply_reports_the_results():
     """B69."""
     noted, failed = (
         {"message": "Noted.", "warnings": ["a guess"]},
         {"error": "scanned", "suggestion": "paste it"},
     )
-    reply = replied(*turn("She is 7. Find the facts.", (STUDENT, noted), (FACTS, failed)))
+    reply = reply_to(*turn("She is 7. Find the facts.", (STUDENT, noted), (FACTS, failed)))
     assert (reply.text, reply.tool_calls) == (
         "Noted. Note: a guess.\n\nThat did not work: scanned. Paste it",
         [],
     )
 
 
-def test_after_a_compaction_the_summary_tells_how_long_the_narration_is():
+def test_after_a_compaction_the_length_comes_from_the_summary():
     summary = SystemMessage(
         "| narration | v1 |  | 60 s about X |\n| narration | v2 | active | 40 s about X |"
     )
-    assert called(summary, HumanMessage("make it longer")) == [
+    assert calls_for(summary, HumanMessage("make it longer")) == [
         (NARRATION, {"facts": [], "target_duration": 60})
     ]
 
 
-def test_when_no_tool_may_be_called_none_is():
-    reply = replied(HumanMessage("My student is 7"), choice="none")
+def test_no_tool_is_called_when_none_may_be():
+    reply = reply_to(HumanMessage("My student is 7"), choice="none")
     assert (reply.tool_calls, "I changed nothing" in reply.text) == ([], True)
 
 
 async def test_a_lesson_of_a_first_session_is_narrated(opened):
-    """B47, B52: the session of the README, with a file that is pasted."""
+    """B47, B52: the session of the README, with the file pasted."""
     chat = Chat(opened)
     question = asked(await chat.says("My student is 9 and loves football\n\n" + material("great_fire").text))
-    assert [fact["concept"] for fact in question["facts"][:2]] == ["Thomas Farriner", "Summer"]
-    await chat.answers("the first two and the one about the firebreak")
+    assert [fact["concept"] for fact in question["facts"][:2]] == ["Thomas Farriner", "Firebreak"]
+    await chat.answers("the first three")
     made = await chat.narration()
-    said = " ".join(part.narration for part in made.segments)
-    assert "A firebreak is a gap made by pulling down buildings" in said
-    assert ("football" in said, made.reading_level, made.warnings) == (True, "4.5", ())
+    text = " ".join(part.narration for part in made.segments)
+    assert "A firebreak is a gap made by pulling down buildings" in text
+    assert ("football" in text, made.reading_level, made.warnings) == (True, "4.5", ())

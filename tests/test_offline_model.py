@@ -17,8 +17,8 @@ from callsheet.tools.registry import definition
 TOOLS = [definition(one) for one in AUDIO]
 SYSTEM = SystemMessage('You direct audio ads.\nAd id: "ad-1"\nSpot: 30 s')
 BRIEF = [SYSTEM, HumanMessage(brief.message(brief.parse("Harbor Books sells books in Leith. 20% off.")))]
-FOUND = {"voices": [{"id": "a/b", "name": "B", "language": "english"}], "count": 1}
-MADE = {"versionId": "v1", "status": "draft", "timeline": {"fits": True}}
+SEARCH_RESULT = {"voices": [{"id": "a/b", "name": "B", "language": "english"}], "count": 1}
+DRAFT_RESULT = {"versionId": "v1", "status": "draft", "timeline": {"fits": True}}
 
 
 def answer(messages: list[Any] | None = None, tools: list[Any] | None = None, **options: Any) -> AIMessage:
@@ -32,7 +32,7 @@ def turn(tools: list[Any]) -> list[Any]:
     while messages[-1].type != "ai" or messages[-1].tool_calls:
         messages.append(answer(messages, tools))
         for call in messages[-1].tool_calls:
-            result = FOUND if call["name"] == "search_voices" else MADE
+            result = SEARCH_RESULT if call["name"] == "search_voices" else DRAFT_RESULT
             messages.append(ToolMessage(json.dumps(result), tool_call_id=call["id"]))
     return messages
 
@@ -58,10 +58,10 @@ def test_the_provider_is_loaded_by_its_name():
 
 def test_usage_and_name_are_reported_with_counted_tokens():
     """A66."""
-    whole = answer()
-    assert whole.response_metadata["model_name"] == "offline"
-    assert whole.usage_metadata is not None
-    usage = whole.usage_metadata
+    reply = answer()
+    assert reply.response_metadata["model_name"] == "offline"
+    assert reply.usage_metadata is not None
+    usage = reply.usage_metadata
     assert usage["input_tokens"] == count_tokens_approximately(BRIEF, tools=list(TOOLS))
     assert usage["output_tokens"] > 20
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
@@ -69,7 +69,7 @@ def test_usage_and_name_are_reported_with_counted_tokens():
 
 async def test_every_way_to_ask_gives_the_same_answer():
     """A80."""
-    model, whole = OfflineModel().bind_tools(TOOLS), answer()
+    model, reply = OfflineModel().bind_tools(TOOLS), answer()
     streams = [list(model.stream(BRIEF)), [chunk async for chunk in model.astream(BRIEF)]]
     for chunks in streams:
         joined: Any = chunks[0]
@@ -77,13 +77,13 @@ async def test_every_way_to_ask_gives_the_same_answer():
             joined += chunk
         assert isinstance(joined, AIMessageChunk)
         assert (joined.text, joined.tool_calls, joined.usage_metadata, joined.response_metadata) == (
-            whole.text,
-            whole.tool_calls,
-            whole.usage_metadata,
-            whole.response_metadata,
+            reply.text,
+            reply.tool_calls,
+            reply.usage_metadata,
+            reply.response_metadata,
         )
     later = await model.ainvoke(BRIEF)
-    assert (later.text, later.tool_calls) == (whole.text, whole.tool_calls)
+    assert (later.text, later.tool_calls) == (reply.text, reply.tool_calls)
 
 
 def test_a_stream_has_words_then_each_calls_name_and_id_then_its_arguments_and_usage_last():
@@ -106,10 +106,10 @@ def test_call_ids_never_repeat_within_a_conversation():
     assert len(ids) == len(set(ids)) == 4
 
 
-@pytest.mark.parametrize("said", ["make the music calmer", BRIEF[1].text])
-def test_no_tool_is_called_when_none_may_be(said: str):
+@pytest.mark.parametrize("text", ["make the music calmer", BRIEF[1].text])
+def test_no_tool_is_called_when_none_may_be(text: str):
     """A-R11: after the bound a text is forced, and it is honest."""
-    forced = answer([*turn(TOOLS), HumanMessage(said)], tool_choice="none")
+    forced = answer([*turn(TOOLS), HumanMessage(text)], tool_choice="none")
     assert forced.tool_calls == []
     assert "nothing" in forced.text
 
@@ -137,9 +137,9 @@ def test_tools_may_be_functions():
 
 @pytest.mark.parametrize("tools", [[], [{"type": "function", "function": {"name": "launch_rocket"}}]])
 def test_with_tools_it_does_not_know_it_says_what_it_can_do(tools: list[Any]):
-    told = answer(tools=tools)
-    assert told.tool_calls == []
-    assert "audio ads" in told.text.replace("\n", " ")
+    reply = answer(tools=tools)
+    assert reply.tool_calls == []
+    assert "audio ads" in reply.text.replace("\n", " ")
 
 
 def test_an_empty_conversation_is_answered():

@@ -1,4 +1,4 @@
-"""Facts that the offline model finds in a material, and narrations that it writes of them."""
+"""The offline model's facts of a material, and its narrations of them."""
 
 import random
 import re
@@ -17,17 +17,17 @@ from tests.lesson_material import expected, material
 
 
 @pytest.mark.parametrize("one", expected(), ids=lambda one: one.file)
-async def test_a_material_gives_the_facts_that_were_expected_of_it(one):
-    """B6, B-R10: every one in the material's own words, and called by one of them."""
+async def test_a_material_gives_the_expected_facts(one):
+    """B6, B-R10: each is a quotation of the material, named by words of it."""
     text = reflow(one.text)
-    found = await extract_facts(text, model="offline")
-    quotes = [fact.source.quote for fact in found.facts if fact.source]
-    names = [fact.concept for fact in found.facts]
-    assert one.failures(found.topic, quotes, list(found.warnings)) == []
-    assert (one.misnamed(names), found.language, len(set(names))) == ([], one.language, len(names))
+    extraction = await extract_facts(text, model="offline")
+    quotes = [fact.source.quote for fact in extraction.facts if fact.source]
+    names = [fact.concept for fact in extraction.facts]
+    assert one.failures(extraction.topic, quotes, list(extraction.warnings)) == []
+    assert (one.misnamed(names), extraction.language, len(set(names))) == ([], one.language, len(names))
     assert all(quote in text for quote in quotes)
-    assert [fact.details for fact in found.facts] == quotes
-    assert found.facts == (await extract_facts(text, model="offline")).facts
+    assert [fact.details for fact in extraction.facts] == quotes
+    assert extraction.facts == (await extract_facts(text, model="offline")).facts
 
 
 def test_any_text_at_all_gives_facts_of_its_own_words_or_none():
@@ -49,37 +49,39 @@ def words(text: str) -> set[str]:
 @pytest.mark.parametrize(("total_s", "level"), [(60, 2.5), (180, 8.5)])
 async def test_a_narration_tells_every_fact_once_in_its_own_words_within_its_time(one, total_s, level):
     """B12, B13, B15, B22, B-R9."""
-    found = await extract_facts(reflow(one.text), model="offline")
-    order = NarrationOrder(found.topic, found.facts, total_s, level, ("chess",), found.language)
+    extraction = await extract_facts(reflow(one.text), model="offline")
+    order = NarrationOrder(
+        extraction.topic, extraction.facts, total_s, level, ("chess",), extraction.language
+    )
     made = (await write_narration(order, model="offline")).narration
-    assert unsaid(made, [fact.id for fact in found.facts]) == ([], [])
-    for slot, segment in zip(slots(total_s, found.language), made.segments, strict=True):
-        assert length(segment.narration, found.language) <= slot.budget
+    assert unsaid(made, [fact.id for fact in extraction.facts]) == ([], [])
+    for slot, segment in zip(slots(total_s, extraction.language), made.segments, strict=True):
+        assert length(segment.narration, extraction.language) <= slot.budget
         assert segment.visual_guidance
-    told = [
-        (one, fact)
+    sentences = [
+        (sentence, fact)
         for part in made.segments
-        for one in part.sentences
-        for fact in found.facts
-        if one.factIds == (fact.id,)
+        for sentence in part.sentences
+        for fact in extraction.facts
+        if sentence.factIds == (fact.id,)
     ]
     assert all(
-        words(said.text)
+        words(sentence.text)
         <= words(f"{fact.details} did know remember main ideas keep mind more find about there")
-        for said, fact in told
+        for sentence, fact in sentences
     )
-    texts = [said.text for part in made.segments for said in part.sentences]
+    texts = [sentence.text for part in made.segments for sentence in part.sentences]
     assert len(texts) == len(set(texts))
 
 
 async def test_interests_age_and_terms_show_in_the_words():
     """B14, B21, B64."""
-    found = await extract_facts(reflow(material("photosynthesis").text), model="offline")
-    young = NarrationOrder(found.topic, found.facts[:3], 60, 2.5, ("soccer", "Lego"), "english")
-    older = NarrationOrder(found.topic, found.facts[:3], 60, 8.5, (), "english")
+    extraction = await extract_facts(reflow(material("photosynthesis").text), model="offline")
+    young = NarrationOrder(extraction.topic, extraction.facts[:3], 60, 2.5, ("soccer", "Lego"), "english")
+    older = NarrationOrder(extraction.topic, extraction.facts[:3], 60, 8.5, (), "english")
     (first, second) = [(await write_narration(one, model="offline")).narration for one in (young, older)]
-    said = " ".join(part.narration for part in first.segments)
-    assert said.count("soccer and Lego") == 2
+    text = " ".join(part.narration for part in first.segments)
+    assert text.count("soccer and Lego") == 2
     assert first.segments[0].narration != second.segments[0].narration
     assert "Photosynthesis is the process" in first.segment("concept_introduction").narration
     assert "Photosynthesis" in first.segment("concept_introduction").key_concepts

@@ -10,7 +10,7 @@ from langgraph.types import Command
 
 from callsheet.graphs import page_builder
 from callsheet.providers.offline.model import OfflineModel
-from callsheet.providers.offline.pages import FORMS
+from callsheet.providers.offline.pages.edits import FORMS
 from callsheet.state.pages import history as page_history
 from callsheet.state.pages.page import Page, walk
 from callsheet.state.pages.starter import STARTER
@@ -34,7 +34,7 @@ class Chat:
         self.state: dict[str, Any] = {}
 
     async def say(self, text: str, selected: str = "", answer: str = "yes") -> str:
-        """Return the last word of a turn; whoever is asked for leave gives this answer."""
+        """Return the reply of a turn; every approval gets this answer."""
         turn = {"messages": [HumanMessage(text)], "page_id": "shop", "selected_element_id": selected}
         self.state = await self.graph.ainvoke(turn, CONFIG, context=OFFLINE)
         while "__interrupt__" in self.state:
@@ -58,6 +58,10 @@ def style(element: str, name: str, value: str) -> Callable[[Page], bool]:
 
 
 EFFECTS: dict[str, Callable[[Page], bool]] = {
+    "page": lambda page: (
+        [page.get(name).content for name in ("heading-1", "text-1", "text-2", "text-6")]
+        == ["Miel", "Miel", "A bakery in Lyon.", "© Miel"]
+    ),
     "text": lambda page: page.get("heading-1").content == "Bread at four",
     "colour": style("section-1", "background-color", "lightblue"),
     "size": style("heading-1", "font-size", "40px"),
@@ -68,17 +72,16 @@ EFFECTS: dict[str, Callable[[Page], bool]] = {
     "add.element": lambda page: page.get("section-1").children[-1].content == "Call us",
     "clear": lambda page: not page.root.children,
     "delete": lambda page: page.find("card-2") is None,
-    "move.step": lambda page: page.root.children[1].id == "section-2",
-    "move": lambda page: page.get("section-2").children[1].id == "button-1",
+    "move": lambda page: page.root.children[1].id == "section-2",
     "theme": lambda page: page.theme == THEMES["ocean"],
 }
-"""What the example of a form makes of the starter page; nothing where a form is not named."""
+"""A check of the page after the example of a form; other forms leave the starter page as it is."""
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-async def test_the_example_of_each_form_does_what_it_says(chat: Chat, form: Any) -> None:
+async def test_the_example_of_each_form_has_its_effect(chat: Chat, form: Any) -> None:
     if form.name == "undo":
-        await chat.say("make the headline red and move the features up")
+        await chat.say("make the headline red and move the hero below the features")
         assert not page_history.same(await chat.page(), STARTER)
     reply = await chat.say(form.example)
     assert "changed nothing" not in reply
@@ -91,7 +94,6 @@ async def test_questions_are_answered_from_the_page_and_the_grammar(chat: Chat) 
     assert "the section “Hero”, the section “Features”" in await chat.say("what's on the page?")
     able = await chat.say("what can you do?")
     assert [form.example for form in FORMS if form.example not in able] == []
-    assert "cannot redo" in await chat.say("redo")
 
 
 @pytest.mark.parametrize(
@@ -114,12 +116,13 @@ async def test_questions_are_answered_from_the_page_and_the_grammar(chat: Chat) 
         ("make the headline teal and make it teal", "the same twice"),
         ("make this red", "nothing is selected"),
         ("add a contact form and make it teal", "“it” names nothing"),
-        ("move the navigation up", "the navigation “Navigation” is the first"),
+        ("a landing page for my bakery", "did not understand"),
+        ("a landing page for Miel, a bakery in Lyon, with a contact form", "did not understand"),
         ("use the neon theme", "there is light, dark, ocean"),
         ('add a button "Call us"', "where to; there is the navigation"),
     ],
 )
-async def test_what_is_not_wholly_clear_changes_nothing_and_is_said(
+async def test_an_unclear_request_changes_nothing_and_the_reply_gives_the_reason(
     chat: Chat, text: str, words: str
 ) -> None:
     reply = await chat.say(text)
@@ -150,7 +153,7 @@ async def test_an_element_is_named_in_many_ways(chat: Chat, words: str, element:
 
 async def test_it_and_this_follow_the_conversation(chat: Chat) -> None:
     """C26: the element named last, the one selected, and the one changed last."""
-    assert "The page is v1 now" in await chat.say(
+    assert "The page is v2 now" in await chat.say(
         'Change the headline to "Bread at four" and make it darkgreen'
     )
     await chat.say("make it bigger")

@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 import re
+import shutil
 import signal
 import socket
 import threading
@@ -83,13 +84,15 @@ def test_what_keeps_the_server_from_starting_is_told_without_a_trace(
 
 
 def test_a_taken_port_is_named(taken: int) -> None:
-    with pytest.raises(Conflict, match=f"port {taken} on 127.0.0.1 is taken") as refusal:
+    with pytest.raises(Conflict, match=f"port {taken} on 127.0.0.1 is in use") as refusal:
         serving.bind_sockets("127.0.0.1", taken)
-    assert f"CALLSHEET_PORT={taken + 1}" in refusal.value.remedy
+    command, *options = refusal.value.remedy.partition("port: ")[2].split()
+    assert shutil.which(command), "the remedy is a command of the present shell"
+    assert options == ["serve", "--port", "0"]
 
 
 @pytest.mark.parametrize(
-    ("host", "rule"), [("a..localhost", "is no address"), ("192.0.2.7", "cannot be listened on")]
+    ("host", "rule"), [("a..localhost", "is not an address"), ("192.0.2.7", "cannot be listened on")]
 )
 def test_a_host_that_is_not_this_machine_is_named(host: str, rule: str) -> None:
     with pytest.raises(Invalid, match=f"host '{host}' {rule}"):

@@ -64,7 +64,7 @@ async def test_a_run_that_tells_too_much_for_memory_is_read_on_in_storage(storag
     runs = Runs(storage)
     attempt = await claimed(runs)
     hub = EventBus(storage, Announcements(storage))
-    transcript = hub.transcripts.begin(attempt.begun)
+    transcript = hub.buffers.begin(attempt.begun)
     teller = EventPublisher(runs, attempt, transcript)
     for name in ("first", "huge", "left out"):
         await teller.publish([(name, b"1" * (5_000_000 if name == "huge" else 1))])
@@ -79,10 +79,10 @@ async def test_a_run_that_tells_too_much_for_memory_is_read_on_in_storage(storag
 
 async def test_a_run_that_failed_and_goes_on_is_not_taken_for_ended(storage: Storage) -> None:
     hub = EventBus(storage, Announcements(storage))
-    hub.transcripts.begin(BEGUN).add(["5-1"], [(END, b"error")])
-    assert hub.transcripts.find("r")
-    assert hub.transcripts.find("r", "5-0")
-    assert hub.transcripts.find("r", "5-1") is None
+    hub.buffers.begin(BEGUN).add(["5-1"], [(END, b"error")])
+    assert hub.buffers.find("r")
+    assert hub.buffers.find("r", "5-0")
+    assert hub.buffers.find("r", "5-1") is None
 
 
 async def test_a_run_is_created_and_claimed_in_one_step(storage: Storage) -> None:
@@ -149,7 +149,7 @@ async def test_what_is_not_told_yet_when_a_run_ends_is_told_with_its_end(storage
 async def test_what_nobody_here_follows_leaves_together_or_with_the_end(storage: Storage) -> None:
     runs = Runs(storage)
     attempt = await claimed(runs)
-    teller = EventPublisher(runs, attempt, None, moment_s=60)
+    teller = EventPublisher(runs, attempt, None, batch_delay_s=60)
     for name in "abc":
         await teller.publish([(name, b"1")])
         await asyncio.sleep(0)
@@ -160,7 +160,7 @@ async def test_what_nobody_here_follows_leaves_together_or_with_the_end(storage:
 async def test_what_a_step_told_is_in_storage_no_later_than_its_checkpoint(storage: Storage) -> None:
     """A step that is stored is not done again, so nobody would tell of it once more."""
     runs = Runs(storage)
-    teller = EventPublisher(runs, await claimed(runs), None, moment_s=60)
+    teller = EventPublisher(runs, await claimed(runs), None, batch_delay_s=60)
     saver = RedisSaver(storage.redis)
     BEFORE_CHECKPOINT.set(teller.send_now)
     config: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
@@ -175,7 +175,7 @@ async def test_what_is_told_while_earlier_words_are_on_their_way_leaves_before_t
     storage: Storage,
 ) -> None:
     runs = Runs(storage)
-    teller = EventPublisher(runs, await claimed(runs), None, moment_s=60)
+    teller = EventPublisher(runs, await claimed(runs), None, batch_delay_s=60)
     await teller.publish([("a", b"1")])
     await teller.send_now()
     for name in "bc":
@@ -187,7 +187,7 @@ async def test_what_is_told_while_earlier_words_are_on_their_way_leaves_before_t
 
 async def test_what_nobody_here_follows_leaves_in_a_moment(storage: Storage) -> None:
     runs = Runs(storage)
-    teller = EventPublisher(runs, await claimed(runs), None, moment_s=0.001)
+    teller = EventPublisher(runs, await claimed(runs), None, batch_delay_s=0.001)
     for number, name in enumerate("abc", 1):
         await teller.publish([(name, b"1")])
         await until_told(storage, number)
@@ -196,9 +196,9 @@ async def test_what_nobody_here_follows_leaves_in_a_moment(storage: Storage) -> 
 async def test_what_somebody_here_follows_leaves_at_once(storage: Storage) -> None:
     runs, announcements = Runs(storage), Announcements(storage)
     hub, attempt = EventBus(storage, announcements), await claimed(runs)
-    transcript = hub.transcripts.begin(attempt.begun)
+    transcript = hub.buffers.begin(attempt.begun)
     teller = EventPublisher(
-        runs, attempt, transcript, lambda: hub.has_local_follower("t", transcript), moment_s=60
+        runs, attempt, transcript, lambda: hub.has_local_follower("t", transcript), batch_delay_s=60
     )
     following = asyncio.create_task(followed(transcript, attempt.begun.id))
     await asyncio.sleep(0)

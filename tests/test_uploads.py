@@ -269,7 +269,7 @@ async def test_a_page_has_room_for_so_much_and_no_more(storage: Storage):
     page = Artefact(storage, "page", "bakery", "local")
     record = files.FileRecord(name="a.txt", type="text/plain", size=6, sha256="")
     await files.store(storage, page, "one", [b"abc", b"def"], record, 10)
-    with pytest.raises(Exception, match="at most 10 bytes together"):
+    with pytest.raises(Exception, match="exceed 10 bytes in total"):
         await files.store(storage, page, "two", [b"abcdef"], record, 10)
     assert [piece async for piece in files.pieces(storage, page, "one")] == [b"abc", b"def"]
     assert list(await files.records(storage, page)) == ["one"]

@@ -71,7 +71,7 @@ async def test_an_assistant_is_made_with_all_that_is_said_of_it(client: LangGrap
 async def test_an_id_that_is_taken_is_refused_or_found(client: LangGraphClient) -> None:
     mine = str(uuid.uuid4())
     made = await client.assistants.create("agent", assistant_id=mine, name="first")
-    with pytest.raises(ConflictError, match="there already"):
+    with pytest.raises(ConflictError, match="exists already"):
         await client.assistants.create("agent", assistant_id=mine)
     again = await client.assistants.create("agent", assistant_id=mine, if_exists="do_nothing", name="second")
     assert again == made
@@ -127,7 +127,7 @@ async def test_the_servers_own_assistant_may_be_changed_but_not_taken_away(clien
     assert (changed["assistant_id"], changed["version"]) == (AGENT, 2)
     assert (await client.assistants.get("agent"))["context"] == {"tone": "warm"}
     assert len(await client.assistants.search(graph_id="agent")) == 1
-    with pytest.raises(ConflictError, match="the server's own"):
+    with pytest.raises(ConflictError, match="is the default assistant"):
         await client.assistants.delete("agent")
     back: Any = await client.assistants.set_latest("agent", 1)
     assert back["context"] == {}
@@ -140,7 +140,7 @@ async def test_a_deleted_assistant_is_gone_and_its_threads_if_that_is_asked(
     theirs = await ran(client, storage, "counter", {"x": 1}, assistant_id=mine)
     other = await ran(client, storage, "counter", {"x": 1})
     async with thread_records.hold(storage, theirs, "local"):
-        with pytest.raises(ConflictError, match="has not ended"):
+        with pytest.raises(ConflictError, match="has an unfinished run"):
             await client.assistants.delete(mine, delete_threads=True)
         assert (await client.assistants.get(mine))["assistant_id"] == mine, (
             "so that it can be asked for again"

@@ -114,9 +114,9 @@ async def test_an_end_is_told_after_all_before_it_whichever_subscription_is_told
     """Clients end all subscriptions of a connection when one is told that a run waits, or has ended."""
     seen = events.follow_thread
 
-    async def late(here: Any, view: Any, thread: str, wanted: Any, reached: Any) -> AsyncIterator[Any]:
+    async def late(view: Any, wanted: Any, on_seq: Any) -> AsyncIterator[Any]:
         await asyncio.sleep(0.3 if "messages" in wanted.channels else 0.1)
-        async with aclosing(seen(here, view, thread, wanted, reached)) as source:
+        async with aclosing(seen(view, wanted, on_seq)) as source:
             async for event in source:
                 yield event
 
@@ -190,7 +190,7 @@ async def test_a_socket_that_cannot_be_told_is_closed(
                 await socket.seen(ended(run))
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1011
-    assert "cannot be told" in caplog.text
+    assert "a subscription of a web socket failed" in caplog.text
     async with opened(url, wire.thread) as socket:
         await socket.command("subscription.subscribe", channels=ALL)
         await socket.seen(ended(run))

@@ -124,7 +124,7 @@ async def test_an_answer_to_an_answered_question_is_refused(client: LangGraphCli
 
 async def test_an_answer_to_nothing_is_refused(client: LangGraphClient) -> None:
     thread = await threaded(client)
-    with pytest.raises(ConflictError, match="nothing waits for an answer"):
+    with pytest.raises(ConflictError, match="has no pending interrupt"):
         await client.runs.create(thread, "agent", command=resume(APPROVED))
     with pytest.raises(BadRequestError):
         await client.runs.create(None, "agent", command=resume(APPROVED))

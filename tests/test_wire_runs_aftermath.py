@@ -45,7 +45,7 @@ async def settled_after(worker: Worker, here: AppContext, run: str, ago_s: float
     """Settle a run as if it had ended so long ago."""
     ended_ms = int((time.time() - ago_s) * 1000)
     await here.storage.redis.hset(keys.run(run, run), "updatedMs", ended_ms)
-    await worker.aftermath.finalize(run, run)
+    await worker.finalizer.finalize(run, run)
 
 
 async def listed(runs: Runs) -> list[tuple[str, str]]:
@@ -65,7 +65,7 @@ async def test_a_thread_goes_with_its_run_a_minute_after_it(
     assert await keys_of(here, run) == []
     assert await listed(here.worker.runs) == []
     assert (await client.get(f"/runs/{run}")).status_code == 404
-    await here.worker.aftermath.finalize(run, run)
+    await here.worker.finalizer.finalize(run, run)
 
 
 async def test_a_run_that_was_taken_back_takes_its_thread_along(

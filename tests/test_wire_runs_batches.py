@@ -55,16 +55,16 @@ def _no_such_assistant(thread: str) -> Any:
 
 
 def _answer_to_nothing(thread: str) -> Any:
-    return {"thread_id": thread, "command": {"resume": "yes"}}, "nothing waits for an answer"
+    return {"thread_id": thread, "command": {"resume": "yes"}}, f"thread {thread!r} has no pending interrupt"
 
 
 def _answer_without_a_thread(thread: str) -> Any:
     del thread
-    return {"command": {"resume": "yes"}}, "an answer needs the thread that asked"
+    return {"command": {"resume": "yes"}}, "a resume needs the interrupted thread"
 
 
 def _another_graph(thread: str) -> Any:
-    return {"thread_id": thread, "assistant_id": "slow"}, "an earlier one runs 'counter'"
+    return {"thread_id": thread, "assistant_id": "slow"}, "an earlier run uses graph 'counter'"
 
 
 def _two_contexts(thread: str) -> Any:
@@ -94,7 +94,7 @@ async def test_a_batch_with_one_that_cannot_run_starts_none(
     reply = await http.post("/runs/batch", json=[first, {**one, **changed}, last])
     assert reply.status_code == 422, reply.text
     assert reply.json()["detail"].startswith(f"run 2 of 3: {reason}")
-    assert reply.json()["detail"].endswith("none of them was started")
+    assert reply.json()["detail"].endswith("no run was created")
     assert await client.runs.list(thread) == []
     with pytest.raises(NotFoundError):
         await client.threads.get(made)
@@ -108,7 +108,7 @@ async def test_a_batch_that_answers_one_question_twice_starts_none(
     answer = {"assistant_id": "agent", "thread_id": thread, "command": {"resume": APPROVED}}
     reply = await http.post("/runs/batch", json=[answer, answer])
     assert reply.status_code == 422
-    assert "run 2 of 2: an earlier one answers the question" in reply.json()["detail"]
+    assert "run 2 of 2: an earlier run answers the same interrupt" in reply.json()["detail"]
     assert await status(client, thread) == "interrupted"
     [run] = (await http.post("/runs/batch", json=[answer])).json()
     await client.runs.join(thread, run["run_id"])

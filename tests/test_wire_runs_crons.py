@@ -154,7 +154,7 @@ async def test_a_schedule_that_cannot_run_any_more_keeps_no_other_from_its_time(
     cron = await scheduled(here, thread)
     now_ms = max([await due_ms(here, one) for one in (broken, cron)])
     assert await fire_due(here, now_ms) == 2
-    assert f"cron {broken.id} started nothing" in caplog.text
+    assert f"cron {broken.id} created no run" in caplog.text
     assert len(await here.worker.runs.list_runs(thread)) == 1
     await ended(here, thread)
 
@@ -207,7 +207,7 @@ async def test_a_schedule_that_can_start_nothing_waits_for_its_next_time(
     cron = await scheduled(here, anew())
     now_ms = await due_ms(here, cron)
     assert await fire_due(here, now_ms) == 1
-    assert f"cron {cron.id} started nothing" in caplog.text
+    assert f"cron {cron.id} created no run" in caplog.text
     assert await due_ms(here, cron) == now_ms + HOUR_MS
 
 

@@ -267,7 +267,7 @@ async def test_a_change_the_graph_does_not_take_is_refused(client: LangGraphClie
 async def test_a_state_is_not_changed_under_a_run(client: LangGraphClient, storage: Storage) -> None:
     thread_id = await ran(client, storage, "counter", {"x": 1})
     async with thread_records.hold(storage, thread_id, "local"):
-        with pytest.raises(ConflictError, match="has a run that has not ended"):
+        with pytest.raises(ConflictError, match="has an unfinished run"):
             await client.threads.update_state(thread_id, {"x": 9}, as_node="a")
         state: Any = await client.threads.get_state(thread_id)
         assert state["values"]["x"] == 4

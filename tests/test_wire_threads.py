@@ -88,7 +88,7 @@ async def test_what_is_no_name_is_refused(client: LangGraphClient, thread_id: st
 
 async def test_a_name_that_is_taken_is_refused_or_found(client: LangGraphClient) -> None:
     made = await client.threads.create(thread_id="t", metadata={"a": 1})
-    with pytest.raises(ConflictError, match="there already"):
+    with pytest.raises(ConflictError, match="exists already"):
         await client.threads.create(thread_id="t")
     assert await client.threads.create(thread_id="t", if_exists="do_nothing", metadata={"b": 1}) == made
 
@@ -169,7 +169,7 @@ async def test_a_deleted_thread_leaves_nothing(client: LangGraphClient, storage:
 async def test_a_thread_with_a_run_is_not_deleted_under_it(client: LangGraphClient, storage: Storage) -> None:
     thread_id = await ran(client, storage, "agent", HELLO)
     async with thread_records.hold(storage, thread_id, "local"):
-        with pytest.raises(ConflictError, match="has a run"):
+        with pytest.raises(ConflictError, match="has an unfinished run"):
             await client.threads.delete(thread_id)
     assert len(await client.threads.get_history(thread_id)) == 3
     await client.threads.delete(thread_id)

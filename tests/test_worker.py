@@ -244,14 +244,14 @@ async def test_what_all_came_to_is_told_where_an_attempt_died_before_it_could(wo
 
 async def test_who_follows_a_run_as_soon_as_it_is_started_need_not_ask_redis(worker):
     await worker.submit("t", RunRequest("r", "stage", "local", request_fields(input={"words": ["hello"]})))
-    assert worker.hub.transcripts.find("r")
+    assert worker.events.buffers.find("r")
 
 
 async def test_an_idempotency_key_repeats_the_answer_and_refuses_another_request(worker, stage):
     chosen = {"idempotency_key": "k 1"}
     assert await worker.run_and_ack(job(**chosen)) == await worker.run_and_ack(job(**chosen)) == DONE
     assert stage.firsts == 1
-    with pytest.raises(Conflict, match="'k 1' came before with another request"):
+    with pytest.raises(Conflict, match="'k 1' is already used for another request"):
         await worker.run_and_ack(job("other", **chosen))
 
 

@@ -1,4 +1,4 @@
-"""The conversation as the offline model reads it, and the answer it gives: text or tool calls."""
+"""The conversation as the offline model reads it, and its answer: text or tool calls."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,24 +10,23 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call of the model and its result."""
+    """A tool call of the model, with its result."""
 
-    id: str
     name: str
     args: Mapping[str, Any]
     result: Mapping[str, Any] | None = None
-    """The parsed JSON object; `{"error": text}` if it was none; None while unanswered."""
+    """The parsed JSON object; `{"error": text}` for any other result; None while unanswered."""
 
     @property
     def failed(self) -> bool:
-        """Whether the tool answered with an error."""
+        """True if the tool answered with an error."""
         return self.result is not None and "error" in self.result
 
     @property
     def version(self) -> str | None:
-        """The version the call made ("v2"), or None."""
-        made = (self.result or {}).get("versionId")
-        return made if isinstance(made, str) and not self.failed else None
+        """The version that the call created ("v2"), or None."""
+        version = (self.result or {}).get("versionId")
+        return version if isinstance(version, str) and not self.failed else None
 
 
 @dataclass(frozen=True)
@@ -37,16 +36,16 @@ class Turn:
     text: str
     calls: tuple[Call, ...] = ()
     reply: str = ""
-    """The model's last text; what it proposed there may be agreed to in the next turn."""
+    """The model's last text; the next turn may agree to a suggestion in it."""
 
-    def answered(self, name: str) -> list[Call]:
+    def calls_to(self, name: str) -> list[Call]:
         """Return the answered calls of one tool, oldest first."""
         return [call for call in self.calls if call.name == name and call.result is not None]
 
 
 @dataclass(frozen=True)
 class Conversation:
-    """The turns the model is sent; earlier ones may have been summarised away."""
+    """The turns in the request; earlier ones may have been replaced by a summary."""
 
     turns: tuple[Turn, ...]
     """At least one, oldest first."""
@@ -71,23 +70,22 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """Tool calls to make now, in order, and a text before them; without calls, the turn's last word."""
+    """Text, and the tool calls to make after it; without calls the turn ends."""
 
     text: str
     calls: tuple[Request, ...] = ()
 
 
 def read(messages: Sequence[BaseMessage], tools: frozenset[str]) -> Conversation | None:
-    """Return the conversation; None before a person has written."""
-    results = {one.tool_call_id: _result(one) for one in messages if isinstance(one, ToolMessage)}
+    """Return the conversation, or None before a person has written."""
+    results = {each.tool_call_id: _result(each) for each in messages if isinstance(each, ToolMessage)}
     turns: list[Turn] = []
     for message in messages:
         if isinstance(message, HumanMessage):
             turns.append(Turn(str(message.text)))
         elif isinstance(message, AIMessage) and turns:
             calls = [
-                Call(str(call["id"]), call["name"], call["args"], results.get(str(call["id"])))
-                for call in message.tool_calls
+                Call(call["name"], call["args"], results.get(str(call["id"]))) for call in message.tool_calls
             ]
             turns[-1] = Turn(turns[-1].text, (*turns[-1].calls, *calls), str(message.text))
     system = "\n".join(str(message.text) for message in messages if message.type == "system")
@@ -97,7 +95,7 @@ def read(messages: Sequence[BaseMessage], tools: frozenset[str]) -> Conversation
 def _result(message: ToolMessage) -> Mapping[str, Any]:
     text = str(message.text)
     try:
-        parsed = json.loads(text)
+        result = json.loads(text)
     except ValueError:
         return {"error": text}
-    return parsed if isinstance(parsed, dict) else {"error": text}
+    return result if isinstance(result, dict) else {"error": text}

@@ -1,10 +1,9 @@
-"""The grammar of the offline model: English request forms, each matched as a whole or not at all.
+"""The grammar of the offline model: English request forms. A request matches one form completely or none.
 
-A pattern is words with three marks: `[optional words]`, `(one|other)` and `{slot}` or `{name:slot}`, where
-a slot is a class of words in `SLOTS` or in the form's own `slots`; optional words take the space behind them
-along, and marks may be nested. A message is one request, or several joined
-by "and", "then", a comma, a semicolon or a full stop. If any part matches no form, the whole message matches
-nothing: a request that is not wholly understood changes nothing.
+A pattern is words with three marks: `[optional words]`, `(one|other)` and `{slot}` or `{name:slot}`. A slot
+is a class of words in `SLOTS` or in the form's own `slots`. Optional words include the blank behind them.
+Marks can be nested. A message is one request, or several joined by "and", "then", a comma, a semicolon or a
+full stop. If one part matches no form, the message matches nothing, so that nothing is changed.
 """
 
 import re
@@ -13,37 +12,26 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+from callsheet.state.lessons.student import ORDINALS
+from callsheet.state.lessons.student import TO_TWELVE as NUMBERS
+
 MAX_CHARS: Final = 600
 """Longer messages match nothing."""
-MAX_PARTS: Final = 6
-"""Most requests in one message."""
-NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-ORDINALS: Final = (
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
-)
+_MAX_REQUESTS: Final = 6
+_MAX_QUOTED_CHARS: Final = 120
 SLOTS: Final[Mapping[str, str]] = {
     "quote": r"“[^”]{1,400}”|\"[^\"]{1,400}\"|‘[^’]{1,400}’|'(?:[^']|(?<=\w)'(?=\w)){1,400}'",
     "number": r"\d{1,3}(?:\.\d)?|" + "|".join(NUMBERS),
     "ordinal": "|".join(ORDINALS) + "|last",
-    "version": r"v\d{1,4}",
-    "word": r"[\w-]{1,40}",
+    "client": r"(?-i:[A-Z0-9À-Þ][\w&'’-]*(?: (?:(?:and|of|the|de|la|&) )?[A-Z0-9À-Þ][\w&'’-]*){0,5})",
     "words": r"[\w%€$£'’-]{1,40}(?: [\w%€$£'’-]{1,40}){0,5}",
 }
-"""Classes of words that every workflow shares."""
+"""Classes of words that several workflows share; a client's name has capitals."""
 _POLITE: Final = re.compile(
     r"^(?:(?:please|now|ok|okay|and|also|could you|can you|would you)[, ]+)+|[, ]+please$", re.IGNORECASE
 )
-_JOINT: Final = re.compile(r"\s*(?:,? and then |,? and |,? then |[,;.] )\s*", re.IGNORECASE)
-_QUOTED: Final = re.compile(SLOTS["quote"])
+_SEPARATOR: Final = re.compile(r"\s*(?:,? and then |,? and |,? then |[,;.] )\s*", re.IGNORECASE)
+_QUOTE: Final = re.compile(SLOTS["quote"])
 _MARKS: Final = {"[": "(?:", "]": ")?", "] ": " )?", "(": "(?:", ")": ")", "|": "|"}
 _MARK: Final = re.compile(r"\{(?:(?P<name>\w+):)?(?P<slot>\w+)\}|\] ?|[\[(|)]|[^\[\](){}|]+")
 
@@ -53,17 +41,24 @@ class Form:
     """One form of request."""
 
     name: str
-    """What it asks for, such as `music.mood`."""
+    """Its subject and action, such as `music.wish`."""
     pattern: str
     example: str
-    """A sentence of this form, as documented."""
+    """A sentence of this form, for the documentation."""
     slots: Mapping[str, str] = field(default_factory=dict)
     """Classes of words of its own: name to a regular expression without groups."""
 
     @cached_property
     def regex(self) -> re.Pattern[str]:
-        """The pattern, compiled."""
-        return re.compile(_compiled(self.pattern, {**SLOTS, **self.slots}), re.IGNORECASE)
+        """The compiled pattern."""
+        slots = {**SLOTS, **self.slots}
+
+        def expression(mark: re.Match[str]) -> str:
+            if slot := mark["slot"]:
+                return f"(?P<{mark['name'] or slot}>{slots[slot]})"
+            return _MARKS.get(mark[0]) or re.escape(mark[0])
+
+        return re.compile(_MARK.sub(expression, self.pattern), re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -73,21 +68,19 @@ class Match:
     form: str
     """Name of its form."""
     slots: Mapping[str, str]
-    """The words in its slots, as written; quotes are taken off."""
-    text: str
-    """The request as written."""
+    """The words in its slots, as written, without quotation marks."""
 
 
 def match(text: str, forms: Sequence[Form]) -> tuple[Match, ...]:
-    """Return the requests of a message in their order; empty unless every word of it is understood."""
-    sentence = " ".join(text.split()).strip()
+    """Return the requests of a message in order; empty unless every word of it is understood."""
+    sentence = " ".join(text.split())
     if not sentence or len(sentence) > MAX_CHARS:
         return ()
-    return _requests(sentence, forms, MAX_PARTS) or ()
+    return _match_all(sentence, forms, _MAX_REQUESTS)
 
 
 def number(word: str) -> float:
-    """Return the value of a `number` or `ordinal` slot; "last" is -1."""
+    """Return the value of a `number` or `ordinal` slot; -1 for "last"."""
     lowered = word.casefold()
     for names in (NUMBERS, ORDINALS):
         if lowered in names:
@@ -95,42 +88,43 @@ def number(word: str) -> float:
     return -1 if lowered == "last" else float(lowered)
 
 
-def _requests(sentence: str, forms: Sequence[Form], most: int) -> tuple[Match, ...] | None:
-    """Return the fewest requests that make up the sentence."""
-    if whole := _single(sentence, forms):
-        return (whole,)
-    if most == 1:
-        return None
-    quotes = [found.span() for found in _QUOTED.finditer(sentence)]
-    for joint in _JOINT.finditer(sentence):
-        if any(start < joint.start() < end for start, end in quotes):
+def decline(text: str) -> str:
+    """Return the sentence that declines a request outside the grammar."""
+    request = " ".join(text.split())
+    if len(request) > _MAX_QUOTED_CHARS:
+        request = f"{request[:_MAX_QUOTED_CHARS].rstrip()}…"
+    return (
+        f"I am the offline demo model and did not understand “{request}”, so I changed nothing: "
+        "docs/offline.md lists the English requests I know, and with OPENAI_API_KEY or a local model at "
+        "OPENAI_BASE_URL a real model answers instead."
+    )
+
+
+def _match_all(sentence: str, forms: Sequence[Form], limit: int) -> tuple[Match, ...]:
+    """Return the fewest requests, `limit` at most, that make up the sentence; empty for none."""
+    if single := _match_one(sentence, forms):
+        return (single,)
+    if limit == 1:
+        return ()
+    quotes = [quote.span() for quote in _QUOTE.finditer(sentence)]
+    for separator in _SEPARATOR.finditer(sentence):
+        if any(start < separator.start() < end for start, end in quotes):
             continue
-        first = _single(sentence[: joint.start()], forms)
-        rest = _requests(sentence[joint.end() :], forms, most - 1) if first else None
-        if first and rest:
-            return (first, *rest)
-    return None
+        first = _match_one(sentence[: separator.start()], forms)
+        others = _match_all(sentence[separator.end() :], forms, limit - 1) if first else ()
+        if first and others:
+            return (first, *others)
+    return ()
 
 
-def _single(sentence: str, forms: Sequence[Form]) -> Match | None:
-    plain = _POLITE.sub("", sentence.rstrip(" .!?"))
+def _match_one(sentence: str, forms: Sequence[Form]) -> Match | None:
+    request = _POLITE.sub("", sentence.rstrip(" .!?"))
     for form in forms:
-        if found := form.regex.fullmatch(plain):
-            slots = {name: _unquoted(value) for name, value in found.groupdict().items() if value is not None}
-            return Match(form.name, slots, sentence)
+        if matched := form.regex.fullmatch(request):
+            slots = {name: _unquote(text) for name, text in matched.groupdict().items() if text is not None}
+            return Match(form.name, slots)
     return None
 
 
-def _unquoted(text: str) -> str:
-    return text[1:-1] if _QUOTED.fullmatch(text) else text
-
-
-def _compiled(pattern: str, slots: Mapping[str, str]) -> str:
-    """Return the pattern as a regular expression: each mark becomes its counterpart, also within others."""
-
-    def part(mark: re.Match[str]) -> str:
-        if slot := mark["slot"]:
-            return f"(?P<{mark['name'] or slot}>{slots[slot]})"
-        return _MARKS.get(mark[0]) or re.escape(mark[0])
-
-    return _MARK.sub(part, pattern)
+def _unquote(text: str) -> str:
+    return text[1:-1] if _QUOTE.fullmatch(text) else text

@@ -1,4 +1,4 @@
-"""The offline chat model: a deterministic demo behind LangChain's port; the bound tools choose its part."""
+"""The offline chat model: a deterministic LangChain model; the bound tools choose the workflow it plays."""
 
 import hashlib
 import importlib
@@ -25,28 +25,20 @@ _ABOUT = (
     "audio ads, lessons and landing pages when their tools are bound; with {tools} I have nothing to do."
 )
 _WORKFLOWS: Final[Mapping[str, frozenset[str]]] = {
-    "lessons": frozenset(
-        {"saveStudentInfoTool", "extractFactsTool", "generateNarrationTool", "FactSheet", "NarrationScript"}
-    ),
-    "ads": frozenset(
-        {"search_voices", "create_voice_draft", "create_music_draft", "create_sfx_draft", "get_current_state"}
-    ),
+    "lessons": frozenset({"saveStudentInfoTool", "extractFactsTool", "FactSheet", "NarrationScript"}),
+    "ads": frozenset({"search_voices", "create_voice_draft", "create_music_draft", "create_sfx_draft"}),
     "pages": frozenset({"modify_element", "create_element", "list_elements"}),
 }
-"""Module of this package to the tools it is known by."""
+"""Module of this package to the tools that select it."""
 _WORDS = re.compile(r"\S+\s*|\s+")
 
 
 class OfflineModel(BaseChatModel):
-    """A chat model that answers by rules: the same messages and tools always give the same answer."""
+    """A chat model that answers by rules; equal messages and tools give equal answers."""
 
     @property
     def _llm_type(self) -> str:
         return NAME
-
-    @property
-    def _identifying_params(self) -> Mapping[str, Any]:
-        return {"model": NAME}
 
     def bind_tools(
         self,
@@ -90,10 +82,9 @@ class OfflineModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        for chunk in _chunks(_message(messages, stop or (), kwargs)):
-            generation = ChatGenerationChunk(message=chunk)
+        for generation in self._stream(messages, stop, **kwargs):
             if run_manager:
-                await run_manager.on_llm_new_token(str(chunk.text), chunk=generation)
+                await run_manager.on_llm_new_token(str(generation.text), chunk=generation)
             yield generation
 
 
@@ -105,7 +96,7 @@ def _message(messages: Sequence[BaseMessage], stop: Sequence[str], kwargs: Mappi
         for index, request in enumerate(answer.calls)
     ]
     message = AIMessage(
-        content=_stopped(answer.text, stop), tool_calls=calls, response_metadata={"model_name": NAME}
+        content=_truncate(answer.text, stop), tool_calls=calls, response_metadata={"model_name": NAME}
     )
     message.usage_metadata = _usage(messages, message, tools)
     return message
@@ -114,14 +105,14 @@ def _message(messages: Sequence[BaseMessage], stop: Sequence[str], kwargs: Mappi
 def _answer(messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]], choice: Any) -> Answer:
     names = frozenset(str(tool["function"]["name"]) for tool in tools)
     workflow = next((name for name, known in _WORKFLOWS.items() if names & known), None)
-    conversation = read(messages, _allowed(choice, names))
+    conversation = read(messages, _callable_tools(choice, names))
     if workflow is None or conversation is None:
         return Answer(_ABOUT.format(tools=", ".join(sorted(names)) or "no tools"))
     answer: Answer = importlib.import_module(f"callsheet.providers.offline.{workflow}").answer(conversation)
     return answer
 
 
-def _allowed(choice: Any, names: frozenset[str]) -> frozenset[str]:
+def _callable_tools(choice: Any, names: frozenset[str]) -> frozenset[str]:
     """Return the tools that may be called under a `tool_choice`."""
     if isinstance(choice, Mapping):
         choice = choice.get("function", {}).get("name")
@@ -130,35 +121,32 @@ def _allowed(choice: Any, names: frozenset[str]) -> frozenset[str]:
     return frozenset({choice}) & names if choice in names else names
 
 
-def _stopped(text: str, stop: Sequence[str]) -> str:
-    ends = [position for one in stop if one and (position := text.find(one)) >= 0]
+def _truncate(text: str, stop: Sequence[str]) -> str:
+    """Return the text before the first stop word."""
+    ends = [position for word in stop if word and (position := text.find(word)) >= 0]
     return text[: min(ends)] if ends else text
 
 
 def _call_id(messages: Sequence[BaseMessage], index: int) -> str:
-    """Return an id that differs for every other history, also after a compaction made the history shorter."""
-    digest = hashlib.blake2b(digest_size=9)
-    for message in messages:
-        seen = (
-            message.type,
-            str(message.text),
-            str(getattr(message, "tool_call_id", "")),
-            str(getattr(message, "tool_calls", "")),
-        )
-        digest.update(json.dumps(seen).encode())
+    """Return an id derived from the history, so that it is unique even after a compaction."""
+    history = [
+        (each.type, str(each.text), getattr(each, "tool_call_id", ""), getattr(each, "tool_calls", ()))
+        for each in messages
+    ]
+    digest = hashlib.blake2b(repr(history).encode(), digest_size=9)
     return f"call_{digest.hexdigest()}_{index}"
 
 
 def _usage(
     messages: Sequence[BaseMessage], answer: AIMessage, tools: Sequence[dict[str, Any]]
 ) -> UsageMetadata:
-    given = count_tokens_approximately(messages, tools=list(tools) or None)
-    made = count_tokens_approximately([answer])
-    return UsageMetadata(input_tokens=given, output_tokens=made, total_tokens=given + made)
+    sent = count_tokens_approximately(messages, tools=list(tools) or None)
+    received = count_tokens_approximately([answer])
+    return UsageMetadata(input_tokens=sent, output_tokens=received, total_tokens=sent + received)
 
 
 def _chunks(message: AIMessage) -> Iterator[AIMessageChunk]:
-    """Yield the message as vendors stream it: words, each call's name and id, its arguments; usage last."""
+    """Yield the message as vendors stream it: words, then each call's name and arguments, then the usage."""
     for word in _WORDS.findall(str(message.text)):
         yield AIMessageChunk(content=word)
     for index, call in enumerate(message.tool_calls):

@@ -17,7 +17,8 @@ from callsheet.state.ads import ad
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.versions import Version
 from callsheet.storage.artefacts import mixer as mixers
-from callsheet.storage.artefacts.artefacts import Artefact, Done, NewVersion, receipt_name
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
+from callsheet.storage.artefacts.receipts import Done, receipt_name
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import execute_all
 from callsheet.storage.threads import records as thread_records

@@ -79,7 +79,7 @@ class VersionSummary(TypedDict):
     """A version without its data (A31)."""
 
     id: str
-    status: Literal["draft", "frozen"]
+    status: Literal["draft", "frozen", "active"]
     createdAt: str
     createdBy: str
     """`llm`, or the owner who made it by hand."""
@@ -130,7 +130,7 @@ class VersionWritten(TypedDict):
 
     stream: str
     versionId: str
-    status: Literal["draft", "frozen"]
+    status: Literal["draft", "frozen", "active"]
     timeline: Timeline
     mixer: Mixer
 

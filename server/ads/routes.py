@@ -29,7 +29,7 @@ _RUN[200] |= {"content": EVENTS["content"]}
 
 @router.post("/ai/generate", responses=_RUN, response_model=None)
 async def generate_ad(body: AdGenerate, request: Request, idempotency_key: IdempotencyKey = None) -> Response:
-    """Make an ad from a brief: voices, music and effects as new drafts (A50, A53).
+    """Create an ad from a brief: voices, music and effects as new drafts (A50, A53).
 
     With `Accept: text/event-stream` the reply is a stream of events: `step`, `drafts`, then `result` or
     `error`.
@@ -75,7 +75,7 @@ async def get_conversation(ad_id: str, request: Request) -> dict[str, Any]:
 
 @router.delete("/ads/{ad_id}/conversation", responses=documented_responses(*_READ, 409, reply=Conversation))
 async def clear_conversation(ad_id: str, request: Request) -> dict[str, Any]:
-    """Forget the conversation; the versions stay (A36). The next request about the ad is a brief."""
+    """Delete an ad's conversation; the versions stay (A36). The next request about the ad is a brief."""
     found, here = await _found(ad_id, request), app_context(request)
     await edits.clear_conversation(found, here.saver)
     return views.conversation_view(found, {})
@@ -90,7 +90,7 @@ async def get_timeline(
         Query(description="Which version stands for its stream; one without an active one is silent"),
     ] = "newest",
 ) -> Any:
-    """Show when every voice, effect and the music plays, in seconds from the first sound."""
+    """Show the timeline: when every voice, effect and the music plays, in seconds from the first sound."""
     return await views.timeline_view(await _found(ad_id, request), versions)
 
 
@@ -102,7 +102,7 @@ async def get_mixer(ad_id: str, request: Request) -> dict[str, Any]:
 
 @router.patch("/ads/{ad_id}/mixer", responses=documented_responses(*_WRITE, reply=Mixer))
 async def update_mixer(ad_id: str, body: MixerUpdate, request: Request) -> dict[str, Any]:
-    """Set what the body names at the mixer; the rest stays."""
+    """Change the mixer; fields that are not sent stay."""
     return await edits.update_mixer(await _found(ad_id, request), body.model_dump(exclude_none=True))
 
 

@@ -55,7 +55,7 @@ async def list_versions(stream: str, found: _Found) -> dict[str, Any]:
 async def create_version(
     stream: str, data: Annotated[dict[str, Any], _DATA], found: _Found
 ) -> dict[str, Any]:
-    """Make a version by hand from the stream's whole data."""
+    """Create a version from the stream's whole data."""
     return await views.written_view(found, stream, await edits.write_version(found, stream, data))
 
 
@@ -69,7 +69,7 @@ async def get_version(stream: str, version_id: str, found: _Found) -> dict[str, 
 async def patch_version(
     stream: str, version_id: str, patch: Annotated[dict[str, Any], _PATCH], found: _Found
 ) -> dict[str, Any]:
-    """Make a new version from this one with a partial change; this one stays as it is (A33).
+    """Create a version from this one with a partial change; this one stays as it is (A33).
 
     A list replaces the whole list; an object in its place changes single tracks by id or effects by number.
     """
@@ -82,9 +82,9 @@ async def patch_version(
 
 @router.post("/{version_id}/activate", responses=documented_responses(*_READ, reply=VersionActivated))
 async def activate_version(stream: str, version_id: str, found: _Found) -> dict[str, Any]:
-    """Make this version the one that counts (A34)."""
+    """Activate a version (A34)."""
     await found.artefact.activate(stream, version_id)
-    return await views.written_view(found, stream, version_id) | {"active": version_id}
+    return await views.written_view(found, stream, version_id) | {"status": "active", "active": version_id}
 
 
 @router.post(
@@ -93,7 +93,7 @@ async def activate_version(stream: str, version_id: str, found: _Found) -> dict[
     responses=documented_responses(*_READ, reply=VersionWritten, status=201),
 )
 async def clone_version(stream: str, version_id: str, found: _Found) -> dict[str, Any]:
-    """Make a new draft that holds what this version holds."""
+    """Clone a version as a new draft."""
     before, _ = await views.find_version(found, stream, version_id)
     return await views.written_view(
         found, stream, await edits.write_version(found, stream, before.data, parent=before.id)

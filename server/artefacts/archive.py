@@ -1,4 +1,4 @@
-"""Threads carried away and brought back: as a file, with the artefact they are about."""
+"""Export of a thread with its artefacts to a file, and import from one."""
 
 import asyncio
 import json
@@ -28,70 +28,70 @@ from callsheet.storage.threads.records import ThreadRecord
 if TYPE_CHECKING:
     from callsheet.server.bootstrap import Workflows
 
-MEDIA: Final = "application/x-ndjson"
+MEDIA_TYPE: Final = "application/x-ndjson"
 
 
 @dataclass(frozen=True)
 class ThreadArchive:
-    """Export and import of threads."""
+    """Dependencies of the export and import of threads."""
 
     storage: Storage
     saver: BaseCheckpointSaver[int]
     workflows: "Workflows"
-    """The workflows that are served."""
+    """Workflows served by this process."""
     version: str
-    """Version of the program, for the file's first line."""
+    """Version of Callsheet, written to the first line of a file."""
 
     @property
     def streams(self) -> dict[str, tuple[str, ...]]:
-        """The streams of every kind of artefact."""
+        """Streams of each kind of artefact."""
         return {spec.kind: spec.all_streams for spec in self.workflows.specs.values()}
 
     def workflow(self, kind: str) -> tuple[WorkflowSpec, FeatureApi | None]:
-        """Return the workflow that makes artefacts of a kind; raise `Invalid` where none is served."""
+        """Return the workflow that creates artefacts of this kind; raises `Invalid` if none is served."""
         for name, spec in self.workflows.specs.items():
             if spec.kind == kind:
                 return spec, self.workflows.features.get(name)
         raise Invalid(
-            f"no served workflow makes artefacts of kind {kind!r}",
-            remedy="serve its workflow: CALLSHEET_CONFIG names the langgraph.json",
+            f"no served workflow creates artefacts of kind {kind!r}",
+            remedy="add its workflow to the langgraph.json named by CALLSHEET_CONFIG",
         )
 
 
-async def export_thread(shelf: ThreadArchive, thread_id: str, owner: str) -> AsyncIterator[bytes]:
-    """Return the lines of the owner's thread as a file.
+async def export_thread(archive: ThreadArchive, thread_id: str, owner: str) -> AsyncIterator[bytes]:
+    """Return an iterator over the lines of the owner's exported thread.
 
-    Raises `Missing` for a thread that is not there, before the first line; while a run is at it, `Busy`.
+    Raises `Missing` if the thread does not exist; the first line raises `Busy` while a run is active.
     """
-    record = await thread_records.get(shelf.storage, thread_id, owner)
-    for name in await threads.artefacts_of(shelf.storage, record.id):
-        shelf.workflow(name.partition(":")[0])
-    source = ExportSource(shelf.storage, shelf.saver, shelf.streams)
-    return export_lines(source, record, {"callsheet": shelf.version})
+    record = await thread_records.get(archive.storage, thread_id, owner)
+    for name in await threads.artefacts_of(archive.storage, record.id):
+        archive.workflow(name.partition(":")[0])
+    source = ExportSource(archive.storage, archive.saver, archive.streams)
+    return export_lines(source, record, {"callsheet": archive.version})
 
 
 async def import_thread(
-    shelf: ThreadArchive, content: bytes, owner: str, *, new_id: str | None = None, trusted: bool = False
+    archive: ThreadArchive, content: bytes, owner: str, *, new_id: str | None = None, trusted: bool = False
 ) -> ThreadRecord:
-    """Make the thread in the file `owner`'s, under `new_id` if given, and return its record.
+    """Import the thread in the file for `owner`, under `new_id` if given, and return its record.
 
-    Everything is checked before anything is written. `trusted` reads types of any library, which may run
-    their code. Raises `Invalid` for a file that is no good, and `Conflict` for what is there already.
+    The file is checked completely before anything is written. `trusted` constructs types of any library,
+    which may run code. Raises `Invalid` for an unacceptable file and `Conflict` for an existing thread or
+    artefact.
     """
-    # In a thread: a long file would keep every other request waiting.
+    # In a worker thread, since parsing a long file would block the event loop.
     file = await asyncio.to_thread(thread_file.parse, content, ValueCodec(trusted=trusted))
     if new_id is not None:
-        file = _with_own_files(shelf, file, file.renamed(identifier(new_id, "thread id")))
+        file = _copy_file_urls(archive, file, file.with_id(identifier(new_id, "thread id")))
     identifier(file.thread.id, "thread id")
-    if file.thread.graph and file.thread.graph not in shelf.workflows.graphs:
+    if file.thread.graph and file.thread.graph not in archive.workflows.graphs:
         raise Invalid(
             f"the thread runs {file.thread.graph!r}, which is not served here",
-            remedy=f"serve it, or use one of {', '.join(sorted(shelf.workflows.graphs))}",
+            remedy=f"serve it, or use one of {', '.join(sorted(archive.workflows.graphs))}",
         )
-    await asyncio.to_thread(_check, shelf, file)
-    config = public_config(file.thread.config)
-    file = file.configured(config)
-    return await Importer(shelf.storage, shelf.saver).import_thread(file, owner)
+    await asyncio.to_thread(_check, archive, file)
+    file = file.with_config(public_config(file.thread.config))
+    return await Importer(archive.storage, archive.saver).import_thread(file, owner)
 
 
 def _check(archive: ThreadArchive, file: ThreadFile) -> None:
@@ -113,29 +113,26 @@ def _check_versions(spec: WorkflowSpec, entry: ArtefactEntry) -> None:
 
 
 def _check_files(entry: ArtefactEntry, max_bytes: int) -> None:
-    """Raise `Invalid` or `TooLarge` for files that nobody could have sent."""
+    """Raise `Invalid` or `TooLarge` for files that could not have been uploaded."""
     if sum(line.size for line, _ in entry.files) > max_bytes:
         raise TooLarge(
-            f"the files of {entry.name!r} have at most {max_bytes} bytes together", remedy="leave some out"
+            f"the files of {entry.name!r} exceed {max_bytes} bytes in total", remedy="omit some of them"
         )
     for line, data in entry.files:
         if line.size > MAX_MATERIAL or describe_file(line.name, data)["type"] != line.type:
             raise Invalid(f"{line.name!r} is not of type {line.type!r}", remedy="export the thread again")
 
 
-def _with_own_files(archive: ThreadArchive, old_file: ThreadFile, new_file: ThreadFile) -> ThreadFile:
-    """Return a renamed file whose artefacts refer to their own copies of uploaded files."""
+def _copy_file_urls(archive: ThreadArchive, old_file: ThreadFile, new_file: ThreadFile) -> ThreadFile:
+    """Return `new_file` with the URLs of uploaded files pointing to the copies of its own artefacts."""
     entries = []
     for old, new in zip(old_file.artefacts, new_file.artefacts, strict=True):
         _, feature = archive.workflow(new.artefact.kind)
         urls: dict[str, str] = {}
         if feature and (url := feature.file_url):
-            urls = {
-                url(old.artefact.id, old_file.thread.id, line.id): url(
-                    new.artefact.id, new_file.thread.id, line.id
-                )
-                for line, _ in new.files
-            }
+            for line, _ in new.files:
+                old_url = url(old.artefact.id, old_file.thread.id, line.id)
+                urls[old_url] = url(new.artefact.id, new_file.thread.id, line.id)
         versions = tuple(
             version.model_copy(update={"data": _replace_urls(version.data, urls)}) for version in new.versions
         )

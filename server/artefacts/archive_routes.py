@@ -1,4 +1,4 @@
-"""Threads as files: taken along whole, and made from a file."""
+"""REST endpoints for the export and import of threads as files."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,13 +11,13 @@ from starlette.responses import Response, StreamingResponse
 from callsheet.server.ads.bodies import StrictRoute
 from callsheet.server.ads.replies import ImportedThread
 from callsheet.server.artefacts import archive
-from callsheet.server.artefacts.archive import MEDIA, ThreadArchive
-from callsheet.server.context import AppContext, app_context
+from callsheet.server.artefacts.archive import MEDIA_TYPE, ThreadArchive
+from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
 
 router = APIRouter(prefix="/api/threads", route_class=StrictRoute, tags=["threads as files"])
-_FILE: Final = {"content": {MEDIA: {"schema": {"type": "string"}}}, "description": "The file"}
+_FILE: Final = {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}, "description": "The file"}
 _EXPORT: Final[dict[int | str, dict[str, Any]]] = {
     **documented_responses(400, 403, 404, 409, 500, 503, 504, reply=None),
     200: _FILE,
@@ -29,15 +29,17 @@ _IMPORT: Final = documented_responses(
 
 @router.get("/{thread_id}/export", responses=_EXPORT, response_class=Response)
 async def export_thread(thread_id: str, request: Request) -> Response:
-    """Send a thread as one file: its states, and what it is about with all versions.
+    """Export a thread as one file: its states, and its artefacts with all versions.
 
-    JSON lines with checksums; made while no run is at the thread (409).
+    JSON lines with checksums. Refused with 409 while a run is active.
     """
-    lines = await archive.export_thread(_shelf(request), thread_id, current_owner(request))
-    # The first line now, so that what keeps a file from being made has a status of its own.
+    lines = await archive.export_thread(_archive(request), thread_id, current_owner(request))
+    # Read the first line now, while an error can still set the status.
     first = await anext(lines)
     name = f"attachment; filename*=UTF-8''{quote(thread_id, safe='')}.jsonl"
-    return StreamingResponse(_after(first, lines), media_type=MEDIA, headers={"Content-Disposition": name})
+    return StreamingResponse(
+        _stream(first, lines), media_type=MEDIA_TYPE, headers={"Content-Disposition": name}
+    )
 
 
 @router.post(
@@ -51,26 +53,26 @@ async def import_thread(
     request: Request,
     new_id: Annotated[
         str | None,
-        Query(alias="as", description="Id of the thread and of what it is about, instead of theirs"),
+        Query(alias="as", description="New id of the thread and of its main artefact"),
     ] = None,
 ) -> JsonReply:
-    """Make a thread, the caller's own, from the file that is the body.
+    """Create a thread, owned by the caller, from the exported file in the body.
 
-    All of it is made or, where anything in the file is wrong or there already (409), nothing.
+    All or nothing: 409 if the thread or one of its artefacts exists.
     """
-    made = await archive.import_thread(
-        _shelf(request), await request.body(), current_owner(request), new_id=new_id
+    record = await archive.import_thread(
+        _archive(request), await request.body(), current_owner(request), new_id=new_id
     )
-    return JsonReply({"threadId": made.id, "graph": made.graph, "artefact": made.artefact or None}, 201)
+    return JsonReply({"threadId": record.id, "graph": record.graph, "artefact": record.artefact or None}, 201)
 
 
-async def _after(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _stream(first: bytes, following: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield first
-    async for line in rest:
+    async for line in following:
         yield line
         await asyncio.sleep(0)
 
 
-def _shelf(request: Request) -> ThreadArchive:
-    here: AppContext = app_context(request)
-    return ThreadArchive(here.storage, here.saver, here.workflows, request.app.version)
+def _archive(request: Request) -> ThreadArchive:
+    ctx = app_context(request)
+    return ThreadArchive(ctx.storage, ctx.saver, ctx.workflows, request.app.version)

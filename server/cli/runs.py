@@ -149,7 +149,7 @@ async def _cancel_run(
     run = await _find_run(archive.storage, owner, thread, run_id)
     if run.status not in {"pending", "running"}:
         raise Conflict(f"run {run_id!r} has ended already", remedy="see its result: callsheet runs show")
-    async with running_worker(archive.storage, {}, WorkerOptions(LEASE_S), carrying=False) as worker:
+    async with running_worker(archive.storage, {}, WorkerOptions(LEASE_S), executes=False) as worker:
         return await worker.cancel(run.thread, run.id, "rollback" if rollback else "interrupt")
 
 

@@ -1,7 +1,7 @@
-"""API keys: made once, shown once, and known ever after by their hash.
+"""API keys: created and shown once, stored as a hash.
 
-A key reads `cs_<id>_<secret>`: the id finds its record and may be shown, the secret is 32 random bytes. With
-that much chance in it a plain SHA-256 cannot be guessed backwards, so no slow hash is needed.
+A key reads `cs_<id>_<secret>`. The id finds the record and may be shown; the secret has 32 random bytes, so
+a plain SHA-256 is enough where a password would need a slow hash.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from callsheet.storage.api_keys import NewKey, StoredKey
 from callsheet.storage.redis.connection import Storage
 
 PREFIX: Final = "cs_"
-"""What every key begins with, so that scanners for leaked secrets find it."""
+"""Prefix of every key, for scanners of leaked secrets."""
 _SECRET_BYTES: Final = 32
 _SHAPE: Final = re.compile(r"cs_([0-9a-f]{12})_[\w-]{43}", re.ASCII)
 _REMEDY: Final = "send a key made with: callsheet keys create"
@@ -27,22 +27,22 @@ _REMEDY: Final = "send a key made with: callsheet keys create"
 
 @dataclass(frozen=True)
 class CreatedKey:
-    """A key that was just made."""
+    """A new key."""
 
     text: str
-    """The key itself; nothing remembers it."""
+    """The key itself, which is stored nowhere."""
     id: str
 
     def __repr__(self) -> str:
-        return f"Made({self.id!r})"
+        return f"CreatedKey({self.id!r})"
 
 
 async def create_key(
     storage: Storage, owner: str, permission: str, *, name: str = "", lifetime_s: float = 0
 ) -> CreatedKey:
-    """Make a key for `owner` that allows `permission` and what that includes, and keep its hash.
+    """Create a key for `owner` with `permission` and those it implies, and store its hash.
 
-    `lifetime_s` 0 is for ever. Raises `Invalid` for an owner, permission or lifetime that cannot be.
+    `lifetime_s` 0 is for ever. Raises `Invalid` for a bad owner, permission or lifetime.
     """
     if not is_owner(owner):
         raise Invalid(
@@ -53,23 +53,23 @@ async def create_key(
     if not 0 <= lifetime_s < float("inf"):
         raise Invalid(f"a key cannot live {lifetime_s} seconds", remedy="give a number of days above 0")
     key_id = secrets.token_hex(6)
-    made = CreatedKey(f"{PREFIX}{key_id}_{secrets.token_urlsafe(_SECRET_BYTES)}", key_id)
-    new = NewKey(key_id, _hashed(made.text), owner, implied_permissions(permission), name, lifetime_s)
+    created = CreatedKey(f"{PREFIX}{key_id}_{secrets.token_urlsafe(_SECRET_BYTES)}", key_id)
+    new = NewKey(key_id, _hash(created.text), owner, implied_permissions(permission), name, lifetime_s)
     await api_keys.create(storage, new)
-    return made
+    return created
 
 
 async def authenticate_key(storage: Storage, text: str) -> StoredKey:
-    """Return the record of the key that reads `text`; raises `Unauthenticated` unless it is in force."""
+    """Return the record of a key; raises `Unauthenticated` unless it is active."""
     shaped = _SHAPE.fullmatch(text)
-    found = await api_keys.find(storage, shaped[1]) if shaped else None
-    # The id alone may be known to others, so no more is said before the secret is right.
-    if found is None or not hmac.compare_digest(_hashed(text), found.hash):
-        raise Unauthenticated("the API key is not known here", remedy=_REMEDY)
-    if found.status != "active":
-        raise Unauthenticated(f"API key {found.id!r} is {found.status}", remedy=_REMEDY)
-    return found
+    record = await api_keys.find(storage, shaped[1]) if shaped else None
+    # The id may be known to others: reveal nothing about the key before the secret matches.
+    if record is None or not hmac.compare_digest(_hash(text), record.hash):
+        raise Unauthenticated("the API key is unknown", remedy=_REMEDY)
+    if record.status != "active":
+        raise Unauthenticated(f"API key {record.id!r} is {record.status}", remedy=_REMEDY)
+    return record
 
 
-def _hashed(text: str) -> str:
+def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,9 +1,8 @@
-"""The door: nobody comes in without saying who they are, where the settings ask for that (ARCHITECTURE 7).
+"""Authentication by API key or JSON Web Token, if the settings require it.
 
-API keys come as `X-Api-Key` or `Authorization: Bearer`, tokens as the latter. A page cannot give a web socket
-headers; it offers the subprotocols `bearer` and the key or token, of which the server takes the former.
-`/ok` says that the server is up and nothing else, and is open to all. Where nothing is asked, everyone on
-this machine is the local owner.
+Keys arrive as `X-Api-Key` or `Authorization: Bearer`, tokens as the latter. A browser cannot set
+headers of a web socket; it offers the subprotocols `bearer` and the credential, and the server accepts
+`bearer`. `/ok` is open to everyone. Without authentication every caller on this machine is the local owner.
 """
 
 import asyncio
@@ -24,76 +23,76 @@ from callsheet.state.owners import LOCAL, is_owner
 from callsheet.storage import Storage
 
 PUBLIC_PATHS: Final = frozenset({"/ok"})
-"""Paths that are answered without asking."""
+"""Paths without authentication."""
 ANONYMOUS: Final = Caller("", frozenset(), "nobody")
-"""The caller of such a path where others are asked."""
+"""Caller of a public path."""
 _BEARER: Final = "bearer"
-"""The scheme, and the subprotocol after which a page offers what it would say in a header."""
+"""Scheme of the header, and the subprotocol before the credential."""
 _CHALLENGE: Final = 'Bearer realm="callsheet"'
-_OURS: Final = ("__", "langgraph_auth_")
-"""How the names begin that only the server gives to a graph."""
-_NAMED: Final = frozenset({"thread_id", "run_id"})
-"""What the server says of a run; a caller who could say it would be on another's thread."""
+_RESERVED_PREFIXES: Final = ("__", "langgraph_auth_")
+"""Prefixes of config keys that only the server sets."""
+_RESERVED_NAMES: Final = frozenset({"thread_id", "run_id"})
+"""Config keys of a run that only the server sets; a caller could reach another thread with them."""
 _log = logging.getLogger(__name__)
 
 
 class _Tokens(Protocol):
     async def claims(self, token: str) -> Mapping[str, Any]:
-        """Return what a token says."""
+        """Return the claims of a token."""
         ...
 
 
 class Authenticator:
-    """Finds out who is asking, as the settings say; raises `Invalid` for settings that do not go together."""
+    """Identifies callers by the settings; raises `Invalid` for contradictory settings."""
 
     def __init__(self, settings: Settings) -> None:
-        self.asks = bool(settings.auth)
+        self.required = bool(settings.auth)
         self._keys = "keys" in settings.auth
-        self._tokens = _tokens(settings)
+        self._tokens = _create_tokens(settings)
         self._scopes_claim = settings.jwt_scopes_claim
         self._patience_s = settings.storage_patience_s
 
     async def authenticate(self, scope: Scope) -> Caller:
-        """Return who is asking.
+        """Return the caller.
 
-        Raises `Unauthenticated` where nobody has said so or it is not true, `Forbidden` where that does not
-        allow what is asked for, and what storage raises.
+        Raises `Unauthenticated` for a missing or wrong credential, `Forbidden` for a missing permission, and
+        storage's errors.
         """
-        if not self.asks:
+        if not self.required:
             return ANYONE
         if scope["path"] in PUBLIC_PATHS:
             return ANONYMOUS
         text = _credential(scope)
         if not text:
-            raise Unauthenticated("nobody has said who is asking", remedy=self._remedy())
-        found = await self._named(text, scope)
-        found.require(required_permission(scope))
-        return found
+            raise Unauthenticated("the request has no API key or token", remedy=self._remedy())
+        caller = await self._caller(text, scope)
+        caller.require(required_permission(scope))
+        return caller
 
-    async def _named(self, text: str, scope: Scope) -> Caller:
+    async def _caller(self, text: str, scope: Scope) -> Caller:
         if self._keys and text.startswith(api_keys.PREFIX):
-            return await self._key(text, scope)
+            return await self._key_caller(text, scope)
         if self._tokens is None:
-            raise Unauthenticated("the API key is not known here", remedy=self._remedy())
+            raise Unauthenticated("the API key is unknown", remedy=self._remedy())
         claims = await self._tokens.claims(text)
         owner = claims["sub"]
         if not is_owner(owner) or owner == LOCAL:
             raise Unauthenticated(f"the token's sub {owner[:40]!r} cannot be an owner", remedy=self._remedy())
         return Caller(owner, frozenset(implied_permissions(*self._scopes(claims))), "the token")
 
-    async def _key(self, text: str, scope: Scope) -> Caller:
+    async def _key_caller(self, text: str, scope: Scope) -> Caller:
         storage: Storage = scope["app"].state.parts.storage
         try:
-            # Monitoring must not wait for storage that hangs; `StorageOutageMiddleware` answers all others.
+            # Monitoring must not wait for storage that hangs; `StorageOutageMiddleware` answers other paths.
             async with asyncio.timeout(self._patience_s if scope["path"] in outage.EXEMPT_PATHS else None):
-                found = await api_keys.authenticate_key(storage, text)
+                record = await api_keys.authenticate_key(storage, text)
         except TimeoutError as error:
-            raise StorageDown(f"{storage.origin} gave no answer, so no key can be checked") from error
-        return Caller(found.owner, frozenset(found.permissions), f"API key {found.id!r}")
+            raise StorageDown(f"{storage.origin} does not answer, so no key can be checked") from error
+        return Caller(record.owner, frozenset(record.permissions), f"API key {record.id!r}")
 
     def _scopes(self, claims: Mapping[str, Any]) -> list[str]:
-        said = claims.get(self._scopes_claim, "")
-        words = said.split() if isinstance(said, str) else said if isinstance(said, list) else []
+        claim = claims.get(self._scopes_claim, "")
+        words = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else []
         return [str(word).removeprefix("callsheet:") for word in words]
 
     def _remedy(self) -> str:
@@ -106,81 +105,80 @@ class Authenticator:
 
 
 class AuthenticationMiddleware:
-    """Lets nobody in whom the keeper does not know, and writes down who is asking."""
+    """Rejects requests without a valid credential; sets the caller of the others."""
 
-    def __init__(self, app: ASGIApp, keeper: Authenticator) -> None:
+    def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
         self._app = app
-        self._keeper = keeper
+        self._authenticator = authenticator
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
+        """Pass the request on, or reject it."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
         try:
-            found = await self._keeper.authenticate(scope)
+            caller = await self._authenticator.authenticate(scope)
         except CallsheetError as error:
-            # Whoever sends nothing may be a browser that asks for an icon; a wrong key is worth a look.
+            # A request without a credential may be a browser's for an icon; a wrong key is worth a log line.
             level = logging.INFO if _credential(scope) else logging.DEBUG
-            _log.log(level, "turned away: %s", error.message)
+            _log.log(level, "rejected: %s", error.message)
             await reject(error, scope, receive, send, _challenge(error, scope))
             return
-        set_caller(scope, found)
-        with logs.log_context(owner=found.owner if self._keeper.asks else ""):
-            await self._app(scope, receive, _taking(scope, send))
+        set_caller(scope, caller)
+        with logs.log_context(owner=caller.owner if self._authenticator.required else ""):
+            await self._app(scope, receive, _accept_subprotocol(scope, send))
 
 
 def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a caller's config for a run without what only the server may say.
+    """Return a caller's config for a run without the keys that only the server sets.
 
-    Dropped are `callbacks`, and from `configurable` and `metadata` whatever would name the owner, the thread
-    or the run. Dropped rather than refused: clients send back what they were shown. Raises `Invalid` where
-    one of the two is not an object.
+    Drops `callbacks`, and from `configurable` and `metadata` every key of the owner, thread or run. Dropped
+    and not refused, because clients send back what they received. Raises `Invalid` unless both are objects.
     """
     public = {name: value for name, value in config.items() if name not in {"callbacks", "run_id"}}
     for part in ("configurable", "metadata"):
         if public.get(part) is None:
             public.pop(part, None)
             continue
-        given = public[part]
-        if not isinstance(given, Mapping):
-            raise Invalid(f"config.{part} {given!r:.80} is not an object", remedy="send an object, or none")
-        public[part] = {name: value for name, value in given.items() if _may_say(name)}
+        section = public[part]
+        if not isinstance(section, Mapping):
+            raise Invalid(f"config.{part} {section!r:.80} is not an object", remedy="send an object, or none")
+        public[part] = {name: value for name, value in section.items() if _is_public_name(name)}
     return public
 
 
-def _may_say(name: object) -> bool:
-    return isinstance(name, str) and not name.startswith(_OURS) and name not in _NAMED
+def _is_public_name(name: object) -> bool:
+    return isinstance(name, str) and not name.startswith(_RESERVED_PREFIXES) and name not in _RESERVED_NAMES
 
 
 def _credential(scope: Scope) -> str:
     headers = Headers(scope=scope)
     scheme, _, text = headers.get("authorization", "").partition(" ")
-    said = text if scheme.casefold() == _BEARER else headers.get("x-api-key", "")
-    return said.strip() or _offered(scope)
+    credential = text if scheme.casefold() == _BEARER else headers.get("x-api-key", "")
+    return credential.strip() or _subprotocol_credential(scope)
 
 
-def _offered(scope: Scope) -> str:
-    """What a page offers as the subprotocol that follows `bearer`; empty without one."""
+def _subprotocol_credential(scope: Scope) -> str:
+    """Return the subprotocol after `bearer`; empty without one."""
     offered = [*scope.get("subprotocols", ())]
     return str(offered[1]) if len(offered) > 1 and offered[0] == _BEARER else ""
 
 
-def _taking(scope: Scope, send: Send) -> Send:
-    """Take the subprotocol that a page offered: a browser gives up a web socket that takes none of them."""
-    if not _offered(scope):
+def _accept_subprotocol(scope: Scope, send: Send) -> Send:
+    """Accept the offered subprotocol: browsers close a web socket that accepts none."""
+    if not _subprotocol_credential(scope):
         return send
 
-    async def taking(message: Message) -> None:
+    async def send_accepting(message: Message) -> None:
         if message["type"] == "websocket.accept":
             message = {**message, "subprotocol": message.get("subprotocol") or _BEARER}
         await send(message)
 
-    return taking
+    return send_accepting
 
 
 def _challenge(error: CallsheetError, scope: Scope) -> dict[str, str]:
-    """What a refusal says of how to be let in, as RFC 6750 has it."""
+    """Return the `WWW-Authenticate` header of a refusal (RFC 6750)."""
     if isinstance(error, Forbidden):
         return {
             "WWW-Authenticate": (
@@ -193,15 +191,15 @@ def _challenge(error: CallsheetError, scope: Scope) -> dict[str, str]:
     return {"WWW-Authenticate": f"{_CHALLENGE}{tried}"}
 
 
-def _tokens(settings: Settings) -> _Tokens | None:
+def _create_tokens(settings: Settings) -> _Tokens | None:
     if "jwt" not in settings.auth:
         if settings.jwt_secret or settings.jwks_url:
             raise Invalid(
-                "tokens are set up, but CALLSHEET_AUTH does not name them",
+                "tokens are configured, but CALLSHEET_AUTH does not include jwt",
                 remedy="add jwt to CALLSHEET_AUTH, or unset CALLSHEET_JWT_SECRET and CALLSHEET_JWKS_URL",
             )
         return None
-    # Cryptography, where it is installed, takes longer to import than all the rest of this.
+    # Importing cryptography, where it is installed, takes longer than the rest of this module.
     from callsheet.server.http.tokens import Tokens  # noqa: PLC0415
 
     return Tokens(settings)

@@ -1,4 +1,4 @@
-"""Who is asking, what that allows, and what a request needs."""
+"""Callers, their permissions, and the permission that a request needs."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,12 +11,12 @@ from callsheet.state.errors import Broken, Forbidden
 from callsheet.state.owners import LOCAL
 
 PERMISSIONS: Final = ("read", "write", "admin")
-"""What a caller may be allowed; each includes those before it."""
+"""Permissions; each includes those before it."""
 _SCOPE_KEY: Final = "callsheet.caller"
-_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_ADMIN: Final = frozenset({"/metrics"})
-"""What tells of every owner at once."""
-_ASKING: Final = (
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_ADMIN_PATHS: Final = frozenset({"/metrics"})
+"""Paths that show data of all owners."""
+_READ_POSTS: Final = (
     ("assistants", "search"),
     ("assistants", "count"),
     ("assistants", "*", "versions"),
@@ -30,19 +30,19 @@ _ASKING: Final = (
     ("store", "items", "search"),
     ("store", "namespaces"),
 )
-"""Paths whose POST only asks."""
-_NO: Final = frozenset({"", "0", "false", "no", "off"})
+"""Paths whose POST only reads."""
+_FALSE: Final = frozenset({"", "0", "false", "no", "off"})
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who is asking."""
+    """An authenticated caller."""
 
     owner: str
-    """Whose things the request is about; no other's exist for it."""
+    """Owner of everything that the request may see."""
     permissions: frozenset[str]
     name: str
-    """For logs: how the caller said who it is; never a secret."""
+    """Name of the credential, for logs and messages; never a secret."""
 
     def require(self, permission: str) -> None:
         """Raise `Forbidden` unless the caller has this permission."""
@@ -54,62 +54,64 @@ class Caller:
 
 
 ANYONE: Final = Caller(LOCAL, frozenset(PERMISSIONS), "this machine")
-"""The caller where nobody has to say who they are."""
+"""The caller without authentication."""
 
 
 def implied_permissions(*permissions: str) -> tuple[str, ...]:
-    """Return the permissions that these amount to; words that are none are left out."""
+    """Return these permissions and those they imply; unknown words are ignored."""
     known = [PERMISSIONS.index(word) for word in permissions if word in PERMISSIONS]
     return PERMISSIONS[: max(known) + 1] if known else ()
 
 
 def current_caller(connection: HTTPConnection) -> Caller:
-    """Return who is asking; raises `Broken` where nobody was asked."""
+    """Return the caller; raises `Broken` if authentication was bypassed."""
     return get_caller(connection.scope)
 
 
 def current_owner(connection: HTTPConnection) -> str:
-    """Return whose things the request is about."""
+    """Return the caller's owner."""
     return current_caller(connection).owner
 
 
 def get_caller(scope: Scope) -> Caller:
-    """Return who is asking, as `call` wrote it down."""
-    found = scope.get(_SCOPE_KEY)
-    if not isinstance(found, Caller):
-        raise Broken("a request came past the door without being asked who it is")
-    return found
+    """Return the caller that `set_caller` stored."""
+    caller = scope.get(_SCOPE_KEY)
+    if not isinstance(caller, Caller):
+        raise Broken("a request bypassed authentication")
+    return caller
 
 
-def set_caller(scope: Scope, found: Caller) -> None:
-    """Write down who is asking, for all that the request passes on its way."""
-    scope[_SCOPE_KEY] = found
+def set_caller(scope: Scope, caller: Caller) -> None:
+    """Store the caller in the request's scope."""
+    scope[_SCOPE_KEY] = caller
 
 
 def required_permission(scope: Scope) -> str:
-    """Return the permission that a request needs; what is not known to only ask needs `write`.
+    """Return the permission that a request needs: `write`, unless it is known to only read.
 
-    So does a web socket, which may carry commands, and a viewer whose leaving is to end the run.
+    A web socket needs `write`, because it may carry commands; so does `cancel_on_disconnect`.
     """
     path = scope["path"]
-    if path in _ADMIN:
+    if path in _ADMIN_PATHS:
         return "admin"
     if scope["type"] != "http":
         return "write"
-    return "read" if _asks(scope["method"], path) and not _cancels(scope) else "write"
+    return "read" if _reads_only(scope["method"], path) and not _cancels_on_disconnect(scope) else "write"
 
 
-def _asks(method: str, path: str) -> bool:
+def _reads_only(method: str, path: str) -> bool:
     parts = path.strip("/").split("/")
-    return method in _SAFE or (method == "POST" and any(_fits(parts, known) for known in _ASKING))
-
-
-def _fits(parts: list[str], known: tuple[str, ...]) -> bool:
-    return len(parts) == len(known) and all(
-        want in {"*", part} for part, want in zip(parts, known, strict=True)
+    return method in _SAFE_METHODS or (
+        method == "POST" and any(_matches(parts, known) for known in _READ_POSTS)
     )
 
 
-def _cancels(scope: Scope) -> bool:
+def _matches(parts: list[str], pattern: tuple[str, ...]) -> bool:
+    return len(parts) == len(pattern) and all(
+        want in {"*", part} for part, want in zip(parts, pattern, strict=True)
+    )
+
+
+def _cancels_on_disconnect(scope: Scope) -> bool:
     query = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
-    return any(value.casefold() not in _NO for value in query.get("cancel_on_disconnect", ()))
+    return any(value.casefold() not in _FALSE for value in query.get("cancel_on_disconnect", ()))

@@ -1,8 +1,8 @@
-"""Ids in paths, and requests answered past FastAPI's machinery.
+"""Ids in paths, and simple endpoints called without FastAPI's request handling.
 
-For every request FastAPI looks for parameters of each kind and opens three stacks of what is to be closed.
-Where there can be none, that is a twentieth of what a short run costs. What is wrong with a request, and a
-body that is left out, remain FastAPI's to judge, given what was read.
+For every request FastAPI looks for parameters of each kind and opens three exit stacks. Where an endpoint
+needs none of it, that is a twentieth of the processor time of a short run. FastAPI still handles invalid
+requests, with the body that was read here.
 """
 
 import json
@@ -17,12 +17,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_PLACED: Final = frozenset({"http", "websocket"})
-_SPLIT: Final = (b"/api/", b"/assistants/", b"/threads/", b"/runs/")
+_ROUTED_TYPES: Final = frozenset({"http", "websocket"})
+_ID_PREFIXES: Final = (b"/api/", b"/assistants/", b"/threads/", b"/runs/")
 
 
 class EncodedSlashMiddleware:
-    """Gives routes that have ids in them a path in which a slash inside an id stays `%2F`."""
+    """Keeps a slash inside an id as `%2F` in the path that routes are matched with."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -30,46 +30,50 @@ class EncodedSlashMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
         raw = scope.get("raw_path") or b""
-        if scope["type"] in _PLACED and raw.startswith(_SPLIT):
-            scope = {**scope, "path": "/".join(_segment(part) for part in raw.split(b"/"))}
+        if scope["type"] in _ROUTED_TYPES and raw.startswith(_ID_PREFIXES):
+            scope = {**scope, "path": "/".join(_decode_segment(part) for part in raw.split(b"/"))}
         await self._app(scope, receive, send)
 
 
 def decode_path_params(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of such a path as their sender meant them."""
+    """Return the path parameters decoded."""
     return {name: unquote(value) if isinstance(value, str) else value for name, value in params.items()}
 
 
-def _segment(part: bytes) -> str:
+def _decode_segment(part: bytes) -> str:
     return unquote(part.decode("ascii", "replace")).replace("%", "%25").replace("/", "%2F")
 
 
-_FOUND: Final = "callsheet.body"
+_BODY_KEY: Final = "callsheet.body"
 
 
 def is_direct(route: APIRoute) -> bool:
-    """Whether an endpoint takes ids, one JSON body and the request, and no more, and makes its own reply."""
-    takes, wants = route.dependant, signature(route.endpoint)
-    made = wants.return_annotation
+    """Return True if an endpoint takes ids, one JSON body and the request alone, and returns a `Response`."""
+    dependant, parameters = route.dependant, signature(route.endpoint)
+    returned = parameters.return_annotation
     if (
         not iscoroutinefunction(route.endpoint)
-        or not isinstance(made, type)
-        or not issubclass(made, Response)
+        or not isinstance(returned, type)
+        or not issubclass(returned, Response)
     ):
         return False
-    if route.body_field is None or isinstance(route.body_field.field_info, Form) or takes.dependencies:
+    if route.body_field is None or isinstance(route.body_field.field_info, Form) or dependant.dependencies:
         return False
-    # FastAPI makes a field of its own of several bodies, and of one that is a part of what is sent.
-    known = {route.body_field.name, takes.request_param_name, *(field.name for field in takes.path_params)}
-    return route.body_field in takes.body_params and known == set(wants.parameters)
+    # FastAPI makes one field of several bodies, and of an embedded one.
+    known = {
+        route.body_field.name,
+        dependant.request_param_name,
+        *(field.name for field in dependant.path_params),
+    }
+    return route.body_field in dependant.body_params and known == set(parameters.parameters)
 
 
 class DirectEndpoint:
-    """An endpoint that `fits`, as an application."""
+    """An endpoint for which `is_direct` holds, as an ASGI application."""
 
     def __init__(self, route: APIRoute, read: Callable[[bytes], Any]) -> None:
-        """`read` returns the value of a body; raises `json.JSONDecodeError`."""
-        self._judge = route.app
+        """`read` parses a body; it raises `json.JSONDecodeError`."""
+        self._fallback = route.app
         self._endpoint = route.endpoint
         self._read = read
         self._ids = route.dependant.path_params
@@ -82,28 +86,28 @@ class DirectEndpoint:
         try:
             body = await request.body()
         except ClientDisconnect:
-            await self._judge(scope, receive, send)
+            await self._fallback(scope, receive, send)
             return
-        found = self._found(body)
-        values = self._values(scope, found)
+        parsed = self._parse(body)
+        values = self._values(scope, parsed)
         if values is None:
-            await self._judge({**scope, _FOUND: found}, _again(body, receive), send)
+            await self._fallback({**scope, _BODY_KEY: parsed}, _replay(body, receive), send)
             return
         reply = await self._endpoint(**values, **{self._request: request})
         await reply(scope, receive, send)
 
-    def _found(self, body: bytes) -> Any:
-        """The value of a body, or the error that says why it has none."""
+    def _parse(self, body: bytes) -> Any:
+        """Return the parsed body, or the error."""
         try:
             return self._read(body)
         except json.JSONDecodeError as error:
             return error
 
-    def _values(self, scope: Scope, found: Any) -> dict[str, Any] | None:
-        """What the endpoint is given beside the request; None where something is wrong with it."""
-        if isinstance(found, json.JSONDecodeError):
+    def _values(self, scope: Scope, parsed: Any) -> dict[str, Any] | None:
+        """Return the endpoint's arguments beside the request; None if one is invalid."""
+        if isinstance(parsed, json.JSONDecodeError):
             return None
-        sent = {**decode_path_params(scope["path_params"]), self._body.name: found}
+        sent = {**decode_path_params(scope["path_params"]), self._body.name: parsed}
         checked = {field.name: field.validate(sent[field.name]) for field in (*self._ids, self._body)}
         if any(errors for _, errors in checked.values()):
             return None
@@ -111,20 +115,20 @@ class DirectEndpoint:
 
 
 async def read_body_value(request: Request, read: Callable[[bytes], Any]) -> Any:
-    """Return the value of a request's body, which is read once; raises `json.JSONDecodeError`."""
-    if _FOUND not in request.scope:
+    """Return the parsed body, which is read once; raises `json.JSONDecodeError`."""
+    if _BODY_KEY not in request.scope:
         return read(await request.body())
-    found = request.scope[_FOUND]
-    if isinstance(found, json.JSONDecodeError):
-        raise found
-    return found
+    parsed = request.scope[_BODY_KEY]
+    if isinstance(parsed, json.JSONDecodeError):
+        raise parsed
+    return parsed
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
-    """What is received once a body was read, from its beginning."""
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Return a receive function that delivers the body once more."""
     left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def again() -> Message:
+    async def receive_body() -> Message:
         return left.pop() if left else await receive()
 
-    return again
+    return receive_body

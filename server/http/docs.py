@@ -1,6 +1,6 @@
-"""The page at `/docs`: what the server offers, made from its own OpenAPI description.
+"""The page at `/docs`, made from the OpenAPI document.
 
-The stock page loads its program from another site; this one is plain HTML and works without a network.
+FastAPI's own page loads its script from another site; this one is plain HTML and works offline.
 """
 
 import re
@@ -26,7 +26,7 @@ Schema = Mapping[str, Any]
 
 
 def render_docs(spec: Schema) -> str:
-    """Return the page for an OpenAPI description."""
+    """Return the page of an OpenAPI document."""
     info = spec["info"]
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(info["title"])} API</title>'
@@ -39,7 +39,7 @@ def render_docs(spec: Schema) -> str:
 
 def _contents(spec: Schema) -> str:
     rows = "".join(
-        f'<tr><td><a href="#{_place(tag["name"])}">{escape(tag["name"])}</a></td>'
+        f'<tr><td><a href="#{_anchor(tag["name"])}">{escape(tag["name"])}</a></td>'
         f"<td>{escape(tag['description'])}</td><td>{len(_operations(spec, tag['name']))}</td></tr>"
         for tag in spec["tags"]
     )
@@ -48,7 +48,7 @@ def _contents(spec: Schema) -> str:
 
 def _sections(spec: Schema) -> Iterator[str]:
     for tag in spec["tags"]:
-        yield f'<h2 id="{_place(tag["name"])}">{escape(tag["name"])}</h2>'
+        yield f'<h2 id="{_anchor(tag["name"])}">{escape(tag["name"])}</h2>'
         yield f'<p class="quiet">{escape(tag["description"])}</p>'
         for name, operation in _operations(spec, tag["name"]).items():
             yield _operation(spec, name, operation)
@@ -58,12 +58,12 @@ def _prose(text: str) -> str:
     return _CODE.sub(r"<code>\1</code>", escape(text))
 
 
-def _place(tag: str) -> str:
+def _anchor(tag: str) -> str:
     return tag.replace(" ", "-")
 
 
 def _operations(spec: Schema, tag: str) -> Mapping[str, Schema]:
-    """The operations under a tag, by method and path."""
+    """Return the operations of a tag by method and path."""
     return {
         f"{method.upper()} {path}": operation
         for path, methods in spec["paths"].items()
@@ -103,28 +103,28 @@ def _parameter(one: Schema) -> tuple[str, str, str]:
 
 
 def _fields(spec: Schema, schema: Schema) -> Iterator[tuple[str, str, str]]:
-    found = _resolved(spec, schema)
-    for name, field in found.get("properties", {}).items():
-        need = "required" if name in found.get("required", ()) else "optional"
+    resolved = _resolve(spec, schema)
+    for name, field in resolved.get("properties", {}).items():
+        need = "required" if name in resolved.get("required", ()) else "optional"
         yield name, f"{_kind(field)}, {need}", field.get("description", "")
-    if schema and "properties" not in found:
-        yield "…", _kind(found), found.get("description", "")
+    if schema and "properties" not in resolved:
+        yield "…", _kind(resolved), resolved.get("description", "")
 
 
 def _reply(spec: Schema, status: str, one: Schema) -> tuple[str, str, str]:
-    names = ", ".join(_resolved(spec, _content(one)).get("properties", ()))
+    names = ", ".join(_resolve(spec, _content(one)).get("properties", ()))
     return status, one.get("description", ""), names
 
 
 def _content(holder: Schema) -> Schema:
-    found: Schema = holder.get("content", {}).get("application/json", {}).get("schema", {})
-    return found
+    schema: Schema = holder.get("content", {}).get("application/json", {}).get("schema", {})
+    return schema
 
 
-def _resolved(spec: Schema, schema: Schema) -> Schema:
+def _resolve(spec: Schema, schema: Schema) -> Schema:
     name = schema.get("$ref", "").rpartition("/")[2]
-    found: Schema = spec["components"]["schemas"][name] if name else schema
-    return found
+    target: Schema = spec["components"]["schemas"][name] if name else schema
+    return target
 
 
 def _kind(schema: Schema) -> str:

@@ -1,4 +1,4 @@
-"""How much a caller may send, and how often."""
+"""Limits of body sizes, request rates and open streams."""
 
 import asyncio
 import logging
@@ -22,41 +22,41 @@ from callsheet.storage.rate_limits import RequestCount
 from callsheet.storage.redis import keys
 
 RATE_HEADERS: Final = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
-"""How a caller's requests stand: most in a minute, left now, seconds until all are left again."""
+"""Headers: requests per minute, remaining ones, seconds until all remain."""
 _log = logging.getLogger(__name__)
 
 
 class BodyLimit(NamedTuple):
-    """How large a body may be."""
+    """Largest body of a request."""
 
     bytes_: int
     remedy: str = "send less"
-    """What to do about a larger one."""
+    """Remedy in the error."""
 
 
 class BodyLimitMiddleware:
-    """Refuses bodies over a number of bytes: by their declared length, else as soon as they pass it."""
+    """Rejects large bodies by their declared length, or as soon as they exceed the limit."""
 
     def __init__(self, app: ASGIApp, most: BodyLimit, larger: Mapping[str, BodyLimit]) -> None:
-        """`larger` has the paths whose bodies may have another number; a `*` in one stands for an id."""
+        """`larger` maps paths to limits of their own; `*` in a path stands for an id."""
         self._app = app
         self._most = most
         self._larger = [(path.split("/"), most) for path, most in larger.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
+        """Pass the request on, or reject it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        most = self._allowed(scope)
+        most = self._limit(scope)
         declared = Headers(scope=scope).get("content-length", "")
         if declared.isdecimal() and int(declared) > most.bytes_:
             await errors.error_response(_too_large(most))(scope, receive, send)
             return
-        await self._app(scope, self._counted(receive, most), send)
+        await self._app(scope, self._count_bytes(receive, most), send)
 
-    def _allowed(self, scope: Scope) -> BodyLimit:
-        # Not yet decoded, since an id may hold a slash.
+    def _limit(self, scope: Scope) -> BodyLimit:
+        # The raw path: an id may contain an encoded slash.
         parts = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").split("/")
         for path, most in self._larger:
             if len(path) == len(parts) and all(
@@ -66,27 +66,27 @@ class BodyLimitMiddleware:
         return self._most
 
     @staticmethod
-    def _counted(receive: Receive, most: BodyLimit) -> Receive:
+    def _count_bytes(receive: Receive, most: BodyLimit) -> Receive:
         received = 0
 
-        async def counted() -> Message:
+        async def receive_limited() -> Message:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
             if received > most.bytes_:
-                # FastAPI turns every other exception that reading a body raises into its own 400.
+                # FastAPI turns any other exception while reading a body into its own 400.
                 raise HTTPException(413) from _too_large(most)
             return message
 
-        return counted
+        return receive_limited
 
 
 def _too_large(most: BodyLimit) -> TooLarge:
-    return TooLarge(f"the body has more than {most.bytes_} bytes, which is the limit", remedy=most.remedy)
+    return TooLarge(f"the body has more than {most.bytes_} bytes", remedy=most.remedy)
 
 
 class RateLimitMiddleware:
-    """Holds every owner to so many requests a minute and so many open streams, over all processes."""
+    """Limits requests per minute and open streams of each owner, over all processes."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
@@ -94,8 +94,8 @@ class RateLimitMiddleware:
         self._streams = OpenStreams(settings.streams_per_owner)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
-        # What watches the server is never too much, and never waits for storage to count it.
+        """Pass the request on, or reject it."""
+        # Monitoring is not limited, and never waits for storage.
         if scope["type"] == "lifespan" or scope["path"] in PUBLIC_PATHS | outage.EXEMPT_PATHS:
             await self._app(scope, receive, send)
             return
@@ -104,17 +104,17 @@ class RateLimitMiddleware:
         except CallsheetError as error:
             await reject(error, scope, receive, send)
             return
-        told = _headers(self._most, count) if count else {}
+        headers = _headers(self._most, count) if count else {}
         if count and not count.allowed:
-            await reject(rate_limit_error(self._most, count), scope, receive, send, told)
+            await reject(rate_limit_error(self._most, count), scope, receive, send, headers)
             return
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self._stream(scope))
             except CallsheetError as error:
-                await reject(error, scope, receive, send, told)
+                await reject(error, scope, receive, send, headers)
                 return
-            await self._app(scope, receive, _telling(told, send))
+            await self._app(scope, receive, _with_headers(headers, send))
 
     async def _count(self, scope: Scope) -> RequestCount | None:
         if not self._most:
@@ -130,22 +130,21 @@ class RateLimitMiddleware:
 
 
 class OpenStreams:
-    """The streams that this process holds open, counted with those of all others.
+    """Open streams of this process, counted with those of all others.
 
-    Each is counted by a lease that is renewed while it is open, so those of a killed process fall out of the
-    count by themselves.
+    Each is a lease that is renewed while the stream is open, so those of a killed process expire.
     """
 
     def __init__(self, most: int, lease_s: float = keys.STREAM_LEASE_S) -> None:
         self.most: Final = most
         self._lease_s = lease_s
         self._open: dict[str, tuple[Storage, str]] = {}
-        self._beating: asyncio.Task[None] | None = None
+        self._renewal: asyncio.Task[None] | None = None
         self._renewing = asyncio.Lock()
 
     @asynccontextmanager
     async def hold(self, storage: Storage, owner: str) -> AsyncIterator[None]:
-        """Count a stream of the owner's while the `async with` lasts; raises `Limited` if it is too many."""
+        """Count a stream of the owner for the length of the `async with`; raises `Limited` at the limit."""
         stream = uuid.uuid4().hex
         if not await rate_limits.open_stream(storage, owner, stream, self.most, self._lease_s):
             raise Limited(
@@ -153,8 +152,8 @@ class OpenStreams:
                 remedy="close one; the limit is CALLSHEET_STREAMS_PER_OWNER",
             )
         self._open[stream] = (storage, owner)
-        if self._beating is None:
-            self._beating = asyncio.create_task(self._beat())
+        if self._renewal is None:
+            self._renewal = asyncio.create_task(self._renew_periodically())
         try:
             yield
         finally:
@@ -162,24 +161,24 @@ class OpenStreams:
 
     async def _close(self, stream: str) -> None:
         storage, owner = self._open.pop(stream)
-        if not self._open and self._beating:
-            self._beating.cancel()
-            self._beating = None
+        if not self._open and self._renewal:
+            self._renewal.cancel()
+            self._renewal = None
         try:
-            # A renewal under way would count it once more.
+            # A concurrent renewal would count it again.
             async with self._renewing:
                 await rate_limits.close_stream(storage, owner, stream)
         except Unavailable as error:
             _log.warning("a closed stream counts as open until its lease ends: %s", error.message)
 
-    async def _beat(self) -> None:
+    async def _renew_periodically(self) -> None:
         while True:
             await asyncio.sleep(self._lease_s / 3)
             await self._renew()
 
     async def _renew(self) -> None:
         async with self._renewing:
-            # Any of them may be closed meanwhile.
+            # Streams may be closed meanwhile.
             owned: dict[str, tuple[Storage, list[str]]] = {}
             for stream, (storage, owner) in self._open.items():
                 owned.setdefault(owner, (storage, []))[1].append(stream)
@@ -191,7 +190,7 @@ class OpenStreams:
 
 
 def opens_stream(scope: Scope) -> bool:
-    """Return whether a request asks for events that go on: a path of streams, or by what it accepts."""
+    """Return True if a request opens a stream, by its path or its Accept header."""
     if scope["type"] == "websocket":
         return True
     path = scope["path"].rstrip("/")
@@ -204,7 +203,7 @@ def _headers(most: int, count: RequestCount) -> dict[str, str]:
 
 
 def rate_limit_error(most: int, count: RequestCount) -> Limited:
-    """Return the refusal of one request more than the limit."""
+    """Return the error for a request over the limit."""
     refusal = Limited(
         f"more than {most} requests in a minute",
         remedy=f"wait {count.next_s} s; the limit is CALLSHEET_REQUESTS_PER_MINUTE",
@@ -213,17 +212,17 @@ def rate_limit_error(most: int, count: RequestCount) -> Limited:
     return refusal
 
 
-def _telling(told: Mapping[str, str], send: Send) -> Send:
-    async def telling(message: Message) -> None:
+def _with_headers(extra: Mapping[str, str], send: Send) -> Send:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in told.items():
+            for name, value in extra.items():
                 headers[name] = value
         await send(message)
 
-    return telling if told else send
+    return send_with_headers if extra else send
 
 
 def _storage(scope: Scope) -> Storage:
-    found: Storage = scope["app"].state.parts.storage
-    return found
+    storage: Storage = scope["app"].state.parts.storage
+    return storage

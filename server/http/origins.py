@@ -1,10 +1,9 @@
-"""Where calls may come from: this machine unless keys are asked for, and no website but those allowed.
+"""Checks of Host and Origin headers.
 
-A page on the web can make a browser send requests to this machine, under this machine's name (DNS rebinding)
-or its own. So a request must be addressed to a loopback name, arrive at a loopback address, and, where a page
-sent it, come from a loopback page, from the Studio site, or from one the settings allow. With authentication
-the address does not matter, since no page can send a key it does not have; pages must still be our own, a
-loopback page, or allowed.
+A page on the web can make a browser send requests to this machine, also under this machine's name (DNS
+rebinding). So a request must name a loopback host, arrive at a loopback address, and, if a page sent it, come
+from a loopback page, LangGraph Studio, or an allowed origin. With authentication the address does not matter,
+since no page can send a key it does not have; the origin is checked all the same.
 """
 
 from collections.abc import Collection
@@ -32,11 +31,11 @@ __all__ = [
 ]
 
 STUDIO: Final = "https://smith.langchain.com"
-"""The page of LangGraph Studio, which calls the server on the user's own machine."""
+"""Origin of LangGraph Studio, which calls a server on the user's machine."""
 
 
 def require_safe_binding(settings: Settings) -> None:
-    """Raise `Invalid` for an address others can reach where nobody would be asked who they are."""
+    """Raise `Invalid` for a reachable address without authentication."""
     if not settings.auth and not is_loopback(settings.host):
         raise Invalid(
             f"host {settings.host!r} can be reached from outside, and there is no authentication",
@@ -46,7 +45,7 @@ def require_safe_binding(settings: Settings) -> None:
 
 @lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
-    """Return whether `host`, a name or an address without port, is this machine and nothing else."""
+    """Return True if `host`, a name or an address without port, is a loopback one."""
     name = host.strip("[]").rstrip(".").casefold()
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -57,13 +56,13 @@ def is_loopback(host: str) -> bool:
 
 
 def is_allowed_host(header: str, allowed: Collection[str]) -> bool:
-    """Return whether a Host header names this machine or one of the `allowed` names, with or without port."""
+    """Return True if a Host header names this machine or an `allowed` host, with or without port."""
     name = _hostname(f"//{header}")
-    return name is not None and (is_loopback(name) or _listed(name, header, allowed))
+    return name is not None and (is_loopback(name) or _is_listed(name, header, allowed))
 
 
 def is_allowed_origin(header: str, allowed: Collection[str]) -> bool:
-    """Return whether an Origin header is a loopback page's, the Studio's, or one of the `allowed`."""
+    """Return True if an Origin is a loopback page, LangGraph Studio, or `allowed`."""
     if header == STUDIO or header in {origin.rstrip("/") for origin in allowed}:
         return True
     name = _hostname(header) if header.startswith(("http://", "https://")) else None
@@ -71,16 +70,16 @@ def is_allowed_origin(header: str, allowed: Collection[str]) -> bool:
 
 
 class HostOriginMiddleware:
-    """Lets in what may call; answers all else with 403."""
+    """Rejects requests with a foreign host or origin with 403."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
         self._origins = settings.allow_origins
         self._hosts = settings.allow_hosts
-        self._asks = bool(settings.auth)
+        self._authenticates = bool(settings.auth)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
+        """Pass the request on, or reject it."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -93,16 +92,20 @@ class HostOriginMiddleware:
     def _refusal(self, scope: Scope) -> Forbidden | None:
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
-        if not self._asks and (elsewhere := self._elsewhere(host, scope)):
+        if not self._authenticates and (elsewhere := self._host_refusal(host, scope)):
             return elsewhere
-        if origin is None or is_allowed_origin(origin, self._origins) or (self._asks and _own(origin, host)):
+        if (
+            origin is None
+            or is_allowed_origin(origin, self._origins)
+            or (self._authenticates and _is_own_origin(origin, host))
+        ):
             return None
         return Forbidden(
             f"pages of {origin[:80]!r} may not call this server",
             remedy="add the origin to CALLSHEET_ALLOW_ORIGINS if you trust it",
         )
 
-    def _elsewhere(self, host: str, scope: Scope) -> Forbidden | None:
+    def _host_refusal(self, host: str, scope: Scope) -> Forbidden | None:
         arrived = (scope.get("server") or ("localhost",))[0]
         if not is_allowed_host(host, self._hosts):
             return Forbidden(
@@ -117,8 +120,8 @@ class HostOriginMiddleware:
         return None
 
 
-def _own(origin: str, host: str) -> bool:
-    """Whether a page is this server's own, by the name it was called by."""
+def _is_own_origin(origin: str, host: str) -> bool:
+    """Return True if the origin is this server's own host."""
     return bool(host) and origin.casefold() in {f"http://{host}".casefold(), f"https://{host}".casefold()}
 
 
@@ -131,5 +134,5 @@ def _hostname(url: str) -> str | None:
     return parts.hostname if not parts.username and not parts.path.strip("/") else None
 
 
-def _listed(name: str, header: str, allowed: Collection[str]) -> bool:
+def _is_listed(name: str, header: str, allowed: Collection[str]) -> bool:
     return bool({name.casefold(), header.casefold()} & {known.casefold() for known in allowed})

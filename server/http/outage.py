@@ -1,4 +1,4 @@
-"""What callers are told while storage is away: 503 at once instead of a wait, whatever they asked for."""
+"""503 for every request while storage does not answer, instead of a long wait."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,41 +11,41 @@ from callsheet.state.errors import CallsheetError, StorageDown, StorageSilent
 from callsheet.storage.redis.connection import Storage
 
 EXEMPT_PATHS: Final = frozenset({"/ok", "/health", "/metrics"})
-"""Paths that answer for themselves, so that what watches the server learns what is wrong."""
-_LOOKS: Final = 20
-"""How often one looks for an answer of storage before it counts as silent."""
+"""Paths that report the outage themselves, for monitoring."""
+_CHECKS: Final = 20
+"""Checks for an answer within the patience."""
 
 
 class StorageProbe:
-    """Knows whether storage answers; any number of askers share one question."""
+    """Probes storage; concurrent callers share one probe."""
 
     def __init__(self, storage: Storage, patience_s: float) -> None:
         self._storage = storage
         self._patience_s = patience_s
-        self._asked: asyncio.Task[CallsheetError | None] | None = None
+        self._probe: asyncio.Task[CallsheetError | None] | None = None
 
     async def unavailable_reason(self) -> CallsheetError | None:
-        """Return why storage cannot be used, or None; not later than after the patience.
+        """Return the outage as an error, or None; at the latest after the patience.
 
-        A process that is too busy to hear the answer takes longer, for that is not the fault of storage.
+        It takes longer in a process too busy to read the answer, which is no outage.
         """
-        if self._asked is None or self._asked.done():
-            self._asked = asyncio.create_task(self._ask())
-        return await asyncio.shield(self._asked)
+        if self._probe is None or self._probe.done():
+            self._probe = asyncio.create_task(self._probe_storage())
+        return await asyncio.shield(self._probe)
 
-    async def _ask(self) -> CallsheetError | None:
-        answer = asyncio.create_task(self._answer())
-        for _ in range(_LOOKS):
-            # Each counts once, however late it comes; whatever has arrived by then is heard before the next.
-            await asyncio.wait((answer,), timeout=self._patience_s / _LOOKS)
+    async def _probe_storage(self) -> CallsheetError | None:
+        answer = asyncio.create_task(self._ping())
+        for _ in range(_CHECKS):
+            # Each check counts once, however late; an answer that has arrived by then is read first.
+            await asyncio.wait((answer,), timeout=self._patience_s / _CHECKS)
             if answer.done():
                 return answer.result()
         answer.cancel()
         await asyncio.gather(answer, return_exceptions=True)
-        rule = f"{self._storage.origin} gave no answer within {self._patience_s:g} s"
-        return StorageSilent(rule, remedy="try again; if it stays so, see GET /health")
+        rule = f"{self._storage.origin} did not answer within {self._patience_s:g} s"
+        return StorageSilent(rule, remedy="try again; GET /health says more")
 
-    async def _answer(self) -> CallsheetError | None:
+    async def _ping(self) -> CallsheetError | None:
         try:
             await self._storage.redis.ping()
         except StorageDown as error:
@@ -54,26 +54,26 @@ class StorageProbe:
 
 
 class StorageOutageMiddleware:
-    """Answers 503 where a request waits for storage that is away; one that only takes long goes on."""
+    """Answers 503 if a request waits while storage is away; a request that is only slow goes on."""
 
-    def __init__(self, app: ASGIApp, watch: Callable[[], StorageProbe | None], patience_s: float) -> None:
-        """`watch` returns None until storage was reached for the first time."""
+    def __init__(self, app: ASGIApp, probe: Callable[[], StorageProbe | None], patience_s: float) -> None:
+        """`probe` returns None until storage was reached once."""
         self._app = app
-        self._watch = watch
+        self._probe = probe
         self._pause_s = patience_s / 3
-        self._left: set[asyncio.Task[None]] = set()
+        self._abandoned: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and stay with it until its reply has begun."""
+        """Pass the request on, and watch it until its reply has started."""
         if scope["type"] != "http" or scope["path"] in EXEMPT_PATHS:
             await self._app(scope, receive, send)
             return
         reply = _Reply(send)
-        work = asyncio.create_task(self._served(scope, receive, reply))
+        work = asyncio.create_task(self._serve(scope, receive, reply))
         try:
-            if error := await self._trouble(work, reply):
+            if error := await self._outage(work, reply):
                 reply.close()
-                self._leave(work)
+                self._abandon(work)
                 await errors.error_response(error)(scope, receive, send)
             else:
                 await work
@@ -82,43 +82,43 @@ class StorageOutageMiddleware:
             await asyncio.gather(work, return_exceptions=True)
             raise
 
-    async def _served(self, scope: Scope, receive: Receive, reply: "_Reply") -> None:
+    async def _serve(self, scope: Scope, receive: Receive, reply: "_Reply") -> None:
         await self._app(scope, receive, reply.send)
 
-    async def _trouble(self, work: asyncio.Task[None], reply: "_Reply") -> CallsheetError | None:
+    async def _outage(self, work: asyncio.Task[None], reply: "_Reply") -> CallsheetError | None:
         while True:
             await asyncio.wait((work,), timeout=self._pause_s)
-            watch = self._watch()
-            if work.done() or reply.begun or watch is None:
+            watch = self._probe()
+            if work.done() or reply.started or watch is None:
                 return None
             error = await watch.unavailable_reason()
-            if error and not (work.done() or reply.begun):
+            if error and not (work.done() or reply.started):
                 return error
 
-    def _leave(self, work: asyncio.Task[None]) -> None:
-        """Let what cannot be finished end by itself, which may take until storage answers again."""
-        self._left.add(work)
+    def _abandon(self, work: asyncio.Task[None]) -> None:
+        """Cancel a request; it may end only when storage answers again."""
+        self._abandoned.add(work)
         work.add_done_callback(self._forget)
         work.cancel()
 
     def _forget(self, work: asyncio.Task[None]) -> None:
-        self._left.discard(work)
-        # Read, so that nobody complains of an error that the caller was told in other words.
+        self._abandoned.discard(work)
+        # Read the error, so that asyncio does not report it as unhandled.
         _ = work.cancelled() or work.exception()
 
 
 class _Reply:
-    """A way to the caller that knows whether the reply has begun, and can be shut."""
+    """A send function that knows whether the reply has started, and can be closed."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self._closed = False
-        self.begun = False
+        self.started = False
 
     def close(self) -> None:
         self._closed = True
 
     async def send(self, message: Message) -> None:
         if not self._closed:
-            self.begun = True
+            self.started = True
             await self._send(message)

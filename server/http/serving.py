@@ -1,11 +1,14 @@
-"""The server in the foreground: a port of its own, a greeting once it is ready, a quiet end."""
+"""The server in the foreground: binds the port, greets when ready, stops quietly."""
 
 import asyncio
 import errno
 import logging
 import os
+import shutil
 import socket
+import sys
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
@@ -25,18 +28,18 @@ from callsheet.state.errors import CallsheetError, Conflict, Invalid
 from callsheet.storage.embedded import folders
 from callsheet.storage.redis import address
 
-_PATIENCE_S: Final = 5
-"""How long requests in flight may take to end once the server is told to stop."""
-_KEPT_S: Final = 620
-"""How long an idle connection is kept: longer than by who calls, for a POST that meets its end may be lost.
+_SHUTDOWN_S: Final = 5
+"""Seconds for requests in progress to end once the server stops."""
+_KEEP_ALIVE_S: Final = 620
+"""Seconds that an idle connection is kept: longer than clients do, or a POST could meet a closing connection.
 
-Chromium ends one after 300 seconds, Firefox after 115, load balancers after 60 (AWS) to 600 (Google Cloud).
+Chromium closes one after 300 seconds, Firefox after 115, load balancers after 60 (AWS) to 600 (Google Cloud).
 """
 _log = logging.getLogger("uvicorn.error")
 
 
 def serve(settings: Settings, version: str) -> None:
-    """Serve until Ctrl-C or SIGTERM; raises `CallsheetError` where that cannot begin."""
+    """Serve until Ctrl-C or SIGTERM; raises `CallsheetError` if the server cannot start."""
     place = describe_storage(settings)
     app = create_app(settings)
     guarded = _Guarded(app)
@@ -62,8 +65,8 @@ def serve(settings: Settings, version: str) -> None:
             listener.close()
 
 
-def server_config(app: ASGIApp, settings: Settings, patience_s: int = _PATIENCE_S) -> uvicorn.Config:
-    """Return how `app` is served; requests in flight have `patience_s` to end once the server is to stop."""
+def server_config(app: ASGIApp, settings: Settings, patience_s: int = _SHUTDOWN_S) -> uvicorn.Config:
+    """Return uvicorn's configuration; requests in progress get `patience_s` to end at a stop."""
     return uvicorn.Config(
         app,
         http=streaming.http_protocol(settings.slow_reader_s),
@@ -71,21 +74,21 @@ def server_config(app: ASGIApp, settings: Settings, patience_s: int = _PATIENCE_
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=patience_s,
-        timeout_keep_alive=_KEPT_S,
+        timeout_keep_alive=_KEEP_ALIVE_S,
     )
 
 
 def bind_sockets(host: str, port: int) -> list[socket.socket]:
-    """Return sockets bound to every address of `host`; raises `Invalid` or `Conflict` saying which port."""
+    """Return sockets bound to every address of `host`; raises `Invalid` or `Conflict` with the port."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise Invalid(f"host {host!r} is no address of this machine", remedy="use 127.0.0.1") from error
+        raise Invalid(f"host {host!r} is not an address of this machine", remedy="use 127.0.0.1") from error
     listeners: list[socket.socket] = []
     try:
-        for family, where in dict.fromkeys((entry[0], entry[4]) for entry in found):
+        for family, where in dict.fromkeys((entry[0], entry[4]) for entry in addresses):
             chosen = listeners[0].getsockname()[1] if listeners else port
-            listeners.append(_bound(family, (str(where[0]), chosen)))
+            listeners.append(_bind(family, (str(where[0]), chosen)))
     except OSError as error:
         for listener in listeners:
             listener.close()
@@ -94,14 +97,14 @@ def bind_sockets(host: str, port: int) -> list[socket.socket]:
 
 
 def describe_storage(settings: Settings) -> str:
-    """Return where the data lies, for people: the folder, or the server without its password."""
+    """Return the location of the data for people: the folder, or the URL without its password."""
     if settings.redis_url:
         return address.parse(settings.redis_url).redacted_url
     return str(settings.data_dir or folders.default_data_dir())
 
 
 class _Guarded:
-    """The application, remembering why it could not start."""
+    """The application, with the error of a failed start."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -117,7 +120,7 @@ class _Guarded:
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn that says once that it is ready, and raises what kept it from starting."""
+    """Uvicorn that calls `ready` once, and raises the error of a failed start."""
 
     def __init__(
         self, config: uvicorn.Config, guarded: _Guarded, ready: Callable[[], Coroutine[Any, Any, None]]
@@ -128,7 +131,7 @@ class _Server(uvicorn.Server):
         self._greeting: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        # Uvicorn logs the trace of a failed start; what is raised below says it in a sentence.
+        # Uvicorn would log a trace of a failed start; the error below says it in a sentence.
         _log.setLevel(logging.CRITICAL)
         try:
             await super().startup(sockets)
@@ -138,19 +141,19 @@ class _Server(uvicorn.Server):
             raise
         finally:
             _log.setLevel(logging.WARNING)
-        # Kept, so that it is not collected too early.
+        # Referenced, so that the task is not collected too early.
         self._greeting = asyncio.create_task(self._ready())
 
 
-def _bound(family: int, where: tuple[str, int]) -> socket.socket:
-    # Named, for asyncio sends small parts at once (TCP_NODELAY) only where it sees that it is TCP.
+def _bind(family: int, where: tuple[str, int]) -> socket.socket:
+    # With the protocol named: asyncio sets TCP_NODELAY only on sockets it recognises as TCP.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listener.bind(where)
-        # Listening now, so that a taken port is found before the slow part of the start.
+        # Listen now, so that a port in use is found before the slow part of the start.
         listener.listen()
     except OSError:
         listener.close()
@@ -159,11 +162,11 @@ def _bound(family: int, where: tuple[str, int]) -> socket.socket:
 
 
 def bind_error(host: str, port: int, error: OSError) -> CallsheetError:
-    """Return what to tell the user when the system refuses a port or an address."""
+    """Return the error for the user if the system refuses a port or an address."""
     if error.errno == errno.EADDRINUSE:
         return Conflict(
-            f"port {port} on {host} is taken by another program",
-            remedy=f"end that one, or choose another port: CALLSHEET_PORT={port + 1} callsheet serve",
+            f"port {port} on {host} is in use by another program",
+            remedy=f"stop that program, or choose a free port: {_serve_command()} --port 0",
         )
     if error.errno == errno.EACCES:
         return Invalid(f"port {port} may not be used by this user", remedy="choose a port from 1024 on")
@@ -173,14 +176,24 @@ def bind_error(host: str, port: int, error: OSError) -> CallsheetError:
     )
 
 
+def _serve_command() -> str:
+    """Return the command that starts this server in the user's shell, with its path where PATH lacks it."""
+    installed = Path(sys.executable).with_name("callsheet")
+    on_path = shutil.which("callsheet")
+    if on_path and Path(on_path).resolve() == installed.resolve():
+        return "callsheet serve"
+    local = installed.relative_to(Path.cwd()) if installed.is_relative_to(Path.cwd()) else installed
+    return f"{local} serve" if installed.exists() else f"{sys.executable} -m callsheet serve"
+
+
 def url_host(host: str) -> str:
-    """Return a host as a URL spells it."""
+    """Return a host in the form of a URL."""
     return f"[{host}]" if ":" in host else host
 
 
 def greeting(version: str, url: str, place: str) -> Padding:
-    """Return what is said once the server is ready: where it is, who answers and why, where the data lies."""
-    # The language-model libraries take longer to import than all the rest of the start.
+    """Return the greeting: URL, provider with its reason, location of the data."""
+    # Importing the model libraries takes longer than the rest of the start.
     from callsheet.providers import available  # noqa: PLC0415
     from callsheet.providers.routing import Request, route  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Web sockets: one connection takes messages one by one, and tells what happens beside them."""
+"""Web sockets: a connection handles messages one by one, and sends subscribed events meanwhile."""
 
 import asyncio
 import logging
@@ -18,32 +18,32 @@ from callsheet.server.http.origins import current_owner
 from callsheet.state.errors import Unavailable
 from callsheet.storage import rate_limits
 
-MAX_FRAME_BYTES: Final = 32
-"""What one connection may be told of at a time."""
+MAX_SUBSCRIPTIONS: Final = 32
+"""Subscriptions of one connection."""
 _TOO_BIG: Final = 1009
-"""Web socket code: a message over the limit (RFC 6455 §7.4.1)."""
-_BROKEN: Final = 1011
-"""Web socket code: the server met what it did not expect (the same place)."""
+"""Web socket close code: message too big (RFC 6455 §7.4.1)."""
+_INTERNAL_ERROR: Final = 1011
+"""Web socket close code: unexpected error (the same section)."""
 _log = logging.getLogger(__name__)
 
 
 class SocketSession(ABC):
-    """One connection of one owner; a subclass knows what its messages mean."""
+    """One connection of one owner; a subclass handles its messages."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
-        self._here = app_context(socket)
+        self._ctx = app_context(socket)
         self._owner = current_owner(socket)
         self._sending = asyncio.Lock()
-        self._telling: dict[str, asyncio.Task[None]] = {}
+        self._subscriptions: dict[str, asyncio.Task[None]] = {}
         self._closing: asyncio.Task[None] | None = None
 
     @abstractmethod
     async def handle(self, text: bytes) -> None:
-        """Answer one message; raises `Unavailable` where another try, later, may do."""
+        """Handle one message; raises `Unavailable` if the client should try again later."""
 
     async def serve(self) -> None:
-        """Take the connection and its messages as they come, until it ends."""
+        """Accept the connection and handle its messages until it closes."""
         await self._socket.accept()
         try:
             while (text := await self._next()) is not None:
@@ -51,76 +51,76 @@ class SocketSession(ABC):
         except WebSocketDisconnect:
             return
         except Unavailable as error:
-            await self._later(error)
+            await self._close_for_retry(error)
         finally:
             await self._stop()
 
     async def check_rate(self) -> None:
-        """Count a message as a request is counted; raises `Limited`."""
-        most = self._here.settings.requests_per_minute
+        """Count a message as a request; raises `Limited`."""
+        most = self._ctx.settings.requests_per_minute
         if most:
-            count = await rate_limits.count_request(self._here.storage, self._owner, uuid.uuid4().hex, most)
+            count = await rate_limits.count_request(self._ctx.storage, self._owner, uuid.uuid4().hex, most)
             if not count.allowed:
                 raise rate_limit_error(most, count)
 
     def is_subscribed(self, name: str) -> bool:
-        """Whether it is being told of `name`."""
-        return name in self._telling
+        """Return True if `name` is subscribed."""
+        return name in self._subscriptions
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing further can be told of."""
-        return len(self._telling) >= MAX_FRAME_BYTES
+        """True if no further subscription is possible."""
+        return len(self._subscriptions) >= MAX_SUBSCRIPTIONS
 
-    def subscribe(self, name: str, telling: Coroutine[Any, Any, None]) -> None:
-        """Tell of `name` beside the messages that come, until it is left."""
-        task = self._telling[name] = asyncio.create_task(self._patiently(telling))
-        task.add_done_callback(partial(self._ended, name))
+    def subscribe(self, name: str, source: Coroutine[Any, Any, None]) -> None:
+        """Run `source`, which sends the events of `name`, until it is unsubscribed."""
+        task = self._subscriptions[name] = asyncio.create_task(self._run_subscription(source))
+        task.add_done_callback(partial(self._end_subscription, name))
 
     async def unsubscribe(self, name: str) -> bool:
-        """Tell no more of `name`; whether it was told of."""
-        task = self._telling.pop(name, None)
+        """End a subscription; return True if there was one."""
+        task = self._subscriptions.pop(name, None)
         if task:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         return task is not None
 
     async def send(self, frame: bytes) -> None:
-        """Send one frame of JSON, whole, whoever else is sending."""
+        """Send one JSON frame; frames never interleave."""
         async with self._sending:
             await self._socket.send_text(frame.decode())
 
     async def _next(self) -> bytes | None:
-        """The next message, or None after one that was too big; raises `WebSocketDisconnect`."""
+        """Return the next message; None after one that was too big. Raises `WebSocketDisconnect`."""
         message = await self._socket.receive()
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", 1000))
         text: bytes = message.get("bytes") or (message.get("text") or "").encode()
-        if len(text) <= self._here.settings.max_body_bytes:
+        if len(text) <= self._ctx.settings.max_body_bytes:
             return text
         await self._socket.close(_TOO_BIG)
         return None
 
-    async def _patiently(self, telling: Coroutine[Any, Any, None]) -> None:
+    async def _run_subscription(self, source: Coroutine[Any, Any, None]) -> None:
         try:
-            await telling
+            await source
         except Unavailable as error:
-            await self._later(error)
+            await self._close_for_retry(error)
 
-    def _ended(self, name: str, task: asyncio.Task[None]) -> None:
-        """Close the connection where telling failed: nobody waits on it for what never comes."""
-        if self._telling.get(name) is task:
-            del self._telling[name]
+    def _end_subscription(self, name: str, task: asyncio.Task[None]) -> None:
+        """Remove a subscription; close the connection if it failed, so that no client waits for it."""
+        if self._subscriptions.get(name) is task:
+            del self._subscriptions[name]
         error = None if task.cancelled() else task.exception()
-        here = self._socket.application_state is WebSocketState.CONNECTED
-        if error and here and not isinstance(error, WebSocketDisconnect):
-            _log.error("what a web socket was to be told cannot be told", exc_info=error)
-            self._closing = asyncio.create_task(self._socket.close(_BROKEN))
+        connected = self._socket.application_state is WebSocketState.CONNECTED
+        if error and connected and not isinstance(error, WebSocketDisconnect):
+            _log.error("a subscription of a web socket failed", exc_info=error)
+            self._closing = asyncio.create_task(self._socket.close(_INTERNAL_ERROR))
 
-    async def _later(self, error: Unavailable) -> None:
+    async def _close_for_retry(self, error: Unavailable) -> None:
         await self._socket.close(TRY_LATER, error.message[:100])
 
     async def _stop(self) -> None:
-        for task in self._telling.values():
+        for task in self._subscriptions.values():
             task.cancel()
-        await asyncio.gather(*self._telling.values(), return_exceptions=True)
+        await asyncio.gather(*self._subscriptions.values(), return_exceptions=True)

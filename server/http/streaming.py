@@ -1,8 +1,7 @@
-"""Streaming replies: ended with their reader, and cut off for readers that do not read.
+"""Streaming replies that end with their reader, and connections that are reset for slow readers.
 
-What a reader has not taken yet waits in memory, at most what uvicorn writes before it holds an answer back.
-Cut off, not ended: an end would say that all was told. A reader that is cut off knows that something is
-missing, and goes on by the id of the last event it got.
+A slow reader's connection is reset and not ended in order: an orderly end would look complete. The reader
+resumes after the id of the last event it received.
 """
 
 import asyncio
@@ -17,20 +16,20 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 
 class StreamingReply(StreamingResponse):
-    """A streamed reply of which the rest is cancelled once its reader has gone.
+    """A streamed reply that is cancelled once its reader has left.
 
-    Starlette's own makes a task group for each; here one task listens while the reply's own tells.
+    Starlette's own starts a task group for each reply; this one starts one task.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the reply."""
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
         leaving: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(None) as presence:
-                leaving = asyncio.create_task(self._left(receive, presence))
+                leaving = asyncio.create_task(self._watch_reader(receive, presence))
                 await self.stream_response(send)
         except TimeoutError:
             if not presence.expired():
@@ -41,33 +40,32 @@ class StreamingReply(StreamingResponse):
         if self.background:
             await self.background()
 
-    async def _left(self, receive: Receive, presence: asyncio.Timeout) -> None:
-        """End the reader's presence once it has gone."""
+    async def _watch_reader(self, receive: Receive, limit: asyncio.Timeout) -> None:
+        """End the reply once the reader has left."""
         await self.listen_for_disconnect(receive)
-        presence.reschedule(0)
+        limit.reschedule(0)
 
 
 MIN_BYTES_PER_CHECK: Final = 64 * 1024
-"""Bytes that a reader must take in the time it is given."""
-_AT_ONCE: Final = struct.pack("ii", 1, 0)
+"""Bytes that a reader must take between two checks."""
+_RESET: Final = struct.pack("ii", 1, 0)
 _log = logging.getLogger(__name__)
 
 
 def http_protocol(slow_s: float) -> type[asyncio.Protocol]:
-    """Return uvicorn's HTTP protocol, which cuts off readers slower than `MIN_BYTES_PER_CHECK` in `slow_s`.
+    """Return uvicorn's HTTP protocol with resets for readers slower than `MIN_BYTES_PER_CHECK` in `slow_s`.
 
-    Time counts only while more waits than uvicorn writes ahead; with 0, it never does.
+    Time counts only while uvicorn's write buffer is full. 0 disables resets.
     """
     if not slow_s:
-        return type("Forgetting", (_Forgetting, AutoHTTPProtocol), {})
-    return type("Patient", (_Cutting, _Forgetting, AutoHTTPProtocol), {"slow_s": slow_s})
+        return type("Forgetting", (_KeepAliveFix, AutoHTTPProtocol), {})
+    return type("Patient", (_SlowReaderCutoff, _KeepAliveFix, AutoHTTPProtocol), {"slow_s": slow_s})
 
 
-class _Forgetting(asyncio.Protocol):
-    """What is added to a protocol that remembers a connection that was reset until its idle time is over.
+class _KeepAliveFix(asyncio.Protocol):
+    """Stops uvicorn's keep-alive timer when a connection is reset.
 
-    uvicorn 0.54 stops that clock only where the other side has ended the connection in order, and proxies
-    reset those they have no more use for.
+    uvicorn 0.54 stops it only at an orderly end, and proxies reset connections they no longer need.
     """
 
     timeout_keep_alive_task: asyncio.TimerHandle | None
@@ -79,8 +77,8 @@ class _Forgetting(asyncio.Protocol):
             self.timeout_keep_alive_task = None
 
 
-class _Cutting(asyncio.Protocol):
-    """What is added to a protocol that holds back what its reader does not take."""
+class _SlowReaderCutoff(asyncio.Protocol):
+    """Resets the connection of a reader that is too slow."""
 
     slow_s: float
     _to: asyncio.WriteTransport
@@ -95,27 +93,30 @@ class _Cutting(asyncio.Protocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        self._look_later()
+        self._schedule_check()
         super().pause_writing()
 
     def resume_writing(self) -> None:
         self._stop()
         super().resume_writing()
 
-    def _look_later(self) -> None:
+    def _schedule_check(self) -> None:
         waiting = self._to.get_write_buffer_size()
-        self._timer = asyncio.get_running_loop().call_later(self.slow_s, self._look, waiting)
+        self._timer = asyncio.get_running_loop().call_later(self.slow_s, self._check, waiting)
 
-    def _look(self, before: int) -> None:
+    def _check(self, before: int) -> None:
         if before - self._to.get_write_buffer_size() >= MIN_BYTES_PER_CHECK:
-            self._look_later()
+            self._schedule_check()
             return
         reader = self._to.get_extra_info("peername")
         _log.info(
-            "%s was cut off: it took fewer than %d bytes in %g s", reader, MIN_BYTES_PER_CHECK, self.slow_s
+            "closed the connection of %s: it read fewer than %d bytes in %g s",
+            reader,
+            MIN_BYTES_PER_CHECK,
+            self.slow_s,
         )
-        # What the system has not sent yet goes, too; else it waits for a reader that may never come back.
-        self._to.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        # Drop unsent data of the system too; it would wait for a reader that may never come back.
+        self._to.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self._to.abort()
 
     def _stop(self) -> None:

@@ -1,77 +1,94 @@
-"""Request bodies of the wire: common fields, paging and metadata matching."""
+"""Shared parts of the wire's routes: body fields, paging, metadata matching, documented replies."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from callsheet.server.ads.bodies import Whole
-from callsheet.server.langgraph.shapes import WireJsonReply
+from callsheet.server.http.errors import documented_wire_responses
+from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
 
+_Item = TypeVar("_Item")
+Responses = dict[int | str, JsonObject]
 _NULL: Final = {"type": "null"}
+_MOVED: Final = ("title", "description", "default")
 
 
-def _nullable(schema: dict[str, Any]) -> None:
-    """Say of every field that may be left out that it may be null, too."""
+def read_responses(reply: object, *errors: int) -> Responses:
+    """Return the OpenAPI responses of a route that reads: its reply, the usual errors, and `errors`."""
+    return documented_wire_responses(403, 404, 422, 500, 503, 504, *errors, reply=reply)
+
+
+def write_responses(reply: object) -> Responses:
+    """Return the OpenAPI responses of a route that writes; a reply of None is status 204."""
+    errors = (400, 403, 404, 409, 413, 422, 500, 503, 504)
+    return documented_wire_responses(*errors, reply=reply, status=204 if reply is None else 200)
+
+
+def _allow_null(schema: JsonObject) -> None:
+    """Document that every optional field may be null."""
     for name, field in schema.get("properties", {}).items():
         if name not in schema.get("required", ()) and _NULL not in field.get("anyOf", ()):
-            said = {key: field.pop(key) for key in ("title", "description", "default") if key in field}
-            schema["properties"][name] = {"anyOf": [field, _NULL], **said}
+            notes = {key: field.pop(key) for key in _MOVED if key in field}
+            schema["properties"][name] = {"anyOf": [field, _NULL], **notes}
 
 
 class Body(BaseModel):
-    """A body in which null says no more than leaving the field out, as LangGraph's clients mean it.
+    """Request body in which null means the same as a missing field. Unknown fields are ignored."""
 
-    Fields there are none of are passed over.
-    """
-
-    model_config = ConfigDict(extra="ignore", json_schema_extra=_nullable)
+    model_config = ConfigDict(extra="ignore", json_schema_extra=_allow_null)
 
     @model_validator(mode="before")
     @classmethod
-    def _said(cls, told: Any) -> Any:
-        return (
-            {name: one for name, one in told.items() if one is not None} if isinstance(told, dict) else told
-        )
+    def _drop_nulls(cls, body: Any) -> Any:
+        if not isinstance(body, dict):
+            return body
+        return {name: value for name, value in body.items() if value is not None}
 
 
 class Page(Body):
-    """Which part of a list."""
+    """Part of a list."""
 
     limit: Whole = Field(10, ge=1, le=1_000)
     offset: Whole = Field(0, ge=0, le=10_000_000)
 
+    def cut(self, items: Sequence[_Item]) -> Sequence[_Item]:
+        """Return the items of this page, and one more if there is a next page."""
+        return items[self.offset : self.offset + self.limit + 1]
 
-def page_reply(found: Sequence[Any], page: Page) -> WireJsonReply:
-    """Return the reply with a page; `found` has one entry more than fits where there is a next page.
 
-    `X-Pagination-Total` is how many are known of, as LangGraph's server tells it: one more than what was
-    shown so far, where there are more.
+def page_reply(items: Sequence[Any], page: Page) -> WireJsonReply:
+    """Return the reply with a page; `items` are as `Page.cut` returns them.
+
+    `X-Pagination-Total` is, as in LangGraph's server, the number of items known so far: one more than those
+    returned until now if there are more.
     """
-    shown = found[: page.limit]
-    headers = {"X-Pagination-Total": str(page.offset + len(found))}
-    if len(found) > page.limit:
+    headers = {"X-Pagination-Total": str(page.offset + len(items))}
+    if len(items) > page.limit:
         headers["X-Pagination-Next"] = str(page.offset + page.limit)
-    return WireJsonReply(shown, headers=headers)
+    return WireJsonReply(items[: page.limit], headers=headers)
 
 
-def contains(value: Any, wanted: Any) -> bool:
-    """Return whether `value` has all of `wanted` in it, at every level, as PostgreSQL's `@>` understands it.
+def contains(value: Any, expected: Any) -> bool:
+    """Return whether `value` contains `expected` at every level, like PostgreSQL's `@>`.
 
-    None wants nothing.
+    An `expected` of None is contained in everything.
     """
-    if wanted is None:
+    if expected is None:
         return True
-    if not isinstance(wanted, Mapping):
-        return _has(value, wanted)
+    if not isinstance(expected, Mapping):
+        return _matches(value, expected)
     return isinstance(value, Mapping) and all(
-        name in value and _has(value[name], one) for name, one in wanted.items()
+        name in value and _matches(value[name], part) for name, part in expected.items()
     )
 
 
-def _has(value: Any, wanted: Any) -> bool:
-    if isinstance(wanted, Mapping):
-        return contains(value, wanted)
-    if isinstance(wanted, list):
-        return isinstance(value, list) and all(any(_has(one, want) for one in value) for want in wanted)
-    return bool(value == wanted)
+def _matches(value: Any, expected: Any) -> bool:
+    if isinstance(expected, Mapping):
+        return contains(value, expected)
+    if isinstance(expected, list):
+        return isinstance(value, list) and all(
+            any(_matches(item, part) for item in value) for part in expected
+        )
+    return bool(value == expected)

@@ -1,12 +1,12 @@
-"""Crons: schedules by which runs start."""
+"""Routes of crons, and the loop that creates their runs when they are due."""
 
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
@@ -17,12 +17,11 @@ from starlette.responses import Response
 from callsheet.server.ads.bodies import Flag, StrictRoute
 from callsheet.server.context import AppContext, app_context
 from callsheet.server.http.auth import public_config
-from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.origins import current_owner
 from callsheet.server.langgraph import starting
-from callsheet.server.langgraph.bodies import Page, contains, page_reply
+from callsheet.server.langgraph.bodies import Page, contains, page_reply, read_responses, write_responses
 from callsheet.server.langgraph.run_bodies import RunCreate
-from callsheet.server.langgraph.shapes import WireJsonReply, iso_time, select_fields
+from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply, iso_time, select_fields
 from callsheet.server.langgraph.webhooks import checked_url
 from callsheet.server.runtime import background
 from callsheet.state.errors import CallsheetError, Invalid, Missing, Unavailable
@@ -30,22 +29,127 @@ from callsheet.storage import crons
 from callsheet.storage.crons import Cron, Due
 from callsheet.storage.threads import records as thread_records
 
+router = APIRouter(route_class=StrictRoute, tags=["crons"])
+CHECK_INTERVAL_S: Final = 1.0
+"""Seconds between two checks for due crons."""
 _EXAMPLE: Final = "send five fields, such as '0 9 * * 1-5' for nine o'clock on working days"
+_CRON_FIELDS: Final = frozenset(
+    {"schedule", "timezone", "end_time", "enabled", "on_run_completed", "metadata", "assistant_id"}
+)
+"""Fields of a body that belong to the cron; all others belong to its runs."""
+_RUN_NAMESPACE: Final = uuid.UUID("5f8b1c5e-6d0e-4c8a-9d55-6f0d4f6a2b11")
+"""UUID5 namespace of the runs that crons create."""
+_log = logging.getLogger(__name__)
+
+
+class CronCreate(RunCreate):
+    """New cron and the run it creates."""
+
+    schedule: str = Field(max_length=200, description="Five fields of a crontab")
+    timezone: str | None = Field(None, max_length=100, description="IANA name; UTC by default")
+    end_time: AwareDatetime | datetime | None = Field(None, description="UTC unless it has an offset")
+    on_run_completed: Literal["delete", "keep"] | None = None
+    enabled: Flag = True
+
+
+class CronUpdate(CronCreate):
+    """Changes to a cron."""
+
+    assistant_id: str = Field("", max_length=255, description="Ignored")
+    schedule: str = Field("", max_length=200)
+
+
+class CronCount(BaseModel):
+    """Filter for crons."""
+
+    assistant_id: str | None = None
+    thread_id: str | None = None
+    enabled: Flag | None = None
+    metadata: JsonObject | None = None
+
+
+class CronSearch(CronCount, Page):
+    """Filter, order and fields of a search for crons."""
+
+    sort_by: Literal[
+        "cron_id", "assistant_id", "thread_id", "created_at", "updated_at", "next_run_date", "end_time"
+    ] = "created_at"
+    sort_order: Literal["asc", "desc"] = "desc"
+    select: list[str] | None = None
+
+
+@router.post("/runs/crons", responses=write_responses(JsonObject))
+async def create_cron(body: CronCreate, request: Request) -> Response:
+    """Create a cron of stateless runs."""
+    return WireJsonReply(await _create(request, body, None))
+
+
+@router.post("/threads/{thread_id}/runs/crons", responses=write_responses(JsonObject))
+async def create_thread_cron(thread_id: str, body: CronCreate, request: Request) -> Response:
+    """Create a cron of runs on a thread."""
+    await thread_records.get(app_context(request).storage, thread_id, current_owner(request))
+    return WireJsonReply(await _create(request, body, thread_id))
+
+
+@router.post("/runs/crons/search", responses=write_responses(list[JsonObject]))
+async def search_crons(body: CronSearch, request: Request) -> Response:
+    """Search crons, newest first by default."""
+    ctx = app_context(request)
+    views = [await _view(ctx, cron) for cron in await _matching(ctx, current_owner(request), body)]
+    views.sort(
+        key=lambda view: (view[body.sort_by] or "", view["cron_id"]), reverse=body.sort_order == "desc"
+    )
+    return page_reply([select_fields(view, body.select) for view in body.cut(views)], body)
+
+
+@router.post("/runs/crons/count", responses=write_responses(int))
+async def count_crons(body: CronCount, request: Request) -> Response:
+    """Count crons."""
+    return WireJsonReply(len(await _matching(app_context(request), current_owner(request), body)))
+
+
+@router.get("/runs/crons/{cron_id}", responses=read_responses(JsonObject))
+async def get_cron(cron_id: str, request: Request) -> Response:
+    """Get a cron."""
+    ctx = app_context(request)
+    return WireJsonReply(await _view(ctx, await crons.get(ctx.storage, current_owner(request), cron_id)))
+
+
+@router.patch("/runs/crons/{cron_id}", responses=write_responses(JsonObject))
+async def update_cron(cron_id: str, body: CronUpdate, request: Request) -> Response:
+    """Update a cron. Fields that are not sent keep their values."""
+    ctx = app_context(request)
+    cron = await crons.update(
+        ctx.storage,
+        current_owner(request),
+        cron_id,
+        lambda cron: _with_changes(cron, body),
+        lambda cron: _next_ms(cron, _now_ms()),
+    )
+    return WireJsonReply(await _view(ctx, cron))
+
+
+@router.delete("/runs/crons/{cron_id}", status_code=204, responses=write_responses(None))
+async def delete_cron(cron_id: str, request: Request) -> Response:
+    """Delete a cron. Runs that it has created continue."""
+    ctx = app_context(request)
+    await crons.delete(ctx.storage, await crons.get(ctx.storage, current_owner(request), cron_id))
+    return Response(status_code=204)
 
 
 def next_due_ms(schedule: str, timezone: str | None, after_ms: int, end_ms: int | None = None) -> int | None:
-    """Return when a schedule is due next after a time, in milliseconds of the epoch; None for never.
+    """Return a schedule's next due time in milliseconds since the epoch; None for never.
 
-    Raises `Invalid` for what is no schedule, and for a place there is none of.
+    Raises `Invalid` for a malformed schedule and for an unknown time zone.
     """
     after = datetime.fromtimestamp(after_ms / 1000, _zone(timezone))
     try:
-        found = next(CronSim(schedule, after), None)
+        due = next(CronSim(schedule, after), None)
     except CronSimError as error:
         raise Invalid(f"schedule {schedule[:80]!r}: {error}".rstrip(": "), remedy=_EXAMPLE) from None
-    if found is None:
+    if due is None:
         return None
-    ms = int(found.timestamp() * 1000)
+    ms = int(due.timestamp() * 1000)
     return ms if end_ms is None or ms <= end_ms else None
 
 
@@ -58,233 +162,105 @@ def _zone(name: str | None) -> tzinfo:
         raise Invalid(f"there is no time zone {name[:80]!r}", remedy="use one such as Europe/Paris") from None
 
 
-router = APIRouter(route_class=StrictRoute, tags=["crons"])
-EVERY_S: Final = 1.0
-"""Seconds between two looks for what is due."""
-_READ: Final = (403, 404, 422, 500, 503, 504)
-_WRITE: Final = (400, 403, 404, 409, 413, 422, 500, 503, 504)
-_Object = dict[str, Any]
-_OWN: Final = frozenset({"schedule", "timezone", "end_time", "enabled", "on_run_completed", "metadata"})
-_CRON: Final = documented_wire_responses(*_WRITE, reply=_Object)
-_SPACE: Final = uuid.UUID("5f8b1c5e-6d0e-4c8a-9d55-6f0d4f6a2b11")
-"""What the ids of runs that schedules start are derived in."""
-_log = logging.getLogger(__name__)
+def start_firing(ctx: AppContext) -> Callable[[], Awaitable[object]]:
+    """Start the loop that fires due crons, and return the function that stops it."""
+    return background.start_periodic(lambda: fire_due(ctx, _now_ms()), CHECK_INTERVAL_S, "crons do not fire")
 
 
-class _When(BaseModel):
-    timezone: str | None = Field(None, max_length=100, description="IANA name; UTC where there is none")
-    end_time: AwareDatetime | datetime | None = Field(None, description="UTC unless it says otherwise")
-    on_run_completed: Literal["delete", "keep"] | None = None
+async def fire_due(ctx: AppContext, now_ms: int) -> int:
+    """Create one run for every cron that is due at `now_ms`, and return the number of crons fired here.
 
-
-class CronCreate(RunCreate, _When):
-    """A schedule, and the run it starts."""
-
-    schedule: str = Field(max_length=200, description="Five fields of a crontab")
-    enabled: Flag = True
-
-
-class CronUpdate(CronCreate):
-    """What is to change of a schedule."""
-
-    assistant_id: str = Field("", max_length=255, description="Stays as it is")
-    schedule: str = Field("", max_length=200)
-
-
-class CronCount(BaseModel):
-    """Which schedules are meant."""
-
-    assistant_id: str | None = None
-    thread_id: str | None = None
-    enabled: Flag | None = None
-    metadata: _Object | None = None
-
-
-class CronSearch(CronCount, Page):
-    """Which schedules, in which order, and what of them."""
-
-    sort_by: Literal[
-        "cron_id", "assistant_id", "thread_id", "created_at", "updated_at", "next_run_date", "end_time"
-    ] = "created_at"
-    sort_order: Literal["asc", "desc"] = "desc"
-    select: list[str] | None = None
-
-
-@router.post("/runs/crons", responses=_CRON, response_model=None)
-async def create_cron(body: CronCreate, request: Request) -> Response:
-    """Make a schedule, every run of which has a thread of its own."""
-    return WireJsonReply(await _made(request, body, None))
-
-
-@router.post("/threads/{thread_id}/runs/crons", responses=_CRON, response_model=None)
-async def create_thread_cron(thread_id: str, body: CronCreate, request: Request) -> Response:
-    """Make a schedule of runs on a thread."""
-    await thread_records.get(app_context(request).storage, thread_id, current_owner(request))
-    return WireJsonReply(await _made(request, body, thread_id))
-
-
-@router.post(
-    "/runs/crons/search",
-    responses=documented_wire_responses(*_WRITE, reply=list[_Object]),
-    response_model=None,
-)
-async def search_crons(body: CronSearch, request: Request) -> Response:
-    """List schedules, newest first unless told otherwise."""
-    here = app_context(request)
-    found = [await _shown(here, cron) for cron in await _found(here, current_owner(request), body)]
-    found.sort(key=lambda one: (one[body.sort_by] or "", one["cron_id"]), reverse=body.sort_order == "desc")
-    shown = found[body.offset : body.offset + body.limit + 1]
-    return page_reply([select_fields(one, body.select) for one in shown], body)
-
-
-@router.post(
-    "/runs/crons/count", responses=documented_wire_responses(*_WRITE, reply=int), response_model=None
-)
-async def count_crons(body: CronCount, request: Request) -> Response:
-    """Count schedules."""
-    return WireJsonReply(len(await _found(app_context(request), current_owner(request), body)))
-
-
-@router.get(
-    "/runs/crons/{cron_id}", responses=documented_wire_responses(*_READ, reply=_Object), response_model=None
-)
-async def get_cron(cron_id: str, request: Request) -> Response:
-    """Show a schedule."""
-    here = app_context(request)
-    return WireJsonReply(await _shown(here, await crons.get(here.storage, current_owner(request), cron_id)))
-
-
-@router.patch("/runs/crons/{cron_id}", responses=_CRON, response_model=None)
-async def update_cron(cron_id: str, body: CronUpdate, request: Request) -> Response:
-    """Change a schedule; what is not sent stays."""
-    here = app_context(request)
-    cron = await crons.update(
-        here.storage,
-        current_owner(request),
-        cron_id,
-        lambda before: _changed(before, body),
-        lambda cron: _next(cron, _now_ms()),
-    )
-    return WireJsonReply(await _shown(here, cron))
-
-
-@router.delete(
-    "/runs/crons/{cron_id}",
-    status_code=204,
-    responses=documented_wire_responses(*_WRITE, reply=None, status=204),
-)
-async def delete_cron(cron_id: str, request: Request) -> Response:
-    """Take a schedule away; runs it has started go on."""
-    here = app_context(request)
-    await crons.delete(here.storage, await crons.get(here.storage, current_owner(request), cron_id))
-    return Response(status_code=204)
-
-
-def start_firing(here: AppContext) -> Callable[[], Awaitable[object]]:
-    """Begin to fire what is due, and return what ends that."""
-    return background.start_periodic(lambda: fire_due(here, _now_ms()), EVERY_S, "schedules wait")
-
-
-async def fire_due(here: AppContext, now_ms: int) -> int:
-    """Start a run for every schedule that is due by then, once for each; return how many this call started.
-
-    What came due while no process was there is started once, however often it was.
+    A cron that came due several times while no process was running fires once.
     """
-    fired = 0
-    for due in await crons.due(here.storage, now_ms):
+    count = 0
+    for due in await crons.due(ctx.storage, now_ms):
         try:
-            cron = await crons.get(here.storage, due.owner, due.id)
+            cron = await crons.get(ctx.storage, due.owner, due.id)
         except Missing:
-            await crons.reschedule(here.storage, due, None)
+            await crons.reschedule(ctx.storage, due, None)
             continue
-        # The run's id is the firing's: whoever else starts it at the same moment starts the same run, and
-        # one that dies before the schedule is moved has lost nothing.
-        await _started(here, cron, due)
-        fired += await crons.reschedule(here.storage, due, _next(cron, now_ms))
-    return fired
+        # The run's id is derived from the due time: a process that fires at the same moment, or after this
+        # one died before rescheduling, creates the same run.
+        await _start_run(ctx, cron, due)
+        count += await crons.reschedule(ctx.storage, due, _next_ms(cron, now_ms))
+    return count
 
 
-async def _started(here: AppContext, cron: Cron, due: Due) -> None:
-    run = str(uuid.uuid5(_SPACE, f"{cron.id} {due.ms}"))
+async def _start_run(ctx: AppContext, cron: Cron, due: Due) -> None:
+    run = str(uuid.uuid5(_RUN_NAMESPACE, f"{cron.id} {due.ms}"))
     try:
         body = RunCreate(
             **{**cron.payload, "assistant_id": cron.assistant, "metadata": dict(cron.metadata)},
             on_completion=cron.on_run_completed,
         )
-        if cron.thread is None:
-            await starting.start_stateless(here, cron.owner, body, run)
-        else:
-            await starting.start_on_thread(here, cron.owner, cron.thread, body, run)
+        await starting.start_run(ctx, cron.owner, cron.thread, body, run)
     except Unavailable:
         raise
     except (CallsheetError, ValidationError) as error:
-        _log.warning("cron %s started nothing at %s: %s", cron.id, iso_time(due.ms), error)
+        _log.warning("cron %s created no run at %s: %s", cron.id, iso_time(due.ms), error)
 
 
-async def _made(request: Request, body: CronCreate, thread: str | None) -> _Object:
-    here, who = app_context(request), current_owner(request)
-    chosen = await starting.resolve_assistant(here, who, body.assistant_id)
-    now = _now_ms()
+async def _create(request: Request, body: CronCreate, thread: str | None) -> JsonObject:
+    ctx, owner = app_context(request), current_owner(request)
+    assistant = await starting.resolve_assistant(ctx, owner, body.assistant_id)
+    now_ms = _now_ms()
     cron = Cron(
         str(uuid.uuid4()),
-        who,
-        chosen.assistant_id,
+        owner,
+        assistant.assistant_id,
         body.schedule,
-        _payload(body),
-        now,
-        now,
+        _run_payload(body),
+        now_ms,
+        now_ms,
         thread,
         body.timezone,
-        _ms(body.end_time),
+        _end_ms(body.end_time),
         body.enabled,
         body.metadata or {},
         body.on_run_completed,
     )
-    await crons.create(here.storage, cron, _next(cron, now))
-    return await _shown(here, cron)
+    await crons.create(ctx.storage, cron, _next_ms(cron, now_ms))
+    return await _view(ctx, cron)
 
 
-def _changed(before: Cron, body: CronUpdate) -> Cron:
-    sent = body.model_fields_set
-    own: _Object = {
-        name: getattr(body, name) for name in ("timezone", "enabled", "on_run_completed") if name in sent
-    }
+def _with_changes(cron: Cron, body: CronUpdate) -> Cron:
+    names = {"timezone", "enabled", "on_run_completed"} & body.model_fields_set
+    changes: JsonObject = {name: getattr(body, name) for name in names}
     if body.schedule:
-        own["schedule"] = body.schedule
-    if "end_time" in sent:
-        own["end_ms"] = _ms(body.end_time)
+        changes["schedule"] = body.schedule
+    if "end_time" in body.model_fields_set:
+        changes["end_ms"] = _end_ms(body.end_time)
     if body.metadata is not None:
-        own["metadata"] = body.metadata
-    payload = {**before.payload, **_payload(body)}
-    return replace(before, **own, payload=payload, updated_ms=_now_ms())
+        changes["metadata"] = body.metadata
+    return replace(cron, **changes, payload={**cron.payload, **_run_payload(body)}, updated_ms=_now_ms())
 
 
-def _payload(body: CronCreate) -> _Object:
-    # What a run would be refused for is refused now, while somebody is there to be told.
+def _run_payload(body: CronCreate) -> JsonObject:
+    # Refuse now what each run would be refused for, while the caller can still read the error.
     if body.webhook:
         checked_url(body.webhook)
     public_config(body.config or {})
-    return body.model_dump(exclude_unset=True, exclude={*_OWN, "assistant_id"})
+    return body.model_dump(exclude_unset=True, exclude={*_CRON_FIELDS})
 
 
-def _next(cron: Cron, after_ms: int) -> int | None:
-    found = next_due_ms(cron.schedule, cron.timezone, after_ms, cron.end_ms)
-    return found if cron.enabled else None
+def _next_ms(cron: Cron, after_ms: int) -> int | None:
+    next_ms = next_due_ms(cron.schedule, cron.timezone, after_ms, cron.end_ms)
+    return next_ms if cron.enabled else None
 
 
-async def _found(here: AppContext, who: str, wanted: CronCount) -> list[Cron]:
+async def _matching(ctx: AppContext, owner: str, query: CronCount) -> list[Cron]:
     return [
         cron
-        for cron in await crons.list_crons(here.storage, who)
-        if wanted.assistant_id in {None, cron.assistant}
-        and wanted.thread_id in {None, cron.thread}
-        and wanted.enabled in {None, cron.enabled}
-        and contains(cron.metadata, wanted.metadata)
+        for cron in await crons.list_crons(ctx.storage, owner)
+        if query.assistant_id in {None, cron.assistant}
+        and query.thread_id in {None, cron.thread}
+        and query.enabled in {None, cron.enabled}
+        and contains(cron.metadata, query.metadata)
     ]
 
 
-async def _shown(here: AppContext, cron: Cron) -> _Object:
-    next_ms = await crons.next_ms(here.storage, cron)
+async def _view(ctx: AppContext, cron: Cron) -> JsonObject:
+    next_ms = await crons.next_ms(ctx.storage, cron)
     return {
         "cron_id": cron.id,
         "assistant_id": cron.assistant,
@@ -295,7 +271,7 @@ async def _shown(here: AppContext, cron: Cron) -> _Object:
         "timezone": cron.timezone,
         "created_at": iso_time(cron.created_ms),
         "updated_at": iso_time(cron.updated_ms),
-        "payload": _with(cron.payload, cron.assistant),
+        "payload": {**cron.payload, "assistant_id": cron.assistant},
         "user_id": cron.owner,
         "next_run_date": None if next_ms is None else iso_time(next_ms),
         "metadata": cron.metadata,
@@ -303,14 +279,10 @@ async def _shown(here: AppContext, cron: Cron) -> _Object:
     }
 
 
-def _with(payload: Mapping[str, Any], assistant: str) -> _Object:
-    return {**payload, "assistant_id": assistant}
-
-
-def _ms(given: datetime | None) -> int | None:
-    if given is None:
+def _end_ms(end_time: datetime | None) -> int | None:
+    if end_time is None:
         return None
-    aware = given if given.tzinfo else given.replace(tzinfo=UTC)
+    aware = end_time if end_time.tzinfo else end_time.replace(tzinfo=UTC)
     return int(aware.timestamp() * 1000)
 
 

@@ -1,17 +1,17 @@
-"""What this server is, for clients that adapt to what there is."""
+"""Route that describes the server, for clients that adapt to its features."""
 
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Final
 
 from fastapi import APIRouter, Request
 
 from callsheet.server.ads.bodies import StrictRoute
 from callsheet.server.http.errors import documented_wire_responses
-from callsheet.server.langgraph.shapes import WireJsonReply
+from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
 
 router = APIRouter(route_class=StrictRoute, tags=["info"])
 COMPATIBLE_VERSION: Final = "0.16.7"
-"""The version of LangGraph's own server whose interface this one has; Studio wants to know."""
+"""Version of LangGraph's own server whose API this one offers; Studio reads it."""
 _FLAGS: Final = {
     "assistants": True,
     "crons": True,
@@ -28,14 +28,15 @@ _HOST: Final = {
 }
 
 
-@router.get("/info", responses=documented_wire_responses(403, 500, reply=dict[str, Any]), response_model=None)
+@router.get("/info", responses=documented_wire_responses(403, 500, reply=JsonObject))
 async def show_info(request: Request) -> WireJsonReply:
-    """Show which interface is spoken, and what of it there is."""
-    told = {
-        "version": COMPATIBLE_VERSION,
-        "langgraph_py_version": version("langgraph"),
-        "flags": _FLAGS,
-        "host": _HOST,
-        "server": {"name": "callsheet", "version": request.app.version},
-    }
-    return WireJsonReply(told)
+    """Get the versions and features of the server."""
+    return WireJsonReply(
+        {
+            "version": COMPATIBLE_VERSION,
+            "langgraph_py_version": version("langgraph"),
+            "flags": _FLAGS,
+            "host": _HOST,
+            "server": {"name": "callsheet", "version": request.app.version},
+        }
+    )

@@ -1,12 +1,12 @@
-"""Answers to a thread's questions: each is bound to its question when it is accepted, never later.
+"""Resume values: each is bound to its interrupt when the request is accepted, never later.
 
-An answer that is bound to nothing would answer whatever is asked next, so a resume that was sent twice would
-answer two questions (X9).
+An unbound value would answer whichever interrupt comes next, so a resume sent twice would answer two of them
+(X9).
 """
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from langgraph.pregel import Pregel
@@ -18,51 +18,51 @@ from callsheet.server.runtime.execution import pending_interrupts
 from callsheet.server.runtime.worker import Worker
 from callsheet.state.errors import Conflict, Refused
 
-_ID: Final = re.compile(r"[0-9a-f]{32}")
+INTERRUPT_ID: Final = re.compile(r"[0-9a-f]{32}")
 _TRIES: Final = 40
-_PAUSE_S: Final = 0.025
-"""The stream tells a question a moment before storage has it."""
+_RETRY_S: Final = 0.025
+"""An interrupt is streamed shortly before it is stored."""
 
 
 async def bind_resume(
-    worker: Worker, thread: str, graph: str, place: Mapping[str, Any], resume: Any
+    worker: Worker, thread: str, graph: str, checkpoint: Mapping[str, Any], resume: Any
 ) -> ResumeValues:
-    """Return a resume bound to the questions the thread waits with, at its newest checkpoint or at `place`.
+    """Return a resume bound to the thread's interrupts at `checkpoint`; an empty one is the newest.
 
-    Raises `Conflict` where nothing waits for it, and `Refused` where it does not say which of several
-    questions it answers.
+    Raises `Conflict` if no such interrupt is pending, and `Refused` if several are and the resume names none.
     """
     for _ in range(_TRIES):
-        asked = await _asked(worker.graphs[graph], thread, place)
-        if asked or not await worker.runs.active(thread):
+        pending = await _pending(worker.graphs[graph], thread, checkpoint)
+        if pending or not await worker.runs.active(thread):
             break
-        await asyncio.sleep(_PAUSE_S)
-    if not asked:
-        raise Conflict("nothing waits for an answer", remedy="read the thread's state")
-    values = _named(resume, asked)
-    if unknown := sorted(set(values) - set(asked)):
+        await asyncio.sleep(_RETRY_S)
+    if not pending:
+        raise Conflict(f"thread {thread!r} has no pending interrupt", remedy="read the thread's state")
+    values = _by_interrupt(resume, pending)
+    if unknown := sorted(set(values) - set(pending)):
         raise Conflict(
-            f"question {unknown[0]!r} does not wait for an answer",
-            remedy=f"answer {_listed(asked)}, which do",
+            f"interrupt {unknown[0]!r} is not pending", remedy=f"answer one of {_sorted_names(pending)}"
         )
-    return ResumeValues(values, {name: sha256_of(asked[name].value) for name in values})
+    return ResumeValues(values, {name: sha256_of(pending[name].value) for name in values})
 
 
-def _named(resume: Any, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    if isinstance(resume, Mapping) and resume and all(_ID.fullmatch(name) for name in resume):
+def _by_interrupt(resume: Any, pending: Mapping[str, Interrupt]) -> Mapping[str, Any]:
+    if isinstance(resume, Mapping) and resume and all(INTERRUPT_ID.fullmatch(name) for name in resume):
         return resume
-    if len(asked) > 1:
+    if len(pending) > 1:
         raise Refused(
-            f"{len(asked)} questions wait for an answer: {_listed(asked)}",
-            remedy="send the answers by question id",
+            f"the thread has {len(pending)} pending interrupts: {_sorted_names(pending)}",
+            remedy="send the answers by interrupt id",
         )
-    return dict.fromkeys(asked, resume)
+    return dict.fromkeys(pending, resume)
 
 
-async def _asked(graph: Pregel[Any, Any], thread: str, place: Mapping[str, Any]) -> dict[str, Interrupt]:
-    state = await graph.aget_state({"configurable": {"thread_id": thread, **place}})
-    return {each.id: each for each in pending_interrupts(state)}
+async def _pending(
+    graph: Pregel[Any, Any], thread: str, checkpoint: Mapping[str, Any]
+) -> dict[str, Interrupt]:
+    state = await graph.aget_state({"configurable": {"thread_id": thread, **checkpoint}})
+    return {interrupt.id: interrupt for interrupt in pending_interrupts(state)}
 
 
-def _listed(asked: Mapping[str, Any]) -> str:
-    return ", ".join(repr(name) for name in sorted(asked))
+def _sorted_names(names: Iterable[str]) -> str:
+    return ", ".join(repr(name) for name in sorted(names))

@@ -1,4 +1,4 @@
-"""Retention: threads whose lifetime is over are deleted or pruned."""
+"""Retention: expired threads are deleted or pruned."""
 
 import contextlib
 import time
@@ -13,13 +13,19 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.threads import records as thread_records
 from callsheet.storage.threads.records import ThreadRecord
 
+SWEEP_INTERVAL_S: Final = 30.0
+"""Seconds between two sweeps; times to live are in minutes."""
+_BATCH: Final = 100
+_MIN_DELAY_MS: Final = 60_000
+"""Least time between two attempts to expire the same thread."""
+
 
 class ThreadStorage(Protocol):
-    """Where threads are kept; `Parts` is one."""
+    """Storage of threads; `AppContext` is one."""
 
     @property
     def storage(self) -> Storage:
-        """All but the checkpoints."""
+        """Everything but the checkpoints."""
         ...
 
     @property
@@ -28,63 +34,56 @@ class ThreadStorage(Protocol):
         ...
 
 
-async def delete_thread(here: ThreadStorage, record: ThreadRecord) -> None:
-    """Take a thread away with all it has; raises `Busy` while a run is at it, and `Missing` for none."""
-    async with thread_records.hold(here.storage, record.id, record.owner):
-        await _dropped(here, record)
+async def delete_thread(ctx: ThreadStorage, record: ThreadRecord) -> None:
+    """Delete a thread and all its data; raises `Busy` while a run holds it, and `Missing` if it is gone."""
+    async with thread_records.hold(ctx.storage, record.id, record.owner):
+        await _delete(ctx, record)
 
 
-async def prune_thread(here: ThreadStorage, record: ThreadRecord) -> None:
-    """Take away a thread's past; its newest state stays. Raises as `drop`."""
-    async with thread_records.hold(here.storage, record.id, record.owner):
-        await _forgotten(here, record)
+async def prune_thread(ctx: ThreadStorage, record: ThreadRecord) -> None:
+    """Delete a thread's states but the newest; raises as `delete_thread`."""
+    async with thread_records.hold(ctx.storage, record.id, record.owner):
+        await _prune(ctx, record)
 
 
-async def expire_thread(here: ThreadStorage, record: ThreadRecord, now_ms: int) -> bool:
-    """Do to a thread what is due, and return whether it was due still at `now_ms`; raises as `drop`."""
-    async with thread_records.hold(here.storage, record.id, record.owner):
-        found = await thread_records.get(here.storage, record.id, record.owner)
-        if found.expires_ms is None or found.expires_ms > now_ms:
+async def expire_thread(ctx: ThreadStorage, record: ThreadRecord, now_ms: int) -> bool:
+    """Delete or prune a thread, and return whether it is still expired; raises as `delete_thread`."""
+    async with thread_records.hold(ctx.storage, record.id, record.owner):
+        record = await thread_records.get(ctx.storage, record.id, record.owner)
+        if record.expires_ms is None or record.expires_ms > now_ms:
             return False
-        await (_forgotten if found.keeps_latest else _dropped)(here, found)
+        await (_prune if record.keeps_latest else _delete)(ctx, record)
     return True
 
 
-async def _dropped(here: ThreadStorage, record: ThreadRecord) -> None:
-    # The record last: while it is there, a deletion that was cut off can be asked for again.
-    await here.saver.adelete_thread(record.id)
-    await thread_records.delete(here.storage, record)
+async def _delete(ctx: ThreadStorage, record: ThreadRecord) -> None:
+    # Delete the record last: while it exists, an interrupted deletion can be repeated.
+    await ctx.saver.adelete_thread(record.id)
+    await thread_records.delete(ctx.storage, record)
 
 
-async def _forgotten(here: ThreadStorage, record: ThreadRecord) -> None:
-    await here.saver.aprune([record.id], strategy="keep_latest")
+async def _prune(ctx: ThreadStorage, record: ThreadRecord) -> None:
+    await ctx.saver.aprune([record.id], strategy="keep_latest")
 
 
-EVERY_S: Final = 30.0
-"""Seconds between two looks; a lifetime is in minutes."""
-_MOST: Final = 100
-_LEAST_MS: Final = 60_000
-"""Until a thread is looked at again."""
-
-
-def start_sweeping(here: ThreadStorage) -> Callable[[], Awaitable[object]]:
-    """Begin to look again and again, and return what ends that."""
+def start_sweeping(ctx: ThreadStorage) -> Callable[[], Awaitable[object]]:
+    """Start the periodic sweep, and return the function that stops it."""
     return background.start_periodic(
-        lambda: sweep(here, int(time.time() * 1000)), EVERY_S, "threads whose time is over stay for now"
+        lambda: sweep(ctx, int(time.time() * 1000)), SWEEP_INTERVAL_S, "expired threads are not deleted"
     )
 
 
-async def sweep(here: ThreadStorage, now_ms: int) -> int:
-    """Deal with every thread whose time is over at `now_ms`, and return how many there were.
+async def sweep(ctx: ThreadStorage, now_ms: int) -> int:
+    """Expire the threads that are due at `now_ms`, and return their number.
 
-    One that a run is at is left for the next look, and one that was used meanwhile until its new time.
+    A thread that a run holds is left to a later sweep; one that was used meanwhile is left alone.
     """
-    done = 0
-    while found := await thread_records.list_expired(here.storage, now_ms, _MOST):
-        for record in found:
-            # However short its time is: a thread that was due again at once would keep this look from ending.
-            again_ms = max(_LEAST_MS, record.lifetime_ms if record.keeps_latest else 0)
-            await thread_records.postpone(here.storage, record, now_ms + again_ms)
+    count = 0
+    while records := await thread_records.list_expired(ctx.storage, now_ms, _BATCH):
+        for record in records:
+            # Without a minimum, a thread with a very short time to live would be due again in this sweep.
+            delay_ms = max(_MIN_DELAY_MS, record.lifetime_ms if record.keeps_latest else 0)
+            await thread_records.postpone(ctx.storage, record, now_ms + delay_ms)
             with contextlib.suppress(Busy, Missing):
-                done += await expire_thread(here, record, now_ms)
-    return done
+                count += await expire_thread(ctx, record, now_ms)
+    return count

@@ -1,4 +1,4 @@
-"""LangGraph's objects as JSON: messages, states, threads, runs and assistants, as its clients expect them."""
+"""JSON views of LangGraph's objects (states, threads, runs, assistants), as its clients expect them."""
 
 import json
 import math
@@ -17,51 +17,52 @@ from callsheet.storage.checkpoints.maintenance import Size
 from callsheet.storage.runs.records import Run
 from callsheet.storage.threads.records import ThreadRecord
 
+JsonObject = dict[str, Any]
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS
-_POINTER: Final = ("checkpoint_id", "thread_id", "checkpoint_ns", "checkpoint_map")
+_CHECKPOINT_FIELDS: Final = ("checkpoint_id", "thread_id", "checkpoint_ns", "checkpoint_map")
 _INTERNAL: Final = frozenset({OWNER_KEY, EPOCH_KEY})
 
 
 class WireJsonReply(Response):
-    """JSON; whatever a state may hold has a form."""
+    """JSON reply that can encode any value a state may hold."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """Return `content` as JSON text; a number JSON has no word for becomes null."""
+        """Return `content` as JSON; NaN and infinity become null."""
         return encode_wire_json(content)
 
 
 def encode_wire_json(value: Any) -> bytes:
-    """Return any value as JSON; what several places of it share is spelt once.
+    """Return any value as JSON.
 
-    In a thread's history every state has the messages of all before it.
+    A repeated message is encoded once: each state of a history repeats the messages before it.
     """
-    spelt: dict[int, tuple[Any, orjson.Fragment]] = {}
+    encoded: dict[int, tuple[BaseMessage, orjson.Fragment]] = {}
 
-    def shared(one: Any) -> Any:
-        if not isinstance(one, BaseMessage):
-            return _plain(one)
-        if id(one) not in spelt:
-            text = orjson.dumps(one.model_dump(), _plain, _OPTIONS)
-            # The message is kept with its text, so that no other gets its identity meanwhile.
-            spelt[id(one)] = (one, orjson.Fragment(text))
-        return spelt[id(one)][1]
+    def default(item: Any) -> Any:
+        if not isinstance(item, BaseMessage):
+            return _simplify(item)
+        if id(item) not in encoded:
+            text = orjson.dumps(item.model_dump(), _simplify, _OPTIONS)
+            # Keep a reference to the message, so that no other object gets its id meanwhile.
+            encoded[id(item)] = (item, orjson.Fragment(text))
+        return encoded[id(item)][1]
 
     try:
-        return orjson.dumps(value, shared, _OPTIONS)
+        return orjson.dumps(value, default, _OPTIONS)
     except TypeError:
-        # Integers beyond 64 bits, half a surrogate pair, or hundreds of levels.
-        return json.dumps(_tree(value)).encode()
+        # orjson refuses integers beyond 64 bits, lone surrogates and very deep nesting.
+        return json.dumps(_json_tree(value)).encode()
 
 
 def to_json_value(value: Any) -> Any:
-    """Return a value as a reader of its JSON has it."""
+    """Return a value as a client has it after decoding its JSON."""
     return json.loads(encode_wire_json(value))
 
 
-def _plain(value: Any) -> Any:
-    """What orjson does not know by itself, in terms of what it does."""
+def _simplify(value: Any) -> Any:
+    """Convert a value that orjson cannot encode to one that it can."""
     for attribute in ("model_dump", "to_dict"):
         if callable(method := getattr(value, attribute, None)) and not isinstance(value, type):
             return method()
@@ -76,58 +77,55 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _tree(value: Any) -> Any:
-    """The same in objects, lists, texts, numbers and nothing else."""
+def _json_tree(value: Any) -> Any:
+    """Convert a value to dicts, lists, strings, numbers, booleans and None."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(name): _tree(one) for name, one in value.items()}
+        return {str(name): _json_tree(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_tree(one) for one in value]
+        return [_json_tree(item) for item in value]
     try:
-        # What orjson has a word of its own for: times, identities, data classes.
+        # Types that orjson encodes itself: times, UUIDs, data classes.
         return orjson.loads(orjson.dumps(value, option=_OPTIONS))
     except TypeError:
-        return _tree(_plain(value))
+        return _json_tree(_simplify(value))
 
 
 def iso_time(ms: int) -> str:
-    """Return milliseconds of the epoch as the wire writes times."""
+    """Return milliseconds since the epoch in the wire's time format."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="microseconds")
 
 
-def select_fields(told: Mapping[str, Any], names: Sequence[str] | None) -> Mapping[str, Any]:
-    """Return what a caller selected of an object; `values.messages` is one value; nothing chosen is all."""
+def select_fields(view: Mapping[str, Any], names: Sequence[str] | None) -> Mapping[str, Any]:
+    """Return the chosen fields of a view; `values.messages` chooses one value, no names choose all."""
     if not names:
-        return told
-    found: dict[str, Any] = {}
+        return view
+    selected: JsonObject = {}
     for name in names:
-        whole, _, part = name.partition(".")
-        if whole not in told:
+        field, _, part = name.partition(".")
+        if field not in view:
             continue
         if not part:
-            found[whole] = told[whole]
-        elif isinstance(told[whole], Mapping) and part in told[whole]:
-            found.setdefault(whole, {})[part] = told[whole][part]
-    return found
+            selected[field] = view[field]
+        elif isinstance(view[field], Mapping) and part in view[field]:
+            selected.setdefault(field, {})[part] = view[field][part]
+    return selected
 
 
-def assistant_view(one: Assistant) -> dict[str, Any]:
-    """Return an assistant."""
-    names = ("assistant_id", "graph_id", "config", "context", "metadata", "name")
-    told = {name: getattr(one, name) for name in names}
-    return told | {
-        "created_at": one.created_at,
-        "updated_at": one.updated_at,
-        "version": one.version,
-        "description": one.description,
-    }
+def assistant_view(assistant: Assistant) -> JsonObject:
+    """Return the JSON view of an assistant."""
+    names = (
+        *("assistant_id", "graph_id", "config", "context", "metadata", "name"),
+        *("created_at", "updated_at", "version", "description"),
+    )
+    return {name: getattr(assistant, name) for name in names}
 
 
-def thread_view(record: ThreadRecord, values: Any) -> dict[str, Any]:
-    """Return a thread with the values of its newest state."""
+def thread_view(record: ThreadRecord, values: Any) -> JsonObject:
+    """Return the JSON view of a thread with the values of its newest state."""
     return {
         "thread_id": record.id,
         "created_at": iso_time(record.created_ms),
@@ -142,8 +140,8 @@ def thread_view(record: ThreadRecord, values: Any) -> dict[str, Any]:
     }
 
 
-def lifetime_view(record: ThreadRecord) -> dict[str, Any] | None:
-    """Return how long a thread has, or None for one that stays."""
+def lifetime_view(record: ThreadRecord) -> JsonObject | None:
+    """Return the JSON view of a thread's time to live; None for a thread that never expires."""
     if not record.ttl or record.expires_ms is None:
         return None
     return {
@@ -153,86 +151,89 @@ def lifetime_view(record: ThreadRecord) -> dict[str, Any] | None:
     }
 
 
-def size_view(thread_id: str, found: Size) -> dict[str, Any]:
-    """Return what a thread takes up."""
-    channels = {name: {"versions": n, "bytes": taken} for name, (n, taken) in found.channels.items()}
-    versions = sum(one["versions"] for one in channels.values())
-    values = found.elements + sum(one["bytes"] for one in channels.values())
+def size_view(thread_id: str, size: Size) -> JsonObject:
+    """Return the JSON view of a thread's size in storage."""
+    channels = {name: {"versions": n, "bytes": n_bytes} for name, (n, n_bytes) in size.channels.items()}
+    values = size.elements + sum(channel["bytes"] for channel in channels.values())
+    versions = sum(channel["versions"] for channel in channels.values())
     return {
         "thread_id": thread_id,
-        "total_bytes": found.checkpoints[1] + values + found.writes[1],
-        "checkpoints": {"count": found.checkpoints[0], "bytes": found.checkpoints[1]},
+        "total_bytes": size.checkpoints[1] + values + size.writes[1],
+        "checkpoints": {"count": size.checkpoints[0], "bytes": size.checkpoints[1]},
         "channel_values": {"count": versions, "bytes": values, "by_channel": channels},
-        "pending_writes": {"count": found.writes[0], "bytes": found.writes[1]},
+        "pending_writes": {"count": size.writes[0], "bytes": size.writes[1]},
     }
 
 
-def state_view(snapshot: StateSnapshot) -> dict[str, Any]:
-    """Return a state; what a thread without one has is nulls and empty lists."""
-    here = _pointer(snapshot.config) if snapshot.created_at else None
-    parent = _pointer(snapshot.parent_config)
+def state_view(snapshot: StateSnapshot) -> JsonObject:
+    """Return the JSON view of a state; a thread without one has nulls and empty lists."""
+    checkpoint = _checkpoint_view(snapshot.config) if snapshot.created_at else None
+    parent = _checkpoint_view(snapshot.parent_config)
     metadata = snapshot.metadata and {k: v for k, v in snapshot.metadata.items() if k not in _INTERNAL}
     return {
         "values": snapshot.values,
         "next": snapshot.next,
-        "tasks": [_task(one) for one in snapshot.tasks],
+        "tasks": [_task_view(task) for task in snapshot.tasks],
         "metadata": metadata,
         "created_at": snapshot.created_at,
-        "checkpoint": here,
+        "checkpoint": checkpoint,
         "parent_checkpoint": parent,
-        "interrupts": [interrupt_view(one) for one in snapshot.interrupts],
-        "checkpoint_id": here and here.get("checkpoint_id"),
+        "interrupts": [interrupt_view(interrupt) for interrupt in snapshot.interrupts],
+        "checkpoint_id": checkpoint and checkpoint.get("checkpoint_id"),
         "parent_checkpoint_id": parent and parent.get("checkpoint_id"),
     }
 
 
-def interrupt_view(one: Interrupt[Any]) -> dict[str, Any]:
-    """Return a question to a person."""
-    told = {"id": one.id, "value": one.value}
-    return told if one.response_schema is None else told | {"response_schema": one.response_schema}
+def interrupt_view(interrupt: Interrupt[Any]) -> JsonObject:
+    """Return the JSON view of an interrupt."""
+    view = {"id": interrupt.id, "value": interrupt.value}
+    schema = interrupt.response_schema
+    return view if schema is None else view | {"response_schema": schema}
 
 
-def interrupts_view(snapshot: StateSnapshot) -> dict[str, Any]:
-    """Return the questions of a state by task id, as a thread shows them."""
-    asked = {task.id: [interrupt_view(one) for one in task.interrupts] for task in snapshot.tasks}
-    return {name: found for name, found in asked.items() if found}
+def interrupts_view(snapshot: StateSnapshot) -> JsonObject:
+    """Return the interrupts of a state by task id."""
+    return {
+        task.id: [interrupt_view(interrupt) for interrupt in task.interrupts]
+        for task in snapshot.tasks
+        if task.interrupts
+    }
 
 
-def _task(task: PregelTask) -> dict[str, Any]:
+def _task_view(task: PregelTask) -> JsonObject:
     nested = isinstance(task.state, StateSnapshot)
     return {
         "id": task.id,
         "name": task.name,
         "path": task.path,
         "error": None if task.error is None else str(task.error),
-        "interrupts": [interrupt_view(one) for one in task.interrupts],
-        "checkpoint": None if nested else _pointer(task.state),
+        "interrupts": [interrupt_view(interrupt) for interrupt in task.interrupts],
+        "checkpoint": None if nested else _checkpoint_view(task.state),
         "state": state_view(task.state) if isinstance(task.state, StateSnapshot) else None,
         "result": task.result,
     }
 
 
-def _pointer(config: Any) -> dict[str, Any] | None:
-    """The checkpoint a config names."""
-    chosen = config.get("configurable", {}) if config else None
-    return chosen and {name: chosen[name] for name in _POINTER if name in chosen}
+def _checkpoint_view(config: Any) -> JsonObject | None:
+    configurable = config.get("configurable", {}) if config else None
+    return configurable and {name: configurable[name] for name in _CHECKPOINT_FIELDS if name in configurable}
 
 
-_SAME: Final = (
+_REQUEST_FIELDS: Final = (
     *("input", "command", "stream_mode", "interrupt_before", "interrupt_after"),
     *("webhook", "subgraphs", "resumable"),
 )
 
 
-def run_view(run: Run) -> dict[str, Any]:
-    """Return a run."""
+def run_view(run: Run) -> JsonObject:
+    """Return the JSON view of a run."""
     return {
         "run_id": run.id,
         "thread_id": run.thread,
         "assistant_id": run.assistant,
         "metadata": run.metadata,
         "status": run.status,
-        "kwargs": _asked(run),
+        "kwargs": _run_kwargs(run),
         "multitask_strategy": run.strategy,
         "created_at": iso_time(run.created_ms),
         "updated_at": iso_time(run.updated_ms),
@@ -240,20 +241,15 @@ def run_view(run: Run) -> dict[str, Any]:
     }
 
 
-def _asked(run: Run) -> dict[str, Any]:
-    asked = run.request
-    named = {
-        "run_id": run.id,
-        "thread_id": run.thread,
-        "graph_id": run.graph,
-        "assistant_id": run.assistant,
-    }
-    config = {**asked["config"], "metadata": run.metadata}
-    config["configurable"] = {**config.get("configurable", {}), **(asked["checkpoint"] or {}), **named}
-    return {name: asked[name] for name in _SAME} | {
+def _run_kwargs(run: Run) -> JsonObject:
+    request = run.request
+    ids = {"run_id": run.id, "thread_id": run.thread, "graph_id": run.graph, "assistant_id": run.assistant}
+    config = {**request["config"], "metadata": run.metadata}
+    config["configurable"] = {**config.get("configurable", {}), **(request["checkpoint"] or {}), **ids}
+    return {name: request[name] for name in _REQUEST_FIELDS} | {
         "config": config,
-        "context": asked["context"] or {},
-        "feedback_keys": asked.get("feedback_keys"),
+        "context": request["context"] or {},
+        "feedback_keys": request.get("feedback_keys"),
         "temporary": run.is_stateless,
         "checkpoint_during": True,
         "durability": "sync",

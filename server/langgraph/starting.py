@@ -1,4 +1,4 @@
-"""From a request to a run: whose thread, which graph, what it answers."""
+"""Start of runs: validate a request against its thread and assistant, then record the run."""
 
 import asyncio
 import uuid
@@ -26,146 +26,153 @@ from callsheet.storage.threads import records as thread_records
 from callsheet.storage.threads.records import NewThread, ThreadRecord
 
 _MAX_ID: Final = 255
-_KEPT: Final = uuid.UUID("0b1f0b5e-2f5a-4c57-8a44-1f3a5b8f3c9d")
-"""What the id of a thread that outlives its only run is derived from the run's in."""
+_KEPT_THREAD_NAMESPACE: Final = uuid.UUID("0b1f0b5e-2f5a-4c57-8a44-1f3a5b8f3c9d")
+"""UUID5 namespace of threads kept after a stateless run."""
 
 
 @dataclass(frozen=True)
 class StartedRun:
-    """A run that was recorded."""
+    """Recorded run."""
 
     thread: str
     run: str
     since: str
-    """The event before its first."""
+    """Id of the event before its first."""
     resumable: bool
-    """Whether its events are told with their ids."""
+    """Sends its events with their ids."""
     temporary: bool = False
-    wanted: RunRequest | None = None
-    """What it was made from, where it was made just now."""
+    """Its thread is deleted when it ends."""
+    request: RunRequest | None = None
+    """Request that it was recorded from; None for a stateless run and for a run that was looked up."""
 
     @property
     def path(self) -> str:
-        """The path under which the run is found."""
+        """Path of the run in the API."""
         return f"/runs/{self.run}" if self.temporary else f"/threads/{self.thread}/runs/{self.run}"
 
 
 @dataclass(frozen=True)
 class ValidatedRun:
-    """A run with which nothing is wrong that can be told without writing; `begin` records it."""
+    """Request for a run that passed every check possible without writing; `record_run` records it."""
 
     thread: str
-    asked: RunRequest
+    request: RunRequest
     body: RunCreate
-    new: NewThread | None
-    """The thread that is made for it first; None where there is one, or it goes with the run."""
-    alone: bool = False
-    """Whether the thread is the run's own."""
+    new_thread: NewThread | None
+    """Thread to create first; None if it exists, or is temporary."""
+    stateless: bool = False
 
 
-async def start_on_thread(
-    here: AppContext, owner: str, thread: str, body: RunCreate, run: str = ""
+async def start_run(
+    ctx: AppContext, owner: str, thread: str | None, body: RunCreate, run: str = ""
 ) -> StartedRun:
-    """Record a run on a thread and have it carried out; with an id that is known already, it is that run.
+    """Record a run and submit it; a run id that is recorded already returns that run.
 
-    Raises `Busy` where the thread is to be left alone, and as `ready`.
+    Without a thread, the run is stateless: its thread is deleted when it ends, unless the body says `keep`.
+    Raises `Busy` if the strategy is `reject` and another run is active, and as `validate_run`.
     """
-    return await record_run(here, await validate_on_thread(here, owner, thread, body, run))
+    return await record_run(ctx, await validate_run(ctx, owner, thread, body, run))
 
 
-async def start_stateless(here: AppContext, owner: str, body: RunCreate, run: str = "") -> StartedRun:
-    """As `start_on_thread`, on a thread of the run's own, which goes with it unless it is to be kept."""
-    return await record_run(here, await validate_stateless(here, owner, body, run))
-
-
-async def validate_on_thread(
-    here: AppContext, owner: str, thread: str, body: RunCreate, run: str = ""
+async def validate_run(
+    ctx: AppContext, owner: str, thread: str | None, body: RunCreate, run: str = ""
 ) -> ValidatedRun:
-    """Return the run that is wanted, on the thread as it is now; writes nothing.
+    """Return the run, checked against the thread as it is now; writes nothing.
 
-    Raises `Missing` for a thread there is none of, `Invalid` for an assistant there is none of, and
-    `Conflict` for a thread of another graph and for an answer to nothing.
+    Raises `Missing` for an unknown thread, `Invalid` for an unknown assistant, and `Conflict` for a thread of
+    another graph and for a resume without a pending interrupt.
     """
-    record, chosen = await asyncio.gather(
-        thread_records.find(here.storage, thread, owner),
-        resolve_assistant(here, owner, body.assistant_id),
+    if thread is None:
+        return await _validate_stateless(ctx, owner, body, run or str(uuid.uuid4()))
+    return await _validate_on_thread(ctx, owner, thread, body, run or str(uuid.uuid4()))
+
+
+async def _validate_on_thread(
+    ctx: AppContext, owner: str, thread: str, body: RunCreate, run: str
+) -> ValidatedRun:
+    record, assistant = await asyncio.gather(
+        thread_records.find(ctx.storage, thread, owner),
+        resolve_assistant(ctx, owner, body.assistant_id),
         return_exceptions=True,
     )
     if isinstance(record, BaseException):
         raise record
     if record is None and body.if_not_exists != "create":
-        # Before all else: what is wrong with the rest is for the thread's owner to know.
+        # First of all checks: only the thread's owner may learn about other errors.
         raise thread_records.missing_thread(thread)
-    if isinstance(chosen, BaseException):
-        raise chosen
-    new = NewThread(thread, owner, chosen.graph_id, _shown(chosen))
+    if isinstance(assistant, BaseException):
+        raise assistant
+    new = NewThread(thread, owner, assistant.graph_id, _thread_metadata(assistant))
     if record is None:
-        _nameable(thread)
-    start = RunContext(
-        run or str(uuid.uuid4()),
-        owner,
-        context_names(here.graphs[chosen.graph_id]),
-        await _answers(here, thread, chosen.graph_id, body),
-    )
-    asked = replace(run_request(body, chosen, start), adopting=_adopting(record, new) if record else None)
-    return ValidatedRun(thread, asked, body, None if record else new)
-
-
-async def validate_stateless(here: AppContext, owner: str, body: RunCreate, run: str = "") -> ValidatedRun:
-    """As `ready`, on a thread of the run's own."""
-    chosen = await resolve_assistant(here, owner, body.assistant_id)
+        _require_valid_id(thread)
+    resume = ResumeValues()
     if body.command and body.command.resume is not None:
-        raise Refused("an answer needs the thread that asked", remedy="send it to /threads/{thread_id}/runs")
-    run, keep = run or str(uuid.uuid4()), body.on_completion == "keep"
-    going, staying = stateless_thread_ids(run)
-    thread = staying if keep else going
-    new = NewThread(thread, owner, chosen.graph_id, _shown(chosen)) if keep else None
-    start = RunContext(run, owner, context_names(here.graphs[chosen.graph_id]), temporary=not keep)
-    return ValidatedRun(thread, run_request(body, chosen, start), body, new, alone=True)
-
-
-async def record_run(here: AppContext, found: ValidatedRun) -> StartedRun:
-    """Record the run and have it carried out; raises as `start_on_thread`."""
-    while True:
-        asked = found.asked
-        if found.new:
-            record = await thread_records.create(here.storage, found.new, or_get=True)
-            asked = replace(asked, adopting=_adopting(record, found.new))
-        resumable = bool(found.body.stream_resumable)
-        if found.alone:
-            await here.worker.submit(found.thread, asked)
-            temporary = found.new is None
-            return StartedRun(found.thread, asked.id, events.BEGINNING, resumable, temporary=temporary)
-        made, _ = await asyncio.gather(
-            here.worker.submit(found.thread, asked),
-            indexes.touch_thread(here.storage, asked.owner, found.thread),
+        resume = await bind_resume(
+            ctx.worker, thread, assistant.graph_id, checkpoint_of(body), body.command.resume
         )
-        if made.verdict != "changed":
-            return StartedRun(found.thread, made.run, made.since, resumable, wanted=asked)
-        found = await validate_on_thread(here, asked.owner, found.thread, found.body, asked.id)
+    names = context_names(ctx.graphs[assistant.graph_id])
+    request = run_request(body, assistant, RunContext(run, owner, names, resume))
+    if record is None:
+        return ValidatedRun(thread, request, body, new)
+    return ValidatedRun(thread, replace(request, adopting=_precondition(record, new)), body, None)
+
+
+async def _validate_stateless(ctx: AppContext, owner: str, body: RunCreate, run: str) -> ValidatedRun:
+    assistant = await resolve_assistant(ctx, owner, body.assistant_id)
+    if body.command and body.command.resume is not None:
+        raise Refused("a resume needs the interrupted thread", remedy="send it to /threads/{thread_id}/runs")
+    keep = body.on_completion == "keep"
+    temporary_id, kept_id = stateless_thread_ids(run)
+    thread = kept_id if keep else temporary_id
+    new = NewThread(thread, owner, assistant.graph_id, _thread_metadata(assistant)) if keep else None
+    names = context_names(ctx.graphs[assistant.graph_id])
+    request = run_request(body, assistant, RunContext(run, owner, names, temporary=not keep))
+    return ValidatedRun(thread, request, body, new, stateless=True)
+
+
+async def record_run(ctx: AppContext, validated: ValidatedRun) -> StartedRun:
+    """Record the run and submit it; raises as `start_run`."""
+    while True:
+        request = validated.request
+        if validated.new_thread:
+            record = await thread_records.create(ctx.storage, validated.new_thread, or_get=True)
+            request = replace(request, adopting=_precondition(record, validated.new_thread))
+        resumable = bool(validated.body.stream_resumable)
+        if validated.stateless:
+            await ctx.worker.submit(validated.thread, request)
+            temporary = validated.new_thread is None
+            return StartedRun(validated.thread, request.id, events.BEGINNING, resumable, temporary=temporary)
+        created, _ = await asyncio.gather(
+            ctx.worker.submit(validated.thread, request),
+            indexes.touch_thread(ctx.storage, request.owner, validated.thread),
+        )
+        if created.verdict != "changed":
+            return StartedRun(validated.thread, created.run, created.since, resumable, request=request)
+        # The thread changed after the validation: validate again.
+        validated = await validate_run(ctx, request.owner, validated.thread, validated.body, request.id)
 
 
 def stateless_thread_ids(run: str) -> tuple[str, str]:
-    """Return the ids a run's own thread may have: one that goes with it, in no list, and one that stays."""
-    return run, str(uuid.uuid5(_KEPT, run))
+    """Return the ids a stateless run's thread may have: (temporary and in no list, kept)."""
+    return run, str(uuid.uuid5(_KEPT_THREAD_NAMESPACE, run))
 
 
-async def resolve_assistant(here: AppContext, owner: str, named: str) -> Assistant:
-    """Return the owner's assistant of this id, or the one of this graph; raises `Invalid`."""
+async def resolve_assistant(ctx: AppContext, owner: str, name: str) -> Assistant:
+    """Return the owner's assistant of this id, or the default one of this graph; raises `Invalid`."""
     try:
-        return await Assistants(here.storage, owner, here.graphs, here.started_at).get(named)
+        return await Assistants(ctx.storage, owner, ctx.graphs, ctx.started_at).get(name)
     except Missing as error:
         raise Invalid(error.message, remedy=error.remedy) from None
 
 
 @cache
 def context_names(graph: Pregel[Any, Any]) -> frozenset[str]:
-    """Return the names of what the graph takes as context."""
+    """Return the names of the graph's context fields."""
     schema = getattr(graph, "context_schema", None)
     return frozenset(get_type_hints(schema)) if schema else frozenset()
 
 
-def _nameable(thread: str) -> None:
+def _require_valid_id(thread: str) -> None:
     if not 0 < len(thread) <= _MAX_ID or not thread.isprintable():
         raise Invalid(
             f"thread id {thread[:40]!r} must have 1 to {_MAX_ID} printable characters",
@@ -173,8 +180,8 @@ def _nameable(thread: str) -> None:
         )
 
 
-def _adopting(record: ThreadRecord, new: NewThread) -> ThreadPrecondition:
-    """Check that the thread is one of this graph, and return what keeps it one, or makes it one."""
+def _precondition(record: ThreadRecord, new: NewThread) -> ThreadPrecondition:
+    """Return the thread's precondition for a run; raises `Conflict` for a thread of another graph."""
     if record.graph not in {"", new.graph}:
         raise Conflict(
             f"thread {new.id!r} runs {record.graph!r}, not {new.graph!r}", remedy="use another thread"
@@ -182,11 +189,5 @@ def _adopting(record: ThreadRecord, new: NewThread) -> ThreadPrecondition:
     return thread_records.run_precondition(record, new)
 
 
-async def _answers(here: AppContext, thread: str, graph: str, body: RunCreate) -> ResumeValues:
-    if body.command is None or body.command.resume is None:
-        return ResumeValues()
-    return await bind_resume(here.worker, thread, graph, checkpoint_of(body), body.command.resume)
-
-
-def _shown(chosen: Assistant) -> dict[str, Any]:
-    return {"graph_id": chosen.graph_id, "assistant_id": chosen.assistant_id}
+def _thread_metadata(assistant: Assistant) -> dict[str, Any]:
+    return {"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id}

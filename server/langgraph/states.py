@@ -1,4 +1,4 @@
-"""States of a thread: the newest, that at a checkpoint, those before; and how they are changed."""
+"""Routes of a thread's states: read the newest or an earlier one, list the history, update the state."""
 
 from typing import Annotated, Any, Final
 
@@ -9,173 +9,160 @@ from pydantic import Field
 from starlette.responses import Response
 
 from callsheet.server.ads.bodies import Flag, StrictRoute, Whole
-from callsheet.server.context import AppContext, app_context
-from callsheet.server.http.errors import documented_wire_responses
+from callsheet.server.context import app_context
 from callsheet.server.http.origins import current_owner
 from callsheet.server.langgraph import shapes, updates
-from callsheet.server.langgraph.bodies import Body
-from callsheet.server.langgraph.shapes import WireJsonReply
+from callsheet.server.langgraph.bodies import Body, read_responses, write_responses
+from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
 from callsheet.state.errors import Missing
 from callsheet.storage.threads import records as thread_records
-from callsheet.storage.threads.records import ThreadRecord
 
 router = APIRouter(prefix="/threads/{thread_id}", route_class=StrictRoute, tags=["threads"])
-_READ: Final = (400, 403, 404, 422, 500, 503, 504)
-_WRITE: Final = (400, 403, 404, 409, 413, 422, 500, 503, 504)
-_POINTER: Final = frozenset({"checkpoint_id", "checkpoint_ns", "checkpoint_map"})
-_Object = dict[str, Any]
-_Selected = Annotated[
-    list[str] | None, Query(description="Fields of the state; `values.messages` is one value")
+_CHECKPOINT_FIELDS: Final = frozenset({"checkpoint_id", "checkpoint_ns", "checkpoint_map"})
+_REMEDY: Final = "see the tasks of the thread's state for its subgraphs"
+_Select = Annotated[
+    list[str] | None, Query(description="Fields of the state; `values.messages` chooses one value")
 ]
-_Subgraphs = Annotated[bool, Query(description="Whether the states of subgraphs are in it")]
+_Subgraphs = Annotated[bool, Query(description="Include the states of subgraphs")]
 
 
 class StateQuery(Body):
-    """Which state, and what of it."""
+    """Checkpoint whose state is read, and the fields to return."""
 
-    checkpoint: _Object
+    checkpoint: JsonObject
     subgraphs: Flag = False
     select: list[str] | None = None
 
 
 class StateUpdate(Body):
-    """What the state is to have."""
+    """Values to write to the state."""
 
     values: Any = None
     as_node: str | None = None
-    checkpoint: _Object | None = None
+    checkpoint: JsonObject | None = None
     checkpoint_id: str | None = None
 
 
 class HistoryQuery(Body):
-    """Which states, newest first."""
+    """Filter for the states of a thread."""
 
     limit: Whole = Field(10, ge=1, le=1_000)
-    before: str | _Object | None = None
-    metadata: _Object | None = None
-    checkpoint: _Object | None = None
+    before: str | JsonObject | None = None
+    metadata: JsonObject | None = None
+    checkpoint: JsonObject | None = None
     select: list[str] | None = None
 
 
-@router.get("/state", responses=documented_wire_responses(*_READ, reply=_Object), response_model=None)
+@router.get("/state", responses=read_responses(JsonObject, 400))
 async def get_state(
     thread_id: str,
     request: Request,
     subgraphs: _Subgraphs = False,  # noqa: FBT002
-    select: _Selected = None,
+    select: _Select = None,
 ) -> Response:
-    """Show the newest state; of a thread without one, nulls."""
-    return await _shown(request, thread_id, {}, subgraphs=subgraphs, select=select)
+    """Get a thread's newest state. Its fields are null or empty if the thread has no state."""
+    return await _state_reply(request, thread_id, {}, subgraphs=subgraphs, select=select)
 
 
-@router.post(
-    "/state/checkpoint", responses=documented_wire_responses(*_WRITE, reply=_Object), response_model=None
-)
+@router.post("/state/checkpoint", responses=write_responses(JsonObject))
 async def get_state_at_checkpoint(thread_id: str, body: StateQuery, request: Request) -> Response:
-    """Show the state at a checkpoint, which may be a subgraph's."""
-    return await _shown(request, thread_id, body.checkpoint, subgraphs=body.subgraphs, select=body.select)
+    """Get the state at a checkpoint. The checkpoint may be a subgraph's."""
+    return await _state_reply(
+        request, thread_id, body.checkpoint, subgraphs=body.subgraphs, select=body.select
+    )
 
 
-@router.get(
-    "/state/{checkpoint_id}", responses=documented_wire_responses(*_READ, reply=_Object), response_model=None
-)
+@router.get("/state/{checkpoint_id}", responses=read_responses(JsonObject, 400))
 async def get_state_at_checkpoint_id(
     thread_id: str,
     checkpoint_id: str,
     request: Request,
     subgraphs: _Subgraphs = False,  # noqa: FBT002
-    select: _Selected = None,
+    select: _Select = None,
 ) -> Response:
-    """Show the state at a checkpoint."""
-    return await _shown(
-        request, thread_id, {"checkpoint_id": checkpoint_id}, subgraphs=subgraphs, select=select
-    )
+    """Get the state at a checkpoint, by the checkpoint's id."""
+    checkpoint = {"checkpoint_id": checkpoint_id}
+    return await _state_reply(request, thread_id, checkpoint, subgraphs=subgraphs, select=select)
 
 
-@router.post("/state", responses=documented_wire_responses(*_WRITE, reply=_Object), response_model=None)
+@router.post("/state", responses=write_responses(JsonObject))
 async def update_state(thread_id: str, body: StateUpdate, request: Request) -> Response:
-    """Write values as a node would have; as `__copy__`, a state once more, to go on from."""
-    here = app_context(request)
-    record = await thread_records.get(here.storage, thread_id, current_owner(request))
-    chosen = body.checkpoint or ({"checkpoint_id": body.checkpoint_id} if body.checkpoint_id else {})
-    there = await updates.apply_update(here, record, _at(thread_id, chosen), body.values, body.as_node)
-    pointer = {name: there["configurable"][name] for name in ("thread_id", "checkpoint_ns", "checkpoint_id")}
+    """Update a thread's state as a node would. As node `__copy__`, fork the state to continue from it."""
+    ctx = app_context(request)
+    record = await thread_records.get(ctx.storage, thread_id, current_owner(request))
+    checkpoint = body.checkpoint or ({"checkpoint_id": body.checkpoint_id} if body.checkpoint_id else {})
+    config = _checkpoint_config(thread_id, checkpoint)
+    written = (await updates.apply_update(ctx, record, config, body.values, body.as_node))["configurable"]
+    pointer = {name: written[name] for name in ("thread_id", "checkpoint_ns", "checkpoint_id")}
     return WireJsonReply(
         {"checkpoint": pointer, "configurable": pointer, "checkpoint_id": pointer["checkpoint_id"]}
     )
 
 
-@router.get("/history", responses=documented_wire_responses(*_READ, reply=list[_Object]), response_model=None)
+@router.get("/history", responses=read_responses(list[JsonObject], 400))
 async def get_history(
     thread_id: str,
     request: Request,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 10,
-    before: Annotated[str | None, Query(description="A checkpoint's id")] = None,
+    before: Annotated[str | None, Query(description="Id of a checkpoint")] = None,
 ) -> Response:
-    """List the states of a thread, newest first."""
-    return await _past(request, thread_id, HistoryQuery(limit=limit, before=before))
+    """List a thread's states, newest first."""
+    return await _history_reply(request, thread_id, HistoryQuery(limit=limit, before=before))
 
 
-@router.post(
-    "/history", responses=documented_wire_responses(*_WRITE, reply=list[_Object]), response_model=None
-)
+@router.post("/history", responses=write_responses(list[JsonObject]))
 async def search_state_history(
     thread_id: str, request: Request, body: HistoryQuery | None = None
 ) -> Response:
-    """List the states of a thread that fit, newest first."""
-    return await _past(request, thread_id, body or HistoryQuery())
+    """Search a thread's states, newest first."""
+    return await _history_reply(request, thread_id, body or HistoryQuery())
 
 
-async def _shown(
-    request: Request, thread_id: str, chosen: _Object, *, subgraphs: bool, select: list[str] | None
+async def _state_reply(
+    request: Request, thread_id: str, checkpoint: JsonObject, *, subgraphs: bool, select: list[str] | None
 ) -> Response:
-    here = app_context(request)
-    record = await thread_records.get(here.storage, thread_id, current_owner(request))
-    if not record.graph and not chosen:
-        nothing = StateSnapshot({}, (), {"configurable": {}}, None, None, None, (), ())
-        return WireJsonReply(shapes.select_fields(shapes.state_view(nothing), select))
-    found = await _snapshot(here, record, _at(thread_id, chosen), subgraphs=subgraphs)
-    named = chosen.get("checkpoint_id") or chosen.get("checkpoint_ns")
-    if named and not found.created_at:
-        raise Missing(f"thread {thread_id!r} has no checkpoint {named!r}", remedy="see its history")
-    return WireJsonReply(shapes.select_fields(shapes.state_view(found), select))
+    ctx = app_context(request)
+    record = await thread_records.get(ctx.storage, thread_id, current_owner(request))
+    if not record.graph and not checkpoint:
+        empty = StateSnapshot({}, (), {"configurable": {}}, None, None, None, (), ())
+        return WireJsonReply(shapes.select_fields(shapes.state_view(empty), select))
+    graph = updates.graph_of_thread(ctx, record)
+    try:
+        snapshot = await graph.aget_state(_checkpoint_config(thread_id, checkpoint), subgraphs=subgraphs)
+    except ValueError as error:
+        raise Missing(str(error), remedy=_REMEDY) from error
+    name = checkpoint.get("checkpoint_id") or checkpoint.get("checkpoint_ns")
+    if name and not snapshot.created_at:
+        raise Missing(f"thread {thread_id!r} has no checkpoint {name!r}", remedy="see its history")
+    return WireJsonReply(shapes.select_fields(shapes.state_view(snapshot), select))
 
 
-async def _past(request: Request, thread_id: str, wanted: HistoryQuery) -> Response:
-    here = app_context(request)
-    record = await thread_records.get(here.storage, thread_id, current_owner(request))
+async def _history_reply(request: Request, thread_id: str, query: HistoryQuery) -> Response:
+    ctx = app_context(request)
+    record = await thread_records.get(ctx.storage, thread_id, current_owner(request))
     if not record.graph:
         return WireJsonReply([])
-    graph = updates.graph_of_thread(here, record)
-    named = wanted.before
-    before = {"checkpoint_id": named} if isinstance(named, str) else (named or {}).get("configurable", named)
+    graph = updates.graph_of_thread(ctx, record)
+    before = query.before
+    if isinstance(before, str):
+        before = {"checkpoint_id": before}
+    elif before:
+        before = before.get("configurable", before)
     states = graph.aget_state_history(
-        _at(thread_id, wanted.checkpoint or {}),
-        filter=wanted.metadata,
-        before=_at(thread_id, before) if before else None,
-        limit=wanted.limit,
+        _checkpoint_config(thread_id, query.checkpoint or {}),
+        filter=query.metadata,
+        before=_checkpoint_config(thread_id, before) if before else None,
+        limit=query.limit,
     )
     try:
-        found = [shapes.select_fields(shapes.state_view(one), wanted.select) async for one in states]
+        return WireJsonReply(
+            [shapes.select_fields(shapes.state_view(state), query.select) async for state in states]
+        )
     except ValueError as error:
-        raise _no_place(error) from error
-    return WireJsonReply(found)
+        raise Missing(str(error), remedy=_REMEDY) from error
 
 
-async def _snapshot(
-    here: AppContext, record: ThreadRecord, at: RunnableConfig, *, subgraphs: bool
-) -> StateSnapshot:
-    try:
-        return await updates.graph_of_thread(here, record).aget_state(at, subgraphs=subgraphs)
-    except ValueError as error:
-        raise _no_place(error) from error
-
-
-def _at(thread_id: str, checkpoint: _Object) -> RunnableConfig:
-    """A config that names a checkpoint of this thread, whatever thread the caller's names."""
-    chosen = {name: one for name, one in checkpoint.items() if name in _POINTER and one is not None}
-    return {"configurable": {"checkpoint_ns": "", **chosen, "thread_id": thread_id}}
-
-
-def _no_place(error: Exception) -> Missing:
-    return Missing(str(error), remedy="see the tasks of the thread's state for the subgraphs that are there")
+def _checkpoint_config(thread_id: str, checkpoint: JsonObject) -> RunnableConfig:
+    """Return the config of a checkpoint of this thread; a thread id inside `checkpoint` is ignored."""
+    fields = {name: checkpoint[name] for name in _CHECKPOINT_FIELDS if checkpoint.get(name) is not None}
+    return {"configurable": {"checkpoint_ns": "", **fields, "thread_id": thread_id}}

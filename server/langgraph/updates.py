@@ -1,6 +1,7 @@
-"""A thread's state, changed by hand: by values as a node would have written them, or a past told at once."""
+"""Updates of a thread's state by a client: values written as a node would, or a whole history."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -10,109 +11,109 @@ from langgraph.types import Command, StateUpdate
 from callsheet.server.context import AppContext
 from callsheet.server.langgraph import shapes
 from callsheet.server.langgraph.bodies import Body
+from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.server.runtime.encoding import dumps
 from callsheet.state.errors import CallsheetError, Refused
 from callsheet.storage.runs import events
 from callsheet.storage.threads import records as thread_records
 from callsheet.storage.threads.records import ThreadRecord
 
-_Object = dict[str, Any]
-_NAMES: Final = ("resume", "update", "goto", "graph")
+_COMMAND_FIELDS: Final = ("resume", "update", "goto", "graph")
 
 
 class NodeUpdate(Body):
-    """What a node is to have written."""
+    """Values or a command, written as by a node."""
 
     values: Any = None
-    command: _Object | None = None
+    command: JsonObject | None = None
     as_node: str | None = None
+
+    def to_state_update(self) -> StateUpdate:
+        """Return the update for LangGraph; raises `Refused` for an unknown field of the command."""
+        if self.command is None:
+            return StateUpdate(self.values, self.as_node)
+        if unknown := sorted(self.command.keys() - set(_COMMAND_FIELDS)):
+            raise Refused(
+                f"a command has no field {unknown[0]!r}", remedy=f"use {', '.join(_COMMAND_FIELDS)}"
+            )
+        # LangGraph accepts a command here although its annotation does not.
+        return StateUpdate(cast("Any", Command(**self.command)), self.as_node)
 
 
 class Superstep(Body):
-    """What nodes are to have written in one step."""
+    """Updates written in one step."""
 
     updates: list[NodeUpdate]
 
 
-def graph_of_thread(here: AppContext, record: ThreadRecord) -> Pregel[Any, Any]:
-    """Return the graph that runs on a thread; raises `Refused` where that is open, or it is not served."""
+def graph_of_thread(ctx: AppContext, record: ThreadRecord) -> Pregel[Any, Any]:
+    """Return a thread's graph; raises `Refused` if the thread has none yet or the graph is not served."""
     if not record.graph:
         raise Refused(
             f"thread {record.id!r} has no graph yet",
             remedy="run an assistant on it first, or set 'graph_id' in its metadata",
         )
-    if record.graph not in here.graphs:
+    if record.graph not in ctx.graphs:
         raise Refused(
-            f"thread {record.id!r} is of graph {record.graph!r}, which this server does not have",
-            remedy=f"serve it again beside {', '.join(sorted(here.graphs))}",
+            f"thread {record.id!r} uses graph {record.graph!r}, which this server does not serve",
+            remedy=f"serve it again beside {', '.join(sorted(ctx.graphs))}",
         )
-    return here.graphs[record.graph]
+    return ctx.graphs[record.graph]
 
 
 async def apply_update(
-    here: AppContext, record: ThreadRecord, at: RunnableConfig, values: Any, as_node: str | None
+    ctx: AppContext, record: ThreadRecord, at: RunnableConfig, values: Any, as_node: str | None
 ) -> RunnableConfig:
-    """Write `values` at a checkpoint as `as_node` would, and return where that led.
+    """Write `values` at a checkpoint as `as_node` would, and return the config of the new checkpoint.
 
-    Raises `Busy` while a run is at the thread, and `Refused` for what the graph does not take.
+    Raises `Busy` while a run holds the thread, and `Refused` for values that the graph does not accept.
     """
-    graph = graph_of_thread(here, record)
+    graph = graph_of_thread(ctx, record)
     if isinstance(values, list) and not values:
         values = None
-    async with thread_records.hold(here.storage, record.id, record.owner):
-        try:
-            there = await graph.aupdate_state(_tagged(at, record), values, as_node)
-        except CallsheetError:
-            raise
-        except Exception as error:
-            raise _refused(error) from error
-        await record_state(here, record, graph)
-        # Readers are shown the state as it is kept; told with all it has, each change would be kept twice.
-        pointer = {name: there["configurable"][name] for name in ("checkpoint_id", "checkpoint_ns")}
-        await events.append(here.storage, record.id, events.STATE, dumps(pointer))
-    return there
+    async with thread_records.hold(ctx.storage, record.id, record.owner):
+        with _graph_errors():
+            written = await graph.aupdate_state(_with_metadata(at, record), values, as_node)
+        await record_state(ctx, record, graph)
+        # The event holds only the checkpoint's id: with the values, each update would be stored twice.
+        pointer = {name: written["configurable"][name] for name in ("checkpoint_id", "checkpoint_ns")}
+        await events.append(ctx.storage, record.id, events.STATE, dumps(pointer))
+    return written
 
 
-async def apply_supersteps(here: AppContext, record: ThreadRecord, supersteps: Sequence[Superstep]) -> None:
-    """Write a past; raises as `apply_update`."""
-    graph = graph_of_thread(here, record)
-    steps = [[_step(one) for one in step.updates] for step in supersteps]
+async def apply_supersteps(ctx: AppContext, record: ThreadRecord, supersteps: Sequence[Superstep]) -> None:
+    """Write a history; raises as `apply_update`."""
+    graph = graph_of_thread(ctx, record)
+    steps = [[update.to_state_update() for update in step.updates] for step in supersteps]
     at: RunnableConfig = {"configurable": {"thread_id": record.id}}
-    async with thread_records.hold(here.storage, record.id, record.owner):
-        try:
-            await graph.abulk_update_state(_tagged(at, record), steps)
-        except CallsheetError:
-            raise
-        except Exception as error:
-            raise _refused(error) from error
-        await record_state(here, record, graph)
+    async with thread_records.hold(ctx.storage, record.id, record.owner):
+        with _graph_errors():
+            await graph.abulk_update_state(_with_metadata(at, record), steps)
+        await record_state(ctx, record, graph)
 
 
 async def record_state(
-    here: AppContext, record: ThreadRecord, graph: Pregel[Any, Any], *, waits: str = "interrupted"
+    ctx: AppContext, record: ThreadRecord, graph: Pregel[Any, Any], *, pending_status: str = "interrupted"
 ) -> None:
-    """Write down how a thread stands: what it asks, and as `waits` that it is to go on from where it is."""
+    """Store a thread's interrupts and status: `pending_status` if its state has next nodes, else idle."""
     snapshot = await graph.aget_state({"configurable": {"thread_id": record.id}})
-    status = waits if snapshot.next else "idle"
-    asked = shapes.to_json_value(shapes.interrupts_view(snapshot))
-    await thread_records.record_edit(here.storage, record, status, asked)
+    status = pending_status if snapshot.next else "idle"
+    interrupts = shapes.to_json_value(shapes.interrupts_view(snapshot))
+    await thread_records.record_edit(ctx.storage, record, status, interrupts)
 
 
-def _step(one: NodeUpdate) -> StateUpdate:
-    if one.command is None:
-        return StateUpdate(one.values, one.as_node)
-    if unknown := sorted(one.command.keys() - set(_NAMES)):
-        raise Refused(f"a command has no {unknown[0]!r}", remedy=f"use {', '.join(_NAMES)}")
-    # LangGraph takes a command here too; its annotation does not say so.
-    return StateUpdate(cast("Any", Command(**one.command)), one.as_node)
+def _with_metadata(at: RunnableConfig, record: ThreadRecord) -> RunnableConfig:
+    metadata = {"graph_id": record.graph, "assistant_id": record.metadata.get("assistant_id")}
+    return {**at, "metadata": {name: value for name, value in metadata.items() if value}}
 
 
-def _tagged(at: RunnableConfig, record: ThreadRecord) -> RunnableConfig:
-    known = {"graph_id": record.graph, "assistant_id": record.metadata.get("assistant_id")}
-    return {**at, "metadata": {name: value for name, value in known.items() if value}}
-
-
-def _refused(error: Exception) -> Refused:
-    """What the graph's own channels and edges raise is about what they were given."""
-    told = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-    return Refused(told, remedy="see the graph's nodes, and the schema of its state")
+@contextmanager
+def _graph_errors() -> Iterator[None]:
+    """Raise `Refused` for any error of the graph's channels and edges: the values do not fit."""
+    try:
+        yield
+    except CallsheetError:
+        raise
+    except Exception as error:
+        message = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise Refused(message, remedy="see the graph's nodes, and the schema of its state") from error

@@ -1,4 +1,4 @@
-"""What a run comes to, for callers who wait for it without reading its events."""
+"""Results of runs, for callers that wait for a run's end without reading its events."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
@@ -17,33 +17,32 @@ from callsheet.server.runtime.execution import run_result
 from callsheet.state.errors import Missing
 from callsheet.storage.runs.events import END, Event
 
-_WHITE: Final = b"\n"
-"""What is sent while nothing else is known."""
+_WHITESPACE: Final = b"\n"
+"""Sent while the result is unknown; JSON may begin with it."""
 _CANCELLED: Final = {"error": "UserInterrupt", "message": "the run was cancelled"}
+_ROLLED_BACK: Final = {"error": "UserRollback", "message": "the run was cancelled and rolled back"}
 _TAIL: Final = 16
-"""Events of a thread among which a run's last ones are looked for first."""
-_GONE: Final = {"error": "UserRollback", "message": "the run was cancelled, and what it did was taken back"}
+"""Newest events of a thread, searched first for a run's last ones."""
 
 OnSilence = Callable[[], Awaitable[None]]
-"""Is called after every silence."""
-FinalValues = Callable[[OnSilence], Awaitable[bytes]]
-"""What a reply comes to."""
+"""Called after each silence of the heartbeat's length."""
+ReadResult = Callable[[OnSilence], Awaitable[bytes]]
 
 
 class LongPollReply(StreamingReply):
-    """What a run comes to: its headers at once, white space while it takes, the answer with the end."""
+    """Reply with a run's result: headers at once, white space while the run lasts, then the JSON."""
 
-    def __init__(self, answer: FinalValues, place: str) -> None:
-        """`place` is the path of the run that is waited for."""
-        where = {"Location": f"{place}/join", "Content-Location": place}
-        super().__init__((), media_type="application/json", headers=where)
-        self._answer = answer
+    def __init__(self, read_result: ReadResult, path: str) -> None:
+        """`path` is that of the run."""
+        headers = {"Location": f"{path}/join", "Content-Location": path}
+        super().__init__((), media_type="application/json", headers=headers)
+        self._read_result = read_result
 
     async def stream_response(self, send: Send) -> None:
-        """Send it; the answer, unlike the white space, ends the body."""
+        """Send the reply; the body ends with the result."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        last = await self._answer(lambda: send(_body(_WHITE, more=True)))
-        await send(_body(last, more=False))
+        result = await self._read_result(lambda: send(_body(_WHITESPACE, more=True)))
+        await send(_body(result, more=False))
 
 
 def _body(data: bytes, *, more: bool) -> Message:
@@ -51,82 +50,76 @@ def _body(data: bytes, *, more: bool) -> Message:
 
 
 async def wait_for_result(
-    here: AppContext, started: StartedRun, leave: Callable[[], None] | None, silent: OnSilence
+    ctx: AppContext, started: StartedRun, on_disconnect: Callable[[], None] | None, on_silence: OnSilence
 ) -> bytes:
-    """Return what the run comes to, when it has ended; `leave` is called if the reader goes before."""
-    over = False
+    """Wait for a run's end and return its result."""
     try:
-        found = await _answer(here, started, await _waited(here, started, silent))
-        over = True
-    finally:
-        if not over and leave:
-            leave()
-    return found
+        return await _result(ctx, started, await _wait_for_end(ctx, started, on_silence))
+    except BaseException:
+        if on_disconnect:
+            on_disconnect()
+        raise
 
 
-async def result_of_ended_run(here: AppContext, started: StartedRun, silent: OnSilence) -> bytes:
-    """As `answer`, of a run that has ended; there is no silence before it."""
-    del silent
-    return await _answer(here, started, await _told(here, started) or {})
+async def result_of_ended_run(ctx: AppContext, started: StartedRun, on_silence: OnSilence) -> bytes:
+    """Return the result of a run that has ended."""
+    del on_silence  # there is nothing to wait for
+    return await _result(ctx, started, await _last_events(ctx, started) or {})
 
 
-async def _waited(here: AppContext, started: StartedRun, silent: OnSilence) -> Mapping[str, Event]:
-    """By name, what the run told last, once it has ended."""
-    transcript = here.worker.hub.transcripts.find(started.run)
+async def _wait_for_end(ctx: AppContext, started: StartedRun, on_silence: OnSilence) -> Mapping[str, Event]:
+    """Wait for a run's end and return its last events by name."""
+    transcript = ctx.worker.events.buffers.find(started.run)
     while transcript and not await transcript.wait_closed(HEARTBEAT_S):
-        await silent()
-    if transcript and (told := await _told(here, started)) is not None:
-        return told
-    async with aclosing(here.worker.hub.run_ends(started.thread, HEARTBEAT_S)) as ends:
+        await on_silence()
+    if transcript and (last := await _last_events(ctx, started)) is not None:
+        return last
+    async with aclosing(ctx.worker.events.run_ends(started.thread, HEARTBEAT_S)) as ends:
         while True:
             if not await anext(ends):
-                await silent()
-            elif (told := await _told(here, started)) is not None:
-                return told
+                await on_silence()
+            elif (last := await _last_events(ctx, started)) is not None:
+                return last
 
 
-async def _told(here: AppContext, started: StartedRun) -> Mapping[str, Event] | None:
-    """By name, what a run that has ended told last; None for one that has not."""
-    found = await here.worker.hub.last_events(started.thread, started.run, _TAIL)
-    if END in found and ("values" in found or "error" in found):
-        return found
-    if not await here.worker.runs.has_ended(started.thread, started.run):
+async def _last_events(ctx: AppContext, started: StartedRun) -> Mapping[str, Event] | None:
+    """Return an ended run's last events by name; None if the run has not ended."""
+    last = await ctx.worker.events.last_events(started.thread, started.run, _TAIL)
+    if END in last and ("values" in last or "error" in last):
+        return last
+    if not await ctx.worker.runs.has_ended(started.thread, started.run):
         return None
-    return {event.name: event async for event in stored_run_events(here, started) if event}
+    return {event.name: event async for event in stored_run_events(ctx, started)}
 
 
-async def _answer(here: AppContext, started: StartedRun, told: Mapping[str, Event]) -> bytes:
-    if "error" in told:
-        return b'{"__error__":%s}' % told["error"].data
-    values = told["values"].data if "values" in told else None
-    if values is not None and told[END].data == b"success":
+async def _result(ctx: AppContext, started: StartedRun, last: Mapping[str, Event]) -> bytes:
+    if "error" in last:
+        return b'{"__error__":%s}' % last["error"].data
+    values = last["values"].data if "values" in last else None
+    if values is not None and last[END].data == b"success":
         return values
-    return await _settled(here, started, values)
+    return await _result_by_status(ctx, started, values)
 
 
-async def _settled(here: AppContext, started: StartedRun, values: bytes | None) -> bytes:
+async def _result_by_status(ctx: AppContext, started: StartedRun, values: bytes | None) -> bytes:
     try:
-        record = await here.worker.runs.get(started.thread, started.run)
+        record = await ctx.worker.runs.get(started.thread, started.run)
     except Missing:
-        return dumps({"__error__": _GONE})
-    if record.status == "success":
-        return await _complete(here, started, record.graph, values)
-    error = record.error or _CANCELLED
-    return dumps({"__error__": {"error": error["error"], "message": error["message"]}})
-
-
-async def _complete(here: AppContext, started: StartedRun, graph: str, values: bytes | None) -> bytes:
-    """The values that were told last, with all the questions there are: each is told with one alone."""
+        return dumps({"__error__": _ROLLED_BACK})
+    if record.status != "success":
+        error = record.error or _CANCELLED
+        return dumps({"__error__": {"error": error["error"], "message": error["message"]}})
     if values is not None and b'"__interrupt__"' not in values:
         return values
-    final = await _final(here, started, graph)
-    return dumps((orjson.loads(values) if values else {}) | run_result(final))
+    # A "values" event holds one interrupt at most; add all interrupts of the run's last state.
+    state = await _last_state(ctx, started, record.graph)
+    return dumps((orjson.loads(values) if values else {}) | run_result(state))
 
 
-async def _final(here: AppContext, started: StartedRun, graph: str) -> StateSnapshot:
-    """The run's last state, from its checkpoints."""
-    place: Any = {"configurable": {"thread_id": started.thread}}
-    found = here.worker.graphs[graph].aget_state_history(place, filter={"run_id": started.run}, limit=1)
-    async for state in found:
+async def _last_state(ctx: AppContext, started: StartedRun, graph: str) -> StateSnapshot:
+    """Return a run's last state, or the thread's newest if the run has no checkpoint."""
+    config: Any = {"configurable": {"thread_id": started.thread}}
+    states = ctx.worker.graphs[graph].aget_state_history(config, filter={"run_id": started.run}, limit=1)
+    async for state in states:
         return state
-    return await here.worker.graphs[graph].aget_state(place)
+    return await ctx.worker.graphs[graph].aget_state(config)

@@ -1,8 +1,8 @@
-"""Webhooks: whoever asked for it is sent a run when it has ended, at public addresses only.
+"""Webhooks: a run is posted to its webhook when it has ended, at public addresses only, at least once.
 
-Delivered at least once. The address is looked up, checked and connected to in one step, so a name cannot
-point elsewhere between the check and the call; redirects are not followed. With CALLSHEET_WEBHOOK_SECRET set,
-the header `X-Callsheet-Signature: t=<unix seconds>,v1=<hex>` has the HMAC-SHA-256 of `<unix seconds>.<body>`.
+The host name is resolved, checked and connected to in one step, so it cannot point elsewhere between check
+and call. Redirects are not followed. With CALLSHEET_WEBHOOK_SECRET set, the header
+`X-Callsheet-Signature: t=<unix seconds>,v1=<hex>` holds the HMAC-SHA-256 of `<unix seconds>.<body>`.
 """
 
 import asyncio
@@ -25,53 +25,57 @@ from callsheet.storage.runs.records import Run
 from callsheet.tools.web.public_network import PublicNetwork, Resolve, resolve, trusted_certificates
 
 SIGNATURE_HEADER: Final = "X-Callsheet-Signature"
-"""Header that shows who sent the call and when."""
 RETRY_DELAYS_S: Final = (1.0, 4.0, 9.0)
-"""How long one waits before each new attempt."""
-_PATIENCE_S: Final = 10.0
+"""Seconds before each further attempt."""
+_TIMEOUT_S: Final = 10.0
 _OK: Final = range(200, 300)
-_AGAIN: Final = frozenset({408, 425, 429})
-"""Refusals that may pass; all others of the 400s stay."""
+_RETRIED: Final = frozenset({408, 425, 429})
+"""Statuses of the 400s after which another attempt may succeed."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class WebhookCaller:
-    """How webhooks are called."""
+    """HTTP client that posts runs to their webhooks."""
 
     secret: str = ""
-    """What calls are signed with; empty where they are not."""
+    """Key of the signature; empty for no signature."""
     private: bool = False
-    """Whether addresses of this machine and its network may be called."""
-    waits_s: Sequence[float] = RETRY_DELAYS_S
+    """Allows addresses of this machine and its network."""
+    retry_delays_s: Sequence[float] = RETRY_DELAYS_S
     resolve: Resolve = resolve
-    trust: ssl.SSLContext | None = None
-    """Whose certificates count; by default those this machine trusts."""
+    ssl_context: ssl.SSLContext | None = None
+    """Trusted certificates; by default those of this machine."""
 
     async def call(self, run: Run) -> None:
-        """Send a run to its webhook; tries again, and gives up with a line in the log."""
+        """Post a run to its webhook; retry after failures, and log a warning when giving up."""
         url, body = str(run.request["webhook"]), dumps(run_view(run) | {"error": run.error})
-        for wait_s in (*self.waits_s, None):
+        for delay_s in (*self.retry_delays_s, None):
             try:
-                refusal = await self._refusal(url, body)
+                failure = await self._post(url, body)
             except (Forbidden, Invalid) as error:
-                refusal, wait_s = str(error), None  # noqa: PLW2901 -- another attempt would end the same
-            if refusal is None:
+                failure, delay_s = str(error), None  # noqa: PLW2901 -- another attempt would fail as well
+            if failure is None:
                 return
-            if wait_s is None:
-                _log.warning("the webhook of run %s was not told: %s", run.id, refusal)
+            if delay_s is None:
+                _log.warning("webhook of run %s failed: %s", run.id, failure)
                 return
-            await asyncio.sleep(wait_s)
+            await asyncio.sleep(delay_s)
 
-    async def _refusal(self, url: str, body: bytes) -> str | None:
-        """Call once; return why that failed, or None. Raises where it can never succeed."""
-        trust = self.trust
-        if trust is None and urlsplit(checked_url(url)).scheme == "https":
-            trust = await trusted_certificates()
+    async def _post(self, url: str, body: bytes) -> str | None:
+        """Call once. Return why a retry is needed, or None; raise if a retry cannot help."""
+        ssl_context = self.ssl_context
+        if ssl_context is None and urlsplit(checked_url(url)).scheme == "https":
+            ssl_context = await trusted_certificates()
+        network = PublicNetwork(
+            self.resolve,
+            private=self.private,
+            remedy="set CALLSHEET_WEBHOOK_PRIVATE=true to call your own network",
+        )
         try:
             async with (
-                asyncio.timeout(_PATIENCE_S),
-                httpcore.AsyncConnectionPool(ssl_context=trust, network_backend=self._network()) as pool,
+                asyncio.timeout(_TIMEOUT_S),
+                httpcore.AsyncConnectionPool(ssl_context=ssl_context, network_backend=network) as pool,
             ):
                 reply = await pool.request("POST", url, headers=self._headers(body), content=body)
         except (OSError, TimeoutError, httpcore.NetworkError, httpcore.TimeoutException) as error:
@@ -80,37 +84,37 @@ class WebhookCaller:
             return f"it does not speak HTTP: {error}"
         if reply.status in _OK:
             return None
-        told = f"it answered {reply.status}"
-        if reply.status < 500 and reply.status not in _AGAIN:  # noqa: PLR2004 -- HTTP's own border
-            raise Invalid(told)
-        return told
-
-    def _network(self) -> PublicNetwork:
-        remedy = "set CALLSHEET_WEBHOOK_PRIVATE=true to call your own network"
-        return PublicNetwork(self.resolve, private=self.private, remedy=remedy)
+        failure = f"it answered {reply.status}"
+        if reply.status < 500 and reply.status not in _RETRIED:  # noqa: PLR2004 -- HTTP's server errors
+            raise Invalid(failure)
+        return failure
 
     def _headers(self, body: bytes) -> list[tuple[str | bytes, str | bytes]]:
-        signed = sign(self.secret, body, int(time.time())) if self.secret else ""
-        sent: list[tuple[str | bytes, str | bytes]] = [("Content-Type", "application/json")]
-        return [*sent, ("User-Agent", "callsheet"), *([(SIGNATURE_HEADER, signed)] if signed else [])]
+        headers: list[tuple[str | bytes, str | bytes]] = [
+            ("Content-Type", "application/json"),
+            ("User-Agent", "callsheet"),
+        ]
+        if self.secret:
+            headers.append((SIGNATURE_HEADER, sign(self.secret, body, int(time.time()))))
+        return headers
 
 
 def checked_url(url: str) -> str:
-    """Return the address of a webhook, if it can be one; raises `Invalid`."""
+    """Return a webhook's URL unchanged; raises `Invalid` if it cannot be called."""
     try:
         parts = urlsplit(url)
-        fits = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        fits = False
-    if not fits or parts.username is not None:
+        valid = False
+    if not valid or parts.username is not None:
         raise Invalid(
-            f"webhook {url[:80]!r} is no address that can be called",
+            f"webhook {url[:80]!r} is not a URL that can be called",
             remedy="send http:// or https:// and a host, without a password",
         )
     return url
 
 
 def sign(secret: str, body: bytes, at_s: int) -> str:
-    """Return what shows that `body` was sent by who knows `secret`, at that time."""
+    """Return the signature header of `body`, sent at `at_s` seconds since the epoch."""
     code = hmac.new(secret.encode(), b"%d.%s" % (at_s, body), hashlib.sha256).hexdigest()
     return f"t={at_s},v1={code}"

@@ -34,7 +34,7 @@ _FILE: Final = {
 async def list_assets(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
-    """List what is shown beside the words, oldest first."""
+    """List the images, sounds and films of a lesson, oldest first."""
     return {"assets": await lesson_assets.list_assets(await find_lesson(request, header or query))}
 
 
@@ -71,7 +71,7 @@ async def upload_asset(
 async def get_asset_file(
     asset_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> StreamingResponse:
-    """Send the file of an asset, to be saved or shown as an image, never as a page."""
+    """Download the file of an asset, to be saved or shown as an image, never as a page."""
     about = await find_lesson(request, header or query)
     return await upload_routes.file_reply(
         about.storage, about.artefact, await lesson_assets.file_id_of(about, asset_id)
@@ -82,7 +82,7 @@ async def get_asset_file(
 async def remove_asset(
     asset_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
-    """Take one away."""
+    """Delete an asset."""
     await lesson_assets.remove_asset(await find_lesson(request, header or query), asset_id)
     return {"deleted": asset_id}
 
@@ -94,7 +94,7 @@ async def search_images(
     header: SessionHeader = None,
     query: SessionQuery = None,
 ) -> dict[str, Any]:
-    """Look for six images to choose from; 400 where no search is configured. One is chosen as an asset."""
+    """Search for six images to choose from; 400 where no search is configured. One is chosen as an asset."""
     about = await find_lesson(request, header or query)
     chosen = [asdict(one) for one in await images.search().top(words)]
     return {"sessionId": about.thread.id, "images": chosen}
@@ -104,7 +104,7 @@ async def search_images(
 async def get_statistics(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
-    """Show what the session took: calls of tools, how many went well, tokens and US dollars (B66)."""
+    """Show a session's usage: calls of tools, how many went well, tokens and US dollars (B66)."""
     about = await find_lesson(request, header or query)
     state = await app_context(request).worker.state(about.thread)
     return await statistics.session_statistics(about, state.values)

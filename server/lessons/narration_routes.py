@@ -57,7 +57,7 @@ async def export_narration(
     form: Annotated[Literal["md", "srt", "vtt", "json"], Query(alias="format")] = "json",
     version: _Version = None,
 ) -> Response:
-    """Send the narration as a file: Markdown to read, SRT or WebVTT to show, JSON to go on with."""
+    """Export the narration as a file: Markdown to read, SRT or WebVTT to show, JSON to go on with."""
     about = await find_lesson(request, header or query)
     found = await edits.get_narration(about, version)
     text = narration_export.export(Narration.model_validate(found.data), form)
@@ -104,7 +104,7 @@ async def rewrite_narration(
     query: SessionQuery = None,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Have segments written again by the model, or bring them back from an earlier version.
+    """Rewrite segments with the model, or restore them from an earlier version.
 
     The others stay as they are, to the byte. `regenerate` is a turn of the session, and streams events like
     one.

@@ -45,7 +45,7 @@ async def create_turn(
     query: SessionQuery = None,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Say something in a session, or choose facts; without a session, in a new one (B24, B25, B-R2).
+    """Send a message to a session, or choose facts; without a session, create one (B24, B25, B-R2).
 
     With `Accept: text/event-stream` the reply is a stream of events: `step`, then `result` or `error`.
     """
@@ -83,7 +83,7 @@ async def get_session(
 async def update_session(
     body: SessionUpdate, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
-    """Note who the lesson is for, and how far it is beyond what was made in it (B44, B64).
+    """Update the student and the standing of a lesson (B44, B64).
 
     What is made later takes the status back.
     """
@@ -103,7 +103,7 @@ async def update_session(
 async def delete_session(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
-    """Take a session away with everything in it, its files and versions too."""
+    """Delete a session with its files and versions."""
     here = app_context(request)
     thread = await lesson_jobs.find_session(here.storage, current_owner(request), header or query)
     await edits.delete_session(Lesson(here.storage, thread), here.saver)

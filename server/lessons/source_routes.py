@@ -47,7 +47,7 @@ _FILE: Final[dict[int | str, dict[str, Any]]] = {
 async def add_source(
     body: SourceCreate, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> Response:
-    """Give a session its material: a text, or a public page; without a session, a new one.
+    """Add material to a session: a text, or a public page; without a session, create one.
 
     The next message that speaks of the material, or of nothing else, has its facts found.
     """
@@ -69,7 +69,7 @@ async def upload_source(
     header: SessionHeader = None,
     query: SessionQuery = None,
 ) -> Response:
-    """Give a session its material as a file, the body: a PDF, or a text in UTF-8.
+    """Add material to a session as a file, the body: a PDF, or a text in UTF-8.
 
     With `Accept: text/event-stream` the pages are told as they are read, then `result` or `error`.
     """
@@ -92,7 +92,7 @@ async def upload_source(
 async def get_source_file(
     file_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> StreamingResponse:
-    """Send a file that the lesson was made from, to be saved."""
+    """Download a file that the lesson was made from."""
     thread = await lesson_jobs.find_session(
         app_context(request).storage, current_owner(request), header or query
     )

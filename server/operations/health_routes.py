@@ -38,7 +38,7 @@ _FIGURES: Final[dict[int | str, dict[str, Any]]] = {
 @router.head("/health", response_model=None, include_in_schema=False)
 @router.get("/health", responses=_TOLD, response_model=None)
 async def show_health(request: Request) -> JsonReply:
-    """Say whether storage answers, where the data lies, and who would answer a brief without a choice.
+    """Check the health of storage and processes; name the place of the data and the default model provider.
 
     `degraded` names what is wrong or in danger; 503 only where requests fail already.
     """
@@ -60,7 +60,7 @@ async def show_health(request: Request) -> JsonReply:
 
 @router.get("/metrics", responses=_FIGURES, response_class=Response)
 async def show_metrics(request: Request) -> Response:
-    """Tell the figures of this process, and how storage is, in the text format of Prometheus."""
+    """Get the metrics of this process and of storage, in the text format of Prometheus."""
     observer: Telemetry = request.app.state.observer
     here = app_context(request)
     found, troubles = await _seen(here)

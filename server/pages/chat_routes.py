@@ -92,7 +92,7 @@ async def stream_conversation(
     last_event_id: Annotated[str | None, Header(max_length=80, description="Of the last event seen")] = None,
     since: Annotated[str | None, Query(max_length=80, description="The same, for who cannot set it")] = None,
 ) -> Response:
-    """Tell what happens in a conversation about a page, as the web socket does; `0` is from the beginning."""
+    """Stream a page conversation's events, as the web socket does; `0` is from the beginning."""
     told = await chats.listen(
         app_context(request), current_owner(request), conversation_id, last_event_id or since
     )

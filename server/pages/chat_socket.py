@@ -13,7 +13,7 @@ from fastapi import APIRouter, WebSocket
 from pydantic import ValidationError
 
 from callsheet.server.ads.bodies import parse_json
-from callsheet.server.http.sockets import MAX_FRAME_BYTES, SocketSession
+from callsheet.server.http.sockets import MAX_SUBSCRIPTIONS, SocketSession
 from callsheet.server.pages import chat, chat_stream
 from callsheet.server.pages.chat_bodies import (
     INCOMING,
@@ -59,11 +59,11 @@ class _Chat(SocketSession):
     async def _do(self, asked: IncomingMessage) -> None:
         match asked:
             case UserMessage():
-                await self._begin(await chat.chat_run(self._here, self._owner, asked))
+                await self._begin(await chat.chat_run(self._ctx, self._owner, asked))
             case ApprovalResponse():
-                await self._begin(await chat.decision_run(self._here, self._owner, asked))
+                await self._begin(await chat.decision_run(self._ctx, self._owner, asked))
             case Cancel():
-                await chat.cancel(self._here, self._owner, asked.conversationId)
+                await chat.cancel(self._ctx, self._owner, asked.conversationId)
             case Join():
                 await self._join(asked)
             case Leave():
@@ -73,16 +73,16 @@ class _Chat(SocketSession):
         """Begin a run; who says something is told what comes of it, from there on."""
         thread = job.thread.id
         self._room(thread)
-        since = await chat_stream.newest_position(self._here.storage, thread)
-        await chat.submit(self._here, job)
+        since = await chat_stream.newest_position(self._ctx.storage, thread)
+        await chat.submit(self._ctx, job)
         if not self.is_subscribed(thread):
             self.subscribe(thread, self._told(job.thread, since))
 
     async def _join(self, asked: Join) -> None:
-        known = await chat.find_conversation(self._here, self._owner, asked.conversationId)
+        known = await chat.find_conversation(self._ctx, self._owner, asked.conversationId)
         thread = known.id
         since = await chat_stream.position_after(
-            self._here.worker, self._here.storage, thread, asked.lastEventId
+            self._ctx.worker, self._ctx.storage, thread, asked.lastEventId
         )
         self._room(thread)
         await self.unsubscribe(thread)
@@ -92,10 +92,10 @@ class _Chat(SocketSession):
     def _room(self, thread: str) -> None:
         """Raise `Limited` where no further conversation can be followed, before anything is done."""
         if self.is_full and not self.is_subscribed(thread):
-            raise Limited(f"{MAX_FRAME_BYTES} conversations are followed already", remedy="leave one")
+            raise Limited(f"{MAX_SUBSCRIPTIONS} conversations are followed already", remedy="leave one")
 
     async def _told(self, thread: Thread, since: StreamPosition) -> None:
-        source = chat_stream.follow_frames(self._here.worker, self._here.storage, thread, since)
+        source = chat_stream.follow_frames(self._ctx.worker, self._ctx.storage, thread, since)
         async with aclosing(source):
             async for told in source:
                 await self._send({"eventId": told[0], **told[1]} if told else _HEARTBEAT)

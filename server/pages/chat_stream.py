@@ -104,7 +104,7 @@ async def follow_frames(
         for number, frame in enumerate(await chat.frames(event)):
             if StreamPosition(event.id, number).order > since.order:
                 yield str(StreamPosition(event.id, number)), frame
-    async with aclosing(worker.hub.follow(thread.id, since.event, heartbeat_s=heartbeat_s)) as source:
+    async with aclosing(worker.events.follow(thread.id, since.event, heartbeat_s=heartbeat_s)) as source:
         async for one in source:
             # A conversation that was taken away may have been begun again, by somebody else.
             look = one is None or one.name == BEGUN

@@ -83,7 +83,7 @@ async def get_page_version(version_id: str, found: _Found) -> dict[str, Any]:
 
 @router.post("/versions/{version_id}/activate", responses=documented_responses(*_READ, reply=PageActivated))
 async def activate_page_version(version_id: str, found: _Found) -> dict[str, Any]:
-    """Make this version the one that counts."""
+    """Activate a version of a page."""
     return await views.activate_version(found, version_id)
 
 
@@ -93,7 +93,7 @@ async def activate_page_version(version_id: str, found: _Found) -> dict[str, Any
     responses=documented_responses(*_READ, 409, reply=PageVersion, status=201),
 )
 async def restore_page_version(version_id: str, found: _Found) -> dict[str, Any]:
-    """Make a new version that holds what this one holds; `start` brings the starter page back.
+    """Restore a version as a new one; `start` restores the starter page.
 
     Refused (403) where it would change what is locked.
     """
@@ -104,7 +104,7 @@ async def restore_page_version(version_id: str, found: _Found) -> dict[str, Any]
 async def diff_page_versions(
     found: _Found, old: Annotated[str, _FROM], new: Annotated[str, _TO]
 ) -> dict[str, Any]:
-    """Show what is different between two versions, and which elements are the same to the byte."""
+    """Compare two versions: their differences, and the elements that are the same to the byte."""
     return await views.diff_view(found, old, new)
 
 
@@ -134,7 +134,7 @@ async def export_page(
         Literal["inline", "attachment"], Query(description="Whether browsers show it or save it")
     ] = "inline",
 ) -> Response:
-    """Send a version as one file of HTML without scripts, under a policy that lets none run."""
+    """Export a version as one HTML file without scripts, under a policy that lets none run."""
     made = await views.export_html(found, version, inline=images == "inline")
     name = f"filename*=UTF-8''{quote(found.artefact.id, safe='')}.html"
     return Response(

@@ -68,20 +68,20 @@ async def upload_file(
     name: Annotated[str, Query(alias="fileName", max_length=210, description="Such as logo.png")],
     kind: Annotated[FileType, Query(alias="fileType")] = "image",
 ) -> dict[str, Any]:
-    """Send a file that nobody has asked for yet, as the body; `upload_file` finds it by its name."""
+    """Upload a file that nobody has asked for yet, as the body; `upload_file` finds it by its name."""
     asked = uploads.open_ticket(kind, name)
     return await uploads.store_unrequested(place, asked, request.stream())
 
 
 @router.put("/{upload_id}", responses=documented_responses(*_WRITE, reply=Upload), openapi_extra=BODY)
 async def upload_requested_file(upload_id: str, request: Request, place: _Place) -> dict[str, Any]:
-    """Send the file that an upload waits for, as the body. The same file again changes nothing."""
+    """Upload the file that an upload waits for, as the body. The same file again changes nothing."""
     return await uploads.store_requested(place, await uploads.get_ticket(place, upload_id), request.stream())
 
 
 @router.get("/{upload_id}", responses=_FILE, response_class=Response)
 async def get_upload(upload_id: str, place: _Place) -> StreamingResponse:
-    """Send a file to be saved or shown as an image, never as a page."""
+    """Download a file, to be saved or shown as an image, never as a page."""
     return await file_reply(place.storage, place.artefact, upload_id)
 
 

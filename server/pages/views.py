@@ -19,7 +19,8 @@ from callsheet.state.pages.starter import STARTER
 from callsheet.state.versions import Version, version_fields
 from callsheet.storage import indexes
 from callsheet.storage.artefacts import files
-from callsheet.storage.artefacts.artefacts import Artefact, Done, NewVersion, StreamHead, receipt_name
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, StreamHead
+from callsheet.storage.artefacts.receipts import Done, receipt_name
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import execute_all
 from callsheet.storage.threads import threads
@@ -151,7 +152,7 @@ async def activate_version(found: FoundPage, version_id: str) -> dict[str, Any]:
     """Make a version the one that counts."""
     await found.artefact.activate(STREAM, version_id)
     one, newest = await _version(found, version_id)
-    return _line(one, newest) | {"active": version_id}
+    return _line(one, newest) | {"status": "active", "active": version_id}
 
 
 async def restore_version(found: FoundPage, version_id: str) -> dict[str, Any]:

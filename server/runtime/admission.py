@@ -1,10 +1,7 @@
 """Admission of runs to a process: slots, load and crash-loop isolation.
 
-Runs that mostly wait all go at once within moments. Those that need a processor stay with whichever process
-has one left: a thread that computes keeps all others of its process waiting, and the event loop with them.
-
-So that which kills dies alone, and those that merely shared its processes come further. One that has come
-further is none any more, and what takes hours is not waited for.
+Runs that mostly wait start at once. Runs that compute go to a process with processor time left, because a
+thread that computes delays all others of its process, its event loop too.
 """
 
 import asyncio
@@ -19,41 +16,41 @@ from callsheet.server.runtime.execution import Redeliver
 from callsheet.state.errors import Unavailable
 
 _PATIENCE_S: Final = 2.0
-"""How long a run that was brought here waits for a place before another process may have it."""
+"""Seconds a delivered run waits for a slot before it goes to another process."""
 
 
 class RunSlots:
-    """The places of one process."""
+    """Slots of one process: the runs that it may execute at once."""
 
-    def __init__(self, places: int, patience_s: float = _PATIENCE_S) -> None:
+    def __init__(self, slots: int, patience_s: float = _PATIENCE_S) -> None:
         self._patience_s = patience_s
-        self._left = asyncio.Semaphore(places)
-        self._taken = 0
-        self._share = max(1, places // 2)
-        """So many of the runs it records a process begins itself; the rest goes to whoever has the time."""
+        self._free = asyncio.Semaphore(slots)
+        self._used = 0
+        self._own_share = max(1, slots // 2)
+        """Slots for runs created by this process; further runs go to the queue."""
 
     async def try_acquire(self) -> bool:
-        """Take a place for a run that this process is about to record, if it may have one; never waits."""
-        if self._taken >= self._share or self._left.locked():
+        """Take a slot for a run that this process is about to create; False if none is free. Never waits."""
+        if self._used >= self._own_share or self._free.locked():
             return False
-        await self._left.acquire()
-        self._taken += 1
+        await self._free.acquire()
+        self._used += 1
         return True
 
     def release(self) -> None:
-        """Give a place back."""
-        self._taken -= 1
-        self._left.release()
+        """Free a slot."""
+        self._used -= 1
+        self._free.release()
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:
-        """Hold a place; raises `Redeliver` where none becomes free for a while."""
+        """Hold a slot; raise `Redeliver` if none becomes free in time."""
         try:
             async with asyncio.timeout(self._patience_s):
-                await self._left.acquire()
+                await self._free.acquire()
         except TimeoutError:
-            raise Redeliver("this process has as many runs as it may") from None
-        self._taken += 1
+            raise Redeliver("no slot is free in this process") from None
+        self._used += 1
         try:
             yield
         finally:
@@ -61,62 +58,68 @@ class RunSlots:
 
 
 CHECK_INTERVAL_S: Final = 0.01
-"""How long a process is watched between two takings."""
+"""Seconds between two checks of the load."""
 UNCONDITIONAL_RUNS: Final = 2
-"""Runs that a process is at before it asks itself whether it has the time: one works while one ends."""
+"""Runs accepted without a load check: one works while another ends."""
 _LATE_S: Final = 0.004
-"""By how much an event loop is late that has no time; Python's threads take turns of 5 ms."""
-_SHARE: Final = 0.4
-"""Share of a processor that nodes need in a process that has no time; others may be at that one, too."""
+"""Delay of a busy event loop, in seconds; Python switches threads every 5 ms."""
+_BUSY_SHARE: Final = 0.4
+"""Share of a processor used by the other threads of a busy process."""
 
 
 class LoadSample(NamedTuple):
-    """What a clock shows."""
+    """Time and processor use at one moment."""
 
     at_s: float
-    beside_s: float
-    """Processor time that this process has used so far in all threads but the calling one."""
+    other_threads_s: float
+    """Processor time of all threads of this process but the calling one, in seconds."""
 
 
 def sample_load() -> LoadSample:
-    """Return the moment, to be called by the thread of the event loop."""
+    """Return a sample; call it in the event loop's thread."""
     return LoadSample(time.monotonic(), time.process_time() - time.thread_time())
 
 
 class LoadAdmission:
-    """Says when a process takes more: it is asked again a breath after every no, and between two takings."""
+    """Decides by load whether a process takes further runs. Call it every `CHECK_INTERVAL_S`."""
 
     def __init__(self, most: int, clock: Callable[[], LoadSample] = sample_load) -> None:
-        """`most` runs are carried out here at once."""
+        """`most` runs are executed here at once."""
         self.most = most
         self._clock = clock
-        self._breath: LoadSample | None = None
-        """When the breath began that is being drawn."""
+        self._since: LoadSample | None = None
+        """Sample at the start of the interval that is being measured."""
 
-    def has_capacity(self, here: int) -> bool:
-        """Whether to take some more now; `here` are under way that were taken before."""
-        began, moment = self._breath, self._clock()
-        if began and here < self.most and (here < UNCONDITIONAL_RUNS or _had_time(began, moment)):
-            self._breath = None
+    def has_capacity(self, running: int) -> bool:
+        """Return True if further runs may be taken now; `running` is the number of present ones."""
+        since, now = self._since, self._clock()
+        if since and running < self.most and (running < UNCONDITIONAL_RUNS or _was_idle(since, now)):
+            self._since = None
             return True
-        self._breath = moment
+        self._since = now
         return False
 
 
-def _had_time(began: LoadSample, ended: LoadSample) -> bool:
-    """Whether a process could have done more in a breath."""
-    took_s = ended.at_s - began.at_s
-    return took_s < CHECK_INTERVAL_S + _LATE_S and ended.beside_s - began.beside_s < took_s * _SHARE
+def _was_idle(start: LoadSample, end: LoadSample) -> bool:
+    """Return True if the process had processor time left between the samples."""
+    took_s = end.at_s - start.at_s
+    return (
+        took_s < CHECK_INTERVAL_S + _LATE_S
+        and end.other_threads_s - start.other_threads_s < took_s * _BUSY_SHARE
+    )
 
 
-_LOOK_S: Final = 0.5
-"""How often one looks whether a suspect has come further."""
-_AGAIN_S: Final = 1.0
-"""How long one waits that was delivered to a process that is at another."""
+_CHECK_S: Final = 0.5
+"""Seconds between two checks whether a suspect has a new checkpoint."""
+_RETRY_S: Final = 1.0
+"""Seconds until a suspect that met a busy process is delivered again."""
 
 
 class CrashLoopIsolation:
-    """The suspect that this process is at, if it is at one."""
+    """Crash-loop isolation: a process executes at most one run that has crashed before.
+
+    So a run that kills its process dies alone. A run with a new checkpoint is suspect no more.
+    """
 
     def __init__(self, saver: BaseCheckpointSaver[Any]) -> None:
         self._saver = saver
@@ -124,20 +127,22 @@ class CrashLoopIsolation:
 
     @asynccontextmanager
     async def isolate(self, thread: str) -> AsyncIterator[None]:
-        """Be at no other suspect until this thread has a new checkpoint, or the `async with` ends.
+        """Admit no other suspect until this thread has a new checkpoint, or the `async with` ends.
 
-        Raises `Redeliver` while this process is at another.
+        Raises `Redeliver` while another suspect runs here.
         """
         if self._taken.locked():
-            raise Redeliver("another run that may end its process is under way here", again_s=_AGAIN_S)
+            raise Redeliver(
+                "another run that has crashed before is executing in this process", retry_s=_RETRY_S
+            )
         await self._taken.acquire()
         try:
-            # Before anything is done here: what comes later is further.
-            place = await self._place(thread)
+            # Read before the run starts: a different checkpoint later is progress.
+            place = await self._newest_checkpoint(thread)
         except BaseException:
             self._taken.release()
             raise
-        watching = asyncio.create_task(self._further(thread, place))
+        watching = asyncio.create_task(self._wait_for_progress(thread, place))
         watching.add_done_callback(lambda _: self._taken.release())
         try:
             yield
@@ -145,14 +150,14 @@ class CrashLoopIsolation:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
 
-    async def _further(self, thread: str, place: str) -> None:
-        """Wait until the thread's newest checkpoint is another than `place`."""
+    async def _wait_for_progress(self, thread: str, checkpoint: str) -> None:
+        """Wait until the thread's newest checkpoint differs from `checkpoint`."""
         while True:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_CHECK_S)
             with suppress(Unavailable):
-                if await self._place(thread) != place:
+                if await self._newest_checkpoint(thread) != checkpoint:
                     return
 
-    async def _place(self, thread: str) -> str:
+    async def _newest_checkpoint(self, thread: str) -> str:
         newest = await self._saver.aget_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
         return newest.checkpoint["id"] if newest else ""

@@ -14,13 +14,13 @@ from callsheet.server.http.events import DetachedStreams
 from callsheet.server.operations.telemetry import Telemetry
 from callsheet.server.runtime.graph_loading import Graphs, attach_storage
 from callsheet.server.runtime.graphs_file import GraphsFile
-from callsheet.server.runtime.tool_policy import applied_tool_policy
+from callsheet.server.runtime.tool_policy import apply_tool_policy
 from callsheet.server.runtime.worker import Worker, WorkerOptions, running_worker
 from callsheet.server.settings import Settings
 from callsheet.storage.redis.connection import Storage
 
-_OTHER_THREADS: Final = 8
-"""For all but nodes: imports, files, looking names up."""
+_EXTRA_THREADS: Final = 8
+"""Threads for imports, files and name resolution, beside those of nodes."""
 
 
 @dataclass(frozen=True)
@@ -54,29 +54,29 @@ async def assemble(
     stack: AsyncExitStack,
     observer: Telemetry,
     *,
-    settling_s: float = 0,
+    start_delay_s: float = 0,
 ) -> Runtime:
-    """Return the parts, which are closed with `stack`; `observer` watches runs.
+    """Return the parts, which are closed with `stack`; `observer` measures runs.
 
-    For the first `settling_s` seconds deliveries are left to other processes.
+    For the first `start_delay_s` seconds the process takes no deliveries.
     """
-    # A blocking node takes a thread, and asyncio's default is six of them on two processors.
-    threads = ThreadPoolExecutor(settings.runs_at_once + _OTHER_THREADS, thread_name_prefix="callsheet")
+    # A blocking node takes a thread; asyncio's default is six on two processors.
+    threads = ThreadPoolExecutor(settings.runs_at_once + _EXTRA_THREADS, thread_name_prefix="callsheet")
     asyncio.get_running_loop().set_default_executor(threads)
-    stack.enter_context(applied_tool_policy(settings))
+    stack.enter_context(apply_tool_policy(settings))
     memory = bootstrap.create_storage(storage, source, EPOCH_KEY)
     workflows = await bootstrap.load_workflows(source, stack)
     options = WorkerOptions(
         settings.lease_s,
         settings.run_timeout_s,
         replies=workflows.reply_builders(storage),
-        tell=bootstrap.webhook_caller(settings),
-        settling_s=settling_s,
+        call_webhook=bootstrap.webhook_caller(settings),
+        start_delay_s=start_delay_s,
         grace_s=settings.stop_grace_s,
-        at_once=settings.runs_at_once,
+        max_runs=settings.runs_at_once,
     )
     graphs = attach_storage(workflows.graphs, memory.saver, memory.store)
     entering = running_worker(
-        storage, graphs, options, saver=memory.saver, carrying=settings.carry_runs, observer=observer
+        storage, graphs, options, saver=memory.saver, executes=settings.carry_runs, observer=observer
     )
     return Runtime(memory, workflows, graphs, await stack.enter_async_context(entering))

@@ -9,14 +9,14 @@ from typing import Any, Final
 from callsheet.state.errors import CallsheetError
 
 _CANCELS: Final = 4
-"""How often a task is cancelled: each time breaks off one step of its own ending."""
+"""Cancellations of one task: each ends one step of its clean-up."""
 _log = logging.getLogger(__name__)
 
 
 async def cancel_and_wait(*tasks: "asyncio.Task[Any]", within_s: float) -> bool:
-    """Cancel the tasks and return whether all have ended in that time; what still clings on then is left.
+    """Cancel the tasks; return True if all ended within `within_s`. Others are abandoned.
 
-    A task that ends by asking a server which does not answer would otherwise be waited for without an end.
+    Without the limit, a task whose clean-up waits for a silent server would block for ever.
     """
     left = {task for task in tasks if not task.done()}
     for _ in range(_CANCELS):
@@ -34,28 +34,28 @@ _END_S: Final = 2.0
 
 
 class BackgroundTasks:
-    """What is under way, until it has ended; what fails is logged, for somebody else will do it."""
+    """Tasks that nobody awaits. A failure is logged; the periodic checks do the work again."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[object]] = set()
 
     def start(self, work: Coroutine[Any, Any, object]) -> None:
-        """Do some work."""
+        """Start a task."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._log_failure)
 
     async def stop(self) -> None:
-        """End what is under way."""
+        """Cancel all tasks and wait for them."""
         await cancel_and_wait(*self._tasks, within_s=_END_S)
 
-    def _ended(self, task: "asyncio.Task[object]") -> None:
+    def _log_failure(self, task: "asyncio.Task[object]") -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, CallsheetError):
-            _log.warning("left for later: %s", error)
+            _log.warning("a background task failed and is repeated later: %s", error)
         elif error:
-            _log.error("left for later", exc_info=error)
+            _log.error("a background task failed and is repeated later", exc_info=error)
 
 
 _STOP_S = 2.0
@@ -68,10 +68,9 @@ async def run_periodically(
     *,
     despite: type[Exception] = CallsheetError,
 ) -> None:
-    """Take the step, and take it again `every_s` after it was done, until cancelled.
+    """Call `step`, and again `every_s` after it returned, until cancelled.
 
-    A step that fails with `despite` is logged as `trouble`, and the next one is taken all the same; any other
-    error ends this, and is raised.
+    An error of type `despite` is logged as `trouble`, and the loop goes on; any other error is raised.
     """
     while True:
         try:
@@ -86,15 +85,15 @@ async def run_periodically(
 def start_periodic(
     step: Callable[[], Awaitable[object]], every_s: float, trouble: str
 ) -> Callable[[], Awaitable[object]]:
-    """Begin to repeat the step, and return what ends that; to be called in an event loop.
+    """Start `run_periodically` in a task; return the function that stops it.
 
-    A bug ends it at once, and is logged as what it is.
+    A bug in `step` ends the task and is logged as critical.
     """
 
-    def complain(task: "asyncio.Task[None]") -> None:
+    def log_failure(task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()):
             _log.critical("%s until the next start", trouble, exc_info=error)
 
     task = asyncio.create_task(run_periodically(step, every_s, trouble))
-    task.add_done_callback(complain)
+    task.add_done_callback(log_failure)
     return partial(cancel_and_wait, task, within_s=_STOP_S)

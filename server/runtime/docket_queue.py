@@ -1,6 +1,6 @@
-"""The task engine: brings runs to a process that carries them out, again if that one dies.
+"""The task queue on Docket: delivers a run to a process, and again if that process dies.
 
-Docket only delivers: a run's record (`storage/runs/runs.py`) is the truth, so submitting twice is harmless.
+Docket only delivers; the run's record (`storage/runs/runs.py`) decides, so submitting twice is harmless.
 Docket imports slowly, so `server/runtime/task_queue.py` imports this module on first use.
 """
 
@@ -19,22 +19,22 @@ from callsheet.state.errors import Fenced, StorageDown
 from callsheet.storage.redis.connection import Storage, translated_errors
 
 _NAME: Final = "callsheet"
-_KEPT: Final = timedelta(seconds=60)
-"""How long the engine remembers what it delivered."""
+_EXECUTION_TTL: Final = timedelta(seconds=60)
+"""Time that Docket remembers a delivery."""
 _CHECK: Final = timedelta(milliseconds=250)
-_BREATH: Final = timedelta(seconds=CHECK_INTERVAL_S)
+_LOAD_CHECK: Final = timedelta(seconds=CHECK_INTERVAL_S)
 _EXTRA_CONNECTIONS: Final = 50
-_PAUSES_S: Final = (0.02, 0.2)
-"""Before a submission is tried again: Docket keeps connections that a restarted server has forgotten."""
-_AT_A_TIME: Final = 2
-"""Deliveries that are taken in one go: whoever takes many leaves others idle, where runs need processors."""
+_RETRY_DELAYS_S: Final = (0.02, 0.2)
+"""Delays before a submission is retried: Docket keeps connections that a restarted Redis has closed."""
+_BATCH: Final = 2
+"""Deliveries taken at once. With more, a process would starve others of runs that compute."""
 
 Execute = Callable[[str, str], Awaitable[None]]
-"""Carries out the run of a thread: (thread id, run id); raises `Fenced` where another has taken it over."""
+"""Executes (thread id, run id); raises `Fenced` if another process has taken the run over."""
 
 
 class DocketQueue:
-    """Deliveries by Docket, on the same Redis as everything else."""
+    """Deliveries by Docket, on the same Redis."""
 
     def __init__(self, storage: Storage, *, lease_s: float, pace: LoadAdmission) -> None:
         self._storage = storage
@@ -42,12 +42,12 @@ class DocketQueue:
         self._pace = pace
         mark = "&" if "?" in storage.url else "?"
         most = 4 * pace.most + _EXTRA_CONNECTIONS
-        # It has redis-py try a lost connection again, too: Docket keeps those that a restarted server has
-        # forgotten, and a delivery that meets one waits for a whole lease.
+        # With retries on lost connections: Docket keeps those that a restarted Redis has closed, and a
+        # delivery over one of them would wait for a whole lease.
         url = f"{storage.url}{mark}max_connections={most}&retry_on_timeout=true"
-        self._docket = Docket(name=_NAME, url=url, execution_ttl=_KEPT)
+        self._docket = Docket(name=_NAME, url=url, execution_ttl=_EXECUTION_TTL)
         self._carry: Execute | None = None
-        # Its parameters are read by Docket, and have to be annotated with what it knows.
+        # Docket reads the annotations of the parameters.
         self._docket.register(self.execute)
 
     async def __aenter__(self) -> Self:
@@ -60,9 +60,9 @@ class DocketQueue:
         await self._docket.__aexit__(kind, error, trace)
 
     async def submit(self, thread: str, run: str, due_ms: int = 0) -> None:
-        """Have the run carried out, now or when it is due; one that is delivered already is left alone."""
+        """Deliver the run, now or when it is due. A run that is queued already is not queued twice."""
         when = datetime.fromtimestamp(due_ms / 1000, UTC) if due_ms else None
-        for pause_s in (*_PAUSES_S, None):
+        for pause_s in (*_RETRY_DELAYS_S, None):
             try:
                 with translated_errors(self._storage):
                     await self._docket.add(self.execute, when=when, key=run)(thread, run)
@@ -73,20 +73,20 @@ class DocketQueue:
             else:
                 return
 
-    async def work(self, carry: Execute) -> None:
-        """Carry out what is delivered, until cancelled; what is under way then is waited for."""
-        self._carry = carry
-        async with _Paced(
+    async def work(self, execute: Execute) -> None:
+        """Execute deliveries until cancelled, then wait for those in progress."""
+        self._carry = execute
+        async with _LoadAwareWorker(
             self._docket,
             self._pace,
             redelivery_timeout=self._lease,
             reconnection_delay=timedelta(seconds=1),
             scheduling_resolution=_CHECK,
-            message_batch=_AT_A_TIME,
+            message_batch=_BATCH,
         ) as worker:
             await worker.run_forever()
         if (task := asyncio.current_task()) and task.cancelling():
-            # Docket ends as if nothing had happened, and whoever waits for a cancelled task would go on.
+            # Docket swallows the cancellation; whoever awaits this task must see it.
             raise asyncio.CancelledError
 
     async def execute(
@@ -95,25 +95,25 @@ class DocketQueue:
         run: str,
         execution: Execution = CurrentExecution(),
     ) -> None:
-        """Carry out one delivery."""
+        """Execute one delivery."""
         if self._carry is None:
             raise AdmissionBlocked(execution)
         try:
             await self._carry(thread, run)
         except Drained as error:
-            # Back into the stream, for another process.
+            # Return it to the stream, for another process.
             raise AdmissionBlocked(execution) from error
         except Redeliver as error:
-            raise AdmissionBlocked(execution, retry_delay=timedelta(seconds=error.again_s)) from error
+            raise AdmissionBlocked(execution, retry_delay=timedelta(seconds=error.retry_s)) from error
         except Fenced as error:
-            # The message belongs to whoever took over; acknowledging it would lose that delivery.
+            # The message belongs to the process that took over; acknowledging it would lose that delivery.
             raise AdmissionBlocked(execution, handled=True) from error
 
 
-class _Paced(Worker):
-    """Docket's worker, which asks how much it may take, and how long to wait, before every look.
+class _LoadAwareWorker(Worker):
+    """Docket's worker with concurrency and check interval by the present load.
 
-    Docket sets both once; what they say depends on the moment.
+    Docket sets both once, but reads them before every poll.
     """
 
     def __init__(self, docket: Docket, pace: LoadAdmission, **terms: Any) -> None:
@@ -123,7 +123,7 @@ class _Paced(Worker):
 
     @property
     def concurrency(self) -> int:
-        """How many may be under way here: none where it is not the moment to take any."""
+        """Deliveries that may execute at once; 0 while the process is busy."""
         self._may = self._pace.has_capacity(len(self._tasks_by_key))
         return self._pace.most if self._may else 0
 
@@ -133,8 +133,8 @@ class _Paced(Worker):
 
     @property
     def minimum_check_interval(self) -> timedelta:
-        """How long to wait: for a delivery, or before asking again."""
-        return _CHECK if self._may else _BREATH
+        """Time to wait for a delivery, or until the load is checked again."""
+        return _CHECK if self._may else _LOAD_CHECK
 
     @minimum_check_interval.setter
     def minimum_check_interval(self, interval: timedelta) -> None:

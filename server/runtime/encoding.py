@@ -1,4 +1,4 @@
-"""What graphs stream, as events of LangGraph's wire: names and JSON."""
+"""Events of LangGraph's REST API made from the chunks that graphs stream."""
 
 import hashlib
 import json
@@ -20,14 +20,14 @@ MODES: Final = (
     *("values", "updates", "custom", "messages", "messages-tuple"),
     *("events", "debug", "tasks", "checkpoints", "tools"),
 )
-"""The stream modes a client may ask for."""
-_CALLS: Final = {
+"""Stream modes that a client may request."""
+_TOOL_EVENTS: Final = {
     "tool-started": ("on_tool_start", "input", "input"),
     "tool-output-delta": ("on_tool_event", "delta", "data"),
     "tool-finished": ("on_tool_end", "output", "output"),
     "tool-error": ("on_tool_error", "message", "error"),
 }
-"""What LangGraph tells of a call of a tool: as which event its clients know it, and a field by their name."""
+"""LangGraph's tool events: the clients' event name, the clients' field, LangGraph's field."""
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 _UPDATES: Final = "updates"
 Event = tuple[str, bytes]
@@ -35,9 +35,9 @@ Event = tuple[str, bytes]
 
 
 def dumps(value: object, unknown: Callable[[Any], Any] | None = None) -> bytes:
-    """Return `value` as JSON, broken characters as escapes.
+    """Return `value` as JSON, lone surrogates escaped.
 
-    What JSON has no word for is what `unknown` makes of it; unless given, what stands for it, else text.
+    `unknown` converts values that JSON lacks; the default is `to_jsonable`.
     """
     try:
         return orjson.dumps(value, default=unknown or to_jsonable, option=_OPTIONS)
@@ -46,13 +46,13 @@ def dumps(value: object, unknown: Callable[[Any], Any] | None = None) -> bytes:
 
 
 def sha256_of(value: object) -> str:
-    """Return what tells a value from others: the SHA-256 of its JSON, in hex."""
+    """Return the SHA-256 of the value's JSON, in hex."""
     return hashlib.sha256(dumps(value)).hexdigest()
 
 
 @singledispatch
 def to_jsonable(value: Any) -> Any:
-    """Return what stands for a value that JSON does not know."""
+    """Convert a value that JSON lacks; by default a dataclass to an object, anything else to text."""
     fields = getattr(value, "__dataclass_fields__", None)
     return {name: getattr(value, name) for name in fields} if fields else str(value)
 
@@ -87,7 +87,7 @@ def _(value: bytes) -> Any:
     return value.decode("utf-8", "replace")
 
 
-# Subclasses, which orjson passes on.
+# Subclasses of JSON types, which orjson passes to its default function.
 
 
 @to_jsonable.register
@@ -112,22 +112,22 @@ def _(value: abc.Collection[Any]) -> Any:
 
 
 class EventTranslator:
-    """Turns one run's chunks into events; remembers the messages it saw the beginning of."""
+    """Translates the chunks of one run into events; accumulates the messages that are streamed."""
 
     def __init__(self, modes: Sequence[str], *, subgraphs: bool) -> None:
-        self._asked = tuple(dict.fromkeys(modes))
+        self._requested = tuple(dict.fromkeys(modes))
         self._subgraphs = subgraphs
         self._messages: dict[str, BaseMessage] = {}
         self._tools: dict[str, str] = {}
-        """Names by the ids of the calls that have begun."""
+        """Names of tools by call id."""
         self.finished = False
-        """Whether the graph is known to have come to its end, and to ask nothing."""
+        """True if the graph is known to have ended without an interrupt."""
 
     @property
     def modes(self) -> list[str]:
-        """The modes to ask LangGraph for; `updates` tell of every pause."""
-        asked = ["messages" if mode == "messages-tuple" else mode for mode in self._asked]
-        return [mode for mode in dict.fromkeys([*asked, _UPDATES]) if mode != "events"]
+        """Modes to request from LangGraph; `updates` shows every interrupt."""
+        requested = ["messages" if mode == "messages-tuple" else mode for mode in self._requested]
+        return [mode for mode in dict.fromkeys([*requested, _UPDATES]) if mode != "events"]
 
     def events(self, chunk: Any) -> list[Event]:
         """Return the events of one chunk, `(namespace, mode, data)`."""
@@ -135,9 +135,9 @@ class EventTranslator:
         if mode == "messages":
             named = self._message(data)
         elif mode == "tools":
-            named = [("tools", self._call(data))]
-        elif mode in self._asked:
-            named = [(mode, _public(data) if mode in {"debug", "checkpoints"} else data)]
+            named = [("tools", self._tool_event(data))]
+        elif mode in self._requested:
+            named = [(mode, _public_checkpoint(data) if mode in {"debug", "checkpoints"} else data)]
         else:
             named = []
         place = "|".join(("", *namespace))
@@ -146,14 +146,14 @@ class EventTranslator:
     async def stream(
         self, graph: Any, given: Any, config: Any, **options: Any
     ) -> AsyncGenerator[list[Event], None]:
-        """Run the graph and yield its events as they come."""
+        """Run the graph and yield its events."""
         options |= {"stream_mode": self.modes, "subgraphs": self._subgraphs}
-        if "events" not in self._asked:
+        if "events" not in self._requested:
             paused = False
             async for chunk in graph.astream(given, config, **options):
-                paused = paused or _pauses(chunk)
+                paused = paused or _is_pause(chunk)
                 yield self.events(chunk)
-            self.finished = not paused and not _hides(graph, config)
+            self.finished = not paused and not _may_interrupt_silently(graph, config)
             return
         root = None
         async for item in graph.astream_events(given, config, version="v2", **options):
@@ -164,19 +164,19 @@ class EventTranslator:
                 yield [("events", dumps(item))]
 
     def closing_events(self, state: StateSnapshot) -> list[Event]:
-        """Return what is told once the graph has stopped: nothing more."""
+        """Return the events after the graph has stopped: none."""
         del self, state
         return []
 
-    def _call(self, data: Mapping[str, Any]) -> dict[str, Any]:
+    def _tool_event(self, data: Mapping[str, Any]) -> dict[str, Any]:
         call = data["tool_call_id"]
         name = self._tools.setdefault(call, data.get("tool_name", ""))
-        event, field, told = _CALLS[data["event"]]
-        return {"event": event, "toolCallId": call, "name": name, told: data.get(field)}
+        event, field, target = _TOOL_EVENTS[data["event"]]
+        return {"event": event, "toolCallId": call, "name": name, target: data.get(field)}
 
     def _message(self, data: tuple[BaseMessage, dict[str, Any]]) -> list[tuple[str, Any]]:
         message, metadata = data
-        if "messages-tuple" in self._asked:
+        if "messages-tuple" in self._requested:
             return [("messages", [message, metadata])]
         identity = message.id or ""
         before = self._messages.get(identity)
@@ -186,48 +186,50 @@ class EventTranslator:
         if not isinstance(message, BaseMessageChunk):
             self._messages[identity] = message
             return [*named, ("messages/complete", [message])]
-        whole = before + message if isinstance(before, BaseMessageChunk) else message
-        self._messages[identity] = cast("BaseMessage", whole)
-        return [*named, ("messages/partial", [message_chunk_to_message(whole)])]
+        merged = before + message if isinstance(before, BaseMessageChunk) else message
+        self._messages[identity] = cast("BaseMessage", merged)
+        return [*named, ("messages/partial", [message_chunk_to_message(merged)])]
 
 
-def _pauses(chunk: tuple[Any, ...]) -> bool:
-    """Whether a chunk, `(mode, data)` or with its namespace first, tells of a stop before the end."""
+def _is_pause(chunk: tuple[Any, ...]) -> bool:
+    """Return True if a chunk, `(mode, data)` with or without a namespace, is an interrupt."""
     mode, data = chunk[-2:]
     return mode == _UPDATES and "__interrupt__" in data
 
 
-def _hides(graph: Pregel[Any, Any], config: RunnableConfig) -> bool:
-    """Whether the graph may stop without telling: what is hidden may ask a person, and nobody is told."""
+def _may_interrupt_silently(graph: Pregel[Any, Any], config: RunnableConfig) -> bool:
+    """Return True if a hidden node may interrupt: LangGraph does not stream that."""
     hidden = (node.tags or () for name, node in graph.nodes.items() if name != START)
     return any(TAG_HIDDEN in tags for tags in (config.get("tags") or (), *hidden))
 
 
-def _public(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What a debugger is told of a checkpoint: where it is in LangGraph's words too, and nothing internal."""
+def _public_checkpoint(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a debug chunk with public configs and checkpoint references, without internal keys."""
     if "payload" in data:
         return (
-            {**data, "payload": _public(data["payload"])} if data.get("type") == "checkpoint" else dict(data)
+            {**data, "payload": _public_checkpoint(data["payload"])}
+            if data.get("type") == "checkpoint"
+            else dict(data)
         )
     config, parent = data.get("config"), data.get("parent_config")
     return {
         **data,
         "config": public_config(config),
         "parent_config": public_config(parent),
-        "checkpoint": _place(config),
-        "parent_checkpoint": _place(parent),
+        "checkpoint": _checkpoint_ref(config),
+        "parent_checkpoint": _checkpoint_ref(parent),
     }
 
 
 def public_config(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return a config without what is between the server and its nodes."""
+    """Return a config without the keys that start with two underscores."""
     if config is None:
         return None
     chosen = {name: value for name, value in config.get("configurable", {}).items() if name[:2] != "__"}
     return {"configurable": chosen}
 
 
-def _place(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _checkpoint_ref(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
     chosen = (config or {}).get("configurable", {})
     if not chosen.get("checkpoint_id"):
         return None

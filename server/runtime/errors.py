@@ -1,4 +1,4 @@
-"""What went wrong with a run, as it is recorded, and as it is raised again where its caller waits."""
+"""Errors of runs: serialised into the run's record, and raised again for the caller who waits."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,7 +14,7 @@ _KINDS: Final[Mapping[str, type[CallsheetError]]] = {
 
 
 def error_message(error: Exception) -> str:
-    """Return what a person is told of an exception that ended a run."""
+    """Return the message for a person, with its remedy."""
     if isinstance(error, CallsheetError):
         return " ".join(part for part in (error.message, error.remedy) if part)
     return str(error)
@@ -22,15 +22,15 @@ def error_message(error: Exception) -> str:
 
 def serialize_error(error: Exception) -> dict[str, Any]:
     """Return `error` for a run's record: `{error, message, …}`."""
-    told: dict[str, Any] = {"error": type(error).__name__, "message": error_message(error)}
+    record: dict[str, Any] = {"error": type(error).__name__, "message": error_message(error)}
     if not isinstance(error, CallsheetError):
-        return told
-    told |= {"said": error.message, "remedy": error.remedy, "details": error.details}
-    return told | ({"retryAfterS": error.retry_after_s} if isinstance(error, Unavailable) else {})
+        return record
+    record |= {"said": error.message, "remedy": error.remedy, "details": error.details}
+    return record | ({"retryAfterS": error.retry_after_s} if isinstance(error, Unavailable) else {})
 
 
 def deserialize_error(record: Mapping[str, Any]) -> CallsheetError:
-    """Return the exception that a run's record tells of; a `Broken` one for what is not ours."""
+    """Return the exception of a run's record; `Broken` for one that is not a `CallsheetError`."""
     kind = _KINDS.get(str(record.get("error")))
     if kind is None:
         return Broken(f"the run failed: {record.get('error')}: {record.get('message')}")

@@ -1,4 +1,4 @@
-"""What runs told that this process carries out: who follows one here need not ask Redis."""
+"""Events of the runs of this process, in memory: local followers need not read Redis."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -7,118 +7,118 @@ from typing import Final
 from callsheet.storage.runs.announcements import wait_for_signal
 from callsheet.storage.runs.events import BEGINNING, END, Event
 
-_MOST_BYTES: Final = 4 * 1024 * 1024
-"""How much of one run is kept; who follows a longer one reads on in Redis."""
-_KEPT_S: Final = 5.0
-"""How long a run that has ended is kept, for who asked for it and was slow to follow."""
+_MAX_BYTES: Final = 4 * 1024 * 1024
+"""Bytes kept of one run; followers of a longer one go on reading from Redis."""
+_ENDED_TTL_S: Final = 5.0
+"""Seconds that an ended run is kept for followers that start late."""
 
 
 class LocalEventBuffer:
-    """All that one run told, from its first event on, as long as this process is at it."""
+    """All events of one run, while this process executes it."""
 
-    def __init__(self, begun: Event) -> None:
-        self.run = begun.run
-        self.last: dict[str, Event] = {begun.name: begun}
-        """The newest event of each name."""
-        self._events = [begun]
-        self._bytes = len(begun.data)
+    def __init__(self, first: Event) -> None:
+        self.run = first.run
+        self.last: dict[str, Event] = {first.name: first}
+        """Newest event by name."""
+        self._events = [first]
+        self._bytes = len(first.data)
         self.followers = 0
-        """How many follow it now."""
-        self._bell = asyncio.Event()
+        """Number of present followers."""
+        self._changed = asyncio.Event()
         self._closed = asyncio.Event()
 
     @property
     def closed(self) -> bool:
-        """Whether nothing is added any more; what follows, if anything, is in Redis."""
+        """True if nothing is added any more; later events are in Redis."""
         return self._closed.is_set()
 
     @property
     def over(self) -> bool:
-        """Whether the run has ended."""
+        """True if the run has ended."""
         return END in self.last
 
-    def add(self, ids: Iterable[str], told: Iterable[tuple[str, bytes]]) -> None:
-        """Add events with the ids they were given."""
+    def add(self, ids: Iterable[str], events: Iterable[tuple[str, bytes]]) -> None:
+        """Add events with the ids that Redis gave them."""
         if self.closed:
             return
-        for event_id, (name, data) in zip(ids, told, strict=True):
+        for event_id, (name, data) in zip(ids, events, strict=True):
             event = Event(event_id, self.run, name, data)
             self._events.append(event)
             self._bytes += len(data)
             self.last[name] = event
-        if self.over or self._bytes > _MOST_BYTES:
+        if self.over or self._bytes > _MAX_BYTES:
             self.close()
-        self._ring()
+        self._notify()
 
     def close(self) -> None:
-        """Add no more."""
+        """Stop adding."""
         self._closed.set()
-        self._ring()
+        self._notify()
 
     async def wait_closed(self, patience_s: float) -> bool:
-        """Wait until it is closed, or for as long as that; return whether it is."""
+        """Wait at most `patience_s`; return True if it is closed."""
         return self.closed or await wait_for_signal(self._closed, patience_s)
 
     async def follow(self, after: str, heartbeat_s: float | None) -> AsyncGenerator[Event | None, None]:
-        """Yield the events that follow the id `after`, until no more are added; None after a silence."""
-        told = 0
+        """Yield the events after the id `after` until it is closed; None after `heartbeat_s` of silence."""
+        position = 0
         self.followers += 1
         try:
-            while told < len(self._events) or not self.closed:
-                fresh = self._events[told:]
-                told += len(fresh)
-                for event in (one for one in fresh if _place(one.id) > _place(after)):
+            while position < len(self._events) or not self.closed:
+                fresh = self._events[position:]
+                position += len(fresh)
+                for event in (one for one in fresh if _order(one.id) > _order(after)):
                     yield event
                 if (
-                    told == len(self._events)
+                    position == len(self._events)
                     and not self.closed
-                    and not await wait_for_signal(self._bell, heartbeat_s)
+                    and not await wait_for_signal(self._changed, heartbeat_s)
                 ):
                     yield None
         finally:
             self.followers -= 1
 
-    def _ring(self) -> None:
-        # Wakes all who wait now; whoever comes later looks first.
-        self._bell.set()
-        self._bell.clear()
+    def _notify(self) -> None:
+        # Wakes the present waiters; a later one checks first.
+        self._changed.set()
+        self._changed.clear()
 
 
 class LocalEventBuffers:
-    """The transcripts of this process."""
+    """The event buffers of this process, by run."""
 
     def __init__(self) -> None:
         self._of: dict[str, LocalEventBuffer] = {}
 
-    def begin(self, begun: Event) -> LocalEventBuffer:
-        """Begin a run's transcript with its first event; it is dropped some time after it was closed."""
-        made = self._of[begun.run] = LocalEventBuffer(begun)
-        return made
+    def begin(self, first: Event) -> LocalEventBuffer:
+        """Create a run's buffer with its first event."""
+        buffer = self._of[first.run] = LocalEventBuffer(first)
+        return buffer
 
-    def end(self, transcript: LocalEventBuffer) -> None:
-        """Close a transcript, and drop it when who asked for its run has had the time to follow it."""
-        transcript.close()
-        asyncio.get_running_loop().call_later(_KEPT_S, self._drop, transcript)
+    def end(self, buffer: LocalEventBuffer) -> None:
+        """Close a buffer, and drop it after `_ENDED_TTL_S`."""
+        buffer.close()
+        asyncio.get_running_loop().call_later(_ENDED_TTL_S, self._drop, buffer)
 
     def find(self, run: str, after: str = BEGINNING) -> LocalEventBuffer | None:
-        """Return a run's transcript; None where this process has none that goes beyond the event `after`.
+        """Return a run's buffer; None if this process has none with events after the id `after`.
 
-        It has none where it was not at the run from its beginning; and one that failed may go on elsewhere.
+        Only a run's first attempt has a buffer. A failed run may continue in another process.
         """
-        found = self._of.get(run)
-        end = found.last.get(END) if found else None
-        return None if end and _place(end.id) <= _place(after) else found
+        buffer = self._of.get(run)
+        end = buffer.last.get(END) if buffer else None
+        return None if end and _order(end.id) <= _order(after) else buffer
 
     def last(self, run: str) -> Mapping[str, Event] | None:
-        """Return by name the newest events of a run that has ended; None where this process does not know."""
-        found = self._of.get(run)
-        return found.last if found and found.over else None
+        """Return the newest events of an ended run by name; None if it did not end here."""
+        buffer = self._of.get(run)
+        return buffer.last if buffer and buffer.over else None
 
-    def _drop(self, transcript: LocalEventBuffer) -> None:
-        if self._of.get(transcript.run) is transcript:
-            del self._of[transcript.run]
+    def _drop(self, buffer: LocalEventBuffer) -> None:
+        if self._of.get(buffer.run) is buffer:
+            del self._of[buffer.run]
 
 
-def _place(event_id: str) -> tuple[int, int]:
+def _order(event_id: str) -> tuple[int, int]:
     ms, _, number = event_id.partition("-")
     return int(ms), int(number)

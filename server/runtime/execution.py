@@ -1,7 +1,7 @@
-"""One attempt at a run: the graph, from where it stands, to its end, its next question, or a cancellation.
+"""One attempt at a run: executes the graph to its end, its next interrupt, or a cancellation.
 
-An attempt that dies is taken up by another (ARCHITECTURE: exactly once): it goes on without input only where
-a checkpoint of this very run is the thread's newest; else the input never arrived and is given again.
+Another attempt continues a dead one. It passes no input only if the thread's newest checkpoint is of this
+run; otherwise the input never arrived and is passed again.
 """
 
 import asyncio
@@ -31,159 +31,159 @@ from callsheet.storage.runs.records import Action, Attempt, Outcome, Run
 from callsheet.storage.runs.runs import Runs
 
 BuildReply = Callable[[Run, Mapping[str, Any]], Awaitable[dict[str, Any]]]
-"""(run, final state with its questions) to what its caller is told; JSON. It may be asked twice."""
+"""(run, final state with its questions) to the caller's reply, as JSON. May be called twice."""
 MAX_ATTEMPTS: Final = 3
-"""Attempts at a run that may die at the same place before it is given up."""
-_BEATS: Final = 4
-"""How often a lease is renewed while it lasts."""
+"""Attempts that may die at the same checkpoint before the run is given up."""
+_RENEWALS_PER_LEASE: Final = 4
+"""Renewals within one lease."""
 _FENCED_AT: Final = 0.5
-"""Share of a lease without a word from Redis after which an attempt stops itself."""
-_SHORT_S: Final = 0.5
-"""How long a run may take before one listens for its cancellation by other processes."""
+"""Share of a lease without an answer from Redis after which an attempt stops itself."""
+_HEARTBEAT_DELAY_S: Final = 0.5
+"""Seconds before the lease is renewed and cancellations are checked; most runs end earlier."""
 _log = logging.getLogger(__name__)
 
 
 class Drained(Exception):
-    """The process is to end: the run goes on elsewhere."""
+    """The process stops; the run continues in another one."""
 
 
 class Redeliver(Exception):
-    """The run is none for this process now, for another it may be."""
+    """This process cannot execute the run now; another may."""
 
-    def __init__(self, reason: str, *, again_s: float = 0.2) -> None:
-        """`again_s` is when it may be brought to a process again."""
+    def __init__(self, reason: str, *, retry_s: float = 0.2) -> None:
+        """`retry_s` is the delay until the next delivery."""
         super().__init__(reason)
-        self.again_s = again_s
+        self.retry_s = retry_s
 
 
 @dataclass(eq=False)
 class RunExecution:
-    """An attempt under way."""
+    """An attempt in progress."""
 
     runs: Runs
     announcements: Announcements
-    teller: EventPublisher
+    publisher: EventPublisher
     attempt: Attempt
     run: Run
     graph: Pregel[Any, Any]
-    """With everything it remembers in storage."""
+    """Graph with the server's checkpointer and store."""
     timeout_s: float
-    """The longest an attempt may take."""
+    """Longest duration of an attempt."""
     reply: BuildReply | None = None
-    """What the run's caller is told, made while the thread is still held."""
+    """Builds the caller's reply while the attempt still holds the thread."""
     control: RunControl = field(default_factory=RunControl)
     cancelled: Action | None = None
-    _spell: asyncio.Timeout | None = None
-    """While the work lasts; its end cuts that short."""
-    _beating: "asyncio.Task[None] | None" = None
-    """What renews the lease."""
+    _work_limit: asyncio.Timeout | None = None
+    """Set while the graph runs; rescheduling it stops the graph."""
+    _heartbeat: "asyncio.Task[None] | None" = None
+    """Task that renews the lease."""
 
     async def run_to_outcome(self) -> Outcome:
-        """Carry the run out and return how it ended, with what is left to tell of it.
+        """Execute the run and return its outcome with the events that are not stored yet.
 
-        Raises `Fenced` once a later attempt has the thread, and `Stopped` where the process is to end.
+        Raises `Fenced` once a later attempt has the thread, and `Drained` if the process stops.
         """
         try:
-            ended = await self._ended()
-            return replace(ended, told=[*await self.teller.drain(), *ended.told])
+            ended = await self._execute()
+            return replace(ended, told=[*await self.publisher.drain(), *ended.told])
         except Drained:
-            await self.teller.flush()
+            await self.publisher.flush()
             raise
         finally:
-            await self.teller.discard()
+            await self.publisher.discard()
 
-    async def _ended(self) -> Outcome:
+    async def _execute(self) -> Outcome:
         try:
             async with asyncio.timeout(self.timeout_s) as limit:
-                return await self._working()
+                return await self._work_under_lease()
         except (Fenced, Drained, StorageDown):
-            # Not the run's fault: it goes on, here or elsewhere.
+            # Not the run's fault: it continues, here or in another process.
             raise
         except Exception as error:  # noqa: BLE001 -- one of the three places that may: the run must end
             if limit.expired():
                 late = TimeoutError(f"took longer than {self.timeout_s:g} s")
-                return self._failed(late, "timeout")
-            return self._failed(error)
+                return self._failure(late, "timeout")
+            return self._failure(error)
 
-    async def _working(self) -> Outcome:
-        """Work while the lease is renewed; raises as `outcome`."""
-        # Most runs are over before anybody can want them cancelled.
-        later = asyncio.get_running_loop().call_later(_SHORT_S, self.start_heartbeat)
-        spell = self._spell = asyncio.timeout(None)
+    async def _work_under_lease(self) -> Outcome:
+        """Execute the graph while the lease is renewed; raises as `run_to_outcome`."""
+        # Most runs end before anybody can cancel them.
+        later = asyncio.get_running_loop().call_later(_HEARTBEAT_DELAY_S, self.start_heartbeat)
+        spell = self._work_limit = asyncio.timeout(None)
         try:
             async with spell:
                 return await self._work()
         except GraphDrained as error:
             raise Drained from error
         except TimeoutError:
-            if not (self._beating and spell.expired()):
+            if not (self._heartbeat and spell.expired()):
                 raise
-            self._beating.result()
-            return self._cut_short()
+            self._heartbeat.result()
+            return self._cancellation()
         finally:
-            self._spell = None
+            self._work_limit = None
             later.cancel()
-            if self._beating:
-                self._beating.cancel()
-                await asyncio.gather(self._beating, return_exceptions=True)
+            if self._heartbeat:
+                self._heartbeat.cancel()
+                await asyncio.gather(self._heartbeat, return_exceptions=True)
 
     def start_heartbeat(self) -> None:
-        """Renew the lease from now on, and see whether the run is to be cancelled."""
-        if self._spell and self._beating is None:
-            self._beating = asyncio.create_task(self._beat())
-            self._beating.add_done_callback(self._end_spell)
+        """Start renewing the lease and checking for a cancellation."""
+        if self._work_limit and self._heartbeat is None:
+            self._heartbeat = asyncio.create_task(self._renew_until_cancelled())
+            self._heartbeat.add_done_callback(self._stop_work)
 
-    def _end_spell(self, beating: "asyncio.Task[None]") -> None:
-        """Cut the work short: the run is to be cancelled, or the lease is lost."""
-        if self._spell and not beating.cancelled():
-            self._spell.reschedule(0)
+    def _stop_work(self, beating: "asyncio.Task[None]") -> None:
+        """Stop the graph: the run was cancelled, or the lease is lost."""
+        if self._work_limit and not beating.cancelled():
+            self._work_limit.reschedule(0)
 
-    async def _beat(self) -> None:
-        """Renew the lease until the run is to be cancelled, or the lease is lost."""
+    async def _renew_until_cancelled(self) -> None:
+        """Renew the lease until the run is cancelled or the lease is lost."""
         async with self.announcements.subscribe(self.attempt.thread, "cancel") as bell:
             while self.cancelled is None:
-                await wait_for_signal(bell, self.runs.lease_s / _BEATS)
+                await wait_for_signal(bell, self.runs.lease_s / _RENEWALS_PER_LEASE)
                 bell.clear()
-                self.cancelled = await self._renewed()
+                self.cancelled = await self._renew()
 
-    async def _renewed(self) -> Action | None:
+    async def _renew(self) -> Action | None:
         try:
             async with asyncio.timeout(self.runs.lease_s * _FENCED_AT):
                 return await self.runs.renew(self.attempt)
         except (TimeoutError, Unavailable) as error:
-            # Somebody else may have the thread by the time storage answers again.
+            # Another process may have the thread when storage answers again.
             raise Fenced(f"run {self.run.id!r} could not renew its lease") from error
 
     async def _work(self) -> Outcome:
         config = self._config()
-        before = await self._before(config)
-        await self._spared(before)
-        if late := self._late(before):
-            return self._refused(late, before)
-        if not self._is_mine(before):
-            # Where this run has made no checkpoint yet; later, it would be gone back to once more.
+        before = await self._state_before(config)
+        await self._check_crashes(before)
+        if late := self._outdated_answer(before):
+            return self._refusal(late, before)
+        if not self._has_own_checkpoint(before):
+            # Only before this run's first checkpoint; later it would fork from the old one again.
             config["configurable"] |= self.run.request.get("checkpoint") or {}
         translator = self._translator()
-        if before is None or before.tasks or not self._is_mine(before):
-            await self._answered()
-            given = self._given(before)
-            if isinstance(given, Command) and _ends(given):
-                # LangGraph has no edge to go there by, and would ask the thread's question once more.
+        if before is None or before.tasks or not self._has_own_checkpoint(before):
+            await self._publish_answers()
+            given = self._graph_input(before)
+            if isinstance(given, Command) and _only_ends(given):
+                # LangGraph has no edge to END here, and would raise the interrupt again.
                 await self.graph.aupdate_state(config, None, as_node=END)
             else:
                 await self._stream(translator, given, config)
         else:
-            await self._told_again(before)
+            await self._republish_values(before)
         if translator.finished and not self.reply:
             return Outcome("success")
-        state = await self.graph.aget_state(_newest(config))
-        return await self._succeeded(state, translator.closing_events(state))
+        state = await self.graph.aget_state(_newest_config(config))
+        return await self._success(state, translator.closing_events(state))
 
-    async def _told_again(self, done: StateSnapshot) -> None:
-        """Tell what all came to: the attempt that did the last of it died, perhaps before it had told so."""
+    async def _republish_values(self, done: StateSnapshot) -> None:
+        """Publish the final values: the attempt that computed them died, perhaps before it published them."""
         request = self.run.request
         if request.get("protocol") or "values" in request["stream_mode"]:
-            await self.teller.publish([("values", dumps(done.values))])
+            await self.publisher.publish([("values", dumps(done.values))])
 
     def _translator(self) -> EventTranslator | ProtocolTranslator:
         request = self.run.request
@@ -194,9 +194,9 @@ class RunExecution:
     async def _stream(
         self, translator: EventTranslator | ProtocolTranslator, given: Any, config: RunnableConfig
     ) -> None:
-        """Run the graph, and tell what it does as it happens, what a step told no later than it is stored."""
+        """Run the graph and publish its events; those of a step are stored before its checkpoint."""
         request = self.run.request
-        BEFORE_CHECKPOINT.set(self.teller.send_now)
+        BEFORE_CHECKPOINT.set(self.publisher.send_now)
         options = {
             "context": request["context"],
             "interrupt_before": request["interrupt_before"],
@@ -204,69 +204,69 @@ class RunExecution:
             "durability": "sync",
             "control": self.control,
         }
-        async with aclosing(translator.stream(self.graph, given, config, **options)) as told:
-            async for events in told:
-                await self.teller.publish(events)
+        async with aclosing(translator.stream(self.graph, given, config, **options)) as stream:
+            async for events in stream:
+                await self.publisher.publish(events)
 
-    async def _answered(self) -> None:
-        """Tell which questions are answered by this run."""
+    async def _publish_answers(self) -> None:
+        """Publish the ids of the questions that this run answers."""
         if answers := self.run.request.get("answers"):
-            await self.teller.publish(
+            await self.publisher.publish(
                 [protocol_event("input.answered", (), {"interrupt_ids": sorted(answers)})]
             )
 
-    async def _before(self, config: RunnableConfig) -> StateSnapshot | None:
-        """Return the thread's state where it matters for what the graph is given; else None."""
+    async def _state_before(self, config: RunnableConfig) -> StateSnapshot | None:
+        """Return the thread's state if the graph's input depends on it; else None."""
         if self.attempt.number > 1:
-            return await self.graph.aget_state(_newest(config))
+            return await self.graph.aget_state(_newest_config(config))
         if self.run.request.get("answers"):
-            place = _newest(config)
+            place = _newest_config(config)
             place["configurable"] |= self.run.request.get("checkpoint") or {}
             return await self.graph.aget_state(place)
         return None
 
-    async def _spared(self, before: StateSnapshot | None) -> None:
-        """Raise `Conflict` for a run that ends every process that comes as far as this.
+    async def _check_crashes(self, before: StateSnapshot | None) -> None:
+        """Raise `Conflict` for a run that crashed `MAX_ATTEMPTS` processes at the same checkpoint.
 
-        One that got on since the last time is not to blame: it may share its processes with one that is.
+        A run with progress since then may only have shared its process with the harmful one.
         """
         if self.attempt.number == 1:
             return
         place = (before.config if before else {}).get("configurable", {}).get("checkpoint_id", "")
         if await self.runs.record_crash(self.attempt, place) >= MAX_ATTEMPTS:
             raise Conflict(
-                f"run {self.run.id!r} ended {MAX_ATTEMPTS} processes that were at it",
-                remedy="look at its logs",
+                f"run {self.run.id!r} crashed {MAX_ATTEMPTS} processes at the same checkpoint",
+                remedy="look at the logs of those processes",
             )
 
-    def _is_mine(self, newest: StateSnapshot | None) -> bool:
-        """Return whether an earlier attempt at this run has come as far as a checkpoint."""
+    def _has_own_checkpoint(self, newest: StateSnapshot | None) -> bool:
+        """Return True if an earlier attempt at this run has stored a checkpoint."""
         return newest is not None and (newest.metadata or {}).get(RUN_KEY) == self.run.id
 
-    def _late(self, before: StateSnapshot | None) -> Conflict | None:
-        """Return what is wrong with a run whose questions wait for its answers no more."""
+    def _outdated_answer(self, before: StateSnapshot | None) -> Conflict | None:
+        """Return the error of a run whose questions are no longer pending; None if they are."""
         if before is None or self.attempt.number > 1:
             return None
-        asked = {each.id: sha256_of(each.value) for each in pending_interrupts(before)}
+        pending = {each.id: sha256_of(each.value) for each in pending_interrupts(before)}
         expected = self.run.request.get("questions") or {}
-        gone = [name for name in expected if asked.get(name) != expected[name]]
+        gone = [name for name in expected if pending.get(name) != expected[name]]
         return (
             Conflict(f"question {gone[0]!r} has been answered already", remedy="read the thread's state")
             if gone
             else None
         )
 
-    def _given(self, before: StateSnapshot | None) -> Any:
-        """Return what the graph is given; None has it go on from where it stands."""
+    def _graph_input(self, before: StateSnapshot | None) -> Any:
+        """Return the graph's input; None to continue from the newest checkpoint."""
         request = self.run.request
-        if self._is_mine(before):
+        if self._has_own_checkpoint(before):
             return None
         return (
             resume_command(request["command"], request["answers"]) if request["command"] else request["input"]
         )
 
     def _config(self) -> RunnableConfig:
-        """Return the run's config, at the thread's newest checkpoint."""
+        """Return the run's config for the thread's newest checkpoint."""
         request = self.run.request
         chosen: dict[str, Any] = {
             **request["config"].get("configurable", {}),
@@ -286,59 +286,59 @@ class RunExecution:
         }
         return cast("RunnableConfig", {**rest, "configurable": chosen, "metadata": metadata})
 
-    async def _succeeded(self, state: StateSnapshot, told: list[Event]) -> Outcome:
+    async def _success(self, state: StateSnapshot, events: list[Event]) -> Outcome:
         interrupts = interrupts_by_task(state)
         answer = await self.reply(self.run, run_result(state)) if self.reply else None
         standing: Any = "interrupted" if state.next else "idle"
-        return Outcome("success", standing, interrupts, answer=answer, told=told)
+        return Outcome("success", standing, interrupts, answer=answer, told=events)
 
-    def _refused(self, error: Conflict, state: StateSnapshot | None) -> Outcome:
-        """End the run before it began; the thread stays as it is."""
-        failed = self._failed(error)
+    def _refusal(self, error: Conflict, state: StateSnapshot | None) -> Outcome:
+        """Return the outcome of a run that was refused; the thread stays as it is."""
+        failed = self._failure(error)
         if state is None:
             return failed
         standing: Any = "interrupted" if state.next else "idle"
         return replace(failed, thread=standing, interrupts=interrupts_by_task(state))
 
-    def _failed(self, error: Exception, ending: Any = "error") -> Outcome:
+    def _failure(self, error: Exception, ending: Any = "error") -> Outcome:
         if not isinstance(error, CallsheetError):
             _log.warning("run %s failed", self.run.id, exc_info=error)
-        told = serialize_error(error)
-        last = ("error", dumps({"error": told["error"], "message": told["message"]}))
-        return Outcome(ending, "error", error=told, told=[last])
+        record = serialize_error(error)
+        last = ("error", dumps({"error": record["error"], "message": record["message"]}))
+        return Outcome(ending, "error", error=record, told=[last])
 
-    def _cut_short(self) -> Outcome:
-        told = {"error": "UserInterrupt", "message": "the run was cancelled"}
+    def _cancellation(self) -> Outcome:
+        record = {"error": "UserInterrupt", "message": "the run was cancelled"}
         if self.cancelled == "rollback":
             return Outcome("rolled-back")
-        return Outcome("interrupted", "interrupted", error=told)
+        return Outcome("interrupted", "interrupted", error=record)
 
 
-def resume_command(asked: Mapping[str, Any], answers: Mapping[str, Any] | None) -> Command[Any]:
-    """Return a client's command for LangGraph; `answers` binds a resume to the questions it is for."""
-    goto = asked.get("goto") or ()
+def resume_command(command: Mapping[str, Any], answers: Mapping[str, Any] | None) -> Command[Any]:
+    """Return LangGraph's command for a client's; `answers` maps question ids to values."""
+    goto = command.get("goto") or ()
     steps = [
         Send(step["node"], step.get("input")) if isinstance(step, Mapping) else step
         for step in (goto if isinstance(goto, list) else [goto] if goto else [])
     ]
-    update = asked.get("update")
+    update = command.get("update")
     if isinstance(update, list) and all(isinstance(pair, list) for pair in update):
         update = [tuple(pair) for pair in update]
-    return Command(update=update, resume=dict(answers) if answers else asked.get("resume"), goto=steps)
+    return Command(update=update, resume=dict(answers) if answers else command.get("resume"), goto=steps)
 
 
-def _ends(given: Command[Any]) -> bool:
-    """Whether a command does nothing but end what the thread waits with."""
+def _only_ends(given: Command[Any]) -> bool:
+    """Return True if a command only ends the pending interrupt."""
     return given.goto == [END] and given.update is None and given.resume is None
 
 
 def pending_interrupts(state: StateSnapshot) -> list[Interrupt]:
-    """Return the questions that wait for an answer; a task may have its answer, and not be merged yet."""
+    """Return the pending interrupts; those of a task with a result are answered but not merged yet."""
     return [each for task in state.tasks if task.result is None for each in task.interrupts]
 
 
 def interrupts_by_task(state: StateSnapshot) -> dict[str, list[dict[str, Any]]]:
-    """Return the questions a thread waits with, by task, as LangGraph's clients know them."""
+    """Return the pending interrupts by task, in the shape of LangGraph's clients."""
     return {
         task.id: [{"id": each.id, "value": each.value} for each in task.interrupts]
         for task in state.tasks
@@ -347,12 +347,12 @@ def interrupts_by_task(state: StateSnapshot) -> dict[str, list[dict[str, Any]]]:
 
 
 def run_result(state: StateSnapshot) -> dict[str, Any]:
-    """Return what a run that is waited for answers: the values, and the questions if there are any."""
+    """Return the result of a run: the values, and its interrupts if there are any."""
     values = dict(state.values) if isinstance(state.values, Mapping) else {"values": state.values}
-    asked = pending_interrupts(state)
-    return values | ({"__interrupt__": asked} if asked else {})
+    interrupts = pending_interrupts(state)
+    return values | ({"__interrupt__": interrupts} if interrupts else {})
 
 
-def _newest(config: RunnableConfig) -> RunnableConfig:
+def _newest_config(config: RunnableConfig) -> RunnableConfig:
     chosen = {name: value for name, value in config["configurable"].items() if name != "checkpoint_id"}
     return {"configurable": chosen}

@@ -1,6 +1,6 @@
-"""What is left to do once a run has ended: its webhook is told, and a thread that goes with it goes.
+"""Work after a run: call its webhook, delete a temporary thread.
 
-Whatever is left stays on the list of open runs, so that another process does it where this one dies.
+Unfinished work stays on the list of open runs, so that another process does it if this one dies.
 """
 
 import time
@@ -15,49 +15,49 @@ from callsheet.storage.runs.records import Run
 from callsheet.storage.runs.runs import Runs
 
 CallWebhook = Callable[[Run], Awaitable[None]]
-"""Tells a run's webhook how it ended; tries again by itself, and gives up without raising."""
+"""Calls a run's webhook; retries by itself and gives up without raising."""
 FINISHED_RUN_TTL_S: Final = 60.0
-"""How long a thread that goes with its run is there for those who still read."""
+"""Seconds that a temporary thread is kept for readers."""
 RETRY_S: Final = 120.0
-"""After how long another process tells a webhook; longer than all tries of the first take."""
+"""Seconds until another process calls a webhook; longer than all attempts of the first."""
 
 
 class RunFinalizer:
-    """What this process does about runs that have ended."""
+    """Finalises ended runs in this process."""
 
-    def __init__(self, runs: Runs, saver: BaseCheckpointSaver[Any], tell: CallWebhook | None) -> None:
+    def __init__(self, runs: Runs, saver: BaseCheckpointSaver[Any], call_webhook: CallWebhook | None) -> None:
         self._runs = runs
         self._saver = saver
-        self._tell = tell
-        self._beside = BackgroundTasks()
+        self._tell = call_webhook
+        self._background = BackgroundTasks()
 
     def recheck_after_s(self, record: Run) -> float:
-        """Return after how long another process looks after the run once it has ended; 0 for never."""
+        """Return the seconds until another process checks the ended run; 0 for never."""
         if record.request["webhook"]:
             return RETRY_S
         return FINISHED_RUN_TTL_S if record.is_stateless else 0
 
     def start(self, thread: str, run: str) -> None:
-        """Do what is left to do, beside everything else."""
+        """Finalise a run in the background."""
         self.start_task(self.finalize(thread, run))
 
     def start_task(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do some work beside everything else; nobody waits for it."""
-        self._beside.start(work)
+        """Start background work that nobody awaits."""
+        self._background.start(work)
 
     async def finalize(self, thread: str, run: str) -> None:
-        """Do what is left to do of a run that has ended; twice is safe."""
+        """Finalise an ended run; calling it twice is safe."""
         try:
             record = await self._runs.get(thread, run)
         except Missing:
             record = None
         if record and record.request["webhook"] and not record.webhook_told:
             if self._tell is None:
-                # Left to a process that may.
+                # Left to a process that may call webhooks.
                 return
             await self._tell(record)
             await self._runs.mark_webhook_called(thread, run)
-        # Only a thread that goes with its run has the run's own id.
+        # Only a temporary thread has its run's id.
         if thread != run:
             await self._runs.unschedule_check(thread, run)
         elif record is None or record.updated_ms + FINISHED_RUN_TTL_S * 1000 <= time.time() * 1000:
@@ -68,5 +68,5 @@ class RunFinalizer:
             await self._runs.schedule_check(thread, run, FINISHED_RUN_TTL_S)
 
     async def stop(self) -> None:
-        """End what is under way; another process does it."""
-        await self._beside.stop()
+        """Cancel the background work; another process does it."""
+        await self._background.stop()

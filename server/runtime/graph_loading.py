@@ -1,4 +1,4 @@
-"""Graphs of a langgraph.json: imported, compiled and given storage."""
+"""Load the graphs of a langgraph.json: import, compile, attach storage."""
 
 import functools
 import inspect
@@ -24,33 +24,33 @@ from callsheet.state.errors import Broken, CallsheetError, Invalid
 
 Graphs = Mapping[str, Pregel[Any, Any]]
 _UNNAMED: Final = "LangGraph"
-"""What LangGraph calls a graph that was compiled without a name."""
+"""LangGraph's name for a graph that was compiled without one."""
 _log = logging.getLogger(__name__)
 
 
 async def load_graphs(file: GraphsFile, stack: AsyncExitStack) -> dict[str, Pregel[Any, Any]]:
-    """Return the graphs of `file`; what they opened is closed with `stack`.
+    """Return the graphs of `file`; context managers they return are closed with `stack`.
 
-    A factory is called once, with an empty config where it takes one. Raises `Invalid` for what cannot be
-    imported or is no graph.
+    A factory is called once, with an empty config if it takes one. Raises `Invalid` if a graph cannot be
+    imported or made.
     """
     for name, value in file.env.items():
         os.environ.setdefault(name, value)
     sys.path[:0] = [str(folder) for folder in file.folders if str(folder) not in sys.path]
-    return {place.name: await _graph(place, stack) for place in file.locations}
+    return {location.name: await _graph(location, stack) for location in file.locations}
 
 
 def attach_storage(
     graphs: Graphs, saver: BaseCheckpointSaver[Any], store: BaseStore
 ) -> dict[str, Pregel[Any, Any]]:
-    """Return copies of the graphs that remember in `saver` and `store`, by the names they are served under.
+    """Return copies of the graphs with our checkpointer and store, by the names they are served under.
 
-    A graph that was compiled with a checkpointer or a store of its own gets ours instead, with a warning.
+    A graph that was compiled with its own gets ours instead, with a warning.
     """
-    return {name: _attached(name, graph, saver, store) for name, graph in graphs.items()}
+    return {name: _attach(name, graph, saver, store) for name, graph in graphs.items()}
 
 
-def _attached(
+def _attach(
     name: str, graph: Pregel[Any, Any], saver: BaseCheckpointSaver[Any], store: BaseStore
 ) -> Pregel[Any, Any]:
     for what, own in (("checkpointer", graph.checkpointer), ("store", graph.store)):
@@ -60,18 +60,18 @@ def _attached(
             )
     shown = name if graph.name == _UNNAMED else graph.name
     copied = graph.copy(update={"checkpointer": saver, "store": store, "name": shown})
-    # A misspelt key is ignored without a word, and a run without persistence is never a fallback.
+    # LangGraph ignores a misspelt key silently, and a run without persistence is never a fallback.
     if copied.checkpointer is not saver or copied.store is not store:
         raise Broken(f"graph {name!r} did not take the server's storage")
     return copied
 
 
-async def _graph(place: GraphLocation, stack: AsyncExitStack) -> Pregel[Any, Any]:
-    value = _variable(place)
+async def _graph(location: GraphLocation, stack: AsyncExitStack) -> Pregel[Any, Any]:
+    value = _variable(location)
     if isinstance(value, Pregel | StateGraph) or not callable(value):
-        return _compiled(place, value)
+        return _compile(location, value)
     try:
-        made = _called(place, value)
+        made = _call_factory(location, value)
         if inspect.isawaitable(made):
             made = await made
         if isinstance(made, AbstractAsyncContextManager):
@@ -81,65 +81,69 @@ async def _graph(place: GraphLocation, stack: AsyncExitStack) -> Pregel[Any, Any
     except CallsheetError:
         raise
     except Exception as error:
-        raise _failed(place, "cannot be made", error) from error
-    return _compiled(place, made)
+        raise _failure(location, "cannot be made", error) from error
+    return _compile(location, made)
 
 
-def _compiled(place: GraphLocation, value: Any) -> Pregel[Any, Any]:
+def _compile(location: GraphLocation, value: Any) -> Pregel[Any, Any]:
     if isinstance(value, Pregel):
         return value
     if isinstance(value, StateGraph):
-        return value.compile(name=place.name)
+        return value.compile(name=location.name)
     raise Invalid(
-        f"{place.variable!r}, which is to be graph {place.name!r}, is of type {type(value).__name__}",
+        f"graph {location.name!r}: {location.variable!r} is of type {type(value).__name__}",
         remedy="name a StateGraph, a compiled graph, an entrypoint, or a function that returns one",
     )
 
 
-def _called(place: GraphLocation, factory: Any) -> Any:
+def _call_factory(location: GraphLocation, factory: Any) -> Any:
     needed = [one for one in inspect.signature(factory).parameters.values() if one.default is one.empty]
     if len(needed) > 1:
         raise Invalid(
-            f"{place.variable!r}, which is to make graph {place.name!r}, needs {len(needed)} arguments",
-            remedy="let it take a config or nothing",
+            f"graph {location.name!r}: the factory {location.variable!r} needs {len(needed)} arguments",
+            remedy="write it with one argument, the config, or with none",
         )
     return factory({"configurable": {}}) if needed else factory()
 
 
-def _variable(place: GraphLocation) -> Any:
+def _variable(location: GraphLocation) -> Any:
     try:
-        module = _from_file(place.source) if isinstance(place.source, Path) else _named(place, place.source)
+        module = (
+            _import_file(location.source)
+            if isinstance(location.source, Path)
+            else _import_module(location, location.source)
+        )
     except CallsheetError:
         raise
     except Exception as error:
-        raise _failed(place, "cannot be imported", error) from error
+        raise _failure(location, "cannot be imported", error) from error
     try:
-        return getattr(module, place.variable)
+        return getattr(module, location.variable)
     except AttributeError:
         raise Invalid(
-            f"{str(place.source)!r} has no {place.variable!r}, which is to be graph {place.name!r}",
+            f"graph {location.name!r}: {str(location.source)!r} has no {location.variable!r}",
             remedy="correct the name after the colon",
         ) from None
 
 
-def _named(place: GraphLocation, module: str) -> ModuleType:
+def _import_module(location: GraphLocation, module: str) -> ModuleType:
     if is_missing(module):
         raise Invalid(
-            f"there is no module {module!r}, which is to have graph {place.name!r}",
+            f"graph {location.name!r}: there is no module {module!r}",
             remedy="install it, or name a file: ./graph.py:graph",
         )
     return import_module(module)
 
 
 @functools.cache
-def _from_file(path: Path) -> ModuleType:
-    """The module of a file that several graphs may be in, imported once."""
+def _import_file(path: Path) -> ModuleType:
+    """Import a file once, also if it holds several graphs."""
     name = f"{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise Invalid(f"{str(path)!r} is no Python file", remedy="name a file that ends in .py")
+        raise Invalid(f"{str(path)!r} is not a Python file", remedy="name a file that ends in .py")
     module = module_from_spec(spec)
-    # Types are looked up by their module's name when a state is read from its annotations.
+    # LangGraph resolves a state's annotations by the module's name.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -149,8 +153,8 @@ def _from_file(path: Path) -> ModuleType:
     return module
 
 
-def _failed(place: GraphLocation, rule: str, error: Exception) -> Invalid:
+def _failure(location: GraphLocation, rule: str, error: Exception) -> Invalid:
     return Invalid(
-        f"graph {place.name!r} {rule}: {type(error).__name__}: {error}",
-        remedy=f"correct {str(place.source)!r}",
+        f"graph {location.name!r} {rule}: {type(error).__name__}: {error}",
+        remedy=f"correct {str(location.source)!r}",
     )

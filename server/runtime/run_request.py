@@ -1,4 +1,4 @@
-"""What callers want done on a thread, as the run that does it."""
+"""Requests of the domains' endpoints, as runs."""
 
 import hashlib
 import uuid
@@ -14,33 +14,33 @@ from callsheet.storage.threads.threads import Thread
 
 @dataclass(frozen=True)
 class DomainRun:
-    """What a caller of the domain's endpoints wants done on a thread."""
+    """A request of a domain's endpoint on a thread."""
 
     thread: Thread
     input: Mapping[str, Any]
-    """What the graph is given; JSON."""
+    """The graph's input, as JSON."""
     body: Mapping[str, Any]
-    """The request as it came: two with the same body are the same request."""
+    """Body of the request; equal bodies are the same request."""
     context: Context = field(default_factory=Context)
     idempotency_key: str | None = None
     stream_modes: Sequence[str] = ("custom",)
-    """What its run tells as it goes."""
+    """Stream modes of the run."""
     answers: Mapping[str, Any] | None = None
-    """Answers by the ids of the questions they are for; the run then goes on from there, without input."""
+    """Answers by question id; the run resumes with them and takes no input."""
     questions: Mapping[str, str] | None = None
-    """Digests of those questions, so that no other is answered."""
+    """Digests of those questions, so that no other question is answered."""
     repeatable: bool = False
-    """Whether the same again is another request even before its answer has arrived."""
+    """Never deduplicate by body."""
 
     def to_run_request(self) -> RunRequest:
-        """Return the run that does the job, refused while another has the thread."""
+        """Return the run for this request; it is refused while another run has the thread."""
         parts = canonical_json([self.thread.graph, self.thread.owner, self.body])
         return RunRequest(
             id=str(uuid.uuid4()),
             graph=self.thread.graph,
             owner=self.thread.owner,
             request=request_fields(
-                **self._asked(), context=self.context, stream_mode=[*self.stream_modes], reply=True
+                **self._input_fields(), context=self.context, stream_mode=[*self.stream_modes], reply=True
             ),
             strategy="reject",
             fingerprint="" if self.repeatable else hashlib.sha256(parts.encode()).hexdigest(),
@@ -48,15 +48,15 @@ class DomainRun:
             questions=tuple(f"{name}:{digest}" for name, digest in (self.questions or {}).items()),
         )
 
-    def _asked(self) -> dict[str, Any]:
+    def _input_fields(self) -> dict[str, Any]:
         if self.answers is None:
             return {"input": self.input}
         return {"command": {"resume": self.answers}, "answers": self.answers, "questions": self.questions}
 
 
 def request_fields(**chosen: Any) -> dict[str, Any]:
-    """Return what a run is asked to do: `chosen`, and for the rest what LangGraph's clients expect."""
-    usual: dict[str, Any] = {
+    """Return the fields of a run's request: `chosen`, and LangGraph's defaults for the rest."""
+    defaults: dict[str, Any] = {
         "input": None,
         "command": None,
         "answers": None,
@@ -74,4 +74,4 @@ def request_fields(**chosen: Any) -> dict[str, Any]:
         "webhook": None,
         "resumable": False,
     }
-    return usual | chosen
+    return defaults | chosen

@@ -1,7 +1,7 @@
-"""The task engine, made beside the first requests: its libraries take half a second to import.
+"""The task queue, loaded in the background: Docket's libraries take half a second to import.
 
-No request waits for that. What is to be delivered meanwhile is submitted after it, and where this process
-ends before, whoever looks for runs that nobody is at submits it.
+No request waits for that. Deliveries meanwhile are submitted afterwards; if this process dies before, the
+periodic check for abandoned runs submits them.
 """
 
 import asyncio
@@ -19,53 +19,53 @@ if TYPE_CHECKING:
 
 
 class TaskQueue:
-    """Brings runs to whichever process carries them out."""
+    """Delivers runs to the processes that execute them."""
 
-    def __init__(self, storage: Storage, lease_s: float, *, at_once: int, settling_s: float = 0) -> None:
-        """`settling_s` after its start the process begins to take what others recorded, `at_once` at most."""
+    def __init__(self, storage: Storage, lease_s: float, *, at_once: int, start_delay_s: float = 0) -> None:
+        """The process takes deliveries after `start_delay_s`, at most `at_once` at a time."""
         self._storage = storage
         self._lease_s = lease_s
         self._at_once = at_once
-        self._settling_s = settling_s
-        self._made: DocketQueue | None = None
-        self._making = asyncio.Lock()
+        self._start_delay_s = start_delay_s
+        self._queue: DocketQueue | None = None
+        self._import_lock = asyncio.Lock()
         self._stack = AsyncExitStack()
-        self._beside = BackgroundTasks()
+        self._background = BackgroundTasks()
 
     async def __aenter__(self) -> Self:
-        if self._settling_s:
-            self._beside.start(self._settled())
+        if self._start_delay_s:
+            self._background.start(self._prepare())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._beside.stop()
+        await self._background.stop()
         await self._stack.__aexit__(kind, error, trace)
 
     async def submit(self, thread: str, run: str, due_ms: int = 0) -> None:
-        """Have the run carried out, now or when it is due; one that is delivered already is left alone."""
-        if self._made:
-            await self._made.submit(thread, run, due_ms)
+        """Deliver the run, now or when it is due. A run that is queued already is not queued twice."""
+        if self._queue:
+            await self._queue.submit(thread, run, due_ms)
         else:
-            self._beside.start(self._submitted(thread, run, due_ms))
+            self._background.start(self._import_and_submit(thread, run, due_ms))
 
-    async def _submitted(self, thread: str, run: str, due_ms: int) -> None:
-        await (await self._engine()).submit(thread, run, due_ms)
+    async def _import_and_submit(self, thread: str, run: str, due_ms: int) -> None:
+        await (await self._load()).submit(thread, run, due_ms)
 
-    async def work(self, carry: "Execute") -> None:
-        """Carry out what is delivered, until cancelled; what is under way then is waited for."""
-        await self._settled()
-        await (await self._engine()).work(carry)
+    async def work(self, execute: "Execute") -> None:
+        """Execute deliveries until cancelled, then wait for those in progress."""
+        await self._prepare()
+        await (await self._load()).work(execute)
 
-    async def _settled(self) -> None:
-        """Be ready once the first requests are over."""
-        await asyncio.sleep(self._settling_s)
-        await self._engine()
+    async def _prepare(self) -> None:
+        """Load the queue once the first requests are over."""
+        await asyncio.sleep(self._start_delay_s)
+        await self._load()
 
-    async def _engine(self) -> "DocketQueue":
-        async with self._making:
-            if self._made is None:
+    async def _load(self) -> "DocketQueue":
+        async with self._import_lock:
+            if self._queue is None:
                 module = await asyncio.to_thread(
                     importlib.import_module, "callsheet.server.runtime.docket_queue"
                 )
@@ -73,5 +73,5 @@ class TaskQueue:
                     self._storage, lease_s=self._lease_s, pace=LoadAdmission(self._at_once)
                 )
                 with translated_errors(self._storage):
-                    self._made = await self._stack.enter_async_context(engine)
-            return self._made
+                    self._queue = await self._stack.enter_async_context(engine)
+            return self._queue

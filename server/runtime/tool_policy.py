@@ -1,4 +1,4 @@
-"""The operator's word on tools, in force for as long as a process carries runs out."""
+"""Applies the operator's tool policy while this process executes runs."""
 
 import json
 from collections.abc import Iterator
@@ -13,27 +13,27 @@ from callsheet.tools.web.fetch import create_fetch_tool
 
 
 @contextmanager
-def applied_tool_policy(settings: Settings) -> Iterator[None]:
-    """Have tools called on the operator's terms, and data fetched where the operator lets it, meanwhile.
+def apply_tool_policy(settings: Settings) -> Iterator[None]:
+    """Apply the operator's limits, permissions and fetch hosts for the length of the `with`.
 
-    Raises `Invalid` for terms that there are not.
+    Raises `Invalid` for an unknown option.
     """
     before, guard.house = guard.house, read_tool_policy(settings)
     try:
-        with _narrowed(settings.fetch_hosts) if settings.fetch_hosts else nullcontext():
+        with _restrict_fetch(settings.fetch_hosts) if settings.fetch_hosts else nullcontext():
             yield
     finally:
         guard.house = before
 
 
 def read_tool_policy(settings: Settings) -> ToolPolicy:
-    """Return the operator's word on tools; raises `Invalid` for terms that there are not."""
+    """Return the operator's policy; raises `Invalid` for an unknown option."""
     return parse_policy(*(json.loads(one) for one in (settings.tools, settings.tool_grants, settings.prices)))
 
 
 @contextmanager
-def _narrowed(hosts: tuple[str, ...]) -> Iterator[None]:
-    """Let `fetch_data` ask these names only."""
+def _restrict_fetch(hosts: tuple[str, ...]) -> Iterator[None]:
+    """Restrict `fetch_data` to these hosts."""
     before = REGISTRY["fetch_data"]
     domain = REGISTRY.domain(before.name)
     REGISTRY.add(

@@ -1,4 +1,4 @@
-"""Who a run is for, as graphs that were written for LangGraph's server know it."""
+"""The user of a run, as graphs written for LangGraph's server expect it."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from callsheet.server.http.callers import implied_permissions
 from callsheet.state.owners import LOCAL
 
 USER = "langgraph_auth_user"
-"""Key of `configurable`; LangGraph makes `runtime.server_info.user` of it."""
+"""Key of `configurable`; LangGraph makes it `runtime.server_info.user`."""
 
 
 class User(dict[str, Any]):
@@ -24,17 +24,17 @@ class User(dict[str, Any]):
 
     @property
     def is_authenticated(self) -> bool:
-        """True: a server that asks lets nobody else in."""
+        """True: the server admits authenticated callers only."""
         return bool(self["is_authenticated"])
 
     @property
     def permissions(self) -> list[str]:
-        """What whoever starts a run may do at least; a schedule or a retry has no caller to ask."""
+        """Least permissions of whoever starts a run; a schedule or a retry has no caller."""
         return list(self["permissions"])
 
 
 def user_config(owner: str) -> dict[str, Any]:
-    """Return what `configurable` says of a run's owner; the local one, whom nobody asked, is nobody."""
+    """Return the keys of `configurable` for a run's owner; the local owner is no user."""
     if owner == LOCAL:
         return {USER: None, f"{USER}_id": "", "langgraph_auth_permissions": []}
     may = list(implied_permissions("write"))

@@ -1,4 +1,4 @@
-"""Carries runs out, wherever they were created: one at a time on a thread, gone on with after a crash."""
+"""Executes runs, wherever they were created: one at a time per thread, resumed after a crash."""
 
 import asyncio
 import json
@@ -45,97 +45,103 @@ from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
 Ack = Callable[[], Awaitable[None]]
-"""To be called once a reply has arrived."""
+"""Call it once the reply has been sent."""
 OnProgress = Callable[[dict[str, Any]], None]
-"""Is told of every step as it happens."""
+"""Receives every step event."""
 _POLL_S: Final = 0.2
-_LOOK_S: Final = 2.0
-"""How often one looks for runs that nobody is at."""
-_LET_GO_S: Final = 1.5
-"""How long what was cut short may take to let its thread go, and what brings runs here to end."""
-_AGAIN_S: Final = 1.0
-"""How long no runs are brought here once what brings them has failed."""
+_CHECK_S: Final = 2.0
+"""Seconds between two checks for runs that no process executes."""
+_RELEASE_S: Final = 1.5
+"""Seconds for a cancelled run to release its thread, and for the queue to stop."""
+_RESTART_S: Final = 1.0
+"""Seconds until the queue is started again after a failure."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """What runs are held to."""
+    """Limits of runs, and what a run calls."""
 
     lease_s: float
-    """How long an attempt that has fallen silent still holds its thread."""
+    """Seconds that a silent attempt still holds its thread."""
     timeout_s: float = 3600.0
-    """The longest an attempt may take."""
+    """Longest duration of an attempt."""
     grace_s: float = 5.0
-    """How long a step may take to end once the process is told to stop."""
-    settling_s: float = 0
-    """How long after its start a process leaves deliveries to others: its own first requests come first."""
+    """Seconds for a step to end once the process stops."""
+    start_delay_s: float = 0
+    """Seconds after the start in which the process takes no deliveries: its first requests come first."""
     replies: Mapping[str, BuildReply] = field(default_factory=dict)
-    """By graph, what the callers of its jobs are told."""
-    tell: CallWebhook | None = None
-    """How webhooks are told; None where nobody may be."""
-    at_once: int = 64
-    """Runs that one process carries out at once."""
+    """Reply builders by graph."""
+    call_webhook: CallWebhook | None = None
+    """Calls webhooks; None if they are not allowed."""
+    max_runs: int = 64
+    """Runs that one process executes at once."""
 
 
 class Worker:
-    """Runs graphs on threads, with everything they remember in storage."""
+    """Executes runs of graphs on threads."""
 
     def __init__(
         self,
         storage: Storage,
         saver: BaseCheckpointSaver[Any],
         graphs: Mapping[str, Pregel[Any, Any]],
-        engine: TaskQueue,
-        terms: WorkerOptions,
+        queue: TaskQueue,
+        options: WorkerOptions,
         observer: Telemetry | None = None,
     ) -> None:
-        """`observer` looks on while runs are carried out."""
+        """`observer` measures runs."""
         self._storage = storage
         self._saver = saver
-        self._engine = engine
+        self._queue = queue
         self._announcements = Announcements(storage)
-        self._terms = terms
-        self._under_way: dict[RunExecution, asyncio.Task[None]] = {}
-        self._here: set[asyncio.Task[None]] = set()
-        """Runs that nobody delivered: this process began them."""
-        self._suspects = CrashLoopIsolation(saver)
-        self._room = RunSlots(terms.at_once)
+        self._options = options
+        self._executions: dict[RunExecution, asyncio.Task[None]] = {}
+        self._own_tasks: set[asyncio.Task[None]] = set()
+        """Tasks of runs that this process started without a delivery."""
+        self._isolation = CrashLoopIsolation(saver)
+        self._slots = RunSlots(options.max_runs)
         self._open = False
-        """Whether this process takes runs."""
+        """True while this process takes runs."""
         self._stopping = False
         self._observer = observer or Telemetry()
-        self.runs = Runs(storage, terms.lease_s)
-        self.aftermath = RunFinalizer(self.runs, saver, terms.tell)
-        self.hub = EventBus(storage, self._announcements)
-        self.graphs = {name: _remembering(graph, saver) for name, graph in graphs.items()}
+        self.runs = Runs(storage, options.lease_s)
+        self.finalizer = RunFinalizer(self.runs, saver, options.call_webhook)
+        self.events = EventBus(storage, self._announcements)
+        self.graphs = {name: _attach(graph, saver) for name, graph in graphs.items()}
 
     @property
     def running_count(self) -> int:
-        """How many runs this process is at."""
-        return len(self._under_way)
+        """Runs that this process executes now."""
+        return len(self._executions)
 
-    async def run_and_ack(self, job: DomainRun, report: OnProgress = lambda _: None) -> dict[str, Any]:
-        """Carry the job out, here or in another process, and return its reply."""
-        reply, told = await self.run(job, report)
-        await told()
+    async def run_and_ack(self, request: DomainRun, report: OnProgress = lambda _: None) -> dict[str, Any]:
+        """Execute the request, here or in another process, and return its reply."""
+        reply, ack = await self.run(request, report)
+        await ack()
         return reply
 
-    async def run(self, job: DomainRun, report: OnProgress = lambda _: None) -> tuple[dict[str, Any], Ack]:
-        """Carry the job out and return its reply, and what is to be called once its caller has it.
+    async def run(
+        self, request: DomainRun, report: OnProgress = lambda _: None
+    ) -> tuple[dict[str, Any], Ack]:
+        """Execute the request; return its reply and the function to call once the caller has it.
 
-        A request that is the same as the thread's unfinished run takes that run up, or waits for it; and
-        until a reply is told to have arrived, the same request is given it again. Raises `Busy` while another
-        request runs on the thread, and what the run failed with.
+        A request equal to the thread's unfinished run resumes or awaits that run. Until the acknowledgement,
+        an equal request gets the same reply again. Raises `Busy` while another request runs on the thread,
+        and the run's own error.
         """
-        thread = job.thread
+        thread = request.thread
         await threads.bind(self._storage, thread)
-        made = await self.submit(thread.id, job.to_run_request())
-        if made.verdict != "replay":
-            async for event in self.hub.follow_run(thread.id, made.run, made.since, heartbeat_s=_LOOK_S):
+        created = await self.submit(thread.id, request.to_run_request())
+        if created.verdict != "replay":
+            async for event in self.events.follow_run(
+                thread.id, created.run, created.since, heartbeat_s=_CHECK_S
+            ):
                 if event and event.name == "custom":
                     report(json.loads(event.data))
-        return await self._reply(thread, made.run), partial(self.runs.mark_answered, thread.id, made.run)
+        return await self._reply(thread, created.run), partial(
+            self.runs.mark_answered, thread.id, created.run
+        )
 
     async def _reply(self, thread: Thread, run: str) -> dict[str, Any]:
         try:
@@ -148,61 +154,63 @@ class Worker:
             raise deserialize_error(ended.error or {})
         return dict(ended.answer)
 
-    async def submit(self, thread: str, wanted: RunRequest) -> Created:
-        """Record a run and have it carried out as soon as it may, by this process if it has room."""
+    async def submit(self, thread: str, request: RunRequest) -> Created:
+        """Create a run and have it executed as soon as possible, by this process if it has a free slot."""
         if parent := self._observer.traceparent():
-            wanted = replace(wanted, request={**wanted.request, "traceparent": parent})
+            request = replace(request, request={**request.request, "traceparent": parent})
         with ExitStack() as held:
-            if claim := self._open and wanted.graph in self.graphs and await self._room.try_acquire():
-                held.callback(self._room.release)
-            made = await self.runs.create(thread, wanted, claim=claim)
-            if made.attempt:
+            if claim := self._open and request.graph in self.graphs and await self._slots.try_acquire():
+                held.callback(self._slots.release)
+            created = await self.runs.create(thread, request, claim=claim)
+            if created.attempt:
                 held.pop_all()
-                begun = self._begin(thread, made.run, self._attempted(made.attempt, wanted.to_run(thread)))
-                begun.add_done_callback(lambda _: self._room.release())
-                # Whoever asked follows it next, and is to find the transcript that it begins with.
+                task = self._start(
+                    thread, created.run, self._attempt(created.attempt, request.to_run(thread))
+                )
+                task.add_done_callback(lambda _: self._slots.release())
+                # The caller follows the run next and must find its buffer.
                 await asyncio.sleep(0)
-        if made.verdict in {"start", "later", "attached"} and not made.attempt:
-            await self._engine.submit(thread, made.run, wanted.due_ms if made.verdict == "later" else 0)
-        return made
+        if created.verdict in {"start", "later", "attached"} and not created.attempt:
+            await self._queue.submit(thread, created.run, request.due_ms if created.verdict == "later" else 0)
+        return created
 
-    def _begin(self, thread: str, run: str, attempt: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Carry a run out beside everything else, or leave it to another process."""
-        task = asyncio.create_task(self._carried(thread, run, attempt))
-        self._here.add(task)
-        task.add_done_callback(self._here.discard)
+    def _start(self, thread: str, run: str, attempt: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Execute a run in a task of its own."""
+        task = asyncio.create_task(self._execute_or_requeue(thread, run, attempt))
+        self._own_tasks.add(task)
+        task.add_done_callback(self._own_tasks.discard)
         return task
 
-    async def _carried(self, thread: str, run: str, attempt: Coroutine[Any, Any, None]) -> None:
+    async def _execute_or_requeue(self, thread: str, run: str, attempt: Coroutine[Any, Any, None]) -> None:
         try:
             await attempt
         except (Drained, Redeliver):
-            await self._engine.submit(thread, run)
+            await self._queue.submit(thread, run)
         except Fenced:
-            _log.info("run %s goes on elsewhere", run)
+            _log.info("another process continues run %s", run)
         except CallsheetError as error:
-            # Its lease runs out, and it is submitted again then.
-            _log.warning("run %s was lost: %s", run, error)
+            # Its lease expires, and the run is submitted again.
+            _log.warning("the attempt at run %s failed and is repeated: %s", run, error)
 
     async def cancel(self, thread: str, run: str, action: Action = "interrupt") -> bool:
-        """Cancel a run, unless it had ended; return whether it has now. Raises `Missing`."""
+        """Cancel a run; return True if it has ended now. Raises `Missing`."""
         done, following = await self.runs.cancel(thread, run, action)
         if done == "ended":
             if action == "rollback":
                 await self._saver.adelete_for_runs([run])
-            self.aftermath.start(thread, run)
+            self.finalizer.start(thread, run)
         if following:
-            await self._engine.submit(thread, following)
-        for execution in self._under_way:
+            await self._queue.submit(thread, following)
+        for execution in self._executions:
             if execution.run.id == run:
                 execution.start_heartbeat()
         return done != "asked"
 
     def cancel_later(self, thread: str, run: str) -> None:
-        """Cancel a run that may have ended, without waiting for it."""
-        self.aftermath.start_task(self._cancel_if_there(thread, run))
+        """Cancel a run in the background; it may have ended."""
+        self.finalizer.start_task(self._cancel_if_exists(thread, run))
 
-    async def _cancel_if_there(self, thread: str, run: str) -> None:
+    async def _cancel_if_exists(self, thread: str, run: str) -> None:
         with suppress(Missing):
             await self.cancel(thread, run)
 
@@ -211,12 +219,14 @@ class Worker:
         return await self.graphs[thread.graph].aget_state(_config(thread.id))
 
     async def work(self) -> None:
-        """Carry out what is submitted, anywhere, until cancelled; what is under way then is handed over."""
-        # Whatever a step fails with, Docket's own errors included, runs are looked for and brought again.
+        """Execute submitted runs until cancelled, then hand over those in progress."""
+        # The loops survive every error, also Docket's own.
         again = partial(run_periodically, despite=Exception)
-        looking = asyncio.create_task(again(self._submit_the_forgotten, _LOOK_S, "no runs are looked for"))
-        bring = partial(self._engine.work, self.execute)
-        engine = asyncio.create_task(again(bring, _AGAIN_S, "no runs are brought here"))
+        looking = asyncio.create_task(
+            again(self._submit_abandoned, _CHECK_S, "cannot check for abandoned runs")
+        )
+        bring = partial(self._queue.work, self.execute)
+        engine = asyncio.create_task(again(bring, _RESTART_S, "the task queue failed"))
         self._open = True
         try:
             await asyncio.wait((looking, engine))
@@ -225,82 +235,82 @@ class Worker:
             for task in (looking, engine):
                 task.cancel()
             await self._drain()
-            # What brings runs here gives back those that are handed over, where it can reach storage.
-            _, late = await asyncio.wait((looking, engine), timeout=_LET_GO_S)
-            await cancel_and_wait(*late, within_s=_LET_GO_S)
+            # The queue returns the runs that are handed over, if it can reach storage.
+            _, late = await asyncio.wait((looking, engine), timeout=_RELEASE_S)
+            await cancel_and_wait(*late, within_s=_RELEASE_S)
 
     async def open(self) -> None:
-        """Connect to what tells of other processes."""
+        """Connect to the announcements of other processes."""
         await self._announcements.open()
 
     async def listen(self) -> None:
-        """Hear what happens in other processes, until cancelled."""
+        """Receive the announcements of other processes until cancelled."""
         try:
             await self._announcements.listen()
         finally:
             await self._announcements.aclose()
 
     async def execute(self, thread: str, run: str) -> None:
-        """Make an attempt at a run, unless it is over or another's turn.
+        """Make an attempt at a run, unless it has ended or another run of the thread comes first.
 
-        Raises `Fenced` when it is lost, `Stopped` when this process is to end, and `Redeliver` for a graph
-        that others serve, or a suspect while this process is at another.
+        Raises `Fenced` if the lease is lost, `Drained` if this process stops, and `Redeliver` for a graph
+        that is not served here, or a crash suspect while another one runs here.
         """
-        record = await self._admitted(thread, run)
+        record = await self._admit(thread, run)
         if record and record.graph not in self.graphs:
-            raise Redeliver(f"no graph {record.graph!r} is served here")
-        async with AsyncExitStack() as held, self._room.hold():
-            if record and (attempt := await self._claimed(thread, run, held)):
-                await self._attempted(attempt, record)
+            raise Redeliver(f"this process does not serve graph {record.graph!r}")
+        async with AsyncExitStack() as held, self._slots.hold():
+            if record and (attempt := await self._claim(thread, run, held)):
+                await self._attempt(attempt, record)
 
-    async def _attempted(self, attempt: Attempt, record: Run) -> None:
-        """Make an attempt, to the run's end; raises as `carry_out`."""
+    async def _attempt(self, attempt: Attempt, record: Run) -> None:
+        """Execute a claimed attempt; raises as `execute`."""
         if self._stopping:
             await self.runs.release(attempt)
             raise Drained
-        # What an earlier attempt told is in Redis alone.
-        transcript = self.hub.transcripts.begin(attempt.begun) if attempt.number == 1 else None
-        execution = self._execution(attempt, record, transcript)
-        self._under_way[execution] = cast("asyncio.Task[None]", asyncio.current_task())
+        # Events of earlier attempts are in Redis alone.
+        buffer = self.events.buffers.begin(attempt.begun) if attempt.number == 1 else None
+        execution = self._execution(attempt, record, buffer)
+        self._executions[execution] = cast("asyncio.Task[None]", asyncio.current_task())
         try:
-            with self._watched(record) as tell:
+            with self._observe(record) as tell:
                 outcome = await execution.run_to_outcome()
                 if outcome.ending == "rolled-back":
                     await self._saver.adelete_for_runs([record.id])
-                await self._finish(record, attempt, outcome, transcript)
+                await self._finish(record, attempt, outcome, buffer)
                 tell(outcome.ending)
         except (Drained, asyncio.CancelledError) as error:
             await self.runs.release(attempt)
             raise Drained from error
         finally:
-            del self._under_way[execution]
-            if transcript:
-                self.hub.transcripts.end(transcript)
+            del self._executions[execution]
+            if buffer:
+                self.events.buffers.end(buffer)
 
-    def _execution(self, attempt: Attempt, record: Run, transcript: LocalEventBuffer | None) -> RunExecution:
+    def _execution(self, attempt: Attempt, record: Run, buffer: LocalEventBuffer | None) -> RunExecution:
         return RunExecution(
             self.runs,
             self._announcements,
             EventPublisher(
                 self.runs,
                 attempt,
-                transcript,
-                partial(self.hub.has_local_follower, attempt.thread, transcript),
+                buffer,
+                partial(self.events.has_local_follower, attempt.thread, buffer),
             ),
             attempt,
             record,
             self.graphs[record.graph],
-            self._terms.timeout_s,
-            self._terms.replies.get(record.graph) if record.request["reply"] else None,
+            self._options.timeout_s,
+            self._options.replies.get(record.graph) if record.request["reply"] else None,
         )
 
-    def _watched(self, run: Run) -> AbstractContextManager[Callable[[str], None]]:
+    def _observe(self, run: Run) -> AbstractContextManager[Callable[[str], None]]:
         parent = str(run.request.get("traceparent") or "")
         return self._observer.observe_run(
             run.graph, run_id=run.id, thread_id=run.thread, owner=run.owner, parent=parent
         )
 
-    async def _admitted(self, thread: str, run: str) -> Run | None:
+    async def _admit(self, thread: str, run: str) -> Run | None:
         try:
             record = await self.runs.get(thread, run)
         except Missing:
@@ -309,87 +319,89 @@ class Worker:
             return None
         return record
 
-    async def _claimed(self, thread: str, run: str, held: AsyncExitStack) -> Attempt | None:
-        """Claim a run: waits for the lease of an attempt that may be dead; a suspect waits elsewhere."""
+    async def _claim(self, thread: str, run: str, stack: AsyncExitStack) -> Attempt | None:
+        """Claim a run; waits for the lease of an attempt that may be dead. None if there is nothing to do."""
         alone = False
         while True:
-            found = await self.runs.claim(thread, run, alone=alone)
+            claimed = await self.runs.claim(thread, run, alone=alone)
             if self._stopping:
-                if isinstance(found, Attempt):
-                    await self.runs.release(found)
+                if isinstance(claimed, Attempt):
+                    await self.runs.release(claimed)
                 raise Drained
-            if isinstance(found, CrashSuspect):
-                await held.enter_async_context(self._suspects.isolate(thread))
+            if isinstance(claimed, CrashSuspect):
+                await stack.enter_async_context(self._isolation.isolate(thread))
                 alone = True
-            elif isinstance(found, LeaseHeld):
-                await asyncio.sleep(min(found.left_s, _POLL_S))
+            elif isinstance(claimed, LeaseHeld):
+                await asyncio.sleep(min(claimed.left_s, _POLL_S))
             else:
-                return found
+                return claimed
 
     async def _finish(
-        self, record: Run, attempt: Attempt, outcome: Outcome, transcript: LocalEventBuffer | None
+        self, record: Run, attempt: Attempt, outcome: Outcome, buffer: LocalEventBuffer | None
     ) -> None:
         following, ids = await self.runs.finish(attempt, outcome)
-        if transcript:
-            transcript.add(ids, outcome.events)
-        self.aftermath.start_task(self._left(record))
+        if buffer:
+            buffer.add(ids, outcome.events)
+        self.finalizer.start_task(self._finalize(record))
         if following:
-            self._begin(attempt.thread, following, self.execute(attempt.thread, following))
+            self._start(attempt.thread, following, self.execute(attempt.thread, following))
 
-    async def _left(self, record: Run) -> None:
-        """See to what is left to do for a run that has ended, and that others do where this process dies."""
-        if look_s := self.aftermath.recheck_after_s(record):
+    async def _finalize(self, record: Run) -> None:
+        """Finalise an ended run; other processes do it if this one dies."""
+        if look_s := self.finalizer.recheck_after_s(record):
             await self.runs.schedule_check(record.thread, record.id, look_s)
-            await self.aftermath.finalize(record.thread, record.id)
+            await self.finalizer.finalize(record.thread, record.id)
         else:
             await self.runs.unschedule_check(record.thread, record.id)
 
-    async def _submit_the_forgotten(self) -> None:
-        """Submit what nobody is at: its worker died, or the one that recorded it did."""
-        while found := await self.runs.poll_due_checks(_LOOK_S):
-            for thread, run in found:
+    async def _submit_abandoned(self) -> None:
+        """Submit runs that no process executes: the one that created or executed them died."""
+        while due := await self.runs.poll_due_checks(_CHECK_S):
+            for thread, run in due:
                 match await self.runs.standing(thread, run):
                     case "free" | "due":
-                        await self._engine.submit(thread, run)
+                        await self._queue.submit(thread, run)
                     case "over":
-                        # Telling a webhook may take longer than the time to the next look.
+                        # A webhook may take longer than the time to the next check.
                         await self.runs.schedule_check(thread, run, RETRY_S)
-                        self.aftermath.start(thread, run)
+                        self.finalizer.start(thread, run)
 
     async def _drain(self) -> None:
-        """Let what is under way end its step, and cut short what does not in time."""
-        for execution in self._under_way:
+        """Let the runs in progress end their step; cancel those that take too long."""
+        for execution in self._executions:
             execution.control.request_drain()
-        if tasks := set(self._under_way.values()):
-            _, late = await asyncio.wait(tasks, timeout=self._terms.grace_s)
-            await cancel_and_wait(*late, within_s=_LET_GO_S)
-        # They have let their threads go by now, and see to it that another process goes on.
-        if self._here:
-            await asyncio.wait(self._here, timeout=_LET_GO_S)
-            await cancel_and_wait(*self._here, within_s=_LET_GO_S)
+        if tasks := set(self._executions.values()):
+            _, late = await asyncio.wait(tasks, timeout=self._options.grace_s)
+            await cancel_and_wait(*late, within_s=_RELEASE_S)
+        # They have released their threads, and now submit their runs to other processes.
+        if self._own_tasks:
+            await asyncio.wait(self._own_tasks, timeout=_RELEASE_S)
+            await cancel_and_wait(*self._own_tasks, within_s=_RELEASE_S)
 
 
 @asynccontextmanager
 async def running_worker(
     storage: Storage,
     graphs: Mapping[str, Pregel[Any, Any]],
-    terms: WorkerOptions,
+    options: WorkerOptions,
     *,
     saver: RedisSaver | None = None,
-    carrying: bool = True,
+    executes: bool = True,
     observer: Telemetry | None = None,
 ) -> AsyncIterator[Worker]:
-    """A worker on `storage`, with a Redis saver attached to every graph; `carrying` runs out, or not."""
+    """Yield a worker with our checkpointer on every graph; `executes` runs, or only creates them."""
     async with AsyncExitStack() as stack:
         if saver is None:
             saver = RedisSaver(storage.redis, fence=EPOCH_KEY)
             stack.push_async_callback(saver.aclose)
-        delivery = TaskQueue(storage, terms.lease_s, at_once=terms.at_once, settling_s=terms.settling_s)
+        delivery = TaskQueue(
+            storage, options.lease_s, at_once=options.max_runs, start_delay_s=options.start_delay_s
+        )
         engine = await stack.enter_async_context(delivery)
-        worker = Worker(storage, saver, graphs, engine, terms, observer)
+        worker = Worker(storage, saver, graphs, engine, options, observer)
         await worker.open()
         tasks = [asyncio.create_task(worker.listen())]
-        if carrying:
+        if executes:
             tasks.append(asyncio.create_task(worker.work()))
         try:
             yield worker
@@ -397,12 +409,12 @@ async def running_worker(
             for task in reversed(tasks):
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-            await worker.aftermath.stop()
+            await worker.finalizer.stop()
 
 
-def _remembering(graph: Pregel[Any, Any], saver: BaseCheckpointSaver[Any]) -> Pregel[Any, Any]:
+def _attach(graph: Pregel[Any, Any], saver: BaseCheckpointSaver[Any]) -> Pregel[Any, Any]:
     copied = graph.copy(update={"checkpointer": saver})
-    # A misspelt key is ignored without a word, and a run without persistence is never a fallback.
+    # LangGraph ignores a misspelt key silently, and a run without persistence is never a fallback.
     if copied.checkpointer is not saver:
         raise Broken(f"graph {graph.name!r} did not take the saver")
     return copied

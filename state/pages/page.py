@@ -156,7 +156,7 @@ class Page(BaseModel):
         if found is None:
             raise Missing(
                 f"there is no element {element_id[:80]!r} on the page",
-                remedy="call list_elements or find_elements and use an id they return",
+                remedy="use the id of an element of the page",
             )
         return found
 

@@ -1,7 +1,7 @@
-"""Files that came to an artefact, in pieces, for every machine on the same Redis.
+"""Uploaded files of an artefact, stored in pieces in Redis, where every process finds them.
 
-A file is first written under a name of its own that expires; one script then checks that there is room and
-no such file yet, and gives it its place. So there is never half a file, and what is broken off goes.
+The pieces are written under a temporary key that expires. One script then checks id and space and renames the
+key. So a file is either complete or absent, and an interrupted upload disappears.
 """
 
 import json
@@ -16,24 +16,23 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Script
 
 PIECE_BYTES: Final = 256 * 1024
-"""Bytes of a piece."""
 _APPEND: Final = Script("""
--- Sent once more, since its answer was lost, a piece is there already.
+-- A piece that is sent again because its reply was lost is stored already.
 if redis.call('LLEN', KEYS[1]) == tonumber(ARGV[3]) then redis.call('RPUSH', KEYS[1], ARGV[1]) end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 """)
-_KEEP: Final = Script("""
+_STORE: Final = Script("""
 local part, file, files = KEYS[1], KEYS[2], KEYS[3]
-local id, record, size, most = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local there = redis.call('HGET', files, id)
-if there then return there == record and 'kept' or 'there' end
-local held = tonumber(redis.call('HGET', files, 'bytes') or '0')
-if held + size > most then return 'full' end
-if redis.call('EXISTS', part) == 0 then return 'gone' end
+local id, record, size, max_bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local existing = redis.call('HGET', files, id)
+if existing then return existing == record and 'stored' or 'exists' end
+local bytes = tonumber(redis.call('HGET', files, 'bytes') or '0')
+if bytes + size > max_bytes then return 'full' end
+if redis.call('EXISTS', part) == 0 then return 'expired' end
 redis.call('RENAME', part, file)
 redis.call('PERSIST', file)
-redis.call('HSET', files, id, record, 'bytes', held + size)
-return 'kept'
+redis.call('HSET', files, id, record, 'bytes', bytes + size)
+return 'stored'
 """)
 _REMOVE: Final = Script("""
 local record = redis.call('HGET', KEYS[2], ARGV[1])
@@ -45,62 +44,67 @@ return redis.call('DEL', KEYS[1])
 
 
 class FileRecord(TypedDict):
-    """What is known of a file."""
+    """Record of a file."""
 
     name: str
     type: str
-    """Its media type."""
+    """Media type."""
     size: int
     sha256: str
 
 
 def split(data: bytes) -> Iterator[bytes]:
-    """Return a file as it is kept."""
-    return (data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES))
+    """Return the pieces that a file is stored in."""
+    return (data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES))
 
 
 async def store(
-    storage: Storage, artefact: Artefact, file_id: str, pieces: Iterable[bytes], record: FileRecord, most: int
+    storage: Storage,
+    artefact: Artefact,
+    file_id: str,
+    pieces: Iterable[bytes],
+    record: FileRecord,
+    max_bytes: int,
 ) -> None:
-    """Keep a file under its id; `most` is how many bytes all files of the artefact may have.
+    """Store a file under its id; all files of the artefact may have `max_bytes` together.
 
-    Twice is safe. Raises `Conflict` where another file has this id, and `TooLarge` where there is no room.
+    Twice is safe. Raises `Conflict` if another file has this id, and `TooLarge` if there is no space.
     """
     part = keys.file_part(artefact.kind, artefact.stored_id, uuid.uuid4().hex)
-    for i, piece in enumerate(pieces):
-        await _APPEND(storage.redis, [part], [piece, int(keys.PART_S * 1000), i])
+    for number, piece in enumerate(pieces):
+        await _APPEND(storage.redis, [part], [piece, int(keys.PART_S * 1000), number])
     file = keys.file(artefact.kind, artefact.stored_id, file_id)
     files = keys.files(artefact.kind, artefact.stored_id)
-    told = json.dumps(record, ensure_ascii=False)
-    answer = await _KEEP(storage.redis, [part, file, files], [file_id, told, record["size"], most])
-    if answer == b"there":
+    text = json.dumps(record, ensure_ascii=False)
+    answer = await _STORE(storage.redis, [part, file, files], [file_id, text, record["size"], max_bytes])
+    if answer == b"exists":
         await storage.redis.delete(part)
         raise Conflict(f"upload {file_id!r} has a file already", remedy="ask for another ticket")
     if answer == b"full":
         await storage.redis.delete(part)
         raise TooLarge(
-            f"the files of {artefact.kind} {artefact.id!r} have at most {most} bytes together",
+            f"the files of {artefact.kind} {artefact.id!r} exceed {max_bytes} bytes in total",
             remedy="send a smaller file",
         )
-    if answer == b"gone":
+    if answer == b"expired":
         raise Conflict(f"upload {file_id!r} took too long", remedy="send it again")
 
 
 async def remove(storage: Storage, artefact: Artefact, file_id: str) -> None:
-    """Take a file away, and make room for another; nothing for one that is not there."""
+    """Delete a file and free its space. Twice is safe."""
     file = keys.file(artefact.kind, artefact.stored_id, file_id)
     await _REMOVE(storage.redis, [file, keys.files(artefact.kind, artefact.stored_id)], [file_id])
 
 
 async def records(storage: Storage, artefact: Artefact) -> dict[str, FileRecord]:
-    """Return what is known of the artefact's files, by their ids."""
-    found: dict[bytes, bytes] = await storage.redis.hgetall(keys.files(artefact.kind, artefact.stored_id))
-    return {name.decode(): json.loads(text) for name, text in found.items() if name != b"bytes"}
+    """Return the records of the artefact's files by id."""
+    fields: dict[bytes, bytes] = await storage.redis.hgetall(keys.files(artefact.kind, artefact.stored_id))
+    return {name.decode(): json.loads(text) for name, text in fields.items() if name != b"bytes"}
 
 
 async def pieces(storage: Storage, artefact: Artefact, file_id: str) -> AsyncIterator[bytes]:
-    """Yield a file's bytes; nothing for a file that is not there."""
+    """Yield the bytes of a file; nothing if it does not exist."""
     key = keys.file(artefact.kind, artefact.stored_id, file_id)
-    for i in range(await storage.redis.llen(key)):
-        piece: bytes | None = await storage.redis.lindex(key, i)
+    for index in range(await storage.redis.llen(key)):
+        piece: bytes | None = await storage.redis.lindex(key, index)
         yield piece or b""

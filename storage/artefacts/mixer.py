@@ -1,4 +1,4 @@
-"""Mixer settings of an artefact (A35), by its storage id."""
+"""Mixer settings of an artefact (A35)."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -16,27 +16,27 @@ return 1
 
 
 async def read(storage: Storage, kind: str, stored_id: str) -> dict[str, Any]:
-    """Return what was set; empty where nothing was."""
-    return _parsed(await storage.redis.get(keys.mixer(kind, stored_id)))
+    """Return the settings; empty if none were set."""
+    return _parse(await storage.redis.get(keys.mixer(kind, stored_id)))
 
 
 async def change(
-    storage: Storage, kind: str, stored_id: str, changed: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    storage: Storage, kind: str, stored_id: str, update: Callable[[Mapping[str, Any]], Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    """Set the mixer to what `changed` makes of it and return that; changes made meanwhile are not lost.
+    """Replace the settings by `update(settings)` and return the result; no concurrent change is lost.
 
-    `changed` may be called several times.
+    `update` may be called several times.
     """
     key = keys.mixer(kind, stored_id)
     while True:
         before: bytes | None = await storage.redis.get(key)
-        after = changed(_parsed(before))
-        # A swap whose answer was lost finds its own text and changes nothing.
+        after = update(_parse(before))
+        # Sorted: a swap that is sent again because its reply was lost must find the same text.
         text = json.dumps(after, ensure_ascii=False, sort_keys=True)
         if await _SWAP(storage.redis, [key], [before or "", text]):
             return after
 
 
-def _parsed(text: bytes | None) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text) if text else {}
-    return found
+def _parse(text: bytes | None) -> dict[str, Any]:
+    settings: dict[str, Any] = json.loads(text) if text else {}
+    return settings

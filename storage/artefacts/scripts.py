@@ -1,17 +1,17 @@
-"""The atomic steps of artefacts, each in the artefact's own slot."""
+"""Lua scripts for artefacts; each is one atomic step in the artefact's own slot."""
 
 from typing import Final
 
 from callsheet.storage.redis.scripts import Script
 
-# A fence reads `epoch:attempt:call`; with an x behind it nothing is under way. A claim of an effect outside
-# that finds another's open fence cannot know whether that effect happened.
+# A fence is `epoch:attempt:call`, with an x appended if no effect is in progress. If the effect is external
+# and another call's fence is open, nobody knows whether that effect happened.
 CLAIM: Final = Script("""
 local receipts, fences, meta, locks = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local step, epoch, owner, thread = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local call, unsure, streams = ARGV[5], ARGV[6] == '1', tonumber(ARGV[7])
-local theirs = redis.call('HGET', meta, 'owner')
-if theirs and theirs ~= owner then return {'forbidden'} end
+local current = redis.call('HGET', meta, 'owner')
+if current and current ~= owner then return {'forbidden'} end
 local done = redis.call('HGET', receipts, step)
 if done then return {'done', done} end
 for i = 8, 7 + streams do
@@ -22,12 +22,12 @@ local held = redis.call('HGET', fences, step)
 if held then
   local e, n, by, idle = string.match(held, '^(%d+):(%d+):?(%x*)(x?)$')
   if epoch < tonumber(e) then return {'fenced'} end
-  -- The same call once more, because its answer was lost.
+  -- The same call again, because its reply was lost.
   if by == call then return {'go', held} end
   if unsure and idle == '' then return {'unknown'} end
   attempt = tonumber(n)
 end
-if not theirs then
+if not current then
   local t = redis.call('TIME')
   local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
   redis.call('HSET', meta, 'owner', owner, 'thread', thread, 'createdMs', ms)
@@ -39,8 +39,8 @@ return {'go', fence}
 """)
 
 READ_CACHE: Final = Script("""
-local theirs = redis.call('HGET', KEYS[1], 'owner')
-if theirs and theirs ~= ARGV[1] then return {'forbidden'} end
+local current = redis.call('HGET', KEYS[1], 'owner')
+if current and current ~= ARGV[1] then return {'forbidden'} end
 if #KEYS == 1 then return {'go', false} end
 return {'go', redis.call('GET', KEYS[2])}
 """)
@@ -56,17 +56,17 @@ return {'made', ARGV[3]}
 """)
 
 OPEN: Final = Script("""
-local theirs = redis.call('HMGET', KEYS[1], 'owner', 'thread')
-if not theirs[1] then
+local stored = redis.call('HMGET', KEYS[1], 'owner', 'thread')
+if not stored[1] then
   local t = redis.call('TIME')
   local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
   redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'thread', ARGV[2], 'createdMs', ms)
-  theirs = {ARGV[1], ARGV[2]}
+  stored = {ARGV[1], ARGV[2]}
 end
-if theirs[1] == ARGV[1] and theirs[2] == ARGV[2] then
+if stored[1] == ARGV[1] and stored[2] == ARGV[2] then
   for i = 3, #ARGV, 2 do redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1]) end
 end
-return theirs
+return stored
 """)
 
 REVOKE: Final = Script("""
@@ -76,13 +76,13 @@ if done then return {'done', done} end
 local e, n, call = string.match(ARGV[2], '^(%d+):(%d+):(%x+)$')
 local moved = string.format('%d:%d:%s', tonumber(e), tonumber(n) + 1, call)
 local held = redis.call('HGET', fences, ARGV[1])
--- Sent once more, since its answer was lost, it finds its own work.
+-- The second condition recognizes a call that is sent again because its reply was lost.
 if held ~= ARGV[2] and held ~= moved .. ARGV[3] then return {'fenced'} end
 redis.call('HSET', fences, ARGV[1], moved .. ARGV[3])
 return {'revoked', moved}
 """)
 
-# The record and the result are put together from text, since cjson would change numbers on the way.
+# The record and the result are concatenated as text, because cjson would change numbers.
 CREATE: Final = Script("""
 local versions, counter, receipts, fences, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local step, fence, prefix, parent = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -91,7 +91,7 @@ if done then return {'done', done} end
 if fence ~= '' and redis.call('HGET', fences, step) ~= fence then return {'fenced'} end
 local newest = redis.call('LINDEX', versions, -1)
 if redis.call('HEXISTS', KEYS[6], ARGV[7]) == 1 then return {'locked'} end
--- What was made of a version that is the newest no more, or of other locks, has to be made again.
+-- Refuse a version that was derived from an outdated head or outdated locks.
 if ARGV[8] == 'yes' and (newest or '') ~= ARGV[9] then return {'moved'} end
 if ARGV[8] == 'yes' and (redis.call('HGET', meta, 'locks') or '0') ~= ARGV[10] then return {'moved'} end
 if parent == '' then parent = newest or '' end
@@ -129,7 +129,7 @@ return 0
 
 DELETE: Final = Script("""
 local meta, call = KEYS[4], ARGV[3]
--- The same call once more, because its answer was lost.
+-- The same call again, because its reply was lost.
 if redis.call('HGET', meta, 'deletion') == call then return 'deleted' end
 if redis.call('GET', KEYS[2]) == ARGV[1] then return 'active' end
 if redis.call('LINDEX', KEYS[1], -1) ~= ARGV[2] then return 'moved' end
@@ -139,7 +139,7 @@ redis.call('HSET', meta, 'deletion', call)
 return 'deleted'
 """)
 
-# `locks` in the artefact's record counts how often its locks changed, so that a writer can tell.
+# `locks` in the artefact's record counts the changes to its locks, so that a writer can detect them.
 READ_HEAD: Final = Script("""
 local newest = redis.call('LINDEX', KEYS[1], -1)
 local record = newest and redis.call('GET', ARGV[1] .. newest)
@@ -150,8 +150,8 @@ return {record, redis.call('GET', KEYS[2]), redis.call('HKEYS', KEYS[3]), change
 LOCK: Final = Script("""
 local t = redis.call('TIME')
 local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
-local said = '{"by":' .. ARGV[2] .. ',"at_ms":' .. ms .. '}'
-if redis.call('HSETNX', KEYS[1], ARGV[1], said) == 0 then return 0 end
+local lock = '{"by":' .. ARGV[2] .. ',"at_ms":' .. ms .. '}'
+if redis.call('HSETNX', KEYS[1], ARGV[1], lock) == 0 then return 0 end
 redis.call('HINCRBY', KEYS[2], 'locks', 1)
 return 1
 """)
@@ -162,7 +162,7 @@ redis.call('HINCRBY', KEYS[2], 'locks', 1)
 return 1
 """)
 
-# The meta last: while it is there, a deletion that was cut off can be asked for again.
+# Deletes the record last: while it exists, an interrupted deletion can be repeated.
 ERASE: Final = Script("""
 local meta, files, file = KEYS[1], KEYS[2], ARGV[1]
 for _, name in ipairs(redis.call('HKEYS', files)) do redis.call('DEL', file .. name) end

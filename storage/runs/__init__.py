@@ -1,1 +1,1 @@
-"""Runs of a thread: records, leases, events and their scripts."""
+"""Runs of threads: records, leases, events and notifications."""

@@ -1,7 +1,7 @@
-"""Hearing at once that a thread has new events, whichever process wrote them.
+"""Pub/sub notification of this process about events on threads, whichever process wrote them.
 
-One connection per process listens. What it says may be missed when it breaks, so listeners look by themselves
-now and then; it only spares them the waiting.
+Each process has one connection. Messages are lost while it is down, so subscribers must poll as well;
+notifications only make them faster.
 """
 
 import asyncio
@@ -16,107 +16,109 @@ from callsheet.state.errors import CallsheetError, StorageDown
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage, translated_errors
 
-_AGAIN_S: Final = 0.5
-"""How long after a lost connection another is tried."""
-_OWN: Final = "callsheet"
-"""A channel on which nothing is said: the connection is there before the first thread is listened to."""
+_RECONNECT_S: Final = 0.5
+"""Delay before the next attempt after a lost connection."""
+_IDLE_CHANNEL: Final = "callsheet"
+"""Channel without messages; it opens the connection before the first thread is subscribed."""
 
 
 Topic = Literal["events", "cancel", "end"]
-"""What is announced on a thread: new events; that its active run is to be cancelled; that a run has ended."""
-_GONE: Final = b"gone"
-"""What is announced to whoever listens to a thread, for whatever: it was taken away."""
+"""Kind of message: new events on the thread; its active run is to be cancelled; a run has ended."""
+_DELETED: Final = b"gone"
+"""Message for all subscribers of a thread that was deleted."""
 
 
 class Signal(asyncio.Event):
-    """Is set whenever what one listens for happens."""
+    """Event that is set by each message of its topic."""
 
     gone = False
-    """Whether the thread was taken away, as far as one has heard."""
+    """True once a message said that the thread was deleted."""
 
 
 class Announcements:
-    """The threads this process listens to."""
+    """Subscriptions of this process."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._client = _single(storage.redis)
-        self._listener: Any = self._client.pubsub()
-        self._heard: dict[str, dict[Signal, bytes]] = {}
+        self._client = _single_node(storage.redis)
+        self._pubsub: Any = self._client.pubsub()
+        self._signals: dict[str, dict[Signal, bytes]] = {}
+        """Signals and their topics by channel."""
         self._subscribed: set[str] = set()
 
     @asynccontextmanager
-    async def subscribe(self, thread: str, what: Topic = "events") -> AsyncIterator[Signal]:
-        """Return a bell for what happens on the thread; it is set, too, when listening begins."""
-        channel, bell = keys.run_keys(thread).events, Signal()
-        bells = self._heard.setdefault(channel, {})
-        bells[bell] = what.encode()
+    async def subscribe(self, thread: str, topic: Topic = "events") -> AsyncIterator[Signal]:
+        """Yield a signal for a topic of the thread; it is also set when the subscription begins."""
+        channel, signal = keys.run_keys(thread).events, Signal()
+        signals = self._signals.setdefault(channel, {})
+        signals[signal] = topic.encode()
         try:
-            # By each until it is done: whoever was first may fail, or give up.
+            # Every subscriber retries until one succeeds, since the first may fail or be cancelled.
             if channel not in self._subscribed:
                 with translated_errors(self._storage):
-                    await self._listener.subscribe(channel)
+                    await self._pubsub.subscribe(channel)
                 self._subscribed.add(channel)
             else:
-                bell.set()
-            yield bell
+                signal.set()
+            yield signal
         finally:
-            del bells[bell]
-            if not bells and self._heard.get(channel) is bells:
-                del self._heard[channel]
+            del signals[signal]
+            if not signals and self._signals.get(channel) is signals:
+                del self._signals[channel]
                 self._subscribed.discard(channel)
                 with suppress(StorageDown), translated_errors(self._storage):
-                    await self._listener.unsubscribe(channel)
+                    await self._pubsub.unsubscribe(channel)
 
     def has_subscriber(self, thread: str) -> bool:
-        """Return whether somebody in this process listens for the thread's events."""
-        bells = self._heard.get(keys.run_keys(thread).events) or {}
-        return b"events" in bells.values()
+        """Return whether anything in this process is subscribed to the thread's events."""
+        signals = self._signals.get(keys.run_keys(thread).events) or {}
+        return b"events" in signals.values()
 
     async def open(self) -> None:
-        """Connect; before the first thread is listened to, since redis-py would connect twice."""
+        """Connect; call it before the first `subscribe`, because redis-py would connect twice."""
         with translated_errors(self._storage):
-            await self._listener.subscribe(_OWN)
+            await self._pubsub.subscribe(_IDLE_CHANNEL)
 
     async def listen(self) -> None:
-        """Listen until cancelled, through lost connections."""
+        """Receive messages until cancelled; reconnects after a lost connection."""
         while True:
             try:
-                message = await self._listener.get_message(timeout=None)
+                message = await self._pubsub.get_message(timeout=None)
             except (CallsheetError, RedisError, OSError):
-                self._ring(*self._heard)
-                await asyncio.sleep(_AGAIN_S)
+                # Messages may have been lost, so every subscriber looks for itself.
+                for channel in self._signals:
+                    self._notify(channel, None)
+                await asyncio.sleep(_RECONNECT_S)
             else:
                 if message and message["type"] in {"message", "subscribe"}:
-                    what = message["data"] if message["type"] == "message" else None
-                    self._ring(message["channel"].decode(), what=what)
+                    data = message["data"] if message["type"] == "message" else None
+                    self._notify(message["channel"].decode(), data)
 
     async def aclose(self) -> None:
-        """Give the connection back."""
-        await self._listener.aclose()
+        """Close the connection."""
+        await self._pubsub.aclose()
         if self._client is not self._storage.redis:
             await self._client.aclose()
 
-    def _ring(self, *channels: str, what: bytes | None = None) -> None:
-        """Ring for `what` was announced, or for all that may have been missed."""
-        for channel in channels:
-            for bell, wanted in self._heard.get(channel, {}).items():
-                if what in {wanted, _GONE, None}:
-                    bell.gone = bell.gone or what == _GONE
-                    bell.set()
+    def _notify(self, channel: str, message: bytes | None) -> None:
+        """Set the signals for this message; all of the channel's signals for None."""
+        for signal, topic in self._signals.get(channel, {}).items():
+            if message in {topic, _DELETED, None}:
+                signal.gone = signal.gone or message == _DELETED
+                signal.set()
 
 
-async def wait_for_signal(bell: asyncio.Event, patience_s: float | None) -> bool:
-    """Wait until the bell has rung, or for as long as that; return whether it did."""
-    # Not wait_for: in Python 3.11 it may swallow a cancellation that comes with the ringing.
+async def wait_for_signal(signal: asyncio.Event, timeout_s: float | None) -> bool:
+    """Return True when the signal is set, or False after `timeout_s` seconds; None waits without limit."""
+    # Not wait_for: in Python 3.11 it may swallow a cancellation that arrives together with the signal.
     with suppress(TimeoutError):
-        async with asyncio.timeout(patience_s):
-            return await bell.wait()
+        async with asyncio.timeout(timeout_s):
+            return await signal.wait()
     return False
 
 
-def _single(redis: Redis | RedisCluster) -> Redis:
-    """A client of one server: any node of a cluster hears what is published on another."""
+def _single_node(redis: Redis | RedisCluster) -> Redis:
+    """Return a client of one server; cluster nodes forward published messages to each other."""
     if isinstance(redis, RedisCluster):
         node = redis.get_random_node()
         return Redis(host=node.host, port=int(node.port), **_login(node.connection_kwargs))
@@ -124,5 +126,5 @@ def _single(redis: Redis | RedisCluster) -> Redis:
 
 
 def _login(options: dict[str, Any]) -> dict[str, Any]:
-    kept = ("username", "password", "protocol", "ssl_ca_certs", "ssl_cert_reqs", "ssl_check_hostname")
-    return {name: options[name] for name in kept if options.get(name) is not None}
+    names = ("username", "password", "protocol", "ssl_ca_certs", "ssl_cert_reqs", "ssl_check_hostname")
+    return {name: options[name] for name in names if options.get(name) is not None}

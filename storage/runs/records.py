@@ -1,4 +1,4 @@
-"""Records of runs as processes hand them to one another."""
+"""Values that describe runs, their attempts and their outcomes."""
 
 import json
 import time
@@ -12,70 +12,67 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.events import END, PAUSED, Event
 
 Status = Literal["pending", "running", "success", "error", "interrupted", "timeout"]
-"""How a run stands, as LangGraph's clients know it; one that asks a person something has succeeded."""
+"""Status of a run on the LangGraph wire; a run that asks a person something has succeeded."""
 Strategy = Literal["reject", "enqueue", "interrupt", "rollback"]
-"""What a new run does where another has the thread: be refused, wait, or end the other (without a trace)."""
+"""Handling of a new run on a busy thread: refuse it, queue it, interrupt the active run, or undo that run."""
 Action = Literal["interrupt", "rollback"]
-"""How a run is cancelled: what it did stays, or goes."""
+"""Kind of cancellation: keep the effects of the run, or undo them."""
 Cancelled = Literal["ended", "over", "asked"]
-"""What a cancellation came to: it ended the run; the run had ended before; whoever is at it is told."""
+"""Result of a cancellation: ended now; had ended before; requested from the process that runs it."""
 Verdict = Literal["start", "queued", "later", "attached", "replay", "changed"]
-"""What became of a wanted run: it may start; it waits for another, or for its time; it exists; it is over;
-or it was not recorded, for its thread is not as it was when it was wanted."""
+"""Result of a run request: may start; waits in the queue; waits for its time; joins the open run of the same
+request; repeats its finished run; or is not recorded, since the thread does not meet the precondition."""
 Ending = Literal["success", "error", "interrupted", "timeout", "rolled-back"]
-"""How an attempt ends its run; one that is rolled back leaves no record."""
+"""End of an attempt and its run; a run that is rolled back leaves no record."""
 
 
 class ThreadPrecondition(NamedTuple):
-    """What a run expects of its thread, and what makes one that has no graph yet one of the run's."""
+    """Expected state of the thread when a run is recorded, and the change to a thread without a graph."""
 
     owner: str
-    before: str
-    """Its metadata as it is now, JSON."""
-    metadata: str
-    """And as it will be; empty where it stays as it is."""
+    expected_metadata: str
+    """JSON."""
+    new_metadata: str
+    """JSON; empty for no change."""
     graph: str
 
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A run that a caller wants on a thread."""
+    """Request for a run on a thread."""
 
     id: str
     graph: str
     owner: str
     request: Mapping[str, Any]
-    """What the graph is to be given, and how it is to be run; JSON."""
+    """Input of the graph and options of the run; JSON."""
     assistant: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     strategy: Strategy = "enqueue"
     fingerprint: str = ""
-    """SHA-256 in hex of what makes the request what it is. The same one takes the thread's unfinished run up
-    again instead of making another; empty: every request is a run of its own."""
+    """SHA-256 of the request in hex. An equal one resumes the thread's unfinished run instead of creating
+    another; an empty one always creates a run."""
     idempotency_key: str | None = None
-    """Needs a fingerprint."""
+    """Requires a fingerprint."""
     due_ms: int = 0
-    """Milliseconds of the epoch before which it does not start; 0 is at once."""
+    """Unix time of the earliest start in milliseconds; 0 for now."""
     adopting: ThreadPrecondition | None = None
-    """What its thread must be, and becomes as it is recorded; None for one that is made with it."""
+    """Checked and applied when the run is recorded; None for a thread that is created with the run."""
     questions: Sequence[str] = ()
-    """What it answers, without spaces: a question that an open run answers is taken."""
+    """Ids, without spaces, of the questions that the run answers; one open run at most answers each."""
 
     def to_run(self, thread: str) -> "Run":
-        """Return the run as it is recorded once an attempt at it has begun on `thread`."""
+        """Return the record of the run after its first attempt on `thread` has started."""
         now_ms = int(time.time() * 1000)
-        # As JSON has it: an attempt elsewhere would be given the same.
+        # The JSON round trip gives exactly what an attempt in another process would read.
         request, metadata = json.loads(json.dumps([self.request, self.metadata]))
-        return Run(
-            *(thread, self.id, self.graph, self.owner, self.assistant, "running", request, metadata),
-            *(self.strategy, now_ms, now_ms, 0, None, None, None),
-            webhook_told=False,
-        )
+        names = (self.id, self.graph, self.owner, self.assistant)
+        return Run(thread, *names, "running", request, metadata, self.strategy, now_ms, now_ms)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run as it is recorded."""
+    """Record of a run."""
 
     thread: str
     id: str
@@ -88,25 +85,25 @@ class Run:
     strategy: Strategy
     created_ms: int
     updated_ms: int
-    due_ms: int
-    error: Mapping[str, Any] | None
-    """`{error, message}`: the kind of what went wrong, and a sentence."""
-    answer: Mapping[str, Any] | None
-    """What its caller is told; kept for who asks again."""
-    cancel: Action | None
-    """How it is to be cancelled, once somebody asked for it."""
-    webhook_told: bool
-    """Whether its webhook was told, or given up."""
+    due_ms: int = 0
+    error: Mapping[str, Any] | None = None
+    """`{error, message}`: the kind of error, and a sentence."""
+    answer: Mapping[str, Any] | None = None
+    """Answer for the caller, kept in case the same request comes again."""
+    cancel: Action | None = None
+    """Requested cancellation, if any."""
+    webhook_told: bool = False
+    """True once the webhook was called or given up."""
 
     @property
     def is_stateless(self) -> bool:
-        """Whether its thread goes with it."""
+        """True if the thread was created for this run and is deleted with it."""
         return self.thread == self.id
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A run that this process holds."""
+    """Execution of a run by this process."""
 
     thread: str
     run: str
@@ -114,70 +111,71 @@ class Attempt:
     number: int
     """Counted from 1."""
     begun: Event
-    """How the thread was told of it."""
+    """Event that announced the attempt on the thread."""
 
 
 @dataclass(frozen=True)
 class Created:
-    """What became of a wanted run."""
+    """Result of a run request."""
 
     verdict: Verdict
     run: str
-    """Its id, or that of the run the same request made."""
+    """Id of the recorded run, or of the earlier run of the same request."""
     since: str
-    """The thread's newest event before."""
+    """Id of the thread's newest event before the run."""
     attempt: Attempt | None = None
-    """The attempt at it that this process holds, where it asked for one and the thread was free."""
+    """Attempt held by this process, if it asked for one and the thread was free."""
 
 
 @dataclass(frozen=True)
 class LeaseHeld:
-    """Another process is at the run; its lease expires in `left_s`."""
+    """Another process executes the run."""
 
     left_s: float
+    """Seconds until its lease expires."""
 
 
 @dataclass(frozen=True)
 class CrashSuspect:
-    """Attempts at the run have died: its process may have died of it, or of another run it had beside it."""
+    """Earlier attempts at the run crashed; this run, or another in the same process, may be the cause."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an attempt ended, and what is left to know of the thread."""
+    """End of an attempt, and the resulting state of the thread."""
 
     ending: Ending
     thread: Literal["idle", "interrupted", "error"] = "idle"
     interrupts: Mapping[str, Any] = field(default_factory=dict)
-    """Task id to its interrupts, as LangGraph's clients know them."""
+    """Interrupts by task id, as on the LangGraph wire."""
     error: Mapping[str, Any] | None = None
     answer: Mapping[str, Any] | None = None
     told: Sequence[tuple[str, bytes]] = ()
-    """Last events (name, JSON): whoever has read them finds the thread as they say."""
+    """Last events (name, JSON), stored atomically with the state of the thread."""
 
     @property
     def events(self) -> list[tuple[str, bytes]]:
-        """The last events and the run's end."""
-        asks = self.ending == "success" and self.thread == "interrupted"
-        return [*self.told, (END, (PAUSED if asks else self.ending).encode())]
+        """The last events, followed by the end event."""
+        is_paused = self.ending == "success" and self.thread == "interrupted"
+        return [*self.told, (END, (PAUSED if is_paused else self.ending).encode())]
 
 
 OPEN_STATUSES: Final = ("pending", "running")
-_AT_ONCE: Final = 1_000
+_PAGE_SIZE: Final = 1_000
 
 
 async def count_open(storage: Storage) -> Mapping[str, int]:
-    """Return how many runs wait and how many are under way; those whose time has not come wait.
+    """Return the number of pending runs (with those not yet due) and of running runs.
 
-    Reads every open run's status, a thousand in a round trip.
+    Reads the status of every open run, a thousand per round trip.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     start = 0
-    while members := await storage.redis.zrange(keys.open_runs(), start, start + _AT_ONCE - 1):
+    while members := await storage.redis.zrange(keys.open_runs(), start, start + _PAGE_SIZE - 1):
         pipeline = storage.redis.pipeline(transaction=False)
         for member in members:
             run, _, thread = member.decode().partition("\0")
             pipeline.hget(keys.run(thread, run), "status")
-        found.update((status or b"").decode() for status in await pipeline.execute())
-        start += _AT_ONCE
-    return {status: found[status] for status in OPEN_STATUSES}
+        counts.update((status or b"").decode() for status in await pipeline.execute())
+        start += _PAGE_SIZE
+    return {status: counts[status] for status in OPEN_STATUSES}

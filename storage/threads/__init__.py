@@ -1,1 +1,1 @@
-"""Threads: records, export and import."""
+"""Records of threads, their export and their import."""

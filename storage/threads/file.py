@@ -1,4 +1,4 @@
-"""What a thread's file holds, read and checked as a whole before anything of it is written."""
+"""Contents of an exported thread, parsed and checked completely before anything is written."""
 
 from base64 import b64decode
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from callsheet.storage.artefacts.receipts import escape_part
 from callsheet.storage.threads.lines import ValueCodec, read_lines
 
 _REMEDY: Final = "export the thread again"
-_MOST_MS: Final = 10**14
-Version = int | str
+_MAX_MS: Final = 10**14
+ChannelVersion = int | str
 
 
 class _Line(BaseModel):
@@ -27,7 +27,7 @@ class _Lifetime(_Line):
 
 
 class ThreadLine(_Line):
-    """The thread's record, without its owner."""
+    """Record of the thread, without its owner."""
 
     id: str = Field(min_length=1, max_length=255)
     graph: str = Field(max_length=255)
@@ -38,7 +38,7 @@ class ThreadLine(_Line):
     error: Any = None
     interrupts: dict[str, Any]
     ttl: _Lifetime | None
-    createdMs: int = Field(ge=0, le=_MOST_MS)  # noqa: N815 -- as it is written
+    createdMs: int = Field(ge=0, le=_MAX_MS)  # noqa: N815 -- name in the file
 
 
 class _Element(_Line):
@@ -49,7 +49,7 @@ class _Element(_Line):
 class _Value(_Line):
     ns: str
     channel: str
-    version: Version
+    version: ChannelVersion
     value: dict[str, Any] | None = None
     elements: list[int] | None = None
 
@@ -69,33 +69,33 @@ class _Checkpoint(_Line):
     writes: list[_Write]
 
 
-def _facts(found: dict[str, str]) -> dict[str, str]:
-    if taken := sorted(found.keys() & {"owner", "thread", "importing"}):
-        raise ValueError(f"{taken[0]!r} is not for a file to say")
-    return found
-
-
-class _Bare(_Line):
-    """What a checkpoint has whatever version LangGraph is of."""
+class _CheckpointFields(_Line):
+    """Fields of a checkpoint in every version of LangGraph."""
 
     v: int
     id: str = Field(min_length=1, max_length=100)
     ts: str
-    channel_versions: dict[str, Version]
-    versions_seen: dict[str, dict[str, Version]]
+    channel_versions: dict[str, ChannelVersion]
+    versions_seen: dict[str, dict[str, ChannelVersion]]
+
+
+def _check_facts(facts: dict[str, str]) -> dict[str, str]:
+    if reserved := sorted(facts.keys() & {"owner", "thread", "importing"}):
+        raise ValueError(f"a file must not set {reserved[0]!r}")
+    return facts
 
 
 class ArtefactLine(_Line):
-    """The artefact's record, without owner and thread."""
+    """Record of an artefact, without owner and thread."""
 
     kind: str = Field(pattern="^[a-z]{1,20}$")
     id: str = Field(min_length=1, max_length=255)
-    facts: Annotated[dict[str, str], AfterValidator(_facts)]
+    facts: Annotated[dict[str, str], AfterValidator(_check_facts)]
     mixer: dict[str, Any] | None = None
 
 
 class StreamLine(_Line):
-    """Which of a stream's versions is active, and how many there ever were."""
+    """Active version of a stream, and the number of its newest version."""
 
     stream: str = Field(pattern=r"^[\w-]{1,60}$")
     active: str | None
@@ -108,14 +108,14 @@ class VersionLine(_Line):
     stream: str
     id: str = Field(pattern=r"^v[1-9]\d{0,6}$")
     parent: str | None = Field(pattern=r"^v[1-9]\d{0,6}$")
-    createdMs: int = Field(ge=0, le=_MOST_MS)  # noqa: N815
+    createdMs: int = Field(ge=0, le=_MAX_MS)  # noqa: N815
     createdBy: str = Field(max_length=300)  # noqa: N815
     batch: str = Field(max_length=300)
     data: dict[str, Any]
 
 
 class FileLine(_Line):
-    """A file that came to the artefact; its bytes are in the lines that follow."""
+    """An uploaded file; the lines that follow hold its bytes."""
 
     id: str = Field(pattern=r"^[\w-]{1,100}$")
     name: str = Field(min_length=1, max_length=300)
@@ -129,7 +129,7 @@ class _Piece(_Line):
 
 
 class ReceiptLine(_Line):
-    """What a step did."""
+    """Recorded result of a step."""
 
     step: str
     result: dict[str, Any]
@@ -137,7 +137,7 @@ class ReceiptLine(_Line):
 
 @dataclass(frozen=True)
 class CheckpointEntry:
-    """One checkpoint, as a saver takes it."""
+    """One checkpoint in the form a saver takes."""
 
     namespace: str
     parent: str | None
@@ -148,74 +148,72 @@ class CheckpointEntry:
 
 @dataclass(frozen=True)
 class ArtefactEntry:
-    """One artefact, with all that is of it."""
+    """One artefact with its streams, versions, receipts and files."""
 
     artefact: ArtefactLine
     streams: tuple[StreamLine, ...] = ()
     versions: tuple[VersionLine, ...] = ()
-    """Of each stream oldest first."""
+    """Oldest first within each stream."""
     receipts: tuple[ReceiptLine, ...] = ()
     files: tuple[tuple[FileLine, bytes], ...] = ()
 
     @property
     def name(self) -> str:
-        """Its kind and id."""
+        """`kind:id`."""
         return f"{self.artefact.kind}:{self.artefact.id}"
 
-    def renamed(self, new_id: str, thread: str, new_thread: str) -> "ArtefactEntry":
-        """Return it as if it and its thread had always been called so."""
+    def with_id(self, new_id: str, thread: str, new_thread: str) -> "ArtefactEntry":
+        """Return a copy with another id, whose receipts name `new_thread` instead of `thread`."""
         return replace(
             self,
             artefact=self.artefact.model_copy(update={"id": new_id}),
-            receipts=tuple(_moved(one, thread, new_thread) for one in self.receipts),
+            receipts=tuple(_move_receipt(receipt, thread, new_thread) for receipt in self.receipts),
         )
 
 
 @dataclass(frozen=True)
 class ThreadFile:
-    """Everything a file holds."""
+    """Complete contents of a file."""
 
     thread: ThreadLine
     checkpoints: tuple[CheckpointEntry, ...] = ()
     """Oldest first."""
     artefacts: tuple[ArtefactEntry, ...] = ()
-    """What was made on the thread; what it is about is the first."""
+    """Artefacts created on the thread, its main artefact first."""
 
-    def configured(self, config: dict[str, Any]) -> "ThreadFile":
-        """Return the file with another config of its thread."""
+    def with_config(self, config: dict[str, Any]) -> "ThreadFile":
+        """Return a copy with another config of the thread."""
         return replace(self, thread=self.thread.model_copy(update={"config": config}))
 
-    def renamed(self, new_id: str) -> "ThreadFile":
-        """Return the file as if the thread and what it is about had always been called `new_id`.
+    def with_id(self, new_id: str) -> "ThreadFile":
+        """Return a copy in which the thread and its main artefact have the id `new_id`.
 
-        What was made beside that is called `new_id`, a dash and its own id. What people and models said keeps
-        the old names.
+        Every further artefact is called `new_id`, a dash and its old id. Messages keep the old names.
         """
-        old, ids = self.thread.id, self._ids(new_id)
-        held = tuple(one.renamed(name, old, new_id) for one, name in zip(self.artefacts, ids, strict=True))
-        past = self.checkpoints
-        for one, name in zip(self.artefacts, ids, strict=True):
-            names = {f"{one.artefact.kind}_id", f"{one.artefact.kind}Id"}
-            past = tuple(_renamed(each, names, one.artefact.id, name) for each in past)
-        thread = {"id": new_id, "artefact": held[0].name if held else ""}
-        return replace(self, thread=self.thread.model_copy(update=thread), checkpoints=past, artefacts=held)
-
-    def _ids(self, new_id: str) -> list[str]:
-        return [f"{new_id}-{one.artefact.id}" if at else new_id for at, one in enumerate(self.artefacts)]
+        old_id, checkpoints, artefacts = self.thread.id, self.checkpoints, []
+        for index, entry in enumerate(self.artefacts):
+            kind, old = entry.artefact.kind, entry.artefact.id
+            new = f"{new_id}-{old}" if index else new_id
+            artefacts.append(entry.with_id(new, old_id, new_id))
+            renaming = _Renaming(frozenset({f"{kind}_id", f"{kind}Id"}), old, new)
+            checkpoints = tuple(renaming.apply_to_checkpoint(checkpoint) for checkpoint in checkpoints)
+        main = artefacts[0].name if artefacts else ""
+        thread = self.thread.model_copy(update={"id": new_id, "artefact": main})
+        return replace(self, thread=thread, checkpoints=checkpoints, artefacts=tuple(artefacts))
 
 
 def parse(content: bytes, codec: ValueCodec) -> ThreadFile:
-    """Return what the file holds; raises `Invalid` for what is damaged, foreign or does not fit itself."""
+    """Return the contents of the file; raises `Invalid` for a damaged, foreign or inconsistent one."""
     reader = _Reader(codec)
     try:
         for kind, data in read_lines(content):
-            reader.take(kind, data)
+            reader.read(kind, data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise Invalid(f"the file has a wrong {place!r}: {first['msg'].lower()}", remedy=_REMEDY) from error
+        path = ".".join(str(part) for part in first["loc"])
+        raise Invalid(f"the file has a wrong {path!r}: {first['msg'].lower()}", remedy=_REMEDY) from error
     except (KeyError, TypeError, AttributeError) as error:
-        raise Invalid(f"the file does not fit itself: {error}", remedy=_REMEDY) from error
+        raise Invalid(f"the file is inconsistent: {error}", remedy=_REMEDY) from error
     return reader.file()
 
 
@@ -224,82 +222,62 @@ class _Reader:
     codec: ValueCodec
     thread: ThreadLine | None = None
     elements: dict[int, Any] = field(default_factory=dict)
-    values: dict[tuple[str, str, Version], Any] = field(default_factory=dict)
-    past: list[CheckpointEntry] = field(default_factory=list)
-    held: list["_Holding"] = field(default_factory=list)
+    values: dict[tuple[str, str, ChannelVersion], Any] = field(default_factory=dict)
+    checkpoints: list[CheckpointEntry] = field(default_factory=list)
+    artefacts: list["_ArtefactReader"] = field(default_factory=list)
 
-    def take(self, kind: str, data: Mapping[str, Any]) -> None:
-        take = getattr(self, f"_take_{kind}", None) if kind.isalpha() else None
-        if take is None:
-            raise Invalid(f"the file has a line of the unknown type {kind[:40]!r}", remedy=_REMEDY)
-        take(data)
+    def read(self, kind: str, data: Mapping[str, Any]) -> None:
+        match kind:
+            case "thread":
+                self.thread = ThreadLine.model_validate(data)
+            case "element":
+                element = _Element.model_validate(data)
+                self.elements[element.number] = self.codec.decode(element.value)
+            case "value":
+                self._add_value(_Value.model_validate(data))
+            case "checkpoint":
+                self._add_checkpoint(_Checkpoint.model_validate(data))
+            case "artefact":
+                self.artefacts.append(_ArtefactReader(ArtefactLine.model_validate(data)))
+            case "stream" | "version" | "receipt" | "file" | "piece":
+                if not self.artefacts:
+                    raise Invalid(f"the file has a {kind!r} line that belongs to no artefact", remedy=_REMEDY)
+                self.artefacts[-1].read(kind, data)
+            case _:
+                raise Invalid(f"the file has a line of the unknown type {kind[:40]!r}", remedy=_REMEDY)
 
     def file(self) -> ThreadFile:
         if self.thread is None:
-            raise Invalid("the file names no thread", remedy=_REMEDY)
-        held = tuple(one.whole() for one in self.held)
-        named = [one.name for one in held]
-        if named and named[0] != self.thread.artefact:
-            raise Invalid(f"the thread is about {self.thread.artefact!r}, not {named[0]!r}", remedy=_REMEDY)
-        if len(set(named)) < len(named):
-            raise Invalid(f"the file has an artefact twice: {', '.join(named)}", remedy=_REMEDY)
-        return ThreadFile(self.thread, tuple(self.past), held)
+            raise Invalid("the file has no thread", remedy=_REMEDY)
+        artefacts = tuple(artefact.entry() for artefact in self.artefacts)
+        names = [artefact.name for artefact in artefacts]
+        if names and names[0] != self.thread.artefact:
+            raise Invalid(f"the thread is about {self.thread.artefact!r}, not {names[0]!r}", remedy=_REMEDY)
+        if len(set(names)) < len(names):
+            raise Invalid(f"the file has an artefact twice: {', '.join(names)}", remedy=_REMEDY)
+        return ThreadFile(self.thread, tuple(self.checkpoints), artefacts)
 
-    @property
-    def _last(self) -> "_Holding":
-        if not self.held:
-            raise Invalid("the file has versions of no artefact", remedy=_REMEDY)
-        return self.held[-1]
-
-    def _take_thread(self, data: Mapping[str, Any]) -> None:
-        self.thread = ThreadLine.model_validate(data)
-
-    def _take_element(self, data: Mapping[str, Any]) -> None:
-        line = _Element.model_validate(data)
-        self.elements[line.number] = self.codec.decode(line.value)
-
-    def _take_value(self, data: Mapping[str, Any]) -> None:
-        line = _Value.model_validate(data)
+    def _add_value(self, line: _Value) -> None:
         key = (line.ns, line.channel, line.version)
         if line.elements is not None:
             self.values[key] = [self.elements[number] for number in line.elements]
         else:
             self.values[key] = self.codec.decode(line.value or {})
 
-    def _take_checkpoint(self, data: Mapping[str, Any]) -> None:
-        line = _Checkpoint.model_validate(data)
-        bare, metadata = self.codec.decode(line.checkpoint), self.codec.decode(line.metadata)
-        known = _Bare.model_validate({name: bare[name] for name in _Bare.model_fields})
-        versions = known.channel_versions
+    def _add_checkpoint(self, line: _Checkpoint) -> None:
+        checkpoint, metadata = self.codec.decode(line.checkpoint), self.codec.decode(line.metadata)
+        fields = {name: checkpoint[name] for name in _CheckpointFields.model_fields}
+        versions = _CheckpointFields.model_validate(fields).channel_versions
         if not isinstance(metadata, dict):
             raise Invalid("the file has a checkpoint without metadata", remedy=_REMEDY)
         values = {channel: self.values[line.ns, channel, versions[channel]] for channel in line.values}
-        writes = tuple((one.task, one.channel, self.codec.decode(one.value)) for one in line.writes)
-        self.past.append(
-            CheckpointEntry(line.ns, line.parent, {**bare, "channel_values": values}, metadata, writes)
-        )
-
-    def _take_artefact(self, data: Mapping[str, Any]) -> None:
-        self.held.append(_Holding(ArtefactLine.model_validate(data)))
-
-    def _take_stream(self, data: Mapping[str, Any]) -> None:
-        self._last.streams.append(StreamLine.model_validate(data))
-
-    def _take_version(self, data: Mapping[str, Any]) -> None:
-        self._last.versions.append(VersionLine.model_validate(data))
-
-    def _take_receipt(self, data: Mapping[str, Any]) -> None:
-        self._last.receipts.append(ReceiptLine.model_validate(data))
-
-    def _take_file(self, data: Mapping[str, Any]) -> None:
-        self._last.files.append((FileLine.model_validate(data), bytearray()))
-
-    def _take_piece(self, data: Mapping[str, Any]) -> None:
-        self._last.add(_Piece.model_validate(data).base64)
+        checkpoint = {**checkpoint, "channel_values": values}
+        writes = tuple((write.task, write.channel, self.codec.decode(write.value)) for write in line.writes)
+        self.checkpoints.append(CheckpointEntry(line.ns, line.parent, checkpoint, metadata, writes))
 
 
 @dataclass
-class _Holding:
+class _ArtefactReader:
     """An artefact whose lines are being read."""
 
     artefact: ArtefactLine
@@ -308,61 +286,77 @@ class _Holding:
     receipts: list[ReceiptLine] = field(default_factory=list)
     files: list[tuple[FileLine, bytearray]] = field(default_factory=list)
 
-    def add(self, piece: str) -> None:
-        """Add the next bytes of the newest file."""
+    def read(self, kind: str, data: Mapping[str, Any]) -> None:
+        match kind:
+            case "stream":
+                self.streams.append(StreamLine.model_validate(data))
+            case "version":
+                self.versions.append(VersionLine.model_validate(data))
+            case "receipt":
+                self.receipts.append(ReceiptLine.model_validate(data))
+            case "file":
+                self.files.append((FileLine.model_validate(data), bytearray()))
+            case "piece":
+                self._add_piece(_Piece.model_validate(data).base64)
+
+    def _add_piece(self, piece: str) -> None:
         if not self.files:
-            raise Invalid("the file has bytes of no file", remedy=_REMEDY)
+            raise Invalid("the file has bytes that belong to no file", remedy=_REMEDY)
         try:
             self.files[-1][1].extend(b64decode(piece, validate=True))
         except ValueError as error:
             raise Invalid(f"{self.files[-1][0].name!r} cannot be read: {error}", remedy=_REMEDY) from error
 
-    def whole(self) -> ArtefactEntry:
-        """Return it; raises `Invalid` for versions and files that do not fit what is said of them."""
+    def entry(self) -> ArtefactEntry:
+        """Return the artefact; raises `Invalid` for versions or files that contradict their records."""
         self._check_versions()
         for line, data in self.files:
             if len(data) != line.size or sha256(data).hexdigest() != line.sha256:
-                raise Invalid(
-                    f"{line.name!r} is not the file that was sent: it has other bytes", remedy=_REMEDY
-                )
-        held = tuple((line, bytes(data)) for line, data in self.files)
+                raise Invalid(f"{line.name!r} has other bytes than the uploaded file", remedy=_REMEDY)
+        files = tuple((line, bytes(data)) for line, data in self.files)
         return ArtefactEntry(
-            self.artefact, tuple(self.streams), tuple(self.versions), tuple(self.receipts), held
+            self.artefact, tuple(self.streams), tuple(self.versions), tuple(self.receipts), files
         )
 
     def _check_versions(self) -> None:
-        known = {stream.stream: stream for stream in self.streams}
-        for one in self.versions:
-            if one.stream not in known or int(one.id[1:]) > known[one.stream].counter:
-                raise Invalid(f"version {one.id!r} of {one.stream!r} was never counted", remedy=_REMEDY)
-        there = {(one.stream, one.id) for one in self.versions}
+        counters = {stream.stream: stream.counter for stream in self.streams}
+        for version in self.versions:
+            if int(version.id[1:]) > counters.get(version.stream, 0):
+                raise Invalid(
+                    f"version {version.id!r} of {version.stream!r} exceeds the counter", remedy=_REMEDY
+                )
+        present = {(version.stream, version.id) for version in self.versions}
         for stream in self.streams:
-            if stream.active and (stream.stream, stream.active) not in there:
+            if stream.active and (stream.stream, stream.active) not in present:
                 rule = f"the active version {stream.active!r} of {stream.stream!r} is missing"
                 raise Invalid(rule, remedy=_REMEDY)
 
 
-def _renamed(one: CheckpointEntry, names: set[str], old: str, new: str) -> CheckpointEntry:
-    values = _named_anew(one.checkpoint["channel_values"], names, old, new)
-    writes = tuple(
-        (task, channel, new if channel in names and value == old else _named_anew(value, names, old, new))
-        for task, channel, value in one.writes
-    )
-    return replace(one, checkpoint={**one.checkpoint, "channel_values": values}, writes=writes)
+@dataclass(frozen=True)
+class _Renaming:
+    """Replacement of `old` by `new` wherever a field or channel with one of these names holds it."""
+
+    names: frozenset[str]
+    old: str
+    new: str
+
+    def apply_to_checkpoint(self, entry: CheckpointEntry) -> CheckpointEntry:
+        checkpoint = {**entry.checkpoint, "channel_values": self._apply(entry.checkpoint["channel_values"])}
+        writes = tuple((task, *self._pair(channel, value)) for task, channel, value in entry.writes)
+        return replace(entry, checkpoint=checkpoint, writes=writes)
+
+    def _apply(self, value: Any) -> Any:
+        # Exact types only: messages and other objects keep the old id.
+        if type(value) is dict:
+            return dict(self._pair(name, part) for name, part in value.items())
+        return [self._apply(part) for part in value] if type(value) is list else value
+
+    def _pair(self, name: Any, value: Any) -> tuple[Any, Any]:
+        return name, self.new if name in self.names and value == self.old else self._apply(value)
 
 
-def _named_anew(value: Any, names: set[str], old: str, new: str) -> Any:
-    """Return `value` with `new` in place of `old` wherever one of these names says it; messages stay."""
-    if type(value) is dict:
-        return {
-            name: new if name in names and part == old else _named_anew(part, names, old, new)
-            for name, part in value.items()
-        }
-    return [_named_anew(part, names, old, new) for part in value] if type(value) is list else value
-
-
-def _moved(one: ReceiptLine, old: str, new: str) -> ReceiptLine:
-    thread, bar, rest = one.step.partition("|")
-    if thread != escape_part(old):
-        return one
-    return one.model_copy(update={"step": f"{escape_part(new)}{bar}{rest}"})
+def _move_receipt(receipt: ReceiptLine, thread: str, new_thread: str) -> ReceiptLine:
+    prefix, bar, step = receipt.step.partition("|")
+    if prefix != escape_part(thread):
+        return receipt
+    return receipt.model_copy(update={"step": f"{escape_part(new_thread)}{bar}{step}"})

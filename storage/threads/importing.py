@@ -1,8 +1,8 @@
-"""A thread made from a file: all of it or none, and never over what is there."""
+"""Import of a thread from a file: all of it or nothing, and never over existing data."""
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -23,11 +23,11 @@ from callsheet.storage.threads import records as thread_records
 from callsheet.storage.threads.file import ArtefactEntry, CheckpointEntry, ThreadFile
 from callsheet.storage.threads.records import ThreadRecord
 
-_UNFINISHED: Final = '{"error": "ImportUnfinished", "message": "the import of this thread was cut off"}'
-"""What a thread says of itself until all of it is there."""
+_UNFINISHED: Final = '{"error": "ImportUnfinished", "message": "the import of this thread was interrupted"}'
+"""Error of a thread until its import is complete."""
 
-# What an import of the same owner and thread left unfinished may be written over, and nothing else.
-_ARTEFACT: Final = Script("""
+# Replaces only what an unfinished import of the same owner and thread has left.
+_WRITE_ARTEFACT: Final = Script("""
 local meta, receipts = KEYS[1], KEYS[2]
 local owner, thread = ARGV[1], ARGV[2]
 local before = redis.call('HMGET', meta, 'owner', 'importing')
@@ -44,7 +44,7 @@ end
 return 1
 """)
 
-# The token is the call's own: the same call once more, because its answer was lost, has the thread already.
+# Repeatable: the token recognizes a call that is sent again because its reply was lost.
 _RESERVE: Final = Script("""
 local meta, lease = KEYS[1], KEYS[2]
 local before = redis.call('HMGET', meta, 'owner', 'error', 'token', 'epoch')
@@ -60,14 +60,14 @@ redis.call('SET', lease, epoch, 'PX', ARGV[4])
 return tostring(epoch)
 """)
 
-_GO_ON: Final = Script("""
+_RENEW_LEASE: Final = Script("""
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 """)
 
 _PUBLISH: Final = Script("""
 if redis.call('GET', KEYS[2]) ~= ARGV[1] then
-  -- The same call once more, because its answer was lost, finds its own thread whole.
+  -- A call that is sent again because its reply was lost finds its own thread complete.
   local token, error = unpack(redis.call('HMGET', KEYS[1], 'token', 'error'))
   return token == ARGV[2] and error ~= ARGV[3] and 1 or 0
 end
@@ -83,7 +83,7 @@ return 1
 
 @dataclass(frozen=True)
 class _Hold:
-    """A thread that is this import's until it ends."""
+    """Exclusive hold of an import on its thread."""
 
     thread: str
     owner: str
@@ -92,126 +92,130 @@ class _Hold:
 
 
 class Importer:
-    """Makes threads from files."""
+    """Writer of threads that were read from files."""
 
     def __init__(self, storage: Storage, saver: BaseCheckpointSaver[int]) -> None:
         self._storage = storage
         self._saver = saver
 
     async def import_thread(self, file: ThreadFile, owner: str) -> ThreadRecord:
-        """Make the thread and its artefact `owner`'s and return its record.
+        """Write the thread and its artefacts for `owner` and return the thread's record.
 
-        Raises `Conflict` where the thread or the artefact is there already; what was written until an error
-        is taken away again, and what a crash left is written over by the next import.
+        Raises `Conflict` when the thread or an artefact exists. After an error everything written is removed;
+        the next import overwrites what a crash has left.
         """
-        hold = await self._reserved(file.thread.id, owner)
+        hold = await self._reserve(file.thread.id, owner)
         try:
-            await self._fill(file, hold)
+            await self._write(file, hold)
         except BaseException:
-            # Where even that fails, the thread says of itself that it is unfinished.
+            # If the removal fails too, the thread keeps the error "ImportUnfinished".
             with suppress(Unavailable, Fenced):
-                await self._undone(file, hold)
+                await self._roll_back(file, hold)
             raise
         record = await thread_records.get(self._storage, hold.thread, owner)
-        # Puts it on its owner's list, too.
-        return await thread_records.update_metadata(self._storage, record, {}, _lifetime(file))
+        ttl = file.thread.ttl.model_dump() if file.thread.ttl else None
+        # Also adds the thread to its owner's list.
+        return await thread_records.update_metadata(self._storage, record, {}, ttl)
 
-    async def _reserved(self, thread: str, owner: str) -> _Hold:
+    async def _reserve(self, thread: str, owner: str) -> _Hold:
         token = uuid.uuid4().hex
-        words: list[Argument] = [owner, token, _UNFINISHED, int(keys.LEASE_S * 1000)]
-        taking = keys.run_keys(thread)
-        names = [taking.thread, taking.lease]
-        epoch: bytes | None = await _RESERVE(self._storage.redis, names, words)
+        run_keys = keys.run_keys(thread)
+        epoch: bytes | None = await _RESERVE(
+            self._storage.redis,
+            [run_keys.thread, run_keys.lease],
+            [owner, token, _UNFINISHED, int(keys.LEASE_S * 1000)],
+        )
         if epoch is None:
             raise Conflict(
-                f"thread {thread!r} is there already",
-                remedy=f"import it under another id; one whose import was cut off, in {keys.LEASE_S:g} s",
+                f"thread {thread!r} exists already",
+                remedy=f"import it under another id; after an interrupted import, wait {keys.LEASE_S:g} s",
             )
         return _Hold(thread, owner, token, epoch.decode())
 
-    async def _go_on(self, hold: _Hold) -> None:
-        words: list[Argument] = [hold.epoch, int(keys.LEASE_S * 1000)]
-        if not await _GO_ON(self._storage.redis, [keys.run_keys(hold.thread).lease], words):
-            raise Fenced(f"the import of thread {hold.thread!r} took a pause, and another took it over")
+    async def _renew_lease(self, hold: _Hold) -> None:
+        args: list[Argument] = [hold.epoch, int(keys.LEASE_S * 1000)]
+        if not await _RENEW_LEASE(self._storage.redis, [keys.run_keys(hold.thread).lease], args):
+            raise Fenced(f"the import of thread {hold.thread!r} stalled, and another one took over")
 
-    async def _fill(self, file: ThreadFile, hold: _Hold) -> None:
-        for one in file.artefacts:
-            await self._artefact(one, hold)
-        # A crash may have left some of an earlier attempt.
+    async def _write(self, file: ThreadFile, hold: _Hold) -> None:
+        for entry in file.artefacts:
+            await self._write_artefact(entry, hold)
+        # An earlier attempt that crashed may have left checkpoints.
         await self._saver.adelete_thread(hold.thread)
         written: set[tuple[str, str, Any]] = set()
-        for past in file.checkpoints:
-            await self._go_on(hold)
-            await self._checkpoint(hold.thread, past, written)
-        for one in reversed(file.artefacts):
-            artefact = self._place(one, hold)
+        for checkpoint in file.checkpoints:
+            await self._renew_lease(hold)
+            await self._write_checkpoint(hold.thread, checkpoint, written)
+        # In reverse, so that the main artefact is the first of its owner's list.
+        for entry in reversed(file.artefacts):
+            artefact = self._artefact(entry, hold)
             await self._storage.redis.hdel(keys.meta(artefact.kind, artefact.stored_id), "importing")
             await indexes.touch(self._storage, hold.owner, artefact.kind, artefact.id)
-        await self._publish(hold, _facts(file))
-
-    async def _publish(self, hold: _Hold, fields: Mapping[str, str]) -> None:
-        pairs = [text for pair in fields.items() for text in pair]
+        fields = [text for pair in _thread_fields(file).items() for text in pair]
         names = [keys.thread_meta(hold.thread), keys.run_keys(hold.thread).lease]
-        if not await _PUBLISH(self._storage.redis, names, [hold.epoch, hold.token, _UNFINISHED, *pairs]):
-            raise Fenced(f"the import of thread {hold.thread!r} was taken over at its end")
+        if not await _PUBLISH(self._storage.redis, names, [hold.epoch, hold.token, _UNFINISHED, *fields]):
+            raise Fenced(f"another import took over thread {hold.thread!r} at the end")
 
-    def _place(self, held: ArtefactEntry, hold: _Hold) -> Artefact:
-        return Artefact(self._storage, held.artefact.kind, held.artefact.id, hold.owner)
+    def _artefact(self, entry: ArtefactEntry, hold: _Hold) -> Artefact:
+        return Artefact(self._storage, entry.artefact.kind, entry.artefact.id, hold.owner)
 
-    async def _artefact(self, held: ArtefactEntry, hold: _Hold) -> None:
-        line, artefact = held.artefact, self._place(held, hold)
-        names, words = _effects(held, artefact.stored_id)
-        made = await _ARTEFACT(self._storage.redis, names, [hold.owner, hold.thread, *words])
-        if not made:
+    async def _write_artefact(self, entry: ArtefactEntry, hold: _Hold) -> None:
+        artefact = self._artefact(entry, hold)
+        names, effects = _artefact_effects(entry, artefact.stored_id)
+        if not await _WRITE_ARTEFACT(self._storage.redis, names, [hold.owner, hold.thread, *effects]):
             raise Conflict(
-                f"{line.kind} {line.id!r} is there already", remedy="import the thread under another id"
+                f"{artefact.kind} {artefact.id!r} exists already", remedy="import the thread under another id"
             )
-        most = sum(one.size for one, _ in held.files)
-        for one, data in held.files:
-            await self._go_on(hold)
-            record = FileRecord(name=one.name, type=one.type, size=one.size, sha256=one.sha256)
-            await files.store(self._storage, artefact, one.id, files.split(data), record, most)
+        max_bytes = sum(line.size for line, _ in entry.files)
+        for line, data in entry.files:
+            await self._renew_lease(hold)
+            record = FileRecord(name=line.name, type=line.type, size=line.size, sha256=line.sha256)
+            await files.store(self._storage, artefact, line.id, files.split(data), record, max_bytes)
 
-    async def _checkpoint(
-        self, thread: str, past: CheckpointEntry, written: set[tuple[str, str, Any]]
+    async def _write_checkpoint(
+        self, thread: str, entry: CheckpointEntry, written: set[tuple[str, str, Any]]
     ) -> None:
-        place: dict[str, Any] = {"thread_id": thread, "checkpoint_ns": past.namespace}
-        if past.parent:
-            place["checkpoint_id"] = past.parent
-        versions = past.checkpoint["channel_versions"]
-        fresh = {
-            name: version
-            for name, version in versions.items()
-            if (past.namespace, name, version) not in written
+        """Write one checkpoint with only those channel versions that are not in `written`, and add them."""
+        configurable: dict[str, Any] = {"thread_id": thread, "checkpoint_ns": entry.namespace}
+        if entry.parent:
+            configurable["checkpoint_id"] = entry.parent
+        new_versions = {
+            channel: version
+            for channel, version in entry.checkpoint["channel_versions"].items()
+            if (entry.namespace, channel, version) not in written
         }
-        written |= {(past.namespace, name, version) for name, version in fresh.items()}
-        config = cast("RunnableConfig", {"configurable": place})
-        metadata = cast("CheckpointMetadata", past.metadata)
-        put = await self._saver.aput(config, cast("Checkpoint", past.checkpoint), metadata, fresh)
-        for number, (task, found) in enumerate(groupby(past.writes, key=lambda write: write[0])):
-            # The path orders the tasks; it is not among what a saver gives back, but their order is.
-            writes = [(channel, value) for _, channel, value in found]
-            await self._saver.aput_writes(put, writes, task, f"{number:06d}")
+        written |= {(entry.namespace, channel, version) for channel, version in new_versions.items()}
+        config = await self._saver.aput(
+            cast("RunnableConfig", {"configurable": configurable}),
+            cast("Checkpoint", entry.checkpoint),
+            cast("CheckpointMetadata", entry.metadata),
+            new_versions,
+        )
+        for number, (task, group) in enumerate(groupby(entry.writes, key=lambda write: write[0])):
+            # The task path only orders the tasks. A saver does not return it, but keeps the order.
+            writes = [(channel, value) for _, channel, value in group]
+            await self._saver.aput_writes(config, writes, task, f"{number:06d}")
 
-    async def _undone(self, file: ThreadFile, hold: _Hold) -> None:
-        await self._go_on(hold)
+    async def _roll_back(self, file: ThreadFile, hold: _Hold) -> None:
+        await self._renew_lease(hold)
         await self._saver.adelete_thread(hold.thread)
-        for one in file.artefacts:
-            artefact = self._place(one, hold)
+        for entry in file.artefacts:
+            artefact = self._artefact(entry, hold)
             meta = await artefact.meta()
             if (meta.get("owner"), meta.get("importing")) == (hold.owner, hold.thread):
-                await self._storage.redis.delete(*_effects(one, artefact.stored_id)[0])
+                names, _ = _artefact_effects(entry, artefact.stored_id)
+                await self._storage.redis.delete(*names)
         await thread_records.delete(self._storage, ThreadRecord(hold.thread, hold.owner))
 
 
-def _facts(file: ThreadFile) -> dict[str, str]:
+def _thread_fields(file: ThreadFile) -> dict[str, str]:
     thread = file.thread
-    # A run that was under way when the file was made is not under way here.
+    # A run that was active during the export is not active here.
     status = "idle" if thread.status == "busy" else thread.status
-    told = {
+    fields = {
         "graph": thread.graph,
         "artefact": thread.artefact,
-        "also": json.dumps([one.name for one in file.artefacts[1:]]),
+        "also": json.dumps([entry.name for entry in file.artefacts[1:]]),
         "metadata": json.dumps(thread.metadata),
         "config": json.dumps(thread.config),
         "interrupts": json.dumps(thread.interrupts),
@@ -219,41 +223,45 @@ def _facts(file: ThreadFile) -> dict[str, str]:
         "createdMs": str(thread.createdMs),
     }
     error = {"error": json.dumps(thread.error)} if status == "error" and thread.error else {}
-    return told | error
+    return fields | error
 
 
-def _lifetime(file: ThreadFile) -> dict[str, Any] | None:
-    return file.thread.ttl.model_dump() if file.thread.ttl else None
-
-
-def _effects(held: ArtefactEntry, stored: str) -> tuple[list[str], list[Argument]]:
-    """Return the artefact's keys, and what to do to them: verb, number of the key from 1 on, values."""
-    kind, line = held.artefact.kind, held.artefact
-    effects = [("HSET", keys.meta(kind, stored), name, text) for name, text in line.facts.items()]
-    effects += [("HSET", keys.receipts(kind, stored), one.step, _json(one.result)) for one in held.receipts]
-    effects += _streams(held, kind, stored)
+def _artefact_effects(entry: ArtefactEntry, stored_id: str) -> tuple[list[str], list[Argument]]:
+    """Return the artefact's keys, and per effect a verb, the number of its key from 1 on, and two values."""
+    kind, line = entry.artefact.kind, entry.artefact
+    effects = [("HSET", keys.meta(kind, stored_id), name, text) for name, text in line.facts.items()]
+    receipts = keys.receipts(kind, stored_id)
+    effects += [("HSET", receipts, receipt.step, _json(receipt.result)) for receipt in entry.receipts]
+    effects += _stream_effects(entry, kind, stored_id)
     if line.mixer:
-        effects.append(("SET", keys.mixer(kind, stored), _json(line.mixer), ""))
-    sent = (keys.files(kind, stored), *(keys.file(kind, stored, one.id) for one, _ in held.files))
-    always = (keys.meta(kind, stored), keys.receipts(kind, stored), *sent)
-    names = list(dict.fromkeys((*always, *(key for _, key, _, _ in effects))))
+        effects.append(("SET", keys.mixer(kind, stored_id), _json(line.mixer), ""))
+    # The script deletes all of these first, also those without an effect.
+    names = [keys.meta(kind, stored_id), receipts, keys.files(kind, stored_id)]
+    names += [keys.file(kind, stored_id, file.id) for file, _ in entry.files]
+    names = list(dict.fromkeys((*names, *(key for _, key, _, _ in effects))))
     numbers = {name: number for number, name in enumerate(names, 1)}
-    words: list[Argument] = []
+    args: list[Argument] = []
     for verb, key, first, second in effects:
-        words += [verb, numbers[key], first, second]
-    return names, words
+        args += [verb, numbers[key], first, second]
+    return names, args
 
 
-def _streams(held: ArtefactEntry, kind: str, stored: str) -> Iterator[tuple[str, str, str, str]]:
-    for stream in held.streams:
-        yield "SET", keys.counter(kind, stored, stream.stream), str(stream.counter), ""
+def _stream_effects(entry: ArtefactEntry, kind: str, stored_id: str) -> Iterator[tuple[str, str, str, str]]:
+    for stream in entry.streams:
+        yield "SET", keys.counter(kind, stored_id, stream.stream), str(stream.counter), ""
         if stream.active:
-            yield "SET", keys.active(kind, stored, stream.stream), stream.active, ""
-    for one in held.versions:
-        record = {"id": one.id, "parent": one.parent, "created_ms": one.createdMs, "data": one.data}
-        record |= {"created_by": one.createdBy, "batch": one.batch}
-        yield "SET", keys.version(kind, stored, one.stream, one.id), _json(record), ""
-        yield "RPUSH", keys.versions(kind, stored, one.stream), one.id, ""
+            yield "SET", keys.active(kind, stored_id, stream.stream), stream.active, ""
+    for version in entry.versions:
+        record = {
+            "id": version.id,
+            "parent": version.parent,
+            "created_ms": version.createdMs,
+            "data": version.data,
+            "created_by": version.createdBy,
+            "batch": version.batch,
+        }
+        yield "SET", keys.version(kind, stored_id, version.stream, version.id), _json(record), ""
+        yield "RPUSH", keys.versions(kind, stored_id, version.stream), version.id, ""
 
 
 def _json(value: Any) -> str:

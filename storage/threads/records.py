@@ -1,4 +1,4 @@
-"""What is known of every thread beside its checkpoints: made, read, changed, listed and taken away."""
+"""Records of threads: everything about a thread except its checkpoints."""
 
 import json
 import uuid
@@ -15,26 +15,20 @@ from callsheet.storage.redis.scripts import Script, ScriptCall, hgetall
 from callsheet.storage.runs import scripts as run_scripts
 from callsheet.storage.runs.records import ThreadPrecondition
 
-_NOW: Final = """
+# Repeatable: the token recognizes a call that is sent again because its reply was lost.
+_CREATE: Final = Script("""
 local t = redis.call('TIME')
 local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
-"""
-
-# The token is the call's own: the same call once more, because its answer was lost, has made the thread.
-_CREATE: Final = Script(
-    _NOW
-    + """
 local before = redis.call('HMGET', KEYS[1], 'owner', 'token', 'createdMs')
 if before[1] then return before[2] == ARGV[1] and before[3] or '' end
 redis.call('HSET', KEYS[1], 'token', ARGV[1], 'owner', ARGV[2], 'graph', ARGV[3], 'metadata', ARGV[4],
   'ttl', ARGV[5], 'createdMs', now, 'updatedMs', now, 'stateUpdatedMs', now)
 return now
-"""
-)
+""")
 
-_CHANGE: Final = Script(
-    _NOW
-    + """
+_UPDATE_METADATA: Final = Script("""
+local t = redis.call('TIME')
+local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
 local before = redis.call('HMGET', KEYS[1], 'owner', 'metadata')
 if before[1] ~= ARGV[1] then return -1 end
 if (before[2] or '') ~= ARGV[2] then return 0 end
@@ -42,20 +36,18 @@ redis.call('HSET', KEYS[1], 'metadata', ARGV[3], 'updatedMs', now)
 if ARGV[4] ~= '' then redis.call('HSET', KEYS[1], 'graph', ARGV[4]) end
 if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], 'ttl', ARGV[5]) end
 return 1
-"""
-)
+""")
 
-_EDITED: Final = Script(
-    _NOW
-    + """
+_RECORD_EDIT: Final = Script("""
+local t = redis.call('TIME')
+local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 redis.call('HSET', KEYS[1], 'status', ARGV[1], 'interrupts', ARGV[2], 'updatedMs', now, 'stateUpdatedMs', now)
 redis.call('HDEL', KEYS[1], 'error')
 return 1
-"""
-)
+""")
 
-# The token is the call's own: the same call once more, because its answer was lost, holds the thread.
+# Repeatable in the same way.
 _HOLD: Final = Script("""
 local thread, lease, token = KEYS[1], KEYS[2], ARGV[3]
 local owner, active = unpack(redis.call('HMGET', thread, 'owner', 'active'))
@@ -67,7 +59,7 @@ redis.call('SET', lease, token, 'PX', ARGV[2])
 return 1
 """)
 
-_LET_GO: Final = Script("""
+_RELEASE: Final = Script("""
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0
 """)
@@ -75,12 +67,12 @@ return 0
 
 @dataclass(frozen=True)
 class ThreadRecord:
-    """A thread as a whole."""
+    """Record of a thread."""
 
     id: str
     owner: str
     graph: str = ""
-    """What runs on it; empty while that is open."""
+    """Graph of its runs; empty until the first run."""
     artefact: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -88,34 +80,34 @@ class ThreadRecord:
     """`idle`, `busy`, `interrupted` or `error`."""
     error: Any = None
     interrupts: Mapping[str, Any] = field(default_factory=dict)
-    """Questions to a person by task id, as on the wire."""
+    """Open questions to a person by task id, as on the wire."""
     created_ms: int = 0
     updated_ms: int = 0
     state_updated_ms: int = 0
     ttl: Mapping[str, Any] | None = None
-    """`{"ttl": minutes, "strategy": "delete" | "keep_latest"}`, counted from the last change."""
+    """`{"ttl": minutes, "strategy": "delete" | "keep_latest"}`, counted from the last update."""
     token: str = ""
-    """That of the call that made it."""
+    """Token of the call that created it."""
 
     @property
     def lifetime_ms(self) -> int:
-        """How long it stays after its last change; 0 where that is not limited."""
+        """Lifetime after the last update; 0 for no limit."""
         return int(self.ttl["ttl"] * 60_000) if self.ttl else 0
 
     @property
     def expires_ms(self) -> int | None:
-        """When its time is over, in milliseconds of the epoch; None for never."""
+        """Unix time of its expiry in milliseconds; None for never."""
         return self.updated_ms + self.lifetime_ms if self.ttl else None
 
     @property
     def keeps_latest(self) -> bool:
-        """Whether its newest state stays when its time is over."""
+        """True if expiry keeps the newest state and deletes only the history."""
         return self.ttl is not None and self.ttl["strategy"] == "keep_latest"
 
 
 @dataclass(frozen=True)
 class NewThread:
-    """A thread that is to be."""
+    """A thread to create."""
 
     id: str
     owner: str
@@ -123,105 +115,105 @@ class NewThread:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     ttl: Mapping[str, Any] | None = None
     fresh: bool = False
-    """Whether the id was made up just now: nobody has it, and the list may be told without looking."""
+    """True if the server has just generated the id, which is then unused: saves a round trip."""
     token: str = field(default_factory=lambda: str(uuid.uuid4()))
-    """Tells the thread that this call made from one that was there."""
+    """Distinguishes the thread of this call from an existing one."""
 
 
 async def create(storage: Storage, new: NewThread, *, or_get: bool = False) -> ThreadRecord:
-    """Make a thread and return it; `or_get` returns the owner's thread of this id where there is one.
+    """Create a thread and return it; with `or_get`, return the owner's existing thread of this id instead.
 
-    Raises `Conflict` for an id that is taken.
+    Raises `Conflict` for an id in use.
     """
-    said = [json.dumps(new.metadata), json.dumps(new.ttl) if new.ttl else ""]
-    words = [new.token, new.owner, new.graph, *said]
-    asked = [ScriptCall(_CREATE, [keys.thread_meta(new.id)], words)]
+    ttl = json.dumps(new.ttl) if new.ttl else ""
+    args = [new.token, new.owner, new.graph, json.dumps(new.metadata), ttl]
+    calls = [ScriptCall(_CREATE, [keys.thread_meta(new.id)], args)]
     if new.fresh:
-        asked.append(indexes.touch_thread_call(new.owner, new.id))
-    made, *_ = await storage.redis.execute_batch(asked)
-    if made:
-        record = _new(new, int(made))
-        await _listed(storage, record, there=new.fresh)
+        calls.append(indexes.touch_thread_call(new.owner, new.id))
+    created_ms, *_ = await storage.redis.execute_batch(calls)
+    if created_ms:
+        record = _new_record(new, int(created_ms))
+        if not new.fresh:
+            await indexes.touch_thread(storage, record.owner, record.id)
+        await _schedule_expiry(storage, record)
         return record
-    found = await find(storage, new.id, new.owner) if or_get else None
-    if found is None:
-        raise Conflict(
-            f"thread {new.id!r} is there already", remedy="use another id, or if_exists=do_nothing"
-        )
-    return found
+    existing = await find(storage, new.id, new.owner) if or_get else None
+    if existing is None:
+        raise Conflict(f"thread {new.id!r} exists already", remedy="use another id, or if_exists=do_nothing")
+    return existing
 
 
 async def get(storage: Storage, thread_id: str, owner: str) -> ThreadRecord:
-    """Return the owner's thread; raises `Missing` when there is none, or it is another's."""
-    found = await find(storage, thread_id, owner)
-    if found is None:
+    """Return the owner's thread; raises `Missing` if it does not exist or belongs to someone else."""
+    record = await find(storage, thread_id, owner)
+    if record is None:
         raise missing_thread(thread_id)
-    return found
+    return record
 
 
 async def find(storage: Storage, thread_id: str, owner: str) -> ThreadRecord | None:
-    """As `get`, with None for a thread that is not there."""
-    told = await hgetall(storage.redis, keys.thread_meta(thread_id))
-    return _record(thread_id, told, owner)
+    """Return the owner's thread, or None if it does not exist or belongs to someone else."""
+    return _record(thread_id, await hgetall(storage.redis, keys.thread_meta(thread_id)), owner)
 
 
 async def get_many(storage: Storage, thread_ids: Sequence[str], owner: str) -> list[ThreadRecord | None]:
-    """Return the owner's threads of these ids, in their order."""
+    """Return the owner's threads with these ids, in this order."""
     if not thread_ids:
         return []
     pipeline = storage.redis.pipeline(transaction=False)
     for thread_id in thread_ids:
         pipeline.hgetall(keys.thread_meta(thread_id))
-    told = await pipeline.execute()
-    return [_record(one, found, owner) for one, found in zip(thread_ids, told, strict=True)]
+    replies = await pipeline.execute()
+    return [_record(thread_id, fields, owner) for thread_id, fields in zip(thread_ids, replies, strict=True)]
 
 
 async def list_newest(
     storage: Storage, owner: str, start: int, count: int, *, oldest_first: bool = False
 ) -> list[ThreadRecord]:
-    """Return up to `count` of the owner's threads by their last change, from number `start` on.
+    """Return up to `count` of the owner's threads by last update, from index `start` on.
 
-    What the list has and storage does not is taken off the list; then there may be fewer, and a page that
-    is empty is the end.
+    Ids without a thread are removed from the list, so a page may be shorter; only the end is empty.
     """
     while True:
-        names = await storage.redis.zrange(
+        members = await storage.redis.zrange(
             keys.owned_threads(owner), start, start + count - 1, desc=not oldest_first
         )
-        ids = [name.decode() for name in names]
-        found = await get_many(storage, ids, owner)
-        gone = [one for one, record in zip(ids, found, strict=True) if record is None]
-        if gone:
-            await storage.redis.zrem(keys.owned_threads(owner), *gone)
-        if not gone or len(gone) < len(ids):
-            return [record for record in found if record is not None]
+        ids = [member.decode() for member in members]
+        records = await get_many(storage, ids, owner)
+        missing = [thread_id for thread_id, record in zip(ids, records, strict=True) if record is None]
+        if missing:
+            await storage.redis.zrem(keys.owned_threads(owner), *missing)
+        if not missing or len(missing) < len(ids):
+            return [record for record in records if record is not None]
 
 
 async def count(storage: Storage, owner: str) -> int:
-    """Return how many threads the owner's list has."""
+    """Return the number of threads in the owner's list."""
     return int(await storage.redis.zcard(keys.owned_threads(owner)))
 
 
 async def update_metadata(
     storage: Storage, record: ThreadRecord, metadata: Mapping[str, Any], ttl: Mapping[str, Any] | None
 ) -> ThreadRecord:
-    """Add to a thread's metadata, and set its lifetime if one is given; raises `Missing` as `get`."""
+    """Merge `metadata` into the thread's metadata and set `ttl` if given; raises `Missing` as `get`."""
+    key = keys.thread_meta(record.id)
     while True:
-        told = await storage.redis.hget(keys.thread_meta(record.id), "metadata")
-        merged = {**(json.loads(told) if told else {}), **metadata}
+        before = await storage.redis.hget(key, "metadata")
+        merged = {**(json.loads(before) if before else {}), **metadata}
         graph = "" if record.graph else str(merged.get("graph_id") or "")
-        said = [json.dumps(merged), graph, json.dumps(ttl) if ttl else ""]
-        done = await _CHANGE(storage.redis, [keys.thread_meta(record.id)], [record.owner, told or b"", *said])
-        if done < 0:
+        args = [record.owner, before or b"", json.dumps(merged), graph, json.dumps(ttl) if ttl else ""]
+        result = await _UPDATE_METADATA(storage.redis, [key], args)
+        if result < 0:
             raise missing_thread(record.id)
-        if done:
-            found = await get(storage, record.id, record.owner)
-            await _listed(storage, found)
-            return found
+        if result:
+            updated = await get(storage, record.id, record.owner)
+            await indexes.touch_thread(storage, record.owner, record.id)
+            await _schedule_expiry(storage, updated)
+            return updated
 
 
 def run_precondition(record: ThreadRecord, new: NewThread) -> ThreadPrecondition:
-    """Return what a run expects of its thread, and makes of one that is of no graph: one of `new.graph`."""
+    """Return the precondition of a run; it gives a thread without a graph the graph and metadata of `new`."""
     if record.graph and record.metadata.get("graph_id"):
         return ThreadPrecondition(record.owner, "", "", record.graph)
     merged = {**record.metadata, **new.metadata}
@@ -233,81 +225,77 @@ def run_precondition(record: ThreadRecord, new: NewThread) -> ThreadPrecondition
 async def record_edit(
     storage: Storage, record: ThreadRecord, status: str, interrupts: Mapping[str, Any]
 ) -> None:
-    """Note that the thread's state was changed by hand, and how the thread stands now."""
-    await _EDITED(storage.redis, [keys.thread_meta(record.id)], [status, json.dumps(interrupts)])
+    """Store the thread's status and interrupts after a manual state update."""
+    await _RECORD_EDIT(storage.redis, [keys.thread_meta(record.id)], [status, json.dumps(interrupts)])
     await indexes.touch_thread(storage, record.owner, record.id)
 
 
 @asynccontextmanager
 async def hold(storage: Storage, thread_id: str, owner: str) -> AsyncIterator[None]:
-    """Keep every run off the thread meanwhile; raises `Busy` where one is at it, and `Missing` as `get`."""
-    names = keys.run_keys(thread_id)
-    held_ms, token = int(keys.LEASE_S * 1000), str(uuid.uuid4())
-    held: int = await _HOLD(storage.redis, [names.thread, names.lease], [owner, held_ms, token])
-    if held < 0:
+    """Keep runs from starting on the thread; raises `Busy` while a run is active, and `Missing` as `get`."""
+    run_keys = keys.run_keys(thread_id)
+    lease_ms, token = int(keys.LEASE_S * 1000), str(uuid.uuid4())
+    result: int = await _HOLD(storage.redis, [run_keys.thread, run_keys.lease], [owner, lease_ms, token])
+    if result < 0:
         raise missing_thread(thread_id)
-    if not held:
-        raise Busy(
-            f"thread {thread_id!r} has a run that has not ended", remedy="cancel it or wait for its end"
-        )
+    if not result:
+        raise Busy(f"thread {thread_id!r} has an unfinished run", remedy="cancel it, or wait until it ends")
     try:
         yield
     finally:
-        await _LET_GO(storage.redis, [names.lease], [token])
+        await _RELEASE(storage.redis, [run_keys.lease], [token])
 
 
 async def delete(storage: Storage, record: ThreadRecord) -> None:
-    """Take away all of a thread but its checkpoints; to be called while it is `held`. Twice is safe."""
-    # With the runs that were recorded while it was held.
+    """Delete a thread and its runs, but not its checkpoints; call it under `hold`. Twice is safe."""
+    # Also deletes runs that were created during the hold.
     await run_scripts.REMOVE(storage.redis, keys.run_keys(record.id))
     await storage.redis.zrem(keys.owned_threads(record.owner), record.id)
-    await storage.redis.zrem(keys.THREADS_EXPIRING, _entry(record))
+    await storage.redis.zrem(keys.THREADS_EXPIRING, _expiry_member(record))
 
 
 async def copy(storage: Storage, record: ThreadRecord, new_id: str) -> ThreadRecord:
-    """Return a new thread that is what `record` is; its checkpoints are the caller's to copy first."""
-    new = NewThread(new_id, record.owner, record.graph, record.metadata, record.ttl)
-    made = await create(storage, new)
+    """Return a new thread with the contents of `record`; the caller copies the checkpoints first."""
+    created = await create(
+        storage, NewThread(new_id, record.owner, record.graph, record.metadata, record.ttl)
+    )
     status = "idle" if record.status == "busy" else record.status
-    await record_edit(storage, made, status, record.interrupts)
+    await record_edit(storage, created, status, record.interrupts)
     return await get(storage, new_id, record.owner)
 
 
-async def list_expired(storage: Storage, now_ms: int, most: int) -> list[ThreadRecord]:
-    """Return threads whose time is over; one that changed meanwhile is put off until its new time."""
-    due = await storage.redis.zrange(keys.THREADS_EXPIRING, "-inf", now_ms, byscore=True, offset=0, num=most)
-    found = []
-    for entry in due:
-        owner, thread_id = json.loads(entry)
+async def list_expired(storage: Storage, now_ms: int, limit: int) -> list[ThreadRecord]:
+    """Return up to `limit` expired threads; one that was updated meanwhile is rescheduled instead."""
+    due = await storage.redis.zrange(keys.THREADS_EXPIRING, "-inf", now_ms, byscore=True, offset=0, num=limit)
+    expired = []
+    for member in due:
+        owner, thread_id = json.loads(member)
         record = await find(storage, thread_id, owner)
         if record is None or record.expires_ms is None:
-            await storage.redis.zrem(keys.THREADS_EXPIRING, entry)
+            await storage.redis.zrem(keys.THREADS_EXPIRING, member)
         elif record.expires_ms > now_ms:
-            await storage.redis.zadd(keys.THREADS_EXPIRING, {entry: record.expires_ms})
+            await storage.redis.zadd(keys.THREADS_EXPIRING, {member: record.expires_ms})
         else:
-            found.append(record)
-    return found
+            expired.append(record)
+    return expired
 
 
 async def postpone(storage: Storage, record: ThreadRecord, until_ms: int) -> None:
-    """Look at a thread whose time is over again, not before `until_ms`."""
-    await storage.redis.zadd(keys.THREADS_EXPIRING, {_entry(record): until_ms})
+    """Return an expired thread from `list_expired` again only after `until_ms`."""
+    await storage.redis.zadd(keys.THREADS_EXPIRING, {_expiry_member(record): until_ms})
 
 
 def missing_thread(thread_id: str) -> Missing:
-    """Return the error for a thread that does not exist, or must look so."""
-    return Missing(f"there is no thread {thread_id[:255]!r}", remedy="check the id, or make it first")
+    """Return the error for a thread that does not exist or is not the caller's."""
+    return Missing(f"there is no thread {thread_id[:255]!r}", remedy="check the id, or create the thread")
 
 
-async def _listed(storage: Storage, record: ThreadRecord, *, there: bool = False) -> None:
-    """Put a thread where it is looked for; `there` is whether it is at the head of its owner's list."""
-    if not there:
-        await indexes.touch_thread(storage, record.owner, record.id)
+async def _schedule_expiry(storage: Storage, record: ThreadRecord) -> None:
     if record.expires_ms is not None:
-        await storage.redis.zadd(keys.THREADS_EXPIRING, {_entry(record): record.expires_ms})
+        await storage.redis.zadd(keys.THREADS_EXPIRING, {_expiry_member(record): record.expires_ms})
 
 
-def _new(new: NewThread, now_ms: int) -> ThreadRecord:
+def _new_record(new: NewThread, now_ms: int) -> ThreadRecord:
     return ThreadRecord(
         new.id,
         new.owner,
@@ -321,15 +309,15 @@ def _new(new: NewThread, now_ms: int) -> ThreadRecord:
     )
 
 
-def _entry(record: ThreadRecord) -> str:
+def _expiry_member(record: ThreadRecord) -> str:
     return json.dumps([record.owner, record.id])
 
 
-def _record(thread_id: str, told: Mapping[bytes, bytes], owner: str) -> ThreadRecord | None:
-    if told.get(b"owner", b"").decode() != owner:
+def _record(thread_id: str, fields: Mapping[bytes, bytes], owner: str) -> ThreadRecord | None:
+    if fields.get(b"owner", b"").decode() != owner:
         return None
-    text = {name.decode(): value.decode() for name, value in told.items()}
-    created = int(text.get("createdMs", 0))
+    text = {name.decode(): value.decode() for name, value in fields.items()}
+    created_ms = int(text.get("createdMs", 0))
     return ThreadRecord(
         thread_id,
         owner,
@@ -340,9 +328,9 @@ def _record(thread_id: str, told: Mapping[bytes, bytes], owner: str) -> ThreadRe
         text.get("status") or "idle",
         _json(text, "error"),
         _json(text, "interrupts") or {},
-        created,
-        int(text.get("updatedMs", created)),
-        int(text.get("stateUpdatedMs", created)),
+        created_ms,
+        int(text.get("updatedMs", created_ms)),
+        int(text.get("stateUpdatedMs", created_ms)),
         _json(text, "ttl"),
         text.get("token", ""),
     )

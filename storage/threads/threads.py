@@ -1,4 +1,4 @@
-"""Threads: whose they are, which graph runs on them, and which artefact they are about."""
+"""Binding of a thread to its owner, its graph and the artefacts created on it."""
 
 import json
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Script, ScriptCall
 
-# A thread that was made without saying what for becomes what its first run is about.
+# A thread created without a graph or an artefact takes those of its first run.
 _BIND: Final = Script("""
 local t = redis.call('TIME')
 local now = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
@@ -28,8 +28,8 @@ end
 return {theirs[1], theirs[2] or '', theirs[3] or ''}
 """)
 
-# Only where the thread is there: a graph that runs without a server keeps its threads elsewhere.
-_NAME: Final = Script("""
+# Changes nothing if the thread does not exist here: a graph without a server keeps its threads elsewhere.
+_LINK_ARTEFACT: Final = Script("""
 local owner, about, also = unpack(redis.call('HMGET', KEYS[1], 'owner', 'artefact', 'also'))
 if owner ~= ARGV[1] or about == ARGV[2] then return 0 end
 if not about or about == '' then return redis.call('HSET', KEYS[1], 'artefact', ARGV[2]) end
@@ -42,60 +42,60 @@ return redis.call('HSET', KEYS[1], 'also', cjson.encode(known))
 
 @dataclass(frozen=True)
 class Thread:
-    """What is known of a thread as a whole."""
+    """Owner, graph and main artefact of a thread."""
 
     id: str
     owner: str
     graph: str
     artefact: str
-    """`kind:id` of what it is about; empty while that is open."""
+    """`kind:id` of the main artefact; empty until one is created."""
 
 
 async def bind(storage: Storage, thread: Thread) -> None:
-    """Make the thread what `thread` says, or check that it already is.
+    """Create the thread, or check that the existing one has the same owner, graph and artefact.
 
-    Raises `Missing` for a thread of another owner or another artefact, which must look like none at all
-    (A-R14), and `Conflict` for one that runs another graph.
+    Raises `Missing` for a thread of another owner or artefact, which must be indistinguishable from one that
+    does not exist (A-R14), and `Conflict` for one with another graph.
     """
-    known = json.dumps({"graph_id": thread.graph, "assistant_id": default_id(thread.graph)})
+    metadata = json.dumps({"graph_id": thread.graph, "assistant_id": default_id(thread.graph)})
     answer: list[bytes] = await _BIND(
-        storage.redis, [keys.thread_meta(thread.id)], [thread.owner, thread.graph, thread.artefact, known]
+        storage.redis, [keys.thread_meta(thread.id)], [thread.owner, thread.graph, thread.artefact, metadata]
     )
-    found = Thread(thread.id, *(part.decode() for part in answer))
-    if found.owner != thread.owner or (found.artefact != thread.artefact and found.graph == thread.graph):
+    bound = Thread(thread.id, *(part.decode() for part in answer))
+    if bound.owner != thread.owner or (bound.artefact != thread.artefact and bound.graph == thread.graph):
         raise missing_thread(thread.id)
-    if found.graph != thread.graph:
+    if bound.graph != thread.graph:
         raise Conflict(
-            f"thread {thread.id!r} runs {found.graph!r}, not {thread.graph!r}",
+            f"thread {thread.id!r} runs {bound.graph!r}, not {thread.graph!r}",
             remedy="use another conversation id",
         )
     await indexes.touch_thread(storage, thread.owner, thread.id)
 
 
 def name_call(thread_id: str, owner: str, artefact: str) -> ScriptCall:
-    """Return the script that says what the owner's thread is about, or was made on it beside that."""
-    return ScriptCall(_NAME, [keys.thread_meta(thread_id)], [owner, artefact])
+    """Return the script that links an artefact to the owner's thread; the first becomes its main artefact."""
+    return ScriptCall(_LINK_ARTEFACT, [keys.thread_meta(thread_id)], [owner, artefact])
 
 
 async def artefacts_of(storage: Storage, thread_id: str) -> list[str]:
-    """Return everything that was made on a thread, `kind:id`; what it is about is the first."""
-    about, also = await storage.redis.hmget(keys.thread_meta(thread_id), ["artefact", "also"])
-    return [name for name in (about.decode() if about else "", *json.loads(also or "[]")) if name]
+    """Return `kind:id` of all artefacts created on a thread, the main one first."""
+    main, also = await storage.redis.hmget(keys.thread_meta(thread_id), ["artefact", "also"])
+    return [name for name in (main.decode() if main else "", *json.loads(also or "[]")) if name]
 
 
 async def get(storage: Storage, thread_id: str, owner: str) -> Thread:
-    """Return the owner's thread; raises `Missing` when there is none, or it is another's."""
-    answer: list[Any] = await storage.redis.hmget(keys.thread_meta(thread_id), ["owner", "graph", "artefact"])
-    if answer[0] is None or answer[0].decode() != owner:
+    """Return the owner's thread; raises `Missing` if it does not exist or belongs to someone else."""
+    fields: list[Any] = await storage.redis.hmget(keys.thread_meta(thread_id), ["owner", "graph", "artefact"])
+    if fields[0] is None or fields[0].decode() != owner:
         raise missing_thread(thread_id)
-    return Thread(thread_id, *(part.decode() if part else "" for part in answer))
+    return Thread(thread_id, *(part.decode() if part else "" for part in fields))
 
 
 async def exists(storage: Storage, thread_id: str) -> bool:
-    """Return whether there is a thread of this id, whoever has it."""
+    """Return whether a thread has this id, whoever owns it."""
     return bool(await storage.redis.exists(keys.thread_meta(thread_id)))
 
 
 def missing_thread(thread_id: str) -> Missing:
-    """Return the error for a thread that does not exist, or must look so."""
-    return Missing(f"there is no conversation {thread_id!r}", remedy="check the id, or start with a new one")
+    """Return the error for a conversation that does not exist or is not the caller's."""
+    return Missing(f"there is no conversation {thread_id!r}", remedy="check the id, or start a new one")

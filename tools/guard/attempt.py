@@ -29,8 +29,8 @@ from callsheet.state.errors import (
 )
 from callsheet.state.plan import Step
 from callsheet.storage import tool_admission
-from callsheet.storage.artefacts.artefacts import Artefact, Done, Fence
-from callsheet.storage.artefacts.receipts import Claim
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.artefacts.receipts import Claim, Done, Fence
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Command, ScriptCall
 from callsheet.storage.tool_admission import Admitted, Rejected, ToolLimits, Verdict

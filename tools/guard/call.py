@@ -8,7 +8,8 @@ from callsheet.state.errors import Forbidden
 
 if TYPE_CHECKING:
     # A tool in a process of its own has no storage, and should not wait for its client to be imported.
-    from callsheet.storage.artefacts.artefacts import Artefact, Fence, StreamHead
+    from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
+    from callsheet.storage.artefacts.receipts import Fence
 
 
 @dataclass(frozen=True)

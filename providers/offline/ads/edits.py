@@ -1,56 +1,95 @@
-"""Edits of an ad by requests of the grammar; each changes what it names and nothing else."""
+"""The grammar of requests about an ad, and the edits; each changes only what its request names."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from callsheet.providers.offline.ads import forms
-from callsheet.providers.offline.ads.ad import TITLES, Ad, Data, Unable, written
-from callsheet.providers.offline.ads.brief import rank, sentences
-from callsheet.providers.offline.conversation import Turn
-from callsheet.providers.offline.grammar import Match, match, number
-from callsheet.state.ads.timeline import build_timeline
+from callsheet.providers.offline.ads.ad import Ad, Data, Unable
+from callsheet.providers.offline.ads.first_draft import EFFECT_S, rank, sentences
+from callsheet.providers.offline.grammar import SLOTS, Form, Match, number
 
 Slots = Mapping[str, str]
-_SPEEDS: Final = (0.5, 2.0)
-_STEP: Final = 1.1
-_EFFECT_S: Final = 1.5
-_RECAST: Final = frozenset({"voice.use", "voice.change"})
+URGENT: Final = "make the voices faster, make the music more urgent, add a countdown 5,4,3,2,1 at the start"
+"""The requests that "make the ad more urgent" stands for."""
+_DEGREE: Final = r"(?:(?:a bit|a little|slightly|much|even) )?"
+_WISHES: Final = (
+    "slower|faster|louder|quieter|softer|calmer|gentler|livelier|happier|warmer|brighter|darker|simpler|"
+    "more (?:relaxed|upbeat|urgent|energetic|cheerful|playful|dramatic|modern|acoustic|electronic)"
+)
+_GENDERS: Final = {"male": "male", "man": "male", "female": "female", "woman": "female"}
+_ACCENTS: Final = "American|British|Australian|Irish|Indian|Canadian|South African|Mexican|Brazilian"
+_STYLES: Final = ("energetic", "cheerful", "friendly", "warm", "calm", "serious", "confident")
+_SOUNDS: Final = (
+    "whoosh|chime|(?:bicycle |door )?bell|gong|pop|applause|laughter|footsteps|rain|thunder|wind|waves|"
+    "birdsong|heartbeat|countdown(?: 5,4,3,2,1)?|drum roll|whistle|siren|car horn|engine|click|splash"
+)
+_NTH: Final = rf"(?:the )?(?:{SLOTS['ordinal']}) (?:voice|track|line)|(?:voice|track|line) \d{{1,2}}"
+_TRAIT: Final = rf"(?:{'|'.join(_GENDERS)}|{_ACCENTS}|{_DEGREE}(?:more )?(?:{'|'.join(_STYLES)}))"
+_NO_REQUEST: Final = r"(?!and |then |but |or |not |at |after )[\w'-]+"
+_SLOTS: Final = {
+    "track": _NTH,
+    "tracks": rf"{_NTH}|(?:the |both |all )voices",
+    "kind": rf"(?:(?:another|a different|an?) )?{_TRAIT}(?: {_TRAIT})?|another|a different",
+    "pace": rf"{_DEGREE}(?:slower|faster)",
+    "wish": rf"{_DEGREE}(?:{_WISHES})",
+    "sound": rf"(?:(?:short|soft|loud|distant) )?(?:{_SOUNDS})"
+    rf"|sound of {_NO_REQUEST}(?: {_NO_REQUEST}){{0,4}}",
+    "place": "at the (?:very )?(?:start|beginning|end)",
+    "agreed": "yes|ok|okay|sure|go ahead|do it",
+}
+_REQUESTS: Final = (
+    ("music.wish", "make the music {wish}", "make the music more upbeat"),
+    ("effect.add", "add [(a|an|the|some) ]{sound}[ (sound|effect)][ {place}]", "add a whoosh at the start"),
+    ("effect.remove", "remove the [sound ]effects", "remove the effects"),
+    (
+        "voice.change",
+        "(use {kind} voice for {track}|(change|make) {who:track} [to [be ]]{trait:kind}[ voice])",
+        "use a British voice for the second track",
+    ),
+    ("voice.pace", "make {tracks} {pace}", "make the first voice a bit slower"),
+    ("script.shorter", "make (it|the script|the ad) shorter", "make the script shorter"),
+    ("script.replace", "(replace|change) {old:quote} (with|to) {new:quote}", 'replace "June" with "July"'),
+    (
+        "variations",
+        "create {number} variations[ of this ad][ with different voice tones]",
+        "create 3 variations",
+    ),
+    ("urgent", "make the ad [feel ]more urgent", "make the ad feel more urgent"),
+    ("reply", "({agreed}|no|no thanks)", "yes"),
+)
+FORMS: Final = tuple(Form(*row, _SLOTS) for row in _REQUESTS)
+"""Requests about an ad."""
+_MIN_SPEED, _MAX_SPEED, _SPEED_STEP = 0.5, 2.0, 1.1
 _MAX_VARIATIONS: Final = 5
-_COUNTDOWN: Final = {"description": "countdown: 5, 4, 3, 2, 1", "placement": {"type": "withFirstVoice"}}
 
 
 def search(ad: Ad, request: Match) -> dict[str, Any]:
-    """Return the arguments of the search for voices that a request needs; none where it needs none."""
+    """Return the arguments of the voice search that a request needs; empty if it needs none."""
     if request.form == "variations":
         count = (int(number(request.slots["number"])) + 1) * len(_speakers(ad))
         return {"language": ad.language, "count": min(50, count)}
-    if request.form not in _RECAST:
+    if request.form != "voice.change":
         return {}
-    words = request.slots["kind"].casefold()
-    wanted: dict[str, Any] = {"language": ad.language, "count": 10}
-    for word in words.split():
-        wanted |= {"gender": forms.GENDERS[word]} if word in forms.GENDERS else {}
-        wanted |= {"style": word.replace("energetic", "excited")} if word in forms.STYLES else {}
-    accents = [one for one in forms.ACCENTS.split("|") if one.casefold() in words]
-    return {**wanted, "accent": accents[0]} if accents else wanted
+    kind = (request.slots.get("kind") or request.slots["trait"]).casefold()
+    args: dict[str, Any] = {"language": ad.language, "count": 10}
+    for word in kind.split():
+        args |= {"gender": _GENDERS[word]} if word in _GENDERS else {}
+        args |= {"style": word.replace("energetic", "excited")} if word in _STYLES else {}
+    accents = [accent for accent in _ACCENTS.split("|") if accent.casefold() in kind]
+    return {**args, "accent": accents[0]} if accents else args
 
 
-def edited(
-    ad: Ad, requests: Sequence[Match], turns: Sequence[Turn], found: Mapping[Any, Sequence[Data]]
-) -> list[Ad]:
-    """Return the ad after the requests, or its variations; raises `Unable`.
+def apply(ad: Ad, requests: Sequence[Match], results: Mapping[Any, Sequence[Data]]) -> list[Ad]:
+    """Return the ad after the requests, or its variations; raise `Unable`.
 
-    `turns` are those before, for an undo; `found` has the voices of each search by its arguments.
+    `results` has the voices of each search by its arguments.
     """
     for request in requests:
-        voices = found.get(frozenset(search(ad, request).items()), ())
+        voices = results.get(frozenset(search(ad, request).items()), ())
         if request.form == "variations":
             return _variations(ad, int(number(request.slots["number"])), voices)
-        if request.form == "undo":
-            ad = _undone(ad, turns)
-        elif request.form in _RECAST:
-            ad = _recast(ad, request.slots, voices)
+        if request.form == "voice.change":
+            ad = _change_voice(ad, request.slots, voices)
         else:
             ad = _EDITS[request.form](ad, request.slots)
     return [ad]
@@ -60,170 +99,90 @@ def _variations(ad: Ad, count: int, voices: Sequence[Data]) -> list[Ad]:
     speakers = _speakers(ad)
     others = [voice["id"] for voice in voices if voice["id"] not in speakers]
     if not 1 < count <= _MAX_VARIATIONS or len(others) < count * len(speakers):
-        raise Unable(f"I make 2 to {_MAX_VARIATIONS} variations, where the language has the voices.")
-    casts = [dict(zip(speakers, others[i * len(speakers) :], strict=False)) for i in range(count)]
-    recast = [[{**one, "voiceId": cast[one["voiceId"]]} for one in ad.tracks] for cast in casts]
-    return [ad.having("voices", voiceTracks=tracks) for tracks in recast]
+        raise Unable(f"I make 2 to {_MAX_VARIATIONS} variations, if the language has enough voices.")
+    casts = [dict(zip(speakers, others[at * len(speakers) :], strict=False)) for at in range(count)]
+    scripts = [[{**track, "voiceId": cast[track["voiceId"]]} for track in ad.tracks] for cast in casts]
+    return [ad.with_data("voices", voiceTracks=tracks) for tracks in scripts]
 
 
-def _undone(ad: Ad, turns: Sequence[Turn]) -> Ad:
-    """Return the ad as it was before the newest change that the conversation shows."""
-    turn = next((one for one in reversed(turns) if any(call.version for _, call in written(one))), Turn(""))
-    made = [(stream, call.version) for stream, call in written(turn) if call.version]
-    untouched = all(ad.versions[one].get(version) == ad.streams[one] for one, version in dict(made).items())
-    again = [one.form for one in match(turn.text, forms.FORMS)] == ["undo"]
-    if not made or again or not untouched or any(version == "v1" for _, version in made):
-        raise Unable("I see no change to undo; name a version, as in “go back to v1 of the music”.")
-    # Of several versions of a stream, the first is the one that changed it.
-    for stream, version in dict(reversed(made)).items():
-        ad = _restored(ad, {"stream": stream, "version": f"v{int(version[1:]) - 1}"})
-    return ad
-
-
-def _restored(ad: Ad, slots: Slots) -> Ad:
-    stream, version = forms.STREAMS[slots["stream"].casefold()], slots["version"].casefold()
-    data = ad.versions.get(stream, {}).get(version)
-    if data is None:
-        raise Unable(f"I do not see that version among the last five of the {TITLES[stream]}.")
-    return ad.having(stream, **data)
-
-
-def _music(ad: Ad, slots: Slots) -> Ad:
+def _change_music(ad: Ad, slots: Slots) -> Ad:
     if "music" not in ad.streams:
         raise Unable("There is no music yet.")
-    prompt = slots.get("quote") or str(ad.streams["music"]["musicPrompt"])
-    for wish in filter(None, (slots.get("wish"), slots.get("more"))):
-        prompt = _wished(prompt, wish.casefold())
-    return ad.having("music", musicPrompt=prompt)
-
-
-def _wished(prompt: str, wish: str) -> str:
-    """Return a description of music with a wish, which replaces an earlier one of its kind."""
-    plain = re.sub(f"^{forms.DEGREE}", "", wish)
-    kind = next(row for row in forms.WISHES if re.fullmatch(row, plain))
-
-    slower, faster = re.fullmatch(forms.SLOWER, plain), re.fullmatch(forms.FASTER, plain)
-
-    def tempo(bpm: re.Match[str]) -> str:
-        return f"{round(int(bpm[1]) * (0.85 if slower else 1.15 if faster else 1))} BPM"
-
-    parts = [part for part in prompt.split(", ") if not re.fullmatch(f"{forms.DEGREE}(?:{kind})", part)]
-    return ", ".join([*(re.sub(r"\b(\d{2,3}) BPM\b", tempo, part) for part in parts), wish])
+    prompt = f"{ad.streams['music']['musicPrompt']}, {slots['wish'].casefold()}"
+    return ad.with_data("music", musicPrompt=prompt)
 
 
 def _add_effect(ad: Ad, slots: Slots) -> Ad:
-    words = slots.get("place", "at the end").casefold()
-    placement: dict[str, Any] = {"type": "end" if words.endswith("end") else "start"}
-    if words.startswith("after"):
-        placement = {"type": "afterVoice", "index": _track(ad, words)}
-    effect = {"description": slots["sound"], "placement": placement, "duration": _EFFECT_S}
-    return ad.having("sfx", soundFxPrompts=[*ad.effects, effect])
+    at_end = slots.get("place", "at the end").casefold().endswith("end")
+    placement = {"type": "end" if at_end else "start"}
+    effect = {"description": slots["sound"], "placement": placement, "duration": EFFECT_S}
+    return ad.with_data("sfx", soundFxPrompts=[*ad.effects, effect])
 
 
-def _remove_effects(ad: Ad, slots: Slots) -> Ad:
-    word = slots.get("sound", "").casefold()
-    going = [i for i, effect in enumerate(ad.effects) if word in str(effect["description"]).casefold()]
-    if "ordinal" in slots:
-        going = [_nth(ad.effects, slots["ordinal"], "sound effect")]
-    if not going or (word and len(going) > 1):
-        raise Unable(f"There are {len(going) or 'no'} such effects.")
-    return ad.having("sfx", soundFxPrompts=[effect for i, effect in enumerate(ad.effects) if i not in going])
-
-
-def _recast(ad: Ad, slots: Slots, voices: Sequence[Data]) -> Ad:
-    index = _track(ad, slots["track"])
+def _change_voice(ad: Ad, slots: Slots, voices: Sequence[Data]) -> Ad:
+    index = _track(ad, slots.get("track") or slots["who"])
     others = [voice["id"] for voice in voices if voice["id"] != ad.tracks[index]["voiceId"]]
     if not others:
         raise Unable(f"The catalogue has no other such voice for {ad.language.title()}.")
-    # A voice of the cast would make two speakers sound as one.
-    return ad.with_track(index, voiceId=next((one for one in others if one not in _speakers(ad)), others[0]))
+    # A voice that another track has would make two speakers sound as one.
+    return ad.with_track(
+        index, voiceId=next((each for each in others if each not in _speakers(ad)), others[0])
+    )
 
 
-def _pace(ad: Ad, slots: Slots) -> Ad:
-    words, factor = slots["tracks"], _STEP if slots["pace"].casefold().endswith("faster") else 1 / _STEP
+def _change_pace(ad: Ad, slots: Slots) -> Ad:
+    words = slots["tracks"]
+    factor = _SPEED_STEP if slots["pace"].casefold().endswith("faster") else 1 / _SPEED_STEP
     for index in range(len(ad.tracks)) if words.casefold().endswith("voices") else [_track(ad, words)]:
-        speed = min(_SPEEDS[1], max(_SPEEDS[0], float(ad.tracks[index]["speed"]) * factor))
+        speed = min(_MAX_SPEED, max(_MIN_SPEED, float(ad.tracks[index]["speed"]) * factor))
         ad = ad.with_track(index, speed=round(speed, 2))
     return ad
 
 
-def _urgent(ad: Ad, slots: Slots) -> Ad:
-    faster = _pace(ad, {**slots, "tracks": "the voices", "pace": "faster"})
-    ad = _music(faster, {"wish": "faster", "more": "more urgent"})
-    counted = any(effect["description"] == _COUNTDOWN["description"] for effect in ad.effects)
-    return ad if counted else ad.having("sfx", soundFxPrompts=[*ad.effects, {**_COUNTDOWN, "duration": 5.0}])
-
-
-def _shorter(ad: Ad, slots: Slots) -> Ad:
-    """Leave out a sentence, and then as many more as it takes to fit the spot; stories go before offers."""
+def _shorten(ad: Ad, slots: Slots) -> Ad:
+    """Leave out the least important sentence, a story before an offer."""
     del slots
-    shorter, fits = ad, False
-    while not fits:
-        scripts = [sentences(str(track["text"]), ad.language) for track in shorter.tracks]
-        going = [
-            (rank(part), index, at)
-            for index, parts in enumerate(scripts)
-            for at, part in enumerate(parts)
-            if rank(part) and len(parts) > 1
-        ]
-        if not going:
-            break
-        _, index, at = max(going)
-        shorter = shorter.with_track(index, text=" ".join(scripts[index][:at] + scripts[index][at + 1 :]))
-        fits = build_timeline(shorter.tracks, ad.effects, language=ad.language, spot_s=ad.spot_s)["fits"]
-    if shorter is ad:
-        raise Unable("Every voice is down to one sentence or to what must be said.")
-    return shorter
+    scripts = [sentences(str(track["text"]), ad.language) for track in ad.tracks]
+    removable = [
+        (rank(sentence), index, at)
+        for index, parts in enumerate(scripts)
+        for at, sentence in enumerate(parts)
+        if rank(sentence) and len(parts) > 1
+    ]
+    if not removable:
+        raise Unable("Every voice has only one sentence, or only sentences that must be said.")
+    _, index, at = max(removable)
+    del scripts[index][at]
+    return ad.with_track(index, text=" ".join(scripts[index]))
 
 
 def _replace(ad: Ad, slots: Slots) -> Ad:
-    """Replace a text, or take it out, wherever it is spoken."""
-    old, texts = slots["old"], [str(track["text"]) for track in ad.tracks]
-    after = [_reworded(text, old, slots.get("new", "")) for text in texts]
-    if not all(after) or (after == texts and old != slots.get("new")):
-        raise Unable(f"One voice says nothing but “{old}”." if not all(after) else f"Nobody says “{old}”.")
-    for index, text in enumerate(after):
-        ad = ad.with_track(index, text=text)
+    pattern = re.compile(rf"(?<!\w){re.escape(slots['old'])}(?!\w)")
+    if not any(pattern.search(str(track["text"])) for track in ad.tracks):
+        raise Unable(f"No voice says “{slots['old']}”.")
+    for index, track in enumerate(ad.tracks):
+        ad = ad.with_track(index, text=pattern.sub(lambda _: slots["new"], str(track["text"])))
     return ad
-
-
-def _reworded(text: str, old: str, new: str = "") -> str:
-    """Return the text with whole words replaced, or without them and the blanks behind them."""
-    words = rf"(?<!\w){re.escape(old)}(?!\w)"
-    return re.sub(words, lambda _: new, text) if new else re.sub(rf"{words}\s*", "", text).rstrip()
-
-
-def _line(ad: Ad, slots: Slots) -> Ad:
-    index = _track(ad, slots.get("track") or slots["who"])
-    text = slots.get("quote") or f"{ad.tracks[index]['text']} {slots['added']}"
-    return ad.with_track(index, text=text)
 
 
 def _speakers(ad: Ad) -> list[str]:
     return list(dict.fromkeys(str(track["voiceId"]) for track in ad.tracks))
 
 
-def _track(ad: Ad, words: str) -> int:
-    """Return the index of the track that words such as "after the second voice" or "track 2" name."""
-    nouns = {"voice", "track", "line"}
-    return _nth(ad.tracks, [word for word in words.casefold().split() if word not in nouns][-1], "voice")
-
-
-def _nth(items: Sequence[Data], word: str, noun: str) -> int:
-    index = len(items) - 1 if number(word) < 0 else int(number(word)) - 1
-    if not 0 <= index < len(items):
-        raise Unable(f"There is no {word} {noun}; the ad has {len(items)}.")
+def _track(ad: Ad, phrase: str) -> int:
+    """Return the index of a track named like "the second voice" or "track 2"."""
+    word = [word for word in phrase.casefold().split() if word not in {"voice", "track", "line"}][-1]
+    index = len(ad.tracks) - 1 if number(word) < 0 else int(number(word)) - 1
+    if not 0 <= index < len(ad.tracks):
+        raise Unable(f"There is no {word} voice; the ad has {len(ad.tracks)}.")
     return index
 
 
 _EDITS: Final[Mapping[str, Callable[[Ad, Slots], Ad]]] = {
-    **dict.fromkeys(("music.wish", "music.prompt"), _music),
-    **dict.fromkeys(("script.replace", "script.remove"), _replace),
-    **dict.fromkeys(("script.line", "script.add"), _line),
+    "music.wish": _change_music,
     "effect.add": _add_effect,
-    "effect.remove": _remove_effects,
-    "voice.pace": _pace,
-    "script.shorter": _shorter,
-    "urgent": _urgent,
-    "restore": _restored,
+    "effect.remove": lambda ad, _: ad.with_data("sfx", soundFxPrompts=[]),
+    "voice.pace": _change_pace,
+    "script.shorter": _shorten,
+    "script.replace": _replace,
 }

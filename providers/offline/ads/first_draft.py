@@ -1,110 +1,227 @@
 """A first draft: the client's own sentences in two voices, music by mood and effects by trade."""
 
 import re
+import tomllib
 import zlib
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
-from callsheet.providers.offline.ads.ad import TITLES, ad_id, problems, written
-from callsheet.providers.offline.ads.brief import DATA, Brief, is_copy, rank, sentences
+from callsheet.providers.offline.ads.ad import ad_id, problems, report, write_calls
 from callsheet.providers.offline.conversation import Answer, Conversation, Request, Turn
+from callsheet.providers.offline.grammar import Form
 from callsheet.state.ads.ad import effect_list, track_list
 from callsheet.state.ads.timeline import build_timeline
+from callsheet.state.languages import LANGUAGES, detect
 
-_NO_NAME: Final = (
-    "I am the offline demo model and could not tell the client's name, so I made nothing: begin the brief "
-    "with the name in capitals, as in “Harbour Bikes rents e-bikes by the hour in Porto.”"
+DATA: Final = tomllib.loads((files(__package__) / "data.toml").read_text(encoding="utf-8"))
+"""Words that classify sentences, music and sounds by words of the brief, and stock phrases by language."""
+_AD: Final = "(?:audio |radio )?(?:ad|spot|commercial)"
+_SECONDS: Final = r"(?:\d{1,3}|ten|fifteen|twenty|thirty|sixty)[ -]?(?:s|secs?|seconds?)"
+_SLOTS: Final = {
+    "ad": rf"{_AD}|{_SECONDS}(?: {_AD})?",
+    "brief": r"(?-i:[A-Z0-9À-ÞČĎŁŚŠŘŻŽ])[\s\S]*",
+}
+BRIEFS: Final = (
+    Form(
+        "brief.for",
+        "[please ][(make|create|write|I need|I want) ][me ][(a|an) ]{ad} for {brief}",
+        "30 seconds for Miel, a bakery in Lyon",
+        _SLOTS,
+    ),
+    Form("brief.client", "{brief}", "Harbour Bikes rents e-bikes by the hour in Porto.", _SLOTS),
 )
-_STORY: Final = 4
-"""Rank of a sentence that is no fact."""
-_SHORT_S: Final = 10.0
-"""Seconds of a spot that has no room for effects."""
-_EFFECT_S: Final = 1.5
-_NEGATION: Final = re.compile(r"\b(?:no|not|never|without|avoid|\w+n['’]t)\b", re.IGNORECASE)
-_MAX_LINES: Final = 3
+"""Messages that begin an ad; more sentences about the client may follow."""
+STORY: Final = 4
+"""Rank of a sentence that is neither obligatory nor an offer."""
+_MESSAGE: Final = re.compile(
+    r"Create an audio ad\.\nClient: (.*?)\nTarget Audience: .*?\nDuration: \S+\nMarket: [^\n]*\n"
+    r"Language: ([^\n]*)\nAdditional context: (.*)",
+    re.DOTALL,
+)
+"""Text of `callsheet.state.ads.brief.message`."""
+_SENTENCE_END: Final = re.compile(r"(?<!\bSt\.)(?<!\bMr\.)(?<!\bDr\.)(?<=[.!?…])\s+|(?<=[。！？])|\n+")
+_THAI_END: Final = re.compile(r"(?<!\d)\s+(?!\d)")
+"""Thai ends a sentence with a blank; a blank beside a number ends none."""
+_CLAUSE_END: Final = re.compile(r"[,.:;!?–-](?=\s|$)|\s–|\n")
+_VERB: Final = re.compile(r"is|are|es|é|ist|est|jest|je|este|adalah|là|[a-z]+s|[^\w]")
+"""Word after a name of one word; other sentences begin with a capital, too."""
+_CONTACT: Final = re.compile(
+    r"(?:\+|\b)\d[\d ()/-]{5,}\d|\b[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}\b|"
+    r"\d+ (?:[A-Z]\w+ )+(?:St|Street|Rd|Road|Ave|Avenue|Lane|Square|Quay|Way)\b"
+)
+_BY_CLIENT: Final = re.compile(r"(?:We|Our|Your)(?: \S+){3}")
+_MAX_CHARS: Final = 400
+"""Longer sentences are not spoken."""
+_NO_NAME: Final = (
+    "I am the offline demo model and found no client's name, so I made nothing: begin the brief with the "
+    "name in capitals, as in “30 seconds for Miel, a bakery in Lyon”."
+)
+_MIN_EFFECTS_S: Final = 10.0
+"""Shorter spots have no effects."""
+EFFECT_S: Final = 1.5
 _MAX_SENTENCES: Final = 100
-_MAX_QUOTED: Final = 6
+_MAX_QUOTED_CHARS: Final = 500
 
 
-class Part(NamedTuple):
-    """A sentence that may be spoken by one of two voices; lower ranks go in first, while there is room."""
+@dataclass(frozen=True)
+class Brief:
+    """The basis of a first draft."""
+
+    client: str
+    """Description of the client, with any additional context."""
+    language: str
+    spot_s: float
+
+    @cached_property
+    def name(self) -> str:
+        """The words in capitals at the beginning, in Thai and Chinese the first word; or empty."""
+        words = _CLAUSE_END.split(self.client, maxsplit=1)[0].split()
+        name = [*takewhile(lambda word: word != word.casefold() or _has("links", word), words)]
+        while name and _has("links", name[-1]):
+            name.pop()
+        others = words[len(name) :]
+        # Any sentence begins with one word in capitals before a small one.
+        named = len(name) > 1 or (name and (not others or _VERB.fullmatch(others[0])))
+        if named and not _has("no_names", name[0]):
+            return " ".join(name)
+        first = re.split(r"[\s,，。、]", self.client.strip())[0][:40]
+        return first if self.language in {"thai", "chinese"} else ""
+
+
+def read_brief(conversation: Conversation) -> Brief | None:
+    """Return the brief in the newest message, or None.
+
+    A free message is a brief only until the conversation has made a version.
+    """
+    text = conversation.turn.text
+    spot = re.search(r"^Spot: ([\d.]+) s$", conversation.system, re.MULTILINE)
+    spot_s = float(spot[1]) if spot else 30.0
+    if message := _MESSAGE.fullmatch(text):
+        client, language, context = message.groups()
+        return Brief(f"{_without_request(client)}\n{context.removeprefix('None')}", language, spot_s)
+    has_versions = any(call.version for turn in conversation.turns[:-1] for call in turn.calls)
+    if has_versions or "Previous conversation summary:" in conversation.system:
+        return None
+    named = (each.name for each in LANGUAGES if re.search(rf"\bin {each.name}\b", text, re.IGNORECASE))
+    return Brief(_without_request(text), next(named, None) or detect(text) or "english", spot_s)
+
+
+def sentences(text: str, language: str) -> list[str]:
+    """Return the sentences of a text, as written."""
+    parts = _SENTENCE_END.split(text)
+    if language == "thai":
+        parts = [phrase for part in parts for phrase in _THAI_END.split(part)]
+    return [part.strip() for part in parts if part.strip()]
+
+
+def rank(sentence: str) -> int:
+    """Return 0 for a legal line, phone number or address, 3 for an offer or opening time, else `STORY`."""
+    if _has("legal", sentence) or _CONTACT.search(sentence):
+        return 0
+    return 3 if _has("offers", sentence) else STORY
+
+
+def is_copy(sentence: str, brief: Brief) -> bool:
+    """Return true if a sentence is meant to be spoken, false if it may be a direction for the ad."""
+    if len(sentence) > _MAX_CHARS or _has("directions", sentence):
+        return False
+    long = len(sentence.split()) > len(brief.name.split()) + 2 or brief.language == "chinese"
+    by_client = brief.language == "english" and bool(_BY_CLIENT.match(sentence))
+    for_listeners = (long and sentence.startswith(brief.name)) or by_client or rank(sentence) < STORY
+    return for_listeners and detect(sentence) in {None, brief.language}
+
+
+def _without_request(text: str) -> str:
+    """Return the text from the client's name on: "a 30-second ad for Miel, …" becomes "Miel, …"."""
+    matches = (form.regex.fullmatch(text) for form in BRIEFS)
+    return next((match["brief"] for match in matches if match), text)
+
+
+def _has(words: str, text: str) -> bool:
+    return bool(re.search(DATA[words], text, re.IGNORECASE))
+
+
+class _Part(NamedTuple):
+    """A sentence for one of two voices; while there is room, lower ranks are spoken first."""
 
     text: str
     rank: int
-    track: int
+    voice: int
 
 
-def answer(conversation: Conversation, brief: Brief) -> Answer:
-    """Return the next step of a first draft: a search for voices, the drafts, or the report."""
+def draft(conversation: Conversation, brief: Brief) -> Answer:
+    """Return the search for voices, then the drafts, then the report."""
     turn = conversation.turn
-    searches = turn.answered("search_voices")
+    if not brief.name:
+        return Answer(_NO_NAME)
+    if write_calls(turn):
+        return Answer(_report(brief, turn))
+    searches = turn.calls_to("search_voices")
     voices = [voice["id"] for call in searches for voice in (call.result or {}).get("voices", ())]
-    if not brief.name or written(turn):
-        return Answer(_report(brief, turn) if brief.name else _NO_NAME)
     if searches and not voices:
         return Answer(f"No voice of the catalogue speaks {brief.language.title()}, so I made nothing.")
-    calls = [Request("search_voices", {"language": brief.language, "count": 10})]
     if voices:
-        calls = _drafts(brief, voices, ad_id(conversation.system))
-    allowed = tuple(call for call in calls if call.name in conversation.tools)
-    barred = f"I may not call the tools that make a draft for {brief.name} now, so I made nothing."
-    return Answer((_plan(brief) if not voices else "") if allowed else barred, allowed)
+        text, calls = "", _drafts(brief, voices, ad_id(conversation.system))
+    else:
+        text, calls = _plan(brief), [Request("search_voices", {"language": brief.language, "count": 10})]
+    callable_now = tuple(call for call in calls if call.name in conversation.tools)
+    if not callable_now:
+        return Answer(f"I may not call the tools that make a draft for {brief.name} now, so I made nothing.")
+    return Answer(text, callable_now)
 
 
-def script(brief: Brief) -> tuple[tuple[str, ...], list[str]]:
-    """Return what two voices say, the obligatory sentences first, and the copy that has no room."""
-    copy = [one for one in sentences(brief.client, brief.language) if is_copy(one, brief)]
-    parts = _parts(brief, copy[:_MAX_SENTENCES])
+def script(brief: Brief) -> tuple[list[str], list[str]]:
+    """Return the text of each voice, obligatory sentences first, and the sentences without room."""
+    copy = [each for each in sentences(brief.client, brief.language) if is_copy(each, brief)]
+    phrases = DATA.get(brief.language, {"openings": ["{brand}."], "closings": ["{brand}."]})
+    solemn = _row(brief, "moods") == DATA["moods"][0][1:]
+    pick = 0 if solemn else zlib.crc32(brief.name.encode())
+    opening, closing = (known[pick % len(known)] for known in (phrases["openings"], phrases["closings"]))
+    facts = [_Part(each, rank(each), 1) for each in copy[:_MAX_SENTENCES]]
+    parts = [
+        _Part(str(opening).format(brand=brief.name), 2, 0),
+        *(part._replace(voice=0) for part in facts if part.rank == STORY),
+        *(_Part(line, STORY + 1, 0) for line in phrases.get("lines", ())[:3] if not solemn),
+        *(part for part in facts if part.rank < STORY),
+        _Part(str(closing).format(brand=brief.name), 1, 1),
+    ]
     effects = effect_list(_effects(brief), 2)
-    chosen: set[Part] = set()
-    for part in sorted(parts, key=lambda one: one.rank):
+    chosen: set[_Part] = set()
+    for part in sorted(parts, key=lambda each: each.rank):
         tracks = track_list([{"voiceId": "any", "text": text} for text in _texts(parts, {*chosen, part})])
         if build_timeline(tracks, effects, language=brief.language, spot_s=brief.spot_s)["fits"]:
             chosen.add(part)
-    heard = {part.text for part in chosen}
-    return _texts(parts, chosen) or (f"{brief.name}.",), [one for one in copy if one not in heard]
+    chosen_texts = {part.text for part in chosen}
+    return _texts(parts, chosen) or [f"{brief.name}."], [each for each in copy if each not in chosen_texts]
 
 
-def _parts(brief: Brief, copy: Sequence[str]) -> list[Part]:
-    """Return what could be said, in the order in which it would be."""
-    phrases = DATA.get(brief.language, {"openings": ["{brand}."], "lines": [], "closings": ["{brand}."]})
-    pick = 0 if _solemn(brief) else zlib.crc32(brief.name.encode())
-    opening, closing = (known[pick % len(known)] for known in (phrases["openings"], phrases["closings"]))
-    return [
-        Part(str(opening).format(brand=brief.name), 2, 0),
-        *(Part(one, _STORY, 0) for one in copy if rank(one) == _STORY),
-        *(Part(one, 5, 0) for one in phrases["lines"][:_MAX_LINES] if not _solemn(brief)),
-        *(Part(one, rank(one), 1) for one in copy if rank(one) < _STORY),
-        Part(str(closing).format(brand=brief.name), 1, 1),
+def _texts(parts: Sequence[_Part], chosen: Collection[_Part]) -> list[str]:
+    """Return the text of each voice; a voice with nothing to say is left out."""
+    by_voice = [
+        [_punctuate(each.text) for each in parts if each in chosen and each.voice == at] for at in (0, 1)
     ]
+    return [" ".join(texts) for texts in by_voice if texts]
 
 
-def _texts(parts: Sequence[Part], chosen: Collection[Part]) -> tuple[str, ...]:
-    """Return what each voice says of the chosen parts; a voice with nothing to say has no track."""
-    spoken = [[_ended(one.text) for one in parts if one in chosen and one.track == at] for at in (0, 1)]
-    return tuple(" ".join(texts) for texts in spoken if texts)
-
-
-def _ended(sentence: str) -> str:
+def _punctuate(sentence: str) -> str:
     return f"{sentence}." if sentence[-1].isalnum() and sentence[-1] < "\u0e00" else sentence
 
 
 def _row(brief: Brief, table: str) -> list[str]:
-    """Return the first row of a table whose words occur in the brief; the last has none and always does."""
-    known = sentences(brief.client, brief.language)
-    told = [one for one in known if is_copy(one, brief) or not _NEGATION.search(one)]
-    text = " ".join([brief.name, *told]).casefold()
-    return next(row[1:] for row in DATA[table] if re.search(rf"\b(?:{row[0]})\b", text))
-
-
-def _solemn(brief: Brief) -> bool:
-    return bool(_row(brief, "moods") == DATA["moods"][0][1:])
+    """Return the first row of a table with words that occur in the brief; the last row always matches."""
+    return next(row[1:] for row in DATA[table] if re.search(rf"\b(?:{row[0]})\b", brief.client.casefold()))
 
 
 def _effects(brief: Brief) -> list[dict[str, Any]]:
-    sounds = _row(brief, "trades") if brief.spot_s >= _SHORT_S else []
-    placed = zip(sounds, ({"type": "start"}, {"type": "end"}), strict=False)
-    return [{"description": one, "placement": where, "duration": _EFFECT_S} for one, where in placed]
+    sounds = _row(brief, "trades") if brief.spot_s >= _MIN_EFFECTS_S else []
+    return [
+        {"description": sound, "placement": {"type": place}, "duration": EFFECT_S}
+        for sound, place in zip(sounds, ("start", "end"), strict=False)
+    ]
 
 
 def _plan(brief: Brief) -> str:
@@ -117,7 +234,7 @@ def _plan(brief: Brief) -> str:
 
 def _drafts(brief: Brief, voices: Sequence[str], name: str) -> list[Request]:
     texts, _ = script(brief)
-    tracks = [{"voiceId": voices[i % len(voices)], "text": text} for i, text in enumerate(texts)]
+    tracks = [{"voiceId": voices[at % len(voices)], "text": text} for at, text in enumerate(texts)]
     prompt = f"{_row(brief, 'moods')[0]}, instrumental, room for a voice-over"
     return [
         Request("create_voice_draft", {"adId": name, "tracks": tracks}),
@@ -127,19 +244,16 @@ def _drafts(brief: Brief, voices: Sequence[str], name: str) -> list[Request]:
 
 
 def _report(brief: Brief, turn: Turn) -> str:
-    """Return what was made, by the receipts, and what of the brief is not in it."""
-    made = {stream: call.result or {} for stream, call in written(turn) if call.version}
-    if not made:
-        return "\n".join(problems(turn))
-    versions = ", ".join(f"{TITLES[stream]} {result['versionId']}" for stream, result in made.items())
-    said = [f"The first draft for {brief.name} is ready: {versions}."]
+    """Return the new versions, and the sentences of the brief that are not in the script."""
+    lines = report(turn)
+    if not any(call.version for _, call in write_calls(turn)):
+        return "\n".join(lines)
     if brief.language != "english":
-        said.append("These are stock phrases of the offline demo; a language model would write it properly.")
-    _, left_out = script(brief)
-    others = [one for one in sentences(brief.client, brief.language) if not is_copy(one, brief)]
-    unvoiced = [one for one in others if one.strip(" .!") != brief.name]
-    for reason, known in (("No room for", left_out), ("Not voiced, as it may be a direction:", unvoiced)):
-        if known:
-            more = [f"{len(known) - _MAX_QUOTED} more"] if known[_MAX_QUOTED:] else []
-            said.append(f"{reason} {', '.join([*(f'“{one[:90]}”' for one in known[:_MAX_QUOTED]), *more])}")
-    return "\n".join([*said, *(problems(turn) or ["Should I make the music calmer?"])])
+        lines.append("These are stock phrases of the offline demo; a language model would write it properly.")
+    others = [each for each in sentences(brief.client, brief.language) if not is_copy(each, brief)]
+    directions = [each for each in others if each.strip(" .!") != brief.name]
+    left_out = script(brief)[1]
+    for reason, texts in (("No room for", left_out), ("Not spoken, as it may be a direction:", directions)):
+        if texts:
+            lines.append(f"{reason} {', '.join(f'“{text}”' for text in texts)}"[:_MAX_QUOTED_CHARS])
+    return "\n".join(lines if problems(turn) else [*lines, "Should I make the music calmer?"])

@@ -1,6 +1,198 @@
-"""The offline model's part for lessons: the chat, facts of a material, and a narration of chosen facts."""
+"""The offline model on lessons: tool calls for a message that it understands, then their results."""
 
-from callsheet.providers.offline.lessons.chat import answer
-from callsheet.providers.offline.lessons.forms import FORMS
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-__all__ = ["FORMS", "answer"]
+from callsheet.providers.offline.conversation import Answer, Call, Conversation, Request
+from callsheet.providers.offline.grammar import MAX_CHARS, Form, Match, decline, match, number
+from callsheet.providers.offline.lessons.facts import sheet, spans, stems
+from callsheet.providers.offline.lessons.script import script
+from callsheet.state.lessons.narration import DEFAULT_S, KINDS, clamped
+from callsheet.state.lessons.student import TEENS, TO_TWELVE
+
+_WHO: Final = "(my student|my pupil|my son|my daughter|our class|she|he)"
+_WORD: Final = r"(?!(?:and|but|not|who|then|find|make|write|give|use|is|she|he|they)\b)[\w'’-]{1,30}"
+_NAME: Final = rf"{_WORD}(?: {_WORD}){{0,2}}"
+_SLOTS: Final = {
+    "age": rf"\d{{1,2}}|{'|'.join((*TEENS, *TO_TWELVE))}",
+    "names": rf"{_NAME}(?:(?:, and |, | and ){_NAME}){{0,3}}",
+    "address": r"https?://\S{1,2000}",
+    "part": "hook|introduction|explanation|conclusion",
+    "unit": "seconds?|minutes?",
+    "change": "longer|shorter|easier|harder",
+    "ease": "shorter|easier",
+    "question": r"[^?\n]{3,200}",
+}
+_TABLE: Final = (
+    ("student.age", _WHO + " is {age}[ years old][ and loves {names}]", "My student is 9 and loves football"),
+    ("student.interest", _WHO + " loves {names}", "She loves chess and horses"),
+    ("source.text", "(here is |use |)(the|my|another|this) (text|lesson)[:]", "Here is the text:"),
+    (
+        "source.file",
+        "find the facts[ in (the|my) (file|pdf|text)[ I uploaded]]",
+        "Find the facts in the file",
+    ),
+    ("source.page", "(here is the lesson: |use this page: |){address}", "https://example.org/rivers"),
+    (
+        "facts.more",
+        "((tell me |)more about {names}|(find |give me |)(other|more) facts[ about {topic:names}])",
+        "More about the roots",
+    ),
+    ("narration.write", "write the (narration|script)", "Write the narration"),
+    ("narration.length", "make it {number} {unit}[ long]", "Make it 90 seconds"),
+    ("narration.change", "make it {change}", "Make it shorter"),
+    ("narration.student", "make it for a {age}(-| )year(-| )old", "Make it for a 6-year-old"),
+    ("narration.part", "(make the {part} {change:ease}|rewrite the {again:part})", "Make the hook shorter"),
+    ("help", "(hello|hi|help|thanks|thank you|what can you do)", "What can you do?"),
+    ("question", "(what|why|how) (is|are|was|does|do|did) {question}", "What does chlorophyll do?"),
+)
+FORMS: Final = tuple(Form(name, pattern, example, _SLOTS) for name, pattern, example in _TABLE)
+"""A message can also hold material: three sentences, or any text after `source.text`."""
+_HELP: Final = (
+    "Paste lesson material of a few sentences, or upload a file and say “find the facts”. I find its facts,"
+    " you choose which to tell, and I write a narration. It helps to know: “My student is 9 and loves chess”."
+    " Then I can find other facts (“more about the leaves”) and change the narration (“make it 90 seconds”)."
+)
+_AROUND_MATERIAL: Final = [
+    form for form in FORMS if form.name.startswith(("student.", "source.", "narration.length"))
+]
+"""Requests that may stand before or after material, in sentences of their own."""
+_WITH_FILE: Final = {*(form.name for form in _AROUND_MATERIAL), "help", "narration.write"}
+"""Requests beside "find the facts": a person chooses facts next, and then the narration is written."""
+_CHAT: Final = re.compile(
+    r"\b(?:please|(?:can|could) you|my (?:student|class)|narration|thanks)\b", re.IGNORECASE
+)
+_SUMMARY_LENGTH: Final = re.compile(r"\| narration \| v\d+ \|[^|\n]*\| (\d+) s about")
+"""Length of the newest narration in the summary of earlier turns."""
+_MIN_CHARS, _MIN_SENTENCES, _MIN_LETTERS = 120, 3, 60
+_FACTORS: Final = {"longer": 1.5, "shorter": 0.75}
+
+
+def answer(conversation: Conversation) -> Answer:
+    """Return the filled-in form, the tool calls of a message, or a text."""
+    turn = conversation.turn
+    if "FactSheet" in conversation.tools:
+        return _call("FactSheet", sheet(json.loads(turn.text)))
+    if "NarrationScript" in conversation.tools:
+        return _call("NarrationScript", script(json.loads(turn.text)))
+    if results := [_report(call) for call in turn.calls if call.result is not None]:
+        return Answer("\n\n".join(results))
+    requests, material = _read(turn.text)
+    if not requests and not material:
+        return Answer(decline(turn.text))
+    forms = {request.form for request in requests}
+    if material or ("source.file" in forms and forms <= _WITH_FILE):
+        steps = _read_material(requests, material)
+    else:
+        steps = [_step(request, conversation) for request in requests]
+    calls = tuple(call for step in steps for call in step.calls)
+    if forbidden := sorted({call.name for call in calls} - conversation.tools):
+        return Answer(f"I may not call {' or '.join(forbidden)} now, so I changed nothing; ask again.")
+    return Answer("" if calls else "\n\n".join(dict.fromkeys(step.text for step in steps)), calls)
+
+
+def _read(text: str) -> tuple[list[Match], str]:
+    """Return the requests of a message and its material; neither if a part is not understood."""
+    if "\n" not in text.strip() and (requests := match(text, FORMS)):
+        return [*requests], ""
+    pieces = spans(text)
+    by_sentence = [match(text[start:end], FORMS) for start, end in pieces]
+    if all(by_sentence):
+        return [request for each in by_sentence for request in each], ""
+    around: list[Match] = []
+    for at in (0, -1):
+        while requests := match(text[slice(*pieces[at])], _AROUND_MATERIAL):
+            around += requests
+            del pieces[at]
+    material = text[pieces[0][0] : pieces[-1][1]]
+    announced = any(request.form == "source.text" for request in around)
+    return (around, material) if announced or _is_material(material) else ([], "")
+
+
+def _is_material(text: str) -> bool:
+    asian = sum(char >= "\u0e00" for char in text) >= _MIN_LETTERS
+    enough = len(spans(text)) >= _MIN_SENTENCES and len(text) >= _MIN_CHARS
+    return (enough or asian) and (len(text) > MAX_CHARS or not _CHAT.search(text))
+
+
+def _read_material(requests: Sequence[Match], material: str) -> list[Answer]:
+    """Return the calls that read pasted material, or "" for the uploaded one, and note the student."""
+    lengths = [{"target_duration": _seconds(each)} for each in requests if each.form == "narration.length"]
+    students = [_student(each) for each in requests if each.form.startswith("student.")]
+    return [*students, _call("extractFactsTool", {"content": material, **(lengths[0] if lengths else {})})]
+
+
+def _step(request: Match, conversation: Conversation) -> Answer:
+    """Return the calls of a request, or its answer."""
+    kind, slots = request.form.partition(".")[0], request.slots
+    if kind == "student":
+        return _student(request)
+    if kind == "narration":
+        return _narration(request, conversation)
+    if kind == "facts":
+        guidance = slots.get("names") or slots.get("topic") or "other facts"
+        return _call("extractFactsTool", {"content": "", "guidance": guidance})
+    if request.form in {"source.file", "source.page"}:
+        return _call("extractFactsTool", {"content": slots.get("address", "")})
+    results = [call.result or {} for turn in conversation.turns for call in turn.calls if not call.failed]
+    # The facts that were proposed last, with those that a person added.
+    facts = next((result["facts"] for result in reversed(results) if result.get("facts")), ())
+    return Answer(_explain(slots["question"], facts) if kind == "question" and facts else _HELP)
+
+
+def _student(request: Match) -> Answer:
+    student = {"child_age": request.slots.get("age"), "child_interest": request.slots.get("names")}
+    return _call("saveStudentInfoTool", {name: value for name, value in student.items() if value})
+
+
+def _narration(request: Match, conversation: Conversation) -> Answer:
+    """Return the calls that write the narration, or one part of it."""
+    args: dict[str, Any] = {"facts": []}
+    slots, change = request.slots, request.slots.get("change", "").casefold()
+    if part := (slots.get("part") or slots.get("again", "")).casefold():
+        guidance = change or "in other words"
+        args |= {"segments": [kind for kind in KINDS if part in kind], "guidance": guidance}
+    elif change in _FACTORS:
+        args["target_duration"] = clamped(_narration_s(conversation) * _FACTORS[change])
+    elif change:
+        args["guidance"] = change
+    elif "number" in slots:
+        args["target_duration"] = _seconds(request)
+    student = _student(request).calls if "age" in slots else ()
+    return Answer("", (*student, Request("generateNarrationTool", args)))
+
+
+def _call(name: str, args: dict[str, Any]) -> Answer:
+    return Answer("", (Request(name, args),))
+
+
+def _seconds(request: Match) -> float:
+    minutes = request.slots["unit"].casefold().startswith("minute")
+    return number(request.slots["number"]) * (60 if minutes else 1)
+
+
+def _narration_s(conversation: Conversation) -> int:
+    """Return the seconds of the newest narration, from its result or the summary of earlier turns."""
+    results = [(call.result or {}).get("narration") for turn in conversation.turns for call in turn.calls]
+    lengths = [result["total_duration"] for result in results if result]
+    return int([DEFAULT_S, *_SUMMARY_LENGTH.findall(conversation.system), *lengths][-1])
+
+
+def _explain(question: str, facts: Sequence[Mapping[str, Any]]) -> str:
+    """Return the first fact whose name has only words of the question."""
+    words = set(stems(question))
+    for fact in facts:
+        if (name := set(stems(fact["concept"]))) and name <= words:
+            return f"{fact['concept']}: {fact['details']}"
+    return "The facts say nothing about that, and I know nothing else."
+
+
+def _report(call: Call) -> str:
+    result = call.result or {}
+    if call.failed:
+        remedy = str(result.get("suggestion") or "")
+        return f"That did not work: {result['error']}. {remedy[:1].upper()}{remedy[1:]}".strip()
+    notes = (f"Note: {warning}." for warning in result.get("warnings", ()))
+    return " ".join([str(result.get("message", "")), *notes])

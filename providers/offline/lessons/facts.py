@@ -1,50 +1,62 @@
-"""Facts of a material: its passages ranked by TextRank, each quoted word for word and named by its own words.
+"""Facts of a lesson's material: the passages that score highest, quoted and named by their own words.
 
-A passage is a sentence and those after it that point back to it ("It takes place …"). One that shares words
-with many others ranks high; that it opens the text, defines, counts or explains adds to that. Every two
-sentences give a fact, but a text five at least and fifteen at most.
+A passage is a sentence with those after it that refer back to it ("It takes place …"). It scores higher if it
+opens the text, defines or counts something, or has words that are frequent in the text.
 """
 
 import math
 import re
+import tomllib
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
-from callsheet.providers.offline.lessons.labels import content, defines, label
-from callsheet.providers.offline.lessons.sentences import sentences, spans
 from callsheet.state.lessons.facts import FEWEST, MOST
 
-_MOST_SENTENCES: Final = 4
-_LEAST_WORDS: Final = 4
+ENGLISH: Final[dict[str, Any]] = tomllib.loads(files(__package__).joinpath("english.toml").read_text("utf-8"))
+_ABBREVIATIONS: Final = ("Mr", "Mrs", "Ms", "Dr", "St", "No", "vs", "e.g", "i.e", "etc", "approx", "[A-HJ-Z]")
+_NO_ABBREVIATION: Final = "".join(rf"(?<!\b{each})" for each in _ABBREVIATIONS)
+_END: Final = re.compile(rf"{_NO_ABBREVIATION}[.!?…]+[\"'”’»)\]]*(?=\s+[^\sa-z])|[。！？।؟]+[”」』）]*|\n+")
+_LIST_MARK: Final = re.compile(r"\s*(?:(?:[-*•‣–]|\(?\d{1,3}[.)])\s+)?")
+_PIECE: Final = re.compile(r"\S.{0,900}(?=\s|$)|\S.{0,900}", re.DOTALL)
+"""A sentence, or a part of a text without sentence ends."""
+_MAX_SENTENCES: Final = 4
+_MIN_WORDS: Final = 4
+_MIN_LETTERS: Final = 3
 _HEADING_CHARS: Final = 90
-_DAMPING: Final = 0.85
-_ROUNDS: Final = 20
-_BACK: Final = re.compile(
+_STOP_WORDS: Final = frozenset(ENGLISH["stop_words"].split())
+_WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_ENDINGS: Final = re.compile(r"(?:['’]s|ies|ing|edly|ed|es|ly|s|e)$")
+_REFERS_BACK: Final = re.compile(
     r"(?:it|its|they|their|this|these|those|that|he|his|she|her|such|but|however|then|therefore|instead|also|"
     r"as a result|because of (?:this|that)|for example|in addition)\b",
     re.IGNORECASE,
 )
-"""Beginning of a sentence that points back to the one before."""
 _ORDERS: Final = re.compile(
     r"ignore (?:all|any|every|previous)\b.*instruction|system prompt|developer mode|\b\w+Tool\b|</?material>",
     re.IGNORECASE,
 )
+"""Instructions to a model, which are left out and counted."""
 _NOISE: Final = re.compile(
     r"cookies|newsletter|log ?in\b|subscribe|all rights reserved|click here|privacy policy|^read more|https?://|"
     r"\bwe will now\b|\bin (?:my|a) future work\b|\bhere I will\b|^don['’]t forget\b",
     re.IGNORECASE,
 )
-"""Words of a web page, or of an author about the text, which teach nothing."""
-_CAUSE: Final = re.compile(
-    r"\b(?:because|so that|therefore|as a result|since|causes?|leads? to)\b", re.IGNORECASE
+"""Words of a web page, or of an author about the text."""
+_SENTENCE_END: Final = re.compile(r"[.!…。！।؟]+[\"'”’»」)\]]*$")
+_TERM: Final = r"([\w’'-]+(?: [\w’'-]+){0,2}?)"
+_DEFINED: Final = re.compile(
+    rf"(?:(?:an?|the) )?{_TERM} (?:is|are|was|were|means?) (?:an?|the|any|all|what|that) ", re.IGNORECASE
 )
-_ENDS: Final = re.compile(r"[.!…。！।؟]+[\"'”’»」)\]]*$")
+_CALLED: Final = re.compile(
+    rf"\b(?:called|known as|named|termed) (?:an? |the )?{_TERM}(?=[^\w\s’'-]|$| (?:that|which|and|or)\b)",
+    re.IGNORECASE,
+)
+_PROPER_NAME: Final = re.compile(r"(?<!^)\b[A-Z][\w’']+(?: [A-Z][\w’']+)+")
 
 
-class Passage(NamedTuple):
-    """Sentences that follow each other, with their place in the material."""
-
+class _Passage(NamedTuple):
     start: int
     end: int
     size: int
@@ -52,112 +64,128 @@ class Passage(NamedTuple):
 
 
 def sheet(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a `FactSheet` of the request's `material`, in its order and without what `avoid` quotes.
+    """Return the `FactSheet` of the request's `material`, in its order and without passages in `avoid`.
 
-    With a `guidance` that names something, only passages that say it are facts.
+    With a `guidance` that has content words, only passages with one of them are facts.
     """
     text, english = str(request["material"]), request.get("language") == "english"
     passages, headings, orders = _read(text)
-    avoid = [str(one) for one in request.get("avoid") or ()]
-    fresh = [
-        one
-        for one in passages
-        if not any(sentences(text[one.start : one.end])[0] in quote for quote in avoid)
-    ]
-    facts = _facts(text, fresh, frozenset(content(str(request.get("guidance") or ""))), english=english)
-    topic = next(
-        (one for one in headings if any(map(str.isalpha, one))), facts[0]["concept"] if facts else ""
-    )
-    aim = f"Explain in your own words: {topic}." if facts else ""
-    return {"topic": topic, "learningObjective": aim, "facts": facts, "leftOut": orders}
+    avoid = [sentences(str(quote))[:1] for quote in request.get("avoid") or ()]
+    passages = [each for each in passages if sentences(text[each.start : each.end])[:1] not in avoid]
+    wanted = frozenset(stems(str(request.get("guidance") or "")))
+    facts: list[dict[str, Any]] = []
+    for quote, score in _quotes(text, passages, wanted):
+        used = {fact["concept"].casefold() for fact in facts}
+        name = _name(quote, text, used, english=english)
+        facts.append({"concept": name, "details": quote, "quote": quote, "confidence": score})
+    titles = [title for title in headings if any(map(str.isalpha, title))]
+    topic = next(iter([*titles, *(fact["concept"] for fact in facts)]), "")
+    objective = f"Explain in your own words: {topic}." if facts else ""
+    return {"topic": topic, "learningObjective": objective, "facts": facts, "leftOut": orders}
 
 
-def _read(text: str) -> tuple[list[Passage], list[str], int]:
-    """Return the passages and headings of a text, and the number of sentences that give orders to a model."""
-    passages: list[Passage] = []
+def spans(text: str) -> list[tuple[int, int]]:
+    """Return the start and end of every sentence. A line break ends one; a list item's mark is left out."""
+    bounds: list[tuple[int, int]] = []
+    start = 0
+    for end in [*(match.end() for match in _END.finditer(text)), len(text)]:
+        begin = next(_LIST_MARK.finditer(text, start, end)).end()
+        stop = start + len(text[start:end].rstrip())
+        bounds += [piece.span() for piece in _PIECE.finditer(text, begin, max(begin, stop))]
+        start = end
+    return bounds
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text."""
+    return [text[start:end] for start, end in spans(text)]
+
+
+def stems(text: str) -> list[str]:
+    """Return the stems of the content words in order; words with equal stems count as one word."""
+    words = [word.casefold() for word in _WORD.findall(text) if len(word) >= _MIN_LETTERS]
+    return [_stem(word) for word in words if word not in _STOP_WORDS]
+
+
+def _stem(word: str) -> str:
+    stem = _ENDINGS.sub("", word)
+    return stem if len(stem) >= _MIN_LETTERS else word
+
+
+def _read(text: str) -> tuple[list[_Passage], list[str], int]:
+    """Return the passages and headings of a text, and the number of sentences with orders to a model."""
+    passages: list[_Passage] = []
     headings: list[str] = []
     orders = 0
     for start, end in spans(text):
-        sentence, last = text[start:end], passages[-1] if passages else Passage(0, -1, _MOST_SENTENCES)
+        sentence = text[start:end]
         orders += bool(_ORDERS.search(sentence))
-        if len(sentence) < _HEADING_CHARS and (not _ENDS.search(sentence) or sentence.isupper()):
+        if len(sentence) < _HEADING_CHARS and (not _SENTENCE_END.search(sentence) or sentence.isupper()):
             title = sentence.strip(" .:#*=-_")
             headings += [title.capitalize() if title.isupper() else title] * (not _NOISE.search(sentence))
-        elif _teaches(sentence):
-            back = _BACK.match(sentence) and last.size < _MOST_SENTENCES and _adjoin(text, last.end, start)
-            passages[len(passages) - bool(back) :] = [
-                Passage(last.start, end, last.size + 1) if back else Passage(start, end, 1)
-            ]
+        elif _is_statement(sentence):
+            last = passages[-1] if passages else None
+            if last and _REFERS_BACK.match(sentence) and last.size < _MAX_SENTENCES and start <= last.end + 1:
+                passages[-1] = _Passage(last.start, end, last.size + 1)
+            else:
+                passages.append(_Passage(start, end, 1))
     return passages, headings, orders
 
 
-def _adjoin(text: str, end: int, start: int) -> bool:
-    return end >= 0 and text[end:start] in {" ", ""}
-
-
-def _teaches(sentence: str) -> bool:
+def _is_statement(sentence: str) -> bool:
     words = len(sentence.split())
-    spaced = words >= _LEAST_WORDS or len(sentence) > 8 * words
-    letters = sum(map(str.isalpha, sentence)) * 2 > len(sentence)
-    asks = sentence.rstrip("\"'”’»)").endswith(("?", "？", ":"))
-    return spaced and letters and not asks and not _NOISE.search(sentence) and not _ORDERS.search(sentence)
+    long_enough = words >= _MIN_WORDS or len(sentence) > 8 * words
+    mostly_letters = sum(map(str.isalpha, sentence)) * 2 > len(sentence)
+    question = sentence.rstrip("\"'”’»)").endswith(("?", "？", ":"))
+    excluded = question or _NOISE.search(sentence) or _ORDERS.search(sentence)
+    return long_enough and mostly_letters and not excluded
 
 
-def _facts(
-    text: str, passages: Sequence[Passage], wanted: frozenset[str], *, english: bool
-) -> list[dict[str, Any]]:
-    told = [text[one.start : one.end] for one in passages]
+def _quotes(text: str, passages: Sequence[_Passage], wanted: frozenset[str]) -> list[tuple[str, float]]:
+    """Return the best passages in order, each with a confidence: one for every two sentences, 5 to 15."""
+    texts = [text[each.start : each.end] for each in passages]
     # A script without blanks has characters for words.
-    words = [frozenset(content(one) if " " in one else one) for one in told]
-    worth = [rank + _teaching(one) for rank, one in zip(_ranks(words), told, strict=True)]
-    worth[:1] = [one + 0.5 for one in worth[:1]]
-    chosen = _chosen(passages, worth, [at for at, about in enumerate(words) if not wanted or wanted & about])
-    common = Counter(word for about in words for word in about)
-    facts: list[dict[str, Any]] = []
-    for at in chosen:
-        one, after = passages[at], passages[at + 1] if at + 1 < len(passages) else passages[at]
-        joins = one.size == 1 and at + 1 not in chosen and _adjoin(text, one.end, after.start)
-        quote = text[one.start : after.end if joins else one.end]
-        used = {fact["concept"].casefold() for fact in facts}
-        name = label(sentences(quote), common, used) if english else _opening(quote, used)
-        sure = round(0.6 + 0.35 * worth[at] / max(worth), 2)
-        facts.append({"concept": name, "details": quote, "quote": quote, "confidence": sure})
+    words = [frozenset(stems(each) if " " in each else each) for each in texts]
+    frequency = Counter(word for each in words for word in each)
+    scores = [
+        _score(each) + sum(frequency[word] for word in known) / (len(texts) * len(known) or 1)
+        for each, known in zip(texts, words, strict=True)
+    ]
+    scores[:1] = [score + 0.5 for score in scores[:1]]
+    count = min(MOST, max(FEWEST, math.ceil(sum(each.size for each in passages) / 2)))
+    usable = [at for at, known in enumerate(words) if not wanted or wanted & known]
+    best = sorted(sorted(usable, key=lambda at: -scores[at])[:count])
+    facts: list[tuple[str, float]] = []
+    for at in best:
+        # A single sentence takes in the next one, unless that is a fact itself or after a gap.
+        joins = passages[at].size == 1 and at + 1 < len(passages) and at + 1 not in best
+        after = passages[at + 1] if joins and passages[at + 1].start <= passages[at].end + 1 else passages[at]
+        confidence = round(0.6 + 0.35 * scores[at] / max(scores), 2)
+        facts.append((text[passages[at].start : after.end], confidence))
     return facts
 
 
-def _chosen(passages: Sequence[Passage], worth: Sequence[float], usable: Sequence[int]) -> list[int]:
-    """Return the places of the passages that become facts; a single sentence rather takes in the next one."""
-    count = min(MOST, max(FEWEST, math.ceil(sum(one.size for one in passages) / 2)))
-    chosen: list[int] = []
-    for _ in usable[:count]:
-        beside = {at + 1 for at in chosen if passages[at].size == 1} | {
-            at - 1 for at in chosen if passages[at - 1].size == 1
-        }
-        left = [at for at in usable if at not in chosen]
-        chosen.append(max(left, key=lambda at: worth[at] - 0.4 * (at in beside)))
-    return sorted(chosen)
+def _score(text: str) -> float:
+    defines = any(_DEFINED.match(each) or _CALLED.search(each) for each in sentences(text))
+    return 0.5 * defines + 0.35 * any(map(str.isdigit, text))
 
 
-def _ranks(words: Sequence[frozenset[str]]) -> list[float]:
-    """Return each passage's TextRank, the highest being 1."""
-    links = [
-        {j: len(a & b) / (1 + math.log(len(a) * len(b))) for j, b in enumerate(words) if i != j and a & b}
-        for i, a in enumerate(words)
-    ]
-    strength = [sum(row.values()) for row in links]
-    ranks = [1.0] * len(words)
-    for _ in range(_ROUNDS):
-        given = [rank / (by or 1) for rank, by in zip(ranks, strength, strict=True)]
-        ranks = [1 - _DAMPING + _DAMPING * sum(given[j] * by for j, by in row.items()) for row in links]
-    return [rank / max(ranks) for rank in ranks]
+def _name(quote: str, text: str, used: Collection[str], *, english: bool) -> str:
+    """Return a short name that is not in `used` (case-folded)."""
+    candidates = _names(quote, text) if english else re.findall(r"[^\s\d.,;:!?()，。、；：“”]{4,40}", quote)
+    names = [name[:1].upper() + name[1:] for name in candidates]
+    names.append(" ".join(quote.split()[:3])[:40].strip(" ,;:."))
+    names += [f"{names[0]} ({number})" for number in range(2, len(used) + 3)]
+    return next(name for name in names if name.casefold() not in used)
 
 
-def _teaching(text: str) -> float:
-    figures = any(map(str.isdigit, text))
-    return 0.5 * any(map(defines, sentences(text))) + 0.35 * figures + 0.35 * bool(_CAUSE.search(text))
-
-
-def _opening(quote: str, used: Collection[str]) -> str:
-    """Return the first long word of a passage that is not used, or else its beginning."""
-    words = (one.capitalize() for one in re.findall(r"[^\s\d.,;:!?()，。、；：“”]{4,40}", quote))
-    return next((one for one in words if one.casefold() not in used), quote[:40])
+def _names(quote: str, text: str) -> Iterator[str]:
+    """Yield defined terms, proper names, and the words of the first sentence, frequent ones first."""
+    for sentence in sentences(quote):
+        for definition in (_DEFINED.match(sentence), _CALLED.search(sentence)):
+            if definition and definition[1].casefold() not in _STOP_WORDS:
+                yield definition[1]
+        yield from _PROPER_NAME.findall(sentence)
+    words = [word for word in _WORD.findall(sentences(quote)[0]) if stems(word)]
+    frequency = Counter(stems(text))
+    yield from sorted(words, key=lambda word: -frequency[_stem(word.casefold())])

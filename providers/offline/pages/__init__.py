@@ -1,22 +1,14 @@
-"""The offline model's part for landing pages: look at the page, edit it, and report from the receipts."""
+"""The offline model on landing pages: it looks at the page, edits it, and reports the results."""
 
 import re
 from collections.abc import Sequence
 from typing import Final
 
 from callsheet.providers.offline.conversation import Answer, Call, Conversation, Request, Turn
-from callsheet.providers.offline.decline import declined
-from callsheet.providers.offline.grammar import Match, match
-from callsheet.providers.offline.pages.edits import Draft, Edit, draft
-from callsheet.providers.offline.pages.forms import FORMS
-from callsheet.providers.offline.pages.outline import Outline, Unclear, outline
+from callsheet.providers.offline.grammar import Match, decline, match
+from callsheet.providers.offline.pages.edits import FORMS, Draft, plan
+from callsheet.providers.offline.pages.outline import Outline, Unclear, read
 
-__all__ = ["FORMS", "answer"]
-_SENTENCES: Final = {
-    "help": "You can say, for example: " + "; ".join(form.example for form in FORMS) + ".",
-    "redo": "I cannot redo: say again what shall be different, or restore a version over REST.",
-}
-"""Answers that need no page."""
 _VERBS: Final = {
     "modify_element": ("changed", "change"),
     "create_element": ("added", "add"),
@@ -26,100 +18,102 @@ _VERBS: Final = {
     "apply_theme": ("applied", "apply"),
     "undo": ("took back", "take back"),
 }
-_HEAD: Final = re.compile(r"^[a-z]+-\d+(?: \(.*?\))?: ")
-"""Name of the element at the head of a line about it."""
+_ELEMENT_NAME: Final = re.compile(r"^[a-z]+-\d+(?: \(.*?\))?: ")
+"""Name of the element at the beginning of a line about it."""
 
 
 def answer(conversation: Conversation) -> Answer:
-    """Return the calls to make next, or the last word of the turn."""
-    requests = match(conversation.turn.text, FORMS)
-    fixed = [_SENTENCES[one.form] for one in requests if one.form in _SENTENCES]
-    if fixed and len(requests) == 1:
-        return Answer(fixed[0])
-    if fixed or not requests:
-        return Answer(declined(conversation.turn.text))
+    """Return the next tool calls, or the reply that ends the turn."""
+    text = conversation.turn.text
+    requests = match(text, FORMS)
+    if [request.form for request in requests] == ["help"]:
+        return Answer("You can say, for example: " + "; ".join(form.example for form in FORMS) + ".")
+    if not requests or any(request.form == "help" for request in requests):
+        return Answer(decline(text))
     try:
-        return _edited(conversation, requests)
-    except Unclear as unclear:
-        return Answer(f"I changed nothing, because {unclear}.")
+        return _edit(conversation, requests)
+    except Unclear as reason:
+        return Answer(f"I changed nothing, because {reason}.")
 
 
-def _edited(conversation: Conversation, requests: Sequence[Match]) -> Answer:
-    """Look at the page and at what the edits depend on, then make them all at once, then report."""
+def _edit(conversation: Conversation, requests: Sequence[Match]) -> Answer:
+    """Return the look at the page, then the look at single elements, then all edits, then the report."""
     turn, earlier = conversation.turn, conversation.turns[:-1]
-    listed = [call.result for call in turn.answered("list_elements") if call.result and not call.failed]
-    if not listed:
-        return _look(conversation, Request("list_elements", {}))
-    page = outline(listed[0])
-    reads = [call for call in turn.answered("read_element") if not call.failed]
-    read = {str(call.args["elementId"]): call.result or {} for call in reads}
-    made = draft(Draft(page, read, _recent(earlier), _undoable(earlier, page)), requests)
-    if made.unread:
-        return _look(conversation, *(Request("read_element", {"elementId": name}) for name in made.unread))
-    due = tuple(request for request, _ in made.edits if _is_due(turn, request))
-    if due and all(one.name in conversation.tools for one in due):
+    looks = [call.result for call in turn.calls_to("list_elements") if call.result and not call.failed]
+    if not looks:
+        return _look(conversation, [Request("list_elements", {})])
+    outline = read(looks[0])
+    reads = [call for call in turn.calls_to("read_element") if not call.failed]
+    details = {str(call.args["elementId"]): call.result or {} for call in reads}
+    draft = Draft(outline, details, _recent(earlier), _undoable(earlier, outline))
+    plan(draft, requests)
+    if draft.unread:
+        return _look(conversation, [Request("read_element", {"elementId": name}) for name in draft.unread])
+    due = tuple(request for request, _ in draft.edits if _is_due(turn, request))
+    if due and all(request.name in conversation.tools for request in due):
         return Answer("", due)
-    return Answer(_report(turn, made))
+    return Answer(_report(turn, draft))
 
 
-def _look(conversation: Conversation, *looks: Request) -> Answer:
-    """Return the calls that look, or the reason why there is nothing to see."""
+def _look(conversation: Conversation, looks: Sequence[Request]) -> Answer:
     if looks[0].name not in conversation.tools:
         return Answer(f"I may not call {looks[0].name} now, so I changed nothing.")
-    if due := tuple(one for one in looks if _is_due(conversation.turn, one)):
-        return Answer("", due)
-    error = str((_calls(conversation.turn, looks[0])[-1].result or {}).get("error", "no answer")).rstrip(".")
-    return Answer(f"I changed nothing, because I could not look at the page: {error}.")
+    errors = [
+        str((call.result or {}).get("error")) for each in looks for call in _calls(conversation.turn, each)
+    ]
+    if errors:
+        return Answer(f"I changed nothing, because I could not look at the page: {errors[0].rstrip('.')}.")
+    return Answer("", tuple(looks))
 
 
-def _report(turn: Turn, made: Draft) -> str:
-    """Return what was answered, made and not made, and the version the page has now."""
-    calls = [_calls(turn, request) for request, _ in made.edits]
-    lines = [*made.notes, *map(_line, made.edits, calls)]
-    versions = [call.version for several in calls for call in several if call.version]
-    if made.edits:
+def _report(turn: Turn, draft: Draft) -> str:
+    """Return the notes, the result of each edit, and the page's version."""
+    calls = [_calls(turn, request) for request, _ in draft.edits]
+    lines = [_line(*edit, each) for edit, each in zip(draft.edits, calls, strict=True)] + draft.notes
+    versions = [call.version for each in calls for call in each if call.version]
+    if draft.edits:
         newest = max(versions, key=lambda name: int(name[1:]), default="")
         lines.append(f"The page is {newest} now." if newest else "Nothing was changed.")
     return " ".join(lines)
 
 
-def _line(edit: Edit, calls: Sequence[Call]) -> str:
-    request, about = edit
-    done, undone = _VERBS[request.name]
+def _line(request: Request, title: str, calls: Sequence[Call]) -> str:
+    past, infinitive = _VERBS[request.name]
     result = (calls[-1].result if calls else None) or {"error": f"I may not call {request.name} now"}
     if "error" in result:
         error = str(result["error"]).rstrip(".")
         rejected = result.get("details", {}).get("rejected")
-        return f"You said no, so {about} stays." if rejected else f"I could not {undone} {about}: {error}."
-    named = request.args.get("elementId")
-    if named and result["elementId"] != named:
-        about = result["elementId"]  # A person who was asked for leave named another one.
-    changes = ", ".join(_HEAD.sub("", line) for line in result["changes"])
-    return f"I {done} {about}" + (f": {changes}." if request.name == "modify_element" else ".")
+        return (
+            f"You said no, so {title} stays." if rejected else f"I could not {infinitive} {title}: {error}."
+        )
+    if request.args.get("elementId", result.get("elementId")) != result.get("elementId"):
+        title = result["elementId"]  # Whoever approved the edit chose another element.
+    changes = ", ".join(_ELEMENT_NAME.sub("", line) for line in result["changes"])
+    return f"I {past} {title}" + (f": {changes}." if request.name == "modify_element" else ".")
 
 
 def _is_due(turn: Turn, request: Request) -> bool:
-    """Return true for a request not called yet in this turn, or once with a failure that may pass."""
+    """Return true for a request without a call in this turn, or with one retryable failure."""
     calls = _calls(turn, request)
     return not calls or (len(calls) == 1 and (calls[0].result or {}).get("retryable") is True)
 
 
 def _calls(turn: Turn, request: Request) -> list[Call]:
-    return [one for one in turn.calls if one.name == request.name and one.args == request.args]
+    return [call for call in turn.calls if call.name == request.name and call.args == request.args]
 
 
-def _made(turn: Turn) -> list[Call]:
-    """Return the calls that changed the page; a look-up names a version, too, but no changes."""
+def _edits(turn: Turn) -> list[Call]:
+    """Return the calls that changed the page; a look-up has a version, too, but no changes."""
     return [call for call in turn.calls if call.version and "changes" in (call.result or {})]
 
 
 def _recent(turns: Sequence[Turn]) -> str:
-    """Return the id of the element that was changed last, empty for none."""
-    made = [call.result or {} for turn in turns for call in _made(turn)]
-    return str(made[-1].get("elementId", "")) if made else ""
+    """Return the id of the element that was changed last, or an empty string."""
+    results = [call.result or {} for turn in turns for call in _edits(turn)]
+    return str(results[-1].get("elementId", "")) if results else ""
 
 
-def _undoable(turns: Sequence[Turn], page: Outline) -> int:
-    """Return how many versions the newest edits made, if the page is still as they left it; else 1."""
-    newest = next((made for turn in reversed(turns) if (made := _made(turn))), [])
-    return len(newest) if newest and newest[-1].version == page.version else 1
+def _undoable(turns: Sequence[Turn], outline: Outline) -> int:
+    """Return the number of versions of the newest turn with edits, or 1 if the page has changed since."""
+    newest = next((edits for turn in reversed(turns) if (edits := _edits(turn))), [])
+    return len(newest) if newest and newest[-1].version == outline.version else 1

@@ -1,6 +1,6 @@
-"""The page as `list_elements` returns it, and the element that words name (C26).
+"""The page in a result of `list_elements`, and the search for the element that a phrase names (C26).
 
-An element is named by its label, its text in quotes, its type and place, or as "this" and "it".
+A phrase has an element's label or text, its type and position, or is "this" or "it".
 """
 
 import re
@@ -8,20 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from callsheet.providers.offline.grammar import ORDINALS, SLOTS, number
+from callsheet.providers.offline.grammar import SLOTS, number
 from callsheet.state.errors import Invalid
 from callsheet.state.pages.elements import parse_kind
 
 _ARTICLE: Final = re.compile(r"^(?:the|my|our|a|an) ", re.IGNORECASE)
-_INSIDE: Final = re.compile(r" (?:in|of|inside|on) ", re.IGNORECASE)
+_IN: Final = re.compile(r" (?:in|of|inside|on) ", re.IGNORECASE)
 _QUOTE: Final = re.compile(SLOTS["quote"])
-_KINDS: Final = {"nav": "navigation", "input": "field", "item": "list item"}
-"""What people call a type, where that is not its name."""
+_TYPE_NAMES: Final = {"nav": "navigation", "input": "field", "item": "list item"}
 _MAX_SHOWN: Final = 40
 
 
 class Unclear(Exception):
-    """A request that cannot be made a call; its text ends the sentence "I changed nothing, because …"."""
+    """A request that no call can be made of; its text ends the sentence "I changed nothing, because …"."""
 
 
 @dataclass(frozen=True)
@@ -30,142 +29,140 @@ class Element:
 
     id: str
     type: str
-    depth: int
-    """0 for the page itself, 1 for its sections."""
-    label: str = ""
-    content: str = ""
+    label: str
+    content: str
+    parents: tuple[str, ...]
+    """Ids from the page down; empty for the page itself."""
 
 
 @dataclass(frozen=True)
 class Outline:
-    """The elements of the page, and what the person has selected."""
+    """The elements of the page in order, and the person's selection."""
 
     elements: tuple[Element, ...]
     selected: str
-    """Id of the selected element; empty for none."""
+    """Id of the selected element, or empty."""
     version: str | None
     """Newest version of the page; None before the first edit."""
 
-    def inside(self, outer: Element) -> tuple[Element, ...]:
+    def get(self, name: str) -> Element | None:
+        """Return the element with an id."""
+        return next((each for each in self.elements if each.id == name), None)
+
+    def inside(self, outer: Element) -> list[Element]:
         """Return all elements inside another, at any depth."""
-        after = self.elements[self.elements.index(outer) + 1 :]
-        end = next((at for at, one in enumerate(after) if one.depth <= outer.depth), len(after))
-        return after[:end]
+        return [each for each in self.elements if outer.id in each.parents]
 
-    def around(self, inner: Element, depth: int) -> Element:
-        """Return the element of a depth that `inner` lies in, itself if it is that deep."""
-        before = self.elements[: self.elements.index(inner) + 1]
-        return next(one for one in reversed(before) if one.depth <= max(depth, 0))
+    def section(self, element: Element) -> Element:
+        """Return the part of the page that an element is in, or is itself."""
+        return next(each for each in self.elements if each.id in (*element.parents, element.id)[:2][-1:])
 
-    def sections(self) -> list[Element]:
-        """Return what lies directly in the page."""
-        return [one for one in self.elements if one.depth == 1]
+    def text(self, element: Element) -> str:
+        """Return the label or content of an element, or the first content inside it."""
+        texts = (each.content for each in (element, *self.inside(element)))
+        return element.label or next((text for text in texts if text), "")
 
-    def text(self, one: Element) -> str:
-        """Return the text that people know an element by: its label, its content or the first inside it."""
-        texts = (other.content for other in (one, *self.inside(one)))
-        return one.label or next((text for text in texts if text), "")
-
-    def title(self, one: Element) -> str:
+    def title(self, element: Element) -> str:
         """Return the name of an element in a sentence, such as `the section “Features”`."""
-        if one.depth == 0:
+        if not element.parents:
             return "the page"
-        text = self.text(one)
-        return f"the {_KINDS.get(one.type, one.type)} {quoted(text) if text else one.id}"
+        text = self.text(element)
+        return f"the {_TYPE_NAMES.get(element.type, element.type)} {quote(text) if text else element.id}"
 
-    def titles(self, several: Sequence[Element] = ()) -> str:
+    def titles(self, elements: Sequence[Element] = ()) -> str:
         """Return the names of elements, or else of all sections, as a list in a sentence."""
-        return ", ".join(self.title(one) for one in (several or self.sections())[:8]) or "nothing"
+        sections = [each for each in self.elements if len(each.parents) == 1]
+        return ", ".join(self.title(each) for each in (elements or sections)[:8]) or "nothing"
 
 
-def outline(listed: Mapping[str, Any]) -> Outline:
-    """Return the outline from a result of `list_elements`."""
-    elements = tuple(
-        Element(one["id"], one["type"], one["depth"], one.get("label", ""), one.get("content", ""))
-        for one in listed["elements"]
-    )
-    return Outline(elements, listed["selectedElementId"] or "", listed["versionId"])
+def read(result: Mapping[str, Any]) -> Outline:
+    """Return the outline in a result of `list_elements`."""
+    elements: list[Element] = []
+    parents: list[str] = []
+    for item in result["elements"]:
+        del parents[item["depth"] :]
+        texts = item.get("label", ""), item.get("content", "")
+        elements.append(Element(item["id"], item["type"], *texts, tuple(parents)))
+        parents.append(item["id"])
+    return Outline(tuple(elements), result["selectedElementId"] or "", result["versionId"])
 
 
-def quoted(text: str) -> str:
-    """Return a text in quotes, cut to fit a sentence."""
-    shown = " ".join(text.split())
-    return f"“{shown}”" if len(shown) <= _MAX_SHOWN else f"“{shown[:_MAX_SHOWN].rstrip()}…”"
+def quote(text: str) -> str:
+    """Return a text in quotation marks, shortened to fit a sentence."""
+    words = " ".join(text.split())
+    return f"“{words}”" if len(words) <= _MAX_SHOWN else f"“{words[:_MAX_SHOWN].rstrip()}…”"
 
 
-def resolve(words: str, outline: Outline, recent: str) -> Element:
-    """Return the one element that `words` name; raises `Unclear` for none and for several.
+def find(phrase: str, outline: Outline, recent: str) -> Element:
+    """Return the one element that a phrase names; raise `Unclear` for none and for several.
 
-    `recent` is the id of the element that was named or changed last, empty for none.
+    `recent` is the id of the element that was named or changed last, or empty.
     """
-    phrase = _ARTICLE.sub("", words)
-    if phrase.casefold() in {"this", "it", "that"}:
-        known = (outline.selected, recent)
-        name = next(filter(None, known if phrase.casefold() == "this" else known[::-1]), "")
-        if same := [one for one in outline.elements if one.id == name]:
-            return same[0]
+    phrase = _ARTICLE.sub("", phrase)
+    if (pronoun := phrase.casefold()) in {"this", "it", "that"}:
+        ids = (outline.selected, recent) if pronoun == "this" else (recent, outline.selected)
+        if element := outline.get(next(filter(None, ids), "")):
+            return element
         raise Unclear(f"nothing is selected, and “{phrase}” names nothing that was changed just before")
-    found = _candidates(phrase, outline, outline.elements)
-    place = _INSIDE.search(phrase)
-    if place and not found:
-        outer = resolve(phrase[place.end() :], outline, recent)
-        found = _nearest(_candidates(phrase[: place.start()], outline, outline.inside(outer)))
-    if len(found) > 1:
+    elements = _candidates(phrase, outline, outline.elements)
+    place = _IN.search(phrase)
+    if place and not elements:
+        outer = find(phrase[place.end() :], outline, recent)
+        elements = _outermost(_candidates(phrase[: place.start()], outline, outline.inside(outer)))
+    if len(elements) > 1:
         raise Unclear(
-            f"{quoted(phrase)} may be any of {outline.titles(found)}; "
+            f"{quote(phrase)} may be any of {outline.titles(elements)}; "
             "name one by its text in quotes or by its place, such as the first"
         )
-    if not found:
-        like = [one for one in outline.elements if one.type == _split(phrase)[1]]
-        raise Unclear(f"there is no {quoted(phrase)} there; there is {outline.titles(like)}")
-    return found[0]
+    if not elements:
+        similar = [each for each in outline.elements if each.type == _split(phrase)[1]]
+        raise Unclear(f"there is no {quote(phrase)} there; there is {outline.titles(similar)}")
+    return elements[0]
 
 
 def _candidates(phrase: str, outline: Outline, among: Sequence[Element]) -> list[Element]:
-    first, _, rest = phrase.partition(" ")
-    if first.casefold() in {*ORDINALS, "last"} and not _called(phrase, among):
+    """Return the elements with this label, id or text, or else those of a type."""
+    name = _normalize(phrase)
+    labelled = [each for each in among if name in {_normalize(each.label), each.id}]
+    if matching := labelled or [each for each in among if name == _normalize(each.content)]:
+        return matching
+    first, _, others = phrase.partition(" ")
+    if re.fullmatch(SLOTS["ordinal"], first, re.IGNORECASE):
         rank = int(number(first))
-        at = rank - (rank > 0)
-        return _candidates(rest, outline, among)[at:][:1]
-    return _called(phrase, among) or _typed(phrase, outline, among)
-
-
-def _called(phrase: str, among: Sequence[Element]) -> list[Element]:
-    """Return the elements of this label or id, or else of this text."""
-    name = _plain(phrase)
-    labelled = [one for one in among if name in {_plain(one.label), one.id}]
-    return labelled or [one for one in among if name == _plain(one.content)]
-
-
-def _typed(phrase: str, outline: Outline, among: Sequence[Element]) -> list[Element]:
-    """Return the elements of a type: all, those of a name, or those inside what has that name."""
+        return _candidates(others, outline, among)[rank - (rank > 0) :][:1]
     if phrase.casefold() in {"headline", "title", "main heading"}:
-        return [one for one in among if one.type == "heading"][:1]
+        return [each for each in among if each.type == "heading"][:1]
+    return _of_type(phrase, outline, among)
+
+
+def _of_type(phrase: str, outline: Outline, among: Sequence[Element]) -> list[Element]:
+    """Return the elements of a type: all, those with a text, or those inside the element of that name."""
     name, kind = _split(phrase)
-    typed = [one for one in among if one.type == kind]
+    typed = [each for each in among if each.type == kind]
     if not name or not typed:
         return typed
-    if named := [one for one in typed if _plain(outline.text(one)) == _plain(name)]:
+    if named := [each for each in typed if _normalize(outline.text(each)) == _normalize(name)]:
         return named
     outer = _candidates(name, outline, among)
-    return _nearest([one for one in typed if len(outer) == 1 and one in outline.inside(outer[0])])
+    return _outermost([each for each in typed if len(outer) == 1 and outer[0].id in each.parents])
 
 
-def _nearest(inner: Sequence[Element]) -> list[Element]:
-    """Return the outermost of elements: the heading of a section is not that of a card in it."""
-    return [one for one in inner if one.depth == min(other.depth for other in inner)]
+def _outermost(elements: Sequence[Element]) -> list[Element]:
+    """Return the elements of the smallest depth: a section's heading rather than that of a card in it."""
+    depths = [len(each.parents) for each in elements]
+    return [each for each, depth in zip(elements, depths, strict=True) if depth == min(depths)]
 
 
 def _split(phrase: str) -> tuple[str, str]:
     """Return the name and the type in a phrase such as `button "Go"`, `"Go" button` or `features section`."""
     name, _, word = phrase.rpartition(" ")
-    if quote := _QUOTE.search(phrase):
-        name, word = quote[0][1:-1], phrase[: quote.start()] + phrase[quote.end() :]
+    if text := _QUOTE.search(phrase):
+        name, word = text[0][1:-1], phrase[: text.start()] + phrase[text.end() :]
     try:
         return name, parse_kind(word)
     except Invalid:
         return name, ""
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     return " ".join(text.casefold().split()).strip("“”‘’\"'")

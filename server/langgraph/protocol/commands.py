@@ -1,6 +1,5 @@
-"""Commands of the Agent Streaming Protocol: start a run, answer a question, see what runs."""
+"""Commands of the Agent Streaming Protocol: start a run, respond to an interrupt, read the agent tree."""
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar, Final, Literal
@@ -15,59 +14,60 @@ from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.origins import current_owner
 from callsheet.server.langgraph.protocol import agent_tree
 from callsheet.server.langgraph.protocol.views import seq_of
+from callsheet.server.langgraph.resumes import INTERRUPT_ID
 from callsheet.server.langgraph.run_bodies import RunCommand, RunCreate, checkpoint_of
 from callsheet.server.langgraph.runs import EventJsonReply
-from callsheet.server.langgraph.starting import StartedRun, start_on_thread
+from callsheet.server.langgraph.shapes import JsonObject
+from callsheet.server.langgraph.starting import start_run
 from callsheet.state.errors import Busy, Conflict, Forbidden, Missing, Refused
 from callsheet.storage.runs import events
 from callsheet.storage.runs.records import Strategy
 from callsheet.storage.threads import records as thread_records
-from callsheet.storage.threads.records import ThreadRecord
 
 router = APIRouter(route_class=StrictRoute, tags=["protocol"])
-_ID: Final = re.compile(r"[0-9a-f]{32}")
-_ELSEWHERE: Final = frozenset({"subscription.subscribe", "subscription.unsubscribe"})
-"""Commands that only a web socket can carry."""
-_Object = dict[str, Any]
+_SOCKET_ONLY: Final = frozenset({"subscription.subscribe", "subscription.unsubscribe"})
+"""Methods that only the web socket serves."""
+_Result = tuple[JsonObject, str]
+"""Result of a command, and the id of the thread's newest event before it."""
 
 
 class ProtocolCommand(BaseModel):
-    """What a client wants done."""
+    """Command of a client."""
 
-    id: Whole = Field(ge=0, description="Comes back with the answer")
+    id: Whole = Field(ge=0, description="Returned with the reply")
     method: str = Field(max_length=255)
-    params: _Object = Field(default_factory=dict)
+    params: JsonObject = Field(default_factory=dict)
 
 
 class CommandReply(BaseModel):
-    """How a command went."""
+    """Reply to a command."""
 
     type: Literal["success", "error"]
     id: int | None
-    result: _Object | None = None
+    result: JsonObject | None = None
     error: str | None = None
     message: str | None = None
-    meta: _Object | None = None
+    meta: JsonObject | None = None
 
 
 class ProtocolRunCreate(RunCreate):
-    """A run whose events are this protocol's."""
+    """New run that publishes its events in this protocol."""
 
     protocol: ClassVar[bool] = True
 
 
-class _Start(BaseModel):
+class _StartParams(BaseModel):
     assistant_id: str = Field(min_length=1, max_length=255)
     input: Any = None
-    config: _Object | None = None
-    context: _Object | None = None
-    metadata: _Object | None = None
+    config: JsonObject | None = None
+    context: JsonObject | None = None
+    metadata: JsonObject | None = None
     multitask_strategy: Strategy | None = Field(
         None, validation_alias=AliasChoices("multitask_strategy", "multitaskStrategy")
     )
 
-    def body(self, command: RunCommand | None = None) -> ProtocolRunCreate:
-        """Return the run; where a command is given, it stands for the input."""
+    def to_run(self, command: RunCommand | None = None) -> ProtocolRunCreate:
+        """Return the body of the run; a command replaces the input."""
         return ProtocolRunCreate(
             assistant_id=self.assistant_id,
             input=None if command else self.input,
@@ -80,79 +80,78 @@ class _Start(BaseModel):
         )
 
 
-class _Answer(BaseModel):
+class _InterruptResponse(BaseModel):
     interrupt_id: str
     response: Any = None
 
 
-class _Respond(BaseModel):
-    responses: list[_Answer] | None = Field(None, min_length=1, max_length=1_000)
+class _RespondParams(BaseModel):
+    responses: list[_InterruptResponse] | None = Field(None, min_length=1, max_length=1_000)
     interrupt_id: str | None = None
     response: Any = None
     update: Any = None
     goto: Any = None
-    config: _Object | None = None
-    metadata: _Object | None = None
+    config: JsonObject | None = None
+    metadata: JsonObject | None = None
 
-    def answers(self) -> dict[str, Any]:
-        """Return the answers by question.
+    def by_interrupt(self) -> JsonObject:
+        """Return the responses by interrupt id.
 
-        Raises `Refused` where none is given, and `Conflict` for a question that cannot be one.
+        Raises `Refused` if there is none, and `Conflict` for a malformed id.
         """
-        given = {one.interrupt_id: one.response for one in self.responses or ()}
+        responses = {item.interrupt_id: item.response for item in self.responses or ()}
         if self.interrupt_id is not None:
-            given[self.interrupt_id] = self.response
-        if not given:
-            raise Refused("an answer says what it answers", remedy="send interrupt_id, or responses")
-        for name in given:
-            if not _ID.fullmatch(name):
-                raise Conflict(f"there is no question {name[:80]!r}", remedy="read the thread's state")
-        return given
+            responses[self.interrupt_id] = self.response
+        if not responses:
+            raise Refused("a response needs an interrupt id", remedy="send interrupt_id, or responses")
+        for name in responses:
+            if not INTERRUPT_ID.fullmatch(name):
+                raise Conflict(f"there is no interrupt {name[:80]!r}", remedy="read the thread's state")
+        return responses
 
 
 @router.post(
     "/threads/{thread_id}/commands",
     responses=documented_wire_responses(403, 404, 413, 422, 500, 503, 504, reply=CommandReply),
-    response_model=None,
 )
 async def run_command(thread_id: str, body: ProtocolCommand, request: Request) -> EventJsonReply:
-    """Carry out a command; a run is started on a thread that is made if it is not there."""
+    """Execute a protocol command. `run.start` creates the thread if it does not exist."""
     return EventJsonReply(await handle_command(app_context(request), current_owner(request), thread_id, body))
 
 
-async def handle_command(here: AppContext, who: str, thread: str, asked: ProtocolCommand) -> _Object:
-    """Return the answer to a command.
+async def handle_command(ctx: AppContext, owner: str, thread: str, command: ProtocolCommand) -> JsonObject:
+    """Execute a command and return the reply, which may be an error.
 
-    What is worth sending again is raised, and `Missing` where a run is wanted on another's thread.
+    Raises errors worth a retry, and `Missing` if the run's thread belongs to another owner.
     """
-    do = _METHODS.get(asked.method)
-    if do is None:
-        if asked.method in _ELSEWHERE:
-            return error_reply(asked.id, "not_supported", f"{asked.method} needs a web socket")
-        return error_reply(asked.id, "unknown_command", f"there is no command {asked.method[:80]!r}")
+    handler = _HANDLERS.get(command.method)
+    if handler is None:
+        if command.method in _SOCKET_ONLY:
+            return error_reply(command.id, "not_supported", f"{command.method} needs a web socket")
+        return error_reply(command.id, "unknown_command", f"there is no command {command.method[:80]!r}")
     try:
-        result, since = await do(here, who, thread, asked.params)
+        result, since = await handler(ctx, owner, thread, command.params)
     except (Refused, Busy, ValidationError) as error:
-        if isinstance(error, Missing) and do is _start:
+        if isinstance(error, Missing) and handler is _start_run:
             raise
-        return refused_reply(asked.id, asked.method, error)
+        return refused_reply(command.id, command.method, error)
     meta = {"applied_through_seq": seq_of(since)}
-    return {"type": "success", "id": asked.id, "result": result, "meta": meta}
+    return {"type": "success", "id": command.id, "result": result, "meta": meta}
 
 
-def refused_reply(command_id: int | None, method: str, error: Refused | Busy | ValidationError) -> _Object:
-    """Return the answer to a command that cannot be carried out."""
-    _, told = errors.error_body(error)
-    message = "; ".join(str(told[name]) for name in ("error", "remedy") if told.get(name))
-    return error_reply(command_id, _code(method, error), message)
+def refused_reply(command_id: int | None, method: str, error: Refused | Busy | ValidationError) -> JsonObject:
+    """Return the error reply to a refused command."""
+    _, body = errors.error_body(error)
+    message = "; ".join(str(body[name]) for name in ("error", "remedy") if body.get(name))
+    return error_reply(command_id, _error_code(method, error), message)
 
 
-def error_reply(command_id: int | None, code: str, message: str) -> _Object:
-    """Return the answer to a command that went wrong."""
+def error_reply(command_id: int | None, code: str, message: str) -> JsonObject:
+    """Return an error reply."""
     return {"type": "error", "id": command_id, "error": code, "message": message}
 
 
-def _code(method: str, error: Exception) -> str:
+def _error_code(method: str, error: Exception) -> str:
     if isinstance(error, Forbidden):
         return "permission_denied"
     if isinstance(error, Missing):
@@ -162,59 +161,56 @@ def _code(method: str, error: Exception) -> str:
     return "invalid_argument"
 
 
-async def _start(here: AppContext, who: str, thread: str, params: _Object) -> tuple[_Object, str]:
-    wanted = _Start.model_validate(params)
-    record = await thread_records.find(here.storage, thread, who)
-    # As LangGraph's server has it: a thread that waits for an answer takes its next input for that.
-    waits = record is not None and bool(record.interrupts) and record.status == "interrupted"
-    body = wanted.body()
+async def _start_run(ctx: AppContext, owner: str, thread: str, params: JsonObject) -> _Result:
+    start = _StartParams.model_validate(params)
+    record = await thread_records.find(ctx.storage, thread, owner)
+    # As in LangGraph's server, the input of an interrupted thread's next run resumes it.
+    interrupted = record is not None and bool(record.interrupts) and record.status == "interrupted"
+    body = start.to_run()
     try:
-        if waits and wanted.input is not None and not checkpoint_of(body):
-            # Where it is being answered already, this is what comes after the answer.
+        if interrupted and start.input is not None and not checkpoint_of(body):
+            # If another request has just resumed the thread, start a run after that one instead.
             with suppress(Conflict):
-                answer = wanted.body(RunCommand(resume=wanted.input))
-                return _told(await start_on_thread(here, who, thread, answer))
-        return _told(await start_on_thread(here, who, thread, body))
+                resume = start.to_run(RunCommand(resume=start.input))
+                return await _run_result(ctx, owner, thread, resume)
+        return await _run_result(ctx, owner, thread, body)
     except Conflict:
-        if await thread_records.find(here.storage, thread, who) is None:
-            # The id is taken, by somebody else.
+        if await thread_records.find(ctx.storage, thread, owner) is None:
+            # Another owner has a thread of this id.
             raise thread_records.missing_thread(thread) from None
         raise
 
 
-async def _respond(here: AppContext, who: str, thread: str, params: _Object) -> tuple[_Object, str]:
-    wanted = _Respond.model_validate(params)
-    record = await thread_records.get(here.storage, thread, who)
-    chosen = {name: value for name in ("update", "goto") if (value := getattr(wanted, name)) is not None}
+async def _respond(ctx: AppContext, owner: str, thread: str, params: JsonObject) -> _Result:
+    respond = _RespondParams.model_validate(params)
+    record = await thread_records.get(ctx.storage, thread, owner)
+    assistant = str(record.metadata.get("assistant_id") or record.graph)
+    if not assistant:
+        raise Missing(f"thread {record.id!r} has had no run", remedy="start one")
+    options = {name: value for name in ("update", "goto") if (value := getattr(respond, name)) is not None}
     body = ProtocolRunCreate(
-        assistant_id=_assistant(record),
-        command=RunCommand(resume=wanted.answers(), **chosen),
-        config=wanted.config,
-        metadata=wanted.metadata,
+        assistant_id=assistant,
+        command=RunCommand(resume=respond.by_interrupt(), **options),
+        config=respond.config,
+        metadata=respond.metadata,
     )
-    return _told(await start_on_thread(here, who, thread, body))
+    return await _run_result(ctx, owner, thread, body)
 
 
-async def _tree(here: AppContext, who: str, thread: str, params: _Object) -> tuple[_Object, str]:
-    await thread_records.get(here.storage, thread, who)
-    run = params.get("run_id")
-    since = await events.newest_id(here.storage, thread)
-    return {"tree": await agent_tree.agent_tree_of_run(here, thread, str(run) if run else None)}, since
-
-
-_METHODS: Final[Mapping[str, Callable[[AppContext, str, str, _Object], Awaitable[tuple[_Object, str]]]]] = {
-    "run.start": _start,
-    "input.respond": _respond,
-    "agent.getTree": _tree,
-}
-
-
-def _told(started: StartedRun) -> tuple[_Object, str]:
+async def _run_result(ctx: AppContext, owner: str, thread: str, body: ProtocolRunCreate) -> _Result:
+    started = await start_run(ctx, owner, thread, body)
     return {"run_id": started.run}, started.since
 
 
-def _assistant(record: ThreadRecord) -> str:
-    found = str(record.metadata.get("assistant_id") or record.graph)
-    if not found:
-        raise Missing(f"thread {record.id!r} has had no run", remedy="start one")
-    return found
+async def _get_tree(ctx: AppContext, owner: str, thread: str, params: JsonObject) -> _Result:
+    await thread_records.get(ctx.storage, thread, owner)
+    run = params.get("run_id")
+    since = await events.newest_id(ctx.storage, thread)
+    return {"tree": await agent_tree.agent_tree_of_run(ctx, thread, str(run) if run else None)}, since
+
+
+_HANDLERS: Final[Mapping[str, Callable[[AppContext, str, str, JsonObject], Awaitable[_Result]]]] = {
+    "run.start": _start_run,
+    "input.respond": _respond,
+    "agent.getTree": _get_tree,
+}

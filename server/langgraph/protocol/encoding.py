@@ -1,8 +1,8 @@
-"""What graphs stream, as events of the Agent Streaming Protocol: LangGraph's second wire.
+"""Chunks of a running graph as events of the Agent Streaming Protocol, LangGraph's second wire.
 
-An event is stored under its method and place (`v2/messages|child:…`), so that whoever does not want it need
-not read it, with its `params` as JSON. The values of the graph itself are told as on the first wire, for
-viewers on either; `callsheet.server.langgraph.protocol.views` gives them their form.
+An event is stored under its method and namespace (`v2/messages|child:…`), so that readers can skip it by
+name; its data is the JSON of its `params`. The values of the root graph are stored as on the first wire, for
+readers of either; `callsheet.server.langgraph.protocol.views` converts them.
 """
 
 import time
@@ -20,151 +20,159 @@ from langgraph.types import StateSnapshot
 from callsheet.server.runtime.encoding import Event, dumps, to_jsonable
 from callsheet.storage.runs.events import PROTOCOL
 
-_TOLD: Final = (UpdatesTransformer, CustomTransformer, CheckpointsTransformer, ToolCallTransformer)
-"""What is told beside values, messages and lifecycles, whatever a graph was compiled with."""
+_TRANSFORMERS: Final = (UpdatesTransformer, CustomTransformer, CheckpointsTransformer, ToolCallTransformer)
+"""Transformers added to every graph; LangGraph has those of values, messages and lifecycles by default."""
 _OPTIONAL: Final = frozenset(
     {"name", "additional_kwargs", "response_metadata", "tool_calls", "invalid_tool_calls", "usage_metadata"}
 )
-_ENDS: Final = frozenset({"message-finish", "error"})
-_Place = tuple[str, ...]
+_LAST_PARTS: Final = frozenset({"message-finish", "error"})
+_Namespace = tuple[str, ...]
 
 
-def protocol_event(method: str, place: Sequence[str], data: object, **more: object) -> Event:
-    """Return an event of the protocol; `more` is said beside its data."""
-    told = {"namespace": place, "timestamp": int(time.time() * 1000), "data": data, **more}
-    return "|".join((PROTOCOL + method, *place)), dumps(told, _spare)
+def protocol_event(method: str, namespace: Sequence[str], data: object, **params: object) -> Event:
+    """Return an event of the protocol; `params` are further fields beside its data."""
+    body = {"namespace": namespace, "timestamp": int(time.time() * 1000), "data": data, **params}
+    return "|".join((PROTOCOL + method, *namespace)), dumps(body, _jsonable)
 
 
 def without_empty_fields(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message's JSON without what it has nothing in."""
-    return {name: one for name, one in message.items() if one or name not in _OPTIONAL}
+    """Return a message's JSON without empty optional fields."""
+    return {name: value for name, value in message.items() if value or name not in _OPTIONAL}
 
 
 class ProtocolTranslator:
-    """Turns one run's chunks into events of the protocol."""
+    """Translator of one run's chunks to events of the protocol."""
 
     finished: Final = False
-    """Whether the graph is known to have come to its end: `closing` is for telling."""
+    """Always False: the state must be read after the run, for `closing_events`."""
 
     def __init__(self) -> None:
-        self._held: dict[_Place, Event] = {}
-        self._asked: dict[str, _Place] = {}
-        self._speaking: dict[_Place, dict[str, str]] = {}
-        """By place, the messages under way there: model call to message id."""
+        self._pending_values: dict[_Namespace, Event] = {}
+        """Values that wait for the event of their checkpoint."""
+        self._interrupts: dict[str, _Namespace] = {}
+        """Interrupt id to the deepest namespace that reported it."""
+        self._open_messages: dict[_Namespace, dict[str, str]] = {}
+        """Messages being streamed, by namespace: model call to message id."""
 
     async def stream(
         self, graph: Pregel[Any, Any], given: Any, config: Any, **options: Any
     ) -> AsyncGenerator[list[Event], None]:
         """Run the graph and yield its events as they come."""
-        more = [each for each in _TOLD if each not in graph.stream_transformers]
+        added = [each for each in _TRANSFORMERS if each not in graph.stream_transformers]
         with warnings.catch_warnings():
-            # Nothing is awaited in here, so nobody else's warnings are kept quiet.
+            # The filter is global, but the call never suspends: no warning of another task is lost.
             warnings.filterwarnings("ignore", message="The v3 streaming protocol")
-            run = await graph.astream_events(given, config, version="v3", transformers=more, **options)
+            run = await graph.astream_events(given, config, version="v3", transformers=added, **options)
         async with run:
             async for event in run:
                 yield self.events(event)
-        yield self._released()
+        yield self._release_values()
 
     def events(self, event: Mapping[str, Any]) -> list[Event]:
-        """Return the events of one of LangGraph's; values wait until their checkpoint is there."""
+        """Return the events for one of LangGraph's; values are held back until their checkpoint's event."""
         params = event["params"]
-        place, method = tuple(params["namespace"]), event["method"]
-        if method == "values":
-            return [*self._released(), *self._values(place, params)]
+        namespace, method = tuple(params["namespace"]), event["method"]
         if method == "checkpoints":
-            values = self._held.pop(place, None)
-            return [protocol_event(method, place, _checkpoint(params["data"])), *([values] if values else [])]
-        return [*self._released(), *self._others(place, method, params["data"])]
+            values = self._pending_values.pop(namespace, None)
+            checkpoint = protocol_event(method, namespace, _checkpoint(params["data"]))
+            return [checkpoint, *([values] if values else [])]
+        released = self._release_values()
+        if method == "values":
+            self._hold_values(namespace, params)
+            return released
+        return [*released, *self._other_events(namespace, method, params["data"])]
 
     def closing_events(self, state: StateSnapshot) -> list[Event]:
-        """Return what is told once the graph has stopped: its questions, and that it waits for answers."""
+        """Return the events after the graph has stopped: pending interrupts and the interrupted lifecycle."""
         if not state.next:
             return []
-        asked = [one for task in state.tasks if task.result is None for one in task.interrupts]
-        questions = [
+        pending = [item for task in state.tasks if task.result is None for item in task.interrupts]
+        requests = [
             protocol_event(
                 "input.requested",
-                self._asked.get(one.id, ()),
-                {"interrupt_id": one.id, "payload": one.value},
+                self._interrupts.get(item.id, ()),
+                {"interrupt_id": item.id, "payload": item.value},
             )
-            for one in asked
+            for item in pending
         ]
-        last = []
-        if asked and isinstance(state.values, Mapping):
-            last = [("values", dumps({**state.values, "__interrupt__": asked}))]
-        return [*questions, protocol_event("lifecycle", (), {"event": "interrupted"}), *last]
+        values = []
+        if pending and isinstance(state.values, Mapping):
+            values = [("values", dumps({**state.values, "__interrupt__": pending}))]
+        return [*requests, protocol_event("lifecycle", (), {"event": "interrupted"}), *values]
 
-    def _values(self, place: _Place, params: Mapping[str, Any]) -> list[Event]:
-        asked = params.get("interrupts") or ()
-        for one in asked:
-            self._asked[one.id] = max(place, self._asked.get(one.id, ()), key=len)
-        if place:
-            self._held[place] = protocol_event("values", place, params["data"])
-        elif not asked:
-            self._held[place] = ("values", dumps(params["data"]))
-        return []
+    def _hold_values(self, namespace: _Namespace, params: Mapping[str, Any]) -> None:
+        interrupts = params.get("interrupts") or ()
+        for item in interrupts:
+            self._interrupts[item.id] = max(namespace, self._interrupts.get(item.id, ()), key=len)
+        if namespace:
+            self._pending_values[namespace] = protocol_event("values", namespace, params["data"])
+        elif not interrupts:
+            self._pending_values[namespace] = ("values", dumps(params["data"]))
 
-    def _released(self) -> list[Event]:
-        released = [*self._held.values()]
-        self._held.clear()
+    def _release_values(self) -> list[Event]:
+        released = [*self._pending_values.values()]
+        self._pending_values.clear()
         return released
 
-    def _others(self, place: _Place, method: str, data: Any) -> list[Event]:
+    def _other_events(self, namespace: _Namespace, method: str, data: Any) -> list[Event]:
         kind, _, name = method.partition(":")
         match kind:
             case "messages":
-                return self._messages(place, data)
+                return self._message_events(namespace, data)
             case "lifecycle":
-                return [_lifecycle(place, data)]
+                return [_lifecycle(namespace, data)]
             case "updates" if "__interrupt__" in data:
                 return []
-        return [protocol_event(kind, place, {"name": name, "payload": data} if name else data)]
+        return [protocol_event(kind, namespace, {"name": name, "payload": data} if name else data)]
 
-    def _messages(self, place: _Place, data: Any) -> list[Event]:
+    def _message_events(self, namespace: _Namespace, data: Any) -> list[Event]:
         message, metadata = data
         node = metadata.get("langgraph_node")
-        if isinstance(message, BaseMessage):
-            if isinstance(message, BaseMessageChunk | ToolMessage):
-                # Chunks are the first wire's, and the results of tools are told by `tools`.
-                return []
-            return [
-                protocol_event("messages", place, part, node=node)
-                for part in message_to_events(message, message_id=message.id)
-            ]
-        part = self._part(place, message, str(metadata.get("run_id")))
-        return [protocol_event("messages", place, part, node=node)]
+        if not isinstance(message, BaseMessage):
+            part = self._message_part(namespace, message, str(metadata.get("run_id")))
+            return [protocol_event("messages", namespace, part, node=node)]
+        if isinstance(message, BaseMessageChunk | ToolMessage):
+            # Chunks belong to the first wire, and `tools` events hold the results of tools.
+            return []
+        return [
+            protocol_event("messages", namespace, part, node=node)
+            for part in message_to_events(message, message_id=message.id)
+        ]
 
-    def _part(self, place: _Place, part: Mapping[str, Any], call: str) -> Mapping[str, Any]:
-        """Part of a message, with whose it is where a reader could not know: several are under way there."""
-        speaking = self._speaking.setdefault(place, {})
+    def _message_part(self, namespace: _Namespace, part: Mapping[str, Any], call: str) -> Mapping[str, Any]:
+        """Return a part of a message; it names the message if several are streamed in the namespace."""
+        messages = self._open_messages.setdefault(namespace, {})
         if part["event"] == "message-start":
-            speaking[call] = part["id"]
+            messages[call] = part["id"]
             return {**part, "run_id": call}
-        several = len(speaking) > 1 and call in speaking
-        said = {"run_id": call, "message_id": speaking[call]} if several else {}
-        if part["event"] in _ENDS:
-            speaking.pop(call, None)
-        return {**part, **said}
+        ambiguous = len(messages) > 1 and call in messages
+        ids = {"run_id": call, "message_id": messages[call]} if ambiguous else {}
+        if part["event"] in _LAST_PARTS:
+            messages.pop(call, None)
+        return {**part, **ids}
 
 
-def _lifecycle(place: _Place, data: Mapping[str, Any]) -> Event:
-    there = tuple(data["namespace"])
-    graph = there[-1].partition(":")[0] if there else ""
-    return protocol_event("lifecycle", there or place, {"graph_name": graph, **data})
+def _lifecycle(namespace: _Namespace, data: Mapping[str, Any]) -> Event:
+    own = tuple(data["namespace"])
+    graph = own[-1].partition(":")[0] if own else ""
+    return protocol_event("lifecycle", own or namespace, {"graph_name": graph, **data})
 
 
 def _checkpoint(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Where one can go back to, without what was there."""
-    told = {"id": _id(data["config"]), "step": data["metadata"]["step"], "source": data["metadata"]["source"]}
-    parent = _id(data.get("parent_config"))
-    return told | ({"parent_id": parent} if parent else {})
+    """Return a checkpoint's ids, step and source, without its values."""
+    metadata, parent = data["metadata"], _checkpoint_id(data.get("parent_config"))
+    checkpoint = {
+        "id": _checkpoint_id(data["config"]),
+        "step": metadata["step"],
+        "source": metadata["source"],
+    }
+    return checkpoint | ({"parent_id": parent} if parent else {})
 
 
-def _id(config: Mapping[str, Any] | None) -> str | None:
-    found: str | None = (config or {}).get("configurable", {}).get("checkpoint_id")
-    return found
+def _checkpoint_id(config: Mapping[str, Any] | None) -> str | None:
+    checkpoint_id: str | None = (config or {}).get("configurable", {}).get("checkpoint_id")
+    return checkpoint_id
 
 
-def _spare(value: Any) -> Any:
+def _jsonable(value: Any) -> Any:
     return without_empty_fields(value.model_dump()) if isinstance(value, BaseMessage) else to_jsonable(value)

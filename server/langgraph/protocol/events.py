@@ -1,8 +1,8 @@
-"""A thread's events in the Agent Streaming Protocol: all that is kept of what is asked for, and onwards."""
+"""Stream of a thread's events in the Agent Streaming Protocol: the stored ones, then new ones."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import orjson
 from fastapi import APIRouter, Request
@@ -11,13 +11,14 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from callsheet.server.ads.bodies import StrictRoute, Whole
-from callsheet.server.context import AppContext, app_context
+from callsheet.server.context import app_context
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
 from callsheet.server.langgraph.protocol import views
 from callsheet.server.langgraph.protocol.views import MAX_SEQ, ProtocolFrame, ThreadView, id_of, seq_of
-from callsheet.server.langgraph.run_streams import HEARTBEAT_S, event_line, event_stream_reply
+from callsheet.server.langgraph.run_streams import HEARTBEAT, HEARTBEAT_S, event_line, event_stream_reply
+from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.server.runtime.encoding import dumps
 from callsheet.server.runtime.execution import pending_interrupts
 from callsheet.storage.runs import events
@@ -25,139 +26,135 @@ from callsheet.storage.runs.events import Event
 from callsheet.storage.threads import records as thread_records
 
 router = APIRouter(route_class=StrictRoute, tags=["protocol"])
-_FOLLOW: Final = documented_wire_responses(403, 404, 413, 422, 500, 503, 504, reply=dict[str, Any]) | {
+_STREAM: Final = documented_wire_responses(403, 404, 413, 422, 500, 503, 504, reply=JsonObject) | {
     200: EVENTS
 }
 _CHANNELS: Final = {"input.requested": "input", "input.answered": "input"}
-"""Channels of the methods that are not named as theirs."""
+"""Method to channel, where their names differ."""
 _FIRST: Final = 20
-"""Events among which the first of a run is looked for; before it there may be some of the thread's own."""
+"""Events read to find the first one of a run; events of the thread itself may come before it."""
 _Name = Annotated[str, Field(max_length=255)]
 
 
 class Subscription(BaseModel):
-    """Which events a reader wants."""
+    """Filter for the events of a thread."""
 
-    channels: list[_Name] = Field(max_length=100, description="One that is not known has no events")
+    channels: list[_Name] = Field(max_length=100, description="An unknown channel has no events")
     namespaces: list[list[_Name]] | None = Field(
-        None, max_length=1_000, description="Only events below one of these places; all, unless chosen"
+        None, max_length=1_000, description="Namespaces to include with those below; all by default"
     )
-    depth: Whole | None = Field(None, ge=0, description="Levels below those places; all, unless chosen")
-    since: Whole | None = Field(None, ge=0, le=MAX_SEQ, description="Only events numbered higher")
+    depth: Whole | None = Field(None, ge=0, description="Levels below `namespaces`; all by default")
+    since: Whole | None = Field(None, ge=0, le=MAX_SEQ, description="Only events with a higher `seq`")
 
     def matches(self, event: ProtocolFrame) -> bool:
-        """Return whether the reader wants an event."""
+        """Return whether an event passes the filter, `since` aside."""
         channel = _CHANNELS.get(event.method, event.method)
-        if channel not in self.channels and not (channel == "custom" and self._named(event)):
+        if channel not in self.channels and not (channel == "custom" and self._matches_custom(event)):
             return False
-        return not self.namespaces or any(self._below(event.place, one) for one in self.namespaces)
+        return not self.namespaces or any(self._is_below(event.namespace, item) for item in self.namespaces)
 
-    def _named(self, event: ProtocolFrame) -> bool:
-        wanted = [one.partition(":")[2] for one in self.channels if one.startswith("custom:")]
-        if not wanted:
+    def _matches_custom(self, event: ProtocolFrame) -> bool:
+        names = [channel.partition(":")[2] for channel in self.channels if channel.startswith("custom:")]
+        if not names:
             return False
         data = orjson.loads(event.params)["data"]
-        return isinstance(data, dict) and data.get("name") in wanted
+        return isinstance(data, dict) and data.get("name") in names
 
-    def _below(self, place: Sequence[str], prefix: Sequence[str]) -> bool:
-        if not len(prefix) <= len(place) <= len(prefix) + (MAX_SEQ if self.depth is None else self.depth):
+    def _is_below(self, namespace: Sequence[str], prefix: Sequence[str]) -> bool:
+        max_depth = len(prefix) + (MAX_SEQ if self.depth is None else self.depth)
+        if not len(prefix) <= len(namespace) <= max_depth:
             return False
-        # A place is a node and which run of it, `child:2470…`; a prefix may leave the latter open.
-        return all(want in {part, part.partition(":")[0]} for want, part in zip(prefix, place, strict=False))
+        # A part is a node and the id of its task, `child:2470…`; a prefix may leave out the id.
+        parts = zip(prefix, namespace, strict=False)
+        return all(expected in {part, part.partition(":")[0]} for expected, part in parts)
 
 
-@router.post("/threads/{thread_id}/stream/events", responses=_FOLLOW, response_model=None)
+@router.post("/threads/{thread_id}/stream/events", responses=_STREAM)
 async def stream_thread_events(thread_id: str, body: Subscription, request: Request) -> Response:
-    """Stream a thread's events: all that is kept of them, then those to come, of whichever run."""
-    here, who = app_context(request), current_owner(request)
-    await thread_records.get(here.storage, thread_id, who)
-    return event_stream_reply(_lines(here, ThreadView(here, thread_id, who), thread_id, body))
+    """Stream a thread's events. Stored ones come first, then new ones, of all runs."""
+    ctx, owner = app_context(request), current_owner(request)
+    await thread_records.get(ctx.storage, thread_id, owner)
+    return event_stream_reply(_lines(ThreadView(ctx, thread_id, owner), body))
 
 
-async def _lines(
-    here: AppContext, view: ThreadView, thread: str, wanted: Subscription
-) -> AsyncGenerator[bytes, None]:
-    async with aclosing(follow_thread(here, view, thread, wanted)) as source:
+async def _lines(view: ThreadView, subscription: Subscription) -> AsyncGenerator[bytes, None]:
+    async with aclosing(follow_thread(view, subscription)) as source:
         async for event in source:
-            yield (
-                event_line(event.method, event.encoded(), str(event.seq)) if event else b": heartbeat\r\n\r\n"
-            )
+            yield event_line(event.method, event.encode(), str(event.seq)) if event else HEARTBEAT
 
 
 async def follow_thread(
-    here: AppContext,
-    view: ThreadView,
-    thread: str,
-    wanted: Subscription,
-    reached: Callable[[int], None] | None = None,
+    view: ThreadView, subscription: Subscription, on_seq: Callable[[int], None] | None = None
 ) -> AsyncGenerator[ProtocolFrame | None, None]:
-    """Yield a thread's events that are wanted, and None after a silence, until the thread is gone.
+    """Yield a thread's matching events, and None after each silence, until the thread is gone.
 
-    A reader that hears of each event, wanted or not, by its number before it is yielded, waits for a thread
-    that is not there yet.
+    `on_seq` gets the number of every stored event, matching or not, before it is yielded. With it, a thread
+    that does not exist yet is waited for.
     """
-    lost = await _lost(here, view, thread, wanted.since or 0) if await view.known() else []
-    for event in filter(wanted.matches, lost):
+    since = subscription.since or 0
+    lost = await _replacement_of_lost(view, since) if await view.refresh() else []
+    for event in filter(subscription.matches, lost):
         yield event
-    async with aclosing(_stored(here, view, (thread, id_of(wanted.since or 0)), reached)) as source:
+    async with aclosing(_stored_events(view, id_of(since), on_seq)) as source:
         async for stored in source:
             if stored is None:
                 yield None
                 continue
-            for event in filter(wanted.matches, await view.frames(stored)):
+            for event in filter(subscription.matches, await view.frames(stored)):
                 yield event
 
 
-async def _stored(
-    here: AppContext, view: ThreadView, start: tuple[str, str], reached: Callable[[int], None] | None
+async def _stored_events(
+    view: ThreadView, after: str, on_seq: Callable[[int], None] | None
 ) -> AsyncGenerator[Event | None, None]:
-    """Yield the events that follow (thread, event id), as long as the thread is the reader's."""
-    known = False
-    async with aclosing(here.worker.hub.follow(*start, heartbeat_s=HEARTBEAT_S)) as source:
+    """Yield the events after the id `after`, as long as the thread is the reader's."""
+    readable = False
+    bus = view.ctx.worker.events
+    async with aclosing(bus.follow(view.thread, after, heartbeat_s=HEARTBEAT_S)) as source:
         async for stored in source:
-            if stored and reached:
-                reached(seq_of(stored.id))
-            # A thread that was deleted may have been made again, by somebody else.
-            if stored is None or stored.name == "metadata" or not known:
-                known = await view.known()
-            if not (known or reached):
+            if stored and on_seq:
+                on_seq(seq_of(stored.id))
+            # A deleted thread may have been created again by another owner.
+            if stored is None or stored.name == "metadata" or not readable:
+                readable = await view.refresh()
+            if not (readable or on_seq):
                 return
-            if stored is None or known:
+            if stored is None or readable:
                 yield stored
 
 
-async def _lost(here: AppContext, view: ThreadView, thread: str, since: int) -> list[ProtocolFrame]:
-    """What stands for the history that is not kept any more: the thread's newest state."""
-    graph = here.worker.graphs.get(view.graph)
-    if graph is None or _whole(await _kept(here, thread), since):
+async def _replacement_of_lost(view: ThreadView, since: int) -> list[ProtocolFrame]:
+    """Return the thread's newest state as events if part of the history after `since` is gone."""
+    graph = view.ctx.worker.graphs.get(view.graph)
+    if graph is None or _is_complete(await _first_run_events(view), since):
         return []
-    state = await graph.aget_state({"configurable": {"thread_id": thread}})
-    # A run tells that it begins before it changes the state, so this is seen of one that began meanwhile.
-    kept = await _kept(here, thread)
-    if _whole(kept, since) or not state.created_at:
+    state = await graph.aget_state({"configurable": {"thread_id": view.thread}})
+    # A run stores its first event before it changes the state, so a run that began meanwhile shows here.
+    first = await _first_run_events(view)
+    if _is_complete(first, since) or not state.created_at:
         return []
-    return _standing(view, state, over=not kept)
+    return _state_frames(view, state, idle=not first)
 
 
-async def _kept(here: AppContext, thread: str) -> list[Event]:
-    """The first of what is kept of what runs told."""
-    found = await events.read_after(here.storage, thread, events.BEGINNING, limit=_FIRST)
-    return [event for event in found if event.run]
+async def _first_run_events(view: ThreadView) -> list[Event]:
+    """Return the first stored events that belong to runs."""
+    first = await events.read_after(view.ctx.storage, view.thread, events.BEGINNING, limit=_FIRST)
+    return [event for event in first if event.run]
 
 
-def _whole(kept: Sequence[Event], since: int) -> bool:
-    """Whether nothing is missing before what is kept, beyond what its reader knows."""
-    return bool(kept) and (kept[0].name == events.BEGUN or seq_of(kept[0].id) <= since)
+def _is_complete(first: Sequence[Event], since: int) -> bool:
+    """Return whether no event after `since` is missing before these."""
+    return bool(first) and (first[0].name == events.BEGUN or seq_of(first[0].id) <= since)
 
 
-def _standing(view: ThreadView, state: StateSnapshot, *, over: bool) -> list[ProtocolFrame]:
+def _state_frames(view: ThreadView, state: StateSnapshot, *, idle: bool) -> list[ProtocolFrame]:
     run = str((state.metadata or {}).get("run_id", ""))
     checkpoint = state.config["configurable"]["checkpoint_id"]
     values = views.without_empty_message_fields(orjson.loads(dumps(state.values)))
-    told = [views.protocol_frame(f"synth:{run}:values|{checkpoint}", 0, "values", (), (0, values))]
-    if not over or not state.next:
-        return told
-    asked = [(one.id, one.value) for one in pending_interrupts(state)]
-    said = {"event": "interrupted", "graph_name": view.graph}
-    waits = views.protocol_frame(f"synth:{run}:lc||interrupted", 0, "lifecycle", (), (0, said))
-    return [*told, *views.interrupt_events(run, 0, 0, asked), waits]
+    frames = [views.protocol_frame(f"synth:{run}:values|{checkpoint}", 0, "values", (), 0, values)]
+    if not idle or not state.next:
+        return frames
+    interrupts = [(item.id, item.value) for item in pending_interrupts(state)]
+    data = {"event": "interrupted", "graph_name": view.graph}
+    lifecycle = views.protocol_frame(f"synth:{run}:lc||interrupted", 0, "lifecycle", (), 0, data)
+    return [*frames, *views.interrupt_frames(run, 0, 0, interrupts), lifecycle]

@@ -1,4 +1,4 @@
-"""The Agent Streaming Protocol over a web socket: commands come in, answers and events go out."""
+"""The Agent Streaming Protocol over a web socket: commands in, replies and events out."""
 
 import asyncio
 import json
@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from callsheet.server.ads.bodies import parse_json
 from callsheet.server.http.direct import decode_path_params
-from callsheet.server.http.sockets import MAX_FRAME_BYTES, SocketSession
+from callsheet.server.http.sockets import MAX_SUBSCRIPTIONS, SocketSession
 from callsheet.server.langgraph.protocol import commands
-from callsheet.server.langgraph.protocol.commands import ProtocolCommand, error_reply
+from callsheet.server.langgraph.protocol.commands import ProtocolCommand, error_reply, refused_reply
 from callsheet.server.langgraph.protocol.events import Subscription, follow_thread
 from callsheet.server.langgraph.protocol.views import ThreadView
 from callsheet.server.runtime.encoding import dumps
@@ -26,105 +26,101 @@ router = APIRouter()
 
 @router.websocket("/threads/{thread_id}/stream/events")
 async def connect_protocol(socket: WebSocket) -> None:
-    """Answer a client's commands, and send it the events it subscribes to."""
-    await _Protocol(socket, decode_path_params(socket.path_params)["thread_id"]).serve()
+    """Serve a client's commands and subscriptions."""
+    await _ProtocolSession(socket, decode_path_params(socket.path_params)["thread_id"]).serve()
 
 
-class _Protocol(SocketSession):
-    """One connection to one thread; what it is told of are its subscriptions."""
+class _ProtocolSession(SocketSession):
+    """Connection to one thread, with any number of subscriptions to its events."""
 
     def __init__(self, socket: WebSocket, thread: str) -> None:
         super().__init__(socket)
         self._thread = thread
-        self._reached: dict[str, int] = {}
-        """The event that each subscription is at, by its number; all before it has been told."""
-        self._moved = asyncio.Event()
+        self._positions: dict[str, int] = {}
+        """Subscription to the number of its current event; all earlier ones have been sent."""
+        self._advanced = asyncio.Event()
 
     async def handle(self, text: bytes) -> None:
-        """Carry a command out and answer it."""
+        """Execute a command and send the reply."""
         try:
-            asked = ProtocolCommand.model_validate(parse_json(text))
+            command = ProtocolCommand.model_validate(parse_json(text))
         except (json.JSONDecodeError, ValidationError):
             rule = "a command is JSON with an integer id, a method and params"
-            await self._send(error_reply(None, "invalid_argument", rule))
+            await self._reply(error_reply(None, "invalid_argument", rule))
             return
         try:
             await self.check_rate()
         except Limited as error:
-            await self._send(error_reply(asked.id, "unknown_error", f"{error.message}; {error.remedy}"))
+            await self._reply(error_reply(command.id, "unknown_error", f"{error.message}; {error.remedy}"))
             return
-        await self._answer(asked)
-
-    async def _answer(self, asked: ProtocolCommand) -> None:
-        match asked.method:
+        match command.method:
             case "subscription.subscribe":
-                await self._subscribe(asked)
+                await self._subscribe(command)
             case "subscription.unsubscribe":
-                await self._unsubscribe(asked)
+                await self._unsubscribe(command)
             case _:
-                await self._send(await self._done(asked))
+                await self._reply(await self._execute(command))
 
-    async def _done(self, asked: ProtocolCommand) -> Mapping[str, Any]:
+    async def _execute(self, command: ProtocolCommand) -> Mapping[str, Any]:
         try:
-            return await commands.handle_command(self._here, self._owner, self._thread, asked)
+            return await commands.handle_command(self._ctx, self._owner, self._thread, command)
         except Missing as error:
-            return commands.refused_reply(asked.id, asked.method, error)
+            return refused_reply(command.id, command.method, error)
 
-    async def _subscribe(self, asked: ProtocolCommand) -> None:
+    async def _subscribe(self, command: ProtocolCommand) -> None:
         try:
-            wanted = Subscription.model_validate(asked.params)
+            subscription = Subscription.model_validate(command.params)
         except ValidationError as error:
-            await self._send(commands.refused_reply(asked.id, asked.method, error))
+            await self._reply(refused_reply(command.id, command.method, error))
             return
         if self.is_full:
-            await self._send(
-                error_reply(asked.id, "invalid_argument", f"{MAX_FRAME_BYTES} subscriptions are open already")
-            )
+            message = f"{MAX_SUBSCRIPTIONS} subscriptions are open already"
+            await self._reply(error_reply(command.id, "invalid_argument", message))
             return
         name = str(uuid.uuid4())
-        self._reached[name] = wanted.since or 0
-        await self._send({"type": "success", "id": asked.id, "result": {"subscription_id": name}})
-        self.subscribe(name, self._told(wanted, name))
+        self._positions[name] = subscription.since or 0
+        await self._reply({"type": "success", "id": command.id, "result": {"subscription_id": name}})
+        self.subscribe(name, self._send_events(subscription, name))
 
-    async def _unsubscribe(self, asked: ProtocolCommand) -> None:
-        name = str(asked.params.get("subscription_id"))
-        left = await self.unsubscribe(name)
-        self._left(name)
-        if not left:
-            await self._send(error_reply(asked.id, "no_such_subscription", "it is not open"))
+    async def _unsubscribe(self, command: ProtocolCommand) -> None:
+        name = str(command.params.get("subscription_id"))
+        was_open = await self.unsubscribe(name)
+        self._forget(name)
+        if not was_open:
+            await self._reply(error_reply(command.id, "no_such_subscription", "it is not open"))
             return
-        await self._send({"type": "success", "id": asked.id, "result": {}})
+        await self._reply({"type": "success", "id": command.id, "result": {}})
 
-    async def _told(self, wanted: Subscription, name: str) -> None:
+    async def _send_events(self, subscription: Subscription, name: str) -> None:
         try:
-            await self._follow(wanted, name)
+            await self._follow(subscription, name)
         finally:
-            self._left(name)
+            self._forget(name)
 
-    async def _follow(self, wanted: Subscription, name: str) -> None:
-        view, reached = ThreadView(self._here, self._thread, self._owner), partial(self._reach, name)
-        async with aclosing(follow_thread(self._here, view, self._thread, wanted, reached)) as source:
+    async def _follow(self, subscription: Subscription, name: str) -> None:
+        view = ThreadView(self._ctx, self._thread, self._owner)
+        async with aclosing(follow_thread(view, subscription, partial(self._advance, name))) as source:
             async for event in source:
                 if event:
-                    await self._turn(event.seq)
-                    await self.send(event.encoded())
+                    await self._wait_for_others(event.seq)
+                    await self.send(event.encode())
 
-    async def _turn(self, seq: int) -> None:
-        """Wait until every subscription has been told of what came before.
+    async def _wait_for_others(self, seq: int) -> None:
+        """Wait until every subscription has sent its events before `seq`.
 
-        Clients end them all when one is told of an end, or of a question.
+        Clients close all their subscriptions when one delivers an end or an interrupt.
         """
-        while any(at < seq for at in self._reached.values()):
-            self._moved.clear()
-            await self._moved.wait()
+        while any(position < seq for position in self._positions.values()):
+            self._advanced.clear()
+            await self._advanced.wait()
 
-    def _reach(self, name: str, seq: int) -> None:
-        self._reached[name] = seq
-        self._moved.set()
+    def _advance(self, name: str, seq: int) -> None:
+        self._positions[name] = seq
+        self._advanced.set()
 
-    def _left(self, name: str) -> None:
-        self._reached.pop(name, None)
-        self._moved.set()
+    def _forget(self, name: str) -> None:
+        self._positions.pop(name, None)
+        self._advanced.set()
 
-    async def _send(self, answer: Mapping[str, Any]) -> None:
-        await self.send(dumps(answer))
+    async def _reply(self, reply: Mapping[str, Any]) -> None:
+        await self.send(dumps(reply))

@@ -1,8 +1,8 @@
-"""Events of the Agent Streaming Protocol as a reader of a thread gets them, whichever wire a run came by.
+"""Stored events as frames of the Agent Streaming Protocol, whichever wire their run was created on.
 
-Every open stream tells the thread's whole history first. An event's `event_id` is the same on every stream;
-its `seq` grows, and comes from the id it is stored under, so that `since` means the same on every stream,
-whatever was asked of it and however much of the history is gone.
+Every stream begins with the thread's stored history. An event's `event_id` is the same on every stream. Its
+`seq` is derived from the id it is stored under, so `since` means the same on every stream, whatever the
+stream's filter and however much of the history is gone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +13,7 @@ import orjson
 
 from callsheet.server.context import AppContext
 from callsheet.server.langgraph.protocol.encoding import without_empty_fields
+from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.server.runtime.encoding import dumps
 from callsheet.state.errors import Missing
 from callsheet.storage.runs.events import BEGINNING, PROTOCOL, Event
@@ -20,163 +21,166 @@ from callsheet.storage.runs.records import Run
 from callsheet.storage.threads import records as thread_records
 
 _EPOCH_MS: Final = 1_767_225_600_000
-"""The beginning of 2026. Numbers count from there, and stay below 2 ** 53 until 2095."""
-_BITS: Final = 12
-_MOST: Final = (1 << _BITS) - 1
+"""Start of 2026. Numbers count from there, and stay below 2 ** 53 until 2095."""
+_COUNTER_BITS: Final = 12
+_MAX_COUNTER: Final = (1 << _COUNTER_BITS) - 1
 MAX_SEQ: Final = (1 << 53) - 1
-_MESSAGE: Final = frozenset({"type", "content", "additional_kwargs", "response_metadata"})
-_SAME: Final = frozenset({"updates", "custom"})
-"""Modes of the first wire whose events are the same on this one."""
+_MESSAGE_FIELDS: Final = frozenset({"type", "content", "additional_kwargs", "response_metadata"})
+_SHARED_MODES: Final = frozenset({"updates", "custom"})
+"""Modes whose events are the same on both wires."""
 _ENDINGS: Final[Mapping[bytes, str]] = {b"success": "completed", b"error": "failed", b"timeout": "failed"}
-_Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ProtocolFrame:
-    """One event as it is sent."""
+    """Event as it is sent."""
 
     event_id: str
     seq: int
     method: str
-    place: Sequence[str]
+    namespace: Sequence[str]
     params: bytes
     """JSON."""
 
-    def encoded(self) -> bytes:
-        """Return the event as JSON."""
-        known = (dumps(self.event_id), self.seq, dumps(self.method), self.params)
-        return b'{"type":"event","event_id":%b,"seq":%d,"method":%b,"params":%b}' % known
+    def encode(self) -> bytes:
+        """Return the frame as JSON."""
+        parts = (dumps(self.event_id), self.seq, dumps(self.method), self.params)
+        return b'{"type":"event","event_id":%b,"seq":%d,"method":%b,"params":%b}' % parts
 
 
 def protocol_frame(
-    event_id: str, seq: int, method: str, place: Sequence[str], said: tuple[int, object]
+    event_id: str, seq: int, method: str, namespace: Sequence[str], timestamp_ms: int, data: object
 ) -> ProtocolFrame:
-    """Return an event that says (milliseconds of the epoch, data)."""
-    told = {"namespace": place, "timestamp": said[0], "data": said[1]}
-    return ProtocolFrame(event_id, seq, method, place, dumps(told))
+    """Return the frame of an event with this data."""
+    params = {"namespace": namespace, "timestamp": timestamp_ms, "data": data}
+    return ProtocolFrame(event_id, seq, method, namespace, dumps(params))
 
 
 def seq_of(event_id: str) -> int:
-    """Return the number of a stored event, 0 for the id before the first."""
-    ms, _, n = event_id.partition("-")
-    return max(0, (int(ms) - _EPOCH_MS) << _BITS) + min(int(n), _MOST)
+    """Return the number of a stored event; 0 for the id before the first."""
+    ms, _, counter = event_id.partition("-")
+    return max(0, (int(ms) - _EPOCH_MS) << _COUNTER_BITS) + min(int(counter), _MAX_COUNTER)
 
 
 def id_of(seq: int) -> str:
-    """Return a stored event's id by its number."""
-    return f"{(seq >> _BITS) + _EPOCH_MS}-{seq & _MOST}" if seq else BEGINNING
+    """Return the id of a stored event by its number."""
+    return f"{(seq >> _COUNTER_BITS) + _EPOCH_MS}-{seq & _MAX_COUNTER}" if seq else BEGINNING
 
 
 def without_empty_message_fields(value: Any) -> Any:
-    """Return JSON in which messages are without what they have nothing in."""
+    """Return JSON with the empty optional fields of all messages removed."""
     if isinstance(value, list):
-        return [without_empty_message_fields(one) for one in value]
+        return [without_empty_message_fields(item) for item in value]
     if not isinstance(value, dict):
         return value
-    found = {name: without_empty_message_fields(one) for name, one in value.items()}
-    return without_empty_fields(found) if found.keys() >= _MESSAGE else found
+    fields = {name: without_empty_message_fields(item) for name, item in value.items()}
+    return without_empty_fields(fields) if fields.keys() >= _MESSAGE_FIELDS else fields
 
 
-def interrupt_events(run: str, seq: int, ms: int, asked: Iterable[tuple[str, Any]]) -> list[ProtocolFrame]:
-    """Return what tells of questions (id, value) of the graph itself."""
+def interrupt_frames(
+    run: str, seq: int, timestamp_ms: int, interrupts: Iterable[tuple[str, Any]]
+) -> list[ProtocolFrame]:
+    """Return the frames of a root graph's interrupts, given as (id, value)."""
     return [
         protocol_frame(
             f"synth:{run}:input||{name}",
             seq,
             "input.requested",
             (),
-            (ms, {"interrupt_id": name, "payload": value}),
+            timestamp_ms,
+            {"interrupt_id": name, "payload": value},
         )
-        for name, value in asked
+        for name, value in interrupts
     ]
 
 
 class ThreadView:
-    """What one reader sees of a thread; it remembers what the reader was told of each run."""
+    """View of a thread for one reader; it remembers which lifecycle events the reader has got."""
 
-    def __init__(self, here: AppContext, thread: str, owner: str) -> None:
-        self._here = here
-        self._thread = thread
+    def __init__(self, ctx: AppContext, thread: str, owner: str) -> None:
+        self.ctx = ctx
+        self.thread = thread
         self._owner = owner
         self.graph = ""
-        """What runs on it, as it is served."""
-        self._told: set[tuple[str, str]] = set()
+        """Name of the thread's graph."""
+        self._sent_lifecycles: set[tuple[str, str]] = set()
 
-    async def known(self) -> bool:
-        """Return whether the thread is there, and the reader's."""
-        record = await thread_records.find(self._here.storage, self._thread, self._owner)
+    async def refresh(self) -> bool:
+        """Read the thread's graph, and return whether the thread exists and belongs to the reader."""
+        record = await thread_records.find(self.ctx.storage, self.thread, self._owner)
         self.graph = record.graph if record else ""
         return record is not None
 
     async def frames(self, event: Event) -> list[ProtocolFrame]:
-        """Return what a stored event tells."""
+        """Return the frames of a stored event; none for an event that has no meaning in the protocol."""
         if event.name.startswith(PROTOCOL):
-            return self._native(event)
-        kind, *place = event.name.split("|")
+            return self._native_frames(event)
+        kind, *namespace = event.name.split("|")
         match kind:
             case "metadata":
                 return self._lifecycle(event, "running")
             case "values":
-                return await self._values(event, place)
+                return await self._values_frames(event, namespace)
             case "end":
-                return await self._ended(event)
-            case _ if kind in _SAME and b'"__interrupt__"' not in event.data:
-                said = (_ms(event), without_empty_message_fields(orjson.loads(event.data)))
-                return [protocol_frame(event.id, seq_of(event.id), kind, place, said)]
+                return await self._end_frames(event)
+            case _ if kind in _SHARED_MODES and b'"__interrupt__"' not in event.data:
+                data = without_empty_message_fields(orjson.loads(event.data))
+                return [protocol_frame(event.id, seq_of(event.id), kind, namespace, _ms(event), data)]
         return []
 
-    async def _ended(self, event: Event) -> list[ProtocolFrame]:
-        if event.data == b"paused" and await self._speaks(event.run):
+    async def _end_frames(self, event: Event) -> list[ProtocolFrame]:
+        if event.data == b"paused" and await self._is_protocol_run(event.run):
             return []
-        # Whoever cancels a run interrupts it, in this protocol's words.
-        what = _ENDINGS.get(event.data, "interrupted")
-        return self._lifecycle(event, what, await self._error(event.run) if what == "failed" else "")
+        # The protocol has no event for a cancelled run; it counts as interrupted.
+        state = _ENDINGS.get(event.data, "interrupted")
+        return self._lifecycle(event, state, await self._error(event.run) if state == "failed" else "")
 
-    def _native(self, event: Event) -> list[ProtocolFrame]:
-        method, *place = event.name.removeprefix(PROTOCOL).split("|")
-        event_id, params = event.id, event.data
+    def _native_frames(self, event: Event) -> list[ProtocolFrame]:
+        method, *namespace = event.name.removeprefix(PROTOCOL).split("|")
+        event_id, path = event.id, "|".join(namespace)
         if method == "input.requested":
-            name = orjson.loads(params)["data"]["interrupt_id"]
-            event_id = f"synth:{event.run}:input|{'|'.join(place)}|{name}"
+            name = orjson.loads(event.data)["data"]["interrupt_id"]
+            event_id = f"synth:{event.run}:input|{path}|{name}"
         if method == "lifecycle":
-            told = orjson.loads(params)
-            if not place:
-                return self._lifecycle(event, told["data"]["event"])
-            event_id = f"synth:{event.run}:lc|{'|'.join(place)}|{told['data']['event']}"
-        return [ProtocolFrame(event_id, seq_of(event.id), method, place, params)]
+            state = orjson.loads(event.data)["data"]["event"]
+            if not namespace:
+                return self._lifecycle(event, state)
+            event_id = f"synth:{event.run}:lc|{path}|{state}"
+        return [ProtocolFrame(event_id, seq_of(event.id), method, namespace, event.data)]
 
-    async def _values(self, event: Event, place: Sequence[str]) -> list[ProtocolFrame]:
+    async def _values_frames(self, event: Event, namespace: Sequence[str]) -> list[ProtocolFrame]:
         values = orjson.loads(event.data)
-        asked: list[_Object] = values.pop("__interrupt__", []) if isinstance(values, dict) else []
-        if asked and await self._speaks(event.run):
-            asked = []
+        interrupts: list[JsonObject] = values.pop("__interrupt__", []) if isinstance(values, dict) else []
+        if interrupts and await self._is_protocol_run(event.run):
+            interrupts = []
         seq, ms = seq_of(event.id), _ms(event)
+        data = without_empty_message_fields(values)
         return [
-            *interrupt_events(event.run, seq, ms, ((one["id"], one["value"]) for one in asked)),
-            protocol_frame(event.id, seq, "values", place, (ms, without_empty_message_fields(values))),
+            *interrupt_frames(event.run, seq, ms, ((item["id"], item["value"]) for item in interrupts)),
+            protocol_frame(event.id, seq, "values", namespace, ms, data),
         ]
 
-    def _lifecycle(self, event: Event, what: str, error: str = "") -> list[ProtocolFrame]:
-        """What happened to a whole run, told once: another attempt at it goes on running."""
-        if (event.run, what) in self._told:
+    def _lifecycle(self, event: Event, state: str, error: str = "") -> list[ProtocolFrame]:
+        """Return the lifecycle event of a run, once: a later attempt at the run repeats none."""
+        if (event.run, state) in self._sent_lifecycles:
             return []
-        self._told.add((event.run, what))
-        said = {"event": what, "graph_name": self.graph} | ({"error": error} if error else {})
-        event_id = f"synth:{event.run}:lc||{what}"
-        return [protocol_frame(event_id, seq_of(event.id), "lifecycle", (), (_ms(event), said))]
+        self._sent_lifecycles.add((event.run, state))
+        data = {"event": state, "graph_name": self.graph} | ({"error": error} if error else {})
+        event_id = f"synth:{event.run}:lc||{state}"
+        return [protocol_frame(event_id, seq_of(event.id), "lifecycle", (), _ms(event), data)]
 
     async def _error(self, run: str) -> str:
         record = await self._record(run)
         return str((record.error or {}).get("message", "")) if record else ""
 
-    async def _speaks(self, run: str) -> bool:
-        """Whether a run tells by itself what it asks, and that it waits."""
+    async def _is_protocol_run(self, run: str) -> bool:
+        """Return whether a run stores its own interrupt and lifecycle events."""
         record = await self._record(run)
         return bool(record and record.request.get("protocol"))
 
     async def _record(self, run: str) -> Run | None:
         try:
-            return await self._here.worker.runs.get(self._thread, run)
+            return await self.ctx.worker.runs.get(self.thread, run)
         except Missing:
             return None
 

@@ -9,7 +9,8 @@ from typing import Any, Final, cast
 
 from callsheet.graphs import ad_creation
 from callsheet.server.artefacts.service import ArtefactService, RequestOptions
-from callsheet.server.artefacts.turns import clean_message, human_message, last_message, tool_calls, usage
+from callsheet.server.artefacts.turn_view import turn_fields
+from callsheet.server.artefacts.turns import clean_message, human_message, last_message
 from callsheet.server.runtime.execution import BuildReply
 from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.worker import Ack, OnProgress, Worker
@@ -179,12 +180,8 @@ def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
         "conversationId": thread.id,
         "adId": ADS.artefact_id(thread),
         "drafts": dict(state.get("drafts", {})),
-        "created": [dict(made) for made in state.get("created", ())],
         "message": last_message(state),
-        "provider": state.get("provider", ""),
-        "providerReason": state.get("provider_reason", ""),
-        "toolCalls": tool_calls(state, _shorten),
-        "usage": usage(state),
+        **turn_fields(state, _shorten),
     }
 
 

@@ -15,7 +15,8 @@ from callsheet.graphs import fact_narration
 from callsheet.nodes.lessons import selection
 from callsheet.nodes.question import decision_plan
 from callsheet.server.artefacts.service import CHAT, ArtefactService, RequestOptions, answer_interrupt
-from callsheet.server.artefacts.turns import clean_message, human_message, identifier, tool_calls, usage
+from callsheet.server.artefacts.turn_view import turn_fields
+from callsheet.server.artefacts.turns import clean_message, human_message, identifier
 from callsheet.server.lessons import sessions
 from callsheet.server.runtime.execution import BuildReply, pending_interrupts
 from callsheet.server.runtime.run_request import DomainRun
@@ -192,11 +193,7 @@ async def turn_view(storage: Storage, thread: Thread, state: Mapping[str, Any]) 
             snapshot, sessions.pending_question(interrupt.value for interrupt in interrupts)
         ),
         "interrupt": {"id": interrupts[0].id, "value": interrupts[0].value} if interrupts else None,
-        "created": [dict(made) for made in state.get("created", ())],
-        "toolCalls": tool_calls(state, _shorten),
-        "provider": state.get("provider", ""),
-        "providerReason": state.get("provider_reason", ""),
-        "usage": usage(state),
+        **turn_fields(state, _shorten),
         "agents": agents.results(results),
         "cost": round(sum(float(entry["output"].get("cost", 0)) for entry in results), 8),
         "duration": round(sum(float(entry["duration_s"]) for entry in results), 3),

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from callsheet.server.artefacts.service import ArtefactService
+from callsheet.server.artefacts.views import iso
 from callsheet.server.runtime.worker import Worker
 from callsheet.state import conversation
 from callsheet.state.lessons import lesson
@@ -42,7 +42,7 @@ async def snapshot(artefact: Artefact) -> LessonSnapshot:
     newest: dict[str, Version | None] = {
         name: head.newest for name, head in zip(lesson.STREAMS, heads, strict=True)
     }
-    details = {**meta, "createdAt": iso_time(meta.get("createdMs"))}
+    details = {**meta, "createdAt": iso(meta.get("createdMs"))}
     return LessonSnapshot(lesson.session(artefact.id, meta.get("owner", ""), newest, details), newest)
 
 
@@ -98,7 +98,7 @@ async def _times(worker: Worker, thread: Thread) -> dict[str, tuple[str, str]]:
     """Return the creation and update times of the runs, by the id of their input message."""
     runs = await worker.runs.list_runs(thread.id, count=_RUNS)
     return {
-        str(message.get("id")): (str(iso_time(str(run.created_ms))), str(iso_time(str(run.updated_ms))))
+        str(message.get("id")): (str(iso(run.created_ms)), str(iso(run.updated_ms)))
         for run in runs
         for message in (run.request.get("input") or {}).get("messages", ())
         if isinstance(message, Mapping)
@@ -177,11 +177,6 @@ def _session_summary(record: ThreadRecord, lesson_snapshot: LessonSnapshot) -> d
         "topic": session.topic,
         "childAge": session.childAge,
         "childInterest": session.childInterest,
-        "createdAt": iso_time(str(record.created_ms)),
-        "updatedAt": iso_time(str(record.updated_ms)),
+        "createdAt": iso(record.created_ms),
+        "updatedAt": iso(record.updated_ms),
     }
-
-
-def iso_time(ms: str | None) -> str | None:
-    """Return milliseconds since 1970 as ISO 8601 in UTC; None for none."""
-    return datetime.fromtimestamp(int(ms) / 1000, UTC).isoformat(timespec="milliseconds") if ms else None

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from callsheet.server.artefacts.service import CHAT, ArtefactService, RequestOptions, answer_interrupt
+from callsheet.server.artefacts.turn_view import turn_fields
 from callsheet.server.artefacts.turns import (
     clean_message,
     human_message,
     identifier,
     last_message,
-    tool_calls,
-    usage,
 )
 from callsheet.server.runtime.execution import BuildReply, pending_interrupts
 from callsheet.server.runtime.run_request import DomainRun
@@ -111,13 +110,9 @@ def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
         "conversationId": thread.id,
         "pageId": PAGES.artefact_id(thread),
         "drafts": {made["stream"]: made["versionId"] for made in state.get("created", ())},
-        "created": [dict(made) for made in state.get("created", ())],
         "message": "" if interrupts else last_message(state),
         "question": question_view(interrupts[0].id, interrupts[0].value) if interrupts else None,
-        "provider": state.get("provider", ""),
-        "providerReason": state.get("provider_reason", ""),
-        "toolCalls": tool_calls(state, dict),
-        "usage": usage(state),
+        **turn_fields(state),
     }
 
 

@@ -34,14 +34,14 @@ class Nothing(BaseModel):
     n: int
 
 
-@tool(schema=Nothing, display="Doing nothing", permissions=("nothing",), terms=_TERMS)
+@tool(schema=Nothing, display="Doing nothing", permissions=("nothing",), options=_TERMS)
 async def look(args: Nothing, call: Call) -> dict[str, Any]:
     """Look at nothing."""
     del call
     return {"n": args.n}
 
 
-@tool(schema=Nothing, display="Doing nothing", permissions=("nothing",), writes=("music",), terms=_TERMS)
+@tool(schema=Nothing, display="Doing nothing", permissions=("nothing",), writes=("music",), options=_TERMS)
 async def change(args: Nothing, call: Call) -> dict[str, Any]:
     """Be allowed to change something, and change nothing."""
     del call

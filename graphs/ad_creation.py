@@ -1,9 +1,9 @@
-"""A brief becomes an audio ad, refined by chat.
+"""Audio ads from a brief, refined by chat.
 
 START → planner → approval → tool_executor → planner … → summarizer → END
 
-The planner calls the model with five tools; it searches voices, writes drafts of voices, music and effects,
-and ends with a few words. Every draft is a version that a person may activate; nothing is overwritten.
+The model searches voices and writes drafts of voices, music and sound effects with five tools. Every draft is
+a version that a person may activate; nothing is overwritten.
 """
 
 import json
@@ -79,12 +79,12 @@ class AdCreation(LoopWorkflow):
 
 
 def brief_of(state: AdState) -> Brief | None:
-    """Return the brief, in whichever shape a client put it into the state; raise `Invalid` (A51, A-R15)."""
+    """Return the brief from any shape that clients put into the state; raises `Invalid` (A51, A-R15)."""
     return brief.parse(state["brief"]) if state.get("brief") else None
 
 
 def spot_s(state: AdState) -> float:
-    """Return the spot's seconds: the brief's, else the last ones mentioned before the first tool call."""
+    """Return the spot's seconds: the brief's, or else the last ones mentioned before the first tool call."""
     if known := brief_of(state):
         return known["duration"]
     messages = state.get("messages", ())

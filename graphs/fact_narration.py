@@ -1,12 +1,12 @@
-"""A text becomes facts, a person chooses among them, and what they choose becomes a narrated script.
+"""Lessons: a text becomes facts, a person chooses some, and they become a narrated script.
 
 START → planner → tool_executor → select_facts (interrupt) → tool_executor → summarizer
                                                              → review_narration (interrupt, if wanted)
                                                              → select_images (interrupt, if wanted) → END
 
-The planner calls the model with three tools: note the student, find the facts, write the narration. Once
-facts are proposed the thread waits for a person, whom any process may hear. After the choice no model is
-asked what to do; it only writes. What is said instead of a choice is answered, and the question waits on.
+The model has three tools: note the student, find the facts, write the narration. Once facts are proposed the
+thread waits for a person, in any process. After the choice the model only writes. A message that is no choice
+is answered, and the question stays pending.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ class FactNarration(WorkflowSpec):
     state = LessonState
 
     def prompt(self, state: LessonState, artefact_id: str) -> str:
-        """Return the prompt, which is the same for every lesson and turn."""
+        """Return the prompt, the same for every lesson and turn."""
         del state, artefact_id
         return PROMPT
 
@@ -77,7 +77,7 @@ class FactNarration(WorkflowSpec):
         lesson.checked(stream, data)
 
     def after_plan(self, state: LessonState, made: Sequence[DraftMade]) -> dict[str, Any]:
-        """Return the questions that wait: facts until they are narrated, then the narration, then images."""
+        """Return the pending questions: facts until they are narrated, then the narration, then images."""
         versions = {version["stream"]: version["versionId"] for version in made}
         if "facts" in versions:
             return {"choice": versions["facts"], "problem": ""}
@@ -118,7 +118,7 @@ class FactNarration(WorkflowSpec):
 def _image_question(
     state: LessonState, versions: Mapping[str, str], called: AbstractSet[str], *, stands: bool
 ) -> dict[str, Any]:
-    """Return the state of the image question; a narration that `stands` without images starts the search."""
+    """Return the state of the image question; a finished narration without images starts the search."""
     now = "" if "confirmed" in versions else state.get("picturing", "")
     if "images" in versions:
         return {"picturing": versions["images"]}
@@ -132,22 +132,22 @@ def _image_question(
 def after_start(
     state: LessonState,
 ) -> Literal["tool_executor", "review_narration", "select_images", "select_facts", "planner"]:
-    """Return who hears the input first: the executor a plan that a person made, else a question that waits.
+    """Return the first node: the executor for a person's plan, else the pending question.
 
-    Where there are facts, a message may be about which of them are told.
+    With confirmed facts, a message may revise the choice.
     """
     plan = state.get("plan")
     if plan and state.get("decided") and state["messages"][-1].id == plan["id"]:
         return "tool_executor"
-    return _waiting(state) or ("select_facts" if "choice" in state else "planner")
+    return _pending_question(state) or ("select_facts" if "choice" in state else "planner")
 
 
 def after_tools(
     state: LessonState,
 ) -> Literal["approval", "tool_executor", "select_facts", "select_images", "planner", "summarizer"]:
-    """Return what follows: new facts are shown to a person; what a person decided ends the turn.
+    """Return the next node: the question for new facts; a person's plan ends the turn.
 
-    Images are looked for before that end is told, in the same turn.
+    Images are searched before that end, in the same turn.
     """
     decided = bool(state.get("decided"))
     if state.get("plan"):
@@ -164,7 +164,7 @@ def after_tools(
 def after_selection(
     state: LessonState,
 ) -> Literal["tool_executor", "planner", "select_facts", "summarizer"]:
-    """Return where an answer leads: a choice is carried out, talk is answered, anything else asked again."""
+    """Return the next node: the executor for a choice, the planner for a message, else the question again."""
     if state.get("plan"):
         return "tool_executor"
     if isinstance(state["messages"][-1], HumanMessage):
@@ -175,7 +175,7 @@ def after_selection(
 def after_review(
     state: LessonState,
 ) -> Literal["tool_executor", "select_facts", "review_narration", "summarizer"]:
-    """Return where an answer leads: an approval is noted, a wish heard like any message, else asked again."""
+    """Return the next node: the executor for an approval, fact selection for a wish, else the question."""
     if state.get("plan"):
         return "tool_executor"
     if isinstance(state["messages"][-1], HumanMessage):
@@ -186,23 +186,25 @@ def after_review(
 def after_images(
     state: LessonState,
 ) -> Literal["tool_executor", "select_facts", "select_images", "summarizer"]:
-    """Return where an answer leads: a choice is carried out, talk heard as ever, all else asked again."""
+    """Return the next node: the executor for a choice, fact selection for a message, else the question."""
     if state.get("plan"):
         return "tool_executor"
     if isinstance(state["messages"][-1], HumanMessage):
         return "select_facts"
-    return "select_images" if _waiting(state) == "select_images" else "summarizer"
+    return "select_images" if _pending_question(state) == "select_images" else "summarizer"
 
 
 def after_summary(
     state: LessonState,
 ) -> Literal["select_facts", "review_narration", "select_images", "__end__"]:
-    """Return to the question that still waits, or end."""
-    return _waiting(state) or "__end__"
+    """Return the question that is still pending, or the end."""
+    return _pending_question(state) or "__end__"
 
 
-def _waiting(state: LessonState) -> Literal["select_facts", "review_narration", "select_images"] | None:
-    """Return the first of the questions that wait; images wait to be looked for, too."""
+def _pending_question(
+    state: LessonState,
+) -> Literal["select_facts", "review_narration", "select_images"] | None:
+    """Return the first pending question; a search for images counts as one."""
     if state.get("choice"):
         return "select_facts"
     if state.get("reviewing"):

@@ -1,9 +1,9 @@
-"""Words become edits of a landing page, each a version that can be taken back.
+"""Landing pages, edited by chat; each edit is a version that can be undone.
 
 START → planner → approval → tool_executor → planner … → summarizer → END
 
-The planner calls the model with the page's tools; it looks at the page, then edits it. A person is asked
-before anything is deleted. What is locked stays as it is, whoever asks.
+The model reads the page with its tools, then edits it. A person approves deletions. Locked elements stay
+unchanged, whoever asks.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class PageBuilder(LoopWorkflow):
     state = PageState
 
     def prompt(self, state: PageState, artefact_id: str) -> str:
-        """Return the prompt, which is the same for every page and turn."""
+        """Return the prompt, the same for every page and turn."""
         del state, artefact_id
         return PROMPT
 
@@ -58,16 +58,16 @@ class PageBuilder(LoopWorkflow):
         del stream
         return history.summary(data)
 
-    def selected(self, state: PageState) -> str:
+    def selected_part(self, state: PageState) -> str:
         """Return the id of the selected element; empty for none."""
         return state.get("selected_element_id") or ""
 
     def describe_step(self, state: PageState, step: Step, newest: Mapping[str, Version | None]) -> str:
-        """Return the element that a step edits, as a person knows it; its id where there is none."""
+        """Return a description of the element that a step edits; its id if there is none."""
         named = step["params"].get("elementId")
         if not isinstance(named, str):
             return ""
-        element_id = edits.resolve_element_id(named, self.selected(state))
+        element_id = edits.resolve_element_id(named, self.selected_part(state))
         element = history.page_of(newest[page.STREAM]).find(element_id)
         return element.description() if element else element_id or named
 

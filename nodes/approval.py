@@ -1,7 +1,7 @@
-"""Asks a person before steps that cannot simply be taken back, and before any where the caller wants that.
+"""Asks a person to approve destructive steps, or every step if the caller wants that.
 
-The one node that asks such questions. Nothing with an effect happens before the question, and a rejection
-reaches the planner with its reason; a step once rejected is not asked for again in the same turn.
+Nothing with an effect happens before the question. A rejection reaches the planner with its reason, and a
+rejected step is not proposed again in the same turn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,20 +44,20 @@ RESPONSE_SCHEMA: Final[dict[str, Any]] = {
         }
     },
 }
-"""What an answer looks like: one decision for each action request, in order, or one for all."""
+"""JSON Schema of an answer: one decision per action request, in order, or one for all."""
 
 
 def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
-    """Return the node that asks for leave to carry out the plan."""
+    """Return the node that asks for approval of a plan."""
 
     async def approval(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         plan = state.get("plan")
-        asked = _asked(workflow, plan, every=bool(run_context(runtime).get("approve_plan")))
-        if plan is None or not asked:
+        steps = _steps_to_approve(workflow, plan, every=bool(run_context(runtime).get("approve_plan")))
+        if plan is None or not steps:
             return {}
-        readable = [_readable(step) for step in asked]
-        shown = approval_request(readable, await _about(workflow, state, runtime, readable))
-        decided = list(zip(asked, _decisions(interrupt(shown), len(asked)), strict=True))
+        readable = [_with_repaired_arguments(step) for step in steps]
+        shown = approval_request(readable, await _describe_steps(workflow, state, runtime, readable))
+        decided = list(zip(steps, _decisions(interrupt(shown), len(steps)), strict=True))
         refused = [(step, choice) for step, choice in decided if choice["type"] == "reject"]
         if refused:
             return {
@@ -65,16 +65,16 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
                 "plan": None,
                 "rejected": [*state.get("rejected", []), *(fingerprint(step) for step, _ in refused)],
             }
-        edits = {step["id"]: _edited(step, choice) for step, choice in decided}
+        edits = {step["id"]: _apply_edit(step, choice) for step, choice in decided}
         return {"plan": Plan(id=plan["id"], steps=[edits.get(step["id"], step) for step in plan["steps"]])}
 
     return approval
 
 
 def approval_request(steps: Sequence[Step], about: Sequence[str]) -> dict[str, Any]:
-    """Return the interrupt's value, in the shape stock agent interfaces render.
+    """Return the interrupt's value, in the shape that stock agent interfaces render.
 
-    `about` says what each step is about, empty where there is nothing to say.
+    `about` describes the target of each step; empty for none.
     """
     return {
         "action_requests": [
@@ -97,18 +97,18 @@ def approval_request(steps: Sequence[Step], about: Sequence[str]) -> dict[str, A
     }
 
 
-async def _about(
+async def _describe_steps(
     workflow: WorkflowSpec, state: Workflow, runtime: Runtime[Context], steps: Sequence[Step]
 ) -> list[str]:
-    """Return what each step is about, as the artefact is now."""
+    """Return the target of each step, as the artefact is now."""
     scope = workflow.scope(state, runtime)
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
     newest = {stream: (await artefact.stream_head(stream)).newest for stream in workflow.streams}
     return [workflow.describe_step(state, step, newest) for step in steps]
 
 
-def _readable(step: Step) -> Step:
-    """Return a step with its arguments as they will be read, where the model wrote what is nearly JSON."""
+def _with_repaired_arguments(step: Step) -> Step:
+    """Return a step with its arguments repaired, if the model wrote almost-JSON."""
     if "raw" not in step:
         return step
     try:
@@ -117,23 +117,23 @@ def _readable(step: Step) -> Step:
         return step
 
 
-def _asked(workflow: WorkflowSpec, plan: Plan | None, *, every: bool) -> list[Step]:
-    """Return the steps a person is asked about: those that destroy, or every one with an effect."""
+def _steps_to_approve(workflow: WorkflowSpec, plan: Plan | None, *, every: bool) -> list[Step]:
+    """Return the steps to approve: the destructive ones, or every one with an effect."""
     known = [(step, workflow.tools.get(step["tool"])) for step in (plan["steps"] if plan else ())]
     return [step for step, tool in known if tool and (tool.is_destructive or (every and step["writes"]))]
 
 
 def _decisions(answer: Any, count: int) -> list[Mapping[str, Any]]:
-    """Return one decision a step; one alone, or a bare word, stands for all."""
+    """Return one decision per step; a single one, or a bare word, applies to all."""
     if isinstance(answer, str | bool):
-        answer = {"decisions": [_spoken(answer)]}
+        answer = {"decisions": [_decision_of_text(answer)]}
     listed = answer.get("decisions") if isinstance(answer, Mapping) else None
     if not isinstance(listed, list) or not all(
         isinstance(item, Mapping) and item.get("type") in {"approve", "edit", "reject"} for item in listed
     ):
         raise Invalid(
             f"the answer {str(answer)[:200]!r} holds no decisions",
-            remedy='send {"decisions": [{"type": "approve"}]}, with edit or reject where wanted',
+            remedy='send {"decisions": [{"type": "approve"}]}, or edit or reject',
         )
     if len(listed) not in {1, count}:
         raise Invalid(
@@ -143,13 +143,13 @@ def _decisions(answer: Any, count: int) -> list[Mapping[str, Any]]:
     return listed if len(listed) == count else listed * count
 
 
-def _spoken(answer: str | bool) -> dict[str, Any]:  # noqa: FBT001 -- a person's answer may be just true or false
+def _decision_of_text(answer: str | bool) -> dict[str, Any]:  # noqa: FBT001 -- a person's answer may be just true or false
     if answer is True or consent(str(answer)):
         return {"type": "approve"}
     return {"type": "reject", "message": "" if answer is False else str(answer)}
 
 
-def _edited(step: Step, choice: Mapping[str, Any]) -> Step:
+def _apply_edit(step: Step, choice: Mapping[str, Any]) -> Step:
     action = choice.get("edited_action")
     if choice["type"] != "edit" or not isinstance(action, Mapping):
         return step
@@ -171,7 +171,7 @@ def _rejections(plan: Plan, refused: Sequence[tuple[Step, Mapping[str, Any]]]) -
 
 
 def _rejection(reason: str | None) -> Outcome:
-    """Return what the model is told of a step that was rejected, or that was in a plan with one."""
+    """Return the outcome of a rejected step, or of another step of its plan (`reason` None)."""
     if reason is None:
         return failed_outcome(
             "permission_denied",

@@ -1,4 +1,4 @@
-"""The form of a node, and the keys by which the server speaks to nodes."""
+"""The type of a node, and the config keys that the server sets for nodes."""
 
 from typing import Any, Protocol, TypeVar
 
@@ -9,21 +9,21 @@ from callsheet.state.context import Context
 State = TypeVar("State", contravariant=True)
 
 OWNER_KEY = "__callsheet_owner"
-"""Key of `configurable` under which the server says who asks; callers never set it."""
+"""Key of `configurable` for the owner; callers cannot set it."""
 EPOCH_KEY = "__callsheet_epoch"
-"""Key of `configurable` under which the server counts the attempts on the thread."""
+"""Key of `configurable` for the number of the attempt on the thread."""
 RUN_KEY = "run_id"
-"""Key of `configurable` and of checkpoint metadata that names the run."""
+"""Key of `configurable` and of checkpoint metadata for the run."""
 
 
 class Node(Protocol[State]):
-    """A step of a graph: the state it needs in, the keys it changed out. Running it twice must be safe."""
+    """A node of a graph. Running it twice must be safe."""
 
     def __call__(self, state: State, *, runtime: Runtime[Context]) -> Any:
-        """Return only the keys it changed."""
+        """Return the changed keys only."""
         ...
 
 
 def run_context(runtime: Runtime[Context]) -> Context:
-    """Return what the caller chose for this run; LangGraph gives None where nothing was chosen."""
+    """Return the run's context; LangGraph passes None if the caller chose nothing."""
     return runtime.context or Context()

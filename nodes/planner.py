@@ -1,4 +1,4 @@
-"""Request to plan: asks the model what to do next, until it has nothing more to do."""
+"""Planner: calls the model and turns its tool calls into a plan."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -26,45 +26,45 @@ from callsheet.tools.registry import definitions
 
 MAX_ROUNDS: Final = 10
 """Rounds of tool calls in one turn before a text answer is forced, unless chosen otherwise (A-R11)."""
-_OPENING: Final = ":opening"
-"""How the ids of messages end that say what a workflow starts from."""
+_OPENING_SUFFIX: Final = ":opening"
+"""Suffix of the ids of opening messages."""
 
 
 def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
-    """Return the node that asks the model and turns its tool calls into a plan."""
+    """Return the planner node."""
 
     async def planner(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         scope = workflow.scope(state, runtime)
-        history, mended = await _history(workflow, state, scope)
+        history, repaired = await _history(workflow, state, scope)
         fresh = isinstance(history[-1], HumanMessage)
         rounds = 0 if fresh else state.get("rounds", 0)
         rejected = [] if fresh else state.get("rejected", [])
-        chosen = _routed(run_context(runtime), scope)
+        provider = _choose_route(run_context(runtime), scope)
         sent = conversation.model_input(
             workflow.prompt(state, scope.artefact),
             history,
             state.get("summary", ""),
             state.get("summary_upto", ""),
         )
-        model = providers.load(chosen.spec)
+        model = providers.load(provider.spec)
         limit = run_context(runtime).get("max_rounds", MAX_ROUNDS)
-        # Told which tools there are but not to call one: a bare model call would break the history's rules.
+        # With the tools but tool_choice "none": a call without tools would break the rules for the history.
         choice = "none" if rounds >= limit else _tool_choice(workflow, run_context(runtime), rounds)
-        asked = model.bind_tools(definitions(workflow.tools), tool_choice=choice)
-        reply = await asked.ainvoke(sent)
+        bound = model.bind_tools(definitions(workflow.tools), tool_choice=choice)
+        reply = await bound.ainvoke(sent)
         answer = _without_calls(reply) if rounds >= limit else reply
         plan = _plan(workflow, answer)
         if plan and any(fingerprint(step) in rejected for step in plan["steps"]):
             answer, plan = _without_calls(answer), None
         return {
-            "messages": [*mended, answer],
+            "messages": [*repaired, answer],
             "plan": plan,
             "decided": False,
             "rounds": rounds + 1,
             "rejected": rejected,
             "usage": _usage(reply),
-            "provider": chosen.provider,
-            "provider_reason": chosen.reason,
+            "provider": provider.provider,
+            "provider_reason": provider.reason,
             **({"results": [], "created": [], "drafts": {}} if fresh else {}),
         }
 
@@ -74,51 +74,50 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
 async def _history(
     workflow: WorkflowSpec, state: Workflow, scope: Scope
 ) -> tuple[list[AnyMessage], list[BaseMessage]]:
-    """Return the conversation with every call answered, and what to write to the state to make it so.
+    """Return the conversation with every call answered, and the update of the state that makes it so.
 
-    Calls that a cancelled or crashed run left open are answered from their receipts, else as cancelled, in
-    their own place: right after the message that made them. A run that brings no message begins with what the
-    workflow starts from, where it starts from something.
+    Calls that a cancelled or crashed run left open are answered from their receipts, else as cancelled, right
+    after the message that made them. A run without a message starts with the workflow's opening, if any.
     """
     messages = list(state["messages"])
     dangling = dict(conversation.unanswered(messages))
     opening = workflow.opening(state)
-    said: list[AnyMessage] = []
-    if opening is not None and _begins(messages, dangling, opening):
-        said.append(HumanMessage(opening, id=f"{scope.run}{_OPENING}"))
-    if not messages and not said:
-        raise Invalid("nothing was said", remedy="give a message, or what the workflow starts from")
+    opening_messages: list[AnyMessage] = []
+    if opening is not None and _needs_opening(messages, dangling, opening):
+        opening_messages.append(HumanMessage(opening, id=f"{scope.run}{_OPENING_SUFFIX}"))
+    if not messages and not opening_messages:
+        raise Invalid("the run has no message", remedy="send a message, or the workflow's own input")
     if not dangling:
-        return [*messages, *said], [*said]
+        return [*messages, *opening_messages], [*opening_messages]
     opened = await storage.current()
     artefact = Artefact(opened, scope.kind, scope.artefact, scope.owner)
-    whole: list[AnyMessage] = []
+    complete: list[AnyMessage] = []
     ended: dict[tuple[str, str], Outcome] = {}
     for index, message in enumerate(messages):
-        whole.append(message)
+        complete.append(message)
         for call in dangling.get(index, ()):
-            found = await artefact.thread_receipts(scope.thread, f"{message.id}/{call['id']}")
+            receipts = await artefact.thread_receipts(scope.thread, f"{message.id}/{call['id']}")
             outcome = (
-                Outcome(ok=True, output=found[-1])
-                if found
+                Outcome(ok=True, output=receipts[-1])
+                if receipts
                 else abandoned_outcome(workflow.tools.get(call["name"]))
             )
             ended[str(message.id), str(call["id"])] = outcome
-            whole.append(tool_message(str(call["id"]), call["name"], outcome.output))
+            complete.append(tool_message(str(call["id"]), call["name"], outcome.output))
     await close(opened, scope, ended)
-    whole += said
-    return whole, [RemoveMessage(id=REMOVE_ALL_MESSAGES), *whole]
+    complete += opening_messages
+    return complete, [RemoveMessage(id=REMOVE_ALL_MESSAGES), *complete]
 
 
-def _begins(messages: Sequence[AnyMessage], dangling: Mapping[int, Any], opening: str) -> bool:
-    """Whether nobody has said anything since the newest turn, and it is over or had another `opening`."""
+def _needs_opening(messages: Sequence[AnyMessage], dangling: Mapping[int, Any], opening: str) -> bool:
+    """Return True if the newest turn is over without a new message, or had another `opening`."""
     if not messages or isinstance(messages[-1], HumanMessage):
         return not messages
     if dangling or isinstance(messages[-1], AIMessage):
         return True
-    # Between two rounds, maybe of a run that failed there: the next goes on with it, or has its own to say.
+    # Between two rounds, perhaps of a failed run: the next run continues it, or brings its own opening.
     newest = next((one for one in reversed(messages) if isinstance(one, HumanMessage)), None)
-    return newest is not None and str(newest.id).endswith(_OPENING) and newest.text != opening
+    return newest is not None and str(newest.id).endswith(_OPENING_SUFFIX) and newest.text != opening
 
 
 def _tool_choice(workflow: WorkflowSpec, chosen: Context, rounds: int) -> Any:
@@ -131,18 +130,18 @@ def _tool_choice(workflow: WorkflowSpec, chosen: Context, rounds: int) -> Any:
     named = choice.get("function", {}).get("name") if isinstance(choice, dict) else None
     if named not in workflow.tools:
         raise Invalid(
-            f"the tool choice {choice!r} is none of this workflow's tools",
+            f"the tool choice {choice!r} is not a tool of this workflow",
             remedy=f"choose auto, required or one of {', '.join(workflow.tools)}",
         )
     return choice
 
 
-def _routed(chosen: Context, scope: Scope) -> Route:
+def _choose_route(context: Context, scope: Scope) -> Route:
     request = Request(
-        provider=chosen.get("model") or chosen.get("provider", ""),
+        provider=context.get("model") or context.get("provider", ""),
         language=scope.facts.get("language", ""),
-        complexity=chosen.get("complexity", ""),
-        budget=chosen.get("budget", ""),
+        complexity=context.get("complexity", ""),
+        budget=context.get("budget", ""),
     )
     return route(request, providers.available(os.environ))
 
@@ -161,15 +160,15 @@ def _plan(workflow: WorkflowSpec, answer: AIMessage) -> Plan | None:
 def _step(
     workflow: WorkflowSpec, call_id: str | None, name: str, *, params: dict[str, Any], raw: str | None
 ) -> Step:
-    known = workflow.tools.get(name)
+    tool = workflow.tools.get(name)
     step = Step(
         id=str(call_id),
         tool=name,
-        display=known.display if known else name,
+        display=tool.display if tool else name,
         params=params,
         dependencies=[],
-        reads=sorted(known.reads) if known else [],
-        writes=sorted(known.writes) if known else [],
+        reads=sorted(tool.reads) if tool else [],
+        writes=sorted(tool.writes) if tool else [],
     )
     return step if raw is None else {**step, "raw": raw}
 
@@ -180,10 +179,10 @@ def _without_calls(answer: AIMessage) -> AIMessage:
 
 
 def _usage(answer: AIMessage) -> Usage:
-    counted = answer.usage_metadata
+    usage = answer.usage_metadata
     return Usage(
-        input_tokens=counted["input_tokens"] if counted else 0,
-        output_tokens=counted["output_tokens"] if counted else 0,
-        cached_tokens=counted.get("input_token_details", {}).get("cache_read", 0) if counted else 0,
+        input_tokens=usage["input_tokens"] if usage else 0,
+        output_tokens=usage["output_tokens"] if usage else 0,
+        cached_tokens=usage.get("input_token_details", {}).get("cache_read", 0) if usage else 0,
         calls=1,
     )

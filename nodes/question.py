@@ -1,7 +1,7 @@
-"""What all questions to a person have in common: who is heard, how they are asked, what an answer decides.
+"""Common parts of the nodes that ask a person.
 
-Nothing is written before the answer, and what it decides is carried out by the executor, so that it happens
-once whichever process hears it. An answer that is none is refused, and the question asked again.
+Nothing is written before the answer. Its decision becomes a plan for the executor, so that it happens once in
+whichever process receives it. An invalid answer is refused, and the question asked again.
 """
 
 from collections.abc import Sequence
@@ -29,23 +29,23 @@ Calls = Sequence[tuple[str, dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Interrupt:
-    """What a person is asked about one action, in the shape that stock agent interfaces render (B51)."""
+    """A question about one action, in the shape that stock agent interfaces render (B51)."""
 
     action: str
     args: dict[str, Any]
-    """What is proposed; an edit changes it."""
-    asked: str
+    """Proposal, which an edit changes."""
+    question: str
     effect: str
-    """What answering does."""
+    """Effect of an answer, for people."""
     schema: dict[str, Any]
     examples: Sequence[Any]
 
     def value(self, problem: str, **more: Any) -> dict[str, Any]:
-        """Return the interrupt's value; `problem` is what was wrong with the last answer."""
-        asked = f"{self.asked} {self.effect}"
-        told = f"{problem}\n\n{asked}" if problem else asked
+        """Return the interrupt's value; `problem` says why the last answer was refused."""
+        question = f"{self.question} {self.effect}"
+        text = f"{problem}\n\n{question}" if problem else question
         return {
-            "action_requests": [{"name": self.action, "args": self.args, "description": told}],
+            "action_requests": [{"name": self.action, "args": self.args, "description": text}],
             "review_configs": [{"action_name": self.action, "allowed_decisions": [*ALLOWED]}],
             "type": self.action,
             **more,
@@ -58,83 +58,87 @@ class Interrupt:
 
 @dataclass(frozen=True)
 class AnswerSession:
-    """One visit of a node that asks: what it asks about, and the message that is heard instead of asking."""
+    """One execution of a node that asks, with the message that answers instead of an interrupt."""
 
     workflow: WorkflowSpec
     scope: Scope
     artefact: Artefact
     message: str | None
     problem: str
-    """What was wrong with the last answer; empty where nothing was."""
+    """Why the last answer was refused; empty if it was not."""
 
     async def newest(self, stream: str) -> Version | None:
         """Return the newest version of a stream of the artefact."""
         return (await self.artefact.stream_head(stream)).newest
 
     def answer(self, question: Interrupt, **more: Any) -> Any:
-        """Return the message that was heard, else what a person answers to the question."""
+        """Return the message, or else the person's answer to the interrupt."""
         return interrupt(question.value(self.problem, **more)) if self.message is None else self.message
 
     def chat_update(self, text: str) -> dict[str, Any]:
-        """Return what an answer changes that is something to say: the model hears it as a message."""
-        said: list[AnyMessage] = (
+        """Return the update for an answer that is a chat message: it goes to the model."""
+        messages: list[AnyMessage] = (
             [] if self.message is not None else [HumanMessage(text, id=f"{self.scope.task}:said")]
         )
-        return {"messages": said, "plan": None, "problem": ""}
+        return {"messages": messages, "plan": None, "problem": ""}
 
-    def decision_update(self, words: str, wanted: Calls, said: str = "") -> dict[str, Any]:
-        """Return what an answer changes that decides something: the calls it decides, as the plan.
+    def decision_update(self, words: str, calls: Calls, remark: str = "") -> dict[str, Any]:
+        """Return the update for a decision: its calls as the plan.
 
-        `said` is what the person said along with it, which goes into the conversation.
+        `remark` is the person's message with it, which goes into the conversation.
         """
-        made = decision_plan(self.workflow, self.scope.task, words, wanted)
-        told: list[AnyMessage] = self.chat_update(said)["messages"] if said else []
-        return {**made, "messages": [*told, AIMessage(**made["messages"][0])]}
+        turn = decision_plan(self.workflow, self.scope.task, words, calls)
+        messages: list[AnyMessage] = self.chat_update(remark)["messages"] if remark else []
+        return {**turn, "messages": [*messages, AIMessage(**turn["messages"][0])]}
 
-    def append_calls(self, words: str, wanted: Calls) -> dict[str, Any]:
-        """Return what carries the turn on with more calls: what it made and said so far stays told."""
-        changed = self.decision_update(words, wanted)
+    def append_calls(self, words: str, calls: Calls) -> dict[str, Any]:
+        """Return the update that continues the turn with further calls and keeps its results."""
+        changed = self.decision_update(words, calls)
         return {key: changed[key] for key in ("messages", "plan", "decided", "problem")}
 
 
 async def answer_session(workflow: WorkflowSpec, state: Workflow, runtime: Runtime[Context]) -> AnswerSession:
-    """Return who is heard: the message that was sent, or nobody yet."""
+    """Return the session of this execution, with the newest message if a person sent it."""
     scope = workflow.scope(state, runtime)
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
     last = state["messages"][-1]
-    heard = last.text if isinstance(last, HumanMessage) else None
-    return AnswerSession(workflow, scope, artefact, heard, str(state.get("problem", "")))
+    message = last.text if isinstance(last, HumanMessage) else None
+    return AnswerSession(workflow, scope, artefact, message, str(state.get("problem", "")))
 
 
 def refusal_update(error: Refused) -> dict[str, Any]:
-    """Return what an answer changes that is refused: the reason is told, and the question asked again."""
-    told = f"{error.message}: {error.remedy}" if error.remedy else error.message
-    return {"messages": [AIMessage(told[:1].upper() + told[1:] + ".")], "plan": None, "problem": told}
+    """Return the update for a refused answer: the reason, and the question once more."""
+    problem = f"{error.message}: {error.remedy}" if error.remedy else error.message
+    return {
+        "messages": [AIMessage(problem[:1].upper() + problem[1:] + ".")],
+        "plan": None,
+        "problem": problem,
+    }
 
 
-def decision_plan(workflow: WorkflowSpec, name: str, words: str, wanted: Calls) -> dict[str, Any]:
-    """Return what makes the calls that a person decided the plan of a new turn; JSON, so no message yet.
+def decision_plan(workflow: WorkflowSpec, name: str, words: str, calls: Calls) -> dict[str, Any]:
+    """Return the update that makes a person's calls the plan of a new turn, as JSON.
 
-    `name` is what tells this decision from others of the thread.
+    `name` distinguishes this decision from others of the thread.
     """
-    own = {**workflow.tools, **workflow.internal_tools}
+    tools = {**workflow.tools, **workflow.internal_tools}
     steps = [
         Step(
             id=f"call_{name}_{number}",
             tool=tool,
-            display=own[tool].display,
+            display=tools[tool].display,
             params=params,
             dependencies=[],
-            reads=sorted(own[tool].reads),
-            writes=sorted(own[tool].writes),
+            reads=sorted(tools[tool].reads),
+            writes=sorted(tools[tool].writes),
         )
-        for number, (tool, params) in enumerate(wanted)
+        for number, (tool, params) in enumerate(calls)
     ]
-    made = [
+    tool_calls = [
         {"name": step["tool"], "args": step["params"], "id": step["id"], "type": "tool_call"}
         for step in steps
     ]
     turn = {"results": [], "created": [], "drafts": {}, "rounds": 0, "rejected": []}
     plan = Plan(id=f"{name}:decided", steps=with_dependencies(steps))
-    said = {"content": words, "id": plan["id"], "tool_calls": made}
-    return {"messages": [said], "plan": plan, "decided": True, "problem": "", **turn}
+    message = {"content": words, "id": plan["id"], "tool_calls": tool_calls}
+    return {"messages": [message], "plan": plan, "decided": True, "problem": "", **turn}

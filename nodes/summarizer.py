@@ -1,4 +1,4 @@
-"""Results to the last word: what was made, what is not so, and a shorter memory when it grows long."""
+"""Summarizer: ends a turn with its drafts and a closing message, and compacts a long conversation."""
 
 import re
 from typing import Any
@@ -16,14 +16,14 @@ from callsheet.storage.artefacts.artefacts import Artefact, Stream
 
 _VERSION = re.compile(r"\bv[1-9]\d{0,5}\b")
 _OFFER = re.compile(r"[?？]|ไหม|มั้ย|吗|呢")
-"""What tells a question from a statement: "Should I create v2?" (A78) claims nothing."""
+"""Marks of a question: "Should I create v2?" (A78) claims nothing."""
 
 
 def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
     """Return the node that ends a turn.
 
-    `drafts` holds, for each stream this turn wrote, the last version (A-R9). The messages stay whole;
-    compaction changes only what the planner sends next time (A-R12).
+    `drafts` holds the last version of each stream that this turn wrote (A-R9). The messages stay complete;
+    compaction changes only the planner's next input (A-R12).
     """
 
     async def summarizer(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -32,26 +32,30 @@ def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
         streams = await artefact.streams(workflow.streams)
         created = state.get("created", [])
         changed: dict[str, Any] = {"drafts": {made["stream"]: made["versionId"] for made in created}}
-        if said := _last_word(state, streams, created):
-            changed["messages"] = [said]
-        return changed | _compacted(workflow, state, streams)
+        if closing := _closing_message(state, streams, created):
+            changed["messages"] = [closing]
+        return changed | _compact(workflow, state, streams)
 
     return summarizer
 
 
-def _last_word(state: Workflow, streams: dict[str, Stream], created: list[DraftMade]) -> AIMessage | None:
-    """Return the closing message where the model left none, or with a correction where it named no version.
+def _closing_message(
+    state: Workflow, streams: dict[str, Stream], created: list[DraftMade]
+) -> AIMessage | None:
+    """Return a closing message if the model wrote none, or the model's with a correction of its versions.
 
-    A version that does not exist is the one thing said that the receipts can check for certain.
+    A version that does not exist is the one claim that receipts can check for certain.
     """
     last = state["messages"][-1]
     text = last.text if isinstance(last, AIMessage) else ""
     if not text.strip():
-        return AIMessage(_told(state) or _made(created), id=last.id if _ends(last) else None)
+        return AIMessage(
+            _tool_messages(state) or _created_text(created), id=last.id if _has_no_calls(last) else None
+        )
     known = {version.id for stream in streams.values() for version in stream.versions}
     stated = (part for part in conversation.sentences(text) if not _OFFER.search(part))
     invented = sorted({name for part in stated for name in _VERSION.findall(part)} - known)
-    if not invented or not _ends(last):
+    if not invented or not _has_no_calls(last):
         return None
     there = ", ".join(
         f"{name} {stream.versions[-1].id}" for name, stream in streams.items() if stream.versions
@@ -60,32 +64,32 @@ def _last_word(state: Workflow, streams: dict[str, Stream], created: list[DraftM
     return AIMessage(f"{text}\n\n{note}", id=last.id, response_metadata=last.response_metadata)
 
 
-def _told(state: Workflow) -> str:
-    """Return what the tools of a decided turn say themselves (B69), which no model retold."""
+def _tool_messages(state: Workflow) -> str:
+    """Return the messages of the tools in a turn without a model (B69)."""
     outputs = [result["output"] for result in state.get("results", ())] if state.get("decided") else []
     errors = (f"{output['error']}: {output['suggestion']}." for output in outputs if "error" in output)
     notes = (f"Note: {note}." for output in outputs for note in output.get("warnings", ()))
     return " ".join([*(str(one["message"]) for one in outputs if "message" in one), *errors, *notes])
 
 
-def _made(created: list[DraftMade]) -> str:
+def _created_text(created: list[DraftMade]) -> str:
     made = ", ".join(f"{item['stream']} {item['versionId']}" for item in created)
     return f"Made {made}." if made else "Nothing was changed."
 
 
-def _ends(message: Any) -> bool:
+def _has_no_calls(message: Any) -> bool:
     return isinstance(message, AIMessage) and not conversation.calls_of(message)
 
 
-def _compacted(workflow: WorkflowSpec, state: Workflow, streams: dict[str, Stream]) -> dict[str, Any]:
+def _compact(workflow: WorkflowSpec, state: Workflow, streams: dict[str, Stream]) -> dict[str, Any]:
     messages = state["messages"]
     summary = state.get("summary", "")
     recent = conversation.messages_after(messages, state.get("summary_upto", "") if summary else "")
     index = conversation.compaction_index(recent)
     if not index:
         return {}
-    told = summary.split("\n\nLive versions:")[0]
-    text = "\n".join(part for part in (told, conversation.summarize_turns(recent[:index])) if part)
+    before = summary.split("\n\nLive versions:")[0]
+    text = "\n".join(part for part in (before, conversation.summarize_turns(recent[:index])) if part)
     return {
         "summary": f"{text}\n\nLive versions:\n{_table(workflow, streams)}",
         "summary_upto": str(recent[index - 1].id),

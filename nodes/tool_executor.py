@@ -21,7 +21,7 @@ from callsheet.tools.registry import Tool
 
 
 async def report_to_callbacks(step: Step, call: Awaitable[Outcome]) -> Outcome:
-    """Return what becomes of a step's call; whoever follows the run is told when it begins and ends."""
+    """Await a step's call; report its start and end to LangChain's callbacks."""
     name, params = step["tool"], step["params"]
     followers = get_async_callback_manager_for_config(ensure_config())
     started = await followers.on_tool_start(
@@ -46,7 +46,7 @@ OnStep = Callable[[dict[str, Any]], None]
 
 
 def tool_executor_node(workflow: WorkflowSpec) -> Node[Workflow]:
-    """Return the node that carries out the plan's steps through the guard."""
+    """Return the node that executes the plan's steps through the guard."""
 
     async def tool_executor(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         plan = state.get("plan")
@@ -66,7 +66,7 @@ def tool_executor_node(workflow: WorkflowSpec) -> Node[Workflow]:
         kept = [result for result in earlier if result["plan"] != plan["id"]] + results
         if len(results) < len(plan["steps"]):
             return {"results": kept}
-        made = _made(tools, results)
+        made = _created_drafts(tools, results)
         return {
             "results": kept,
             "messages": _answers(results),
@@ -79,19 +79,19 @@ def tool_executor_node(workflow: WorkflowSpec) -> Node[Workflow]:
 
 
 class PlanExecution:
-    """One plan being carried out."""
+    """The execution of one plan."""
 
     def __init__(
         self,
         plan: Plan,
-        carry_out: Callable[[Step], Awaitable[Outcome]],
+        execute: Callable[[Step], Awaitable[Outcome]],
         *,
         parallel: int,
         report: OnStep,
         stopping: Callable[[], bool],
     ) -> None:
         self._plan = plan
-        self._carry_out = carry_out
+        self._carry_out = execute
         self._parallel = max(1, parallel)
         self._report = report
         self._stopping = stopping
@@ -99,28 +99,28 @@ class PlanExecution:
         self._running: dict[asyncio.Task[StepResult], str] = {}
 
     async def run(self, done: list[StepResult]) -> list[StepResult]:
-        """Return the results in plan order; fewer than there are steps when asked to stop meanwhile.
+        """Return the results in plan order; fewer than steps if the process stops meanwhile.
 
-        A step that fails blocks those that wait for it and no others. What ends the attempt (storage away,
-        lease lost) is raised after the steps in flight were cancelled; their receipts tell what they did.
+        A failed step blocks only the steps that depend on it. An error that ends the attempt (storage away,
+        lease lost) is raised after the running steps were cancelled; their receipts keep their effects.
         """
         self._results = {result["id"]: result for result in done}
         for step in self._plan["steps"]:
             if step["id"] not in self._results:
-                self._tell(step, "pending", input=step["params"])
+                self._report_step(step, "pending", input=step["params"])
         try:
             self._start()
             while self._running:
                 ended, _ = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
                 for task in ended:
-                    self._ended(task)
+                    self._finish_task(task)
                 self._start()
         finally:
             await self._cancel()
         return [self._results[step["id"]] for step in self._plan["steps"] if step["id"] in self._results]
 
     def _start(self) -> None:
-        # Blocking one step may block those behind it.
+        # Blocking one step may block further ones.
         while stuck := blocked(self._plan, self._statuses()):
             for step in stuck:
                 self._record(step, "blocked", _blocked_output(step), 0.0)
@@ -129,16 +129,16 @@ class PlanExecution:
         for step in ready(self._plan, self._statuses(), self._running.values()):
             if len(self._running) >= self._parallel:
                 return
-            self._tell(step, "in-progress")
-            self._running[asyncio.create_task(self._one(step))] = step["id"]
+            self._report_step(step, "in-progress")
+            self._running[asyncio.create_task(self._execute(step))] = step["id"]
 
-    async def _one(self, step: Step) -> StepResult:
+    async def _execute(self, step: Step) -> StepResult:
         began = time.monotonic()
         outcome = await self._carry_out(step)
         status: StepStatus = "completed" if outcome.ok else "error"
         return self._record(step, status, outcome.output, time.monotonic() - began)
 
-    def _ended(self, task: asyncio.Task[StepResult]) -> None:
+    def _finish_task(self, task: asyncio.Task[StepResult]) -> None:
         del self._running[task]
         task.result()
 
@@ -152,10 +152,10 @@ class PlanExecution:
             duration_s=round(took_s, 4),
         )
         self._results[step["id"]] = result
-        self._tell(step, status, **_preview(result))
+        self._report_step(step, status, **_preview(result))
         return result
 
-    def _tell(self, step: Step, status: StepStatus, **more: Any) -> None:
+    def _report_step(self, step: Step, status: StepStatus, **more: Any) -> None:
         self._report(
             {
                 "type": "step",
@@ -180,7 +180,7 @@ class PlanExecution:
 def _blocked_output(step: Step) -> dict[str, Any]:
     return failed_outcome(
         "execution_error",
-        f"{step['tool']} was not carried out, because a step it waits for failed",
+        f"{step['tool']} was not executed, because a step it depends on failed",
         suggestion="Correct the failed step and call this one again",
         retryable=True,
     ).output
@@ -196,7 +196,7 @@ def _answers(results: list[StepResult]) -> list[AnyMessage]:
     return [tool_message(result["id"], result["tool"], result["output"]) for result in results]
 
 
-def _made(tools: Mapping[str, Tool], results: list[StepResult]) -> list[DraftMade]:
+def _created_drafts(tools: Mapping[str, Tool], results: list[StepResult]) -> list[DraftMade]:
     return [
         DraftMade(stream=stream, versionId=result["output"]["versionId"], toolCallId=result["id"])
         for result in results

@@ -1,4 +1,4 @@
-"""The specification of a workflow: its artefact, its tools, and what the shared nodes ask of it."""
+"""The specification of a workflow: artefact, tools, prompt and the methods that shared nodes call."""
 
 import re
 from abc import ABC, abstractmethod
@@ -30,7 +30,7 @@ _KIND: Final = re.compile(r"[a-z][a-z0-9-]{0,30}")
 _RESERVED: Final = frozenset(
     {"api-key", "callsheet", "caller", "cron", "crons", "owner", "runs", "thread", "tool"}
 )
-"""First parts of keys that are not artefacts'."""
+"""First parts of keys that do not belong to artefacts."""
 _SPEC: Final = "_callsheet_workflow"
 """Attribute of a compiled graph."""
 
@@ -62,7 +62,7 @@ class WorkflowSpec(ABC):
     """Keys that the graph remembers."""
 
     def __init__(self, tools: Mapping[str, Tool], internal_tools: Mapping[str, Tool] | None = None) -> None:
-        """Offer `tools` to the model; `internal_tools` carry out a person's answers.
+        """Offer `tools` to the model; `internal_tools` execute a person's answers.
 
         Raises `Broken` for a kind that cannot be part of a key.
         """
@@ -112,7 +112,7 @@ class WorkflowSpec(ABC):
         text = next((str(value) for value in data.values() if isinstance(value, str)), "")
         return text if len(text) <= MAX_SUMMARY else f"{text[:MAX_SUMMARY]}…"
 
-    def selected(self, state: Any) -> str:
+    def selected_part(self, state: Any) -> str:
         """Return the part of the artefact that the person has selected; empty for none (C26)."""
         del state
         return ""
@@ -141,7 +141,7 @@ class WorkflowSpec(ABC):
         return {**self.tools, **self.internal_tools} if state.get("decided") else self.tools
 
     def scope(self, state: Workflow, runtime: Runtime[Context]) -> Scope:
-        """Return the caller, the thread and the artefact of this run, as far as the host tells.
+        """Return the owner, thread and artefact of this run, as far as the host sets them.
 
         Raises `Invalid` without a thread id, since nothing could be remembered.
         """
@@ -165,7 +165,7 @@ class WorkflowSpec(ABC):
             plan=plan["id"] if plan else "",
             epoch=int(configurable.get(EPOCH_KEY) or 0),
             facts=self.facts(state),
-            selected=self.selected(state),
+            selected=self.selected_part(state),
             model=context.get("model") or context.get("provider") or state.get("provider") or "",
             patient=bool(plan and len(plan["steps"]) > 1),
         )

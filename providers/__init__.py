@@ -1,7 +1,7 @@
-"""The only place that knows a language-model vendor: which there are, which have a key, one loaded by name.
+"""Language-model providers: the table of vendors, and loading a model by name.
 
-The port is LangChain's `BaseChatModel` (A39). A vendor's module is imported when its first model is loaded,
-and the environment is read then too. A new vendor is one file here and one entry in `PROVIDERS`.
+Only this package knows vendors; every model is a LangChain `BaseChatModel` (A39). Adding a provider takes one
+module here and one entry in `PROVIDERS`.
 """
 
 import os
@@ -13,46 +13,68 @@ from langchain_core.language_models import BaseChatModel
 
 from callsheet.state.errors import Invalid
 
+OFFLINE = "offline"
+
 
 @dataclass(frozen=True)
 class Provider:
     """One vendor, or the offline model."""
 
-    module: str
-    """Imported on first use."""
-    model_class: str
-    """Class in the module: made by `configured(model, environ)`, or without arguments if no key is needed."""
+    title: str
+    """Name in messages."""
     key: str = ""
-    """Variable that holds the API key; empty when none is needed."""
+    """Environment variable of the API key; empty when none is needed."""
+    model_class: str = ""
+    """`module:Class`, imported on first use; empty while this version cannot use the provider."""
+
+    @property
+    def supported(self) -> bool:
+        """True when this version can load the provider's models."""
+        return bool(self.model_class)
 
 
 PROVIDERS: Mapping[str, Provider] = {
-    "openai": Provider("callsheet.providers.openai", "OpenAIModel", key="OPENAI_API_KEY"),
-    "offline": Provider("callsheet.providers.offline.model", "OfflineModel"),
+    "openai": Provider("OpenAI", "OPENAI_API_KEY", "callsheet.providers.openai:OpenAIModel"),
+    "qwen": Provider("Qwen", "DASHSCOPE_API_KEY"),
+    "kimi": Provider("Kimi", "MOONSHOT_API_KEY"),
+    OFFLINE: Provider("the offline model", model_class="callsheet.providers.offline.model:OfflineModel"),
 }
+"""Every provider by name, in the order in which one replaces another."""
+
+USE_OPENAI = "set OPENAI_API_KEY, and OPENAI_BASE_URL to use any other Chat Completions endpoint"
+"""Remedy for a provider that this version cannot use."""
 
 
 def available(environ: Mapping[str, str]) -> frozenset[str]:
-    """Return the names of the providers that can answer: those whose key is set, and those that need none."""
+    """Return the names of the providers whose key is set or that need none, supported or not."""
     return frozenset(
-        name for name, one in PROVIDERS.items() if not one.key or environ.get(one.key, "").strip()
+        name
+        for name, provider in PROVIDERS.items()
+        if not provider.key or environ.get(provider.key, "").strip()
     )
 
 
 def load(spec: str, *, environ: Mapping[str, str] | None = None) -> BaseChatModel:
-    """Return the model that `provider/model`, or `provider` for its default model, names.
+    """Return the model that `spec` names: `provider/model`, or `provider` for its default model.
 
-    `environ` is the process's environment unless given. Raises Invalid for a provider that is not in
-    `PROVIDERS`, for one whose key is not set, and for a model of the offline provider, which has one only.
+    `environ` defaults to the process's environment. Raises `Invalid` for an unknown or unsupported provider,
+    for one without its key, and for a named model of the offline provider, which has only one.
     """
     name, _, model = spec.strip().partition("/")
     name = name.casefold()
     if name not in PROVIDERS:
         raise Invalid(f"no provider {name!r} for model {spec!r}", remedy=f"use one of {', '.join(PROVIDERS)}")
     provider = PROVIDERS[name]
+    if not provider.supported:
+        raise Invalid(f"this version cannot use {provider.title} yet", remedy=USE_OPENAI)
     if model and not provider.key:
-        raise Invalid(f"provider {name!r} has no model {model!r}", remedy=f"ask for {name!r} alone")
-    made_of = getattr(import_module(provider.module), provider.model_class)
-    configured = os.environ if environ is None else environ
-    loaded: BaseChatModel = made_of.configured(model, configured) if provider.key else made_of()
+        raise Invalid(
+            f"provider {name!r} has no model {model!r}", remedy=f"use {name!r} without a model name"
+        )
+    module, _, class_name = provider.model_class.partition(":")
+    model_class = getattr(import_module(module), class_name)
+    if not provider.key:
+        offline: BaseChatModel = model_class()
+        return offline
+    loaded: BaseChatModel = model_class.from_environ(model, os.environ if environ is None else environ)
     return loaded

@@ -1,8 +1,8 @@
-"""Chat models that speak OpenAI's Chat Completions: configured from the environment, errors in our own tree.
+"""Base class of the models behind a Chat Completions API, configured from the environment.
 
-A vendor is a subclass that states its title, its variables' prefix, its URL, default model and quirks.
-Its variables are `<PREFIX>_API_KEY`, `<PREFIX>_BASE_URL` and `<PREFIX>_MODEL` (A49), `<PREFIX>_TIMEOUT_S` and
-`<PREFIX>_MAX_RETRIES`. The key appears in no message, repr or log.
+A vendor's subclass sets the class variables and `quirks`. Its environment variables are `<PREFIX>_API_KEY`,
+`<PREFIX>_BASE_URL`, `<PREFIX>_MODEL` (A49), `<PREFIX>_TIMEOUT_S` and `<PREFIX>_MAX_RETRIES`. The key appears
+in no message, repr or log.
 """
 
 import math
@@ -18,35 +18,34 @@ from callsheet.providers.errors import ErrorTranslator
 from callsheet.state.errors import Invalid
 
 TIMEOUT_S = 120.0
-"""Without an answer or, in a stream, without its next piece."""
+"""Default limit for an answer or, in a stream, for its next chunk."""
 
 MAX_RETRIES = 2
-"""After the first attempt; the waits between them grow, or are what the vendor asks for."""
+"""Default retries after the first attempt, with growing waits or those the vendor asks for."""
 
 
 class ChatModel(ChatOpenAI):
-    """A `ChatOpenAI` of one vendor, whose failures are `Refused`, `Unavailable` or `Broken`."""
+    """A vendor's `ChatOpenAI` that raises `Refused`, `Unavailable` or `Broken`."""
 
     title: ClassVar[str]
-    """What people call the vendor."""
+    """The vendor's name in messages."""
     prefix: ClassVar[str]
-    """Of its environment variables."""
+    """Prefix of the environment variables."""
     url: ClassVar[str]
-    """Base URL unless another is set."""
+    """Default base URL."""
     default_model: ClassVar[str]
-    """Model unless another is set or asked for."""
 
     @classmethod
     def quirks(cls, model: str) -> dict[str, Any]:
-        """Constructor arguments that `model` needs beyond the common ones."""
+        """Return further constructor arguments for `model`."""
         del model
         return {}
 
     @classmethod
-    def configured(cls, model: str, environ: Mapping[str, str]) -> Self:
-        """Return the vendor's `model` ("" for the set or default one), as `environ` configures it.
+    def from_environ(cls, model: str, environ: Mapping[str, str]) -> Self:
+        """Return the model configured by `environ`; an empty `model` is the configured or default one.
 
-        Raises Invalid when the key is not set or a number is not one.
+        Raises `Invalid` when the key is not set or a number is wrong.
         """
         key = environ.get(f"{cls.prefix}_API_KEY", "").strip()
         if not key:
@@ -55,14 +54,14 @@ class ChatModel(ChatOpenAI):
                 remedy=f"set {cls.prefix}_API_KEY (to any text, for a server without keys), or use 'offline'",
             )
         name = model or environ.get(f"{cls.prefix}_MODEL", "").strip() or cls.default_model
-        timeout_s = _number(environ, f"{cls.prefix}_TIMEOUT_S", TIMEOUT_S, least=0.001)
+        timeout_s = _number(environ, f"{cls.prefix}_TIMEOUT_S", TIMEOUT_S, minimum=0.001)
         arguments: dict[str, Any] = {
             "model": name,
             "api_key": SecretStr(key),
             "base_url": environ.get(f"{cls.prefix}_BASE_URL", "").strip() or cls.url,
             "timeout": timeout_s,
             "stream_chunk_timeout": timeout_s,
-            "max_retries": int(_number(environ, f"{cls.prefix}_MAX_RETRIES", MAX_RETRIES, whole=True)),
+            "max_retries": int(_number(environ, f"{cls.prefix}_MAX_RETRIES", MAX_RETRIES, integer=True)),
             "stream_usage": True,
             "use_responses_api": False,
         }
@@ -70,27 +69,27 @@ class ChatModel(ChatOpenAI):
 
     @property
     def lc_secrets(self) -> dict[str, str]:
-        """Where a serialised model finds its key again, in place of the key."""
+        """Environment variables that replace the secrets in a serialised model."""
         return {"openai_api_key": f"{self.prefix}_API_KEY"}
 
     @property
-    def _border(self) -> ErrorTranslator:
+    def _errors(self) -> ErrorTranslator:
         key = self.openai_api_key.get_secret_value() if isinstance(self.openai_api_key, SecretStr) else ""
         return ErrorTranslator(
             self.title, self.prefix, self.model_name, self.openai_api_base or self.url, key
         )
 
     def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
-        with self._border.translated():
+        with self._errors.translate():
             return super()._generate(*args, **kwargs)
 
     async def _agenerate(self, *args: Any, **kwargs: Any) -> ChatResult:
-        with self._border.translated():
+        with self._errors.translate():
             return await super()._agenerate(*args, **kwargs)
 
     def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
         finished = False
-        with self._border.translated():
+        with self._errors.translate():
             for chunk in super()._stream(*args, **kwargs):
                 finished = finished or _finishes(chunk)
                 yield chunk
@@ -98,7 +97,7 @@ class ChatModel(ChatOpenAI):
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         finished = False
-        with self._border.translated():
+        with self._errors.translate():
             async for chunk in super()._astream(*args, **kwargs):
                 finished = finished or _finishes(chunk)
                 yield chunk
@@ -110,15 +109,15 @@ class ChatModel(ChatOpenAI):
         try:
             result = super()._create_chat_result(response, generation_info)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise self._border.unreadable_answer() from self._border.safe_cause(error)
+            raise self._errors.unreadable_answer() from self._errors.safe_cause(error)
         if not result.generations:
-            raise self._border.unreadable_answer()
+            raise self._errors.unreadable_answer()
         return result
 
     def _require_end(self, *, finished: bool) -> None:
-        """Refuse a stream without a finish reason: what came of it may be half a sentence or half a call."""
+        """Raise `Unavailable` for a stream without a finish reason: its text or calls may be incomplete."""
         if not finished:
-            raise self._border.cut_stream()
+            raise self._errors.cut_stream()
 
 
 def _finishes(chunk: ChatGenerationChunk) -> bool:
@@ -126,14 +125,14 @@ def _finishes(chunk: ChatGenerationChunk) -> bool:
 
 
 def _number(
-    environ: Mapping[str, str], name: str, default: float, *, least: float = 0, whole: bool = False
+    environ: Mapping[str, str], name: str, default: float, *, minimum: float = 0, integer: bool = False
 ) -> float:
     text = environ.get(name, "").strip()
     try:
         number = float(text) if text else default
     except ValueError:
         number = math.nan
-    if not (math.isfinite(number) and number >= least and (not whole or int(number) == number)):
-        kind = "whole number" if whole else "number"
-        raise Invalid(f"{name} is {text!r}, which is not a {kind} of at least {least}", remedy="correct it")
+    if not (math.isfinite(number) and number >= minimum and (not integer or int(number) == number)):
+        kind = "whole number" if integer else "number"
+        raise Invalid(f"{name} is {text!r}, which is not a {kind} of at least {minimum}", remedy="correct it")
     return number

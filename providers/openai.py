@@ -1,11 +1,11 @@
-"""OpenAI through its Chat Completions (A40), or any server that speaks them: Ollama, vLLM, llama.cpp."""
+"""OpenAI, or any other server with the Chat Completions API: Ollama, vLLM, llama.cpp (A40)."""
 
 from typing import Any, ClassVar
 
 from callsheet.providers.chat import ChatModel
 
-_REASON_OR_CALL = ("gpt-5.6", "gpt-6-luna", "gpt-6-sol", "gpt-6.1-terra")
-"""Models which take tools over Chat Completions only while they do not reason.
+_NO_TOOLS_WHILE_REASONING = ("gpt-5.6", "gpt-6-luna", "gpt-6-sol", "gpt-6.1-terra")
+"""Models that accept tools over Chat Completions only with reasoning switched off.
 
 https://developers.openai.com/api/docs/models/gpt-6-luna
 """
@@ -21,5 +21,5 @@ class OpenAIModel(ChatModel):
 
     @classmethod
     def quirks(cls, model: str) -> dict[str, Any]:
-        """Switch reasoning off where it would forbid tools."""
-        return {"reasoning_effort": "none"} if model.startswith(_REASON_OR_CALL) else {}
+        """Return the arguments that switch reasoning off where it would forbid tools."""
+        return {"reasoning_effort": "none"} if model.startswith(_NO_TOOLS_WHILE_REASONING) else {}

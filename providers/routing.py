@@ -1,99 +1,89 @@
-"""Which provider answers a request, and why (A47, A-R1).
+"""Choice of the provider that answers a request, with the reason (A47, A-R1).
 
-An explicit provider wins; then the language; then premium or complex work; then, if the caller spoke of
-budget or complexity at all, the economical one; else the default. The next that has a key stands in for one
-that has none.
+The first rule that applies wins: the caller's provider; the language; premium or complex work; the economical
+provider, if the caller gave a budget or complexity at all; the default. A provider without a key, or one that
+this version cannot use, is replaced by the next in `PROVIDERS` that can answer.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from callsheet.providers import OFFLINE, PROVIDERS, USE_OPENAI, Provider
 from callsheet.state.errors import Invalid
 from callsheet.state.languages import find
 
-OFFLINE = "offline"
-
-TITLES: Mapping[str, str] = {"openai": "OpenAI", "qwen": "Qwen", "kimi": "Kimi"}
-"""The vendors routing chooses from, in the order in which one stands in for another."""
-
-KEYS: Mapping[str, str] = {
-    "openai": "OPENAI_API_KEY",
-    "qwen": "DASHSCOPE_API_KEY",
-    "kimi": "MOONSHOT_API_KEY",
-}
-
 BY_LANGUAGE: Mapping[str, str] = {
-    "thai": "qwen",
-    "indonesian": "qwen",
-    "vietnamese": "qwen",
-    "spanish": "qwen",
-    "portuguese": "qwen",
-    "polish": "qwen",
-    "czech": "qwen",
-    "romanian": "qwen",
-    "chinese": "kimi",
-    "cantonese": "kimi",
+    **dict.fromkeys(("thai", "indonesian", "vietnamese", "spanish", "portuguese"), "qwen"),
+    **dict.fromkeys(("polish", "czech", "romanian"), "qwen"),
+    **dict.fromkeys(("chinese", "cantonese"), "kimi"),
 }
+"""Preferred provider by language; every other language has none."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is known of a request when its provider is chosen. Case does not matter; "" is not said."""
+    """Routing criteria of one request. Case does not matter; an empty text means not given."""
 
     language: str = ""
     """Name, code, tag or native name."""
     provider: str = ""
-    """What the caller asked for: `qwen`, or with a model `openai/gpt-6-luna`, or `offline`."""
+    """The caller's choice: `qwen`, `offline`, or with a model `openai/gpt-6-luna`."""
     budget: str = ""
-    """`premium` is the one that matters."""
+    """Only `premium` has a rule of its own."""
     complexity: str = ""
-    """`complex` is the one that matters."""
+    """Only `complex` has a rule of its own."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """Who answers, and a sentence that says why."""
+    """Chosen provider and the reason."""
 
     provider: str
     """Key of `providers.PROVIDERS`."""
     reason: str
-    """For a person to read."""
+    """Sentence for people."""
     model: str = ""
-    """The model the caller asked for; empty for the provider's default, and whenever another stands in."""
+    """The caller's model; empty for the provider's default, and whenever another provider answers."""
 
     @property
     def spec(self) -> str:
-        """What `providers.load` takes."""
+        """Argument for `providers.load`."""
         return f"{self.provider}/{self.model}" if self.model else self.provider
 
 
-def route(request: Request, available: Collection[str]) -> Route:
-    """Return who answers `request`, given the providers that have a key (`providers.available`).
+def route(
+    request: Request, available: Collection[str], providers: Mapping[str, Provider] = PROVIDERS
+) -> Route:
+    """Return the provider that answers `request`.
 
-    Raises Invalid when the caller asks for a provider that does not exist.
+    `available` names the providers whose key is set (`providers.available`), supported or not. Raises
+    `Invalid` for a provider that is not in `providers`.
     """
     name, _, model = request.provider.strip().partition("/")
-    wanted, why = _wanted(request, name.casefold())
-    if wanted == OFFLINE or wanted in available:
-        return Route(wanted, why, model)
-    lacking = f"{why}, but {TITLES[wanted]} is not available (it needs {KEYS[wanted]})"
-    stand_in = next((one for one in TITLES if one in available), None)
-    if stand_in:
-        return Route(stand_in, f"{lacking}, so {TITLES[stand_in]} answers")
-    return Route(OFFLINE, f"{_NO_KEY}, so the offline model answers")
+    preferred, reason = _preferred_provider(request, name.casefold(), providers)
+    usable = [name for name, provider in providers.items() if provider.supported and name in available]
+    if preferred == OFFLINE or preferred in usable:
+        return Route(preferred, reason, model)
+    substitute = next((name for name in usable if name != OFFLINE), None)
+    if substitute is None:
+        return Route(OFFLINE, _offline_reason(available, providers))
+    problem = _problem(providers[preferred], has_key=preferred in available)
+    return Route(substitute, f"{reason}, but {problem}, so {providers[substitute].title} answers")
 
 
-def _wanted(request: Request, explicit: str) -> tuple[str, str]:
-    """Who should answer if everybody had a key, and why."""
+def _preferred_provider(
+    request: Request, explicit: str, providers: Mapping[str, Provider]
+) -> tuple[str, str]:
+    """Return the provider the rules prefer, whether or not it can answer, and the rule in words."""
     if explicit:
-        if explicit != OFFLINE and explicit not in TITLES:
-            known = ", ".join((*TITLES, OFFLINE))
+        if explicit not in providers:
+            known = ", ".join(providers)
             raise Invalid(f"no provider {explicit!r}", remedy=f"use one of {known}, or leave it out")
-        return explicit, f"the caller asked for {TITLES.get(explicit, 'the offline model')}"
+        return explicit, f"the caller asked for {providers[explicit].title}"
     language = find(request.language)
     if language and language.name in BY_LANGUAGE:
-        vendor = BY_LANGUAGE[language.name]
-        return vendor, f"{language.name} is written by {TITLES[vendor]}"
+        name = BY_LANGUAGE[language.name]
+        return name, f"{language.name} is written by {providers[name].title}"
     return _by_cost(request.budget.strip().casefold(), request.complexity.strip().casefold())
 
 
@@ -107,7 +97,25 @@ def _by_cost(budget: str, complexity: str) -> tuple[str, str]:
     return "openai", "OpenAI is the default"
 
 
-_NO_KEY = (
-    f"no key for {', '.join(list(TITLES.values())[:-1])} or {list(TITLES.values())[-1]} is set "
-    f"({', '.join(KEYS.values())})"
-)
+def _problem(provider: Provider, *, has_key: bool) -> str:
+    if provider.supported:
+        return f"{provider.title} is not available (it needs {provider.key})"
+    key_set = f" ({provider.key} is set)" if has_key else ""
+    return f"this version cannot use {provider.title} yet{key_set}"
+
+
+def _offline_reason(available: Collection[str], providers: Mapping[str, Provider]) -> str:
+    """Return the reason for the offline model when no other provider can answer."""
+    vendors = {name: provider for name, provider in providers.items() if provider.key}
+    unsupported = [provider for name, provider in vendors.items() if name in available]
+    if unsupported:
+        keys = " and ".join(provider.key for provider in unsupported)
+        verb = "is" if len(unsupported) == 1 else "are"
+        titles = " or ".join(provider.title for provider in unsupported)
+        return (
+            f"{keys} {verb} set, but this version cannot use {titles} yet, so the offline model answers; "
+            f"{USE_OPENAI}"
+        )
+    *others, last = (provider.title for provider in vendors.values())
+    keys = ", ".join(provider.key for provider in vendors.values())
+    return f"no key for {', '.join(others)} or {last} is set ({keys}), so the offline model answers"

@@ -1,7 +1,7 @@
-"""The composition root: the one place that makes clients, savers and the application.
+"""The composition root: the one place that creates clients, savers and the application.
 
-The server answers `/ok` as soon as storage does. The workflows and the routes that need them are imported
-meanwhile, in a thread, and a request for one of those waits until they are there.
+The server answers `/ok` as soon as storage is connected. Workflows and their routes are imported meanwhile in
+a thread; requests for them wait.
 """
 
 import asyncio
@@ -36,8 +36,8 @@ _LOOPBACK_PAGES: Final = (
     r"https?://([\w-]+\.)*localhost(:\d+)?|https?://127(\.\d+){3}(:\d+)?|https?://\[::1\](:\d+)?"
 )
 _READY: Final = "/ok"
-_SETTLING_S: Final = 1.5
-"""How long a server that starts leaves runs it did not record to others: its first requests come first."""
+_START_DELAY_S: Final = 1.5
+"""Seconds after the start without deliveries of runs: the first requests come first."""
 _EXPOSED: Final = (
     "Retry-After",
     "Location",
@@ -47,33 +47,33 @@ _EXPOSED: Final = (
     "X-Pagination-Next",
     "X-Session-Id",
 )
-"""Headers that pages may read."""
+"""Response headers that browsers expose to pages."""
 _log = logging.getLogger(__name__)
 
 
 def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | None = None) -> FastAPI:
-    """Return the application, which serves `graphs`, else those the settings name, else our own.
+    """Return the application, which serves `graphs`, or those the settings name, or our own.
 
-    Raises `Invalid` where others could reach it without saying who they are, and for a wrong file of graphs.
+    Raises `Invalid` for a reachable address without authentication, and for an invalid file of graphs.
     """
-    chosen = settings or read_settings()
-    origins.require_safe_binding(chosen)
+    settings = settings or read_settings()
+    origins.require_safe_binding(settings)
     app = Application(
         title="Callsheet",
         version=installed_version(),
-        summary="Audio ads, landing pages and lessons: planned, shown, carried out exactly once, remembered",
-        lifespan=_lifespan(chosen),
+        summary="Audio ads, landing pages and lessons: planned, approved, executed exactly once, remembered",
+        lifespan=_lifespan(settings),
         docs_url=None,
         redoc_url=None,
     )
-    app.asks = bool(chosen.auth)
+    app.asks = bool(settings.auth)
     app.state.feature_tags = {}
-    app.state.graphs = graphs or (graphs_file.read_graphs_file(chosen.config) if chosen.config else None)
+    app.state.graphs = graphs or (graphs_file.read_graphs_file(settings.config) if settings.config else None)
     errors.install_error_handlers(app)
     app.state.observer = Telemetry(tracing.create_tracing(app.version))
-    _wrap(app, chosen)
+    _wrap(app, settings)
     app.add_api_route(_READY, check_liveness, methods=["GET"], tags=["health"])
-    # As GET without the body, and so not described: what balances load or watches the server asks so.
+    # For load balancers and monitoring; left out of the document, because it equals GET without a body.
     app.add_api_route(_READY, check_liveness, methods=["HEAD"], include_in_schema=False)
     app.add_api_route("/", show_index, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_api_route("/docs", show_documentation, methods=["GET", "HEAD"], include_in_schema=False)
@@ -81,7 +81,7 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
 
 
 def _wrap(app: "Application", chosen: Settings) -> None:
-    """Put everything around the routes that a request passes; the last added is the outermost."""
+    """Add the middleware; the last one added is the outermost."""
     app.add_middleware(RouteCaptureMiddleware)
     app.add_middleware(EncodedSlashMiddleware)
     larger = {
@@ -118,16 +118,18 @@ def _wrap(app: "Application", chosen: Settings) -> None:
 
 
 class Application(FastAPI):
-    """FastAPI, but documenting only the replies that the routes and the door declare."""
+    """FastAPI that documents only the replies that routes and middleware declare."""
 
     asks = False
-    """Whether callers must authenticate."""
+    """True if callers must authenticate."""
 
     def openapi(self) -> dict[str, Any]:
-        """Return the description, without the 422 that FastAPI adds to every route with a parameter."""
+        """Return the OpenAPI document, without the 422 that FastAPI adds to every route with a parameter."""
         if self.openapi_schema is None:
             self.openapi_schema = with_authentication(
-                _declared(super().openapi()), required=self.asks, feature_tags=self.state.feature_tags
+                _without_validation_errors(super().openapi()),
+                required=self.asks,
+                feature_tags=self.state.feature_tags,
             )
         return self.openapi_schema
 
@@ -138,12 +140,12 @@ async def check_liveness() -> dict[str, bool]:
 
 
 async def show_index() -> RedirectResponse:
-    """Show who opens the address of the server what there is."""
+    """Redirect the server's address to its documentation."""
     return RedirectResponse("docs")
 
 
 async def show_documentation(request: Request) -> HTMLResponse:
-    """Show what the server offers."""
+    """Show the documentation."""
     return HTMLResponse(docs.render_docs(request.app.openapi()))
 
 
@@ -155,7 +157,7 @@ class StartupBarrier:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on once that is so."""
+        """Pass the request on once the workflows are loaded."""
         if scope["type"] in {"http", "websocket"} and scope["path"] != _READY:
             await asyncio.shield(self._app.state.loading)
         await self._wrapped(scope, receive, send)
@@ -171,21 +173,21 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
             storage.use(opened)
             app.state.watch = StorageProbe(opened, settings.storage_patience_s * 2 / 3)
             stack.callback(storage.use, None)
-            loading = app.state.loading = asyncio.create_task(_loaded(app, settings, opened, stack))
+            loading = app.state.loading = asyncio.create_task(_load(app, settings, opened, stack))
             stack.callback(loading.cancel)
             if app.state.graphs is not None or {settings.tools, settings.tool_grants, settings.prices} != {
                 "{}"
             }:
-                # Somebody else's graphs or terms may be broken, and a server should then say so and end.
+                # The user's graphs or limits may be invalid; then the server reports it and stops.
                 await loading
             else:
-                loading.add_done_callback(_complain)
+                loading.add_done_callback(_log_failed_loading)
             yield
 
     return lifespan
 
 
-def _declared(spec: dict[str, Any]) -> dict[str, Any]:
+def _without_validation_errors(spec: dict[str, Any]) -> dict[str, Any]:
     for operation in (one for methods in spec["paths"].values() for one in methods.values()):
         if "HTTPValidationError" in str(operation["responses"].get("422")):
             del operation["responses"]["422"]
@@ -194,31 +196,33 @@ def _declared(spec: dict[str, Any]) -> dict[str, Any]:
     return spec
 
 
-async def _loaded(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncExitStack) -> None:
-    """Import the workflows and their routes, and make what the routes work with."""
+async def _load(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncExitStack) -> None:
+    """Import the workflows and their routes, and create the routes' context."""
     await asyncio.to_thread(import_module, "callsheet.server.bootstrap")
-    # Imported by now; at the top of the file they would hold the start up for a second.
+    # Imported already; at the top of the file they would delay the start by a second.
     from callsheet.server import bootstrap  # noqa: PLC0415
     from callsheet.server.http.events import DetachedStreams  # noqa: PLC0415
-    from callsheet.server.operations.metrics import collecting_metrics  # noqa: PLC0415
+    from callsheet.server.operations.metrics import collect_metrics  # noqa: PLC0415
     from callsheet.server.runtime.assembly import assemble  # noqa: PLC0415
 
     observer = app.state.observer
-    await stack.enter_async_context(collecting_metrics(observer, installed_version()))
-    found = await assemble(opened, settings, app.state.graphs, stack, observer, start_delay_s=_SETTLING_S)
-    running = DetachedStreams()
-    stack.push_async_callback(running.stop)
-    app.state.parts = found.context(settings, opened, running)
-    features = found.workflows.features
+    await stack.enter_async_context(collect_metrics(observer, installed_version()))
+    runtime = await assemble(
+        opened, settings, app.state.graphs, stack, observer, start_delay_s=_START_DELAY_S
+    )
+    streams = DetachedStreams()
+    stack.push_async_callback(streams.stop)
+    app.state.parts = runtime.context(settings, opened, streams)
+    features = runtime.workflows.features
     app.state.feature_tags = {tag: text for one in features.values() for tag, text in one.tags.items()}
     for end in bootstrap.start_maintenance(app.state.parts):
         stack.push_async_callback(end)
     app.router.routes.extend(bootstrap.routes(features))
 
 
-def _complain(loading: asyncio.Task[None]) -> None:
+def _log_failed_loading(loading: asyncio.Task[None]) -> None:
     if not loading.cancelled() and (error := loading.exception()):
-        _log.critical("the workflows cannot be loaded; no request but /ok can be answered", exc_info=error)
+        _log.critical("cannot load the workflows; only /ok is answered", exc_info=error)
 
 
 def installed_version() -> str:

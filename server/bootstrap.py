@@ -121,8 +121,8 @@ def packaged_graphs() -> GraphsFile:
 async def load_workflows(source: GraphsFile | Graphs | None, stack: AsyncExitStack) -> Workflows:
     """Return the workflows of a file, or of graphs by name; by default our own.
 
-    What graphs opened is closed with `stack`. Raises `Invalid` for what is no graph, and for two workflows of
-    one kind.
+    Context managers of graphs are closed with `stack`. Raises `Invalid` for anything but a graph, and for two
+    workflows of one kind.
     """
     if source is None or isinstance(source, GraphsFile):
         source = await graph_loading.load_graphs(source or packaged_graphs(), stack)

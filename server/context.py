@@ -1,4 +1,4 @@
-"""What the routes work with; `server/app.py` makes it once."""
+"""The context of all routes, which `server/app.py` creates once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,15 +29,15 @@ class AppContext:
     worker: Worker
     running: DetachedStreams
     graphs: Mapping[str, Pregel[Any, Any]]
-    """By the names they are served under, with saver and store attached."""
+    """Graphs by name, with checkpointer and store attached."""
     store: RedisStore
     workflows: "Workflows"
     """The same graphs without storage, with their specifications and features."""
     started_at: str = field(default_factory=iso_now)
-    """When the server started, as the LangGraph wire writes times."""
+    """Time of the server's start, in the format of LangGraph's REST API."""
 
 
 def app_context(connection: HTTPConnection) -> AppContext:
-    """Return the parts of the server that got this request."""
-    found: AppContext = connection.app.state.parts
-    return found
+    """Return the context of the server that received the request."""
+    ctx: AppContext = connection.app.state.parts
+    return ctx

@@ -52,7 +52,7 @@ class FeatureApi:
     tags: Mapping[str, str] = field(default_factory=dict)
     """OpenAPI tags with their descriptions."""
     check_artefact: "Callable[[ArtefactEntry], None]" = _accept
-    """Raises for an imported artefact that no person could have made. Called after `check_version`."""
+    """Raises for an imported artefact that no person could have made; called after `check_version`."""
     max_file_bytes: int = 0
     """Total size of the files of one artefact."""
     file_url: Callable[[str, str, str], str] | None = None

@@ -1,1 +1,1 @@
-"""What is remembered: pure data and pure functions, no I/O."""
+"""Workflow state: pure data and pure functions, no I/O."""

@@ -1,7 +1,7 @@
-"""One decision about one action that a person was asked about, in the forms that cards of agents send.
+"""A person's decision about one proposed action, as LangChain's cards or Agent Inbox's cards send it.
 
-LangChain's cards say `approve`, `edit`, `reject` and `respond`; Agent Inbox's say `accept`, `edit`, `ignore`
-and `response`, in a list of one.
+LangChain uses `approve`, `edit`, `reject` and `respond`; Agent Inbox uses `accept`, `edit`, `ignore` and
+`response`, in a list of one.
 """
 
 from collections.abc import Mapping
@@ -21,73 +21,64 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "response": "respond",
 }
 ALLOWED: Final = ("approve", "edit", "reject", "respond")
-"""What a card may offer."""
+"""Decisions that a card may offer."""
+_FIELDS: Final = {
+    "type": {"enum": [*ALLOWED]},
+    "edited_action": {"type": "object"},
+    "message": {"type": "string"},
+}
+_DECISION: Final = {"type": "object", "required": ["type"], "properties": _FIELDS}
 SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "required": ["decisions"],
-    "properties": {
-        "decisions": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": 1,
-            "items": {
-                "type": "object",
-                "required": ["type"],
-                "properties": {
-                    "type": {"enum": [*ALLOWED]},
-                    "edited_action": {"type": "object"},
-                    "message": {"type": "string"},
-                },
-            },
-        }
-    },
+    "properties": {"decisions": {"type": "array", "minItems": 1, "maxItems": 1, "items": _DECISION}},
 }
-"""What such an answer looks like."""
+"""JSON Schema of the answer."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a person decided."""
+    """One decision, with the edited arguments or the message."""
 
     kind: Kind
     args: Mapping[str, Any] = field(default_factory=dict)
-    """Of an edit: the action's arguments as they shall be."""
+    """The edited action's arguments; empty for other kinds."""
     message: str = ""
 
 
 def parse_decision(answer: Any, action: str) -> Decision | None:
-    """Return the decision about `action` that an answer is, or None where it is no decision.
+    """Return the decision about `action`, or None when `answer` is not a decision.
 
-    Raises `Invalid` for a decision of no known kind, and for an edit of something else.
+    Raises `Invalid` for an unknown kind of decision, and for an edit of another action.
     """
     if isinstance(answer, bool):
         return Decision("approve" if answer else "reject")
-    one = _single(answer)
-    if one is None:
+    decision = _single(answer)
+    if decision is None:
         return None
-    kind, given = _KINDS.get(str(one.get("type"))), one.get("args")
+    kind, arguments = _KINDS.get(str(decision.get("type"))), decision.get("args")
     if kind is None:
-        raise _unknown(one)
+        raise _unknown_decision(decision)
     if kind != "edit":
-        said = one.get("message") or (given if isinstance(given, str) else "")
-        return Decision(kind, message=str(said))
-    edited = one.get("edited_action", given)
-    args = edited.get("args") if isinstance(edited, Mapping) else None
-    if not isinstance(args, Mapping) or edited.get("name", edited.get("action", action)) != action:
-        raise _unknown(one)
+        message = decision.get("message") or (arguments if isinstance(arguments, str) else "")
+        return Decision(kind, message=str(message))
+    action_edit = decision.get("edited_action", arguments)
+    args = action_edit.get("args") if isinstance(action_edit, Mapping) else None
+    if not isinstance(args, Mapping) or action_edit.get("name", action_edit.get("action", action)) != action:
+        raise _unknown_decision(decision)
     return Decision(kind, args)
 
 
 def _single(answer: Any) -> Mapping[str, Any] | None:
-    listed = answer.get("decisions", [answer]) if isinstance(answer, Mapping) else answer
-    if not isinstance(listed, list) or len(listed) != 1 or not isinstance(listed[0], Mapping):
+    decisions = answer.get("decisions", [answer]) if isinstance(answer, Mapping) else answer
+    if not isinstance(decisions, list) or len(decisions) != 1 or not isinstance(decisions[0], Mapping):
         return None
-    one: Mapping[str, Any] = listed[0]
-    return one if "type" in one else None
+    decision: Mapping[str, Any] = decisions[0]
+    return decision if "type" in decision else None
 
 
-def _unknown(one: Mapping[str, Any]) -> Invalid:
+def _unknown_decision(decision: Mapping[str, Any]) -> Invalid:
     return Invalid(
-        f"the decision {str(one)[:200]!r} is none that was asked for",
-        remedy='send {"decisions": [{"type": "approve"}]}, with edit, reject or respond where wanted',
+        f"the decision {str(decision)[:200]!r} is not one of the expected kinds",
+        remedy='send {"decisions": [{"type": "approve"}]}, or with edit, reject or respond as the type',
     )

@@ -1,4 +1,4 @@
-"""What the caller may choose for one run: names and numbers, never clients or permissions."""
+"""The caller's choices for one run: names and numbers, never clients or permissions."""
 
 from typing import Literal, NotRequired
 
@@ -6,34 +6,34 @@ from typing_extensions import TypedDict
 
 
 class ToolName(TypedDict):
-    """A tool by its name."""
+    """Name of a tool."""
 
     name: str
 
 
 class NamedTool(TypedDict):
-    """The tool to begin with, in OpenAI's form."""
+    """The tool to call first, in OpenAI's form."""
 
     type: Literal["function"]
     function: ToolName
 
 
 class Context(TypedDict, total=False):
-    """Choices for one run; all optional."""
+    """The caller's choices for one run."""
 
     model: NotRequired[str]
-    """`provider/model` or `provider`; wins over everything (A-R1)."""
+    """`provider/model` or `provider`; takes precedence over every other rule (A-R1)."""
     provider: NotRequired[str]
-    """`openai`, `offline` …; wins over the language rule (A-R1)."""
+    """`openai`, `offline` …; takes precedence over the language rule (A-R1)."""
     complexity: NotRequired[str]
     """`simple` or `complex` (A47)."""
     budget: NotRequired[str]
     """`cost-effective` or `premium` (A47)."""
     max_rounds: NotRequired[int]
-    """Rounds of tool calls a turn may take before a text answer is forced (A-R11, A72)."""
+    """Rounds of tool calls in a turn before a text answer is forced (A-R11, A72)."""
     parallel: NotRequired[int]
-    """Steps that may run at once (D26)."""
+    """Steps that may run concurrently (D26)."""
     approve_plan: NotRequired[bool]
-    """Ask a person before any step with an effect."""
+    """Require a person's approval before any step with an effect."""
     tool_choice: NotRequired[Literal["auto", "required"] | NamedTool]
-    """Whether the model may, or must, begin the turn with a call, or with which; `auto` (C7)."""
+    """Tool choice of the first model call of the turn; `auto` by default (C7)."""

@@ -1,4 +1,4 @@
-"""Pure functions of a thread's messages: what is still unanswered, what is sent, what a reader is shown."""
+"""Pure functions of a thread's messages: open tool calls, model input, compaction and the readable form."""
 
 import re
 from collections.abc import Sequence
@@ -18,15 +18,15 @@ from langchain_core.messages.utils import count_tokens_approximately
 from callsheet.state.plan import canonical_json
 
 MAX_TURNS: Final = 10
-"""User turns sent in full; one more and the older ones are summarised (A-R12)."""
+"""Most user turns sent in full; beyond it the older ones are summarised (A-R12)."""
 KEPT_TURNS: Final = 3
-"""Complete turns that stay word for word after that (A-R12)."""
+"""Turns that compaction leaves in full (A-R12)."""
 MAX_TOKENS: Final = 8_000
-"""Approximate tokens sent in full before the older turns are summarised (A66, A67)."""
+"""Most tokens, approximately, sent in full; beyond it the older turns are summarised (A66, A67)."""
 
 
 def calls_of(message: BaseMessage) -> list[ToolCall]:
-    """Return the tool calls of a message, those with broken arguments included, in call order."""
+    """Return the tool calls of a message, then those with unreadable arguments."""
     if not isinstance(message, AIMessage):
         return []
     broken = [
@@ -37,12 +37,11 @@ def calls_of(message: BaseMessage) -> list[ToolCall]:
 
 
 def unanswered(messages: Sequence[BaseMessage]) -> list[tuple[int, list[ToolCall]]]:
-    """Return, by the index of the message that made them, the tool calls nothing answers.
+    """Return the tool calls without a result, with the index of their message.
 
-    Only what follows a message before the next one of the model answers it: with some vendors call ids repeat
-    from message to message (C-R7).
+    Only tool messages before the model's next message count as results: some vendors reuse call ids (C-R7).
     """
-    found: list[tuple[int, list[ToolCall]]] = []
+    open_by_message: list[tuple[int, list[ToolCall]]] = []
     answered: set[str] = set()
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
@@ -50,18 +49,18 @@ def unanswered(messages: Sequence[BaseMessage]) -> list[tuple[int, list[ToolCall
             answered.add(message.tool_call_id)
         elif isinstance(message, AIMessage):
             if open_calls := [call for call in calls_of(message) if call["id"] not in answered]:
-                found.append((index, open_calls))
+                open_by_message.append((index, open_calls))
             answered = set()
-    return found[::-1]
+    return open_by_message[::-1]
 
 
 def turn_starts(messages: Sequence[BaseMessage]) -> list[int]:
-    """Return the indexes at which a person speaks."""
+    """Return the indexes of the human messages."""
     return [index for index, message in enumerate(messages) if isinstance(message, HumanMessage)]
 
 
 def messages_after(messages: Sequence[AnyMessage], message_id: str) -> list[AnyMessage]:
-    """Return the messages after the one with this id; all of them when there is none."""
+    """Return the messages after the one with this id; all messages when none has it."""
     for index, message in enumerate(messages):
         if message_id and message.id == message_id:
             return list(messages[index + 1 :])
@@ -71,9 +70,9 @@ def messages_after(messages: Sequence[AnyMessage], message_id: str) -> list[AnyM
 def model_input(
     system: str, messages: Sequence[AnyMessage], summary: str = "", upto: str = ""
 ) -> list[AnyMessage]:
-    """Return what the model is called with: the system prompt, the summary if any, and the turns after it.
+    """Return the model's input: the system prompt, the summary if any, and the messages after `upto`.
 
-    The beginning stays the same from turn to turn, so that a provider's prompt cache holds (A65, A68).
+    The beginning is the same in every turn, so that a provider's prompt cache works (A65, A68).
     """
     head: list[AnyMessage] = [SystemMessage(system)]
     if summary:
@@ -82,9 +81,9 @@ def model_input(
 
 
 def compaction_index(messages: Sequence[AnyMessage]) -> int | None:
-    """Return the index before which messages are to be summarised now, or None while all may be sent.
+    """Return the index before which messages must be summarised, or None while all may be sent.
 
-    Always a user turn, so that no tool result is parted from its call (A-R12).
+    It is always the start of a user turn, so that tool results stay with their calls (A-R12).
     """
     starts = turn_starts(messages)
     if len(starts) <= KEPT_TURNS:
@@ -95,7 +94,7 @@ def compaction_index(messages: Sequence[AnyMessage]) -> int | None:
 
 
 def summarize_turns(messages: Sequence[AnyMessage]) -> str:
-    """Return what the turns asked for and what came of it, a line a turn, in the person's own words."""
+    """Return the turns' requests and answers, shortened, one line each."""
     lines = []
     for message in messages:
         if isinstance(message, HumanMessage):
@@ -106,12 +105,12 @@ def summarize_turns(messages: Sequence[AnyMessage]) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text, each with its end."""
+    """Return the sentences of a text, each with its punctuation."""
     return re.findall(r"[^.!?。！？\n]+[.!?。！？\n]*", text)
 
 
 def rendered(system: str, messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
-    """Return the conversation as readers of A37 expect it: role, content, tool calls, the prompt `cached`."""
+    """Return the messages as A37 describes them: role, content, tool calls; the prompt is `cached`."""
     return [{"role": "system", "content": system, "cached": True}, *(_entry(message) for message in messages)]
 
 

@@ -1,30 +1,30 @@
 """Every exception Callsheet raises, as one tree named by consequence.
 
 CallsheetError
-├── Refused            the caller must change something; asking again changes nothing
+├── Refused            the caller must change something; a retry fails again
 │   ├── Invalid          a value breaks a rule (400 or 422)
-│   ├── Unauthenticated  nobody has said who is asking (401)
+│   ├── Unauthenticated  the request has no valid credentials (401)
 │   ├── Forbidden        not allowed: owner, permission, lock, write set (403)
 │   ├── Missing          the thing does not exist, or is not the caller's (404)
-│   ├── Conflict         true a moment ago, not now (409)
+│   ├── Conflict         the state has changed since the caller read it (409)
 │   └── TooLarge         over a stated limit (413)
-├── Unavailable        worth asking again later (503)
+├── Unavailable        a later retry may succeed (503)
 │   ├── Busy             another run holds the thread (409, with Retry-After)
 │   ├── Limited          a rate limit (429)
 │   ├── TimedOut         no answer in time; the outcome may be unknown (504)
-│   │   └── OutcomeUnknown         it may have had its effect, and must not be tried again unasked
-│   ├── NotReached        the other side was not reached, so nothing happened there
+│   │   └── OutcomeUnknown         the effect may have happened; no retry without a person's consent
+│   ├── NotReached        the other side was not reached, so a retry is safe
 │   └── StorageDown      Redis or Valkey cannot be reached (503)
-│       ├── StorageSilent  it gives no answer; also a TimedOut, for the outcome may be unknown
-│       └── StorageRefused  it lets us in no more; also an Invalid, for a setting may be wrong
-├── Oversized          a tool made more than it may
+│       ├── StorageSilent  no answer; also a TimedOut, since the outcome may be unknown
+│       └── StorageRefused  the connection is refused; also an Invalid, since a setting may be wrong
+├── Oversized          a tool's result is too large
 ├── Fenced             this attempt lost its lease; its writes are refused and it must stop
 └── Broken             a bug or a broken installation (500)
 """
 
 
 class CallsheetError(Exception):
-    """Base of every error here: `message` names the thing and the rule, `remedy` says what to do."""
+    """Base of every error: `message` names the thing and the rule, `remedy` says what to do."""
 
     def __init__(self, message: str, *, remedy: str = "", details: dict[str, object] | None = None) -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ class CallsheetError(Exception):
 
 
 class Refused(CallsheetError):
-    """The caller must change something; asking again changes nothing."""
+    """The caller must change something; a retry fails again."""
 
 
 class Invalid(Refused):
@@ -42,7 +42,7 @@ class Invalid(Refused):
 
 
 class Unauthenticated(Refused):
-    """Nobody has said who is asking."""
+    """The request has no valid credentials."""
 
 
 class Forbidden(Refused):
@@ -54,7 +54,7 @@ class Missing(Refused):
 
 
 class Conflict(Refused):
-    """True a moment ago, not now."""
+    """The state has changed since the caller read it."""
 
 
 class TooLarge(Refused):
@@ -62,7 +62,7 @@ class TooLarge(Refused):
 
 
 class Unavailable(CallsheetError):
-    """Worth asking again later; `retry_after_s` says when."""
+    """A retry after `retry_after_s` seconds may succeed."""
 
     retry_after_s: float = 1.0
 
@@ -80,11 +80,11 @@ class TimedOut(Unavailable):
 
 
 class OutcomeUnknown(TimedOut):
-    """It may have had its effect, and must not be tried again before a person was asked."""
+    """The effect may have happened; a retry needs a person's consent."""
 
 
 class NotReached(Unavailable):
-    """The other side was not reached, so nothing happened there and trying again is safe."""
+    """The other side was not reached, so a retry is safe."""
 
 
 class StorageDown(Unavailable):
@@ -92,15 +92,15 @@ class StorageDown(Unavailable):
 
 
 class StorageSilent(StorageDown, TimedOut):
-    """Redis or Valkey gives no answer; what it was told may yet happen."""
+    """Redis or Valkey gives no answer; commands already sent may still take effect."""
 
 
 class StorageRefused(StorageDown, Invalid):
-    """Redis or Valkey refuses the connection: at the start a wrong setting, later a changed one."""
+    """Redis or Valkey refuses the connection because a setting is wrong or has changed."""
 
 
 class Oversized(CallsheetError):
-    """A tool made more than it may; asking for less may help."""
+    """A tool's result is too large; a narrower request may succeed."""
 
 
 class Fenced(CallsheetError):

@@ -1,7 +1,7 @@
-"""What a file is, told by all of its bytes and not by its name.
+"""Detection of a file's type from all of its bytes, never from its name.
 
-A form is walked from the first byte to the last, so nothing can be hung onto an image that a browser shows;
-and what another program might take it for is looked for as well.
+Each format is parsed to its last byte, so that nothing can be appended to an image, and files that another
+program might read as a second format are refused.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final
 from callsheet.state.errors import Invalid
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
-# What browsers, interpreters and archivers look for anywhere, or near the beginning or the end.
+# Content that browsers and interpreters recognise anywhere in a file.
 _ACTIVE: Final = re.compile(
     rb"<\s*(script|html|iframe|svg|body|object|embed)[\s>/]|<\?php|<%@", re.IGNORECASE
 )
@@ -19,28 +19,28 @@ _MARKUP: Final = re.compile(rb"\s*<(!doctype|!--|html|head|body|script|svg|\?xml
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _ARCHIVE_END: Final = b"PK\x05\x06"
 _NEAR: Final = 66_000
-"""Bytes from the end within which a ZIP's directory ends."""
+"""Bytes from the end within which a ZIP's directory may end."""
 _EARLY: Final = 1024
-"""Bytes from the beginning within which readers look for a PDF."""
+"""Bytes from the beginning within which readers look for a PDF header."""
 
 
 def detect(data: bytes) -> str:
     """Return `png`, `jpg`, `gif`, `webp`, `mp4`, `webm`, `pdf` or `txt`.
 
-    Raises `Invalid` for a file that is none of them wholly, or might be something else as well.
+    Raises `Invalid` for a file that is incomplete, of another type, or of two types at once.
     """
-    found = next((name for name, fits in _FORMS.items() if fits(data)), None)
-    if found is None:
+    kind = next((name for name, fits in _CHECKS.items() if fits(data)), None)
+    if kind is None:
         raise Invalid(
-            "the file is of no kind that is taken", remedy=f"send one of {', '.join(_FORMS)}, unbroken"
+            "the file is incomplete or of an unsupported type", remedy=f"send one of {', '.join(_CHECKS)}"
         )
-    if found not in {"txt", "pdf"} and (_ACTIVE.search(data) or b"%PDF-" in data[:_EARLY]):
+    if kind not in {"txt", "pdf"} and (_ACTIVE.search(data) or b"%PDF-" in data[:_EARLY]):
         raise Invalid(
-            f"the {found} file has a program or a document inside", remedy="save it anew as an image"
+            f"the {kind} file contains a program or a document", remedy="export it again as an image"
         )
     if _ARCHIVE_END in data[-_NEAR:]:
-        raise Invalid(f"the {found} file is an archive as well", remedy="save it anew without what was added")
-    return found
+        raise Invalid(f"the {kind} file is an archive as well", remedy="export it again without the archive")
+    return kind
 
 
 def _number(data: bytes, at: int, size: int = 4) -> int:
@@ -60,7 +60,7 @@ def _png(data: bytes) -> bool:
 def _jpg(data: bytes) -> bool:
     at = 2
     while data.startswith(b"\xff\xd8\xff") and at + 4 <= len(data) and data[at] == 0xFF:  # noqa: PLR2004 -- a marker
-        if data[at + 1] == 0xDA:  # noqa: PLR2004 -- the picture itself begins
+        if data[at + 1] == 0xDA:  # noqa: PLR2004 -- start of scan
             return data.find(b"\xff\xd9", at) == len(data) - 2
         at += 2 + _number(data, at + 2, 2)
     return False
@@ -71,7 +71,7 @@ def _gif(data: bytes) -> bool:
         return False
     at = 13 + _table(data[10])
     while at < len(data) and data[at] in b"\x21\x2c":
-        # An extension has a label, an image a place, a table and the size of its codes.
+        # An extension has a label; an image has a position, a table and a code size.
         image = data[at] == 0x2C and at + 10 < len(data)  # noqa: PLR2004 -- an image begins
         at = _blocks(data, at + 11 + _table(data[at + 9]) if image else at + 2)
     return at == len(data) - 1 and data[at] == 0x3B  # noqa: PLR2004 -- the trailer
@@ -114,7 +114,7 @@ def _pdf(data: bytes) -> bool:
 
 
 def _txt(data: bytes) -> bool:
-    # What begins like another kind is a broken one of it, or means to be taken for it.
+    # A text that begins like another format is a damaged file of it, or pretends to be one.
     if data.startswith((b"GIF8", b"%PDF-", b"RIFF")) or _MARKUP.match(data.removeprefix(b"\xef\xbb\xbf")):
         return False
     try:
@@ -124,7 +124,7 @@ def _txt(data: bytes) -> bool:
     return bool(text) and not _CONTROLS.search(text)
 
 
-_FORMS: Final[Mapping[str, Callable[[bytes], bool]]] = {
+_CHECKS: Final[Mapping[str, Callable[[bytes], bool]]] = {
     "png": _png,
     "jpg": _jpg,
     "gif": _gif,

@@ -1,8 +1,7 @@
-"""The languages Callsheet speaks: their names, codes and how fast they are spoken.
+"""Supported languages with their names, codes and speaking rates, and detection of a text's language.
 
 A language is stored by its English name in lower case ("thai"). Names, ISO-639-1 codes, BCP-47 tags and
-native names are accepted (A12). Speaking rates are syllable-timed averages for read advertising copy:
-words a second, or characters a second where the script does not separate words (A-R6).
+native names are accepted (A12). Rates are averages for advertising copy read aloud (A-R6).
 """
 
 import unicodedata
@@ -13,18 +12,18 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Language:
-    """One language and what is known of it."""
+    """One language."""
 
     name: str
     """English name, lower case: the form that is stored."""
     code: str
     """ISO-639-1 code, or ISO-639-3 where there is none (yue)."""
     native: tuple[str, ...]
-    """What its speakers call it."""
+    """Names in the language itself."""
     unit: Literal["word", "character"]
-    """What `rate` counts."""
+    """Unit of `rate`: characters where the script does not separate words."""
     rate: float
-    """Units spoken in one second at speed 1.0."""
+    """Units per second at speed 1.0."""
     aliases: tuple[str, ...] = ()
     """Further names and three-letter codes."""
 
@@ -63,24 +62,24 @@ LANGUAGES: tuple[Language, ...] = (
 )
 
 
-def _folded(text: str) -> str:
+def _normalize(text: str) -> str:
     return unicodedata.normalize("NFC", text).strip().casefold()
 
 
 _BY_NAME: dict[str, Language] = {
-    _folded(spelling): language
+    _normalize(spelling): language
     for language in LANGUAGES
     for spelling in (language.name, language.code, *language.native, *language.aliases)
 }
 
 
 def find(text: str) -> Language | None:
-    """Return the language `text` names: a name, ISO code, BCP-47 tag or native name; None when unknown.
+    """Return the language of a name, ISO code, BCP-47 tag or native name; None when unknown.
 
-    A tag's region is ignored ("pt-BR" is portuguese), except where it names another language ("zh-HK").
+    A tag's region is ignored ("pt-BR" is portuguese), unless the whole tag is an alias ("zh-HK").
     A trailing qualifier in parentheses is ignored too ("Spanish (Mexico)").
     """
-    key = _folded(text).replace("_", "-")
+    key = _normalize(text).replace("_", "-")
     if not key:
         return None
     if key in _BY_NAME:
@@ -144,15 +143,14 @@ _OWN_LETTERS: dict[str, frozenset[str]] = {
     "german": frozenset("ßäö"),
     "vietnamese": frozenset("đơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ"),
 }
-"""Letters that no other of these languages has, but Vietnamese, whose words have several."""
+"""Letters of only one language; Vietnamese, whose words have several such letters, may share them."""
 
 
 def detect(text: str) -> str | None:
-    """Return the language `text` is written in, or None where the text does not tell.
+    """Return the name of the language `text` is written in, or None when it cannot be determined.
 
-    A script of its own decides; Latin letters are told apart by their commonest words, and by words in small
-    letters, which are no names, that have a letter of one language only; a tie or fewer than two of them tell
-    nothing.
+    A non-Latin script decides. Latin text is scored by common words and by lower-case words (not names) with
+    a letter of only one language; the best score must be at least 2 and unique.
     """
     sample = text[:5000]
     scripts = [name for char in sample if (name := _script(char))]
@@ -162,16 +160,18 @@ def detect(text: str) -> str | None:
             if "japanese" in scripts
             else max(set(scripts), key=lambda name: (scripts.count(name), name))
         )
-    spelt = [unicodedata.normalize("NFC", word).strip(".,;:!?¡¿()\"'") for word in sample.split()]
-    scores = sorted(((_told(spelt, name), name) for name in _COMMON_WORDS), reverse=True)
+    words = [unicodedata.normalize("NFC", word).strip(".,;:!?¡¿()\"'") for word in sample.split()]
+    scores = sorted(((_evidence(words, name), name) for name in _COMMON_WORDS), reverse=True)
     (best, name), (second, _) = scores[0], scores[1]
     return name if best >= 2 and best > second else None  # noqa: PLR2004
 
 
-def _told(spelt: Sequence[str], language: str) -> int:
-    """Return how many words tell of a language."""
-    common, own = _COMMON_WORDS[language], _OWN_LETTERS.get(language, frozenset())
-    return sum(_folded(word) in common or (word[:1].islower() and not own.isdisjoint(word)) for word in spelt)
+def _evidence(words: Sequence[str], language: str) -> int:
+    """Return the number of words that indicate a language."""
+    common, letters = _COMMON_WORDS[language], _OWN_LETTERS.get(language, frozenset())
+    return sum(
+        _normalize(word) in common or (word[:1].islower() and not letters.isdisjoint(word)) for word in words
+    )
 
 
 def _script(char: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Whose things are whose, and how two owners' things of one name are kept apart."""
+"""Owners, and storage ids that keep their things apart."""
 
 import hashlib
 import json
@@ -7,23 +7,22 @@ from functools import lru_cache
 from typing import Final
 
 LOCAL: Final = "local"
-"""Owner of everything while nobody has to say who they are."""
+"""Owner of everything while authentication is off."""
 MAX_OWNER: Final = 255
 """Characters of an owner's name."""
 
 
 def is_owner(name: object) -> bool:
-    """Return whether `name` can be an owner's: 1 to 255 printable characters."""
+    """Return whether `name` is a valid owner: 1 to 255 printable characters."""
     return isinstance(name, str) and 0 < len(name) <= MAX_OWNER and name.isprintable()
 
 
 @lru_cache(maxsize=1024)
 def storage_id(owner: str, kind: str, name: str) -> str:
-    """Return the id under which what `owner` calls `name` is stored.
+    """Return the storage id of the `kind` that `owner` calls `name`.
 
-    `kind` says what it is. The local owner's things are stored under their own names; every other owner's
-    under a UUID made of all three, so that two owners may both have an ad `ad-1`, and neither can name the
-    other's.
+    It is the name itself for the local owner, and a UUID derived from all three for others: two owners may
+    use the same name, and neither can address the other's.
     """
     if owner == LOCAL:
         return name

@@ -1,7 +1,7 @@
-"""The plan of one round: steps, what they wait for, and which are ready.
+"""The plan of one round: its steps, their dependencies and the rules of execution.
 
-A step is one tool call. It waits for every earlier step of the plan that writes what it reads or writes, so
-independent steps run side by side and dependent ones in the order the model gave them.
+A step is one tool call. It waits for every earlier step that writes a stream it reads or writes, so that
+independent steps run concurrently and dependent ones in the model's order.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NotRequired
 from typing_extensions import TypedDict
 
 _SORTED: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
-_HALF: Final = re.compile("[\ud800-\udfff]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 StepStatus = Literal["pending", "in-progress", "completed", "error", "blocked", "cancelled"]
 
 
@@ -23,16 +23,16 @@ class Step(TypedDict):
     """The model's tool_call_id."""
     tool: str
     display: str
-    """What a person reads while it runs."""
+    """Text shown to people while it runs."""
     params: dict[str, Any]
     raw: NotRequired[str]
-    """The arguments as the model wrote them, where they were not JSON."""
+    """The model's arguments when they were not JSON."""
     dependencies: list[str]
-    """Ids of steps that must be completed before it starts."""
+    """Ids of the steps that must complete before it starts."""
     reads: list[str]
-    """Streams it looks at."""
+    """Streams it reads."""
     writes: list[str]
-    """Streams it may write; a write outside is refused."""
+    """Streams it may write; other writes are refused."""
 
 
 class Plan(TypedDict):
@@ -43,11 +43,11 @@ class Plan(TypedDict):
 
 
 class StepResult(TypedDict):
-    """What became of a step."""
+    """Result of a step."""
 
     id: str
     plan: str
-    """Id of its plan; call ids repeat from message to message with some vendors (C-R7)."""
+    """Id of its plan, since some vendors reuse call ids (C-R7)."""
     tool: str
     status: StepStatus
     output: dict[str, Any]
@@ -56,7 +56,7 @@ class StepResult(TypedDict):
 
 
 def with_dependencies(steps: Sequence[Step]) -> list[Step]:
-    """Return the steps with their dependencies filled in from what they read and write."""
+    """Return the steps with their dependencies, derived from their reads and writes."""
     result: list[Step] = []
     for step in steps:
         touches = {*step["reads"], *step["writes"]}
@@ -77,7 +77,7 @@ def ready(plan: Plan, done: Mapping[str, StepStatus], running: Collection[str]) 
 
 
 def blocked(plan: Plan, done: Mapping[str, StepStatus]) -> list[Step]:
-    """Return the steps that can never start, because one they wait for did not complete."""
+    """Return the steps that can never start because a dependency did not complete."""
     return [
         step
         for step in plan["steps"]
@@ -87,16 +87,16 @@ def blocked(plan: Plan, done: Mapping[str, StepStatus]) -> list[Step]:
 
 
 def fingerprint(step: Step) -> str:
-    """Return what two steps share when they would do the same."""
+    """Return a text that is equal for steps with the same tool and parameters."""
     return canonical_json([step["tool"], step["params"]])
 
 
 def utf8_safe(step: Step) -> Step:
-    """Return the step with U+FFFD for each half of a surrogate pair, which UTF-8 has no bytes for."""
-    whole: Step = json.loads(_HALF.sub("\ufffd", canonical_json(step)))
-    return whole
+    """Return the step with U+FFFD for each lone surrogate, which UTF-8 cannot encode."""
+    safe_step: Step = json.loads(_SURROGATE.sub("\ufffd", canonical_json(step)))
+    return safe_step
 
 
 def canonical_json(value: object) -> str:
-    """Return JSON with text as it is, keys sorted: equal values give equal texts."""
+    """Return JSON with sorted keys and unescaped text, equal for equal values."""
     return _SORTED.encode(value)

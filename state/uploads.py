@@ -1,4 +1,4 @@
-"""Tickets by which files come to a page, and what may come (C23, C-R3)."""
+"""Upload tickets for a page's files, with limits on size and format (C23, C-R3)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,25 +22,25 @@ MEDIA: Final = {
     "txt": "text/plain; charset=utf-8",
     "csv": "text/csv; charset=utf-8",
 }
-"""Every format by its extension, with its media type."""
+"""Media types by file extension."""
 FORMATS: Final[Mapping[FileType, tuple[str, ...]]] = {
     "image": ("png", "jpg", "jpeg", "gif", "webp"),
     "video": ("mp4", "webm"),
     "document": ("pdf", "txt", "csv"),
 }
 LIMITS: Final = {"image": 5_000_000, "video": 25_000_000, "document": 10_000_000}
-"""Most bytes of a file of each type."""
+"""Maximum bytes of a file, by type."""
 MAX_FILE: Final = max(LIMITS.values())
 MAX_MATERIAL: Final = 50 * 1024 * 1024
-"""Most bytes of a file that a lesson is made from."""
+"""Maximum bytes of a lesson's source file."""
 MAX_PAGE: Final = 100_000_000
-"""Most bytes of all files of one page."""
-_FORMS: Final = {"jpeg": "jpg", "csv": "txt"}
+"""Maximum bytes of all files of one page."""
+_EQUIVALENT: Final = {"jpeg": "jpg", "csv": "txt"}
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f/\\:*?\"<>|]{1,200}\.([A-Za-z0-9]{1,8})")
 
 
 class Ticket(TypedDict):
-    """Leave to send one file."""
+    """Permission to upload one file."""
 
     id: str
     fileType: FileType
@@ -51,45 +51,48 @@ class Ticket(TypedDict):
 
 
 def create_ticket(
-    ticket_id: str, file_type: FileType, name: str, most: int | None, formats: Sequence[str] | None
+    ticket_id: str, file_type: FileType, name: str, max_bytes: int | None, formats: Sequence[str] | None
 ) -> Ticket:
-    """Return a ticket; raises `Invalid` for a name, size or format that is not taken, naming the limit."""
-    limit, known = LIMITS[file_type], FORMATS[file_type]
-    if most is not None and not 0 < most <= limit:
+    """Return a ticket; raises `Invalid` for a name, size or format that is not allowed."""
+    limit, supported = LIMITS[file_type], FORMATS[file_type]
+    if max_bytes is not None and not 0 < max_bytes <= limit:
         raise Invalid(
-            f"maxSize {most} is not taken: a file of type {file_type!r} has at most {limit} bytes",
+            f"maxSize {max_bytes} is not allowed: a file of type {file_type!r} has at most {limit} bytes",
             remedy=f"give 1 to {limit}, or leave it out",
         )
-    wanted = [one.strip().lower().removeprefix(".").rpartition("/")[2] for one in formats or known]
-    if unknown := [one for one in wanted if one not in known]:
+    extensions = [one.strip().lower().removeprefix(".").rpartition("/")[2] for one in formats or supported]
+    if unknown := [one for one in extensions if one not in supported]:
         raise Invalid(
-            f"format {unknown[0][:40]!r} is not taken for {file_type!r}",
-            remedy=f"use one of {', '.join(known)}",
+            f"format {unknown[0][:40]!r} is not allowed for {file_type!r}",
+            remedy=f"use one of {', '.join(supported)}",
         )
-    if file_extension(name) not in wanted:
+    if file_extension(name) not in extensions:
         raise Invalid(
-            f"fileName {name[:80]!r} does not end in one of {', '.join(wanted)}",
-            remedy=f"name the file for what it is: {', '.join(known)} are taken for {file_type!r}",
+            f"fileName {name[:80]!r} does not end in one of {', '.join(extensions)}",
+            remedy=f"use the extension of its format: {', '.join(supported)} are allowed for {file_type!r}",
         )
     return Ticket(
-        id=ticket_id, fileType=file_type, fileName=name, maxSize=most or limit, allowedFormats=wanted
+        id=ticket_id, fileType=file_type, fileName=name, maxSize=max_bytes or limit, allowedFormats=extensions
     )
 
 
 def file_extension(name: str) -> str:
-    """Return what a file's name ends in; raises `Invalid` for one that is a path or cannot be a name."""
-    found = _NAME.fullmatch(name)
-    if found is None or name.startswith(".") or ".." in name or not name.isprintable():
+    """Return the extension of a file name in lower case; raises `Invalid` for a path or a malformed name."""
+    match = _NAME.fullmatch(name)
+    if match is None or name.startswith(".") or ".." in name or not name.isprintable():
         raise Invalid(
-            f"fileName {name[:80]!r} is no plain name", remedy="give a name and an extension, without folders"
+            f"fileName {name[:80]!r} is not a plain file name",
+            remedy="send a name with an extension, without folders",
         )
-    return found[1].lower()
+    return match[1].lower()
 
 
 def media_type(name: str, data: bytes) -> str:
-    """Return the media type of a file that came; raises `Invalid` unless it is what its name says."""
-    wanted = file_extension(name)
-    found = file_types.detect(data)
-    if found != _FORMS.get(wanted, wanted):
-        raise Invalid(f"{name!r} holds {found}, not {wanted}", remedy="send the file under its own format")
-    return MEDIA[wanted]
+    """Return the media type of an uploaded file; raises `Invalid` if its content does not match its name."""
+    extension = file_extension(name)
+    detected = file_types.detect(data)
+    if detected != _EQUIVALENT.get(extension, extension):
+        raise Invalid(
+            f"{name!r} contains {detected}, not {extension}", remedy="use the extension of its format"
+        )
+    return MEDIA[extension]

@@ -1,9 +1,8 @@
-"""A version of a stream and its lineage (A29–A35).
+"""Versions of a stream, their lineage and status (A29–A35).
 
-A version is written once and never changes. Its status is not stored but follows from its neighbours:
-the versions of the newest batch are drafts, all before them are frozen (A-R17). A batch is one run, or one
-request by a person; so three variations made in one run stay drafts together (A77). *Active* is a pointer
-that a person sets (A34).
+A version never changes. Its status is derived: versions of the newest batch are drafts, all earlier ones are
+frozen (A-R17). A batch is one run, or one request by a person, so that the variations made in one run stay
+drafts together (A77). *Active* is a pointer that a person sets (A34).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,18 +18,18 @@ class Version:
     """One immutable version."""
 
     id: str
-    """`v1`, `v2` … counted per stream; a number is never used twice."""
+    """`v1`, `v2` … per stream; never reused."""
     stream: str
     data: Mapping[str, Any]
-    """What the stream holds, as stored; its shape belongs to the artefact."""
+    """Content as stored; the artefact defines its shape."""
     created_ms: int
     """Milliseconds since 1970 by the storage server's clock."""
     created_by: str
-    """`llm`, or the owner who made it by hand."""
+    """`llm`, or the owner who created it by hand."""
     parent: str | None
-    """The version it came from: the newest at the time, or the one it clones or restores."""
+    """Id of the newest version at the time, or of the one it clones or restores."""
     batch: str
-    """The run or request that made it."""
+    """Id of the run or request that created it."""
 
     def created_at(self) -> str:
         """Return the creation time in ISO-8601, UTC."""
@@ -38,12 +37,12 @@ class Version:
 
 
 def status(version: Version, newest: Version) -> Status:
-    """Return whether `version` is still a draft, given the newest version of its stream."""
+    """Return the status of `version`, given the newest version of its stream."""
     return "draft" if version.batch == newest.batch else "frozen"
 
 
 def latest(versions: Sequence[Version], wanted: Status | None = None) -> Version | None:
-    """Return the newest of `versions` (oldest first) with the wanted status, or None."""
+    """Return the newest of `versions` (oldest first), or the newest with the `wanted` status, or None."""
     for version in reversed(versions):
         if wanted is None or status(version, versions[-1]) == wanted:
             return version
@@ -62,5 +61,5 @@ def version_fields(version: Version, newest: Version) -> dict[str, Any]:
 
 
 def restored_version(versions: Sequence[Version], data: Mapping[str, Any]) -> str | None:
-    """Return the id of the newest earlier version with exactly this data: what a new one restores."""
+    """Return the id of the newest earlier version with exactly this data, or None."""
     return next((version.id for version in reversed(versions[:-1]) if version.data == data), None)

@@ -1,4 +1,4 @@
-"""What every workflow remembers of its thread."""
+"""State that every workflow keeps in its thread."""
 
 from typing import Annotated, NotRequired
 
@@ -15,13 +15,13 @@ class Usage(TypedDict):
     input_tokens: int
     output_tokens: int
     cached_tokens: int
-    """Part of `input_tokens` that a provider's prompt cache answered."""
+    """Part of `input_tokens` read from the provider's prompt cache."""
     calls: int
     """Model calls."""
 
 
 def add_usage(left: Usage | None, right: Usage | None) -> Usage:
-    """Return the sum of two usages; an absent one is nothing."""
+    """Return the sum of two usages; None counts as zero."""
     a, b = left or _NOTHING, right or _NOTHING
     return Usage(
         input_tokens=a["input_tokens"] + b["input_tokens"],
@@ -35,7 +35,7 @@ _NOTHING = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, calls=0)
 
 
 class DraftMade(TypedDict):
-    """A version a turn made (A-R9)."""
+    """A version created in a turn (A-R9)."""
 
     stream: str
     versionId: str
@@ -43,31 +43,31 @@ class DraftMade(TypedDict):
 
 
 class Workflow(TypedDict):
-    """The keys every workflow has."""
+    """State keys common to all workflows."""
 
     messages: Annotated[list[AnyMessage], add_messages]
-    """The whole conversation; never shortened."""
+    """The complete conversation; never shortened."""
     plan: NotRequired[Plan | None]
-    """The round in hand, or None."""
+    """The current round, or None."""
     decided: NotRequired[bool]
-    """Whether a person's answer made the plan, and no model: what comes next is then decided too."""
+    """True when a person's answer made the plan; the next plan then needs no model either."""
     results: NotRequired[list[StepResult]]
-    """What became of every step of this turn, in order."""
+    """Results of this turn's steps, in order."""
     created: NotRequired[list[DraftMade]]
-    """Versions made in this turn, in order."""
+    """Versions created in this turn, in order."""
     drafts: NotRequired[dict[str, str]]
-    """Last version of each stream this turn made, by stream; what was not touched is absent (A56)."""
+    """Id of the last version this turn created, by stream (A56)."""
     rounds: NotRequired[int]
-    """Rounds of tool calls this turn."""
+    """Rounds of tool calls in this turn."""
     rejected: NotRequired[list[str]]
-    """Fingerprints of the steps a person rejected this turn."""
+    """Fingerprints of the steps a person rejected in this turn."""
     usage: NotRequired[Annotated[Usage, add_usage]]
-    """Tokens of the whole thread."""
+    """Tokens of all turns."""
     summary: NotRequired[str]
-    """What stands for the messages up to `summary_upto` when the model is called; empty before compaction."""
+    """Replaces the messages up to `summary_upto` in the model's input; empty before compaction."""
     summary_upto: NotRequired[str]
     """Id of the last message the summary covers."""
     provider: NotRequired[str]
-    """Who answered this turn."""
+    """Provider that answered this turn."""
     provider_reason: NotRequired[str]
-    """Why that one (A-R1)."""
+    """Reason for the provider (A-R1)."""

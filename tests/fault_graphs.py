@@ -34,7 +34,7 @@ class Stamp(BaseModel):
     number: int
 
 
-@tool(schema=Stamp, display="Stamping a page", writes=(STREAM,), terms=ToolOptions(calls=0, failures=0))
+@tool(schema=Stamp, display="Stamping a page", writes=(STREAM,), options=ToolOptions(calls=0, failures=0))
 async def stamp(args: Stamp, call: Call) -> dict[str, Any]:
     """Stamp a page; twice is one stamp too many."""
     return await call.write(STREAM, {"number": args.number}, result={"number": args.number})

@@ -53,7 +53,7 @@ def test_where_an_effect_plays_follows_from_its_placement(placement, after):
 
 
 @pytest.mark.parametrize(
-    ("index", "tracks", "known"), [(2, 2, "0 to 1"), (None, 2, "0 to 1"), (0, 0, "none")]
+    ("index", "tracks", "known"), [(2, 2, "0 to 1"), (None, 2, "0 to 1"), (0, 0, "empty")]
 )
 def test_an_effect_after_a_voice_that_is_not_there_is_refused_with_the_valid_range(index, tracks, known):
     """A-R5."""

@@ -23,7 +23,7 @@ OTHERS: set[psutil.Process] = set()
 
 def tools(**changed):
     terms = replace(LIMITS, **changed)
-    return index(heavy=[replace(one, terms=terms) for one in heavy_tools.TOOLS])
+    return index(heavy=[replace(one, options=terms) for one in heavy_tools.TOOLS])
 
 
 async def called(name, n=1, **changed):

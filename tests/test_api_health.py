@@ -15,6 +15,7 @@ from callsheet.server.ads.replies import Health
 from callsheet.storage.embedded import watchdog
 from tests.redis_server import Server
 from tests.served import GENERATE, calling, generated, running, served
+from tests.waiting import eventually
 from tests.wire_server import serving
 
 FILES = ("/uploads/{upload_id}", "/files/{file_id}", "/session/narration", "/assets/{asset_id}/file")
@@ -202,3 +203,28 @@ async def test_the_documentation_needs_no_other_site(client: httpx.AsyncClient) 
     for path in spec["paths"]:
         assert f"<code>{path}</code>" in reply.text
     assert not re.findall(r"<(?:script|link|img|iframe)|https?://", reply.text)
+
+
+async def test_a_server_that_leaves_runs_to_workers_is_degraded_without_one(valkey_url: str) -> None:
+    """The remedy is a worker; once one is there, the server is well."""
+    async with running(valkey_url, carry_runs=False) as app, calling(app) as client:
+
+        async def degraded() -> list[str]:
+            health = (await client.get("/health")).json()
+            TypeAdapter(Health).validate_python(health)
+            return list(health.get("degraded", ()))
+
+        async def reported() -> bool:
+            # The task queue is loaded in the background.
+            return await degraded() == ["workers"]
+
+        await eventually(reported, "the missing worker is reported")
+        health = (await client.get("/health")).json()
+        assert health["status"] == "degraded"
+        assert "callsheet worker" in health["remedy"]
+        async with running(valkey_url):
+
+            async def well() -> bool:
+                return not await degraded()
+
+            await eventually(well, "a worker's heartbeat")

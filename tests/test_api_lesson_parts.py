@@ -68,8 +68,8 @@ async def test_a_pdf_is_read_page_by_page_and_gives_the_facts_of_its_words(teach
     ("name", "content", "status", "words"),
     [
         ("notes.docx", b"PK", 400, "no PDF and no text"),
-        ("../notes.txt", b"x", 400, "no plain name"),
-        ("notes.pdf", b"Leaves are green, all of them.", 400, "holds txt, not pdf"),
+        ("../notes.txt", b"x", 400, "not a plain file name"),
+        ("notes.pdf", b"Leaves are green, all of them.", 400, "contains txt, not pdf"),
         ("notes.txt", b"", 400, "is empty"),
         ("notes.txt", b"\xff\xfe\x00", 400, ""),
         ("notes.txt", b"Hi.", 400, "too few"),
@@ -122,7 +122,7 @@ async def test_a_segment_is_changed_by_hand_and_the_others_not_by_a_byte(teacher
     long = {"segments": [{"id": "hook", "narration": "word " * 200}]}
     refused = await teacher.http.patch(NARRATION, json=long, headers=teacher.named)
     assert refused.status_code == 400
-    assert "have room for" in refused.json()["error"]
+    assert "s allow" in refused.json()["error"]
     for bad, status in (({"id": "nobody"}, 404), ({"id": "hook", "narration": " "}, 400)):
         reply = await teacher.http.patch(NARRATION, json={"segments": [bad]}, headers=teacher.named)
         assert reply.status_code == status

@@ -70,7 +70,7 @@ BAD: Mapping[str, tuple[Callable[[list[Line]], Any], str]] = {
     "other bytes": (lambda lines: _of("piece")(lines).update(base64="AAAA"), "other bytes"),
     "no base64": (lambda lines: _of("piece")(lines).update(base64="!"), "cannot be read"),
     "another type": (lambda lines: _of("file")(lines).update(type="image/png"), "not of type"),
-    "another name": (lambda lines: _of("file")(lines).update(name="loaf.png"), "holds jpg"),
+    "another name": (lambda lines: _of("file")(lines).update(name="loaf.png"), "contains jpg"),
     "a path": (lambda lines: _of("file")(lines).update(id="../x"), "id"),
     "bytes of no file": (
         lambda lines: lines.remove(next(x for x in lines if x["type"] == "file")),

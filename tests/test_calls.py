@@ -67,8 +67,8 @@ async def hangs(args, call):
         (write, step(raw="{n:"), {}, "validation_error", "failed"),
         (write, step(writes=()), {"writes": ("music",)}, "permission_denied", "failed"),
         (fails, step(), {}, "execution_error", "failed"),
-        (hangs, step(), {"terms": ToolOptions(timeout_s=0.01)}, "timeout_error", "timeout"),
-        (write, step(), {"terms": ToolOptions(calls=1)}, "rate_limit_error", "failed"),
+        (hangs, step(), {"options": ToolOptions(timeout_s=0.01)}, "timeout_error", "timeout"),
+        (write, step(), {"options": ToolOptions(calls=1)}, "rate_limit_error", "failed"),
     ],
 )
 async def test_each_of_the_six_errors_is_recorded_with_status_and_end(opened, run, asked, more, kind, status):
@@ -123,7 +123,7 @@ async def test_a_cancelled_call_is_recorded_as_such(opened):
 
 
 async def test_a_call_that_waits_for_its_turn_is_pending(opened):
-    tools = made(write, writes=("music",), terms=ToolOptions(calls=1, window_s=60))
+    tools = made(write, writes=("music",), options=ToolOptions(calls=1, window_s=60))
     await guard.call(tools, step(call="c0"), SCOPE)
     task = asyncio.create_task(guard.call(tools, step(), replace(SCOPE, patient=True)))
 

@@ -31,27 +31,27 @@ class Nothing(BaseModel):
     """No arguments."""
 
 
-@tool(schema=Nothing, display="Breaking", terms=ToolOptions(tries=1))
+@tool(schema=Nothing, display="Breaking", options=ToolOptions(tries=1))
 async def broken(args: Nothing, call: Call) -> dict[str, Any]:
     """Fail as no code foresaw."""
     raise RuntimeError(SECRET)
 
 
-@tool(schema=Nothing, display="Waiting", terms=ToolOptions(tries=1, timeout_s=0.05))
+@tool(schema=Nothing, display="Waiting", options=ToolOptions(tries=1, timeout_s=0.05))
 async def slow(args: Nothing, call: Call) -> dict[str, Any]:
     """Never answer."""
     await asyncio.Event().wait()
     return {}
 
 
-@tool(schema=Nothing, display="Waiting", terms=ToolOptions(tries=1, timeout_s=60))
+@tool(schema=Nothing, display="Waiting", options=ToolOptions(tries=1, timeout_s=60))
 async def endless(args: Nothing, call: Call) -> dict[str, Any]:
     """Never answer, and be waited for."""
     await asyncio.Event().wait()
     return {}
 
 
-@tool(schema=Nothing, display="Sparing", terms=ToolOptions(calls=1))
+@tool(schema=Nothing, display="Sparing", options=ToolOptions(calls=1))
 async def scarce(args: Nothing, call: Call) -> dict[str, Any]:
     """Answer once a minute."""
     return {"count": 1}

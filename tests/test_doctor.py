@@ -107,7 +107,7 @@ def test_a_port_that_another_program_has_fails(here: Command) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, found = examined(here, port=taken.getsockname()[1])
     assert (code, found["Port"]["status"]) == (1, "fail")
-    assert "taken" in found["Port"]["message"]
+    assert "in use" in found["Port"]["message"]
 
 
 @contextlib.contextmanager

@@ -164,7 +164,7 @@ async def test_a_tool_that_takes_too_long_is_answered_for_and_its_late_write_ref
 
     background = []
     outcome = await guard.call(
-        made(slow, writes=("music",), terms=ToolOptions(timeout_s=0.05)), step(), SCOPE
+        made(slow, writes=("music",), options=ToolOptions(timeout_s=0.05)), step(), SCOPE
     )
     assert outcome.output["type"] == "timeout_error"
     assert outcome.output["retryable"]
@@ -180,7 +180,7 @@ async def test_an_effect_that_came_just_before_the_deadline_counts(opened):
         await asyncio.Event().wait()
 
     outcome = await guard.call(
-        made(slow_after, writes=("music",), terms=ToolOptions(timeout_s=0.3)), step(), SCOPE
+        made(slow_after, writes=("music",), options=ToolOptions(timeout_s=0.3)), step(), SCOPE
     )
     assert outcome.ok
     assert outcome.output["versionId"] == "v1"
@@ -190,7 +190,7 @@ async def test_a_read_that_takes_too_long_is_answered_for(opened):
     async def slow(args, call):
         await asyncio.Event().wait()
 
-    outcome = await guard.call(made(slow, terms=ToolOptions(timeout_s=0.01)), step(writes=()), SCOPE)
+    outcome = await guard.call(made(slow, options=ToolOptions(timeout_s=0.01)), step(writes=()), SCOPE)
     assert outcome.output["type"] == "timeout_error"
 
 
@@ -208,7 +208,7 @@ class Seen:
         finally:
             self.told.append((tool, outcome[-1]))
 
-    def looked_up(self, tool, *, hit):
+    def count_lookup(self, tool, *, hit):
         self.told.append((tool, hit))
 
 

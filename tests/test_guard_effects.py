@@ -94,7 +94,7 @@ async def test_a_tool_that_will_not_stop_is_answered_for_all_the_same(opened):
             done.set()
 
     outcome = await guard.call(
-        made(stubborn, writes=("music",), terms=ToolOptions(timeout_s=0.05)), step(), SCOPE
+        made(stubborn, writes=("music",), options=ToolOptions(timeout_s=0.05)), step(), SCOPE
     )
     assert outcome.label == "timeout_error"
     go.set()
@@ -128,7 +128,7 @@ class Outside:
             return {"sent": args.n}
 
         terms = ToolOptions(backoff_s=0, timeout_s=0.05 if self.then is TimeoutError else 30)
-        return made(post, "post", outside=True, terms=terms, **more)
+        return made(post, "post", outside=True, options=terms, **more)
 
 
 async def post(tools, **more):
@@ -170,7 +170,7 @@ async def test_an_effect_outside_that_took_too_long_is_unknown(opened):
     async def hang(args, call):
         await asyncio.Event().wait()
 
-    tools = made(hang, "post", outside=True, terms=ToolOptions(timeout_s=0.02))
+    tools = made(hang, "post", outside=True, options=ToolOptions(timeout_s=0.02))
     told = await post(tools)
     assert (told.label, told.output["retryable"]) == ("timeout_error", False)
     assert "nobody knows" in told.output["error"]
@@ -208,7 +208,7 @@ async def test_a_failure_outside_of_which_nobody_knows_the_effect_is_not_worth_r
 async def test_a_refused_call_outside_leaves_no_doubt(opened):
     """Turned away at the gate it has not happened, and is let in later."""
     world = Outside()
-    tools = made(world.tool()["post"].run, "post", outside=True, terms=ToolOptions(calls=1, window_s=0.05))
+    tools = made(world.tool()["post"].run, "post", outside=True, options=ToolOptions(calls=1, window_s=0.05))
     await guard.call(tools, step(tool="post", writes=(), call="c0"), SCOPE)
     assert (await post(tools)).label == "rate_limit_error"
     assert (await post(tools, patient=True)).ok

@@ -41,7 +41,7 @@ async def kind(tools, call="c1", scope=SCOPE, **params):
 
 async def breaker(opened, tools):
     item = tools["probe"]
-    return (await read_breakers(opened, [resolve_tool(item, guard.house).gate]))["probe"]
+    return (await read_breakers(opened, [resolve_tool(item, guard.policy).limits]))["probe"]
 
 
 async def stands(opened, tools, state):
@@ -54,7 +54,7 @@ FEW = ToolOptions(calls=2, window_s=30)
 async def test_a_call_over_the_limit_is_refused_and_told_when_to_come_again(opened):
     """C37, C48: per person and per tool; what was refused is not counted."""
     told = Told()
-    tools = told.tool(terms=replace(FEW, cache_s=0))
+    tools = told.tool(options=replace(FEW, cache_s=0))
     assert [await kind(tools, f"c{i}") for i in range(4)] == [
         "ok",
         "ok",
@@ -74,15 +74,15 @@ async def test_a_call_over_the_limit_is_refused_and_told_when_to_come_again(open
 @pytest.mark.parametrize("more", [{}, {"outside": True}])
 async def test_a_limit_holds_for_a_tool_without_a_breaker(opened, more):
     """C48: `failures` 0 is no breaker, and the calls count all the same."""
-    tools = Told().tool(terms=replace(FEW, cache_s=0 if not more else None, failures=0), **more)
+    tools = Told().tool(options=replace(FEW, cache_s=0 if not more else None, failures=0), **more)
     assert [await kind(tools, f"c{i}") for i in range(3)] == ["ok", "ok", "rate_limit_error"]
 
 
 async def test_tools_with_one_rate_key_share_a_limit(opened):
     """C1: rateLimitKey."""
     one, two = Told(), Told()
-    first = one.tool(rate_key="vendor", terms=FEW, name="one")
-    second = two.tool(rate_key="vendor", terms=FEW, name="two")
+    first = one.tool(rate_key="vendor", options=FEW, name="one")
+    second = two.tool(rate_key="vendor", options=FEW, name="two")
     results = [
         (await guard.call(tools, step({"n": i}, tool=name, call=f"{name}{i}"), SCOPE)).label
         for i in range(2)
@@ -93,14 +93,14 @@ async def test_tools_with_one_rate_key_share_a_limit(opened):
 
 async def test_a_call_that_was_counted_and_comes_again_is_not_counted_twice(opened):
     """After a crash the same step must not wait for itself."""
-    tools = Told().tool(terms=ToolOptions(calls=1, window_s=30, cache_s=0))
+    tools = Told().tool(options=ToolOptions(calls=1, window_s=30, cache_s=0))
     assert [await kind(tools, "c1") for _ in range(3)] == ["ok", "ok", "ok"]
     assert await kind(tools, "c2") == "rate_limit_error"
 
 
 async def test_a_call_that_is_not_made_counts_for_nothing(opened):
     """C48: one refused for a lock, and one that has its receipt, ask the gate and are withdrawn."""
-    tools = made(write, writes=("music",), terms=ToolOptions(calls=2, window_s=30))
+    tools = made(write, writes=("music",), options=ToolOptions(calls=2, window_s=30))
     music = Artefact(opened, "ad", "kopi", LOCAL)
     assert await kind(tools, "c1") == "ok"
     await opened.redis.delete("tool:{probe}:calls:local")
@@ -116,7 +116,7 @@ async def test_a_call_that_is_not_made_counts_for_nothing(opened):
 async def test_a_call_that_is_not_made_does_not_try_a_rested_tool(opened):
     """C46: whoever comes next may try it."""
     told = Told(RuntimeError("down"))
-    tools = told.tool(writes=("music",), terms=ToolOptions(failures=1, rest_s=0.05))
+    tools = told.tool(writes=("music",), options=ToolOptions(failures=1, rest_s=0.05))
     music = Artefact(opened, "ad", "kopi", LOCAL)
     assert await kind(tools, "c0") == "execution_error"
     await music.lock("music", LOCAL)
@@ -127,7 +127,7 @@ async def test_a_call_that_is_not_made_does_not_try_a_rested_tool(opened):
 
 
 async def test_a_limited_step_of_a_plan_waits_for_its_turn(opened):
-    tools = Told().tool(terms=ToolOptions(calls=1, window_s=0.2, cache_s=0))
+    tools = Told().tool(options=ToolOptions(calls=1, window_s=0.2, cache_s=0))
     patient = replace(SCOPE, patient=True)
     outcomes = await asyncio.gather(*(guard.call(tools, step(call=f"c{i}"), patient) for i in range(3)))
     assert [outcome.label for outcome in outcomes] == ["ok", "ok", "ok"]
@@ -136,7 +136,7 @@ async def test_a_limited_step_of_a_plan_waits_for_its_turn(opened):
 async def test_five_failures_in_a_row_let_a_tool_rest_and_one_good_call_wakes_it(opened):
     """C46, C-R4: refused while it rests without being run; then one call tries, and closes it."""
     told = Told(*[RuntimeError("down")] * 6)
-    tools = told.tool(terms=ToolOptions(rest_s=0.3, cache_s=0))
+    tools = told.tool(options=ToolOptions(rest_s=0.3, cache_s=0))
     assert [await kind(tools, f"c{i}") for i in range(5)] == ["execution_error"] * 5
     refused = await guard.call(tools, step(call="c5"), SCOPE)
     assert (refused.label, refused.output["retryable"], told.runs) == ("execution_error", True, 5)
@@ -162,7 +162,7 @@ async def test_while_one_call_tries_a_rested_tool_others_are_refused(opened):
         await go.wait()
         return {}
 
-    tools = made(probe, terms=ToolOptions(failures=1, rest_s=0.05, cache_s=0))
+    tools = made(probe, options=ToolOptions(failures=1, rest_s=0.05, cache_s=0))
     assert await kind(tools, "c0") == "execution_error"
 
     async def trying():
@@ -181,21 +181,21 @@ async def test_while_one_call_tries_a_rested_tool_others_are_refused(opened):
 
 @pytest.mark.parametrize("error", [Invalid("no"), Limited("later")])
 async def test_what_the_question_is_to_blame_for_is_no_failure_of_the_tool(opened, error):
-    tools = Told(error, error).tool(terms=ToolOptions(failures=1, cache_s=0))
+    tools = Told(error, error).tool(options=ToolOptions(failures=1, cache_s=0))
     await kind(tools, "c1")
     await kind(tools, "c2")
     assert await kind(tools, "c3") == "ok"
 
 
 async def test_a_breaker_or_limit_of_nought_is_none(opened):
-    tools = Told(*[RuntimeError()] * 7).tool(terms=ToolOptions(failures=0, calls=0, cache_s=0))
+    tools = Told(*[RuntimeError()] * 7).tool(options=ToolOptions(failures=0, calls=0, cache_s=0))
     assert [await kind(tools, f"c{i}") for i in range(8)] == ["execution_error"] * 7 + ["ok"]
 
 
 async def test_the_same_look_up_is_answered_from_what_is_remembered(opened):
     """C47: for the same question about the same thing by the same person, and for its time only."""
     told = Told()
-    tools = told.tool(terms=ToolOptions(cache_s=0.2))
+    tools = told.tool(options=ToolOptions(cache_s=0.2))
     first = await guard.call(tools, step(call="c1"), SCOPE)
     again = await guard.call(tools, step(call="c2"), SCOPE)
     assert (first, told.runs) == (again, 1)
@@ -248,7 +248,7 @@ async def test_what_writes_or_reads_versions_or_acts_outside_is_never_remembered
 async def test_what_is_worth_another_try_is_tried_three_times_with_pauses(opened):
     """C45, C-R4."""
     told = Told(Unavailable("away"), Unavailable("away"))
-    tools = told.tool(terms=ToolOptions(backoff_s=0.01))
+    tools = told.tool(options=ToolOptions(backoff_s=0.01))
     assert await kind(tools) == "ok"
     assert told.runs == 3
     told.errors = [Unavailable("away")] * 3
@@ -272,7 +272,7 @@ async def test_a_write_is_tried_again_under_a_new_fence_and_happens_once(opened)
             await write(args, call)
         raise Unavailable("away")
 
-    tools = made(probe, writes=("music",), terms=ToolOptions(backoff_s=0))
+    tools = made(probe, writes=("music",), options=ToolOptions(backoff_s=0))
     outcome = await guard.call(tools, step(), SCOPE)
     assert outcome.output == {"versionId": "v1", "status": "draft"}
     assert len(runs) == 2
@@ -291,7 +291,9 @@ async def test_a_write_is_tried_again_under_a_new_fence_and_happens_once(opened)
 async def test_an_effect_outside_is_tried_again_only_where_it_cannot_happen_twice(opened, more, error, runs):
     """C-R6."""
     told = Told(*[error] * 3)
-    outcome = await guard.call(told.tool(outside=True, terms=ToolOptions(backoff_s=0), **more), step(), SCOPE)
+    outcome = await guard.call(
+        told.tool(outside=True, options=ToolOptions(backoff_s=0), **more), step(), SCOPE
+    )
     assert (outcome.label, told.runs) == ("execution_error", runs)
     assert outcome.output["retryable"] == (runs == 3)
 
@@ -302,7 +304,7 @@ async def test_a_result_over_its_limit_is_refused(opened):
     async def probe(args, call):
         return {"text": "x" * args.n}
 
-    tools = made(probe, terms=ToolOptions(output_bytes=100, failures=1))
+    tools = made(probe, options=ToolOptions(output_bytes=100, failures=1))
     outcome = await guard.call(tools, step({"n": 200}), SCOPE)
     assert (outcome.label, outcome.output["retryable"]) == ("execution_error", False)
     assert "over its limit of 100" in outcome.output["error"]
@@ -318,10 +320,10 @@ async def test_a_result_that_is_no_json_is_an_unexpected_error(opened):
 
 async def test_who_lacks_a_permission_is_refused_and_who_has_a_pattern_of_it_is_not(opened, monkeypatch):
     """C1, C3, C34, C-R1: everything is granted unless the operator says otherwise."""
-    tools = Told().tool(permissions=("page:write", "net"), terms=ToolOptions(cache_s=0))
+    tools = Told().tool(permissions=("page:write", "net"), options=ToolOptions(cache_s=0))
     assert guard.is_permitted(tools["probe"], "local")
     monkeypatch.setattr(
-        guard, "house", parse_policy({}, {"local": ["page:*"], "ana": ["page:*", "net"], "*": []})
+        guard, "policy", parse_policy({}, {"local": ["page:*"], "ana": ["page:*", "net"], "*": []})
     )
     assert not guard.is_permitted(tools["probe"], "bob")
     assert guard.is_permitted(tools["probe"], "ana")
@@ -332,6 +334,6 @@ async def test_who_lacks_a_permission_is_refused_and_who_has_a_pattern_of_it_is_
 
 
 async def test_an_operators_terms_hold_for_a_tool(opened, monkeypatch):
-    monkeypatch.setattr(guard, "house", ToolPolicy({"probe": ToolOptions(calls=1)}))
-    tools = Told().tool(terms=FEW)
+    monkeypatch.setattr(guard, "policy", ToolPolicy({"probe": ToolOptions(calls=1)}))
+    tools = Told().tool(options=FEW)
     assert [await kind(tools, f"c{i}", n=i) for i in range(2)] == ["ok", "rate_limit_error"]

@@ -26,7 +26,7 @@ async def fall(args, call):
 
 async def side(name):
     """What one process gets for six calls of a tool with a limit of ten, and four of one that fails."""
-    tools = {**made(look, "often", terms=OFTEN), **made(fall, "weak", terms=WEAK)}
+    tools = {**made(look, "often", options=OFTEN), **made(fall, "weak", options=WEAK)}
     asked = [("often", i) for i in range(6)] + [("weak", i) for i in range(4)]
     told = [await guard.call(tools, step(tool=tool, call=f"{name}-{tool}-{i}"), SCOPE) for tool, i in asked]
     return [one.label + (" rests" if "rests" in str(one.output) else "") for one in told]

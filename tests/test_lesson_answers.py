@@ -261,14 +261,14 @@ async def test_a_wish_is_carried_out_and_asked_about_again(door: Door, answer: A
 
 
 UNHEARD: tuple[tuple[Any, str], ...] = (
-    ("", "nothing is said"),
-    (card("reject"), "nothing is said"),
-    (inbox("ignore"), "nothing is said"),
-    (7, "says nothing of the narration"),
-    ({"segments": []}, "says nothing of the narration"),
+    ("", "the answer is empty"),
+    (card("reject"), "the answer is empty"),
+    (inbox("ignore"), "the answer is empty"),
+    (7, "is not an answer about the narration"),
+    ({"segments": []}, "is not an answer about the narration"),
     ({"segments": [{"narration": "x"}]}, "segments.0.id"),
     ({"segments": [{"id": "coda", "narration": "x"}]}, "coda"),
-    ({"segments": [{"id": "hook", "narration": "word " * 60}]}, "room for 22"),
+    ({"segments": [{"id": "hook", "narration": "word " * 60}]}, "allow 22"),
     (card("shrug"), "shrug"),
     (edited("select_facts", facts=[1]), "select_facts"),
 )

@@ -254,12 +254,12 @@ async def sent(teacher: Teacher, name: str, content: bytes, **told: str) -> Any:
 @pytest.mark.parametrize(
     ("name", "content", "status", "words"),
     [
-        ("leaf.png", GOOD["jpg"], 400, "holds jpg, not png"),
-        ("leaf.png", GOOD["png"] + b"<script>alert(1)</script>", 400, "no kind"),
-        ("leaf.gif", b"GIF89a/*<script>alert(1)</script>", 400, "no kind"),
+        ("leaf.png", GOOD["jpg"], 400, "contains jpg, not png"),
+        ("leaf.png", GOOD["png"] + b"<script>alert(1)</script>", 400, "unsupported type"),
+        ("leaf.gif", b"GIF89a/*<script>alert(1)</script>", 400, "unsupported type"),
         ("leaf.svg", b"<svg/>", 400, "no image and no film"),
         ("leaf.pdf", GOOD["pdf"], 400, "no image and no film"),
-        ("../leaf.png", GOOD["png"], 400, "no plain name"),
+        ("../leaf.png", GOOD["png"], 400, "not a plain file name"),
         ("leaf.png", b"", 400, "is empty"),
         ("leaf.png", b"\x89PNG\r\n\x1a\n" + bytes(5_000_001), 413, "5000000"),
     ],

@@ -89,7 +89,7 @@ def test_a_segment_with_more_words_than_its_time_is_refused():
     fits = place_segments(slot, [Sentence(text="word " * 21 + "end.")], "english")
     assert length(fits.narration, "english") == 22
     assert (fits.educational_purpose, fits.id) == (PURPOSES["hook"], "hook")
-    with pytest.raises(Invalid, match="says 23 words, and 10 s have room for 22"):
+    with pytest.raises(Invalid, match="has 23 words, and 10 s allow 22"):
         place_segments(slot, [Sentence(text="word " * 22 + "end.")], "english")
 
 

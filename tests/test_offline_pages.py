@@ -20,6 +20,7 @@ from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.tools import REGISTRY
 from callsheet.tools.registry import definitions
+from tests.page_double import same_page
 
 CONFIG: RunnableConfig = {"configurable": {"thread_id": "t"}}
 OFFLINE: Any = {"provider": "offline"}
@@ -82,12 +83,12 @@ EFFECTS: dict[str, Callable[[Page], bool]] = {
 async def test_the_example_of_each_form_has_its_effect(chat: Chat, form: Any) -> None:
     if form.name == "undo":
         await chat.say("make the headline red and move the hero below the features")
-        assert not page_history.same(await chat.page(), STARTER)
+        assert not same_page(await chat.page(), STARTER)
     reply = await chat.say(form.example)
     assert "changed nothing" not in reply
     assert "could not" not in reply
     page = await chat.page()
-    assert EFFECTS.get(form.name, lambda page: page_history.same(page, STARTER))(page), reply
+    assert EFFECTS.get(form.name, lambda page: same_page(page, STARTER))(page), reply
 
 
 async def test_questions_are_answered_from_the_page_and_the_grammar(chat: Chat) -> None:
@@ -169,7 +170,7 @@ async def test_it_and_this_follow_the_conversation(chat: Chat) -> None:
 async def test_undo_takes_back_a_message_but_not_what_came_after_it(chat: Chat) -> None:
     await chat.say("add a pricing section and make the headline teal")
     assert "the last 2 changes" in await chat.say("undo that")
-    assert page_history.same(await chat.page(), STARTER)
+    assert same_page(await chat.page(), STARTER)
     await chat.say("make the headline red")
     assert "the last change." in await chat.say("undo")
     await chat.say("add a pricing section and make the headline teal")

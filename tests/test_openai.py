@@ -177,13 +177,13 @@ class Kestrel(ChatModel):
 async def test_another_vendor_needs_a_title_a_prefix_an_address_and_a_model():
     """A49: its variables are its own, and so are its errors."""
     with ChatDouble(Say("Hi."), Fail(403)) as double:
-        model = Kestrel.configured("", {"KESTREL_API_KEY": KEY, "KESTREL_BASE_URL": double.url})
+        model = Kestrel.from_environ("", {"KESTREL_API_KEY": KEY, "KESTREL_BASE_URL": double.url})
         assert (await model.ainvoke(BRIEF)).content == "Hi."
         with pytest.raises(Broken, match="Kestrel refuses the key in KESTREL_API_KEY for 'kestrel-1'"):
             await model.ainvoke(BRIEF)
-    assert Kestrel.configured("", {"KESTREL_API_KEY": KEY}).openai_api_base == "https://kestrel.invalid/v1"
+    assert Kestrel.from_environ("", {"KESTREL_API_KEY": KEY}).openai_api_base == "https://kestrel.invalid/v1"
     with pytest.raises(Invalid, match="KESTREL_API_KEY is not set"):
-        Kestrel.configured("", {"OPENAI_API_KEY": KEY})
+        Kestrel.from_environ("", {"OPENAI_API_KEY": KEY})
 
 
 @pytest.mark.parametrize(

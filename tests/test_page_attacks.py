@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from callsheet.state.errors import Invalid
-from callsheet.state.pages import edits, elements, history, styles, themes
+from callsheet.state.pages import edits, elements, styles, themes
 from callsheet.state.pages.elements import KINDS
 from callsheet.state.pages.page import ROOT, Page
 from callsheet.state.pages.starter import STARTER
 from callsheet.tools.pages.html import render_document, sanitize
 from tests.attacks import PAYLOADS
+from tests.page_double import same_page
 from tests.page_watch import hostile, watched, wrongs
 
 ACTIVE = re.compile(r"\s*(//|\\\\|/\\|java\s*script:|vbscript:|data:|blob:|view-source:|http)", re.IGNORECASE)
@@ -189,5 +190,5 @@ def test_every_kind_of_element_is_exported_as_html():
 
 def test_pages_are_the_same_whatever_ids_were_given_meanwhile():
     after, made = edits.create(STARTER, ROOT, {"type": "section"})
-    assert history.same(STARTER, edits.delete(after, made))
-    assert not history.same(STARTER, after)
+    assert same_page(STARTER, edits.delete(after, made))
+    assert not same_page(STARTER, after)

@@ -17,6 +17,7 @@ from callsheet.storage import Storage
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.checkpoints import RedisSaver
 from tests.chat_double import ChatDouble, Say
+from tests.page_double import same_page
 
 OFFLINE = {"provider": "offline"}
 OPENAI = {"provider": "openai"}
@@ -57,7 +58,7 @@ async def test_a_sentence_becomes_a_version_and_undo_takes_it_back(builder: Grap
     assert made.get("heading-1").style["color"] == "teal"
     assert [one.id for one in made.root.children][-2:] == ["section-3", "footer-1"]
     await said(builder, "undo that")
-    assert history.same(await page(opened), STARTER)
+    assert same_page(await page(opened), STARTER)
 
 
 async def test_this_is_what_the_person_has_selected(builder: Graph, opened: Storage) -> None:
@@ -77,7 +78,7 @@ async def test_a_deletion_waits_for_a_person_and_nothing_is_written_before(
     [asked] = question.value["action_requests"]
     assert (asked["name"], asked["args"]) == ("delete_element", {"elementId": "section-2"})
     assert question.value["review_configs"][0]["allowed_decisions"] == ["approve", "edit", "reject"]
-    assert history.same(await page(opened), STARTER)
+    assert same_page(await page(opened), STARTER)
     state = await builder.ainvoke(
         Command(resume={"decisions": [{"type": "approve"}]}), CONFIG, context=OFFLINE
     )
@@ -158,7 +159,7 @@ async def test_a_model_that_will_not_take_no_is_stopped(
     assert answers(state)[-1]["details"] == {"rejected": True}
     assert state["messages"][-1].type == "ai"
     assert not state["messages"][-1].tool_calls
-    assert history.same(await page(opened), STARTER)
+    assert same_page(await page(opened), STARTER)
 
 
 async def test_the_loop_ends_at_its_bound(builder: Graph, model: ChatDouble, opened: Storage) -> None:
@@ -185,7 +186,7 @@ async def test_what_a_model_calls_wrongly_is_answered_and_the_turn_goes_on(
     state = await said(builder, "do odd things", OPENAI)
     assert [one["type"] for one in answers(state)] == ["unknown_tool", "validation_error", "validation_error"]
     assert all(one["error"] and one["suggestion"] for one in answers(state))
-    assert history.same(await page(opened), STARTER)
+    assert same_page(await page(opened), STARTER)
 
 
 def test_the_graph_is_compiled_without_storage_and_shows_its_steps() -> None:

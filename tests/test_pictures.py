@@ -75,7 +75,7 @@ def test_a_rejection_with_words_has_others_looked_for() -> None:
         ({"images": 1.5}, "1.5"),
         ({}, "chooses no images"),
         ("all but all", "at least one image"),
-        ({"images": [1], "message": "make it longer"}, "no part of a choice"),
+        ({"images": [1], "message": "make it longer"}, "takes no comment"),
     ],
 )
 def test_what_is_not_there_is_refused(answer: Any, words: str) -> None:

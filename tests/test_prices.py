@@ -59,7 +59,7 @@ def test_an_agents_result_has_data_cost_and_duration():
     assert told["duration"] == 0.5
 
 
-@pytest.mark.parametrize(("output", "error"), [({"error": "no words"}, "no words"), ({}, "not carried out")])
+@pytest.mark.parametrize(("output", "error"), [({"error": "no words"}, "no words"), ({}, "was not executed")])
 def test_an_agent_that_failed_says_so_and_cost_nothing(output, error):
     """B20."""
     [failed] = results([step("extractFactsTool", "error", **output)])

@@ -101,11 +101,11 @@ _wordy.__doc__ = "word " * 300
         (look, {"schema": dict}, "input schema"),
         (look, {"subject": "pageId"}, "no argument 'pageId'"),
         (look, {"writes": ("page",), "outside": True}, "one effect"),
-        (look, {"writes": ("page",), "terms": ToolOptions(cache_s=5)}, "cached"),
-        (look, {"reads": ("page",), "terms": ToolOptions(cache_s=5)}, "cached"),
-        (look, {"outside": True, "terms": ToolOptions(cache_s=5)}, "cached"),
+        (look, {"writes": ("page",), "options": ToolOptions(cache_s=5)}, "cache_s"),
+        (look, {"reads": ("page",), "options": ToolOptions(cache_s=5)}, "cache_s"),
+        (look, {"outside": True, "options": ToolOptions(cache_s=5)}, "cache_s"),
         (look, {"isolated": True}, "event loop"),
-        (reckon, {"writes": ("page",)}, "no coroutine"),
+        (reckon, {"writes": ("page",)}, "not a coroutine"),
     ],
 )
 def test_a_bad_definition_is_refused_with_the_rule_it_breaks(run, more, rule):

@@ -39,11 +39,11 @@ def test_an_answer_approves_changes_or_wishes(answer: Any, meant: Approved | Wis
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ("", "nothing is said"),
-        (False, "nothing is said"),
-        (7, "says nothing of the narration"),
-        ({"segments": "hook"}, "says nothing of the narration"),
-        ({"segments": []}, "says nothing of the narration"),
+        ("", "the answer is empty"),
+        (False, "the answer is empty"),
+        (7, "is not an answer about the narration"),
+        ({"segments": "hook"}, "is not an answer about the narration"),
+        ({"segments": []}, "is not an answer about the narration"),
         ({"segments": [{"narration": "x"}]}, "segments.0.id"),
         ({"decisions": [{"type": "shrug"}]}, "shrug"),
     ],

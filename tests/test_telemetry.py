@@ -122,12 +122,12 @@ def test_a_failure_is_told_by_its_kind_and_never_in_its_words(
     ],
 )
 def test_the_environment_turns_it_on(variables: dict[str, str], expected: str | None) -> None:
-    assert telemetry.wanted_exporter(variables) == expected
+    assert telemetry.exporter_name(variables) == expected
 
 
 def test_an_exporter_there_is_not_is_refused_by_name() -> None:
     with pytest.raises(Invalid, match="OTEL_TRACES_EXPORTER is 'zipkin'") as refused:
-        telemetry.wanted_exporter({"OTEL_TRACES_EXPORTER": "zipkin"})
+        telemetry.exporter_name({"OTEL_TRACES_EXPORTER": "zipkin"})
     assert "otlp" in refused.value.remedy
 
 

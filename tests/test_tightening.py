@@ -69,6 +69,12 @@ def test_effects_take_their_share_of_the_spot():
     assert made[0]["speed"] > 1
 
 
+def test_effects_that_cannot_fit_without_any_track_change_nothing():
+    """No track can be shortened, which must not be an error."""
+    effects = [{"description": "bell", "placement": {"type": "end"}, "duration": 20.0, "overlap": 0.0}]
+    assert tighten([], language="english", spot_s=10, effects=effects) == ([], [])
+
+
 def test_what_cannot_fit_at_all_is_left_with_its_first_words():
     lead = [{"description": "x", "placement": {"type": "start"}, "duration": 9.0}]
     made, notes = tighten(tracks("One two three."), language="english", spot_s=5, effects=lead)

@@ -32,7 +32,7 @@ class Points:
         self.calling = True
         return nullcontext(str)
 
-    def looked_up(self, tool, *, hit):
+    def count_lookup(self, tool, *, hit):
         pass
 
     def passed(self):

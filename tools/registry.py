@@ -1,4 +1,4 @@
-"""What a tool is, and how tools are listed (A1, C1-C5)."""
+"""Tools, and the registry that lists them (A1, C1-C5)."""
 
 import inspect
 import re
@@ -19,7 +19,7 @@ from callsheet.tools.guard.policy import ToolOptions
 
 Args = TypeVar("Args", bound=BaseModel, contravariant=True)
 Safety = Literal["safe", "potentially_destructive"]
-"""Whether a person is asked before it is carried out (C-R1)."""
+"""Potentially destructive tools need a person's approval (C-R1)."""
 MAX_DESCRIPTION: Final = 1024
 """Characters of a description that vendors accept."""
 OUTSIDE_CALLS: Final = 10
@@ -28,7 +28,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
 class AsyncTool(Protocol[Args]):
-    """What a tool does: validated arguments and the server's own context in, a JSON object out."""
+    """An async tool: takes validated arguments and the call's context, returns a JSON object."""
 
     def __call__(self, args: Args, call: Call) -> Awaitable[dict[str, Any]]:
         """Do it; raises `Refused` for arguments that cannot be carried out."""
@@ -36,7 +36,7 @@ class AsyncTool(Protocol[Args]):
 
 
 class BlockingTool(Protocol[Args]):
-    """The same without `async`: it runs in a thread, or in a process of its own, away from storage."""
+    """A blocking tool: runs in a thread or in a sandbox process, without storage."""
 
     def __call__(self, args: Args, scope: Scope) -> dict[str, Any]:
         """Do it; raises `Refused` for arguments that cannot be carried out."""
@@ -44,7 +44,7 @@ class BlockingTool(Protocol[Args]):
 
 
 class Options(TypedDict, total=False):
-    """What `tool` takes beside the rest, each as the field of `Tool` that has its name."""
+    """Further options of `@tool`; each is the field of `Tool` with its name."""
 
     reads: Iterable[str]
     writes: Iterable[str]
@@ -55,102 +55,102 @@ class Options(TypedDict, total=False):
     idempotent: bool
     isolated: bool
     rate_key: str
-    lasts: Callable[[Mapping[str, Any]], bool]
-    terms: ToolOptions
+    cacheable: Callable[[Mapping[str, Any]], bool]
+    options: ToolOptions
     internal: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Tool:
-    """A tool and everything the guard must know of it; equal to itself alone."""
+    """A tool with everything the guard needs; compared by identity."""
 
     name: str
     description: str
-    """What the model reads when it chooses (A21)."""
+    """Description by which the model chooses (A21)."""
     schema: type[BaseModel]
     run: AsyncTool[Any] | BlockingTool[Any]
     display: str
-    """What a person reads while it runs."""
+    """Text for people while it runs."""
     reads: frozenset[str] = frozenset()
-    """Streams it looks at."""
+    """Streams it reads."""
     writes: frozenset[str] = frozenset()
-    """Streams it makes versions of; empty for a tool without effect on the artefact."""
+    """Streams it writes versions of; empty for a tool without effect on the artefact."""
     subject: str | None = None
-    """Argument that names the artefact; the guard checks that it is the one the thread is about."""
+    """Argument that names the artefact; the guard checks that it is the thread's artefact."""
     permissions: frozenset[str] = frozenset()
-    """What its caller must have been granted, every one of them (C1); everything is, unless restricted."""
+    """Permissions that the caller needs, all of them (C1); everyone has all unless restricted."""
     safety: Safety = "safe"
     outside: bool = False
-    """Whether it has effects outside our storage, where no receipt can be written along with them."""
+    """True for effects outside our storage, where no receipt can be written with the effect."""
     idempotent: bool = False
-    """Whether an effect outside may be tried again when nobody knows what became of it."""
+    """True if an outside effect of unknown outcome may be repeated."""
     isolated: bool = False
-    """Whether it gets a process of its own, with limits of memory and processor (C51-C53)."""
+    """True for a sandbox process with limits of memory and processor (C51-C53)."""
     rate_key: str = ""
-    """What its calls are counted under together with those of other tools; empty is its own name."""
-    lasts: Callable[[Mapping[str, Any]], bool] | None = None
-    """Whether a result may answer the same question later (C47); None for a tool of which each may."""
-    terms: ToolOptions = field(default_factory=ToolOptions)
-    """What it says of time, limits, tries and cache itself (C-R4)."""
+    """Name under which its calls are counted, shared with other tools; empty for its own name."""
+    cacheable: Callable[[Mapping[str, Any]], bool] | None = None
+    """Returns True for a result that may be cached (C47); None if all may."""
+    options: ToolOptions = field(default_factory=ToolOptions)
+    """Its own time-out, limits, retries and cache (C-R4)."""
     internal: bool = False
-    """Whether it carries out a person's answer, so that no model is offered it."""
+    """True for a tool that executes a person's answer; models are not offered it."""
 
     @property
     def is_pure_lookup(self) -> bool:
-        """Whether it neither changes anything nor looks at what may change by a version (C-R5)."""
+        """True if it neither changes nor reads anything that a version may change (C-R5)."""
         return not (self.writes or self.reads or self.outside)
 
     @property
     def calls(self) -> int:
-        """How many calls an owner has in a window where nobody says otherwise (ARCHITECTURE 4)."""
+        """Default number of calls per owner and window."""
         return OUTSIDE_CALLS if self.outside else DEFAULT_CALLS
 
     @property
     def effect(self) -> Literal["read", "write", "outside"]:
-        """What it does to the world."""
+        """Kind of its effect."""
         return "outside" if self.outside else "write" if self.writes else "read"
 
     @cached_property
     def is_async(self) -> bool:
-        """Whether it is a coroutine; else it is work for a thread or a process."""
+        """True for a coroutine; others run in a thread or a process."""
         return inspect.iscoroutinefunction(self.run)
 
     @property
     def is_destructive(self) -> bool:
-        """Whether it may take away what a person cannot easily bring back."""
+        """True if a person cannot easily restore what it removes."""
         return self.safety == "potentially_destructive"
 
 
 def tool(
-    *, schema: type[BaseModel], display: str, **more: Unpack[Options]
+    *, schema: type[BaseModel], display: str, **options: Unpack[Options]
 ) -> Callable[[AsyncTool[Any] | BlockingTool[Any]], Tool]:
-    """Make a tool of a function: its name and docstring are the tool's name and description.
+    """Make a function a tool; its name and docstring become the tool's name and description.
 
-    Raises `Broken` for a definition that cannot be right (C4).
+    Raises `Broken` for an invalid definition (C4).
     """
 
-    def made(run: AsyncTool[Any] | BlockingTool[Any]) -> Tool:
+    def decorate(run: AsyncTool[Any] | BlockingTool[Any]) -> Tool:
         about = " ".join((run.__doc__ or "").split())
-        known: dict[str, Any] = {**more}
+        known: dict[str, Any] = {**options}
         for several in ("reads", "writes", "permissions"):
             known[several] = frozenset(known.get(several, ()))
         return check_tool(Tool(getattr(run, "__name__", ""), about, schema, run, display, **known))
 
-    return made
+    return decorate
 
 
 def check_tool(item: Tool) -> Tool:
-    """Return the tool; raises `Broken` for the first thing that is wrong with its definition."""
-    for wrong, rule, remedy in chain(_words(item), _effects(item)):
+    """Return the tool; raises `Broken` for the first fault of its definition."""
+    for wrong, rule, remedy in chain(_description_problems(item), _effect_problems(item)):
         if wrong:
             raise Broken(f"tool {item.name!r} {rule}", remedy=remedy)
     return item
 
 
-def _words(item: Tool) -> Iterator[tuple[bool, str, str]]:
+def _description_problems(item: Tool) -> Iterator[tuple[bool, str, str]]:
     named = _NAME.fullmatch(item.name) is not None
     yield not named, "must have a name of letters, digits, _ and -, at most 64", "rename it"
-    yield not item.description, "has no docstring, and the model chooses by it", "write one"
+    yield not item.description, "has no docstring, by which the model chooses", "write one"
     long = len(item.description) > MAX_DESCRIPTION
     yield long, f"has a docstring over {MAX_DESCRIPTION} characters, which vendors refuse", "shorten it"
     yield not _is_model(item.schema), "has no input schema", "give a pydantic model"
@@ -158,15 +158,15 @@ def _words(item: Tool) -> Iterator[tuple[bool, str, str]]:
     yield lost, f"has no argument {item.subject!r} to name its artefact by", "name a field of the schema"
 
 
-def _effects(item: Tool) -> Iterator[tuple[bool, str, str]]:
+def _effect_problems(item: Tool) -> Iterator[tuple[bool, str, str]]:
     both = bool(item.writes) and item.outside
     yield both, "writes versions and has effects outside; a call can have one effect", "make two of it"
-    stale = bool(item.terms.cache_s) and not item.is_pure_lookup
-    yield stale, "wants results cached that may change or have an effect", "leave out cache_s"
+    stale = bool(item.options.cache_s) and not item.is_pure_lookup
+    yield stale, "has cache_s, but its results may change or have an effect", "leave out cache_s"
     cut_off = not item.is_async and bool(item.reads or item.writes)
-    yield cut_off, "is no coroutine, and only those reach storage", "write async def"
+    yield cut_off, "is not a coroutine, and only coroutines reach storage", "write async def"
     odd = item.isolated and item.is_async
-    yield odd, "is a coroutine, and a process of its own has no event loop", "write def"
+    yield odd, "is a coroutine, and a sandbox process has no event loop", "write def"
 
 
 def _is_model(schema: object) -> bool:
@@ -174,34 +174,34 @@ def _is_model(schema: object) -> bool:
 
 
 class Registry(Mapping[str, Tool]):
-    """Tools by name, each of one domain; what is added can be called at once (C4).
+    """Tools by name, each of one domain; an added tool can be called at once (C4).
 
-    A domain that is named by modules is imported when it is first asked for (C5), all of it or not at all.
+    A domain given as module names is imported on first use (C5), all of it or nothing.
     """
 
     def __init__(self, **domains: Iterable[Tool | str]) -> None:
         self._tools: dict[str, Tool] = {}
         self._domains: dict[str, str] = {}
-        self._waiting: dict[str, list[str]] = {}
+        self._unloaded: dict[str, list[str]] = {}
         self._loading = RLock()
         for domain, items in domains.items():
             for item in items:
                 if isinstance(item, Tool):
                     self._put(item, domain)
                 else:
-                    self._waiting.setdefault(domain, []).append(item)
+                    self._unloaded.setdefault(domain, []).append(item)
 
     def load(self, *domains: str) -> None:
-        """Import what these domains, or all, are named by; twice is safe."""
-        if not self._waiting:
+        """Import the modules of these domains, or of all; calling it twice is safe."""
+        if not self._unloaded:
             return
         with self._loading:
-            for domain in domains or tuple(self._waiting):
-                modules = [import_module(name) for name in self._waiting.get(domain, ())]
+            for domain in domains or tuple(self._unloaded):
+                modules = [import_module(name) for name in self._unloaded.get(domain, ())]
                 for item in chain.from_iterable(module.TOOLS for module in modules):
                     self._put(item, domain)
-                # Until now others wait for the lock rather than miss what is not there yet.
-                self._waiting.pop(domain, None)
+                # Removed last, so that other threads wait for the lock until the domain is complete.
+                self._unloaded.pop(domain, None)
 
     def add(self, item: Tool, domain: str, *, replace: bool = False) -> None:
         """Add a tool to a domain; `replace` takes the place of one with its name.
@@ -229,12 +229,12 @@ class Registry(Mapping[str, Tool]):
         )
 
     def domain(self, name: str) -> str:
-        """Return the domain of a tool; raises `KeyError` for none of ours."""
+        """Return the domain of a tool; raises `KeyError` for an unknown one."""
         self.load()
         return self._domains[name]
 
     def __getitem__(self, name: str) -> Tool:
-        if self._waiting:
+        if self._unloaded:
             self.load()
         return self._tools[name]
 
@@ -268,12 +268,12 @@ class _Selection(Mapping[str, Tool]):
 
 
 def index(**domains: Iterable[Tool | str]) -> Registry:
-    """Return the tools by name, of each domain tools or modules whose `TOOLS` are meant; as `Registry`."""
+    """Return a registry of domains, each given as tools or as names of modules with `TOOLS`."""
     return Registry(**domains)
 
 
 def definitions(tools: Mapping[str, Tool]) -> list[dict[str, Any]]:
-    """Return the tools as models are given them (C3), in their order."""
+    """Return the definitions for models (C3), in order."""
     return [definition(item) for item in tools.values()]
 
 
@@ -283,7 +283,7 @@ def definition(item: Tool) -> dict[str, Any]:
 
     Made when it is first asked for (C5).
     """
-    # A process of its own needs tools, and no models.
+    # A sandbox process needs tools, but no models.
     from langchain_core.utils.json_schema import dereference_refs  # noqa: PLC0415
 
     schema = dereference_refs(item.schema.model_json_schema())

@@ -1,4 +1,4 @@
-"""Ask a model to fill in a form: any vendor's, or the offline one, through the same port (B7)."""
+"""Structured output: a model fills in a pydantic form, any vendor's or the offline one (B7)."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel
 
 from callsheet import providers
-from callsheet.providers.routing import OFFLINE, Request, route
+from callsheet.providers.routing import Request, route
 from callsheet.state import pricing
 from callsheet.state.errors import Unavailable
 from callsheet.tools.guard import guard
@@ -23,7 +23,7 @@ MAX_TRIES: Final = 2
 
 @dataclass(frozen=True)
 class FilledForm(Generic[Form]):
-    """A form as a model filled it in, and what that took."""
+    """A form filled in by a model, with cost and duration."""
 
     form: Form
     cost: float
@@ -35,7 +35,7 @@ class FilledForm(Generic[Form]):
 def model_for(spec: str, language: str) -> BaseChatModel:
     """Return the model that answers: `spec` (`provider/model`) if given, else by the language (A-R1)."""
     model = providers.load(model_name(spec, language))
-    # A half-filled form is no use to anybody, and rules that take a second would hold up the event loop.
+    # Half a form is useless, and the offline model's rules would block the event loop while streaming.
     model.disable_streaming = True
     return model
 
@@ -46,30 +46,30 @@ def model_name(spec: str, language: str) -> str:
 
 
 def is_offline(spec: str) -> bool:
-    """Return whether it is the offline model that answers."""
-    return route(Request(provider=spec), providers.available(os.environ)).provider == OFFLINE
+    """Return True if the offline model answers."""
+    return route(Request(provider=spec), providers.available(os.environ)).provider == providers.OFFLINE
 
 
 async def fill_in(
     model: BaseChatModel, form: type[Form], prompt: str, request: Mapping[str, Any]
 ) -> FilledForm[Form]:
-    """Return the form as the model fills it in from the request; it is asked twice where it fails to.
+    """Return the form that the model fills in from the request; a failed answer is retried once.
 
-    Raises what the provider raises, and `Unavailable` where the second answer is no such form either.
+    Raises the provider's errors, and `Unavailable` if the second answer does not fit the form either.
     """
     began = time.monotonic()
-    asked = model.with_structured_output(form, method="function_calling", include_raw=True)
-    # As JSON no text of the request can pass for a part of it, or for words of ours.
+    structured = model.with_structured_output(form, method="function_calling", include_raw=True)
+    # As JSON, so that no text of the request can pass for another field or for our instructions.
     messages = [SystemMessage(prompt), HumanMessage(json.dumps(request, ensure_ascii=False))]
     cost = 0.0
     for _ in range(MAX_TRIES):
-        answer: Any = await asked.ainvoke(messages, {"tags": ["nostream"]})
+        answer: Any = await structured.ainvoke(messages, {"tags": ["nostream"]})
         cost += _cost(model, answer["raw"])
         if isinstance(answer["parsed"], form):
             return FilledForm(answer["parsed"], round(cost, 8), round(time.monotonic() - began, 3))
-    said = str(answer["parsing_error"] or "it called no tool")[:200]
+    reason = str(answer["parsing_error"] or "it called no tool")[:200]
     raise Unavailable(
-        f"the model's answer is no {form.__name__}: {said}",
+        f"the model's answer does not fit {form.__name__}: {reason}",
         remedy="try again, or choose another model",
     )
 
@@ -79,4 +79,4 @@ def _cost(model: BaseChatModel, raw: AIMessage) -> float:
     if used is None:
         return 0.0
     name = raw.response_metadata.get("model_name") or getattr(model, "model_name", "")
-    return pricing.cost(str(name), used["input_tokens"], used["output_tokens"], guard.house.prices)
+    return pricing.cost(str(name), used["input_tokens"], used["output_tokens"], guard.policy.prices)

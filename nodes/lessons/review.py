@@ -1,6 +1,6 @@
-"""Asks a person whether a narration is right, where the caller wants that (B49, B-R16).
+"""Asks a person to approve a narration, if the caller wants that (B49, B-R16).
 
-What shall be different goes to the model as a message, and the next narration is asked about again.
+A wish goes to the model as a message, and the next narration is asked about again.
 """
 
 from typing import Any, Final
@@ -18,32 +18,32 @@ from callsheet.state.lessons.review import REQUEST, SCHEMA, Approved, Wish
 from callsheet.state.lessons.workflow import LessonState
 from callsheet.state.versions import Version
 
-_EFFECT: Final = "Approving ends the lesson's script; anything you want different is written again first."
+_EFFECT: Final = "Approving finishes the script; ask for changes and it is rewritten first."
 
 
 def review_node(workflow: WorkflowSpec) -> Node[LessonState]:
     """Return the node that asks for a narration's approval."""
 
     async def review_narration(state: LessonState, *, runtime: Runtime[Context]) -> dict[str, Any]:
-        asking = await answer_session(workflow, state, runtime)
-        newest = await asking.newest("narration")
+        session = await answer_session(workflow, state, runtime)
+        newest = await session.newest("narration")
         if newest is None:
             return {"reviewing": False, "plan": None}
-        answer = asking.answer(review_question(newest), narration=newest.data, version=newest.id)
+        answer = session.answer(review_question(newest), narration=newest.data, version=newest.id)
         try:
             read = review.read(answer)
             if isinstance(read, Wish):
-                return asking.chat_update(read.text)
-            wanted = _calls(read, newest)
+                return session.chat_update(read.text)
+            calls = _calls(read, newest)
         except (Invalid, Missing) as error:
             return refusal_update(error)
-        return {**asking.decision_update("The narration is right.", wanted), "reviewing": False}
+        return {**session.decision_update("The narration is right.", calls), "reviewing": False}
 
     return review_narration
 
 
 def _calls(read: Approved, newest: Version) -> Calls:
-    """Return the calls that an approval decides; raises what `narration_edits.edited` raises."""
+    """Return the calls of an approval; raises as `narration_edits.apply_edits`."""
     approved: tuple[str, dict[str, Any]] = ("verifyNarrationTool", {})
     if not read.edits:
         return [approved]
@@ -52,9 +52,9 @@ def _calls(read: Approved, newest: Version) -> Calls:
     return [("editNarrationTool", {"edits": edits}), approved]
 
 
-def review_question(made: Version) -> Interrupt:
-    """Return what a person is asked about a narration."""
-    segments = made.data["segments"]
+def review_question(narration: Version) -> Interrupt:
+    """Return the question about a narration."""
+    segments = narration.data["segments"]
     return Interrupt(
         REQUEST,
         {
@@ -62,7 +62,7 @@ def review_question(made: Version) -> Interrupt:
                 {name: one[name] for name in ("id", "narration", "visual_guidance")} for one in segments
             ]
         },
-        f"Is this narration about {made.data['topic']} right?",
+        f"Is this narration about {narration.data['topic']} right?",
         _EFFECT,
         SCHEMA,
         ["yes", {"decisions": [{"type": "reject", "message": "make the hook shorter"}]}],

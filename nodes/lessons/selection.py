@@ -1,4 +1,4 @@
-"""Asks a person which facts the lesson tells, and turns the answer into the steps it decides (B47-B54)."""
+"""Asks a person for the facts of a lesson, and turns the answer into a plan (B47-B54)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -26,29 +26,33 @@ def fact_selection_node(workflow: WorkflowSpec) -> Node[LessonState]:
     """Return the node that asks for the facts of a lesson."""
 
     async def select_facts(state: LessonState, *, runtime: Runtime[Context]) -> dict[str, Any]:
-        asking = await answer_session(workflow, state, runtime)
-        proposed = await asking.newest("facts")
+        session = await answer_session(workflow, state, runtime)
+        proposed = await session.newest("facts")
         if proposed is None:
             return {"choice": None, "plan": None}
         try:
             waits = bool(state.get("choice"))
-            read = _answer(asking, proposed) if waits else _revision(asking.message, await _told(asking))
+            read = (
+                _answer(session, proposed)
+                if waits
+                else _revision(session.message, await _confirmed_facts(session))
+            )
         except Invalid as error:
             return refusal_update(error)
         if read is None:
             return {"messages": [AIMessage("Choose again.")], "choice": proposed.id, "plan": None}
         if isinstance(read, Said):
-            return asking.chat_update(read.text)
-        return asking.decision_update(
-            *selection_calls(read), said=read.wish if isinstance(read, Chosen) else ""
+            return session.chat_update(read.text)
+        return session.decision_update(
+            *selection_calls(read), remark=read.wish if isinstance(read, Chosen) else ""
         )
 
     return select_facts
 
 
-def _answer(asking: AnswerSession, proposed: Version) -> Answer:
+def _answer(session: AnswerSession, proposed: Version) -> Answer:
     data = proposed.data
-    answer = asking.answer(
+    answer = session.answer(
         fact_question(proposed),
         facts=[{"number": number, **one} for number, one in enumerate(data["facts"], 1)],
         earlierFacts=data.get("earlier", []),
@@ -60,22 +64,22 @@ def _answer(asking: AnswerSession, proposed: Version) -> Answer:
     return answers.read(answer, _facts(proposed, "facts"), _facts(proposed, "earlier"))
 
 
-async def _told(asking: AnswerSession) -> list[Fact]:
-    confirmed = await asking.newest("confirmed")
+async def _confirmed_facts(session: AnswerSession) -> list[Fact]:
+    confirmed = await session.newest("confirmed")
     return _facts(confirmed, "facts") if confirmed else []
 
 
-def _revision(heard: str | None, told: Sequence[Fact]) -> Answer | None:
-    """Return what a message changes of a choice that was made; None where it shall be made once more."""
-    text = heard or ""
+def _revision(message: str | None, confirmed: Sequence[Fact]) -> Answer | None:
+    """Return how a message revises a confirmed choice; None to ask for a new choice."""
+    text = message or ""
     if reopened(text):
         return None
-    facts = revised(text, told)
+    facts = revised(text, confirmed)
     return Said(text) if facts is None else Chosen(facts)
 
 
 def fact_question(proposed: Version) -> Interrupt:
-    """Return what a person is asked about the facts that are proposed."""
+    """Return the question about the proposed facts."""
     facts: Sequence[Mapping[str, Any]] = proposed.data["facts"]
     shown = [{key: one[key] for key in ("id", "concept", "details", "confidence")} for one in facts]
     count = f"{len(facts)} fact{'s' * (len(facts) != 1)}"
@@ -94,7 +98,7 @@ def _facts(proposed: Version, name: str) -> list[Fact]:
 
 
 def selection_calls(read: Chosen | Stated | Others) -> tuple[str, Calls]:
-    """Return what is said to an answer, and the calls that carry it out."""
+    """Return the reply to an answer, and its calls."""
     if isinstance(read, Others):
         return "I look for other facts.", [
             ("extractFactsTool", {"content": "", "guidance": read.guidance[:1000] or "other facts"})
@@ -105,12 +109,12 @@ def selection_calls(read: Chosen | Stated | Others) -> tuple[str, Calls]:
         return f"I add: {names}.", [("addFactsTool", {"facts": facts})]
     return f"The lesson tells: {names}.", [
         ("confirmFactsTool", {"facts": facts}),
-        ("generateNarrationTool", {"facts": [], **_wanted(read.wish)}),
+        ("generateNarrationTool", {"facts": [], **_narration_arguments(read.wish)}),
     ]
 
 
-def _wanted(wish: str) -> dict[str, Any]:
-    """Return how to narrate: all of it anew where something is wished for, else what the facts change."""
+def _narration_arguments(wish: str) -> dict[str, Any]:
+    """Return the narration's arguments: all of it for a wish, else the segments that the facts change."""
     if not wish:
         return {"segments": []}
     lasts = {"target_duration": seconds(wish)} if seconds(wish) else {}

@@ -239,7 +239,7 @@ class Health(TypedDict):
     error: NotRequired[str]
     remedy: NotRequired[str]
     degraded: NotRequired[list[str]]
-    """`storage`, `memory`, `persistence`."""
+    """`storage`, `memory`, `persistence`, `workers`."""
 
 
 class ImportedThread(TypedDict):

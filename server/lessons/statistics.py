@@ -54,7 +54,9 @@ def conversation_cost(messages: Iterable[AnyMessage]) -> float:
 
 def _message_cost(message: AIMessage) -> float:
     tokens, model = message.usage_metadata, str(message.response_metadata.get("model_name", ""))
-    return cost(model, tokens["input_tokens"], tokens["output_tokens"], guard.house.prices) if tokens else 0.0
+    return (
+        cost(model, tokens["input_tokens"], tokens["output_tokens"], guard.policy.prices) if tokens else 0.0
+    )
 
 
 def _group_by_tool(calls: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:

@@ -1,4 +1,4 @@
-"""What keeps the program from working here, or may one day: looked at part by part, each with a remedy."""
+"""Checks of the installation, part by part, each finding with a remedy."""
 
 import asyncio
 import json
@@ -34,17 +34,17 @@ from callsheet.tools.guard.policy import ALL_TOOLS
 
 Status = Literal["ok", "warn", "fail"]
 _PATIENCE_S: Final = 5.0
-_LITTLE_BYTES: Final = 500 * 2**20
-_NOTHING_BYTES: Final = 50 * 2**20
+_LOW_FREE_BYTES: Final = 500 * 2**20
+_MIN_FREE_BYTES: Final = 50 * 2**20
 _SLOW_S: Final = 0.1
 _CLOCKS_APART_S: Final = 5.0
 _NAMED: Final = ("langgraph", "langchain-core", "fastapi", "redis")
-"""Libraries whose versions people are asked for."""
+"""Libraries whose versions are shown."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of one part."""
+    """The result of checking one part."""
 
     part: str
     status: Status
@@ -53,37 +53,42 @@ class Finding:
 
 
 async def diagnose(settings: Settings, environment: Mapping[str, str]) -> list[Finding]:
-    """Return what is found of every part, in the order in which the server needs them.
+    """Return the findings of every part, in the order in which the server needs them.
 
-    Nothing is changed but that an embedded server may start and end again, and no key is shown.
+    An embedded Valkey may start and stop; nothing else changes. No key is shown.
     """
-    found = [_python(), *_packages(), *(await _configuration(settings)), *_models(environment)]
+    findings = [
+        _check_python(),
+        *_check_packages(),
+        *(await _check_settings(settings)),
+        *_check_models(environment),
+    ]
     if not settings.redis_url:
-        found.append(_folder(settings.data_dir or folders.default_data_dir()))
-    found += await _storage(settings)
-    return [*found, await asyncio.to_thread(_port, settings)]
+        findings.append(_check_folder(settings.data_dir or folders.default_data_dir()))
+    findings += await _check_storage(settings)
+    return [*findings, await asyncio.to_thread(_check_port, settings)]
 
 
-def worst_status(found: list[Finding]) -> Status:
+def worst_status(findings: list[Finding]) -> Status:
     """Return the worst status of all."""
     order: tuple[Status, ...] = ("ok", "warn", "fail")
-    return max((one.status for one in found), key=order.index, default="ok")
+    return max((one.status for one in findings), key=order.index, default="ok")
 
 
-def _python() -> Finding:
+def _check_python() -> Finding:
     return Finding("Python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
 
 
-def _packages() -> Iterator[Finding]:
+def _check_packages() -> Iterator[Finding]:
     try:
         needed = requires("callsheet") or []
     except PackageNotFoundError:
-        yield Finding("Packages", "warn", "run from its source, not installed", "Run: make run")
+        yield Finding("Packages", "warn", "running from source, not installed", "Run: make run")
         return
     names = [match[0] for line in needed if "extra ==" not in line and (match := re.match(r"[\w.-]+", line))]
     missing = [name for name in names if _version(name) is None]
     if missing:
-        yield Finding("Packages", "fail", f"missing: {', '.join(missing)}", "Install anew: make run")
+        yield Finding("Packages", "fail", f"missing: {', '.join(missing)}", "Install again: make run")
         return
     named = ", ".join(f"{name} {_version(name)}" for name in _NAMED)
     yield Finding("Packages", "ok", f"all {len(names)}; {named}")
@@ -96,20 +101,24 @@ def _version(name: str) -> str | None:
         return None
 
 
-async def _configuration(settings: Settings) -> list[Finding]:
-    """Check access, graphs, tools and traces as the server's start does."""
-    access = f"asked for: {', '.join(settings.auth)}" if settings.auth else "nobody is asked who they are"
-    findings = [_tried("Access", lambda: _access(settings), f"{access}; listens on {settings.host}")]
-    graphs, tools = await _graphs(settings)
-    findings.append(graphs)
+async def _check_settings(settings: Settings) -> list[Finding]:
+    """Check the settings as the server's start does."""
+    access = f"requires {', '.join(settings.auth)}" if settings.auth else "no authentication"
+    graphs, tools = await _check_graphs(settings)
+    findings = [
+        _attempt("Access", lambda: _check_access(settings), f"{access}; listens on {settings.host}"),
+        graphs,
+    ]
     if {settings.tools, settings.tool_grants, settings.prices} != {"{}"}:
-        findings.append(_tools(settings, tools))
+        findings.append(_check_tools(settings, tools))
     if any(os.environ.get(name) for name in tracing.EXPORTER_VARIABLES):
-        findings.append(_tried("Traces", lambda: tracing.load_exporter(os.environ), "sent by OpenTelemetry"))
+        findings.append(
+            _attempt("Traces", partial(tracing.load_exporter, os.environ), "sent by OpenTelemetry")
+        )
     return findings
 
 
-async def _graphs(settings: Settings) -> tuple[Finding, Collection[str] | None]:
+async def _check_graphs(settings: Settings) -> tuple[Finding, Collection[str] | None]:
     """Load the graphs; return also the names of their workflows' tools, None if loading failed."""
     try:
         async with AsyncExitStack() as stack:
@@ -121,114 +130,117 @@ async def _graphs(settings: Settings) -> tuple[Finding, Collection[str] | None]:
     return Finding("Graphs", "ok", f"{', '.join(workflows.graphs)}{origin}"), workflows.tools.keys()
 
 
-def _tools(settings: Settings, served: Collection[str] | None) -> Finding:
-    finding = _tried(
-        "Tools", lambda: tool_policy.read_tool_policy(settings), "called on the operator's terms"
-    )
+def _check_tools(settings: Settings, served: Collection[str] | None) -> Finding:
+    finding = _attempt("Tools", lambda: tool_policy.read_tool_policy(settings), "the operator's limits apply")
     if finding.status != "ok" or served is None:
         return finding
     unknown = sorted(json.loads(settings.tools).keys() - {ALL_TOOLS, *served})
     if not unknown:
         return finding
     message = f"CALLSHEET_TOOLS names {', '.join(map(repr, unknown))}, which no served workflow has"
-    return Finding("Tools", "warn", message, "See GET /api/tools for the tools of the served workflows.")
+    return Finding("Tools", "warn", message, "GET /api/tools lists the tools.")
 
 
-def _access(settings: Settings) -> None:
+def _check_access(settings: Settings) -> None:
     origins.require_safe_binding(settings)
     Authenticator(settings)
 
 
-def _tried(part: str, attempt: Callable[[], object], told: str) -> Finding:
+def _attempt(part: str, attempt: Callable[[], object], message: str) -> Finding:
     try:
         attempt()
     except CallsheetError as error:
         return Finding(part, "fail", error.message, error.remedy)
-    return Finding(part, "ok", told)
+    return Finding(part, "ok", message)
 
 
-def _models(environment: Mapping[str, str]) -> Iterator[Finding]:
-    there = providers.available(environment)
+def _check_models(environment: Mapping[str, str]) -> Iterator[Finding]:
+    available = providers.available(environment)
     for name, one in providers.PROVIDERS.items():
-        if one.key:
-            told = f"{one.key} is {'set' if name in there else 'not set'}"
-            yield Finding(f"Key of {name}", "ok", told)
-    chosen = route(Request(), there)
+        if one.key and one.supported:
+            message = f"{one.key} is {'set' if name in available else 'not set'}"
+            yield Finding(f"Key of {name}", "ok", message)
+    chosen = route(Request(), available)
     if chosen.provider == "offline":
         yield Finding(
             "Model", "warn", f"offline: {chosen.reason}", "Set a key for answers by a language model."
         )
     else:
-        # Made as a run would make it, so that a wrong setting of its own is found; nothing is asked of it.
-        made = partial(providers.load, chosen.provider, environ=environment)
-        yield _tried("Model", made, f"{chosen.provider}: {chosen.reason}")
+        # Loaded as for a run, so that its invalid settings are found; it is not called.
+        load = partial(providers.load, chosen.provider, environ=environment)
+        yield _attempt("Model", load, f"{chosen.provider}: {chosen.reason}")
 
 
-def _folder(place: Path) -> Finding:
+def _check_folder(place: Path) -> Finding:
     try:
         folders.private_folder(place / "valkey")
         free = shutil.disk_usage(place).free
     except CallsheetError as error:
         return Finding("Data folder", "fail", error.message, error.remedy)
-    told = f"{place}, {free / 2**30:.1f} GiB free"
-    if free < _NOTHING_BYTES:
-        return Finding("Data folder", "fail", told, "Free some space.")
-    return Finding("Data folder", "warn" if free < _LITTLE_BYTES else "ok", told)
+    message = f"{place}, {free / 2**30:.1f} GiB free"
+    if free < _MIN_FREE_BYTES:
+        return Finding("Data folder", "fail", message, "Free some space.")
+    return Finding("Data folder", "warn" if free < _LOW_FREE_BYTES else "ok", message)
 
 
-async def _storage(settings: Settings) -> list[Finding]:
+async def _check_storage(settings: Settings) -> list[Finding]:
     try:
         async with storage.connect(settings.redis_url, settings.data_dir, patience_s=_PATIENCE_S) as opened:
-            seen = await health.read_health(opened)
-            return [_answer(opened, seen), *_keeping(seen), await _clock(opened)]
+            server_health = await health.read_health(opened)
+            return [
+                _check_latency(opened, server_health),
+                *_check_persistence(server_health),
+                await _check_clock(opened),
+            ]
     except CallsheetError as error:
         return [Finding("Storage", "fail", error.message, error.remedy)]
 
 
-def _answer(opened: Storage, seen: ServerHealth) -> Finding:
-    told = f"{seen.name} in {seen.answered_s * 1000:.1f} ms: {opened.origin}"
-    if seen.answered_s > _SLOW_S:
-        return Finding("Storage", "warn", told, "Put it nearer to the server; every step waits for it.")
-    return Finding("Storage", "ok", told)
+def _check_latency(opened: Storage, server_health: ServerHealth) -> Finding:
+    message = f"{server_health.name} in {server_health.answered_s * 1000:.1f} ms: {opened.origin}"
+    if server_health.answered_s > _SLOW_S:
+        return Finding("Storage", "warn", message, "Move it closer to the server; every step waits for it.")
+    return Finding("Storage", "ok", message)
 
 
-def _keeping(seen: ServerHealth) -> Iterator[Finding]:
-    """Whether what is written stays."""
-    for trouble in health.health_problems(seen):
+def _check_persistence(server_health: ServerHealth) -> Iterator[Finding]:
+    """Check persistence and memory."""
+    for trouble in health.health_problems(server_health):
         yield Finding("Storage", "fail" if trouble.fatal else "warn", trouble.message, trouble.remedy)
-    if seen.persistent:
-        yield Finding("Persistence", "ok", "every change goes to an append-only file")
+    if server_health.persistent:
+        yield Finding("Persistence", "ok", "every change is written to an append-only file")
     else:
         yield Finding(
             "Persistence",
             "warn",
-            "no append-only file: what came after the last snapshot is lost with the server's process",
+            "no append-only file: changes after the last snapshot are lost if Redis stops",
             "Set appendonly to yes.",
         )
-    used = f"{seen.used_bytes / 2**20:.0f} MiB used"
-    limit = f"of {seen.limit_bytes / 2**20:.0f}" if seen.limit_bytes else "without a limit"
-    if seen.policy != "noeviction":
-        told = (
-            f"{used} {limit}; maxmemory-policy is {seen.policy}, which throws keys away when memory is full"
-        )
-        # Without a limit of its own, nothing is thrown away today.
-        status: Status = "fail" if seen.limit_bytes else "warn"
-        yield Finding("Memory", status, told, "Set maxmemory-policy to noeviction.")
+    used = f"{server_health.used_bytes / 2**20:.0f} MiB used"
+    limit = f"of {server_health.limit_bytes / 2**20:.0f}" if server_health.limit_bytes else "without a limit"
+    if server_health.policy != "noeviction":
+        message = f"{used} {limit}; maxmemory-policy {server_health.policy} deletes keys when memory is full"
+        # Without a memory limit nothing is evicted yet.
+        status: Status = "fail" if server_health.limit_bytes else "warn"
+        yield Finding("Memory", status, message, "Set maxmemory-policy to noeviction.")
     else:
-        yield Finding("Memory", "ok", f"{used} {limit}; nothing is thrown away (noeviction)")
+        yield Finding("Memory", "ok", f"{used} {limit}; no eviction")
 
 
-async def _clock(opened: Storage) -> Finding:
+async def _check_clock(opened: Storage) -> Finding:
     apart_s = abs(await health.server_time_s(opened) - time.time())
     if apart_s > _CLOCKS_APART_S:
-        told = f"this machine's and storage's are {apart_s:.0f} s apart"
+        message = f"this machine's clock and Redis' differ by {apart_s:.0f} s"
         return Finding(
-            "Clock", "warn", told, "Let both keep time by NTP; tokens expire by one, leases by the other."
+            "Clock",
+            "warn",
+            message,
+            "Synchronise both by NTP: tokens expire by one clock, leases by the other.",
         )
-    return Finding("Clock", "ok", f"{apart_s:.1f} s from storage's")
+    return Finding("Clock", "ok", f"{apart_s:.1f} s from Redis' clock")
 
 
-def _port(settings: Settings) -> Finding:
+def _check_port(settings: Settings) -> Finding:
     host, port = settings.host, settings.port
     try:
         for listener in serving.bind_sockets(host, port):

@@ -1,4 +1,4 @@
-"""How the server is: whether its parts answer, what of it is in danger, which model would write; figures."""
+"""Health and metrics."""
 
 import asyncio
 import os
@@ -23,11 +23,11 @@ from callsheet.storage.runs.records import count_open
 from callsheet.storage.tool_admission import Breaker
 
 router = APIRouter(tags=["health"])
-_TOLD: Final[dict[int | str, dict[str, Any]]] = {
+_HEALTH_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"model": Health},
-    503: {"model": Health, "description": "Nothing can be kept: storage does not answer or takes no writes"},
+    503: {"model": Health, "description": "Storage does not answer or accepts no writes"},
 }
-_FIGURES: Final[dict[int | str, dict[str, Any]]] = {
+_METRICS_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "Prometheus text format",
         "content": {"text/plain": {"schema": {"type": "string"}}},
@@ -36,55 +36,74 @@ _FIGURES: Final[dict[int | str, dict[str, Any]]] = {
 
 
 @router.head("/health", response_model=None, include_in_schema=False)
-@router.get("/health", responses=_TOLD, response_model=None)
+@router.get("/health", responses=_HEALTH_RESPONSES, response_model=None)
 async def show_health(request: Request) -> JsonReply:
     """Check the health of storage and processes; name the place of the data and the default model provider.
 
     `degraded` names what is wrong or in danger; 503 only where requests fail already.
     """
-    here = app_context(request)
-    found, troubles = await _seen(here)
-    tools = await _tools(here) if found else {}
-    fatal = any(trouble.fatal for trouble in troubles)
+    ctx = app_context(request)
+    server_health, problems = await _read_storage(ctx)
+    fatal = any(problem.fatal for problem in problems)
+    if not fatal:
+        problems = [*problems, *await _worker_problems(ctx)]
+    tools = await _tools(ctx) if server_health else {}
     chosen = route(Asked(), providers.available(os.environ))
-    told = {
-        "status": "degraded" if troubles else "ok",
+    content = {
+        "status": "degraded" if problems else "ok",
         "version": request.app.version,
-        "storage": {"ok": not fatal, "place": here.storage.origin, **_facts(found)},
+        "storage": {"ok": not fatal, "place": ctx.storage.origin, **_storage_fields(server_health)},
         "provider": {"name": chosen.provider, "reason": chosen.reason},
         **({"tools": _availability(tools)} if tools else {}),
-        **_wrong(troubles),
+        **_problem_fields(problems),
     }
-    return JsonReply(told, 503 if fatal else 200, {"Retry-After": "1"} if fatal else None)
+    return JsonReply(content, 503 if fatal else 200, {"Retry-After": "1"} if fatal else None)
 
 
-@router.get("/metrics", responses=_FIGURES, response_class=Response)
+@router.get("/metrics", responses=_METRICS_RESPONSES, response_class=Response)
 async def show_metrics(request: Request) -> Response:
     """Get the metrics of this process and of storage, in the text format of Prometheus."""
     observer: Telemetry = request.app.state.observer
-    here = app_context(request)
-    found, troubles = await _seen(here)
-    up = not any(trouble.fatal for trouble in troubles)
-    runs = await _runs(here) if up else {}
-    tools = await _tools(here) if up else {}
+    ctx = app_context(request)
+    server_health, problems = await _read_storage(ctx)
+    up = not any(problem.fatal for problem in problems)
+    runs = await _runs(ctx) if up else {}
+    tools = await _tools(ctx) if up else {}
     return Response(
-        observer.counted().exposition(found, tools, up=up, runs=runs), media_type=metrics.MEDIA_TYPE
+        observer.require_metrics().exposition(server_health, tools, up=up, runs=runs),
+        media_type=metrics.MEDIA_TYPE,
     )
 
 
-async def _runs(here: AppContext) -> Mapping[str, int]:
+async def _worker_problems(ctx: AppContext) -> Sequence[HealthProblem]:
+    """Return the problem of a server that leaves runs to workers while there are none."""
+    if ctx.settings.carry_runs:
+        return ()
     try:
-        async with asyncio.timeout(here.settings.storage_patience_s):
-            return await count_open(here.storage)
+        async with asyncio.timeout(ctx.settings.storage_patience_s):
+            has_executor = await ctx.worker.has_executor()
+    except (CallsheetError, TimeoutError):
+        return ()
+    if has_executor:
+        return ()
+    message = "no worker executes runs, and CALLSHEET_CARRY_RUNS is False"
+    remedy = "Start one on the same Redis: callsheet worker."
+    return (HealthProblem("workers", fatal=False, message=message, remedy=remedy),)
+
+
+async def _runs(ctx: AppContext) -> Mapping[str, int]:
+    try:
+        async with asyncio.timeout(ctx.settings.storage_patience_s):
+            return await count_open(ctx.storage)
     except (CallsheetError, TimeoutError):
         return {}
 
 
-async def _tools(here: AppContext) -> Mapping[str, Breaker]:
-    """Return how the breakers of the tools stand; nothing where storage has just gone away."""
+async def _tools(ctx: AppContext) -> Mapping[str, Breaker]:
+    """Return the tools' breakers; empty if storage is away."""
     try:
-        async with asyncio.timeout(here.settings.storage_patience_s):
-            return await tool_views.breakers_view(here)
+        async with asyncio.timeout(ctx.settings.storage_patience_s):
+            return await tool_views.breakers_view(ctx)
     except (CallsheetError, TimeoutError):
         return {}
 
@@ -94,28 +113,34 @@ def _availability(tools: Mapping[str, Breaker]) -> Mapping[str, Any]:
     return {"available": len(tools) - len(resting), "resting": resting}
 
 
-async def _seen(here: AppContext) -> tuple[ServerHealth | None, Sequence[HealthProblem]]:
-    patience_s = here.settings.storage_patience_s
+async def _read_storage(ctx: AppContext) -> tuple[ServerHealth | None, Sequence[HealthProblem]]:
+    patience_s = ctx.settings.storage_patience_s
     try:
         async with asyncio.timeout(patience_s):
-            now = await vitals.read_health(here.storage)
+            now = await vitals.read_health(ctx.storage)
     except CallsheetError as error:
         return None, [HealthProblem("storage", fatal=True, message=error.message, remedy=error.remedy)]
     except TimeoutError:
-        told = f"{here.storage.origin} gave no answer within {patience_s:g} s"
-        return None, [HealthProblem("storage", fatal=True, message=told, remedy="See whether it is running.")]
+        message = f"{ctx.storage.origin} did not answer within {patience_s:g} s"
+        return None, [
+            HealthProblem("storage", fatal=True, message=message, remedy="Check that it is running.")
+        ]
     return now, vitals.health_problems(now)
 
 
-def _facts(seen: ServerHealth | None) -> Mapping[str, Any]:
-    return {"server": seen.name, "latencyMs": round(seen.answered_s * 1000, 1)} if seen else {}
+def _storage_fields(server_health: ServerHealth | None) -> Mapping[str, Any]:
+    return (
+        {"server": server_health.name, "latencyMs": round(server_health.answered_s * 1000, 1)}
+        if server_health
+        else {}
+    )
 
 
-def _wrong(troubles: Sequence[HealthProblem]) -> Mapping[str, Any]:
-    if not troubles:
+def _problem_fields(problems: Sequence[HealthProblem]) -> Mapping[str, Any]:
+    if not problems:
         return {}
     return {
-        "error": "; ".join(trouble.message for trouble in troubles),
-        "remedy": " ".join(trouble.remedy for trouble in troubles),
-        "degraded": list(dict.fromkeys(trouble.part for trouble in troubles)),
+        "error": "; ".join(problem.message for problem in problems),
+        "remedy": " ".join(problem.remedy for problem in problems),
+        "degraded": list(dict.fromkeys(problem.part for problem in problems)),
     }

@@ -1,7 +1,7 @@
-"""Logs: one line a record, JSON for machines or text for a terminal, and never a secret.
+"""Logs: one line per record, JSON or text, without secrets.
 
-Everything is logged through the standard library, ours and the libraries' alike. What is being done (run,
-thread, owner, request) is bound to the context once, and every line logged meanwhile has it.
+Everything goes through the standard library's logging. Run, thread, owner and request are bound to the
+context once, and every line logged in it has them.
 """
 
 import logging
@@ -17,19 +17,19 @@ from typing import Any, Final, Literal, TextIO
 Format = Literal["auto", "json", "text"]
 """`auto` is `text` on a terminal and `json` elsewhere."""
 REQUEST_LOGGER: Final = "server.requests"
-"""The logger with a line a request; quiet in `text` unless everything is shown."""
+"""Logger with one line per request; silent in `text` unless the level is debug."""
 REDACTED: Final = "[hidden]"
-_CHATTY: Final = ("httpx", "httpcore", "docket", "asyncio")
-_SHORTEST: Final = 8
-"""Characters of a value in the environment that is taken for a secret; shorter ones occur by chance."""
+_VERBOSE_LOGGERS: Final = ("httpx", "httpcore", "docket", "asyncio")
+_MIN_SECRET_CHARS: Final = 8
+"""Least length of a secret from the environment; shorter values occur in text by chance."""
 
-_NAME: Final = re.compile(
+_SECRET_NAME: Final = re.compile(
     r"""(?ix) ^(?:
         .*(?:authorization|passw(?:or)?d|passphrase|secret|credential|cookie)s? |
         .*api[-_ ]?key | .*private[-_]?key | (?:.*[-_])?token
     )$"""
 )
-_SPOKEN: Final = re.compile(
+_SECRET_TEXT: Final = re.compile(
     r"""(?ix)
     (?P<head> \b[a-z][\w+.-]*://[^\s/@:"']*: )(?P<url>[^\s@/"']+(?=@)) |
     (?P<scheme> \b(?:bearer|basic)\s+ )(?=\S*[\d=])[\w.~+/=-]{6,} |
@@ -45,9 +45,9 @@ _bound: ContextVar[Mapping[str, str]] = ContextVar("callsheet_log_fields")
 
 @contextmanager
 def log_context(**fields: str) -> Iterator[None]:
-    """Give every line logged in this context meanwhile these fields; empty ones are left out."""
-    told = {name: value for name, value in fields.items() if value}
-    token = _bound.set({**_bound.get({}), **told})
+    """Add these fields to every line logged in this context; empty ones are left out."""
+    present = {name: value for name, value in fields.items() if value}
+    token = _bound.set({**_bound.get({}), **present})
     try:
         yield
     finally:
@@ -55,48 +55,52 @@ def log_context(**fields: str) -> Iterator[None]:
 
 
 def context_fields() -> Mapping[str, str]:
-    """Return what is bound in this context."""
+    """Return the fields of this context."""
     return _bound.get({})
 
 
 def configure(level: str, form: Format = "auto", stream: TextIO | None = None) -> None:
-    """Send every log record to `stream`, stderr unless told otherwise; earlier handlers go. Twice is safe."""
-    where = stream or sys.stderr
-    chosen = form if form != "auto" else "text" if where.isatty() else "json"
-    handler = logging.StreamHandler(where)
-    handler.setFormatter(LineFormatter(chosen, colours=where.isatty() and "NO_COLOR" not in os.environ))
+    """Send every log record to `stream` (stderr by default) and remove other handlers."""
+    target = stream or sys.stderr
+    chosen = form if form != "auto" else "text" if target.isatty() else "json"
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(LineFormatter(chosen, colours=target.isatty() and "NO_COLOR" not in os.environ))
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level.upper())
     quiet = logging.NOTSET if level == "debug" else logging.WARNING
-    for name in _CHATTY:
+    for name in _VERBOSE_LOGGERS:
         logging.getLogger(name).setLevel(quiet)
     logging.getLogger(REQUEST_LOGGER).setLevel(quiet if chosen == "text" else logging.NOTSET)
 
 
 def known_secrets(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the values of variables that are named like secrets, the longest first."""
-    found = {value for name, value in environment.items() if _NAME.match(name) and len(value) >= _SHORTEST}
-    return tuple(sorted(found, key=len, reverse=True))
+    """Return the values of variables with names of secrets, longest first."""
+    values = {
+        value
+        for name, value in environment.items()
+        if _SECRET_NAME.match(name) and len(value) >= _MIN_SECRET_CHARS
+    }
+    return tuple(sorted(values, key=len, reverse=True))
 
 
 class Redactor:
-    """Takes secrets out of what is to be shown: known values, values under telling names, telling shapes."""
+    """Removes secrets: known values, values under names of secrets, and texts in the shape of secrets."""
 
     def __init__(self, known: Sequence[str] = ()) -> None:
         self._known = tuple(known)
 
     def redact(self, value: Any) -> Any:
-        """Return `value` without secrets, looked for in all of its text, mappings and lists."""
+        """Return `value` without secrets, in all its texts, mappings and lists."""
         if isinstance(value, str):
             return self.redact_text(value)
         if isinstance(value, bytes):
             return self.redact_text(value.decode(errors="backslashreplace"))
         if isinstance(value, Mapping):
             return {
-                str(name): REDACTED if part and _NAME.match(str(name)) else self.redact(part)
+                str(name): REDACTED if part and _SECRET_NAME.match(str(name)) else self.redact(part)
                 for name, part in value.items()
             }
         if isinstance(value, list | tuple | set | frozenset):
@@ -107,15 +111,15 @@ class Redactor:
         """Return `text` without secrets."""
         for secret in self._known:
             text = text.replace(secret, REDACTED)
-        return _SPOKEN.sub(_covered, text)
+        return _SECRET_TEXT.sub(_mask, text)
 
 
-def _covered(found: re.Match[str]) -> str:
-    return (found["head"] or found["scheme"] or found["field"] or "") + REDACTED
+def _mask(match: re.Match[str]) -> str:
+    return (match["head"] or match["scheme"] or match["field"] or "") + REDACTED
 
 
 class LineFormatter(logging.Formatter):
-    """Log records as lines of one form. structlog is imported with the first line, not at the start."""
+    """Formats log records as lines. structlog is imported with the first line, not at the start."""
 
     def __init__(self, form: Literal["json", "text"], *, colours: bool = False) -> None:
         super().__init__()
@@ -124,12 +128,12 @@ class LineFormatter(logging.Formatter):
         self._redactor = Redactor(known_secrets(os.environ))
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as one line; in text, a trace follows on lines of its own."""
+        """Return the record as one line; in text, a trace follows on further lines."""
         return self._formatter.format(record)
 
     @cached_property
     def _formatter(self) -> logging.Formatter:
-        # Two tenths of a second that a server which logs nothing need not spend before it answers.
+        # Imported with the first line: it takes 0.2 seconds.
         from structlog import dev, processors, stdlib  # noqa: PLC0415
 
         as_json = self._form == "json"
@@ -152,12 +156,12 @@ class LineFormatter(logging.Formatter):
             processors=[
                 stdlib.ProcessorFormatter.remove_processors_meta,
                 processors.format_exc_info,
-                self._redacted,
+                self._redact,
                 *rendering,
             ],
         )
 
-    def _redacted(self, _logger: Any, _name: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
+    def _redact(self, _logger: Any, _name: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
         cleaned: dict[str, Any] = self._redactor.redact(event)
         return cleaned
 
@@ -169,7 +173,7 @@ def _with_context(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> 
 
 
 def _on_one_line(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Escape control characters, which could steer a terminal or forge a line; a trace keeps its lines."""
+    """Escape control characters, which could control a terminal or forge a line; a trace keeps its lines."""
     return {
         name: value if name == "exception" or not isinstance(value, str) else _printable(value)
         for name, value in event.items()

@@ -1,7 +1,7 @@
-"""What Prometheus is told: requests, runs, tool calls, open streams, and how storage is.
+"""Prometheus metrics: requests, runs, tool calls, open streams, storage.
 
-Each process counts for itself; what all of them share is read from storage when somebody asks. Seconds and
-bytes are in the names, and no label has a value that a caller makes up.
+Each process counts for itself; shared values are read from storage on request. Names contain units, and no
+label has a value that a caller invents.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _RUN_S: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 360
 
 
 class Metrics:
-    """The figures of one process."""
+    """The metrics of one process."""
 
     def __init__(self, version: str) -> None:
         self.registry = CollectorRegistry()
@@ -42,33 +42,33 @@ class Metrics:
         self._requests = self._counter("http_requests", "Requests", "method", "route", "status")
         self._request_s = self._seconds(
             "http_request",
-            "Until the reply was whole, of a stream until it began",
+            "Time to the end of the reply, of a stream to its start",
             _REQUEST_S,
             "method",
             "route",
         )
-        self.streams = self._gauge("http_streams_open", "Replies that are being streamed now")
+        self.streams = self._gauge("http_streams_open", "Open streams")
         self._runs = self._counter("runs_ended", "Attempts at runs that ended here", "graph", "status")
         self._run_s = self._seconds("run", "From a run's start here to its end", _RUN_S, "graph")
-        self.running = self._gauge("runs_here", "Runs that are carried out here now")
-        self._open = self._gauge("runs_open", "Runs that wait or are under way, over all processes", "status")
+        self.running = self._gauge("runs_here", "Runs executing in this process")
+        self._open = self._gauge("runs_open", "Pending and running runs, over all processes", "status")
         self._calls = self._counter("tool_calls", "Tool calls", "tool", "outcome")
         self._call_s = self._seconds("tool_call", "A tool call, its waiting included", _RUN_S, "tool")
-        self._look_ups = self._counter("tool_look_ups", "Look-ups that may be remembered", "tool", "cache")
+        self._look_ups = self._counter("tool_look_ups", "Cacheable look-ups", "tool", "cache")
         self._breakers = self._gauge("tool_breaker", "0 closed, 1 half-open, 2 open", "tool")
-        self._storage_up = self._gauge("storage_up", "Whether Redis answers and takes writes")
-        self._storage_s = self._gauge("storage_answer_seconds", "How long Redis took to answer just now")
-        self._storage_bytes = self._gauge("storage_memory_bytes", "Memory Redis uses")
-        self._storage_limit = self._gauge("storage_memory_limit_bytes", "Memory Redis may use, 0 for any")
-        self._gauge("build", "The version that runs", "version").labels(version).set(1)
+        self._storage_up = self._gauge("storage_up", "1 if Redis answers and accepts writes")
+        self._storage_s = self._gauge("storage_answer_seconds", "Latency of Redis")
+        self._storage_bytes = self._gauge("storage_memory_bytes", "Memory used by Redis")
+        self._storage_limit = self._gauge("storage_memory_limit_bytes", "Memory limit of Redis, 0 for none")
+        self._gauge("build", "Version", "version").labels(version).set(1)
 
     def count_request(self, method: str, route: str, status: int, took_s: float) -> None:
-        """Count a request that was answered; `route` is the template of its path."""
+        """Count an answered request; `route` is the template of its path."""
         self._requests.labels(method, route, str(status)).inc()
         self._request_s.labels(method, route).observe(took_s)
 
     def count_run(self, graph: str, status: str, took_s: float) -> None:
-        """Count an attempt that ended here: as its run did, or `handed_over` where that goes on elsewhere."""
+        """Count an attempt that ended here with its run's status, or `handed_over`."""
         self._runs.labels(graph, status).inc()
         self._run_s.labels(graph).observe(took_s)
 
@@ -78,16 +78,20 @@ class Metrics:
         self._call_s.labels(tool).observe(took_s)
 
     def count_cache_lookup(self, tool: str, *, hit: bool) -> None:
-        """Count a look-up by whether it was remembered."""
+        """Count a cacheable look-up."""
         self._look_ups.labels(tool, "hit" if hit else "miss").inc()
 
     def exposition(
-        self, seen: ServerHealth | None, tools: Mapping[str, Breaker], *, up: bool, runs: Mapping[str, int]
+        self,
+        server_health: ServerHealth | None,
+        tools: Mapping[str, Breaker],
+        *,
+        up: bool,
+        runs: Mapping[str, int],
     ) -> bytes:
-        """Return everything as text; `seen` is how storage is now, None where it does not answer.
+        """Return all metrics as text; `server_health` is None if storage does not answer.
 
-        `tools` is how their breakers stand, and `runs` how many there are to do by status, over all
-        processes; empty where nobody knows.
+        `tools` has the breakers by tool, `runs` the open runs by status over all processes; empty if unknown.
         """
         self._open.clear()
         for status, many in runs.items():
@@ -95,10 +99,10 @@ class Metrics:
         for name, breaker in tools.items():
             self._breakers.labels(name).set(_STATES[breaker.state])
         self._storage_up.set(up)
-        if seen:
-            self._storage_s.set(seen.answered_s)
-            self._storage_bytes.set(seen.used_bytes)
-            self._storage_limit.set(seen.limit_bytes)
+        if server_health:
+            self._storage_s.set(server_health.answered_s)
+            self._storage_bytes.set(server_health.used_bytes)
+            self._storage_limit.set(server_health.limit_bytes)
         return generate_latest(self.registry)
 
     def _counter(self, name: str, about: str, *labels: str) -> Counter:
@@ -112,8 +116,8 @@ class Metrics:
 
 
 @asynccontextmanager
-async def collecting_metrics(observer: Telemetry, version: str) -> AsyncIterator[None]:
-    """Count what `observer` sees, tool calls included, for the length of the `with`; then send its traces."""
+async def collect_metrics(observer: Telemetry, version: str) -> AsyncIterator[None]:
+    """Collect metrics, tool calls included, for the length of the `with`; then send the traces."""
     observer.metrics = Metrics(version)
     before, guard.counters = guard.counters, observer
     try:

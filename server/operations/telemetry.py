@@ -1,4 +1,4 @@
-"""Looks on while requests, runs and tools are at work: counts them, traces them, names them in the log."""
+"""Telemetry of requests, runs and tool calls: metrics, traces and log fields."""
 
 import asyncio
 import logging
@@ -25,51 +25,51 @@ if TYPE_CHECKING:
     from callsheet.tools.guard.call import Scope as CallScope
 
 ReportOutcome = Callable[[str], None]
-"""Is told how something ended."""
+"""Receives an outcome."""
 REQUEST_ID: Final = "X-Request-Id"
 UNMATCHED: Final = "unmatched"
-"""Stands for every path that no route serves, so that callers cannot make labels up."""
+"""Route label of every unknown path, so that callers cannot invent labels."""
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _ID: Final = re.compile(r"[\w.-]{1,64}")
-_PLACE: Final = "callsheet.place"
+_ROUTE_KEY: Final = "callsheet.place"
 _SERVER_FAULT: Final = 500
 _CALLER_GONE: Final = 499
-"""Nobody gets this status; it is what is counted when the caller did not wait."""
+"""Status counted for a caller who closed the connection; nobody receives it."""
 _log = logging.getLogger(logs.REQUEST_LOGGER)
 
 
 class Telemetry:
-    """What is known of everything that happens in this process."""
+    """Metrics and traces of this process."""
 
     def __init__(self, tracing: Tracing | None = None) -> None:
         self.tracing = tracing
         self.metrics: Metrics | None = None
-        """Set once the library was imported; what happens before is not counted."""
+        """Set once the library is imported; nothing is counted before."""
 
     @contextmanager
     def observe_run(
         self, graph: str, *, run_id: str, thread_id: str, owner: str, parent: str = ""
     ) -> Iterator[ReportOutcome]:
-        """Watch an attempt at a run, and be told how it ended; one that raises goes on elsewhere.
+        """Measure an attempt at a run; the context reports its outcome, or is handed over if it raises.
 
-        `parent` is the `traceparent` of who asked for the run, in whatever process.
+        `parent` is the `traceparent` of the request for the run.
         """
         about = {"callsheet__run_id": run_id, "callsheet__thread_id": thread_id, "callsheet__graph": graph}
         with (
             logs.log_context(run_id=run_id, thread_id=thread_id, graph=graph, owner=owner),
             self._span(f"run {graph}", "CONSUMER", parent=parent, **about) as span,
             self._running(),
-            _Timed("success", partial(self._run_ended, graph)) as tell,
+            _Timer("success", partial(self._count_run, graph)) as tell,
         ):
-            yield _telling(tell, span, "callsheet__run_status")
+            yield _report_to_span(tell, span, "callsheet__run_status")
 
     def call(self, tool: str, scope: "CallScope") -> AbstractContextManager[ReportOutcome]:
-        """Watch a tool call, and be told its outcome; `aborted` where it raises."""
-        timed = _Timed("ok", partial(self._called, tool))
-        return self._traced(timed, tool, scope) if self.tracing else timed
+        """Measure a tool call; the context reports its outcome, `aborted` if it raises."""
+        timed = _Timer("ok", partial(self._count_call, tool))
+        return self._trace_call(timed, tool, scope) if self.tracing else timed
 
     @contextmanager
-    def _traced(
+    def _trace_call(
         self, timed: AbstractContextManager[ReportOutcome], tool: str, scope: "CallScope"
     ) -> Iterator[ReportOutcome]:
         about = {
@@ -78,28 +78,28 @@ class Telemetry:
             "callsheet__thread_id": scope.thread,
         }
         with self._span(f"execute_tool {tool}", **about) as span, timed as tell:
-            yield _telling(tell, span, "callsheet__outcome")
+            yield _report_to_span(tell, span, "callsheet__outcome")
 
-    def looked_up(self, tool: str, *, hit: bool) -> None:
-        """Count a look-up that was, or was not, answered from what is remembered."""
+    def count_lookup(self, tool: str, *, hit: bool) -> None:
+        """Count a cacheable look-up."""
         if self.metrics:
             self.metrics.count_cache_lookup(tool, hit=hit)
 
-    def counted(self) -> "Metrics":
-        """Return the figures; raises `Unavailable` while nothing is counted yet."""
+    def require_metrics(self) -> "Metrics":
+        """Return the metrics; raises `Unavailable` before they are loaded."""
         if self.metrics is None:
-            raise Unavailable("nothing is counted yet", remedy="ask again in a second")
+            raise Unavailable("the metrics are not loaded yet", remedy="try again in a second")
         return self.metrics
 
     def traceparent(self) -> str:
-        """Return what a run carries along so that its span belongs to the request that asked for it."""
+        """Return the `traceparent` that links a run's span to its request."""
         return self.tracing.parent() if self.tracing else ""
 
-    def _run_ended(self, graph: str, status: str, took_s: float) -> None:
+    def _count_run(self, graph: str, status: str, took_s: float) -> None:
         if self.metrics:
             self.metrics.count_run(graph, "handed_over" if status == "aborted" else status, took_s)
 
-    def _called(self, tool: str, outcome: str, took_s: float) -> None:
+    def _count_call(self, tool: str, outcome: str, took_s: float) -> None:
         if self.metrics:
             self.metrics.count_call(tool, outcome, took_s)
 
@@ -110,25 +110,25 @@ class Telemetry:
         return self.tracing.span(*args, **about) if self.tracing else nullcontext()
 
 
-class _Timed(AbstractContextManager[ReportOutcome]):
-    """Times what happens, and says how it ended: as told, else `ending`, and `aborted` where it raises."""
+class _Timer(AbstractContextManager[ReportOutcome]):
+    """Times a context and reports its outcome: the last one given, or `ending`; `aborted` if it raises."""
 
-    def __init__(self, ending: str, ended: Callable[[str, float], None]) -> None:
+    def __init__(self, ending: str, on_end: Callable[[str, float], None]) -> None:
         self._ending = ending
-        self._ended = ended
-        self._told: list[str] = []
+        self._ended = on_end
+        self._outcomes: list[str] = []
         self._began_s = 0.0
 
     def __enter__(self) -> ReportOutcome:
         self._began_s = time.monotonic()
-        return self._told.append
+        return self._outcomes.append
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        how = self._told[-1] if self._told else "aborted" if kind else self._ending
+        how = self._outcomes[-1] if self._outcomes else "aborted" if kind else self._ending
         self._ended(how, time.monotonic() - self._began_s)
 
 
-def _telling(tell: ReportOutcome, span: Span | None, name: str) -> ReportOutcome:
+def _report_to_span(tell: ReportOutcome, span: Span | None, name: str) -> ReportOutcome:
     def both(how: str) -> None:
         tell(how)
         if span:
@@ -138,7 +138,7 @@ def _telling(tell: ReportOutcome, span: Span | None, name: str) -> ReportOutcome
 
 
 class RouteCaptureMiddleware:
-    """Keeps which route served a request where `TelemetryMiddleware`, further out, finds it."""
+    """Stores the matched route for `TelemetryMiddleware`, which is further out."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -149,14 +149,14 @@ class RouteCaptureMiddleware:
             with logs.log_context(owner=_owner(scope)):
                 await self._app(scope, receive, send)
         finally:
-            place = scope.get(_PLACE)
+            place = scope.get(_ROUTE_KEY)
             if place is not None:
                 place["route"] = getattr(scope.get("route"), "path", UNMATCHED)
                 place["params"] = scope.get("path_params", {})
 
 
 class TelemetryMiddleware:
-    """Counts, traces and logs every request, those that were refused at the door included."""
+    """Counts, traces and logs every request, also rejected ones."""
 
     def __init__(self, app: ASGIApp, observer: Telemetry) -> None:
         self._app = app
@@ -168,26 +168,26 @@ class TelemetryMiddleware:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        given = headers.get(REQUEST_ID, "")
-        request_id = given if _ID.fullmatch(given) else uuid.uuid4().hex[:16]
-        seen = _Seen(scope, send, request_id, self._observer)
+        sent_id = headers.get(REQUEST_ID, "")
+        request_id = sent_id if _ID.fullmatch(sent_id) else uuid.uuid4().hex[:16]
+        observed = _ObservedRequest(scope, send, request_id, self._observer)
         with (
             logs.log_context(request_id=request_id),
             self._span(scope, headers) as span,
         ):
             try:
-                scope[_PLACE] = seen.place
-                await self._app(scope, receive, seen.send)
+                scope[_ROUTE_KEY] = observed.place
+                await self._app(scope, receive, observed.send)
             except asyncio.CancelledError:
-                seen.status = seen.status or _CALLER_GONE
+                observed.status = observed.status or _CALLER_GONE
                 raise
             except Exception as error:
-                # Here rather than further out, so that the log has the error under the request's id.
-                if not seen.status:
-                    await errors.error_response(error)(scope, receive, seen.send)
+                # Handled here, so that the log has the error under the request's id.
+                if not observed.status:
+                    await errors.error_response(error)(scope, receive, observed.send)
                 raise
             finally:
-                seen.ended(span)
+                observed.finish(span)
 
     def _span(self, scope: Scope, headers: Headers) -> AbstractContextManager[Span | None]:
         tracing = self._observer.tracing
@@ -203,8 +203,8 @@ class TelemetryMiddleware:
         )
 
 
-class _Seen:
-    """What was seen of one request."""
+class _ObservedRequest:
+    """Observations of one request."""
 
     def __init__(self, scope: Scope, send: Send, request_id: str, observer: Telemetry) -> None:
         self._scope = scope
@@ -234,24 +234,24 @@ class _Seen:
         if self._metrics:
             self._metrics.streams.inc()
 
-    def ended(self, span: Span | None) -> None:
-        whole_s = time.monotonic() - self._began_s
-        # Nothing was sent: the framework, further out, will say 500.
+    def finish(self, span: Span | None) -> None:
+        total_s = time.monotonic() - self._began_s
+        # Nothing was sent: the framework will answer 500.
         self.status = self.status or _SERVER_FAULT
         if self._streaming and self._metrics:
             self._metrics.streams.dec()
         method, route = _method(self._scope), self.place["route"]
         metrics = self._observer.metrics
         if metrics:
-            metrics.count_request(method, route, self.status, self._took_s or whole_s)
+            metrics.count_request(method, route, self.status, self._took_s or total_s)
         if span:
             span.rename(f"{method} {route}")
             span.set_attributes(http__route=route, http__response__status_code=self.status)
             if self.status >= _SERVER_FAULT:
                 span.set_error(str(self.status))
-        self._log(method, route, whole_s)
+        self._log(method, route, total_s)
 
-    def _log(self, method: str, route: str, whole_s: float) -> None:
+    def _log(self, method: str, route: str, total_s: float) -> None:
         quiet = logging.DEBUG if self._scope["path"] in EXEMPT_PATHS else logging.INFO
         level = logging.WARNING if self.status >= _SERVER_FAULT else quiet
         if not _log.isEnabledFor(level):
@@ -260,14 +260,14 @@ class _Seen:
             "thread_id": self.place["params"].get("thread_id"),
             "run_id": self.place["params"].get("run_id"),
         }
-        told = {name: str(value) for name, value in known.items() if value}
-        told["owner"] = _owner(self._scope)
-        took = {"status": self.status, "took_ms": round(whole_s * 1000, 1)}
-        _log.log(level, "%s %s %d", method, route, self.status, extra={**told, **took, "route": route})
+        fields = {name: str(value) for name, value in known.items() if value}
+        fields["owner"] = _owner(self._scope)
+        took = {"status": self.status, "took_ms": round(total_s * 1000, 1)}
+        _log.log(level, "%s %s %d", method, route, self.status, extra={**fields, **took, "route": route})
 
 
 def _owner(scope: Scope) -> str:
-    """Return whose things the request is about; empty where nobody was asked yet."""
+    """Return the request's owner; empty before authentication."""
     try:
         return get_caller(scope).owner
     except Broken:

@@ -1,4 +1,4 @@
-"""The tools there are, and the record of their calls (C3, C29-C32, C50, C56)."""
+"""Routes of tools and of the record of their calls (C3, C29-C32, C50, C56)."""
 
 from typing import Annotated, Any, Final
 
@@ -34,9 +34,9 @@ async def list_tool_executions(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> dict[str, Any]:
     """List the calls of tools, newest first, refused ones too; kept for 30 days, the newest 10 000."""
-    wanted = CallFilter(conversation, tool, status, after)
+    call_filter = CallFilter(conversation, tool, status, after)
     return await tool_views.executions_view(
-        app_context(request).storage, current_owner(request), wanted, limit
+        app_context(request).storage, current_owner(request), call_filter, limit
     )
 
 

@@ -1,4 +1,4 @@
-"""What is told of tools and of their calls."""
+"""Replies about tools and their calls."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,27 +27,29 @@ async def tools_view(ctx: AppContext, owner: str) -> dict[str, Any]:
 
 async def breakers_view(ctx: AppContext) -> Mapping[str, Breaker]:
     """Return the states of the tools' circuit breakers, by tool."""
-    limits = [resolve_tool(tool, guard.house).gate for _, tool in ctx.workflows.tools.values()]
+    limits = [resolve_tool(tool, guard.policy).limits for _, tool in ctx.workflows.tools.values()]
     return await tool_admission.read_breakers(ctx.storage, limits)
 
 
-async def executions_view(storage: Storage, owner: str, wanted: CallFilter, limit: int) -> dict[str, Any]:
+async def executions_view(
+    storage: Storage, owner: str, call_filter: CallFilter, limit: int
+) -> dict[str, Any]:
     """Return a page of the owner's calls, newest first, and where the next one begins."""
-    found = await tool_calls.list_calls(storage, owner, wanted, limit + 1)
-    shown = [_execution(record) for record in found[:limit]]
-    return {"executions": shown, "next": shown[-1]["id"] if len(found) > limit else None}
+    records = await tool_calls.list_calls(storage, owner, call_filter, limit + 1)
+    shown = [_execution(record) for record in records[:limit]]
+    return {"executions": shown, "next": shown[-1]["id"] if len(records) > limit else None}
 
 
 async def execution_view(storage: Storage, owner: str, name: str) -> dict[str, Any]:
-    """Return one call; raises `Missing` where this owner has none of that id."""
-    found = await tool_calls.find(storage, owner, name)
-    if found is None:
+    """Return one call of the owner; raises `Missing`."""
+    record = await tool_calls.find(storage, owner, name)
+    if record is None:
         raise Missing(f"there is no tool execution {name!r}", remedy="list them to see which there are")
-    return _execution(found)
+    return _execution(record)
 
 
 def _tool(item: Tool, kind: str, owner: str, breaker: Breaker) -> dict[str, Any]:
-    terms = resolve_tool(item, guard.house).terms
+    policy = resolve_tool(item, guard.policy).policy
     return {
         "name": item.name,
         "description": item.description,
@@ -62,18 +64,18 @@ def _tool(item: Tool, kind: str, owner: str, breaker: Breaker) -> dict[str, Any]
         "available": breaker.state != "open",
         "breaker": {"state": breaker.state, "failures": breaker.failed, "retryAfterSeconds": breaker.rests_s},
         "limits": {
-            "timeoutSeconds": terms.timeout_s,
-            "calls": terms.calls,
-            "windowSeconds": terms.window_s,
+            "timeoutSeconds": policy.timeout_s,
+            "calls": policy.calls,
+            "windowSeconds": policy.window_s,
             "rateLimitKey": item.rate_key or item.name,
-            "tries": terms.tries,
-            "cacheSeconds": terms.cache_s if item.is_pure_lookup else 0,
-            "outputBytes": terms.output_bytes,
+            "tries": policy.tries,
+            "cacheSeconds": policy.cache_s if item.is_pure_lookup else 0,
+            "outputBytes": policy.output_bytes,
         },
     }
 
 
 def _execution(record: Mapping[str, Any]) -> dict[str, Any]:
-    told = {name: value for name, value in record.items() if name not in {"startMs", "endMs"}}
+    fields = {name: value for name, value in record.items() if name not in {"startMs", "endMs"}}
     times = {"startTime": record["startMs"], "endTime": record.get("endMs")}
-    return told | {name: iso(ms) for name, ms in times.items()}
+    return fields | {name: iso(ms) for name, ms in times.items()}

@@ -1,7 +1,7 @@
-"""Traces by OpenTelemetry: a span for each request, run and tool call, where the environment asks for it.
+"""OpenTelemetry traces: a span for each request, run and tool call, if the environment enables them.
 
-`OTEL_EXPORTER_OTLP_ENDPOINT` (or its `_TRACES_` form) or `OTEL_TRACES_EXPORTER` turns it on; all of
-OpenTelemetry's own variables hold. Without them nothing of it is imported.
+`OTEL_EXPORTER_OTLP_ENDPOINT` (or its `_TRACES_` form) or `OTEL_TRACES_EXPORTER` enables traces; all of
+OpenTelemetry's variables apply. Otherwise nothing of it is imported.
 """
 
 import os
@@ -17,7 +17,7 @@ EXPORTER_VARIABLES: Final = (
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_TRACES_EXPORTER",
 )
-"""Any of these turns traces on."""
+"""Any of these enables traces."""
 _EXPORTERS: Final[Mapping[str, tuple[str, str]]] = {
     "otlp": ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "OTLPSpanExporter"),
     "console": ("opentelemetry.sdk.trace.export", "ConsoleSpanExporter"),
@@ -25,10 +25,10 @@ _EXPORTERS: Final[Mapping[str, tuple[str, str]]] = {
 _SERVICE: Final = "callsheet"
 
 
-def wanted_exporter(environment: Mapping[str, str]) -> str | None:
-    """Return the exporter the environment asks for, `otlp` or `console`; None for no tracing.
+def exporter_name(environment: Mapping[str, str]) -> str | None:
+    """Return the exporter in the environment, `otlp` or `console`; None for no tracing.
 
-    Raises `Invalid` for an exporter that there is not.
+    Raises `Invalid` for an unknown exporter.
     """
     if environment.get("OTEL_SDK_DISABLED", "").casefold() == "true":
         return None
@@ -39,21 +39,19 @@ def wanted_exporter(environment: Mapping[str, str]) -> str | None:
         return None
     if chosen not in _EXPORTERS:
         known = ", ".join([*_EXPORTERS, "none"])
-        raise Invalid(
-            f"OTEL_TRACES_EXPORTER is {chosen!r}, which there is not", remedy=f"use one of: {known}"
-        )
+        raise Invalid(f"OTEL_TRACES_EXPORTER is {chosen!r}, which is unknown", remedy=f"use one of: {known}")
     return chosen
 
 
 def create_tracing(version: str) -> "Tracing | None":
-    """Return the tracing that the environment asks for, or None; raises `Invalid` where it cannot be had.
+    """Return the tracing that the environment enables, or None; raises `Invalid` if it is not available.
 
-    The same provider then serves libraries that trace by themselves.
+    The provider is set globally, so that libraries with traces of their own use it too.
     """
-    made = load_exporter(os.environ)
-    if made is None:
+    loaded = load_exporter(os.environ)
+    if loaded is None:
         return None
-    sdk, export, exporter = made
+    sdk, export, exporter = loaded
     resources = import_module("opentelemetry.sdk.resources")
     about = {"service.name": os.environ.get("OTEL_SERVICE_NAME") or _SERVICE, "service.version": version}
     provider = sdk.TracerProvider(resource=resources.Resource.create(about))
@@ -63,11 +61,11 @@ def create_tracing(version: str) -> "Tracing | None":
 
 
 def load_exporter(environment: Mapping[str, str]) -> tuple[Any, Any, Any] | None:
-    """Return OpenTelemetry's parts and the class of the exporter that is wanted; None where none is.
+    """Return OpenTelemetry's modules and the exporter's class; None for no tracing.
 
-    Raises `Invalid` for one that there is not or that is not installed.
+    Raises `Invalid` for an exporter that is unknown or not installed.
     """
-    chosen = wanted_exporter(environment)
+    chosen = exporter_name(environment)
     if chosen is None:
         return None
     module, name = _EXPORTERS[chosen]
@@ -79,13 +77,13 @@ def load_exporter(environment: Mapping[str, str]) -> tuple[Any, Any, Any] | None
         )
     except ImportError as error:
         raise Invalid(
-            f"tracing is asked for, and {error.name or str(error)!r} is not installed",
+            f"tracing is enabled, but {error.name or str(error)!r} is not installed",
             remedy="pip install 'callsheet[telemetry]', or unset OTEL_EXPORTER_OTLP_ENDPOINT",
         ) from error
 
 
 class Tracing:
-    """Makes spans, each within the one that is open."""
+    """Creates spans, each a child of the open one."""
 
     def __init__(self, provider: Any) -> None:
         """`provider` is an OpenTelemetry SDK `TracerProvider`."""
@@ -118,33 +116,33 @@ class Tracing:
                 raise
 
     def parent(self) -> str:
-        """Return the `traceparent` of the open span, for another process to go on from; empty without one."""
+        """Return the `traceparent` of the open span for another process; empty without one."""
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier)
         return carrier.get("traceparent", "")
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the remaining spans."""
         self._provider.shutdown()
 
 
 class Span:
-    """A piece of work that is being timed."""
+    """An open span."""
 
     def __init__(self, opened: Any, trace: Any) -> None:
         self._opened = opened
         self._trace = trace
 
     def rename(self, name: str) -> None:
-        """Call it something else, now that more is known."""
+        """Change its name."""
         self._opened.update_name(name)
 
     def set_attributes(self, **about: str | int) -> None:
-        """Say more about it; a double underscore in a name is a dot."""
+        """Set attributes; a double underscore in a name becomes a dot."""
         for key, value in about.items():
             self._opened.set_attribute(key.replace("__", "."), value)
 
     def set_error(self, kind: str) -> None:
-        """Mark it as failed, by a kind and no more: messages may quote what nobody else should read."""
+        """Mark it as failed by an error type alone: messages may contain private data."""
         self._opened.set_attribute("error.type", kind)
         self._opened.set_status(self._trace.StatusCode.ERROR)

@@ -89,6 +89,11 @@ class DocketQueue:
             # Docket swallows the cancellation; whoever awaits this task must see it.
             raise asyncio.CancelledError
 
+    async def has_workers(self) -> bool:
+        """Return True if a process that executes runs has sent a heartbeat lately."""
+        with translated_errors(self._storage):
+            return bool(await self._docket.workers())
+
     async def execute(
         self,
         thread: str,

@@ -58,6 +58,10 @@ class TaskQueue:
         await self._prepare()
         await (await self._load()).work(execute)
 
+    async def has_workers(self) -> bool:
+        """Return True if a process executes runs; also while the queue is not loaded yet."""
+        return self._queue is None or await self._queue.has_workers()
+
     async def _prepare(self) -> None:
         """Load the queue once the first requests are over."""
         await asyncio.sleep(self._start_delay_s)

@@ -18,12 +18,12 @@ def apply_tool_policy(settings: Settings) -> Iterator[None]:
 
     Raises `Invalid` for an unknown option.
     """
-    before, guard.house = guard.house, read_tool_policy(settings)
+    before, guard.policy = guard.policy, read_tool_policy(settings)
     try:
         with _restrict_fetch(settings.fetch_hosts) if settings.fetch_hosts else nullcontext():
             yield
     finally:
-        guard.house = before
+        guard.policy = before
 
 
 def read_tool_policy(settings: Settings) -> ToolPolicy:

@@ -239,6 +239,10 @@ class Worker:
             _, late = await asyncio.wait((looking, engine), timeout=_RELEASE_S)
             await cancel_and_wait(*late, within_s=_RELEASE_S)
 
+    async def has_executor(self) -> bool:
+        """Return True if this process, or another one on the same storage, executes runs."""
+        return self._open or await self._queue.has_workers()
+
     async def open(self) -> None:
         """Connect to the announcements of other processes."""
         await self._announcements.open()

@@ -114,7 +114,7 @@ def run_worker(settings: Settings) -> None:
 
 async def _work(settings: Settings, where: str) -> None:
     # Importing the workflows takes longer than the rest of the start.
-    from callsheet.server.operations.metrics import collecting_metrics  # noqa: PLC0415
+    from callsheet.server.operations.metrics import collect_metrics  # noqa: PLC0415
     from callsheet.server.runtime.assembly import assemble  # noqa: PLC0415
 
     stopped = asyncio.Event()
@@ -126,7 +126,7 @@ async def _work(settings: Settings, where: str) -> None:
         stack.callback(storage.use, None)
         graphs = graphs_file.read_graphs_file(settings.config) if settings.config else None
         observer = Telemetry(tracing.create_tracing(installed_version()))
-        await stack.enter_async_context(collecting_metrics(observer, installed_version()))
+        await stack.enter_async_context(collect_metrics(observer, installed_version()))
         # A worker executes runs even if the shared settings tell servers not to.
         executing = settings.model_copy(update={"carry_runs": True})
         runtime = await assemble(opened, executing, graphs, stack, observer)

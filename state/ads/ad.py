@@ -1,4 +1,4 @@
-"""An audio ad: what its three streams hold, and what the graph remembers of it."""
+"""An audio ad: the data of its three streams and the state of its workflow."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NotRequired, cast
@@ -13,9 +13,9 @@ from callsheet.state.workflow import Workflow
 Stream = Literal["voices", "music", "sfx"]
 STREAMS: Final[tuple[Stream, ...]] = ("voices", "music", "sfx")
 DEFAULT_SFX_S: Final = 3.0
-"""Seconds of an effect whose length was not given (A17)."""
+"""Default length of an effect (A17)."""
 MAX_SFX_S: Final = 30.0
-"""Longest effect in seconds (A-R4)."""
+"""Maximum length of an effect (A-R4)."""
 
 
 class VoiceTrack(TypedDict):
@@ -28,13 +28,13 @@ class VoiceTrack(TypedDict):
     playAfter: str
     """`start` or the id of an earlier track (A-R7)."""
     overlap: float
-    """Seconds it starts before that end; negative leaves a gap (A-R6)."""
+    """Seconds it starts before that track's end; a negative value leaves a gap (A-R6)."""
     speed: float
-    """1.0 is the voice's own pace."""
+    """Factor; 1.0 is the voice's natural pace."""
 
 
 class Placement(TypedDict):
-    """Where an effect plays; the truth, from which `playAfter` is derived (A-R5)."""
+    """Position of an effect; `playAfter` is derived from it (A-R5)."""
 
     type: Literal["start", "end", "afterVoice", "beforeVoices", "withFirstVoice"]
     index: NotRequired[int]
@@ -55,19 +55,19 @@ class SoundEffect(TypedDict):
 
 
 class AdState(Workflow):
-    """What `ad_creation` remembers of one ad."""
+    """State of the `ad_creation` workflow."""
 
     ad_id: NotRequired[str]
-    """The ad; the thread's id where none is given (X5)."""
+    """Id of the ad; the thread's id by default (X5)."""
     brief: NotRequired[Brief]
-    """The newest brief."""
+    """The most recent brief."""
     language: NotRequired[str]
     """English name of the language the ad is written in."""
     market: NotRequired[str]
 
 
 def track_list(tracks: Sequence[Mapping[str, Any]]) -> list[VoiceTrack]:
-    """Return tracks in their stored form: ids, and the track before as the default `playAfter` (A14)."""
+    """Return tracks in stored form; `playAfter` defaults to the previous track (A14)."""
     return [
         VoiceTrack(
             id=f"track-{i}",
@@ -82,7 +82,7 @@ def track_list(tracks: Sequence[Mapping[str, Any]]) -> list[VoiceTrack]:
 
 
 def effect_list(prompts: Sequence[Mapping[str, Any]], track_count: int) -> list[SoundEffect]:
-    """Return effects in their stored form (A17); `afterVoice` names one of `track_count` tracks (A-R5)."""
+    """Return effects in stored form (A17); raises `Invalid` for an `afterVoice` index out of range (A-R5)."""
     return [_effect(prompt, track_count) for prompt in prompts]
 
 
@@ -105,21 +105,21 @@ def _play_after(placement: Placement, description: str, track_count: int) -> str
         return "start"
     index = placement.get("index")
     if index is None or not 0 <= index < track_count:
-        known = f"0 to {track_count - 1}" if track_count else "none, for there are no voice tracks yet"
+        valid = f"0 to {track_count - 1}" if track_count else "empty: there are no voice tracks yet"
         raise Invalid(
-            f"effect {description!r} is placed after voice {index!r}, and the valid range is {known}",
+            f"effect {description!r} is placed after voice {index!r}, and the valid range is {valid}",
             remedy="give `index` of an existing track counted from 0, or place it at 'start' or 'end'",
         )
     return f"track-{index}"
 
 
 def music_bed(prompt: str, provider: str, duration_s: float) -> dict[str, Any]:
-    """Return music in its stored form, provider under both names (A15, A-R18)."""
+    """Return music in stored form, with the provider under both names (A15, A-R18)."""
     return {"musicPrompt": prompt, "musicProvider": provider, "provider": provider, "duration": duration_s}
 
 
 def summary(stream: str, data: Mapping[str, Any]) -> str:
-    """Return the one-line summary of a stream's data (A20)."""
+    """Return a one-line summary of a stream's data (A20)."""
     if stream == "voices":
         return f"{len(data['voiceTracks'])} voice tracks"
     if stream == "music":
@@ -128,7 +128,7 @@ def summary(stream: str, data: Mapping[str, Any]) -> str:
 
 
 def timeline(streams: Mapping[str, Mapping[str, Any]], *, language: str, spot_s: float) -> Timeline:
-    """Return the ad in time from the data of its streams; absent streams are silent."""
+    """Return the ad's timeline from the data of its streams; absent streams are silent."""
     return build_timeline(
         streams.get("voices", {}).get("voiceTracks", ()),
         streams.get("sfx", {}).get("soundFxPrompts", ()),
@@ -138,17 +138,19 @@ def timeline(streams: Mapping[str, Mapping[str, Any]], *, language: str, spot_s:
     )
 
 
-def mixer(streams: Mapping[str, Mapping[str, Any]], kept: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the mixer settings: gains in decibels per track, effects and music, and music ducking (A35).
+def mixer(
+    streams: Mapping[str, Mapping[str, Any]], previous: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the mixer settings: gains in decibels, music ducking and fades (A35).
 
-    What a person set before (`kept`) stays; tracks that are new get 0 dB, tracks that are gone lose theirs.
+    Settings in `previous` are preserved for existing tracks; new tracks get 0 dB.
     """
-    kept = kept or {}
+    previous = previous or {}
     tracks = streams.get("voices", {}).get("voiceTracks", ())
-    gains = kept.get("voices", {})
+    gains = previous.get("voices", {})
     return {
         "voices": {track["id"]: gains.get(track["id"], 0.0) for track in tracks},
         "music": {"volumeDb": -12.0, "duckingDb": -9.0, "fadeInSeconds": 0.5, "fadeOutSeconds": 1.5}
-        | kept.get("music", {}),
-        "sfx": {"volumeDb": -3.0} | kept.get("sfx", {}),
+        | previous.get("music", {}),
+        "sfx": {"volumeDb": -3.0} | previous.get("sfx", {}),
     }

@@ -1,4 +1,4 @@
-"""A brief for an audio ad, in either shape people send it, and the message it becomes (A51, A52, A-R15)."""
+"""Briefs for audio ads: parsing of both accepted forms, and the resulting message (A51, A52, A-R15)."""
 
 import math
 import re
@@ -11,26 +11,26 @@ from callsheet.state.errors import Invalid
 from callsheet.state.languages import LANGUAGES, detect, find
 
 DEFAULT_SPOT_S: Final = 30.0
-"""Seconds of an ad whose length was not given."""
+"""Default length of an ad."""
 MAX_SPOT_S: Final = 600.0
 MAX_TEXT: Final = 20_000
-"""Characters of one field."""
+"""Maximum characters of one field."""
 
 
 class Brief(TypedDict):
-    """A brief in its stored form."""
+    """A brief in stored form."""
 
     clientDescription: str
     targetAudience: str
     duration: float
-    """Seconds the spot may take."""
+    """Maximum length in seconds."""
     market: str
     language: str
     """English name."""
     additionalContext: str
 
 
-_SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
+_ALIASES: Final[dict[str, tuple[str, ...]]] = {
     "clientDescription": ("client_description", "client", "description", "product", "brand", "brief", "text"),
     "targetAudience": ("target_audience", "audience"),
     "additionalContext": ("additional_context", "context", "notes", "creativeBrief", "creative_brief"),
@@ -39,12 +39,12 @@ _SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "market": ("country",),
     "language": ("lang", "selectedLanguage"),
 }
-_NAMES: Final = {alias: name for name, aliases in _SPELLINGS.items() for alias in aliases}
+_FIELD_BY_ALIAS: Final = {alias: name for name, aliases in _ALIASES.items() for alias in aliases}
 _SECONDS: Final = re.compile(
     r"(\d+(?:[.,]\d+)?)\s*-?\s*"
     r"(?:(mins?|minutes?|minuty?|minutos?|minut[ey]?|menit|phút|นาที|分钟?|m)"
     r"|(s|secs?|seconde?s?|sek\w{0,5}|seg\w{0,6}|secunde?|detik|giây|vteřin\w?|วินาที|วิ(?![ก-๛])|秒钟?))?"
-    # Thai and Chinese go on without a space.
+    # Thai and Chinese text continues without a space.
     r"(?![a-zà-ɏḀ-ỹ\d])",
     re.IGNORECASE,
 )
@@ -53,11 +53,10 @@ _SECONDS: Final = re.compile(
 def parse(
     raw: object, *, language: str | None = None, market: str | None = None, duration: float | None = None
 ) -> Brief:
-    """Return the brief that `raw` holds: a sentence, or an object in either of the two shapes.
+    """Return the brief in `raw`: a text, or an object in either of two forms.
 
-    `language`, `market` and `duration` are the request's own and win over the brief's (A-R15). Fields it does
-    not know join `additionalContext`, so that nothing said is lost. Raises `Invalid` naming the field and the
-    rule.
+    The arguments `language`, `market` and `duration` override the brief's fields (A-R15). Unknown fields are
+    added to `additionalContext`. Raises `Invalid` naming the field and the rule.
     """
     fields = _fields(raw)
     client = _text(fields, "clientDescription")
@@ -74,12 +73,12 @@ def parse(
         duration=_duration(fields) if duration is None else seconds(duration),
         market=(market or _text(fields, "market") or "US").strip(),
         language=_language(language, fields, audience, f"{client} {context}"),
-        additionalContext="\n".join(part for part in (context.strip(), *_unknown(fields)) if part),
+        additionalContext="\n".join(part for part in (context.strip(), *_unknown_fields(fields)) if part),
     )
 
 
 def message(brief: Brief) -> str:
-    """Return the user message a brief becomes (A52)."""
+    """Return the brief as a user message (A52)."""
     return "\n".join(
         (
             "Create an audio ad.",
@@ -94,19 +93,19 @@ def message(brief: Brief) -> str:
 
 
 def language_name(text: str) -> str:
-    """Return the stored name of a language (A12); raises `Invalid` listing the known ones."""
-    found = find(text)
-    if found is None:
-        known = ", ".join(language.name for language in LANGUAGES)
+    """Return the stored name of a language (A12); raises `Invalid` listing the supported ones."""
+    language = find(text)
+    if language is None:
+        names = ", ".join(supported.name for supported in LANGUAGES)
         raise Invalid(
             f"language {text[:80]!r} is not known",
-            remedy=f"use a name, an ISO-639-1 code, a BCP-47 tag or a native name of one of: {known}",
+            remedy=f"use a name, an ISO-639-1 code, a BCP-47 tag or a native name of one of: {names}",
         )
-    return found.name
+    return language.name
 
 
 def seconds(value: object, field: str = "duration") -> float:
-    """Return a spot's length in seconds; raises `Invalid` unless 0 < seconds ≤ 600."""
+    """Return `value` as seconds; raises `Invalid` unless it is a number with 0 < value ≤ 600."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise Invalid(
             f"{field} {value!r} is not a number of seconds", remedy=f"send {field} as a number such as 30"
@@ -120,18 +119,15 @@ def seconds(value: object, field: str = "duration") -> float:
 
 
 def mentioned_seconds(text: str) -> float:
-    """Return the spot's length in seconds that a text of one's own says; 0 for none that can be.
-
-    Unlike `parsed` it refuses nothing: what was said stays in its conversation.
-    """
-    said = _timed(text).get("format")
-    length_s = _spelled_seconds(said, "format") if said else 0.0
+    """Return the ad's length in seconds that a chat message mentions; 0 if there is no valid one."""
+    duration = _duration_field(text).get("format")
+    length_s = _parse_seconds(duration, "format") if duration else 0.0
     return length_s if length_s <= MAX_SPOT_S else 0.0
 
 
 def _fields(raw: object) -> dict[str, Any]:
     if isinstance(raw, str):
-        return {"clientDescription": raw, **_timed(raw)}
+        return {"clientDescription": raw, **_duration_field(raw)}
     if not isinstance(raw, Mapping):
         raise Invalid(
             f"the brief is {type(raw).__name__}, and must be text or an object",
@@ -139,27 +135,31 @@ def _fields(raw: object) -> dict[str, Any]:
         )
     fields: dict[str, Any] = {}
     for key, value in raw.items():
-        name = _NAMES.get(str(key), str(key))
+        name = _FIELD_BY_ALIAS.get(str(key), str(key))
         # The exact spelling wins over an alias, whichever comes first.
         if name not in fields or key == name:
             fields[name] = value
     return fields
 
 
-def _timed(text: str) -> dict[str, str]:
-    """Return the length that a text of one's own says, as its format; nothing where it says none.
+def _duration_field(text: str) -> dict[str, str]:
+    """Return the `format` field with the length that a text mentions; empty if there is none.
 
-    Later numbers count only with "seconds" spelt out: a price, an hour or "the 50s" is no length.
+    After the first number, lengths need a unit of more than one letter or a sentence of their own: "the 50s"
+    is not a length.
     """
-    found = list(_SECONDS.finditer(text))
-    spelt = [one for at, one in enumerate(found) if one.group(3) and (not at or len(one.group(3)) > 1)]
-    minutes = [one for one in found[:1] if one.group(2)]
-    said = [*spelt, *minutes, *(one for one in found if one.group(3) and _alone(text, one))]
-    return {"format": said[0].group(0)} if said else {}
+    matches = list(_SECONDS.finditer(text))
+    with_unit = [
+        match for at, match in enumerate(matches) if match.group(3) and (not at or len(match.group(3)) > 1)
+    ]
+    minutes = [match for match in matches[:1] if match.group(2)]
+    sentences = [match for match in matches if match.group(3) and _is_own_sentence(text, match)]
+    candidates = [*with_unit, *minutes, *sentences]
+    return {"format": candidates[0].group(0)} if candidates else {}
 
 
-def _alone(text: str, length: re.Match[str]) -> bool:
-    """Whether a length is a sentence of its own at the end: "… for parents. 15s"."""
+def _is_own_sentence(text: str, length: re.Match[str]) -> bool:
+    """Return whether a length is the text's last sentence: "… for parents. 15s"."""
     return not text[length.end() :].strip(" .!") and text[: length.start()].rstrip()[-1:] in set(".!?;,\n")
 
 
@@ -181,36 +181,36 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 def _duration(fields: Mapping[str, Any]) -> float:
     value = fields.get("duration")
     if isinstance(value, str):
-        return seconds(_spelled_seconds(value, "duration"), "brief.duration")
+        return seconds(_parse_seconds(value, "duration"), "brief.duration")
     if value is not None:
         return seconds(value, "brief.duration")
-    written = fields.get("format")
-    if isinstance(written, str) and _SECONDS.search(written):
-        return seconds(_spelled_seconds(written, "format"), "brief.format")
+    ad_format = fields.get("format")
+    if isinstance(ad_format, str) and _SECONDS.search(ad_format):
+        return seconds(_parse_seconds(ad_format, "format"), "brief.format")
     return DEFAULT_SPOT_S
 
 
-def _spelled_seconds(text: str, field: str) -> float:
-    found = _SECONDS.search(text)
-    if found is None:
+def _parse_seconds(text: str, field: str) -> float:
+    match = _SECONDS.search(text)
+    if match is None:
         raise Invalid(
             f"brief.{field} {text[:80]!r} holds no number of seconds", remedy='write it as 30 or "30s"'
         )
-    number = float(found.group(1).replace(",", "."))
-    return number * 60 if found.group(2) else number
+    number = float(match.group(1).replace(",", "."))
+    return number * 60 if match.group(2) else number
 
 
-def _language(asked: str | None, fields: Mapping[str, Any], audience: str, said: str) -> str:
-    for choice in (asked, _text(fields, "language")):
+def _language(requested: str | None, fields: Mapping[str, Any], audience: str, text: str) -> str:
+    for choice in (requested, _text(fields, "language")):
         if choice and choice.strip():
             return language_name(choice)
     words = re.findall(r"[^\W\d_]+", audience.casefold())
     named = next((language.name for language in LANGUAGES if language.name in words), None)
-    return named or detect(f"{said} {audience}") or "english"
+    return named or detect(f"{text} {audience}") or "english"
 
 
-def _unknown(fields: Mapping[str, Any]) -> list[str]:
-    known = {*_SPELLINGS}
+def _unknown_fields(fields: Mapping[str, Any]) -> list[str]:
+    known = {*_ALIASES}
     return [
         f"{key}: {value}".replace("\x00", "")[:MAX_TEXT]
         for key, value in fields.items()

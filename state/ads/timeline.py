@@ -1,9 +1,8 @@
-"""Spoken time: when every track, effect and the music of an ad starts and ends.
+"""Timeline of an ad: start and end of every track, effect and the music.
 
-Pure functions of what is in the drafts. Seconds from the first sound of the ad. A track starts at
-`end(what it plays after) − overlap`, never before 0: a positive overlap starts earlier, a negative one
-leaves a gap (A-R6). `playAfter` names "start" or an earlier track (A-R7). An effect's `placement` is the
-truth about where it plays (A-R5).
+Times are seconds from the first sound. A track starts at the end of the track it plays after, minus its
+`overlap`, and never before 0; a negative overlap leaves a gap (A-R6). `playAfter` is "start" or an earlier
+track (A-R7). An effect's position is its `placement` (A-R5).
 """
 
 import re
@@ -17,54 +16,51 @@ from callsheet.state.errors import Invalid
 from callsheet.state.languages import LANGUAGES, Language, find
 
 PAUSE_S = 0.25
-"""Seconds of breath after each sentence or line break within a track."""
+"""Pause after each sentence or line break within a track."""
 _SENTENCE_END = re.compile(r"[.!?…。！？；;:：\n]+(?=\s|$|[^\s\d])")
 _ENGLISH: Language = LANGUAGES[0]
 _WIDE = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 
 class Span(TypedDict):
-    """A stretch of the ad."""
+    """A start and an end."""
 
     start: float
-    """Seconds from the first sound."""
     end: float
-    """Seconds from the first sound."""
 
 
 class VoiceSpan(Span):
-    """When one voice track sounds."""
+    """Times of one voice track."""
 
     id: str
     voiceId: str
 
 
 class SfxSpan(Span):
-    """When one effect sounds."""
+    """Times of one effect."""
 
     description: str
 
 
 class Timeline(TypedDict):
-    """The whole ad in time."""
+    """Times of all parts of an ad."""
 
     spotSeconds: float
-    """Length the brief asked for."""
+    """Requested length."""
     durationSeconds: float
-    """Length it has: the last voice or effect's end."""
+    """Actual length: the end of the last voice or effect."""
     fits: bool
-    """Whether `durationSeconds` is within the spot, to a twentieth of a second."""
+    """True when the actual length exceeds the requested one by at most 0.05 s."""
     voices: list[VoiceSpan]
     sfx: list[SfxSpan]
     music: NotRequired[Span]
 
 
 def spoken_s(text: str, language: str, speed: float = 1.0) -> float:
-    """Return the seconds `text` takes to say at `speed`: units by rate, plus a breath a sentence.
+    """Return the seconds it takes to speak `text`, including pauses between sentences.
 
-    Thai, Chinese and other scripts without spaces count characters, the rest words; figures count as they
-    are read ("2.5" is three words), foreign words inside such a script count as words of English.
-    An unknown language is timed as English.
+    Scripts without spaces count characters, other scripts words; foreign words within the former count as
+    English. Each digit counts as most of a word. An unknown language is timed as English.
     """
     spec = find(language) or _ENGLISH
     units_s = _units_s(text, spec)
@@ -83,12 +79,12 @@ def _units_s(text: str, spec: Language) -> float:
 
 
 def _word_units(word: str) -> float:
-    spoken = [char for char in word if char.isalnum()]
-    if not spoken:
+    characters = [char for char in word if char.isalnum()]
+    if not characters:
         return 0.0
-    digits = sum(char.isdigit() for char in spoken)
-    letters = len(spoken) - digits
-    # Each digit is read out or joins a number name of about its own length; a long compound takes longer.
+    digits = sum(char.isdigit() for char in characters)
+    letters = len(characters) - digits
+    # A digit adds about one word to the number that is read out; a long compound takes longer than a word.
     return digits * 0.8 + (max(1.0, letters / 12) if letters else 0.0)
 
 
@@ -100,7 +96,7 @@ def build_timeline(
     spot_s: float,
     music: Mapping[str, Any] | None = None,
 ) -> Timeline:
-    """Return when everything in an ad plays, from its stored drafts and the seconds the spot has.
+    """Return the timeline of stored tracks, effects and music.
 
     Raises `Invalid` for a `playAfter` that is not "start" or an earlier track.
     """
@@ -141,8 +137,8 @@ def _place_voices(tracks: Sequence[Mapping[str, Any]], language: str, lead: floa
 def _place_sfx(
     effects: Sequence[Mapping[str, Any]], voices: Sequence[VoiceSpan], lead: float
 ) -> list[SfxSpan]:
-    spoken_end = max((span["end"] for span in voices), default=lead)
-    cursor = {"start": 0.0, "end": spoken_end}
+    voices_end = max((span["end"] for span in voices), default=lead)
+    cursor = {"start": 0.0, "end": voices_end}
     spans: list[SfxSpan] = []
     for effect in effects:
         kind = _placement(effect)
@@ -158,7 +154,7 @@ def _place_sfx(
 
 
 def _after_voice(effect: Mapping[str, Any], voices: Sequence[VoiceSpan], lead: float) -> float:
-    # Streams are versioned apart: a track that has gone since leaves its effect after the last one.
+    # Streams have separate versions: if the effect's track no longer exists, it plays after the last one.
     index = min(int(effect["placement"]["index"]), len(voices) - 1)
     return voices[index]["end"] if voices else lead
 

@@ -1,1 +1,1 @@
-"""Lessons: facts, students, narrations and the questions asked about them."""
+"""Lessons: facts, students, narrations, and the questions people answer about them."""

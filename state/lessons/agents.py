@@ -1,4 +1,4 @@
-"""What the two agents of a lesson did, as their callers are told it (B18-B20, B58, B-R14)."""
+"""Results of a lesson's two agents in API form (B18-B20, B58, B-R14)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NotRequired
@@ -11,40 +11,39 @@ AGENTS: Final[Mapping[str, str]] = {
     "extractFactsTool": "FactExtractionAgent",
     "generateNarrationTool": "NarrativeBuilderAgent",
 }
-"""The tools that have a model work, and what that work is called."""
+"""Names of the agents, by the tool that runs them."""
 
 
 class AgentResult(TypedDict):
-    """What came of one agent's work."""
+    """Result of one agent."""
 
     agent: str
     success: bool
     data: dict[str, Any]
-    """`{facts, message, topic, learningObjective}`, or `{script}`; empty where it failed."""
+    """`{facts, message, topic, learningObjective}`, or `{script}`; empty on failure."""
     cost: float
-    """US dollars; 0 where it failed."""
+    """US dollars; 0 on failure."""
     duration: float
     """Seconds."""
     error: NotRequired[str]
 
 
-def results(done: Iterable[StepResult]) -> list[AgentResult]:
-    """Return what the agents among some steps did, in order."""
-    return [_result(one) for one in done if one["tool"] in AGENTS]
+def results(steps: Iterable[StepResult]) -> list[AgentResult]:
+    """Return the results of the steps run by agents, in order."""
+    return [_result(step) for step in steps if step["tool"] in AGENTS]
 
 
-def _result(one: StepResult) -> AgentResult:
-    agent, output = AGENTS[one["tool"]], one["output"]
-    if one["status"] != "completed":
-        error = str(output.get("error") or "it was not carried out")
+def _result(step: StepResult) -> AgentResult:
+    agent, output = AGENTS[step["tool"]], step["output"]
+    if step["status"] != "completed":
+        error = str(output.get("error") or "the step was not executed")
         return AgentResult(
-            agent=agent, success=False, data={}, cost=0.0, duration=one["duration_s"], error=error
+            agent=agent, success=False, data={}, cost=0.0, duration=step["duration_s"], error=error
         )
-    names = ("facts", "message", "topic", "learningObjective")
-    data = {name: output[name] for name in names if name in output}
     if "narration" in output:
         data = {"script": output["narration"]}
-    took = float(output.get("duration", one["duration_s"]))
-    return AgentResult(
-        agent=agent, success=True, data=data, cost=float(output.get("cost", 0.0)), duration=took
-    )
+    else:
+        names = ("facts", "message", "topic", "learningObjective")
+        data = {name: output[name] for name in names if name in output}
+    cost, duration_s = float(output.get("cost", 0.0)), float(output.get("duration", step["duration_s"]))
+    return AgentResult(agent=agent, success=True, data=data, cost=cost, duration=duration_s)

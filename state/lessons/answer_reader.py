@@ -1,7 +1,7 @@
-"""How an answer is read that chooses among what was offered, in any of its forms (B52).
+"""Base class for parsing an answer that selects among offered items (B52).
 
-Accepted are ids, numbers counted from 1, things with their fields, "all", plain words, and the answers of
-LangChain's and Agent Inbox's cards; also as JSON text.
+Accepted are ids, numbers counted from 1, objects, "all", free text, and the answers of LangChain's and Agent
+Inbox's cards, also as JSON text.
 """
 
 import json
@@ -18,128 +18,129 @@ Offer = TypeVar("Offer")
 _WORDS: Final = ("message", "text", "answer")
 
 
-def choice(
+def choice_schema(
     name: str,
     noun: str,
-    own: Mapping[str, Any],
+    object_schema: Mapping[str, Any],
     words: str,
     *,
-    some: Mapping[str, int] | None = None,
-    **more: Mapping[str, Any],
+    count_limits: Mapping[str, int] | None = None,
+    **extra_properties: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return what an answer looks like, as JSON Schema: a list under `name`, a decision, or words.
+    """Return the JSON Schema of an answer: a list under `name`, a decision, or a text.
 
-    What is listed is a `noun`'s id, its number, or the object `own`; `some` says how many, and `more` what
-    may stand beside the list.
+    An item of the list is the id of a `noun`, its number, or an object with `object_schema`; `words`
+    describes the text form.
     """
     items = [
         {"type": "string", "description": f"{noun}'s id"},
         {"type": "integer", "minimum": 1, "description": "its number, from 1"},
-        {"type": "object", **own},
+        {"type": "object", **object_schema},
     ]
-    listed = {"type": "array", **(some or {}), "items": {"anyOf": items}}
-    chosen = {"type": "object", "required": [name], "properties": {name: listed, **more}}
-    return {"anyOf": [chosen, DECISIONS, {"type": "string", "description": words}]}
+    item_list = {"type": "array", **(count_limits or {}), "items": {"anyOf": items}}
+    selection = {"type": "object", "required": [name], "properties": {name: item_list, **extra_properties}}
+    return {"anyOf": [selection, DECISIONS, {"type": "string", "description": words}]}
 
 
 class AnswerReader(ABC, Generic[Reading]):
-    """Reads the answer to the question about one action."""
+    """Parser of the answers to the question about one action."""
 
     ACTION: ClassVar[str]
     LISTS: ClassVar[tuple[str, ...]]
-    """Names under which an answer may list what it chooses."""
+    """Keys under which an answer may list its items."""
 
     def read(self, answer: Any) -> Reading:
-        """Return what an answer says.
-
-        Raises `Invalid`, with what is wrong, for one that chooses nothing, or what is not there.
-        """
-        decided = None if isinstance(answer, str) else parse_decision(answer, self.ACTION)
-        if decided is not None:
-            return self._decided(decided)
-        return self._mapping(answer) if isinstance(answer, Mapping) else self._listed(answer)
+        """Return the parsed answer; raises `Invalid` for an empty choice or an unknown item."""
+        decision = None if isinstance(answer, str) else parse_decision(answer, self.ACTION)
+        if decision is not None:
+            return self._read_decision(decision)
+        return self._read_mapping(answer) if isinstance(answer, Mapping) else self._read_list(answer)
 
     @abstractmethod
-    def choose_all(self) -> Reading:
-        """Return what an approval says."""
+    def from_approval(self) -> Reading:
+        """Return the result of an approval."""
 
     @abstractmethod
-    def rejected(self, message: str) -> Reading:
-        """Return what a rejection says."""
+    def from_rejection(self, message: str) -> Reading:
+        """Return the result of a rejection."""
 
     @abstractmethod
-    def words(self, text: str) -> Reading:
-        """Return what plain words say."""
+    def from_text(self, text: str) -> Reading:
+        """Return the result of a free text."""
 
     @abstractmethod
-    def items(self, items: Sequence[Any]) -> Reading:
-        """Return what a list says."""
+    def from_items(self, items: Sequence[Any]) -> Reading:
+        """Return the result of a list."""
 
     @abstractmethod
-    def wished(self, read: Reading, words: str) -> Reading:
-        """Return what a list says along with words sent beside it; raises `Invalid` where none go."""
+    def with_comment(self, read: Reading, words: str) -> Reading:
+        """Return the result of a list with a comment; raises `Invalid` if comments are not allowed."""
 
     @abstractmethod
-    def known(self, text: str) -> bool:
-        """Return whether a text is the id of something offered."""
+    def is_offered_id(self, text: str) -> bool:
+        """Return whether a text is the id of an offered item."""
 
     @abstractmethod
-    def malformed(self, answer: Any) -> Invalid:
-        """Return what is wrong with an answer that is none."""
+    def malformed_error(self, answer: Any) -> Invalid:
+        """Return the error for an answer of no accepted form."""
 
-    def _listed(self, answer: Any) -> Reading:
+    def _read_list(self, answer: Any) -> Reading:
         if isinstance(answer, str):
-            return self._text(answer)
+            return self._read_text(answer)
         if isinstance(answer, bool):
-            return self.choose_all() if answer else self.rejected("")
+            return self.from_approval() if answer else self.from_rejection("")
         if isinstance(answer, int):
-            return self.items([answer])
+            return self.from_items([answer])
         if not isinstance(answer, list):
-            raise self.malformed(answer)
-        if len(answer) == 1 and isinstance(answer[0], str) and not self.known(answer[0]):
-            return self._text(answer[0])
-        return self.items(answer)
+            raise self.malformed_error(answer)
+        if len(answer) == 1 and isinstance(answer[0], str) and not self.is_offered_id(answer[0]):
+            return self._read_text(answer[0])
+        return self.from_items(answer)
 
-    def _text(self, text: str) -> Reading:
+    def _read_text(self, text: str) -> Reading:
         if text.strip()[:1] in {"[", "{"}:
             try:
-                told = json.loads(text)
+                parsed = json.loads(text)
             except json.JSONDecodeError:
-                return self.words(text)
-            return self.read(told)
-        return self.words(text)
+                return self.from_text(text)
+            return self.read(parsed)
+        return self.from_text(text)
 
-    def _mapping(self, answer: Mapping[str, Any]) -> Reading:
-        listed = next((answer[name] for name in self.LISTS if name in answer), None)
+    def _read_mapping(self, answer: Mapping[str, Any]) -> Reading:
+        items = next((answer[name] for name in self.LISTS if name in answer), None)
         words = next((answer[name] for name in _WORDS if isinstance(answer.get(name), str)), None)
-        if listed is not None:
-            return self.wished(self._listed(listed), words or "")
+        if items is not None:
+            return self.with_comment(self._read_list(items), words or "")
         if words is None:
-            raise self.malformed(answer)
-        return self._text(words)
+            raise self.malformed_error(answer)
+        return self._read_text(words)
 
-    def _decided(self, one: Decision) -> Reading:
-        if one.kind == "approve":
-            return self.choose_all()
-        if one.kind == "reject":
-            return self.rejected(one.message)
-        return self._mapping(one.args) if one.kind == "edit" else self._text(one.message)
+    def _read_decision(self, decision: Decision) -> Reading:
+        if decision.kind == "approve":
+            return self.from_approval()
+        if decision.kind == "reject":
+            return self.from_rejection(decision.message)
+        return (
+            self._read_mapping(decision.args)
+            if decision.kind == "edit"
+            else self._read_text(decision.message)
+        )
 
 
-def selected(items: Sequence[Any]) -> list[Any]:
-    """Return the items that are not said to be left out."""
-    return [one for one in items if not (isinstance(one, Mapping) and one.get("selected") is False)]
+def without_deselected(items: Sequence[Any]) -> list[Any]:
+    """Return the items without those marked `"selected": false`."""
+    return [item for item in items if not (isinstance(item, Mapping) and item.get("selected") is False)]
 
 
-def at(one: Any, offered: Sequence[Offer], noun: str) -> Offer | None:
-    """Return what a number, also one in figures, counts from 1; None for what is none."""
-    if isinstance(one, str) and one.strip().isdecimal():
-        one = int(one)
-    if not isinstance(one, int) or isinstance(one, bool):
+def by_number(item: Any, offered: Sequence[Offer], noun: str) -> Offer | None:
+    """Return the offered item with a number from 1, also given as text; None for other items."""
+    if isinstance(item, str) and item.strip().isdecimal():
+        item = int(item)
+    if not isinstance(item, int) or isinstance(item, bool):
         return None
-    if not 1 <= one <= len(offered):
+    if not 1 <= item <= len(offered):
         raise Invalid(
-            f"there is no {noun} {one}; they are counted from 1 to {len(offered)}",
+            f"there is no {noun} {item}; they are counted from 1 to {len(offered)}",
             remedy="choose by number or id",
         )
-    return offered[one - 1]
+    return offered[item - 1]

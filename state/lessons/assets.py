@@ -1,6 +1,6 @@
-"""What is shown beside the words of a lesson: images, sounds and films (B40).
+"""A lesson's assets: images, audio and video (B40).
 
-Each version of the stream brings one, or takes one away.
+Each version of the stream adds an asset or removes one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,53 +12,55 @@ from callsheet.state.lessons.images import Picture, on_the_web
 from callsheet.state.versions import Version
 
 ASSETS: Final = "assets"
-"""The stream."""
+"""Name of the stream."""
 AssetType = Literal["image", "audio", "video"]
 _GONE: Final = "gone"
 
 
-class Held(BaseModel):
-    """What a version holds: an asset, or the id of one that is gone."""
+class AssetVersion(BaseModel):
+    """Data of a version: an asset, or in `gone` the id of a removed one."""
 
     gone: str | None = None
     id: str | None = None
     assetType: AssetType = "image"  # noqa: N815 -- the wire's name
     url: str | None = None
-    """Where it is on the web; None for a file of the lesson's own, and for one that is yet to come."""
+    """Web address; None for an uploaded file, also while its upload is pending."""
     metadata: dict[str, Any] | None = None
     file: bool = Field(default=False)
-    """Whether its bytes are a file of the lesson's, under its id."""
+    """True if the lesson stores its bytes under its id."""
 
     @model_validator(mode="after")
-    def _one(self) -> "Held":
+    def _check(self) -> "AssetVersion":
         if (self.gone is None) == (self.id is None):
-            raise ValueError("an asset has an id, or is gone")
+            raise ValueError("an asset has either an id or gone")
         if self.url is not None and not on_the_web(self.url):
-            raise ValueError(f"url {self.url[:80]!r} is no address on the web")
+            raise ValueError(f"url {self.url[:80]!r} is not a web address")
         return self
 
 
 def live(versions: Sequence[Version]) -> list[Version]:
-    """Return the versions whose assets are there, oldest first."""
-    gone = {version.data[_GONE] for version in versions if version.data.get(_GONE)}
-    return [one for one in versions if not one.data.get(_GONE) and one.data["id"] not in gone]
+    """Return the versions whose assets are not removed, oldest first."""
+    removed = {version.data[_GONE] for version in versions if version.data.get(_GONE)}
+    return [
+        version for version in versions if not version.data.get(_GONE) and version.data["id"] not in removed
+    ]
 
 
 def removal(asset: str) -> dict[str, Any]:
-    """Return what a version holds that takes an asset away."""
+    """Return the data of a version that removes an asset."""
     return {_GONE: asset}
 
 
-def of_picture(one: Picture, name: str) -> dict[str, Any]:
-    """Return an image that was chosen as the asset `name`, with its source and whose it is."""
-    about = {
-        "title": one.title,
-        "source": one.page,
-        "credit": one.credit,
-        "thumbnail": one.thumbnail,
-        "mediaType": one.type,
+def of_picture(picture: Picture, asset_id: str) -> dict[str, Any]:
+    """Return the data of a chosen image as an asset, with its source and credit."""
+    metadata = {
+        "title": picture.title,
+        "source": picture.page,
+        "credit": picture.credit,
+        "thumbnail": picture.thumbnail,
+        "mediaType": picture.type,
     }
-    return {"id": name, "assetType": "image", "url": one.url, "metadata": about}
+    return {"id": asset_id, "assetType": "image", "url": picture.url, "metadata": metadata}
 
 
 def summary(data: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The words of a choice: numbers, places in a list, yes, no and but, in some languages."""
+"""Multilingual patterns for a choice in words: numbers, positions, all, none and exceptions."""
 
 import re
 from typing import Final
@@ -12,24 +12,24 @@ _CARDINALS: Final = (
     ("un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf", "dix"),
     ("一", "二", "三", "四", "五", "六", "七", "八", "九", "十"),
 )
-_PLACES: Final = (
+_ORDINALS: Final = (
     ORDINALS,
     ("primero", "segundo", "tercero", "cuarto", "quinto", "sexto", "séptimo", "octavo", "noveno", "décimo"),
     ("ersten", "zweiten", "dritten", "vierten", "fünften", "sechsten", "siebten", "achten", "neunten"),
     ("premier", "deuxième", "troisième", "quatrième", "cinquième", "sixième", "septième", "huitième"),
 )
-_MORE: Final = {"แรก": 1, "two": 2, "both": 2, "两": 2, "primera": 1, "erste": 1, "première": 1}
+_IRREGULAR: Final = {"แรก": 1, "two": 2, "both": 2, "两": 2, "primera": 1, "erste": 1, "première": 1}
 NUMBERS: Final = {
-    word: number for words in (*_CARDINALS, *_PLACES) for number, word in enumerate(words, 1)
-} | _MORE
-"""What a word for a number, or for a place in a list, counts."""
+    word: number for words in (*_CARDINALS, *_ORDINALS) for number, word in enumerate(words, 1)
+} | _IRREGULAR
+"""Values of cardinal and ordinal words."""
 LAST: Final = frozenset({"last", "último", "última", "letzten", "letzte", "dernier", "dernière", "สุดท้าย"})
 
 _ARTICLE: Final = r"(?:(?:the|el|la|los|las|die|der|das|den|dem|le|les)\s+|l')?"
 _NOUN: Final = (
     r"(?:facts?|images?|pictures?|photos?|numbers?|nos?\.?|points?|items?|hechos?|fakten|faits?|ข้อ(?:ที่)?)"
 )
-_THINGS: Final = r"(?:facts|images|pictures|photos)"
+_PLURALS: Final = r"(?:facts|images|pictures|photos)"
 _WORD: Final = "|".join(sorted((re.escape(word) for word in (*NUMBERS, *LAST)), key=len, reverse=True))
 _NUM: Final = rf"(?:#\s*)?(?:\d+(?:st|nd|rd|th|\.|º)?|第?(?:{_WORD})个?)"
 _TAIL: Final = r"(?:\s+(?:ones?|facts?|images?|pictures?|photos?|points?|hechos?|fakten|faits?))?"
@@ -53,14 +53,14 @@ TOPIC: Final = re.compile(
     r"(?:one|fact|image|picture|photo|bit|point)?\s+"
     r"(?:about|on|of|with|mentioning|that (?:say|mention|talk about|is|are about)s?)\s+(?P<topic>.+)"
 )
-CALLED: Final = re.compile(
+NAMED_TOPIC: Final = re.compile(
     r"(?:the\s+)?(?P<topic>.+?)\s+(?:(?P<many>ones|facts|images|pictures|photos)|one|fact|image|picture|photo)"
 )
 
 SEPARATOR: Final = re.compile(
     r"\s*(?:[,;&+、，]|\b(?:and also|as well as|along with|plus|and|y|und|et)\b|和|与|และ|กับ)\s*"
 )
-LEAD: Final = re.compile(
+LEADING_WORDS: Final = re.compile(
     r"(?:(?:ok(?:ay)?|yes|sure|great|please|well|so|then|and|also|just|only)\b[\s,.!:;–-]*"
     r"|i(?:'d| would) like(?: to (?:use|have|take|keep|choose))?\b\s*"
     r"|i(?:'ll| will)? (?:want|take|choose|pick|need|go with)\b\s*"
@@ -68,41 +68,41 @@ LEAD: Final = re.compile(
     r"|(?P<asks>(?:can|could|may) (?:we|you|i)(?: please)? (?:have|use|take|keep|choose))\b\s*"
     r"|(?:use|take|keep|choose|select|pick|include|add|go (?:with|for)|give me|tell)\b\s*)*"
 )
-CHOOSES: Final = re.compile(r"\b(?:use|take|keep|choose|select|pick|include|do|have|go (?:with|for))\b")
-"""A verb of choosing, in what leads to a choice."""
-TRAIL: Final = re.compile(r"[\s,]*\b(?:please|only|thanks|thank you)$")
-DROP: Final = re.compile(
+CHOICE_VERB: Final = re.compile(r"\b(?:use|take|keep|choose|select|pick|include|do|have|go (?:with|for))\b")
+"""Verbs in the leading words that show a choice."""
+TRAILING_WORDS: Final = re.compile(r"[\s,]*\b(?:please|only|thanks|thank you)$")
+EXCLUSION: Final = re.compile(
     r"(?:(?:please|but)\s+)?(?:not|drop|remove|delete|skip|forget|exclude|without|leave out|take out"
     r"|don't (?:use|tell|want|take|include)|i don't want)\b\s*|(?:ยกเว้น|ไม่เอา)\s*"
 )
-BUT: Final = re.compile(
+EXCEPT: Final = re.compile(
     r"[\s,]*\b(?:but not|but|except(?: for)?|apart from|other than|without|excluding|minus|not|menos|excepto"
     r"|salvo|ausser|ohne|sauf|sans)\b\s*|\s*ยกเว้น\s*"
 )
-CHINESE_BUT: Final = re.compile(r"除了(?P<but>.+?)(?:以外|之外)?(?:都要|全部|都可以|全要|其他都要)")
-AGREES: Final = re.compile(
-    rf"all(?: of (?:them|these|those|the {_THINGS})| (?:the )?{_THINGS}| (?:of )?these)?|everything"
+CHINESE_EXCEPT: Final = re.compile(r"除了(?P<but>.+?)(?:以外|之外)?(?:都要|全部|都可以|全要|其他都要)")
+ALL: Final = re.compile(
+    rf"all(?: of (?:them|these|those|the {_PLURALS})| (?:the )?{_PLURALS}| (?:of )?these)?|everything"
     r"|every (?:one|fact|image|picture|photo)"
     r"|yes|y|ok|okay|sure|approved?|accept(?:ed)?|go (?:ahead|on)|(?:looks|sounds) (?:good|great|fine)"
     r"|perfect|todos|todo|alle|alles|tous|tout|全部|都要|所有|ทั้งหมด|ทุกข้อ"
 )
-EVERY: Final = re.compile(rf"all (?:the |of the )?(?P<n>{_NUM}){_TAIL}")
-NOTHING: Final = re.compile(
-    rf"none|nothing|none of (?:them|these|those|the {_THINGS})"
+ALL_COUNTED: Final = re.compile(rf"all (?:the |of the )?(?P<n>{_NUM}){_TAIL}")
+NONE: Final = re.compile(
+    rf"none|nothing|none of (?:them|these|those|the {_PLURALS})"
     r"|no (?:facts?|images?|pictures?|photos?)|ninguno|keine[ns]?|aucun|都不要|ไม่เอาเลย"
 )
-ADDS: Final = re.compile(
+ADDITION: Final = re.compile(
     r"(?:^|[\s,;]*\band\s+)(?:please\s+)?(?:also\s+)?(?:add|include)\s*"
     r"(?:\s(?:(?:a|the|this|another|one)\s+)?(?:new |more )?fact\s*(?:that\s+|:\s*)|\sthat\s+|:\s*)"
     r"(?P<fact>.+)$",
     re.IGNORECASE | re.DOTALL,
 )
-AGAIN: Final = re.compile(
+CHOOSE_AGAIN: Final = re.compile(
     r"(?:(?:please|can i|could i|may i|let me|i want to|i'd like to)\s+)*"
     r"(?:choose|select|pick|change|edit|see|show(?: me)?) "
     r"(?:(?:(?:the|my) )?(?:facts|selection|choice)(?: (?:again|anew|once more|that are told))?|again)\??"
 )
-SMALL: Final = frozenset(
+STOP_WORDS: Final = frozenset(
     {"a", "an", "the", "of", "and", "on", "in", "to", "for", "about", "its", "their", "is", "are"}
 )
 VERB: Final = re.compile(
@@ -112,9 +112,9 @@ VERB: Final = re.compile(
 
 
 def number(word: str) -> int:
-    """Return what a word or figure of one of the patterns here counts; -1 is the last."""
-    bare = word.lstrip("# 第").rstrip("个.º")
-    if bare in LAST:
+    """Return the value of a number word or digits matched by these patterns; -1 means the last."""
+    word_only = word.lstrip("# 第").rstrip("个.º")
+    if word_only in LAST:
         return -1
-    figures = re.match(r"\d+", bare)
-    return int(figures[0]) if figures else NUMBERS[bare]
+    figures = re.match(r"\d+", word_only)
+    return int(figures[0]) if figures else NUMBERS[word_only]

@@ -1,4 +1,4 @@
-"""Images that were found for a lesson, and a person's answer which of them it shows (B40, B62)."""
+"""Images found for a lesson, and parsing of a person's choice among them (B40, B62)."""
 
 import hashlib
 import re
@@ -9,83 +9,83 @@ from typing import Any, ClassVar, Final
 from pydantic import BaseModel, ConfigDict
 
 from callsheet.state.errors import Invalid
-from callsheet.state.lessons.answer_reader import AnswerReader, at, choice, selected
-from callsheet.state.lessons.selection_words import named, nothing
+from callsheet.state.lessons.answer_reader import AnswerReader, by_number, choice_schema, without_deselected
+from callsheet.state.lessons.selection_words import choose, says_none
 
 REQUEST: Final = "select_images"
-"""Name of the one action that the question asks about."""
-SCHEMA: Final = choice(
+"""Name of the question's action."""
+SCHEMA: Final = choice_schema(
     "images",
     "an image",
     {"required": ["id"], "properties": {"id": {"type": "string"}, "selected": {"type": "boolean"}}},
     "all, none, or which in plain words, or something else to say",
 )
-"""What an answer looks like."""
+"""JSON Schema of the answer."""
 _ID_BYTES: Final = 5
-_ADDRESS: Final = re.compile(r"https?://(?:[\w.-]+|\[[0-9a-f:]+\])(?::\d+)?(?:[/?#]\S*)?", re.IGNORECASE)
+_URL: Final = re.compile(r"https?://(?:[\w.-]+|\[[0-9a-f:]+\])(?::\d+)?(?:[/?#]\S*)?", re.IGNORECASE)
 WANTED: Final = "wanted"
-"""Stands for the version of the images that shall be looked for."""
+"""Placeholder for the images' version before the search."""
 OVER: Final = "over"
-"""Stands for it once they were chosen, or there are none."""
+"""Placeholder for it once the images are chosen, or none were found."""
 
 
 class Picture(BaseModel):
-    """One image that was found."""
+    """One image found by the search."""
 
     model_config = ConfigDict(frozen=True)
 
     NOUN: ClassVar[str] = "image"
 
     id: str
-    """The same for the same address."""
+    """Derived from the URL."""
     title: str
     url: str
     thumbnail: str | None = None
     page: str | None = None
-    """Where it is shown: its source."""
+    """URL of the page that shows it."""
     credit: str | None = None
-    """Whose page that is."""
+    """Owner of that page."""
     type: str | None = None
     """Media type."""
 
     @property
     def concept(self) -> str:
-        """What words may call it."""
+        """Name for choices in words."""
         return self.title
 
     @property
     def details(self) -> str:
-        """What else words may know of it."""
+        """Further text for choices in words."""
         return f"{self.credit or ''} {self.page or ''}"
 
 
 def on_the_web(url: str) -> bool:
-    """Return whether something is an address on the web."""
-    return _ADDRESS.fullmatch(url) is not None
+    """Return whether `url` is an HTTP or HTTPS address."""
+    return _URL.fullmatch(url) is not None
 
 
 def picture_id(url: str) -> str:
-    """Return the id of the image at an address."""
+    """Return the id of the image with this URL."""
     return f"image-{hashlib.blake2b(url.encode(), digest_size=_ID_BYTES).hexdigest()}"
 
 
 @dataclass(frozen=True)
 class Shown:
-    """These are shown; none are where there are none."""
+    """Choice of images, possibly none."""
 
     images: tuple[Picture, ...]
 
 
 @dataclass(frozen=True)
 class Sought:
-    """Other images are wanted."""
+    """Request for other images."""
 
     words: str
 
 
 @dataclass(frozen=True)
 class Said:
-    """It is no choice, but something to answer."""
+    """Text that is not a choice and needs a reply."""
 
     text: str
 
@@ -94,58 +94,58 @@ Answer = Shown | Sought | Said
 
 
 def read(answer: Any, offered: Sequence[Picture]) -> Answer:
-    """Return what an answer says of the images offered; raises `Invalid` for what is not there."""
-    return _Images(offered).read(answer)
+    """Return the parsed answer; raises `Invalid` for an image that was not offered."""
+    return _ImageReader(offered).read(answer)
 
 
-class _Images(AnswerReader[Answer]):
+class _ImageReader(AnswerReader[Answer]):
     ACTION = REQUEST
     LISTS = ("images", "selectedImages", "ids", "indices", "numbers")
 
     def __init__(self, offered: Sequence[Picture]) -> None:
         self._offered = offered
-        self._by_id = {one.id: one for one in offered}
+        self._by_id = {image.id: image for image in offered}
 
-    def choose_all(self) -> Answer:
+    def from_approval(self) -> Answer:
         return Shown(tuple(self._offered))
 
-    def rejected(self, message: str) -> Answer:
+    def from_rejection(self, message: str) -> Answer:
         return Sought(message) if message.strip() else Shown(())
 
-    def words(self, text: str) -> Answer:
-        if nothing(text):
+    def from_text(self, text: str) -> Answer:
+        if says_none(text):
             return Shown(())
-        chosen = named(text, self._offered)
+        chosen = choose(text, self._offered)
         return Said(text) if chosen is None else Shown(chosen)
 
-    def items(self, items: Sequence[Any]) -> Answer:
-        chosen = {one.id: one for one in map(self._item, selected(items))}
+    def from_items(self, items: Sequence[Any]) -> Answer:
+        chosen = {image.id: image for image in map(self._item, without_deselected(items))}
         return Shown(tuple(chosen.values()))
 
-    def wished(self, read: Answer, words: str) -> Answer:
+    def with_comment(self, read: Answer, words: str) -> Answer:
         if words.strip():
             raise Invalid(
-                f"the words {words[:80]!r} are no part of a choice of images", remedy="send them as a message"
+                f"a choice of images takes no comment, such as {words[:80]!r}", remedy="send it as a message"
             )
         return read
 
-    def known(self, text: str) -> bool:
+    def is_offered_id(self, text: str) -> bool:
         return text.strip() in self._by_id
 
-    def malformed(self, answer: Any) -> Invalid:
+    def malformed_error(self, answer: Any) -> Invalid:
         return Invalid(
             f"the answer {str(answer)[:200]!r} chooses no images",
             remedy='send {"images": [ids or numbers]}, "all", "none", or words',
         )
 
-    def _item(self, one: Any) -> Picture:
-        counted = at(one, self._offered, Picture.NOUN)
-        if counted:
-            return counted
-        name = one.get("id") if isinstance(one, Mapping) else one
+    def _item(self, item: Any) -> Picture:
+        by_place = by_number(item, self._offered, Picture.NOUN)
+        if by_place:
+            return by_place
+        name = item.get("id") if isinstance(item, Mapping) else item
         if not isinstance(name, str):
-            raise self.malformed(one)
-        if not self.known(name):
+            raise self.malformed_error(item)
+        if not self.is_offered_id(name):
             raise Invalid(
                 f"there is no image {name[:200]!r} here", remedy=f"choose from {', '.join(self._by_id)}"
             )

@@ -1,4 +1,4 @@
-"""How a student learns best, and how hard the words may be after what was said of them (B64)."""
+"""Learning styles, and adjustment of the reading level on request (B64)."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ _LEARNS: Final = re.compile(
     r"|lern\w*|versteh\w+|merk\w+|appren\w+|compren\w+|retien\w*)\b|学得|学习|记得|记住|理解",
     re.IGNORECASE,
 )
-_WISHES: Final[Mapping[str, Mapping[Style, str]]] = {
+_GUIDANCE: Final[Mapping[str, Mapping[Style, str]]] = {
     "english": {
         "visual": "Show it in large, clear pictures and diagrams.",
         "auditory": "Let sounds and the voice carry it; keep the picture calm.",
@@ -70,56 +70,53 @@ _HARDER: Final = re.compile(
 )
 LOWEST: Final = 1.0
 HIGHEST: Final = 12.0
-"""School grades that words are written for, after every wish."""
+"""Range of school grades after adjustment."""
 
 
-def style(said: str | None) -> Style | None:
-    """Return how a student learns best where `said` says so: "learns best with pictures"; else None."""
-    return cue(said) if said and _LEARNS.search(said) else None
+def style(text: str | None) -> Style | None:
+    """Return the learning style in a statement about learning ("learns best with pictures"), or None."""
+    return cue(text) if text and _LEARNS.search(text) else None
 
 
-def cue(said: str | None) -> Style | None:
-    """Return the way of learning that is named where it is known to be one: "with pictures"; else None."""
-    found = (
+def cue(text: str | None) -> Style | None:
+    """Return the learning style that a text names ("with pictures"), or None."""
+    styles = (
         name
         for name, words in _CUES.items()
-        if re.search(rf"\b(?:{words})\b|{_CHINESE[name]}", said or "", re.IGNORECASE)
+        if re.search(rf"\b(?:{words})\b|{_CHINESE[name]}", text or "", re.IGNORECASE)
     )
-    return next(found, None)
+    return next(styles, None)
 
 
-def parted(said: str | None) -> tuple[str | None, str | None]:
-    """Return what `said` tells of interests, and what it tells of how a student learns; None for nothing.
+def parted(text: str | None) -> tuple[str | None, str | None]:
+    """Return the interests in a text and its statements about learning, each None if there are none.
 
-    Interests stay as they were said where nothing else is.
+    A text without such statements is returned unchanged as interests.
     """
-    parts = interests(said)
-    ways = [one for one in parts if style(one)]
-    if not ways:
-        return said, None
-    return ", ".join(liked(parts)) or None, ", ".join(ways)
+    parts = interests(text)
+    styles = [part for part in parts if style(part)]
+    if not styles:
+        return text, None
+    return ", ".join(liked(parts)) or None, ", ".join(styles)
 
 
-def liked(named: Iterable[str]) -> list[str]:
-    """Return the interests among some wishes: what says how a student learns is none."""
-    return [one for one in named if style(one) is None]
+def liked(wishes: Iterable[str]) -> list[str]:
+    """Return the wishes that are interests, without statements about learning."""
+    return [wish_text for wish_text in wishes if style(wish_text) is None]
 
 
-def wish(found: Style | None, language: str = "english") -> str:
-    """Return what is shown for a student who learns so, in a language that has words for it, else English.
-
-    Empty where it is not known.
-    """
-    return _WISHES.get(language, _WISHES["english"])[found] if found else ""
+def wish(learning_style: Style | None, language: str = "english") -> str:
+    """Return the visual guidance for a learning style, in English if `language` has none; empty for None."""
+    return _GUIDANCE.get(language, _GUIDANCE["english"])[learning_style] if learning_style else ""
 
 
 def shift(guidance: str | None) -> int:
-    """Return how many grades a wish moves the words: -1 for easier ones, 1 for harder, else 0."""
+    """Return the change in grades that a wish asks for: -1 for easier, 1 for harder, else 0."""
     if not guidance:
         return 0
     return 1 if _HARDER.search(guidance) else -1 if _EASIER.search(guidance) else 0
 
 
-def adapted(level: float, moved: int) -> float:
-    """Return the grade after so many moves from the one that the age asks for."""
-    return min(HIGHEST, max(LOWEST, level + moved))
+def adapted(level: float, shift_by: int) -> float:
+    """Return the grade `level` changed by `shift_by` grades, within the range."""
+    return min(HIGHEST, max(LOWEST, level + shift_by))

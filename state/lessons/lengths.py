@@ -1,4 +1,4 @@
-"""How long a narration shall be, as people say it: "90 seconds", "two minutes"."""
+"""Parsing of a narration's requested length: "90 seconds", "two minutes"."""
 
 import re
 from typing import Final
@@ -11,31 +11,16 @@ _LENGTH: Final = (
     rf"(?:\b(?:{_NUMBER})[\s-]*(?:seconds?|secs?|s|minutes?|mins?|m|segundos?|minutos?|sekunden?|minuten?"
     r"|secondes?)\b|\d+\s*[秒分])"
 )
-_PARTED: Final = re.compile(rf"({_NUMBER})[\s-]*(\w)", re.IGNORECASE)
-_SAID: Final = re.compile(_LENGTH, re.IGNORECASE)
-_LASTS: Final = re.compile(
-    r"\b(?:(?:make|mach) (?:it|this|es|das)|hazl[oa]|fais[- ]l[ea]|faites[- ]l[ea])\s+"
-    rf"(?:(?:an?|about|around|for|last|just|only|de|auf|etwa)\s+)*{_LENGTH}"
-    rf"|\b(?:narration|script|lesson|video|narración|lección|leçon|lektion)\b[^.!?\n]{{0,40}}?{_LENGTH}"
-    rf"|{_LENGTH}[\s-]*(?:long\s+)?(?:narration|script|lesson|video)\b",
-    re.IGNORECASE,
-)
-_LONGEST: Final = 40
-"""Words of what is said along with a material; what has more is the material."""
+_AMOUNT_UNIT: Final = re.compile(rf"({_NUMBER})[\s-]*(\w)", re.IGNORECASE)
+_LENGTH_PATTERN: Final = re.compile(_LENGTH, re.IGNORECASE)
 
 
 def seconds(text: str) -> float:
-    """Return the first length that a text names, in seconds; 0 for none."""
-    found = _SAID.search(text)
-    parts = _PARTED.match(found[0]) if found else None
+    """Return the first length in a text, in seconds; 0 if there is none."""
+    match = _LENGTH_PATTERN.search(text)
+    parts = _AMOUNT_UNIT.match(match[0]) if match else None
     if parts is None:
         return 0.0
-    said = parts[1].casefold().replace(",", ".")
-    amount = float(said) if said[0].isdigit() else float(age(said) or 1)
+    number = parts[1].casefold().replace(",", ".")
+    amount = float(number) if number[0].isdigit() else float(age(number) or 1)
     return amount * _MINUTE_S if parts[2].casefold() in "m分" else amount
-
-
-def lasting(text: str) -> str:
-    """Return what says how long a narration shall be, and not how long something takes; empty for nothing."""
-    found = _LASTS.search(text)
-    return found[0] if found and len(text.split()) <= _LONGEST else ""

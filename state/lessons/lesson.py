@@ -1,4 +1,4 @@
-"""A lesson: its version streams, its session as callers see it, and how its status moves (B38-B47)."""
+"""A lesson: its version streams, its session in API form, and its status transitions (B38-B47)."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, cast, get_args
@@ -15,9 +15,9 @@ from callsheet.state.versions import Version
 
 Stream = Literal["student", "source", "facts", "confirmed", "narration", "images", "assets"]
 STREAMS: Final[tuple[Stream, ...]] = get_args(Stream)
-"""Proposed and confirmed facts are streams apart (B41), and so is the source (B42).
+"""Proposed facts, confirmed facts (B41) and the source (B42) are separate streams.
 
-`images` are those that were found (B62), `assets` what is shown beside the words (B40).
+`images` holds the search results (B62), `assets` the media of the lesson (B40).
 """
 
 Status = Literal[
@@ -35,50 +35,42 @@ MADE_BY: Final[Mapping[str, Status]] = {
     "confirmed": "facts_confirmed",
     "narration": "script_generated",
 }
-"""What a new version of a stream makes of its lesson."""
-_FOLLOWS: Final[Mapping[Status, frozenset[Status]]] = {
-    "created": frozenset({"facts_extracted", "facts_confirmed", "script_generated", "failed"}),
-    "facts_extracted": frozenset({"facts_extracted", "facts_confirmed", "script_generated", "failed"}),
-    "facts_confirmed": frozenset({"facts_extracted", "facts_confirmed", "script_generated", "failed"}),
-    "script_generated": frozenset(
-        {
-            "facts_extracted",
-            "facts_confirmed",
-            "script_generated",
-            "narration_verified",
-            "video_queued",
-            "completed",
-            "failed",
-        }
-    ),
-    "narration_verified": frozenset(
-        {"facts_extracted", "facts_confirmed", "script_generated", "video_queued", "completed", "failed"}
-    ),
+"""Status after a new version of each stream."""
+_FACTS_OR_SCRIPT: Final[frozenset[Status]] = frozenset(
+    {"facts_extracted", "facts_confirmed", "script_generated", "failed"}
+)
+_VIDEO: Final[frozenset[Status]] = frozenset({"video_queued", "completed"})
+_TRANSITIONS: Final[Mapping[Status, frozenset[Status]]] = {
+    "created": _FACTS_OR_SCRIPT,
+    "facts_extracted": _FACTS_OR_SCRIPT,
+    "facts_confirmed": _FACTS_OR_SCRIPT,
+    "script_generated": _FACTS_OR_SCRIPT | _VIDEO | {"narration_verified"},
+    "narration_verified": _FACTS_OR_SCRIPT | _VIDEO,
     "video_queued": frozenset({"completed", "failed"}),
     "completed": frozenset(),
-    "failed": frozenset({"facts_extracted", "facts_confirmed", "script_generated", "video_queued"}),
+    "failed": _FACTS_OR_SCRIPT - {"failed"} | {"video_queued"},
 }
 SAID: Final[frozenset[Status]] = frozenset({"narration_verified", "video_queued", "completed", "failed"})
-"""What no version tells, but whoever goes on with the lesson (B44, B-R15)."""
+"""Statuses set by a caller, not derived from versions (B44, B-R15)."""
 Step = Literal["input", "selection", "review"]
-"""What a person has to do next (B46)."""
+"""The person's next step (B46)."""
 _STEPS: Final[Mapping[str | None, Step]] = {
     "select_facts": "selection",
     "review_narration": "review",
     "select_images": "review",
 }
-"""Where the questions are answered, by their actions."""
+"""Steps in which open questions are answered, by the question's action."""
 
 
 class SourceMaterials(BaseModel):
-    """What the lesson is made from, kept apart from the conversation (B38, B42)."""
+    """Source of the lesson, stored apart from the conversation (B38, B42)."""
 
     text: str | None = None
     pdfUrl: str | None = None  # noqa: N815 -- the wire's name
 
 
 class Session(BaseModel):
-    """A lesson as callers see it (B38)."""
+    """A lesson in API form (B38)."""
 
     id: str
     userId: str  # noqa: N815
@@ -95,61 +87,62 @@ class Session(BaseModel):
     updatedAt: str  # noqa: N815
 
 
-def moved(now: Status, to: Status) -> Status:
-    """Return `to` where a lesson that is `now` may go there; raises `Conflict` where it may not (B44)."""
-    if to not in _FOLLOWS[now]:
-        allowed = ", ".join(sorted(_FOLLOWS[now])) or "nothing"
-        raise Conflict(f"a lesson that is {now!r} cannot become {to!r}", remedy=f"it can become {allowed}")
-    return to
+def moved(current: Status, target: Status) -> Status:
+    """Return `target` if the lesson may change to it from `current`; raises `Conflict` otherwise (B44)."""
+    if target not in _TRANSITIONS[current]:
+        allowed = ", ".join(sorted(_TRANSITIONS[current])) or "nothing"
+        raise Conflict(
+            f"a lesson that is {current!r} cannot become {target!r}", remedy=f"it can become {allowed}"
+        )
+    return target
 
 
 def editable(status: Status) -> frozenset[str]:
-    """Return the streams a person may edit in place (B44)."""
+    """Return the streams that a person may edit in this status (B44)."""
     if status in {"facts_extracted", "facts_confirmed"}:
         return frozenset({"facts", "confirmed"})
     return frozenset({"narration"}) if status in {"script_generated", "narration_verified"} else frozenset()
 
 
-def status(newest: Mapping[str, Version | None], said: Status | None = None) -> Status:
-    """Return the status that follows from the newest version of each stream (B8, B17).
-
-    `said` is one that no stream tells, such as `completed`, while nothing was made since.
-    """
-    made = [version for name in MADE_BY if (version := newest.get(name))]
-    if not made:
-        return said or "created"
-    # Two versions may be made in one millisecond, and then the later stream is the later one.
-    last = max(made, key=lambda version: (version.created_ms, list(MADE_BY).index(version.stream)))
-    return said or MADE_BY[last.stream]
+def status(newest: Mapping[str, Version | None], explicit: Status | None = None) -> Status:
+    """Return the status derived from the newest version of each stream, or `explicit` if set (B8, B17)."""
+    produced = [version for name in MADE_BY if (version := newest.get(name))]
+    if not produced:
+        return explicit or "created"
+    # Versions may share a millisecond; then the stream that comes later in the workflow is newer.
+    newest_version = max(
+        produced, key=lambda version: (version.created_ms, list(MADE_BY).index(version.stream))
+    )
+    return explicit or MADE_BY[newest_version.stream]
 
 
 def standing(newest: Mapping[str, Version | None]) -> str:
-    """Return which versions there are: what a status is said of."""
+    """Return a text of the newest versions' ids; an explicit status is valid only for the same text."""
     return ",".join(f"{name}:{version.id}" for name in MADE_BY if (version := newest.get(name)))
 
 
-def _said(newest: Mapping[str, Version | None], meta: Mapping[str, Any]) -> Status | None:
-    """Return the status that was said of these very versions."""
-    said = meta.get("status") if meta.get("statusOf") == standing(newest) else None
-    return cast("Status | None", said)
+def _explicit_status(newest: Mapping[str, Version | None], meta: Mapping[str, Any]) -> Status | None:
+    """Return the status a caller set, or None if newer versions exist."""
+    explicit = meta.get("status") if meta.get("statusOf") == standing(newest) else None
+    return cast("Status | None", explicit)
 
 
-def step(now: Status, waits: str | None = None) -> Step:
-    """Return what a person has to do next: answer what waits, or go on from here (B45-B49).
+def step(current: Status, open_question: str | None = None) -> Step:
+    """Return the person's next step: answer the open question, or continue (B45-B49).
 
-    Images are chosen in the review of the narration that they are for.
+    Images are chosen in the review of their narration.
     """
-    if waits in _STEPS:
-        return _STEPS[waits]
-    if now in {"created", "failed"}:
+    if open_question in _STEPS:
+        return _STEPS[open_question]
+    if current in {"created", "failed"}:
         return "input"
-    return "selection" if now == "facts_extracted" else "review"
+    return "selection" if current == "facts_extracted" else "review"
 
 
 def session(
     lesson: str, owner: str, newest: Mapping[str, Version | None], meta: Mapping[str, Any]
 ) -> Session:
-    """Return the session that the newest version of each stream and the lesson's own record make."""
+    """Return the session built from the newest version of each stream and the lesson's metadata."""
     data = {name: version.data for name, version in newest.items() if version}
     facts = data.get("facts", {})
     source = data.get("source") or facts.get("source", {})
@@ -159,7 +152,7 @@ def session(
     return Session(
         id=lesson,
         userId=owner,
-        status=status(newest, _said(newest, meta)),
+        status=status(newest, _explicit_status(newest, meta)),
         topic=facts.get("topic"),
         childAge=student.child_age,
         childInterest=student.child_interest,
@@ -176,7 +169,7 @@ def session(
 
 
 def summary(stream: str, data: Mapping[str, Any]) -> str:
-    """Return a version of one of the streams in one line."""
+    """Return a one-line summary of a version."""
     if stream == "student":
         return ", ".join(value for name in ("child_age", "child_interest") if (value := data.get(name)))
     if stream == "source":
@@ -184,7 +177,7 @@ def summary(stream: str, data: Mapping[str, Any]) -> str:
     if stream == "narration":
         return f"{data['total_duration']} s about {data['topic']}"
     if stream == "images":
-        return ", ".join(one["title"] for one in data["images"]) or "none"
+        return ", ".join(image["title"] for image in data["images"]) or "none"
     if stream == "assets":
         return assets.summary(data)
     return ", ".join(fact["concept"] for fact in data["facts"])
@@ -211,17 +204,17 @@ class _Images(BaseModel):
     images: list[Picture]
 
 
-_HELD: Final[Mapping[str, type[BaseModel]]] = {
+_SCHEMAS: Final[Mapping[str, type[BaseModel]]] = {
     "student": Student,
     "source": _Material,
     "facts": _Proposal,
     "confirmed": _Facts,
     "narration": Narration,
     "images": _Images,
-    "assets": assets.Held,
+    "assets": assets.AssetVersion,
 }
 
 
 def checked(stream: str, data: Mapping[str, Any]) -> None:
-    """Raise pydantic's error for what a version of the stream cannot hold; more than it needs it may."""
-    _HELD[stream].model_validate(data)
+    """Raise pydantic's error for data that does not fit the stream; further fields are allowed."""
+    _SCHEMAS[stream].model_validate(data)

@@ -1,4 +1,4 @@
-"""A narration: four segments in time, what is said in each, and which facts every sentence says (B9-B22)."""
+"""A narration: four timed segments of sentences, each linked to the facts it states (B9-B22)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -21,11 +21,11 @@ PURPOSES: Final[Mapping[Kind, str]] = {
 SHORTEST_S: Final = 15
 LONGEST_S: Final = 600
 DEFAULT_S: Final = 60
-WORDS_PER_S: Final = 2.2
-"""How fast a lesson is read at most (B-R9), slower than an ad."""
+_WORDS_PER_S: Final = Fraction(22, 10)
+"""Maximum speaking rate (B-R9), slower than an ad's."""
 _STARTS: Final = (Fraction(0), Fraction(1, 6), Fraction(5, 12), Fraction(3, 4), Fraction(1))
 _GRID: Final = 4
-"""Parts of a second that times are rounded to; quarters are exact in binary, so sums are exact (B-R8)."""
+"""Times are rounded to quarter seconds, which binary floats add exactly (B-R8)."""
 
 
 class Sentence(BaseModel):
@@ -35,11 +35,11 @@ class Sentence(BaseModel):
 
     text: str = Field(min_length=1)
     factIds: tuple[str, ...] = ()  # noqa: N815 -- the wire's name
-    """The facts it says; empty for a greeting, a question or a bridge."""
+    """Ids of the facts it states; empty for a greeting, a question or a transition."""
 
 
 class Segment(BaseModel):
-    """One stretch of the narration (B12)."""
+    """One segment (B12)."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -50,7 +50,7 @@ class Segment(BaseModel):
     duration: float
     """Seconds."""
     narration: str
-    """The sentences, with a blank between them where the script has blanks."""
+    """Text of all sentences."""
     visual_guidance: str
     key_concepts: tuple[str, ...]
     educational_purpose: str
@@ -58,12 +58,12 @@ class Segment(BaseModel):
 
     @property
     def facts(self) -> frozenset[str]:
-        """The ids of the facts it says."""
-        return frozenset(one for sentence in self.sentences for one in sentence.factIds)
+        """Ids of the facts it states."""
+        return frozenset(fact for sentence in self.sentences for fact in sentence.factIds)
 
 
 class Readability(BaseModel):
-    """How hard the words are, measured."""
+    """Measured reading difficulty."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -71,70 +71,70 @@ class Readability(BaseModel):
     grade: float
     """US school grade."""
     within: bool
-    """Whether it is at most one grade above the level that was asked for."""
+    """True if at most one grade above the requested level."""
 
 
 class Narration(BaseModel):
-    """A whole narration (B11)."""
+    """A complete narration (B11)."""
 
     model_config = ConfigDict(frozen=True)
 
     total_duration: int
     """Seconds."""
     reading_level: str
-    """The school grade it is written for, as text (B16)."""
+    """Target school grade, as text (B16)."""
     key_terms_count: int
     segments: tuple[Segment, ...]
     topic: str
     language: str
     """English name, lower case."""
     readability: Readability | None = None
-    """None where the language has no formula we know to be right."""
+    """None if the language has no reliable formula."""
     warnings: tuple[str, ...] = ()
 
     def segment(self, segment_id: str) -> Segment:
-        """Return the segment with this id or of this type; raises `Missing` where there is none."""
-        for one in self.segments:
-            if segment_id in {one.id, one.type}:
-                return one
-        known = ", ".join(one.id for one in self.segments)
+        """Return the segment with this id or type; raises `Missing` if there is none."""
+        for segment in self.segments:
+            if segment_id in {segment.id, segment.type}:
+                return segment
+        known = ", ".join(segment.id for segment in self.segments)
         raise Missing(f"the narration has no segment {segment_id!r}", remedy=f"use one of {known}")
 
     @property
     def facts(self) -> frozenset[str]:
-        """The ids of the facts it says."""
-        return frozenset(one for segment in self.segments for one in segment.facts)
+        """Ids of the facts it states."""
+        return frozenset(fact for segment in self.segments for fact in segment.facts)
 
     def says(self, fact: str) -> list[str]:
-        """Return the ids of the segments that say a fact: those to write again when it is taken out."""
+        """Return the ids of the segments that state a fact, to rewrite when it is removed."""
         return [segment.id for segment in self.segments if fact in segment.facts]
 
     def with_segments(self, changed: Iterable[Segment]) -> "Narration":
-        """Return the narration with these segments in place of their namesakes; the others are the same."""
-        new = {one.id: one for one in changed}
-        segments = tuple(new.get(one.id, one) for one in self.segments)
+        """Return the narration with these segments replacing those with the same ids."""
+        new = {segment.id: segment for segment in changed}
+        segments = tuple(new.get(segment.id, segment) for segment in self.segments)
         return self.model_copy(update={"segments": segments, "key_terms_count": key_terms(segments)})
 
 
 class Slot(NamedTuple):
-    """When a segment is, and how much it may say."""
+    """Time and text budget of a segment."""
 
     type: Kind
     start_time: float
     duration: float
     budget: int
-    """Words, or characters where the script does not part words."""
+    """Maximum words, or characters in a script without spaces."""
 
 
 def clamped(target_s: float) -> int:
-    """Return a length that a narration can have: whole seconds, 15 to 600 (B-R8)."""
+    """Return `target_s` as whole seconds from 15 to 600 (B-R8)."""
     return max(SHORTEST_S, min(LONGEST_S, round(target_s)))
 
 
 def slots(total_s: int, language: str) -> tuple[Slot, ...]:
-    """Return the four segments' times and budgets: 1/6, 1/4, 1/3 and 1/4 of the whole (B13, B-R8, B-R9)."""
-    at = [float(Fraction(round(total_s * part * _GRID), _GRID)) for part in _STARTS]
-    spans = [(start, end - start) for start, end in pairwise(at)]
+    """Return the four segments' slots: 1/6, 1/4, 1/3 and 1/4 of the length (B13, B-R8, B-R9)."""
+    times = [float(Fraction(round(total_s * part * _GRID), _GRID)) for part in _STARTS]
+    spans = [(start, end - start) for start, end in pairwise(times)]
     return tuple(
         Slot(kind, start, lasts, budget(lasts, language))
         for kind, (start, lasts) in zip(KINDS, spans, strict=True)
@@ -142,63 +142,63 @@ def slots(total_s: int, language: str) -> tuple[Slot, ...]:
 
 
 def budget(duration_s: float, language: str) -> int:
-    """Return how many words, or characters of a script without blanks, fit into some seconds (B-R9)."""
-    spoken = find(language)
-    if spoken is None or spoken.unit == "word":
-        return int(Fraction(duration_s) * Fraction(22, 10))
-    # As much slower than an ad as words are: 2.2 where an English ad has 2.5.
-    return int(duration_s * spoken.rate * 0.88)
+    """Return the maximum words for a duration, or characters in a script without spaces (B-R9)."""
+    spec = find(language)
+    if spec is None or spec.unit == "word":
+        return int(Fraction(duration_s) * _WORDS_PER_S)
+    # The ratio of words per second in a lesson to those in an English ad: 2.2 / 2.5.
+    return int(duration_s * spec.rate * 0.88)
 
 
 def length(text: str, language: str) -> int:
-    """Return how long a text is in what `budget` counts."""
-    spoken = find(language)
-    if spoken is None or spoken.unit == "word":
+    """Return the length of a text in the unit of `budget`."""
+    spec = find(language)
+    if spec is None or spec.unit == "word":
         return sum(any(char.isalnum() for char in word) for word in text.split())
     return sum(char.isalnum() for char in text)
 
 
 def joined(sentences: Sequence[Sentence], language: str) -> str:
-    """Return the sentences as one text."""
-    spoken = find(language)
-    blank = "" if spoken and spoken.name in {"chinese", "cantonese", "japanese"} else " "
+    """Return the sentences as one text, without spaces in scripts that have none."""
+    spec = find(language)
+    blank = "" if spec and spec.name in {"chinese", "cantonese", "japanese"} else " "
     return blank.join(sentence.text for sentence in sentences)
 
 
 def key_terms(segments: Iterable[Segment]) -> int:
-    """Return how many different key concepts the segments name."""
+    """Return the number of distinct key concepts."""
     return len({concept.casefold() for segment in segments for concept in segment.key_concepts})
 
 
-def place_segments(slot: Slot, sentences: Sequence[Sentence], language: str, **shown: object) -> Segment:
-    """Return the segment that says these sentences in its slot; `shown` may hold the fields for the eye.
+def place_segments(slot: Slot, sentences: Sequence[Sentence], language: str, **fields: object) -> Segment:
+    """Return the segment with these sentences in its slot; `fields` sets further fields.
 
-    Raises `Invalid` for more words than the slot has room for.
+    Raises `Invalid` for more words than the slot's budget.
     """
     text = joined(sentences, language)
-    spoken = length(text, language)
-    if spoken > slot.budget:
+    word_count = length(text, language)
+    if word_count > slot.budget:
         raise Invalid(
-            f"segment {slot.type!r} says {spoken} words, and {slot.duration:g} s have room for {slot.budget}",
-            remedy="shorten it, or ask for a longer narration",
+            f"segment {slot.type!r} has {word_count} words, and {slot.duration:g} s allow {slot.budget}",
+            remedy="shorten it, or request a longer narration",
         )
-    fields = {
+    data = {
         "id": slot.type,
         "visual_guidance": "",
         "key_concepts": (),
         "educational_purpose": PURPOSES[slot.type],
-        **shown,
+        **fields,
         "type": slot.type,
         "start_time": slot.start_time,
         "duration": slot.duration,
         "narration": text,
         "sentences": tuple(sentences),
     }
-    return Segment.model_validate(fields)
+    return Segment.model_validate(data)
 
 
 def unsaid(narration: Narration, wanted: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the wanted facts that no sentence says, and the facts said that are not wanted (B22)."""
-    asked = list(wanted)
-    said = narration.facts
-    return [one for one in asked if one not in said], sorted(said - set(asked))
+    """Return the wanted facts that no sentence states, and the stated facts that are not wanted (B22)."""
+    required = list(wanted)
+    covered = narration.facts
+    return [fact for fact in required if fact not in covered], sorted(covered - set(required))

@@ -1,4 +1,4 @@
-"""A narration as a person changes it by hand, segment by segment; what is not named stays the same."""
+"""Manual edits of a narration by segment; everything else stays the same."""
 
 import difflib
 import re
@@ -11,13 +11,13 @@ from callsheet.state.errors import Invalid
 from callsheet.state.lessons import narration
 from callsheet.state.lessons.narration import Narration, Segment, Sentence
 
-_PARTS: Final = re.compile(r"(?<=[.!?…])\s+|(?<=[.!?…][\"'”’)])\s+|(?<=[。！？])")
-_ALIKE: Final = 0.5
-"""How much of a sentence has to be the same for it to say the same facts."""
+_SENTENCE_BREAK: Final = re.compile(r"(?<=[.!?…])\s+|(?<=[.!?…][\"'”’)])\s+|(?<=[。！？])")
+_MIN_SIMILARITY: Final = 0.5
+"""Minimum similarity to an old sentence for keeping its facts."""
 
 
 class SegmentEdit(BaseModel):
-    """What is to be different in one segment."""
+    """Changes to one segment."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -29,64 +29,70 @@ class SegmentEdit(BaseModel):
 
 
 def apply_edits(before: Narration, edits: Sequence[SegmentEdit]) -> Narration:
-    """Return the narration with these edits; other segments are the same to the byte.
+    """Return the narration with these edits; other segments stay identical.
 
-    A sentence that is much as it was says the facts it said. Raises `Missing` for a segment that is not
-    there, and `Invalid` for no edit, two of one segment, and words that have no room (B-R9).
+    A sentence similar to an old one keeps its facts. Raises `Missing` for an unknown segment, and `Invalid`
+    for no edit, two edits of one segment, or too many words (B-R9).
     """
     if not edits:
-        raise Invalid("there is nothing to change", remedy="name the segments that shall be different")
+        raise Invalid("there is nothing to change", remedy="name the segments to change")
     slots = {slot.type: slot for slot in narration.slots(before.total_duration, before.language)}
     new: dict[str, Segment] = {}
     for edit in edits:
         old = before.segment(edit.id)
         if old.id in new:
             raise Invalid(f"segment {old.id!r} is named twice", remedy="send one edit for each segment")
-        shown = edit.model_dump(exclude_none=True, exclude={"id", "narration"})
-        kept = {name: getattr(old, name) for name in ("id", "visual_guidance", "key_concepts")}
-        kept["educational_purpose"] = old.educational_purpose
-        said = _sentences(edit.narration, old) if edit.narration is not None else old.sentences
-        new[old.id] = narration.place_segments(slots[old.type], said, before.language, **{**kept, **shown})
+        changes = edit.model_dump(exclude_none=True, exclude={"id", "narration"})
+        unchanged = {name: getattr(old, name) for name in ("id", "visual_guidance", "key_concepts")}
+        unchanged["educational_purpose"] = old.educational_purpose
+        sentences = _split_sentences(edit.narration, old) if edit.narration is not None else old.sentences
+        new[old.id] = narration.place_segments(
+            slots[old.type], sentences, before.language, **{**unchanged, **changes}
+        )
     return before.with_segments(new.values())
 
 
-def restore_segments(now: Narration, then: Narration, segments: Sequence[str]) -> Narration:
-    """Return the narration with these segments as they were; without any, all of it as it was.
+def restore_segments(current: Narration, earlier: Narration, segments: Sequence[str]) -> Narration:
+    """Return the narration with these segments restored from an earlier one; all of it if none are named.
 
-    Raises `Invalid` where single segments do not fit, because the whole was of another length or language.
+    Raises `Invalid` if single segments do not fit because length or language differ.
     """
     if not segments:
-        return then
-    if (now.total_duration, now.language) != (then.total_duration, then.language):
+        return earlier
+    if (current.total_duration, current.language) != (earlier.total_duration, earlier.language):
         raise Invalid(
-            f"that narration has {then.total_duration} s of {then.language}, and this one "
-            f"{now.total_duration} s of {now.language}",
+            f"that narration has {earlier.total_duration} s of {earlier.language}, and this one "
+            f"{current.total_duration} s of {current.language}",
             remedy="restore all of it",
         )
-    return now.with_segments([then.segment(name) for name in segments])
+    return current.with_segments([earlier.segment(name) for name in segments])
 
 
-def _sentences(text: str, old: Segment) -> Sequence[Sentence]:
-    rest, made = " ".join(text.split()), list[Sentence]()
+def _split_sentences(text: str, old: Segment) -> Sequence[Sentence]:
+    rest, sentences = " ".join(text.split()), list[Sentence]()
     while rest:
-        kept = next((one for one in old.sentences if _begins(rest, " ".join(one.text.split()))), None)
-        part = " ".join(kept.text.split()) if kept else _PARTS.split(rest, maxsplit=1)[0]
-        made.append(kept or Sentence(text=part, factIds=_facts(part, old)))
+        kept = next(
+            (sentence for sentence in old.sentences if _starts_with(rest, " ".join(sentence.text.split()))),
+            None,
+        )
+        part = " ".join(kept.text.split()) if kept else _SENTENCE_BREAK.split(rest, maxsplit=1)[0]
+        sentences.append(kept or Sentence(text=part, factIds=_similar_facts(part, old)))
         rest = rest[len(part) :].lstrip()
-    if not made:
-        raise Invalid(f"segment {old.id!r} would say nothing", remedy="write at least one sentence")
-    return tuple(made)
+    if not sentences:
+        raise Invalid(f"segment {old.id!r} would be empty", remedy="write at least one sentence")
+    return tuple(sentences)
 
 
-def _begins(rest: str, told: str) -> bool:
-    """Whether the text goes on with an old sentence, which may be several to a grammarian."""
-    return rest.startswith(told) and not rest[len(told) : len(told) + 1].isalnum()
+def _starts_with(rest: str, sentence: str) -> bool:
+    """Return whether the text continues with this whole sentence."""
+    return rest.startswith(sentence) and not rest[len(sentence) : len(sentence) + 1].isalnum()
 
 
-def _facts(part: str, old: Segment) -> tuple[str, ...]:
-    """Return the facts of the old sentence that a new one is most like; none where it is like none."""
+def _similar_facts(part: str, old: Segment) -> tuple[str, ...]:
+    """Return the facts of the most similar old sentence, or none if no sentence is similar."""
     scored = [
-        (difflib.SequenceMatcher(None, one.text, part, autojunk=False).ratio(), one) for one in old.sentences
+        (difflib.SequenceMatcher(None, sentence.text, part, autojunk=False).ratio(), sentence)
+        for sentence in old.sentences
     ]
     ratio, most = max(scored, key=lambda pair: pair[0])
-    return most.factIds if ratio >= _ALIKE else ()
+    return most.factIds if ratio >= _MIN_SIMILARITY else ()

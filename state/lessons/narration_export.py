@@ -1,4 +1,4 @@
-"""A narration as files: Markdown to read, SRT and WebVTT to show under a video, JSON to go on with."""
+"""Export of a narration as Markdown, SRT, WebVTT or JSON."""
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -10,12 +10,12 @@ from callsheet.state.lessons.narration import Narration, Segment, length
 
 Format = Literal["md", "srt", "vtt", "json"]
 _LINE: Final = 42
-"""Characters in a line of subtitles, at most; half of that where letters are twice as wide."""
+"""Maximum characters in a line of subtitles; half for wide characters."""
 _LINES: Final = 2
 
 
 class Cue(NamedTuple):
-    """Some words and when they are shown, in milliseconds."""
+    """One subtitle."""
 
     start_ms: int
     end_ms: int
@@ -23,7 +23,7 @@ class Cue(NamedTuple):
 
 
 def export(narration: Narration, form: str) -> str:
-    """Return the narration as a text file; raises `Invalid` for a form that is not md, srt, vtt or json."""
+    """Return the narration as text; `form` is md, srt, vtt or json, or `Invalid` is raised."""
     write = _WRITERS.get(form)
     if write is None:
         raise Invalid(
@@ -33,33 +33,32 @@ def export(narration: Narration, form: str) -> str:
 
 
 def cues(narration: Narration) -> list[Cue]:
-    """Return every sentence with its time, cut where it is longer than two lines; they leave no gap."""
+    """Return subtitles without gaps; a sentence longer than two lines gets several."""
     return [cue for segment in narration.segments for cue in _cues(segment, narration.language)]
 
 
 def _cues(segment: Segment, language: str) -> Iterator[Cue]:
     parts = [part for sentence in segment.sentences for part in _parts(sentence.text, language)]
     weights = [max(1, length(part, language)) for part in parts]
-    begin, whole = round(segment.start_time * 1000), round(segment.duration * 1000)
-    said = 0
+    begin_ms, length_ms = round(segment.start_time * 1000), round(segment.duration * 1000)
+    before = 0
     for part, weight in zip(parts, weights, strict=True):
-        start = begin + whole * said // sum(weights)
-        said += weight
-        yield Cue(start, begin + whole * said // sum(weights), part)
+        start = begin_ms + length_ms * before // sum(weights)
+        before += weight
+        yield Cue(start, begin_ms + length_ms * before // sum(weights), part)
 
 
 def _parts(text: str, language: str) -> list[str]:
-    """Return the text in pieces of two lines each."""
-    spoken = find(language)
-    wide = spoken is not None and spoken.unit == "character" and spoken.name != "thai"
+    """Return the text in parts of two lines each."""
+    spec = find(language)
+    wide = spec is not None and spec.unit == "character" and spec.name != "thai"
     lines = textwrap.wrap(" ".join(text.split()), _LINE // 2 if wide else _LINE)
-    # As even as can be: four lines are two and two, three are two and one.
     return ["\n".join(lines[at : at + _LINES]) for at in range(0, len(lines), _LINES)]
 
 
 def _markdown(narration: Narration) -> str:
     facts = f"reading level {narration.reading_level} · {narration.key_terms_count} key terms"
-    head = [f"# {_plain(narration.topic)}", f"{narration.total_duration} s · {facts}"]
+    head = [f"# {_escape_markdown(narration.topic)}", f"{narration.total_duration} s · {facts}"]
     return "\n\n".join([*head, *(_section(segment) for segment in narration.segments)]) + "\n"
 
 
@@ -67,16 +66,18 @@ def _section(segment: Segment) -> str:
     title = segment.type.replace("_", " ").capitalize()
     lines = [
         f"## {title} ({_clock(segment.start_time)}–{_clock(segment.start_time + segment.duration)})",
-        _plain(segment.narration),
-        f"*On screen:* {_plain(segment.visual_guidance)}" if segment.visual_guidance else "",
-        f"*Key concepts:* {_plain(', '.join(segment.key_concepts))}" if segment.key_concepts else "",
-        f"*Purpose:* {_plain(segment.educational_purpose)}",
+        _escape_markdown(segment.narration),
+        f"*On screen:* {_escape_markdown(segment.visual_guidance)}" if segment.visual_guidance else "",
+        f"*Key concepts:* {_escape_markdown(', '.join(segment.key_concepts))}"
+        if segment.key_concepts
+        else "",
+        f"*Purpose:* {_escape_markdown(segment.educational_purpose)}",
     ]
     return "\n\n".join(line for line in lines if line)
 
 
-def _plain(text: str) -> str:
-    """Return the text so that Markdown shows it as it is, links and tags too."""
+def _escape_markdown(text: str) -> str:
+    """Return the text with Markdown's special characters escaped."""
     return "".join(f"\\{char}" if char in "\\`*_{}[]<>#|!" else char for char in " ".join(text.split()))
 
 
@@ -87,29 +88,30 @@ def _clock(at_s: float) -> str:
 
 def _srt(narration: Narration) -> str:
     return "\n".join(
-        f"{number}\n{_stamp(cue.start_ms, ',')} --> {_stamp(cue.end_ms, ',')}\n{_unmarked(cue.text)}\n"
+        f"{number}\n{_times(cue, ',')}\n{_without_tags(cue.text)}\n"
         for number, cue in enumerate(cues(narration), start=1)
     )
 
 
 def _vtt(narration: Narration) -> str:
-    shown = "\n".join(
-        f"{_stamp(cue.start_ms, '.')} --> {_stamp(cue.end_ms, '.')}\n{_escaped(cue.text)}\n"
-        for cue in cues(narration)
-    )
-    return f"WEBVTT\n\n{shown}"
+    subtitles = "\n".join(f"{_times(cue, '.')}\n{_escape(cue.text)}\n" for cue in cues(narration))
+    return f"WEBVTT\n\n{subtitles}"
 
 
-def _unmarked(text: str) -> str:
-    # Players read tags in SRT, and there is no way to escape one.
+def _without_tags(text: str) -> str:
+    # Players interpret tags in SRT, and SRT has no escapes.
     return text.replace("<", "‹").replace(">", "›")
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _stamp(at_ms: int, point: str) -> str:
+def _times(cue: Cue, point: str) -> str:
+    return f"{_timestamp(cue.start_ms, point)} --> {_timestamp(cue.end_ms, point)}"
+
+
+def _timestamp(at_ms: int, point: str) -> str:
     seconds, ms = divmod(at_ms, 1000)
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{point}{ms:03}"
 

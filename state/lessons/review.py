@@ -1,4 +1,4 @@
-"""A person's answer to the question whether a narration is right (B49, B-R16)."""
+"""Parsing of a person's answer to the review of a narration (B49, B-R16)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,10 +11,10 @@ from callsheet.state.approvals import SCHEMA as DECISIONS
 from callsheet.state.approvals import parse_decision
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons.narration_edits import SegmentEdit
-from callsheet.state.lessons.selection_words import agreed
+from callsheet.state.lessons.selection_words import is_plain_yes
 
 REQUEST: Final = "review_narration"
-"""Name of the one action that the question asks about."""
+"""Name of the question's action."""
 _EDITS: Final = TypeAdapter(list[SegmentEdit])
 SCHEMA: Final[dict[str, Any]] = {
     "anyOf": [
@@ -24,62 +24,62 @@ SCHEMA: Final[dict[str, Any]] = {
             "required": ["segments"],
             "properties": {"segments": {"type": "array", "minItems": 1, "items": {"type": "object"}}},
         },
-        {"type": "string", "description": "yes, or what shall be different"},
+        {"type": "string", "description": "yes, or the changes you want"},
     ]
 }
-"""What an answer looks like."""
+"""JSON Schema of the answer."""
 
 
 @dataclass(frozen=True)
 class Approved:
-    """It is right as it is, or as it is edited here."""
+    """Approval, with edits to apply first."""
 
     edits: tuple[SegmentEdit, ...] = ()
 
 
 @dataclass(frozen=True)
 class Wish:
-    """Something shall be different."""
+    """Request for a change."""
 
     text: str
 
 
 def read(answer: Any) -> Approved | Wish:
-    """Return what an answer says of a narration; raises `Invalid`, with what is wrong, for what is none."""
+    """Return the parsed answer; raises `Invalid` for an answer of no accepted form."""
     if isinstance(answer, str):
-        return _text(answer)
-    one = parse_decision(answer, REQUEST)
-    if one is None:
-        return _edited(answer)
-    if one.kind == "approve":
+        return _read_text(answer)
+    decision = parse_decision(answer, REQUEST)
+    if decision is None:
+        return _parse_edits(answer)
+    if decision.kind == "approve":
         return Approved()
-    return _edited(one.args) if one.kind == "edit" else _text(one.message)
+    return _parse_edits(decision.args) if decision.kind == "edit" else _read_text(decision.message)
 
 
-def _text(text: str) -> Approved | Wish:
+def _read_text(text: str) -> Approved | Wish:
     if not text.strip():
-        raise Invalid("nothing is said of what shall be different", remedy="say it, or approve")
+        raise Invalid("the answer is empty", remedy="approve, or describe the changes you want")
     if text.strip()[:1] in {"[", "{"}:
         try:
             return read(json.loads(text))
         except json.JSONDecodeError:
             return Wish(text)
-    return Approved() if agreed(text) else Wish(text)
+    return Approved() if is_plain_yes(text) else Wish(text)
 
 
-def _edited(answer: Any) -> Approved:
+def _parse_edits(answer: Any) -> Approved:
     segments = answer.get("segments") if isinstance(answer, Mapping) else None
     if isinstance(segments, str):
-        # Cards that edit texts only send what else there is as JSON.
+        # Cards that can edit only text send lists as JSON.
         segments = json.loads(segments) if segments.strip()[:1] == "[" else None
     if not isinstance(segments, Sequence) or not segments:
         raise Invalid(
-            f"the answer {str(answer)[:200]!r} says nothing of the narration",
-            remedy='send "yes", {"segments": [{"id": "hook", "narration": "…"}]}, or what shall be different',
+            f"the answer {str(answer)[:200]!r} is not an answer about the narration",
+            remedy='send "yes", {"segments": [{"id": "hook", "narration": "…"}]}, or the changes you want',
         )
     try:
         return Approved(tuple(_EDITS.validate_python(segments)))
     except ValidationError as error:
-        wrong = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in wrong["loc"])
-        raise Invalid(f"segments.{where}: {wrong['msg']}", remedy="give id and narration") from error
+        detail = error.errors(include_url=False, include_input=False)[0]
+        path = ".".join(str(part) for part in detail["loc"])
+        raise Invalid(f"segments.{path}: {detail['msg']}", remedy="give id and narration") from error

@@ -1,6 +1,6 @@
-"""A person's answer to the question which facts a lesson tells, in any of its forms (B47, B48, B52-B54).
+"""Parsing of a person's choice of a lesson's facts (B47, B48, B52-B54).
 
-Beside what every choice is made by, facts may have changed or new words. `SCHEMA` is the form for programs.
+Beyond the common forms of a choice, facts may be edited or new. `SCHEMA` is the form for programs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,19 +10,19 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from callsheet.state.errors import Invalid
-from callsheet.state.lessons.answer_reader import AnswerReader, at, choice, selected
+from callsheet.state.lessons.answer_reader import AnswerReader, by_number, choice_schema, without_deselected
 from callsheet.state.lessons.facts import Fact, added, distinct
-from callsheet.state.lessons.selection_words import spoken
+from callsheet.state.lessons.selection_words import choose_facts
 
 MOST_CHOSEN: Final = 40
-"""Facts that one narration tells at most."""
+"""Maximum facts of one narration."""
 REQUEST: Final = "select_facts"
-"""Name of the one action that the question asks about."""
-SCHEMA: Final = choice(
+"""Name of the question's action."""
+SCHEMA: Final = choice_schema(
     "facts",
     "a fact",
     {
-        "description": "a fact, its words changed or not; without id a new one",
+        "description": "a fact, edited or not; a new one has no id",
         "properties": {
             "id": {"type": "string"},
             "concept": {"type": "string", "minLength": 1, "maxLength": 200},
@@ -30,38 +30,38 @@ SCHEMA: Final = choice(
         },
     },
     "all, or which in plain words, or something else to say",
-    some={"minItems": 1, "maxItems": MOST_CHOSEN},
-    message={"type": "string", "description": "what else is wanted of the narration"},
+    count_limits={"minItems": 1, "maxItems": MOST_CHOSEN},
+    message={"type": "string", "description": "further wishes for the narration"},
 )
-"""What an answer looks like."""
+"""JSON Schema of the answer."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """These are to be told."""
+    """Choice of the facts for the narration."""
 
     facts: tuple[Fact, ...]
     wish: str = ""
-    """What is wanted of the narration, in the person's words."""
+    """Further wishes for the narration."""
 
 
 @dataclass(frozen=True)
 class Stated:
-    """These are to be offered beside the others."""
+    """New facts to offer with the others."""
 
     facts: tuple[Fact, ...]
 
 
 @dataclass(frozen=True)
 class Others:
-    """Other facts are wanted."""
+    """Request for other facts."""
 
     guidance: str
 
 
 @dataclass(frozen=True)
 class Said:
-    """It is no choice, but something to answer."""
+    """Text that is not a choice and needs a reply."""
 
     text: str
 
@@ -70,14 +70,14 @@ Answer = Chosen | Stated | Others | Said
 
 
 def read(answer: Any, offered: Sequence[Fact], earlier: Sequence[Fact] = ()) -> Answer:
-    """Return what an answer says of the facts offered; those offered `earlier` are known by their ids too.
+    """Return the parsed answer; facts offered `earlier` may be chosen by id, too.
 
-    Raises `Invalid`, with what is wrong, for an answer that chooses nothing, or what is not there.
+    Raises `Invalid` for an empty choice or an unknown fact.
     """
-    return _Facts(offered, earlier).read(answer)
+    return _FactReader(offered, earlier).read(answer)
 
 
-class _Facts(AnswerReader[Answer]):
+class _FactReader(AnswerReader[Answer]):
     ACTION = REQUEST
     LISTS = ("facts", "selectedFacts", "ids", "indices", "numbers")
 
@@ -85,22 +85,22 @@ class _Facts(AnswerReader[Answer]):
         self._offered = offered
         self._by_id = {fact.id: fact for fact in (*earlier, *offered)}
 
-    def choose_all(self) -> Answer:
+    def from_approval(self) -> Answer:
         return Chosen(tuple(self._offered))
 
-    def rejected(self, message: str) -> Answer:
+    def from_rejection(self, message: str) -> Answer:
         return Others(message)
 
-    def words(self, text: str) -> Answer:
-        if self.known(text):
+    def from_text(self, text: str) -> Answer:
+        if self.is_offered_id(text):
             return Chosen((self._by_id[text.strip()],))
-        words = spoken(text, self._offered)
+        words = choose_facts(text, self._offered)
         if words is None:
             return Said(text)
         return Chosen((*words.chosen, *words.added)) if words.chosen else Stated(words.added)
 
-    def items(self, items: Sequence[Any]) -> Answer:
-        facts = distinct(self._item(one) for one in selected(items))
+    def from_items(self, items: Sequence[Any]) -> Answer:
+        facts = distinct(self._item(item) for item in without_deselected(items))
         if not facts:
             raise Invalid(
                 "a lesson tells at least one fact, and none is chosen", remedy='choose some, or say "all"'
@@ -109,56 +109,56 @@ class _Facts(AnswerReader[Answer]):
             raise Invalid(f"{len(facts)} facts are chosen, over {MOST_CHOSEN}", remedy="choose fewer")
         return Chosen(tuple(facts))
 
-    def wished(self, read: Answer, words: str) -> Answer:
+    def with_comment(self, read: Answer, words: str) -> Answer:
         return replace(read, wish=words.strip()) if isinstance(read, Chosen) else read
 
-    def known(self, text: str) -> bool:
+    def is_offered_id(self, text: str) -> bool:
         return text.strip() in self._by_id
 
-    def malformed(self, answer: Any) -> Invalid:
+    def malformed_error(self, answer: Any) -> Invalid:
         return Invalid(
             f"the answer {str(answer)[:200]!r} chooses no facts",
             remedy='send {"facts": [ids, numbers or facts]}, "all", or words',
         )
 
-    def _item(self, one: Any) -> Fact:
-        """Return the fact that one item of a list means."""
-        counted = at(one, self._offered, Fact.NOUN)
-        if counted:
-            return counted
-        if isinstance(one, str):
-            return self._named(one)
-        if isinstance(one, Mapping):
-            return self._given(one)
-        raise self.malformed(one)
+    def _item(self, item: Any) -> Fact:
+        """Return the fact for one item of a list."""
+        by_place = by_number(item, self._offered, Fact.NOUN)
+        if by_place:
+            return by_place
+        if isinstance(item, str):
+            return self._by_name(item)
+        if isinstance(item, Mapping):
+            return self._from_object(item)
+        raise self.malformed_error(item)
 
-    def _named(self, name: str) -> Fact:
-        if self.known(name):
+    def _by_name(self, name: str) -> Fact:
+        if self.is_offered_id(name):
             return self._by_id[name.strip()]
         same = [fact for fact in self._offered if fact.concept.casefold() == name.strip().casefold()]
         if not same:
             raise Invalid(
                 f"there is no fact {name[:200]!r} here",
-                remedy=f"choose from {', '.join(one.id for one in self._offered)}",
+                remedy=f"choose from {', '.join(fact.id for fact in self._offered)}",
             )
         return same[0]
 
-    def _given(self, one: Mapping[str, Any]) -> Fact:
-        """Return a known fact in the words it is given, or a new one that a person states."""
-        known = self._by_id.get(str(one.get("id", "")))
-        said = {name: one[name] for name in ("concept", "details") if one.get(name) is not None}
-        if known is None and "id" in one and len(said) < 2:  # noqa: PLR2004 -- both fields
-            return self._named(str(one["id"]))
+    def _from_object(self, item: Mapping[str, Any]) -> Fact:
+        """Return a known fact with its edits, or a new fact."""
+        known = self._by_id.get(str(item.get("id", "")))
+        fields = {name: item[name] for name in ("concept", "details") if item.get(name) is not None}
+        if known is None and "id" in item and len(fields) < 2:  # noqa: PLR2004 -- both fields
+            return self._by_name(str(item["id"]))
         try:
             if known is not None:
-                return Fact.model_validate(known.model_dump() | said)
-            new = Fact.model_validate({"id": "new", **said})
+                return Fact.model_validate(known.model_dump() | fields)
+            new = Fact.model_validate({"id": "new", **fields})
         except ValidationError as error:
-            wrong = error.errors(include_url=False, include_input=False)[0]
+            detail = error.errors(include_url=False, include_input=False)[0]
             raise Invalid(
-                f"a fact's {'.'.join(str(part) for part in wrong['loc'])}: {wrong['msg']}",
+                f"a fact's {'.'.join(str(part) for part in detail['loc'])}: {detail['msg']}",
                 remedy="give concept and details, or an id",
             ) from error
-        told = (new.concept, new.details)
-        same = next((fact for fact in self._offered if (fact.concept, fact.details) == told), None)
+        content = (new.concept, new.details)
+        same = next((fact for fact in self._offered if (fact.concept, fact.details) == content), None)
         return same or added(new.concept, new.details)

@@ -1,12 +1,11 @@
-"""Facts, or images, chosen in plain words: "the first two and the one about tea", "all but the third" (B52).
+"""Choices in words: "the first two and the one about tea", "all but the third" (B52).
 
-Only a message that is a choice from its first word to its last is read as one; anything else is talk.
+A message counts as a choice only if all of it parses as one.
 """
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 from callsheet.state.errors import Invalid
@@ -14,91 +13,92 @@ from callsheet.state.lessons import choice_words
 from callsheet.state.lessons.facts import Fact, added
 
 _LONGEST = 2_000
-"""Characters of a choice; what is longer is material or talk."""
+"""Maximum characters of a choice."""
 _CONCEPT_WORDS = 4
+"""Maximum words of a concept taken from a sentence."""
 
 
-class Offered(Protocol):
-    """What words may choose: a fact, an image."""
+class Choosable(Protocol):
+    """An item that words may choose: a fact or an image."""
 
     NOUN: ClassVar[str]
-    """What people call one."""
+    """Name of the kind in messages."""
 
     @property
     def id(self) -> str:
-        """What programs call it."""
+        """Stable id."""
 
     @property
     def concept(self) -> str:
-        """Its name."""
+        """Short name."""
 
     @property
     def details(self) -> str:
-        """What there is to know of it."""
+        """Description."""
 
 
-One = TypeVar("One", bound=Offered)
+Item = TypeVar("Item", bound=Choosable)
 
 
-class Spoken(NamedTuple):
-    """What a message chooses."""
+class FactChoice(NamedTuple):
+    """Facts that a message chooses or adds."""
 
     chosen: tuple[Fact, ...]
-    """Empty where it only adds."""
+    """Empty if it only adds."""
     added: tuple[Fact, ...] = ()
 
 
-def spoken(text: str, facts: Sequence[Fact]) -> Spoken | None:
-    """Return what a text chooses among facts, or None where it is not a choice.
+def choose_facts(text: str, facts: Sequence[Fact]) -> FactChoice | None:
+    """Return the facts that a text chooses or adds, or None if it is not a choice.
 
-    Raises `Invalid` for a choice of nothing, or of what is not there.
+    Raises `Invalid` for an empty choice or an unknown fact.
     """
-    more = choice_words.ADDS.search(text.strip())
-    if more and len(text) <= _LONGEST:
-        rest, new = text.strip()[: more.start()], (stated(more["fact"]),)
-        chosen = _chosen(rest, facts) if rest else ()
-        return None if chosen is None else Spoken(chosen, new)
-    chosen = named(text, facts)
-    return None if chosen is None else Spoken(chosen)
+    addition = choice_words.ADDITION.search(text.strip())
+    if addition and len(text) <= _LONGEST:
+        before, added = text.strip()[: addition.start()], (stated(addition["fact"]),)
+        chosen = _select(before, facts) if before else ()
+        return None if chosen is None else FactChoice(chosen, added)
+    chosen = choose(text, facts)
+    return None if chosen is None else FactChoice(chosen)
 
 
-def named(text: str, offered: Sequence[One]) -> tuple[One, ...] | None:
-    """Return what a text chooses among things, or None where it is not a choice; raises as `spoken` does."""
+def choose(text: str, offered: Sequence[Item]) -> tuple[Item, ...] | None:
+    """Return the items that a text chooses, or None if it is not a choice; raises as `choose_facts` does."""
     if not text.strip():
         raise Invalid("the answer is empty", remedy=_remedy(offered))
-    return _chosen(text, offered) if len(text) <= _LONGEST else None
+    return _select(text, offered) if len(text) <= _LONGEST else None
 
 
-def nothing(text: str) -> bool:
-    """Return whether a text says none and nothing else."""
-    return choice_words.NOTHING.fullmatch(choice_words.TRAIL.sub("", _plain(text))) is not None
+def says_none(text: str) -> bool:
+    """Return whether a text means "none" and nothing else."""
+    return choice_words.NONE.fullmatch(choice_words.TRAILING_WORDS.sub("", _plain(text))) is not None
 
 
-def revised(text: str, told: Sequence[Fact]) -> tuple[Fact, ...] | None:
-    """Return what is to be told instead of the facts that are told, where a text says what to change of them.
+def revised(text: str, current: Sequence[Fact]) -> tuple[Fact, ...] | None:
+    """Return the facts after the addition or removal that a text asks for, or None if it asks for neither.
 
-    Raises `Invalid` for a change that leaves nothing, or of what is not there.
+    Raises `Invalid` for a change that leaves no fact, or for an unknown fact.
     """
-    more = choice_words.ADDS.fullmatch(text.strip())
-    if more:
-        return (*told, stated(more["fact"]))
-    if len(text) > _LONGEST or not choice_words.DROP.match(_plain(text)):
+    addition = choice_words.ADDITION.fullmatch(text.strip())
+    if addition:
+        return (*current, stated(addition["fact"]))
+    if len(text) > _LONGEST or not choice_words.EXCLUSION.match(_plain(text)):
         return None
-    return _chosen(text, told)
+    return _select(text, current)
 
 
-def agreed(text: str) -> bool:
-    """Return whether a text says yes and nothing else."""
-    return _agrees(_plain(text), ())
+def is_plain_yes(text: str) -> bool:
+    """Return whether a text means "yes" and nothing else."""
+    return _selects_all(_plain(text), ())
 
 
 def reopened(text: str) -> bool:
-    """Return whether a text asks to choose among the facts once more."""
-    return choice_words.AGAIN.fullmatch(choice_words.TRAIL.sub("", _plain(text))) is not None
+    """Return whether a text asks to choose among the facts again."""
+    return choice_words.CHOOSE_AGAIN.fullmatch(choice_words.TRAILING_WORDS.sub("", _plain(text))) is not None
 
 
 def stated(text: str) -> Fact:
-    """Return the fact that a person states in a sentence; its first words are what it is about."""
+    """Return a fact from a person's sentence; the words before its verb are the concept."""
     bare = text.strip().strip('"“”').strip() or text.strip()
     details = bare[:1].upper() + bare[1:] + ("" if bare.endswith((".", "!", "?", "。")) else ".")
     verb = choice_words.VERB.search(bare, len(bare.split(maxsplit=1)[0]))
@@ -108,160 +108,161 @@ def stated(text: str) -> Fact:
     return added(concept[:1].upper() + concept[1:], details)
 
 
-def _chosen(text: str, facts: Sequence[One]) -> tuple[One, ...] | None:
-    """Return the facts that a text names, in their own order."""
-    bare = _plain(text)
-    lead = choice_words.LEAD.match(bare)
-    if bare.endswith("?") and not (lead and lead["asks"]):
+def _select(text: str, items: Sequence[Item]) -> tuple[Item, ...] | None:
+    """Return the items that a text names, in the order offered, or None."""
+    plain = _plain(text)
+    lead = choice_words.LEADING_WORDS.match(plain)
+    if plain.endswith("?") and not (lead and lead["asks"]):
         return None
-    bare = bare.rstrip("?").strip()
-    named = _named(bare, facts)
-    if named is None:
+    ids = _ids_in(plain.rstrip("?").strip(), items)
+    if ids is None:
         return None
-    chosen = tuple(fact for fact in facts if fact.id in named)
+    chosen = tuple(item for item in items if item.id in ids)
     if not chosen:
         raise Invalid(
-            f"a lesson tells at least one {_noun(facts)}, and none is chosen", remedy=_remedy(facts)
+            f"a lesson tells at least one {_noun(items)}, and none is chosen", remedy=_remedy(items)
         )
     return chosen
 
 
-def _named(bare: str, facts: Sequence[Offered]) -> set[str] | None:
-    """Return the ids of the facts that a text in plain form names."""
+def _ids_in(plain: str, facts: Sequence[Choosable]) -> set[str] | None:
+    """Return the ids that a normalized text names, or None."""
     every = {fact.id for fact in facts}
-    if choice_words.NOTHING.fullmatch(bare) or _agrees(bare, facts):
-        return set() if choice_words.NOTHING.fullmatch(bare) else every
-    if chinese := choice_words.CHINESE_BUT.fullmatch(bare):
-        return _but(every, chinese["but"], facts)
-    if dropped := choice_words.DROP.match(bare):
-        return _but(every, bare[dropped.end() :], facts)
-    lead = choice_words.LEAD.match(bare)
-    rest = choice_words.TRAIL.sub("", bare[lead.end() :] if lead else bare)
-    return _positive(rest, facts, free=bool(lead and choice_words.CHOOSES.search(lead[0]))) if rest else None
+    if choice_words.NONE.fullmatch(plain) or _selects_all(plain, facts):
+        return set() if choice_words.NONE.fullmatch(plain) else every
+    if chinese := choice_words.CHINESE_EXCEPT.fullmatch(plain):
+        return _without(every, chinese["but"], facts)
+    if exclusion := choice_words.EXCLUSION.match(plain):
+        return _without(every, plain[exclusion.end() :], facts)
+    lead = choice_words.LEADING_WORDS.match(plain)
+    rest = choice_words.TRAILING_WORDS.sub("", plain[lead.end() :] if lead else plain)
+    if not rest:
+        return None
+    return _positive_ids(rest, facts, allow_topics=bool(lead and choice_words.CHOICE_VERB.search(lead[0])))
 
 
-def _positive(rest: str, facts: Sequence[Offered], *, free: bool) -> set[str] | None:
-    """Return what a text names that says which, and which not; `free` where a verb says it chooses."""
-    if _agrees(rest, facts):
+def _positive_ids(rest: str, facts: Sequence[Choosable], *, allow_topics: bool) -> set[str] | None:
+    """Return the ids of a text without leading words; after a verb of choice it may be a list of topics."""
+    if _selects_all(rest, facts):
         return {fact.id for fact in facts}
-    if but := choice_words.BUT.search(rest):
-        head = _named(rest[: but.start()], facts)
-        return None if head is None else _but(head, rest[but.end() :], facts)
-    return _listed(rest, facts, about=free)
+    if exception := choice_words.EXCEPT.search(rest):
+        head = _ids_in(rest[: exception.start()], facts)
+        return None if head is None else _without(head, rest[exception.end() :], facts)
+    return _list_ids(rest, facts, allow_topics=allow_topics)
 
 
-def _but(kept: set[str], text: str, facts: Sequence[Offered]) -> set[str] | None:
-    gone = _named(text, facts)
-    return None if gone is None else kept - gone
+def _without(ids: set[str], text: str, facts: Sequence[Choosable]) -> set[str] | None:
+    excluded = _ids_in(text, facts)
+    return None if excluded is None else ids - excluded
 
 
-def _agrees(bare: str, facts: Sequence[Offered]) -> bool:
-    counted = choice_words.EVERY.fullmatch(choice_words.LEAD.sub("", bare, count=1))
+def _selects_all(plain: str, facts: Sequence[Choosable]) -> bool:
+    counted = choice_words.ALL_COUNTED.fullmatch(choice_words.LEADING_WORDS.sub("", plain, count=1))
     if counted and choice_words.number(counted["n"]) == len(facts):
         return True
-    parts = [part for part in re.split(r"[\s]*[,.!;][\s]*", bare) if part]
+    parts = [part for part in re.split(r"[\s]*[,.!;][\s]*", plain) if part]
     return bool(parts) and all(
-        choice_words.AGREES.fullmatch(choice_words.TRAIL.sub("", part)) for part in parts
+        choice_words.ALL.fullmatch(choice_words.TRAILING_WORDS.sub("", part)) for part in parts
     )
 
 
-def _listed(text: str, facts: Sequence[Offered], *, about: bool) -> set[str] | None:
-    """Return what a list names: as many of its parts as belong together are read as one.
+def _list_ids(text: str, facts: Sequence[Choosable], *, allow_topics: bool) -> set[str] | None:
+    """Return the ids of a list; each item is the longest run of parts that names something.
 
-    Its parts may be subjects where it is a choice `about` them: "the ones about tea, sugar and rice".
+    Parts may be mere topics if allowed, or after a topic: "the ones about tea, sugar and rice".
     """
     if choice_words.BARE_NUMBERS.fullmatch(text):
         parts = text.split()
     else:
         parts = [part for part in choice_words.SEPARATOR.split(text) if part]
-    named: set[str] = set()
+    ids: set[str] = set()
     while parts:
-        found = _longest(parts, facts)
-        if found is None and about and (meant := _about(parts[0], facts, many=True)):
-            found = (1, meant)
-        if found is None:
+        match = _longest_item(parts, facts)
+        if match is None and allow_topics and (topic_ids := _ids_about(parts[0], facts, many=True)):
+            match = (1, topic_ids)
+        if match is None:
             _refuse_unknown(parts[0], facts)
             return None
-        about = about or choice_words.TOPIC.fullmatch(parts[0]) is not None
-        named |= found[1]
-        parts = parts[found[0] :]
-    return named
+        allow_topics = allow_topics or choice_words.TOPIC.fullmatch(parts[0]) is not None
+        ids |= match[1]
+        parts = parts[match[0] :]
+    return ids
 
 
-def _longest(parts: Sequence[str], facts: Sequence[Offered]) -> tuple[int, set[str]] | None:
-    """Return how many of the first parts name something together, as many as can, and what."""
+def _longest_item(parts: Sequence[str], facts: Sequence[Choosable]) -> tuple[int, set[str]] | None:
+    """Return the length of the longest run of first parts that names something, and its ids."""
     for size in range(len(parts), 0, -1):
-        named = _item(" and ".join(parts[:size]), facts)
-        if named is not None:
-            return size, named
+        ids = _item_ids(" and ".join(parts[:size]), facts)
+        if ids is not None:
+            return size, ids
     return None
 
 
-def _item(text: str, facts: Sequence[Offered]) -> set[str] | None:
-    """Return what one item of a list names: an id, numbers, a subject or a fact's own name."""
+def _item_ids(text: str, facts: Sequence[Choosable]) -> set[str] | None:
+    """Return the ids of one item of a list: an id, numbers, a topic or a name."""
     if choice_words.IDS.fullmatch(text):
         if text not in {fact.id for fact in facts}:
             raise Invalid(f"there is no {_noun(facts)} {text!r} here", remedy=_remedy(facts))
         return {text}
-    numbers = _numbers(text, len(facts))
+    numbers = _positions(text, len(facts))
     if numbers is not None:
-        return {_at(place, facts).id for place in numbers}
-    if topic := choice_words.TOPIC.fullmatch(text) or choice_words.CALLED.fullmatch(text):
-        return _about(topic["topic"], facts, many=bool(topic["many"])) or None
+        return {_by_position(place, facts).id for place in numbers}
+    if topic := choice_words.TOPIC.fullmatch(text) or choice_words.NAMED_TOPIC.fullmatch(text):
+        return _ids_about(topic["topic"], facts, many=bool(topic["many"])) or None
     same = [fact.id for fact in facts if _stems(fact.concept) == _stems(text)]
     return {same[0]} if same and _stems(text) else None
 
 
-def _numbers(text: str, count: int) -> Sequence[int] | None:
-    """Return the places that an item counts out, from 1."""
-    if found := choice_words.EDGE.fullmatch(text):
-        size = choice_words.number(found["n"] or found["m"])
-        first = found["first"] or found["premiers"]
+def _positions(text: str, count: int) -> Sequence[int] | None:
+    """Return the positions that an item names, from 1, or None."""
+    if match := choice_words.EDGE.fullmatch(text):
+        size = choice_words.number(match["n"] or match["m"])
+        first = match["first"] or match["premiers"]
         return range(1, size + 1) if first else range(count - size + 1, count + 1)
-    if found := choice_words.SPAN.fullmatch(text):
-        start, end = _place(found["at"], count), _place(found["to"], count)
+    if match := choice_words.SPAN.fullmatch(text):
+        start, end = _position(match["at"], count), _position(match["to"], count)
         return range(min(start, end), max(start, end) + 1)
-    if found := choice_words.ONWARDS.fullmatch(text):
-        return range(_place(found["at"], count), count + 1)
-    found = choice_words.NUMBER.fullmatch(text)
-    return [_place(found["at"], count)] if found else None
+    if match := choice_words.ONWARDS.fullmatch(text):
+        return range(_position(match["at"], count), count + 1)
+    match = choice_words.NUMBER.fullmatch(text)
+    return [_position(match["at"], count)] if match else None
 
 
-def _place(word: str, count: int) -> int:
-    place = choice_words.number(word)
-    return count if place == -1 else place
+def _position(word: str, count: int) -> int:
+    position = choice_words.number(word)
+    return count if position == -1 else position
 
 
-def _at(place: int, facts: Sequence[One]) -> One:
-    if not 1 <= place <= len(facts):
+def _by_position(position: int, facts: Sequence[Item]) -> Item:
+    if not 1 <= position <= len(facts):
         raise Invalid(
-            f"there is no {_noun(facts)} {place}; they are counted from 1 to {len(facts)}",
+            f"there is no {_noun(facts)} {position}; they are counted from 1 to {len(facts)}",
             remedy=_remedy(facts),
         )
-    return facts[place - 1]
+    return facts[position - 1]
 
 
-def _about(topic: str, facts: Sequence[Offered], *, many: bool) -> set[str]:
-    """Return the facts about a subject: by their names, and by what they say where that is needed."""
-    wanted = _stems(topic)
-    if not wanted:
+def _ids_about(topic: str, facts: Sequence[Choosable], *, many: bool) -> set[str]:
+    """Return the ids of the facts about a topic, matched by name first and then by details."""
+    stems = _stems(topic)
+    if not stems:
         return set()
-    by_name = [fact for fact in facts if wanted <= _stems(fact.concept)]
-    by_text = [fact for fact in facts if wanted <= _stems(f"{fact.concept} {fact.details}")]
+    by_name = [fact for fact in facts if stems <= _stems(fact.concept)]
+    by_text = [fact for fact in facts if stems <= _stems(f"{fact.concept} {fact.details}")]
     if many:
         return {fact.id for fact in by_text}
-    exact = [fact for fact in by_name if wanted == _stems(fact.concept)]
-    found = exact or by_name or by_text
-    if len(found) > 1:
-        names = ", ".join(repr(fact.concept) for fact in found)
+    exact = [fact for fact in by_name if stems == _stems(fact.concept)]
+    matches = exact or by_name or by_text
+    if len(matches) > 1:
+        names = ", ".join(repr(fact.concept) for fact in matches)
         raise Invalid(
             f"several {_noun(facts)}s are about {topic!r}: {names}", remedy="name one of them, or its number"
         )
-    return {fact.id for fact in found}
+    return {fact.id for fact in matches}
 
 
-def _refuse_unknown(part: str, facts: Sequence[Offered]) -> None:
-    """Raise `Invalid` where a part can only have meant a fact, and there is none."""
+def _refuse_unknown(part: str, facts: Sequence[Choosable]) -> None:
+    """Raise `Invalid` if a part clearly refers to a fact and none matches."""
     topic = choice_words.TOPIC.fullmatch(part)
     if topic and re.match(r"(?:the|that|those) ", part):
         about = topic["topic"]
@@ -269,24 +270,23 @@ def _refuse_unknown(part: str, facts: Sequence[Offered]) -> None:
 
 
 def _plain(text: str) -> str:
-    """Return a text without what does not matter: case, width, shapes of apostrophes, ends of sentences."""
+    """Return a text with case, width, apostrophes, whitespace and final punctuation normalized."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
     return " ".join(folded.split()).rstrip(".!。 ")
 
 
 def _stems(text: str) -> frozenset[str]:
-    words = chain.from_iterable(_words(part) for part in re.findall(r"[^\W_]+", text.casefold()))
-    return frozenset(words)
+    words = frozenset(re.findall(r"[^\W_]+", text.casefold())) - choice_words.STOP_WORDS
+    return frozenset(_singular(word) for word in words)
 
 
-def _words(word: str) -> Iterator[str]:
-    if word not in choice_words.SMALL:
-        yield word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word  # noqa: PLR2004
+def _singular(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word  # noqa: PLR2004
 
 
-def _noun(facts: Sequence[Offered]) -> str:
+def _noun(facts: Sequence[Choosable]) -> str:
     return facts[0].NOUN if facts else "fact"
 
 
-def _remedy(facts: Sequence[Offered]) -> str:
+def _remedy(facts: Sequence[Choosable]) -> str:
     return f'choose by number, 1 to {len(facts)}, by id or by name, or say "all"'

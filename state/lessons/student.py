@@ -1,4 +1,4 @@
-"""The student a lesson is for: age, interests and reading level (B2, B15, B-R7)."""
+"""A lesson's student: age, interests and reading level (B2, B15, B-R7)."""
 
 import re
 from typing import Final
@@ -6,41 +6,20 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 DEFAULT_LEVEL: Final = 6.5
-"""Reading level where the age is not known: grades 6 to 7."""
+"""Reading level for an unknown age: grades 6 to 7."""
 _LEVELS: Final = ((6, 2.5), (9, 3.5), (12, 4.5), (15, 6.5))
-"""Below this age, this US school grade."""
+"""Pairs of an age limit and the US school grade below it."""
 _OLDEST_LEVEL: Final = 8.5
 _OLDEST: Final = 120
 TO_TWELVE: Final = (
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
+    *("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
 )
 TEENS: Final = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
 _SMALL: Final = ("zero", *TO_TWELVE, *TEENS)
 _TENS: Final = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 ORDINALS: Final = (
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
-    "eleventh",
-    "twelfth",
+    *("first", "second", "third", "fourth", "fifth", "sixth"),
+    *("seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"),
 )
 _NUMBER: Final = re.compile(
     rf"(?P<digits>\d+)|\b(?:(?P<tens>{'|'.join(_TENS)})(?:[\s-]+(?P<unit>{'|'.join(_SMALL[1:10])}))?"
@@ -53,25 +32,27 @@ _GRADE: Final = re.compile(
 _GRADE_TO_AGE: Final = 5
 _CHINESE: Final = re.compile(r"([一二两三四五六七八九]?)(十?)([一二三四五六七八九]?)(?=\s*[岁歲歳])")
 _CHINESE_DIGITS: Final = "零一二三四五六七八九"
-_BETWEEN: Final = re.compile(r"\s*(?:[,;/&+\n]|\b(?:and|und|et|y|e|i|oraz|en)\b|、|，|和)\s*", re.IGNORECASE)
+_SEPARATOR: Final = re.compile(
+    r"\s*(?:[,;/&+\n]|\b(?:and|und|et|y|e|i|oraz|en)\b|、|，|和)\s*", re.IGNORECASE
+)
 
 
 class Student(BaseModel):
-    """What is known of the student; all of it optional (B55)."""
+    """A student; all fields are optional (B55)."""
 
     model_config = ConfigDict(frozen=True)
 
     child_age: str | None = None
-    """As it was said: "7", "12 years old", "seven"."""
+    """As written: "7", "12 years old", "seven"."""
     child_interest: str | None = None
-    """As it was said; may name several interests."""
+    """As written; may name several interests."""
     learning_style: str | None = None
-    """How they learn best, as it was said (B64)."""
+    """As written (B64)."""
 
     def with_news(
         self, child_age: str | None, child_interest: str | None, learning_style: str | None = None
     ) -> "Student":
-        """Return the student with what is new; what was not said stays as it was (B-R11)."""
+        """Return the student with the given values; empty ones leave the old value (B-R11)."""
         return Student(
             child_age=child_age or self.child_age,
             child_interest=child_interest or self.child_interest,
@@ -79,54 +60,53 @@ class Student(BaseModel):
         )
 
     def kept(self) -> dict[str, str | None]:
-        """Return what is remembered: how they learn only where something was said of it."""
+        """Return the stored form, with the learning style only if it is set."""
         return self.model_dump(exclude=set() if self.learning_style else {"learning_style"})
 
 
-def age(said: str | None) -> int | None:
-    """Return the age in years that `said` names, or None where it names none.
+def age(text: str | None) -> int | None:
+    """Return the age in years that a text names, or None.
 
-    The first number counts, in figures, English words or Chinese ones; a school grade is an age five years
-    above it.
+    The first number counts, in digits, English or Chinese words; five years are added to a school grade.
     """
-    if not said:
+    if not text:
         return None
-    if (chinese := _CHINESE.search(said)) and any(chinese.groups()):
-        return _chinese(*(one.replace("两", "二") for one in chinese.groups()))
-    grade = _GRADE.search(said)
+    if (chinese := _CHINESE.search(text)) and any(chinese.groups()):
+        return _chinese_number(*(part.replace("两", "二") for part in chinese.groups()))
+    grade = _GRADE.search(text)
     if grade:
         figures, word = grade[1] or grade[2], grade[3]
         years = int(figures) if figures else ORDINALS.index(word.casefold()) + 1
         return _plausible(years + _GRADE_TO_AGE)
-    found = _NUMBER.search(said)
-    return _english(found) if found else None
+    match = _NUMBER.search(text)
+    return _english_number(match) if match else None
 
 
-def _english(found: re.Match[str]) -> int | None:
-    if found["digits"]:
-        return _plausible(int(found["digits"]))
-    if found["small"]:
-        return _SMALL.index(found["small"].casefold())
-    unit = _SMALL.index(found["unit"].casefold()) if found["unit"] else 0
-    return (_TENS.index(found["tens"].casefold()) + 2) * 10 + unit
+def _english_number(match: re.Match[str]) -> int | None:
+    if match["digits"]:
+        return _plausible(int(match["digits"]))
+    if match["small"]:
+        return _SMALL.index(match["small"].casefold())
+    unit = _SMALL.index(match["unit"].casefold()) if match["unit"] else 0
+    return (_TENS.index(match["tens"].casefold()) + 2) * 10 + unit
 
 
-def level(said: str | None) -> tuple[float, list[str]]:
-    """Return the reading level (US school grade) for an age as it was said; a warning if it is a guess."""
-    years = age(said)
+def level(text: str | None) -> tuple[float, list[str]]:
+    """Return the reading level (US school grade) for an age as written, and a warning if it is a guess."""
+    years = age(text)
     if years is None:
-        unclear = [f"the age {said!r} is not clear, so the words are for grades 6 to 7"] if said else []
-        return DEFAULT_LEVEL, unclear
+        warnings = [f"the age {text!r} is not clear, so the words are for grades 6 to 7"] if text else []
+        return DEFAULT_LEVEL, warnings
     return next((grade for below, grade in _LEVELS if years < below), _OLDEST_LEVEL), []
 
 
-def interests(said: str | None) -> list[str]:
-    """Return the interests that `said` lists, in order, each once (B64)."""
-    named = (part.strip(" .!") for part in _BETWEEN.split(said or ""))
-    return list({part.casefold(): part for part in named if part}.values())
+def interests(text: str | None) -> list[str]:
+    """Return the distinct interests in a text, in order (B64)."""
+    parts = (part.strip(" .!") for part in _SEPARATOR.split(text or ""))
+    return list({part.casefold(): part for part in parts if part}.values())
 
 
-def _chinese(tens: str, ten: str, units: str) -> int:
+def _chinese_number(tens: str, ten: str, units: str) -> int:
     first = _CHINESE_DIGITS.index(tens) if tens else 1
     return first * 10 + (_CHINESE_DIGITS.index(units) if units else 0) if ten else first
 
@@ -151,18 +131,18 @@ _SILENT_WITHIN: Final = re.compile(r"[^aeiouyl]e(?:ly|ments?|thing|one|times?|ty
 def grade(text: str) -> float:
     """Return the school grade of an English text: 0.39 · words/sentence + 11.8 · syllables/word - 15.59.
 
-    An empty text is of grade 0. Syllables are counted by spelling, which is right for 97 words in 100.
+    An empty text has grade 0. Syllables are counted by spelling, which is right for 97 % of words.
     """
     words = _WORD.findall(text)
     if not words:
         return 0.0
     sentences = max(1, len(_END.findall(text.strip())))
-    spoken = sum(syllables(word) for word in words)
-    return round(0.39 * len(words) / sentences + 11.8 * spoken / len(words) - 15.59, 1)
+    syllable_count = sum(syllables(word) for word in words)
+    return round(0.39 * len(words) / sentences + 11.8 * syllable_count / len(words) - 15.59, 1)
 
 
 def syllables(word: str) -> int:
-    """Return how many syllables an English word has, by its spelling; at least one."""
+    """Return the number of syllables of an English word, estimated from its spelling; at least 1."""
     letters = word.casefold().replace("’", "").replace("'", "")
     groups = len(_VOWELS.findall(letters)) + len(_SPLIT_VOWELS.findall(letters))
     return max(1, groups - bool(_SILENT.search(letters)) - bool(_SILENT_WITHIN.search(letters)))

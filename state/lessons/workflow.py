@@ -1,4 +1,4 @@
-"""What `fact_narration` remembers of a conversation about a lesson."""
+"""State of the `fact_narration` workflow."""
 
 from typing import NotRequired
 
@@ -6,19 +6,19 @@ from callsheet.state.workflow import Workflow
 
 
 class LessonState(Workflow):
-    """A conversation about one lesson, which is the thread's own (B23, X5)."""
+    """State of a conversation about one lesson, whose id is the thread's (B23, X5)."""
 
     subject: NotRequired[str]
-    """The school subject, `general` where none is given (B-R12)."""
+    """School subject; `general` by default (B-R12)."""
     choice: NotRequired[str | None]
-    """Version of the proposed facts that wait for a person's choice, or None."""
+    """Version of the proposed facts that await a choice, or None."""
     review: NotRequired[bool]
-    """Whether a person is asked to approve each narration (B-R16); not unless it is given."""
+    """True if each narration needs a person's approval (B-R16); False by default."""
     reviewing: NotRequired[bool]
-    """Whether the newest narration waits for that."""
+    """True while the newest narration awaits approval."""
     images: NotRequired[bool]
-    """Whether images are looked for once a narration stands, to choose among (B62); not unless given."""
+    """True if images are searched and offered after a narration (B62); False by default."""
     picturing: NotRequired[str]
-    """Version of the images that wait for a choice; `wanted` before they were looked for, `over` after."""
+    """Version of the images that await a choice; `wanted` before the search, `over` afterwards."""
     problem: NotRequired[str]
-    """What was wrong with the last answer to the question that waits; empty where nothing was."""
+    """Error in the last answer to the open question; empty if there was none."""

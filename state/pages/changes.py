@@ -1,4 +1,4 @@
-"""What is different between two pages, in the words of a person."""
+"""Differences between two pages, described for people."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NotRequired
@@ -13,29 +13,34 @@ class Change(TypedDict):
 
     kind: Literal["added", "removed", "moved", "changed", "theme"]
     id: str
-    """The element; `page` for the theme."""
+    """Id of the element; `page` for the theme."""
     text: str
-    """The whole difference in one line."""
+    """Description in one line."""
     field: NotRequired[str]
-    """What is different: `content`, `label`, `style.color`, `attributes.href`, or a word of the theme."""
+    """Changed field: `content`, `label`, `style.color`, `attributes.href`, or a theme token."""
     before: NotRequired[str | None]
-    """None where there was nothing."""
+    """Old value; None if there was none."""
     after: NotRequired[str | None]
-    """None where there is nothing any more."""
+    """New value; None if there is none."""
 
 
 def diff(before: Page, after: Page) -> list[Change]:
-    """Return what makes `after` of `before`; empty for equal pages.
+    """Return the differences from `before` to `after`, in page order; empty for equal pages.
 
-    Elements come in the order of the page; of one that was added or removed, only the outermost is told.
+    Of elements added or removed together, only the outermost is listed.
     """
     old, new = _by_id(before), _by_id(after)
     return [
-        *_removed(before, new),
-        *_added(after, old),
-        *_shifted(before, after),
-        *(change for name, one in new.items() if name in old for change in _differing(old[name], one)),
-        *_themes(before, after),
+        *_removals(before, new),
+        *_additions(after, old),
+        *_moves(before, after),
+        *(
+            change
+            for name, element in new.items()
+            if name in old
+            for change in _field_changes(old[name], element)
+        ),
+        *_theme_changes(before, after),
     ]
 
 
@@ -43,68 +48,68 @@ def _by_id(page: Page) -> dict[str, Element]:
     return {element.id: element for element, _ in walk(page.root)}
 
 
-def _removed(before: Page, new: Mapping[str, Element]) -> Iterator[Change]:
+def _removals(before: Page, new: Mapping[str, Element]) -> Iterator[Change]:
     parents = before.parents()
     for element, _ in walk(before.root):
         if element.id not in new and parents[element.id] in new:
-            yield Change(kind="removed", id=element.id, text=f"removed {_whole(element)}")
+            yield Change(kind="removed", id=element.id, text=f"removed {_describe(element)}")
 
 
-def _added(after: Page, old: Mapping[str, Element]) -> Iterator[Change]:
+def _additions(after: Page, old: Mapping[str, Element]) -> Iterator[Change]:
     parents = after.parents()
     for element, _ in walk(after.root):
         if element.id not in old and parents[element.id] in old:
-            text = f"added {_whole(element)} in {parents[element.id]}"
+            text = f"added {_describe(element)} in {parents[element.id]}"
             yield Change(kind="added", id=element.id, text=text)
 
 
-def _whole(element: Element) -> str:
+def _describe(element: Element) -> str:
     inner = sum(1 for _ in walk(element)) - 1
     return element.label_text() + (f" with {inner} element{'s' * (inner > 1)} inside" if inner else "")
 
 
-def _shifted(before: Page, after: Page) -> Iterator[Change]:
-    """Elements in another parent, or in another order among those that stayed."""
-    was, now = before.parents(), after.parents()
-    still = {name for name in now if was.get(name) == now[name]}
+def _moves(before: Page, after: Page) -> Iterator[Change]:
+    """Yield elements with another parent, or with another order among the siblings that stayed."""
+    old_parents, new_parents = before.parents(), after.parents()
+    still = {name for name in new_parents if old_parents.get(name) == new_parents[name]}
     old = _by_id(before)
     stayed: set[str] = set()
     for parent, _ in walk(after.root):
-        siblings = [one.id for one in parent.children if one.id in still]
+        siblings = [child.id for child in parent.children if child.id in still]
         if parent.id in old:
-            places = {one.id: i for i, one in enumerate(old[parent.id].children)}
-            stayed |= {siblings[i] for i in _rising([places[name] for name in siblings])}
+            places = {child.id: i for i, child in enumerate(old[parent.id].children)}
+            stayed |= {siblings[i] for i in _longest_rising_run([places[name] for name in siblings])}
     for element, _ in walk(after.root):
-        if element.id in was and element.id not in stayed:
-            text = f"moved {element.label_text()} {_place(after, element.id, now[element.id])}"
+        if element.id in old_parents and element.id not in stayed:
+            position = _describe_position(after, element.id, new_parents[element.id])
+            text = f"moved {element.label_text()} {position}"
             yield Change(kind="moved", id=element.id, text=text)
 
 
-def _place(page: Page, name: str, parent: str) -> str:
-    siblings = [one.id for one in page.get(parent).children]
+def _describe_position(page: Page, name: str, parent: str) -> str:
+    siblings = [child.id for child in page.get(parent).children]
     i = siblings.index(name)
     return f"to the beginning of {parent}" if i == 0 else f"after {siblings[i - 1]} in {parent}"
 
 
-def _rising(places: Sequence[int]) -> set[int]:
-    """Return the indices of a longest rising run of `places`: what can be said to have stayed."""
+def _longest_rising_run(places: Sequence[int]) -> set[int]:
+    """Return the indices of a longest increasing subsequence: the siblings that kept their order."""
     best: list[list[int]] = [[]]
     for i, place in enumerate(places):
         shorter = [run for run in best if not run or places[run[-1]] < place]
-        best.append([*_longest(shorter), i])
-    return set(_longest(best))
+        best.append([*max(shorter, key=len), i])
+    longest: list[int] = max(best, key=len)
+    return set(longest)
 
 
-def _longest(runs: Sequence[list[int]]) -> list[int]:
-    return max(runs, key=len)
-
-
-def _differing(old: Element, new: Element) -> Iterator[Change]:
-    was, now = _fields(old), _fields(new)
-    for field in sorted(was.keys() | now.keys(), key=lambda field: ("." in field, field)):
-        if (one := was.get(field)) != (other := now.get(field)):
-            text = f"{new.label_text() if field != 'content' else new.id}: {_change(field, one, other)}"
-            yield Change(kind="changed", id=new.id, text=text, field=field, before=one, after=other)
+def _field_changes(old: Element, new: Element) -> Iterator[Change]:
+    old_fields, new_fields = _fields(old), _fields(new)
+    for field in sorted(old_fields.keys() | new_fields.keys(), key=lambda field: ("." in field, field)):
+        before, after = old_fields.get(field), new_fields.get(field)
+        if before != after:
+            subject = new.id if field == "content" else new.label_text()
+            text = f"{subject}: {_describe_change(field, before, after)}"
+            yield Change(kind="changed", id=new.id, text=text, field=field, before=before, after=after)
 
 
 def _fields(element: Element) -> dict[str, str]:
@@ -116,22 +121,23 @@ def _fields(element: Element) -> dict[str, str]:
     )
 
 
-def _themes(before: Page, after: Page) -> Iterator[Change]:
-    for name, other in after.theme.items():
-        if (one := before.theme.get(name)) != other:
-            text = f"theme: {_change(name, one, other)}"
-            yield Change(kind="theme", id=ROOT, text=text, field=name, before=one, after=other)
+def _theme_changes(before: Page, after: Page) -> Iterator[Change]:
+    for token, new in after.theme.items():
+        old = before.theme.get(token)
+        if old != new:
+            text = f"theme: {_describe_change(token, old, new)}"
+            yield Change(kind="theme", id=ROOT, text=text, field=token, before=old, after=new)
 
 
-def _change(field: str, before: str | None, after: str | None) -> str:
+def _describe_change(field: str, before: str | None, after: str | None) -> str:
     name = field.partition(".")[2] or field
     if before is None:
-        return f"{name} set to {_quoted(after)}"
+        return f"{name} set to {_quote(after)}"
     if after is None:
-        return f"{name} {_quoted(before)} taken away"
-    return f"{name} {_quoted(before)} → {_quoted(after)}"
+        return f"{name} {_quote(before)} removed"
+    return f"{name} {_quote(before)} → {_quote(after)}"
 
 
-def _quoted(text: str | None, most: int = 80) -> str:
+def _quote(text: str | None, most: int = 80) -> str:
     shown = " ".join((text or "").split())
     return f'"{shown}"' if len(shown) <= most else f'"{shown[: most - 1].rstrip()}…"'

@@ -1,75 +1,22 @@
-"""Colours as CSS names them, and how well one is read on another."""
+"""Named CSS colours (CSS Color Module 4, section 6.1)."""
 
-import re
 from typing import Final
 
 _TABLE: Final = """
-aliceblue f0f8ff; antiquewhite faebd7; aqua 00ffff; aquamarine 7fffd4; azure f0ffff; beige f5f5dc;
-bisque ffe4c4; black 000000; blanchedalmond ffebcd; blue 0000ff; blueviolet 8a2be2; brown a52a2a;
-burlywood deb887; cadetblue 5f9ea0; chartreuse 7fff00; chocolate d2691e; coral ff7f50;
-cornflowerblue 6495ed; cornsilk fff8dc; crimson dc143c; cyan 00ffff; darkblue 00008b; darkcyan 008b8b;
-darkgoldenrod b8860b; darkgray a9a9a9; darkgreen 006400; darkgrey a9a9a9; darkkhaki bdb76b;
-darkmagenta 8b008b; darkolivegreen 556b2f; darkorange ff8c00; darkorchid 9932cc; darkred 8b0000;
-darksalmon e9967a; darkseagreen 8fbc8f; darkslateblue 483d8b; darkslategray 2f4f4f;
-darkslategrey 2f4f4f; darkturquoise 00ced1; darkviolet 9400d3; deeppink ff1493; deepskyblue 00bfff;
-dimgray 696969; dimgrey 696969; dodgerblue 1e90ff; firebrick b22222; floralwhite fffaf0;
-forestgreen 228b22; fuchsia ff00ff; gainsboro dcdcdc; ghostwhite f8f8ff; gold ffd700; goldenrod daa520;
-gray 808080; green 008000; greenyellow adff2f; grey 808080; honeydew f0fff0; hotpink ff69b4;
-indianred cd5c5c; indigo 4b0082; ivory fffff0; khaki f0e68c; lavender e6e6fa; lavenderblush fff0f5;
-lawngreen 7cfc00; lemonchiffon fffacd; lightblue add8e6; lightcoral f08080; lightcyan e0ffff;
-lightgoldenrodyellow fafad2; lightgray d3d3d3; lightgreen 90ee90; lightgrey d3d3d3; lightpink ffb6c1;
-lightsalmon ffa07a; lightseagreen 20b2aa; lightskyblue 87cefa; lightslategray 778899;
-lightslategrey 778899; lightsteelblue b0c4de; lightyellow ffffe0; lime 00ff00; limegreen 32cd32;
-linen faf0e6; magenta ff00ff; maroon 800000; mediumaquamarine 66cdaa; mediumblue 0000cd;
-mediumorchid ba55d3; mediumpurple 9370db; mediumseagreen 3cb371; mediumslateblue 7b68ee;
-mediumspringgreen 00fa9a; mediumturquoise 48d1cc; mediumvioletred c71585; midnightblue 191970;
-mintcream f5fffa; mistyrose ffe4e1; moccasin ffe4b5; navajowhite ffdead; navy 000080; oldlace fdf5e6;
-olive 808000; olivedrab 6b8e23; orange ffa500; orangered ff4500; orchid da70d6; palegoldenrod eee8aa;
-palegreen 98fb98; paleturquoise afeeee; palevioletred db7093; papayawhip ffefd5; peachpuff ffdab9;
-peru cd853f; pink ffc0cb; plum dda0dd; powderblue b0e0e6; purple 800080; rebeccapurple 663399;
-red ff0000; rosybrown bc8f8f; royalblue 4169e1; saddlebrown 8b4513; salmon fa8072; sandybrown f4a460;
-seagreen 2e8b57; seashell fff5ee; sienna a0522d; silver c0c0c0; skyblue 87ceeb; slateblue 6a5acd;
-slategray 708090; slategrey 708090; snow fffafa; springgreen 00ff7f; steelblue 4682b4; tan d2b48c;
-teal 008080; thistle d8bfd8; tomato ff6347; turquoise 40e0d0; violet ee82ee; wheat f5deb3;
-white ffffff; whitesmoke f5f5f5; yellow ffff00; yellowgreen 9acd32
+aliceblue antiquewhite aqua aquamarine azure beige bisque black blanchedalmond blue blueviolet brown
+burlywood cadetblue chartreuse chocolate coral cornflowerblue cornsilk crimson cyan darkblue darkcyan
+darkgoldenrod darkgray darkgreen darkgrey darkkhaki darkmagenta darkolivegreen darkorange darkorchid
+darkred darksalmon darkseagreen darkslateblue darkslategray darkslategrey darkturquoise darkviolet
+deeppink deepskyblue dimgray dimgrey dodgerblue firebrick floralwhite forestgreen fuchsia gainsboro
+ghostwhite gold goldenrod gray green greenyellow grey honeydew hotpink indianred indigo ivory khaki
+lavender lavenderblush lawngreen lemonchiffon lightblue lightcoral lightcyan lightgoldenrodyellow
+lightgray lightgreen lightgrey lightpink lightsalmon lightseagreen lightskyblue lightslategray
+lightslategrey lightsteelblue lightyellow lime limegreen linen magenta maroon mediumaquamarine
+mediumblue mediumorchid mediumpurple mediumseagreen mediumslateblue mediumspringgreen mediumturquoise
+mediumvioletred midnightblue mintcream mistyrose moccasin navajowhite navy oldlace olive olivedrab
+orange orangered orchid palegoldenrod palegreen paleturquoise palevioletred papayawhip peachpuff peru
+pink plum powderblue purple rebeccapurple red rosybrown royalblue saddlebrown salmon sandybrown seagreen
+seashell sienna silver skyblue slateblue slategray slategrey snow springgreen steelblue tan teal thistle
+tomato turquoise violet wheat white whitesmoke yellow yellowgreen
 """
-NAMES: Final = {name: f"#{digits}" for name, digits in (pair.split() for pair in _TABLE.split(";"))}
-"""Every colour CSS has a name for (CSS Color Module 4, section 6.1), as `#rrggbb`."""
-_HEX: Final = re.compile(r"#([0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})", re.IGNORECASE)
-
-
-def is_hex(text: str) -> bool:
-    """Return whether `text` is a colour in hexadecimal digits, with or without transparency."""
-    return _HEX.fullmatch(text) is not None
-
-
-def rgb(colour: str) -> tuple[int, int, int] | None:
-    """Return red, green and blue, each 0 to 255, of a named or hexadecimal colour; None for others.
-
-    Transparency is left out.
-    """
-    found = _HEX.fullmatch(NAMES.get(colour.strip().lower(), colour.strip()))
-    if not found:
-        return None
-    digits = found[1]
-    pairs = [digit * 2 for digit in digits] if len(digits) < 6 else re.findall("..", digits)  # noqa: PLR2004 -- six digits are two for each
-    red, green, blue = (int(pair, 16) for pair in pairs[:3])
-    return red, green, blue
-
-
-def contrast(one: str, other: str) -> float | None:
-    """Return the contrast of two colours, 1 to 21 (WCAG 2.2, 1.4.3); None where one is not known."""
-    first, second = rgb(one), rgb(other)
-    if first is None or second is None:
-        return None
-    light, dark = sorted((_luminance(first), _luminance(second)), reverse=True)
-    return round((light + 0.05) / (dark + 0.05), 2)
-
-
-def _luminance(colour: tuple[int, int, int]) -> float:
-    red, green, blue = (_linear(part / 255) for part in colour)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def _linear(part: float) -> float:
-    return part / 12.92 if part <= 0.04045 else float(((part + 0.055) / 1.055) ** 2.4)  # noqa: PLR2004 -- WCAG's own numbers
+NAMES: Final = tuple(_TABLE.split())

@@ -1,6 +1,6 @@
-"""Edits of a page: each makes another page and leaves the first as it was (C21-C25).
+"""Edits of a page: each returns a new page (C21-C25).
 
-What is refused changes nothing. A locked element stays as it is to the byte, with all inside it.
+A locked element and its descendants stay identical to the byte.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -11,10 +11,10 @@ from callsheet.state.pages import elements, styles, themes
 from callsheet.state.pages.page import ROOT, Element, Page, digest, walk
 
 Position = Literal["before", "after", "inside"]
-Changed = Callable[[Element], tuple[Element, ...]]
-"""What takes an element's place: itself changed, several, or nothing."""
+Replacement = Callable[[Element], tuple[Element, ...]]
+"""Function from an element to the elements that replace it: none, one or several."""
 _MAX_NEW: Final = 200
-"""Elements made by one edit."""
+"""Maximum elements created by one edit."""
 
 
 def modify(
@@ -26,19 +26,19 @@ def modify(
     style: Mapping[str, str | None] | None = None,
     attributes: Mapping[str, str | None] | None = None,
 ) -> Page:
-    """Return the page with one element changed (C21); None or an empty text takes a style or attribute away.
+    """Return the page with one element changed (C21); None or "" removes a style or attribute.
 
-    Whatever is not named stays. Raises `Missing` for no such element, `Invalid` for what it may not have.
+    Raises `Missing` for an unknown element, `Invalid` for a value that is not allowed.
     """
     element = page.get(element_id)
-    changed = _valid(
+    modified = _with_changes(
         element,
         content=element.content if content is None else content,
         label=element.label if label is None else label,
-        style=_merged(element.style, style or {}, styles.property_name),
-        attributes=_merged(element.attributes, attributes or {}, lambda name: name.strip().lower()),
+        style=_merge(element.style, style or {}, styles.property_name),
+        attributes=_merge(element.attributes, attributes or {}, lambda name: name.strip().lower()),
     )
-    return _rebuilt(page, _mapped(page.root, element_id, lambda _: (changed,)))
+    return _rebuild(page, _replace(page.root, element_id, lambda _: (modified,)))
 
 
 def create(
@@ -46,58 +46,60 @@ def create(
 ) -> tuple[Page, str]:
     """Return the page with a new element, and its id (C22, C-R8).
 
-    `new` has `type` and may have `label`, `content`, `style`, `attributes` and `children` of the same shape.
-    It comes last inside the element `reference`, or before or after it.
+    `new` has `type` and optionally `label`, `content`, `style`, `attributes` and `children` of the same form.
+    It becomes the last child of the element `reference`, or its sibling before or after it.
     """
     page.get(reference)
     numbers = dict(page.numbers)
-    made = _element(new, numbers, [0])
-    root = _placed(page.root, made, reference, position)
-    return _rebuilt(page, root, numbers=numbers), made.id
+    element = _create_element(new, numbers, [0])
+    root = _place(page.root, element, reference, position)
+    return _rebuild(page, root, numbers=numbers), element.id
 
 
 def delete(page: Page, element_id: str) -> Page:
-    """Return the page without an element and all inside it; `Invalid` for the root."""
+    """Return the page without an element and its descendants; raises `Invalid` for the root."""
     page.get(element_id)
-    _not_the_root(element_id, "deleted", "use clear_page to empty the page")
-    return _rebuilt(page, _mapped(page.root, element_id, lambda _: ()))
+    _refuse_root(element_id, "deleted", "use clear_page to empty the page")
+    return _rebuild(page, _replace(page.root, element_id, lambda _: ()))
 
 
 def move(page: Page, element_id: str, reference: str, position: Position = "inside") -> Page:
-    """Return the page with an element put last inside, before or after another; its ids stay."""
+    """Return the page with an element moved into, before or after another; ids stay the same."""
     element = page.get(element_id)
     page.get(reference)
-    _not_the_root(element_id, "moved", "move what is inside it")
+    _refuse_root(element_id, "moved", "move what is inside it")
     if any(inner.id == reference for inner, _ in walk(element)):
         raise Invalid(
             f"{element_id!r} cannot be moved to {reference!r}, which is inside it",
-            remedy="choose another place",
+            remedy="choose another reference",
         )
-    without = _mapped(page.root, element_id, lambda _: ())
-    return _rebuilt(page, _placed(without, element, reference, position))
+    without = _replace(page.root, element_id, lambda _: ())
+    return _rebuild(page, _place(without, element, reference, position))
 
 
 def apply_theme(
     page: Page, name: str | None, tokens: Mapping[str, str], locked: Collection[str] = ()
 ) -> Page:
-    """Return the page in another theme, or with single colours and fonts of its own changed.
+    """Return the page with another theme, or with single tokens of its theme changed.
 
-    An element of `locked` keeps the theme it has, so that it looks as it did.
+    Elements in `locked` keep their current theme and so their look.
     """
     theme = themes.build_theme(name, tokens, page.theme)
-    pinned = {one: page.pinned.get(one, page.theme) for one in locked if page.find(one)}
-    return _rebuilt(page, page.root, theme=theme, pinned=pinned)
+    pinned = {
+        locked_id: page.pinned.get(locked_id, page.theme) for locked_id in locked if page.find(locked_id)
+    }
+    return _rebuild(page, page.root, theme=theme, pinned=pinned)
 
 
 def clear(page: Page) -> Page:
-    """Return the page with nothing on it; theme, title and the counting of ids stay."""
-    return _rebuilt(page, page.root.model_copy(update={"children": ()}))
+    """Return the page without elements; theme, title and id counters stay."""
+    return _rebuild(page, page.root.model_copy(update={"children": ()}))
 
 
 def check_locks(before: Page, after: Page, locked: Collection[str], shifted: str | None = None) -> None:
-    """Raise `Forbidden` if an edit changes, deletes or moves a locked element or anything inside one.
+    """Raise `Forbidden` if an edit changes, deletes or moves a locked element or one of its descendants.
 
-    `shifted` is the element that the edit moves, which may come to lie in the same parent again.
+    `shifted` is the element that the edit moves, possibly within the same parent.
     """
     parents, now = before.parents(), after.parents()
     for name in sorted(locked):
@@ -105,10 +107,12 @@ def check_locks(before: Page, after: Page, locked: Collection[str], shifted: str
         if element is None:
             continue
         same = after.find(name)
-        held = same is not None and digest(same) == digest(element) and now.get(name) == parents.get(name)
+        unchanged = (
+            same is not None and digest(same) == digest(element) and now.get(name) == parents.get(name)
+        )
         if name == ROOT:
-            held = held and before.theme == after.theme
-        if not held or (shifted and _touches(element, shifted, before)):
+            unchanged = unchanged and before.theme == after.theme
+        if not unchanged or (shifted and _touches(element, shifted, before)):
             raise Forbidden(
                 f"{element.label_text()} is locked and stays as it is, with everything inside it",
                 remedy="change something else; only a person can unlock it",
@@ -120,16 +124,16 @@ def _touches(locked: Element, shifted: str, page: Page) -> bool:
     return shifted in inside or any(element.id == locked.id for element, _ in walk(page.get(shifted)))
 
 
-def _not_the_root(element_id: str, what: str, remedy: str) -> None:
+def _refuse_root(element_id: str, what: str, remedy: str) -> None:
     if element_id == ROOT:
         raise Invalid(f"the page itself cannot be {what}", remedy=remedy)
 
 
-def _merged(
+def _merge(
     before: Mapping[str, str], changes: Mapping[str, str | None], spelt: Callable[[str], str]
 ) -> dict[str, str]:
     tidy = {spelt(name): text for name, text in changes.items()}
-    # A flag such as `required` may be empty as HTML writes it, and is there all the same.
+    # A flag such as `required` is set even if its value is empty, as in HTML.
     gone = {
         name for name, text in tidy.items() if text is None or (text == "" and name not in elements.FLAGS)
     }
@@ -137,19 +141,19 @@ def _merged(
     return kept | {name: str(text) for name, text in tidy.items() if name not in gone}
 
 
-def _valid(element: Element, **changes: Any) -> Element:
+def _with_changes(element: Element, **changes: Any) -> Element:
     shallow = {name: getattr(element, name) for name in Element.model_fields}
     return Element(**(shallow | changes))
 
 
-def _element(new: Mapping[str, Any], numbers: dict[str, int], count: list[int]) -> Element:
+def _create_element(new: Mapping[str, Any], numbers: dict[str, int], count: list[int]) -> Element:
     count[0] += 1
     if count[0] > _MAX_NEW:
         raise Invalid(f"one edit makes at most {_MAX_NEW} elements", remedy="make fewer at once")
     word = str(new.get("type", ""))
     kind = elements.parse_kind(word)
     if kind == "page":
-        raise Invalid("a page has one root and no second", remedy="create a section")
+        raise Invalid("a page has only one root", remedy="create a section")
     numbers[kind] = numbers.get(kind, 0) + 1
     return Element(
         id=f"{kind}-{numbers[kind]}",
@@ -158,43 +162,45 @@ def _element(new: Mapping[str, Any], numbers: dict[str, int], count: list[int]) 
         content=str(new.get("content") or ""),
         style=new.get("style") or {},
         attributes={**elements.implied_attributes(word), **(new.get("attributes") or {})},
-        children=tuple(_element(inner, numbers, count) for inner in new.get("children") or ()),
+        children=tuple(_create_element(inner, numbers, count) for inner in new.get("children") or ()),
     )
 
 
-def _placed(root: Element, element: Element, reference: str, position: Position) -> Element:
+def _place(root: Element, element: Element, reference: str, position: Position) -> Element:
     if position == "inside":
-        return _mapped(root, reference, lambda one: (_holding(one, element),))
+        return _replace(root, reference, lambda target: (_append_child(target, element),))
     if reference == ROOT:
-        raise Invalid(f"nothing lies {position} the page itself", remedy="use position 'inside'")
-    return _mapped(root, reference, lambda one: (element, one) if position == "before" else (one, element))
+        raise Invalid(f"no element can be {position} the page itself", remedy="use position 'inside'")
+    return _replace(
+        root, reference, lambda target: (element, target) if position == "before" else (target, element)
+    )
 
 
-def _holding(one: Element, element: Element) -> Element:
-    if not elements.KINDS[one.type].holds:
+def _append_child(parent: Element, element: Element) -> Element:
+    if not elements.KINDS[parent.type].holds:
         raise Invalid(
-            f"{one.label_text()} is a {one.type} and cannot hold other elements",
+            f"{parent.label_text()} is a {parent.type} and cannot hold other elements",
             remedy="use position 'before' or 'after', or another parentId",
         )
-    return one.model_copy(update={"children": (*one.children, element)})
+    return parent.model_copy(update={"children": (*parent.children, element)})
 
 
-def _mapped(element: Element, target: str, changed: Changed) -> Element:
-    """Return the element with whatever takes the place of `target` inside it, or of itself."""
+def _replace(element: Element, target: str, changed: Replacement) -> Element:
+    """Return the element with its descendant `target`, or itself, replaced."""
     if element.id == target:
         (only,) = changed(element)
         return only
-    return element.model_copy(update={"children": _children(element.children, target, changed)})
+    return element.model_copy(update={"children": _replace_among(element.children, target, changed)})
 
 
-def _children(children: Sequence[Element], target: str, changed: Changed) -> tuple[Element, ...]:
-    found: list[Element] = []
-    for one in children:
-        found.extend(changed(one) if one.id == target else (_mapped(one, target, changed),))
-    return tuple(found)
+def _replace_among(children: Sequence[Element], target: str, changed: Replacement) -> tuple[Element, ...]:
+    replaced: list[Element] = []
+    for child in children:
+        replaced.extend(changed(child) if child.id == target else (_replace(child, target, changed),))
+    return tuple(replaced)
 
 
-def _rebuilt(page: Page, root: Element, **changes: Any) -> Page:
+def _rebuild(page: Page, root: Element, **changes: Any) -> Page:
     shallow = {"theme": page.theme, "pinned": page.pinned, "numbers": page.numbers} | changes
     there = {element.id for element, _ in walk(root)}
     pinned = {name: theme for name, theme in shallow["pinned"].items() if name in there}

@@ -1,7 +1,7 @@
-"""What a page can be made of: kinds of elements, what each may hold, and the attributes it may have.
+"""Kinds of page elements, with their allowed children, text and attributes.
 
-An attribute that is not listed is refused: no `on*`, no `style`, no `srcdoc`, no `id` or `class` of the
-caller's. Addresses are held to schemes that only lead somewhere.
+Unlisted attributes are refused, among them `on*`, `style`, `srcdoc`, `id` and `class`. URLs are limited to
+schemes that run no code.
 """
 
 import re
@@ -12,28 +12,28 @@ from typing import Final
 from callsheet.state.errors import Invalid
 
 MAX_ATTRIBUTE: Final = 2_000
-"""Characters of an attribute."""
+"""Maximum characters of an attribute."""
 _LINKS: Final = ("http", "https", "mailto", "tel")
 _LOADED: Final = ("http", "https")
 _INPUTS: Final = "text email tel number url date time checkbox radio search"
 
 
-def _address(schemes: tuple[str, ...]) -> Callable[[str], bool]:
-    """Whether a text leads somewhere by one of these schemes, or stays on the page's own site."""
+def _url_rule(schemes: tuple[str, ...]) -> Callable[[str], bool]:
+    """Return a rule that allows relative URLs and URLs with one of `schemes`."""
 
-    def allowed(text: str) -> bool:
-        # Browsers drop tabs, line ends and leading controls before they read a scheme, so there may be none.
+    def is_allowed(text: str) -> bool:
+        # Browsers drop control characters before they read the scheme, so none are allowed.
         if not text.isprintable() or "\\" in text or text.startswith("//"):
             return False
         scheme = re.match(r"[^/?#]*?:", text)
         if scheme is None:
             return True
         name = scheme[0][:-1].lower()
-        # A web address names a host right after its scheme, and nobody in front of the host.
+        # A web URL has a host right after the scheme, and no user name before it.
         web = re.match(r"https?://[^/?#@\s]+([/?#]|$)", text, re.IGNORECASE)
         return name in schemes and (web is not None or not name.startswith("http"))
 
-    return allowed
+    return is_allowed
 
 
 def _pattern(pattern: str) -> Callable[[str], bool]:
@@ -54,16 +54,16 @@ _LANGUAGE: Final = _pattern(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 FLAGS: Final = frozenset(
     {"required", "disabled", "checked", "selected", "controls", "loop", "muted", "playsinline", "multiple"}
 )
-"""Attributes that are there or not: `true` or `false`."""
+"""Boolean attributes: `true` or `false`."""
 
 _COMMON: Final = {"title": _TEXT, "aria-label": _TEXT, "lang": _LANGUAGE, "dir": _one_of("ltr rtl auto")}
 _NAMED: Final = {"name": _NAME, "autocomplete": _pattern(r"[a-z][a-z -]{0,40}")}
-_CHOICE: Final = {"label": _TEXT, "required": _FLAG, "disabled": _FLAG}
-_FIELD: Final = {**_NAMED, **_CHOICE, "placeholder": _TEXT, "value": _TEXT, "maxlength": _COUNT}
+_LABELLED: Final = {"label": _TEXT, "required": _FLAG, "disabled": _FLAG}
+_FIELD: Final = {**_NAMED, **_LABELLED, "placeholder": _TEXT, "value": _TEXT, "maxlength": _COUNT}
 _RANGED: Final = {"checked": _FLAG, "min": _NUMBER, "max": _NUMBER, "step": _NUMBER}
-_LINK: Final = {"href": _address(_LINKS), "target": _one_of("_self _blank")}
-_SIZED: Final = {"src": _address(_LOADED), "width": _COUNT, "height": _COUNT}
-_PLAYED: Final = {"poster": _address(_LOADED)} | dict.fromkeys(
+_LINK: Final = {"href": _url_rule(_LINKS), "target": _one_of("_self _blank")}
+_SIZED: Final = {"src": _url_rule(_LOADED), "width": _COUNT, "height": _COUNT}
+_PLAYED: Final = {"poster": _url_rule(_LOADED)} | dict.fromkeys(
     ("controls", "loop", "muted", "playsinline"), _FLAG
 )
 Rules = Mapping[str, Callable[[str], bool]]
@@ -74,19 +74,19 @@ class Kind:
     """A kind of element."""
 
     tag: str
-    """What it is in HTML."""
+    """HTML tag."""
     holds: bool
-    """Whether other elements may lie inside."""
+    """True if it may have children."""
     says: bool
-    """Whether it has text of its own."""
+    """True if it may have text of its own."""
     attributes: Rules
-    """The attributes it may have, each with its rule."""
+    """Allowed attributes, each with its rule."""
 
 
 def _kind(tag: str, *rules: Rules, holds: bool = True, says: bool = True) -> Kind:
     attributes = dict(_COMMON)
-    for one in rules:
-        attributes |= one
+    for rule in rules:
+        attributes |= rule
     return Kind(tag, holds, says, attributes)
 
 
@@ -101,7 +101,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "card": _kind("article"),
     "heading": _kind("h2", {"level": _one_of("1 2 3 4 5 6")}, holds=False),
     "text": _kind("p", holds=False),
-    "quote": _kind("blockquote", {"cite": _address(_LOADED)}, holds=False),
+    "quote": _kind("blockquote", {"cite": _url_rule(_LOADED)}, holds=False),
     "link": _kind("a", _LINK, holds=False),
     "button": _kind("a", _LINK, {"type": _one_of("link submit reset")}, holds=False),
     "list": _kind("ul", {"ordered": _FLAG}, says=False),
@@ -109,14 +109,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     "image": _kind("img", _SIZED, {"alt": _TEXT, "loading": _one_of("lazy eager")}, holds=False, says=False),
     "video": _kind("video", _SIZED, _PLAYED, holds=False, says=False),
     "divider": _kind("hr", holds=False, says=False),
-    "form": _kind("form", _NAMED, {"action": _address(_LOADED), "method": _one_of("get post")}),
+    "form": _kind("form", _NAMED, {"action": _url_rule(_LOADED), "method": _one_of("get post")}),
     "input": _kind("input", _FIELD, _RANGED, {"type": _one_of(_INPUTS)}, holds=False, says=False),
     "textarea": _kind("textarea", _FIELD, {"rows": _COUNT}, holds=False, says=False),
-    "select": _kind("select", _NAMED, _CHOICE, {"multiple": _FLAG}, says=False),
+    "select": _kind("select", _NAMED, _LABELLED, {"multiple": _FLAG}, says=False),
     "option": _kind("option", {"value": _TEXT, "selected": _FLAG, "disabled": _FLAG}, holds=False),
 }
 """Every kind by name."""
-_MEANT: Final = {
+_SYNONYMS: Final = {
     "heading": "title subheading headline h1 h2 h3 h4 h5 h6",
     "text": "p paragraph span label",
     "container": "div box group",
@@ -134,21 +134,21 @@ _MEANT: Final = {
     "select": "dropdown",
     "section": "hero banner main aside",
 }
-_ALSO: Final = {word: kind for kind, words in _MEANT.items() for word in words.split()}
+_KIND_BY_SYNONYM: Final = {word: kind for kind, words in _SYNONYMS.items() for word in words.split()}
 
 
 def parse_kind(text: str) -> str:
-    """Return the kind that a word means, HTML's own names too; raises `Invalid` for one that means none."""
+    """Return the kind for its name, a synonym or an HTML tag; raises `Invalid` for an unknown word."""
     word = text.strip().lower()
-    found = word if word in KINDS else _ALSO.get(word)
-    if found is None:
+    kind = word if word in KINDS else _KIND_BY_SYNONYM.get(word)
+    if kind is None:
         names = ", ".join(name for name in KINDS if name != "page")
         raise Invalid(f"there is no element type {text[:80]!r}", remedy=f"use one of {names}")
-    return found
+    return kind
 
 
 def implied_attributes(text: str) -> dict[str, str]:
-    """Return the attributes that a word for a kind says beside the kind: `h3` has the level 3."""
+    """Return the attributes that a word for a kind implies: `h3` has level 3."""
     word = text.strip().lower()
     if re.fullmatch(r"h[1-6]", word):
         return {"level": word[1]}
@@ -156,22 +156,24 @@ def implied_attributes(text: str) -> dict[str, str]:
 
 
 def check_attributes(kind: str, attributes: Mapping[str, str]) -> dict[str, str]:
-    """Return attributes as they are stored; raises `Invalid` for the first that `kind` may not have."""
-    return {name: _checked(kind, name, text) for name, text in sorted(_lowered(attributes).items())}
+    """Return attributes in stored form; raises `Invalid` for the first that `kind` does not allow."""
+    return {
+        name: _check_attribute(kind, name, text) for name, text in sorted(_lower_names(attributes).items())
+    }
 
 
-def _lowered(attributes: Mapping[str, str]) -> dict[str, str]:
+def _lower_names(attributes: Mapping[str, str]) -> dict[str, str]:
     return {name.strip().lower(): text for name, text in attributes.items()}
 
 
-def _checked(kind: str, name: str, text: str) -> str:
+def _check_attribute(kind: str, name: str, text: str) -> str:
     rules = KINDS[kind].attributes
     if name not in rules:
         raise Invalid(
             f"attribute {name[:80]!r} is not allowed on a {kind}",
             remedy=f"use one of {', '.join(sorted(rules))}",
         )
-    # A flag may come as HTML writes it: empty, or by its own name.
+    # As in HTML, a flag may be empty or repeat its name.
     tidy = "true" if name in FLAGS and text in {"", name} else text.strip()
     if len(tidy) > MAX_ATTRIBUTE or not rules[name](tidy):
         raise Invalid(f"attribute {name} of a {kind} cannot be {text[:80]!r}", remedy=_remedy(name))
@@ -180,7 +182,5 @@ def _checked(kind: str, name: str, text: str) -> str:
 
 def _remedy(name: str) -> str:
     if name in {"href", "src", "action", "poster", "cite"}:
-        return (
-            "give an address that begins with https://, http://, / or #; a link may use mailto: and tel: too"
-        )
+        return "give a URL that begins with https://, http://, / or #; links may also use mailto: and tel:"
     return f"give plain text of at most {MAX_ATTRIBUTE} characters that fits {name}"

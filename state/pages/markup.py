@@ -1,4 +1,4 @@
-"""A page as HTML with its one stylesheet; every text and attribute is escaped."""
+"""Rendering of a page as HTML and CSS; every text and attribute is escaped."""
 
 from collections.abc import Mapping
 from html import escape
@@ -35,13 +35,13 @@ button,a.button{background:var(--primary);color:var(--on-primary);text-decoratio
 
 
 def render_stylesheet(page: Page) -> str:
-    """Return the CSS of a page; every name and value in it is one that state/pages/styles.py lists."""
+    """Return the page's CSS; it contains only names and values that state/pages/styles.py allows."""
     rules = [_SHARED.strip(), _rule(":root", _tokens(page.theme))]
-    # What is pinned comes first, so that an element's own style goes before the theme it keeps.
+    # Pinned themes come first, so that an element's own style overrides them.
     for name, theme in page.pinned.items():
         own = {"background-color": "var(--background)", "color": "var(--text)", "font-family": "var(--font)"}
         rules.append(_rule(f"#{name}", _tokens(theme) | own))
-    rules.extend(_rule(f"#{one.id}", one.style) for one, _ in walk(page.root) if one.style)
+    rules.extend(_rule(f"#{element.id}", element.style) for element, _ in walk(page.root) if element.style)
     return "\n".join(rules)
 
 
@@ -53,16 +53,16 @@ def _rule(selector: str, style: Mapping[str, str]) -> str:
     return f"{selector}{{{';'.join(f'{name}:{value}' for name, value in style.items())}}}"
 
 
-_OURS = {"level", "ordered", "label", "type", "description"}
-"""Attributes that say which tag is meant, or what lies around it."""
+_INTERNAL = {"level", "ordered", "label", "type", "description"}
+"""Attributes that decide the tag or its surroundings, and are not rendered themselves."""
 
 
 def render_markup(page: Page) -> str:
     """Return the page's elements as HTML, without head and body."""
-    return _rendered(page.root, in_form=False)
+    return _render(page.root, in_form=False)
 
 
-def _rendered(element: Element, *, in_form: bool) -> str:
+def _render(element: Element, *, in_form: bool) -> str:
     match element.type:
         case "image" if "src" not in element.attributes:
             alt = element.attributes.get("alt", "")
@@ -80,7 +80,7 @@ def _rendered(element: Element, *, in_form: bool) -> str:
 
 def _inside(element: Element, *, in_form: bool) -> str:
     inner = in_form or element.type == "form"
-    children = "".join(_rendered(child, in_form=inner) for child in element.children)
+    children = "".join(_render(child, in_form=inner) for child in element.children)
     return _text(element.content) + children
 
 
@@ -97,23 +97,23 @@ def _name(element: Element) -> str:
 
 
 def _attributes(element: Element) -> dict[str, str | None]:
-    """Attributes as HTML has them; None is one without a value."""
-    found: dict[str, str | None] = {"id": element.id}
+    """Return the HTML attributes; None is an attribute without a value."""
+    attributes: dict[str, str | None] = {"id": element.id}
     if element.type == "page":
-        # What it says is said in the head.
-        return found
+        # Its attributes are rendered in the head.
+        return attributes
     if element.type == "columns":
-        found["class"] = "columns"
+        attributes["class"] = "columns"
     if element.type == "video" and "controls" not in element.attributes:
-        found["controls"] = None
+        attributes["controls"] = None
     if element.label and element.type in {"section", "nav", "form"}:
-        found["aria-label"] = element.label
+        attributes["aria-label"] = element.label
     for name, value in element.attributes.items():
         if name in FLAGS:
-            found |= {name: None} if value == "true" else {}
-        elif name not in _OURS:
-            found[name] = value
-    return found
+            attributes |= {name: None} if value == "true" else {}
+        elif name not in _INTERNAL:
+            attributes[name] = value
+    return attributes
 
 
 def _field(element: Element) -> str:
@@ -122,9 +122,9 @@ def _field(element: Element) -> str:
     if element.type == "input":
         field = _open("input", attributes | {"type": kind})
     else:
-        # A textarea's value is its text; a select's is what is chosen in it.
-        said = escape(str(attributes.pop("value", "") or "")) if element.type == "textarea" else ""
-        field = _tag(element.type, attributes, said + _inside(element, in_form=True))
+        # A textarea's value is its text; a select's value is in its options.
+        text = escape(str(attributes.pop("value", "") or "")) if element.type == "textarea" else ""
+        field = _tag(element.type, attributes, text + _inside(element, in_form=True))
     label = element.attributes.get("label")
     if not label:
         return field

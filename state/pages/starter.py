@@ -1,11 +1,11 @@
-"""The page a project begins with, so that there is something to edit."""
+"""The starter page of a new project."""
 
 from typing import Any, Final
 
 from callsheet.state.pages.edits import create
 from callsheet.state.pages.page import ROOT, Element, Page
 
-_MIDDLE: Final = {"text-align": "center", "padding": "64px 24px"}
+_CENTERED: Final = {"text-align": "center", "padding": "64px 24px"}
 
 
 def _card(title: str, text: str) -> dict[str, Any]:
@@ -30,7 +30,7 @@ _PARTS: Final[tuple[dict[str, Any], ...]] = (
     {
         "type": "section",
         "label": "Hero",
-        "style": _MIDDLE | {"background": "var(--surface)"},
+        "style": _CENTERED | {"background": "var(--surface)"},
         "children": [
             {"type": "heading", "content": "Say what you offer in one line", "attributes": {"level": "1"}},
             {"type": "text", "content": "Then say in a sentence or two why it matters to your visitor."},
@@ -53,14 +53,14 @@ _PARTS: Final[tuple[dict[str, Any], ...]] = (
             },
         ],
     },
-    {"type": "footer", "label": "Footer", "style": _MIDDLE | {"padding": "24px"}, "children": [
+    {"type": "footer", "label": "Footer", "style": _CENTERED | {"padding": "24px"}, "children": [
         {"type": "text", "content": "© Your brand"},
     ]},
 )  # fmt: skip
 
 
 def build_starter() -> Page:
-    """Return the starter page; the same each time, ids too."""
+    """Return the starter page, with the same ids each time."""
     page = Page(root=Element(id=ROOT, type="page", attributes={"lang": "en"}))
     for part in _PARTS:
         page, _ = create(page, ROOT, part)
@@ -68,4 +68,4 @@ def build_starter() -> Page:
 
 
 STARTER: Final = build_starter()
-"""The page as it is before the first edit."""
+"""The page before the first edit."""

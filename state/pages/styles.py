@@ -1,7 +1,7 @@
-"""What an element may look like: CSS properties one by one, each with the values it may have.
+"""Allowed CSS properties and the pattern of each one's values.
 
-Whatever is not listed is refused, so nothing can load, cover, run or leave the page: no `url()`, no
-`position`, no `expression()`, no `@import`, no escapes and no comments.
+Everything else is refused, so that a style cannot load, cover or run anything: no `url()`, `position`,
+`expression()`, `@import`, escapes or comments.
 """
 
 import re
@@ -15,9 +15,9 @@ TOKENS: Final = (
     "primary", "on-primary", "secondary", "background", "surface", "text", "muted", "font", "heading-font",
     "radius",
 )  # fmt: skip
-"""What a theme gives names to; a style uses them as `var(--primary)`."""
+"""Tokens that a theme defines; styles use them as `var(--primary)`."""
 MAX_VALUE: Final = 200
-"""Characters of a value."""
+"""Maximum characters of a value."""
 
 _NUMBER: Final = r"(?:\d{1,5}(?:\.\d{1,4})?|\.\d{1,4})"
 _UNIT: Final = r"(?:px|rem|em|%|vw|vh|ch|pt|fr)"
@@ -114,27 +114,28 @@ _RULES: Final[Mapping[str, str]] = {
     "overflow": _words("visible hidden auto"),
 }  # fmt: skip
 PROPERTIES: Final = tuple(sorted(_RULES))
-"""Every property an element may have, as CSS spells it."""
+"""Allowed properties in CSS spelling."""
 _LEGAL: Final = {name: re.compile(rule, re.ASCII) for name, rule in _RULES.items()}
 _COUNTED: Final = {"line-height", "grid-template-columns", "flex"}
-"""Properties in which a bare number is no length."""
+"""Properties in which a bare number is not a length."""
 _IN_PIXELS: Final = {name for name in _LEGAL.keys() - _COUNTED if _LEGAL[name].fullmatch("16px")}
 _BARE: Final = re.compile(rf"-?{_NUMBER}")
 
 
 def property_name(text: str) -> str:
-    """Return a property as CSS spells it: `fontSize` becomes `font-size`. It need not be one of ours."""
+    """Return a property in CSS spelling: `fontSize` becomes `font-size`. It need not be an allowed one."""
     return re.sub(r"(?<=[a-z])([A-Z])", r"-\1", text.strip()).replace("_", "-").lower()
 
 
 def check_value(prop: str, text: str) -> str:
-    """Return a value of the property `prop` as it is stored; raises `Invalid` for any that is not allowed.
+    """Return a value of `prop` in stored form; raises `Invalid` if it is not allowed.
 
-    Space is tidied, letters become small, and a bare number becomes pixels where CSS wants a length.
+    Whitespace is collapsed, letters become lower case, and a bare number becomes pixels where CSS needs a
+    length.
     """
     if prop not in _LEGAL:
         raise Invalid(f"style {prop[:80]!r} is not allowed", remedy=f"use one of {', '.join(PROPERTIES)}")
-    # What is too long is not matched at all, so no pattern can be made to take its time.
+    # The value is cut before matching, so that a long one cannot make a pattern slow.
     tidy = re.sub(r"\s+", " ", text[: MAX_VALUE + 1].strip()).lower()
     if prop in _IN_PIXELS and _BARE.fullmatch(tidy) and not _LEGAL[prop].fullmatch(tidy):
         tidy += "px"
@@ -147,6 +148,6 @@ def check_value(prop: str, text: str) -> str:
 
 
 def check_style(style: Mapping[str, str]) -> dict[str, str]:
-    """Return a style as it is stored; raises `Invalid` for the first property or value not allowed."""
+    """Return a style in stored form; raises `Invalid` for the first property or value not allowed."""
     tidy = {property_name(prop): text for prop, text in style.items()}
     return {prop: check_value(prop, text) for prop, text in sorted(tidy.items())}

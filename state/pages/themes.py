@@ -1,4 +1,4 @@
-"""The colours and fonts of a whole page, by names that every element's style may use."""
+"""Page themes: named colours and fonts that styles refer to."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -36,35 +36,35 @@ THEMES: Final[Mapping[str, Mapping[str, str]]] = {
     "corporate": _theme("#0a4a8f #ffffff #475569 #ffffff #eef2f7 #0f1e33 #4a5a70", _PLAIN, "4px"),
     "high-contrast": _theme("#ffff00 #000000 #00ffff #000000 #000000 #ffffff #ffffff", radius="0"),
 }  # fmt: skip
-"""The themes there are, by name."""
+"""Built-in themes by name."""
 DEFAULT: Final = THEMES["light"]
 
 
 def check_theme(tokens: Mapping[str, str]) -> dict[str, str]:
-    """Return what a theme says, as it is stored; raises `Invalid` for a name or value not allowed."""
+    """Return theme tokens in stored form; raises `Invalid` for a name or value not allowed."""
     tidy = {styles.property_name(token): text for token, text in tokens.items()}
     if unknown := sorted(tidy.keys() - _RULES.keys()):
         raise Invalid(f"a theme has no {unknown[0][:80]!r}", remedy=f"use one of {', '.join(styles.TOKENS)}")
-    return {token: _plain(token, text) for token, text in tidy.items()}
+    return {token: _check_token(token, text) for token, text in tidy.items()}
 
 
 def build_theme(name: str | None, tokens: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
-    """Return the theme `name`, or the one `before`, with single `tokens` changed.
+    """Return the theme `name`, or `before` if None, with `tokens` changed.
 
-    Raises `Invalid` where there is no such theme or token.
+    Raises `Invalid` for an unknown theme or token.
     """
     if name is None:
         return {**before, **check_theme(tokens)}
-    found = THEMES.get(name.strip().lower().replace(" ", "-").replace("_", "-"))
-    if found is None:
+    theme = THEMES.get(name.strip().lower().replace(" ", "-").replace("_", "-"))
+    if theme is None:
         raise Invalid(
             f"there is no theme {name[:80]!r}",
             remedy=f"use one of {', '.join(THEMES)}, or give single colours and fonts",
         )
-    return {**found, **check_theme(tokens)}
+    return {**theme, **check_theme(tokens)}
 
 
-def _plain(token: str, text: str) -> str:
+def _check_token(token: str, text: str) -> str:
     value = styles.check_value(_RULES[token], text)
     if "var(" in value or value == "inherit":
         raise Invalid(f"{token} of a theme cannot be {value!r}", remedy="give the colour or the font itself")

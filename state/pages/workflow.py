@@ -1,4 +1,4 @@
-"""What `page_builder` remembers of a conversation about a page."""
+"""State of the `page_builder` workflow."""
 
 from typing import NotRequired
 
@@ -6,9 +6,9 @@ from callsheet.state.workflow import Workflow
 
 
 class PageState(Workflow):
-    """A conversation about one landing page."""
+    """State of a conversation about one landing page."""
 
     page_id: NotRequired[str]
-    """The page; the thread's id where none is given (X5)."""
+    """Id of the page; the thread's id by default (X5)."""
     selected_element_id: NotRequired[str | None]
-    """The element the person has selected, which "this" means (C26); stays until another or None is given."""
+    """Id of the element that "this" refers to (C26); stays until another or None is given."""

@@ -132,11 +132,11 @@ local function writes_at(field)
 end
 
 -- Consecutive ancestors share most versions, so each version is looked up once.
-local looked_up = {}
+local count_lookup = {}
 local function value_of(channel, version)
   local field = name .. '\0' .. channel .. '\0' .. version
-  if looked_up[field] then return false end
-  looked_up[field] = true
+  if count_lookup[field] then return false end
+  count_lookup[field] = true
   return redis.call('HGET', values, field)
 end
 

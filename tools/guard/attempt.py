@@ -1,7 +1,7 @@
-"""One attempt at a call: claimed, let in, carried out in time, tried again where that is safe, and told.
+"""One attempt at a call: claim, admission, execution in time with retries where that is safe, report.
 
-Two round trips to storage and the tool's own: the claim, the beginning of the record and whether it may be
-called now; and how it went, to the breaker, the cache and the record.
+It takes two round trips to storage beside the tool's own: claim, record, limit and breaker; then the outcome
+for breaker, cache and record.
 """
 
 import asyncio
@@ -47,272 +47,276 @@ CANCELLED: Final = failed_outcome(
     suggestion="Call it again if it is still wanted",
     retryable=True,
 )
-"""What is told of a call that was cancelled."""
+"""Outcome of a cancelled call."""
 
 
 def abandoned_outcome(tool: Tool | None) -> Outcome:
-    """Return what is told of a call that has no receipt and will not be gone on with."""
+    """Return the outcome of a call without a receipt that nobody continues."""
     if tool is None or not tool.outside or tool.idempotent:
         return CANCELLED
     return outcome_of_error(
-        OutcomeUnknown("The run was cancelled, and this call may have had its effect", remedy=_ASK)
+        OutcomeUnknown("The run was cancelled, and this call may have had its effect", remedy=_ASK_PERSON)
     )
 
 
-_ASK: Final = "Ask the person whether it happened before you try it again"
+_ASK_PERSON: Final = "Ask the person whether it happened before you try it again"
 _FINITE: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _JITTER: Final = random.SystemRandom()
 
 
 class ResolvedTool(NamedTuple):
-    """What calls of a tool are held to."""
+    """A tool's policy, and its limits for storage."""
 
-    terms: EffectivePolicy
-    gate: ToolLimits
+    policy: EffectivePolicy
+    limits: ToolLimits
 
 
 @lru_cache(maxsize=1024)
-def resolve_tool(tool: Tool, house: ToolPolicy) -> ResolvedTool:
-    """Return what calls of the tool are held to where the operator says what `house` does."""
-    terms = house.effective(tool.name, tool.terms, calls=tool.calls)
-    most, rest = (terms.calls, terms.window_s), (terms.failures, terms.rest_s)
+def resolve_tool(tool: Tool, policy: ToolPolicy) -> ResolvedTool:
+    """Return the limits of a tool under the operator's policy."""
+    effective = policy.effective(tool.name, tool.options, calls=tool.calls)
+    most, rest = (effective.calls, effective.window_s), (effective.failures, effective.rest_s)
     return ResolvedTool(
-        terms, ToolLimits(tool.name, tool.rate_key or tool.name, *most, *rest, terms.timeout_s)
+        effective, ToolLimits(tool.name, tool.rate_key or tool.name, *most, *rest, effective.timeout_s)
     )
 
 
 @dataclass
 class Attempt:
-    """An attempt at one call of a known tool with valid arguments, by someone who may."""
+    """An attempt at one permitted call of a known tool with valid arguments."""
 
     storage: Storage
     tool: Tool
-    held: ResolvedTool
+    resolved: ResolvedTool
     args: BaseModel
     record: CallRecord
-    terms: EffectivePolicy = field(init=False)
-    gate: ToolLimits = field(init=False)
+    policy: EffectivePolicy = field(init=False)
+    limits: ToolLimits = field(init=False)
     scope: Scope = field(init=False)
-    """Who asks, and about what."""
+    """Owner, thread and artefact."""
     step: Step = field(init=False)
-    """What is to be done."""
+    """Step of the plan."""
     artefact: Artefact = field(init=False)
-    """What the conversation is about."""
-    question: str | None = field(init=False)
-    """What a look-up asks, as a digest; None where results are not remembered."""
+    """Artefact of the thread."""
+    cache_key: str | None = field(init=False)
+    """Digest of a look-up; None if results are not cached."""
     fence: Fence | None = None
-    """Leave for the effect, for a tool that has one."""
-    let_in: bool = False
-    entry: Rejected | Admitted | None = None
-    """What the gate says of it, which is asked before it is known whether there is a call to make."""
+    """Fence of the effect, for a tool with one."""
+    admitted: bool = False
+    admission: Rejected | Admitted | None = None
+    """Decision of limit and breaker, requested together with the claim."""
     ran: bool = False
     cached: bool | None = None
-    """Whether the result was remembered; None where nothing is."""
+    """True if the result came from the cache; None if the tool has none."""
     tries: int = 0
-    failed: Exception | None = None
-    """What the tool itself raised."""
-    known: str | None = None
-    """The result that is remembered of the same question, JSON."""
+    error: Exception | None = None
+    """Error that the tool raised."""
+    cached_text: str | None = None
+    """Cached result, as JSON."""
     text: str = ""
     """The result as JSON, once there is one."""
-    lasts: bool = True
-    """Whether the result may answer the same question later."""
+    cacheable: bool = True
+    """True if the result may be cached."""
 
     def __post_init__(self) -> None:
-        self.terms, self.gate = self.held
+        self.policy, self.limits = self.resolved
         self.step, self.scope = self.record.step, self.record.scope
         self.artefact = Artefact(self.storage, self.scope.kind, self.scope.artefact, self.scope.owner)
-        self.question = self._question() if self.terms.cache_s and self.tool.is_pure_lookup else None
+        self.cache_key = self._lookup_digest() if self.policy.cache_s and self.tool.is_pure_lookup else None
 
     async def run(self) -> dict[str, Any]:
-        """Carry it out, or find what it did before; raises what is wrong with it."""
-        done = await self._begun()
+        """Return the result of the call, or of an earlier attempt by its receipt; raises its error."""
+        done = await self._claim()
         if done:
             return done.result
-        await self._admitted()
-        if self.known is not None:
-            found: dict[str, Any] = json.loads(self.known)
-            return found
-        return await self._tried()
+        await self._wait_for_admission()
+        if self.cached_text is not None:
+            cached: dict[str, Any] = json.loads(self.cached_text)
+            return cached
+        return await self._run_with_deadline()
 
     async def report(self, outcome: Outcome) -> Outcome:
-        """Tell storage how it went; return the outcome, which an effect that did happen makes a good one."""
+        """Store the outcome and return it; an effect that did happen makes it a success."""
         if not outcome.ok and self.fence:
-            outcome = await self._taken_back(self.fence, outcome)
-        text, cached = self._text(outcome), bool(self.cached)
-        asked: list[ScriptCall | Command] = [
+            outcome = await self._revoke(self.fence, outcome)
+        text, cached = self._output_text(outcome), bool(self.cached)
+        calls: list[ScriptCall | Command] = [
             self.record.ended_call(outcome, text, tries=self.tries, cached=cached)
         ]
-        if isinstance(self.entry, Admitted):
-            asked += self._left(self.entry, outcome)
+        if isinstance(self.admission, Admitted):
+            calls += self._admission_calls(self.admission, outcome)
         if outcome.ok and self.tool.writes:
-            asked += self.artefact.index_calls(self.scope.owner, self.scope.thread)
-        kept = self._kept() if outcome.ok and self.ran else []
-        answers = await self.storage.redis.execute_batch([*asked, *kept])
-        if kept and self.tool.outside and answers[-1][0] == b"fenced":
+            calls += self.artefact.index_calls(self.scope.owner, self.scope.thread)
+        result_calls = self._result_calls() if outcome.ok and self.ran else []
+        answers = await self.storage.redis.execute_batch([*calls, *result_calls])
+        if result_calls and self.tool.outside and answers[-1][0] == b"fenced":
             raise Fenced(f"call {self.step['id']!r} was taken over by a later attempt")
         return outcome
 
-    def _left(self, entry: Admitted, outcome: Outcome) -> Sequence[ScriptCall | Command]:
-        """Return what tells the gate how a call went that was let in, or that none was made."""
+    def _admission_calls(self, entry: Admitted, outcome: Outcome) -> Sequence[ScriptCall | Command]:
+        """Return the commands that report an admitted call to limit and breaker, or withdraw it."""
         name = self.record.call
-        if self.let_in:
-            return tool_admission.report_calls(self.gate, name, self._verdict(outcome), entry)
-        return tool_admission.withdraw_calls(self.gate, self.scope.owner, name, entry)
+        if self.admitted:
+            return tool_admission.report_calls(self.limits, name, self._verdict(outcome), entry)
+        return tool_admission.withdraw_calls(self.limits, self.scope.owner, name, entry)
 
-    def _text(self, outcome: Outcome) -> str:
-        """Return the output as JSON where it was made already; what a receipt says was not."""
-        return self.known or (self.text if outcome.ok and self.ran and not self.failed else "")
+    def _output_text(self, outcome: Outcome) -> str:
+        """Return the output as JSON if it is serialised already; that of a receipt is not."""
+        return self.cached_text or (self.text if outcome.ok and self.ran and not self.error else "")
 
-    def _kept(self) -> list[ScriptCall | Command]:
-        """Return what writes the receipt of an effect outside, or remembers the result of a look-up."""
+    def _result_calls(self) -> list[ScriptCall | Command]:
+        """Return the commands that write an outside effect's receipt, or cache a look-up."""
         if self.tool.outside and self.fence:
             return [self.artefact.receipt_call(self.fence, self.text)]
-        if self.question and self.lasts:
-            return [self.artefact.cache_write_call(self.question, self.text, self.terms.cache_s)]
+        if self.cache_key and self.cacheable:
+            return [self.artefact.cache_write_call(self.cache_key, self.text, self.policy.cache_s)]
         return []
 
-    async def _taken_back(self, fence: Fence, outcome: Outcome) -> Outcome:
-        """Refuse a late write, and say what is known of the effect."""
-        if self.tool.outside and not self._harmless:
-            return outcome if self.tool.idempotent else self._unsure(outcome)
+    async def _revoke(self, fence: Fence, outcome: Outcome) -> Outcome:
+        """Move the fence, so that a late write is refused; return what is known of the effect."""
+        if self.tool.outside and not self._had_no_effect:
+            return outcome if self.tool.idempotent else self._unknown_effect(outcome)
         done = await self.artefact.revoke(fence)
         return Outcome(ok=True, output=done.result) if isinstance(done, Done) else outcome
 
     @property
-    def _harmless(self) -> bool:
-        """Whether nothing can have happened outside."""
-        return not self.ran or isinstance(self.failed, Refused | NotReached)
+    def _had_no_effect(self) -> bool:
+        """True if no outside effect can have happened."""
+        return not self.ran or isinstance(self.error, Refused | NotReached)
 
     @staticmethod
-    def _unsure(outcome: Outcome) -> Outcome:
-        return Outcome(ok=False, output={**outcome.output, "retryable": False, "suggestion": _ASK})
+    def _unknown_effect(outcome: Outcome) -> Outcome:
+        return Outcome(ok=False, output={**outcome.output, "retryable": False, "suggestion": _ASK_PERSON})
 
     def _verdict(self, outcome: Outcome) -> Verdict:
-        if not self.ran or isinstance(self.failed, Refused | Limited | Oversized):
+        if not self.ran or isinstance(self.error, Refused | Limited | Oversized):
             return "neutral"
-        if self.failed:
+        if self.error:
             return "failed"
         return "ok" if outcome.ok else "neutral"
 
-    async def cancelled(self) -> None:
-        """Refuse what it may still write, and record that it was cancelled, as far as storage lets us."""
-        under_way = OutcomeUnknown("The run was cancelled while this call was under way", remedy=_ASK)
+    async def cancel(self) -> None:
+        """Refuse late writes and record the cancellation, if storage answers."""
+        under_way = OutcomeUnknown("The run was cancelled while this call was under way", remedy=_ASK_PERSON)
         with suppress(StorageDown, Fenced):
             await self.report(outcome_of_error(under_way) if self.tool.outside and self.ran else CANCELLED)
 
-    async def _begun(self) -> Done | None:
-        """Claim the step, or look what is remembered; return what it did in an earlier attempt."""
+    async def _claim(self) -> Done | None:
+        """Claim the step, or read the cache; return the result of an earlier attempt, if any."""
         if self.tool.effect == "read":
-            answer = await self._entered(self.artefact.cache_read_call(self.scope.owner, self.question))
+            answer = await self._execute_with_admission(
+                self.artefact.cache_read_call(self.scope.owner, self.cache_key)
+            )
             self.artefact.require_allowed(answer)
-            if self.question:
-                self.known = answer[1].decode() if answer[1] else None
-                self.cached = self.known is not None
+            if self.cache_key:
+                self.cached_text = answer[1].decode() if answer[1] else None
+                self.cached = self.cached_text is not None
             return None
         scope, unsure = self.scope, self.tool.outside and not self.tool.idempotent
         writes = tuple(sorted(self.tool.writes))
         claim = Claim(self.record.name, scope.epoch, scope.owner, scope.thread, scope.facts, writes, unsure)
-        found = self.artefact.read_claim(claim, await self._entered(self.artefact.claim_call(claim)))
-        if isinstance(found, Done):
-            return found
-        self.fence = found
+        claimed = self.artefact.read_claim(
+            claim, await self._execute_with_admission(self.artefact.claim_call(claim))
+        )
+        if isinstance(claimed, Done):
+            return claimed
+        self.fence = claimed
         return None
 
-    async def _entered(self, first: ScriptCall) -> Sequence[bytes]:
-        """Ask `first` and, with it, begin the record and hear the gate, in case there is a call to make."""
-        asked = [first, self.record.started_call(), self._admitting()]
-        answer, _, entry = await self.storage.redis.execute_batch(asked)
-        self.entry = tool_admission.read_admission(entry)
-        found: Sequence[bytes] = answer
-        return found
+    async def _execute_with_admission(self, first: ScriptCall) -> Sequence[bytes]:
+        """Execute `first` together with the start of the record and the admission; return its reply."""
+        calls = [first, self.record.started_call(), self._admit_call()]
+        answer, _, entry = await self.storage.redis.execute_batch(calls)
+        self.admission = tool_admission.read_admission(entry)
+        result: Sequence[bytes] = answer
+        return result
 
-    async def _admitted(self) -> None:
-        """Return once the call may be made; a step of a plan waits for it, another is refused."""
-        while isinstance(self.entry, Rejected):
-            await self._turned(self.entry)
-            asked = [self.record.started_call(), self._admitting()]
-            _, entry = await self.storage.redis.execute_batch(asked)
-            self.entry = tool_admission.read_admission(entry)
-        self.let_in = True
+    async def _wait_for_admission(self) -> None:
+        """Return once the call is admitted; a step of a plan waits, another call is refused."""
+        while isinstance(self.admission, Rejected):
+            await self._wait_or_refuse(self.admission)
+            calls = [self.record.started_call(), self._admit_call()]
+            _, entry = await self.storage.redis.execute_batch(calls)
+            self.admission = tool_admission.read_admission(entry)
+        self.admitted = True
 
-    async def _turned(self, turned: Rejected) -> None:
-        """Wait for another turn where that is wanted; raises why there is none."""
+    async def _wait_or_refuse(self, turned: Rejected) -> None:
+        """Wait until the limit allows the call; raise if the call may not wait or the breaker is open."""
         if turned.reason == "open":
             raise Unavailable(
-                f"{self.tool.name} has failed {self.gate.failures} times in a row and rests",
+                f"{self.tool.name} has failed {self.limits.failures} times in a row and rests",
                 remedy="Do without it, or try again later",
                 details={"retryAfterSeconds": turned.wait_s},
             )
         if not self.scope.patient:
             raise Limited(
-                f"{self.tool.name} may be called {self.gate.calls} times in {self.gate.window_s:g} s",
+                f"{self.tool.name} may be called {self.limits.calls} times in {self.limits.window_s:g} s",
                 remedy=f"Wait {turned.wait_s:.0f} s, or do without it",
                 details={"retryAfterSeconds": turned.wait_s},
             )
         await self.storage.redis.execute_batch([self.record.waiting_call()])
         await asyncio.sleep(turned.wait_s)
 
-    def _admitting(self) -> ScriptCall:
-        return tool_admission.admit_call(self.gate, self.scope.owner, self.record.call)
+    def _admit_call(self) -> ScriptCall:
+        return tool_admission.admit_call(self.limits, self.scope.owner, self.record.call)
 
-    async def _tried(self) -> dict[str, Any]:
+    async def _run_with_deadline(self) -> dict[str, Any]:
         self.ran = True
         try:
-            return await run_with_deadline(self._tries(), self.terms.timeout_s)
+            return await run_with_deadline(self._run_with_retries(), self.policy.timeout_s)
         except DeadlineExceeded:
-            self.failed = self._late()
-            raise self.failed from None
+            self.error = self._timeout_error()
+            raise self.error from None
         except Exception as error:
-            self.failed = error
+            self.error = error
             raise
 
-    async def _tries(self) -> dict[str, Any]:
+    async def _run_with_retries(self) -> dict[str, Any]:
         while True:
             self.tries += 1
             try:
-                return self._measured(await self._once())
+                return self._check_output(await self._run_once())
             except Unavailable as error:
-                if self.tries >= self.terms.tries or not self._again(error):
+                if self.tries >= self.policy.tries or not self._may_retry(error):
                     raise
-            await asyncio.sleep(_JITTER.uniform(0, self.terms.backoff_s * 2 ** (self.tries - 1)))
+            await asyncio.sleep(_JITTER.uniform(0, self.policy.backoff_s * 2 ** (self.tries - 1)))
             if self.tool.writes and self.fence:
                 renewed = await self.artefact.revoke(self.fence, idle=False)
                 if isinstance(renewed, Done):
                     return renewed.result
                 self.fence = renewed
 
-    async def _once(self) -> dict[str, Any]:
+    async def _run_once(self) -> dict[str, Any]:
         call = Call(self.scope, self.artefact, self.step["id"], self.tool.writes, self.fence)
-        return await run_tool(self.tool, self.args, call, self.terms)
+        return await run_tool(self.tool, self.args, call, self.policy)
 
-    def _again(self, error: Unavailable) -> bool:
-        """Return whether trying again cannot make an effect twice (C-R6)."""
+    def _may_retry(self, error: Unavailable) -> bool:
+        """Return True if a retry cannot repeat an effect (C-R6)."""
         if isinstance(error, StorageDown | Limited | OutcomeUnknown):
             return False
         return not self.tool.outside or self.tool.idempotent or isinstance(error, NotReached)
 
-    def _measured(self, made: dict[str, Any]) -> dict[str, Any]:
+    def _check_output(self, made: dict[str, Any]) -> dict[str, Any]:
         self.text = _FINITE.encode(made)
-        self.lasts = self.tool.lasts is None or self.tool.lasts(made)
+        self.cacheable = self.tool.cacheable is None or self.tool.cacheable(made)
         size = len(self.text.encode())
-        if size > self.terms.output_bytes:
+        if size > self.policy.output_bytes:
             raise Oversized(
-                f"{self.tool.name} gave {size} bytes, over its limit of {self.terms.output_bytes}",
+                f"{self.tool.name} gave {size} bytes, over its limit of {self.policy.output_bytes}",
                 remedy="Ask for less at once",
             )
         return made
 
-    def _late(self) -> Unavailable:
-        spent = f"{self.tool.name} gave no answer within {self.terms.timeout_s:g} s"
+    def _timeout_error(self) -> Unavailable:
+        spent = f"{self.tool.name} gave no answer within {self.policy.timeout_s:g} s"
         if self.tool.outside and not self.tool.idempotent:
-            return OutcomeUnknown(f"{spent}, and nobody knows whether it had its effect", remedy=_ASK)
+            return OutcomeUnknown(f"{spent}, and nobody knows whether it had its effect", remedy=_ASK_PERSON)
         nothing = "; nothing was written" if self.tool.writes else ""
         return TimedOut(f"{spent}{nothing}", remedy="Try again, or ask for less at once")
 
-    def _question(self) -> str:
-        """Return what is asked, and for whom, as a digest."""
+    def _lookup_digest(self) -> str:
+        """Return the digest of tool, arguments and caller."""
         scope = self.scope
-        whose = (scope.owner, sorted(scope.facts.items()), scope.selected)
-        asked = (self.tool.name, self.args.model_dump(mode="json"), *whose)
-        return hashlib.sha256(repr(asked).encode()).hexdigest()[:32]
+        caller = (scope.owner, sorted(scope.facts.items()), scope.selected)
+        parts = (self.tool.name, self.args.model_dump(mode="json"), *caller)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]

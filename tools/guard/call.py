@@ -1,4 +1,4 @@
-"""What a tool is told by the server; none of it comes from the model (B23)."""
+"""The context of a tool call, set by the server and never by the model (B23)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,36 +7,36 @@ from typing import TYPE_CHECKING, Any
 from callsheet.state.errors import Forbidden
 
 if TYPE_CHECKING:
-    # A tool in a process of its own has no storage, and should not wait for its client to be imported.
+    # A sandboxed tool has no storage and should not wait for the import of its client.
     from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
     from callsheet.storage.artefacts.receipts import Fence
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Who asks, on which thread, about which artefact, in which attempt."""
+    """Owner, thread, artefact and attempt of a call."""
 
     owner: str
     thread: str
     kind: str
     artefact: str
-    """Id of the artefact the thread is about."""
+    """Id of the thread's artefact."""
     run: str
     """Id of the run; versions made in one run are drafts together."""
     task: str
     """LangGraph's task id: the same after a crash and a resume, another after a fork."""
     epoch: int
-    """Counts the attempts on the thread; 0 where nobody counts them."""
+    """Number of the attempt on the thread; 0 if attempts are not counted."""
     plan: str = ""
-    """Id of the plan in hand, which tells apart calls whose ids repeat."""
+    """Id of the plan, which distinguishes calls with equal ids."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """What the workflow knows of the artefact: for an ad `language`, `market`, `spotSeconds`."""
+    """Facts about the artefact: for an ad `language`, `market`, `spotSeconds`."""
     selected: str = ""
-    """The part of the artefact that the person has selected, which "this" means; empty for none (C2, C26)."""
+    """Part of the artefact that the person has selected, meant by "this"; empty for none (C2, C26)."""
     model: str = ""
-    """`provider/model` or `provider` that the run was asked to use; empty lets the tool choose (A-R1)."""
+    """`provider/model` or `provider` of the run; empty lets the tool choose (A-R1)."""
     patient: bool = False
-    """Whether a call over its limit waits for its turn instead of being refused, as a step of a plan does."""
+    """True if a call over its limit waits, as a step of a plan does, instead of being refused."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Call:
     writes: frozenset[str]
     """Streams this step may write."""
     fence: "Fence | None"
-    """Leave for the one effect; None for a tool without effect."""
+    """Fence of the effect; None for a tool without one."""
 
     async def write(
         self,
@@ -61,11 +61,11 @@ class Call:
         result: Mapping[str, Any],
         expected_head: "StreamHead | None" = None,
     ) -> dict[str, Any]:
-        """Make a version of `stream` together with its receipt, and return the tool's result.
+        """Write a version of `stream` together with its receipt, and return the tool's result.
 
-        `expected_head` is the head the version was made from. Calling twice is safe: the second call gets the
-        receipt. Raises `Forbidden` outside the step's write set or for a locked part, and `Conflict` when the
-        head has changed.
+        `expected_head` is the head that the version was made from. Calling it twice is safe: the second call
+        returns the receipt. Raises `Forbidden` outside the step's write set or for a locked part, and
+        `Conflict` if the head has changed.
         """
         if stream not in self.writes or self.fence is None:
             raise Forbidden(f"this step may not write {stream!r}", remedy="plan a step that declares it")

@@ -1,4 +1,4 @@
-"""Where a tool is carried out: in the event loop, in a thread where it would block it, or in a process."""
+"""Runs a tool in the event loop, in a thread, or in a sandbox process, with a deadline."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -14,53 +14,53 @@ from callsheet.tools.registry import Tool
 
 T = TypeVar("T")
 _GRACE_S: Final = 1.0
-"""How long work that was told to stop may take to do so; then it is left to itself, and its fence is gone."""
+"""Seconds for cancelled work to stop; then it is abandoned, and its fence is gone."""
 
 
 class DeadlineExceeded(Exception):
-    """The time is over."""
+    """The deadline has passed."""
 
 
-async def run_tool(tool: Tool, args: BaseModel, call: Call, terms: EffectivePolicy) -> dict[str, Any]:
-    """Return what the tool returns; `terms` limit a process of its own.
+async def run_tool(tool: Tool, args: BaseModel, call: Call, policy: EffectivePolicy) -> dict[str, Any]:
+    """Return the tool's result; `policy` limits a sandbox process.
 
-    A thread cannot be stopped: cancelled, it goes on, and what it returns is dropped.
+    A thread cannot be stopped: after a cancellation it goes on, and its result is dropped.
     """
     run: Any = tool.run
     if tool.isolated:
-        return await run_sandboxed(tool, args, call.scope, terms)
+        return await run_sandboxed(tool, args, call.scope, policy)
     if tool.is_async:
         return dict(await run(args, call))
     return dict(await asyncio.to_thread(run, args, call.scope))
 
 
 async def run_with_deadline(work: Coroutine[Any, Any, T], timeout_s: float) -> T:
-    """Return the result of `work`; raise `DeadlineExceeded` in time, even if the work cannot be stopped."""
+    """Return the result of `work`; raise `DeadlineExceeded` in time even if the work cannot be stopped."""
     loop = asyncio.get_running_loop()
     task, over = loop.create_task(work), loop.create_future()
-    ring = partial(_ring, over)
+    ring = partial(_finish, over)
     task.add_done_callback(ring)
     timer = loop.call_later(timeout_s, ring)
     try:
         await over
     except asyncio.CancelledError:
-        await _stopped(task)
+        await _stop(task)
         raise
     finally:
         timer.cancel()
     if not task.done():
-        await _stopped(task)
+        await _stop(task)
         raise DeadlineExceeded
     return task.result()
 
 
-def _ring(over: "asyncio.Future[None]", _: object = None) -> None:
+def _finish(over: "asyncio.Future[None]", _: object = None) -> None:
     if not over.done():
         over.set_result(None)
 
 
-async def _stopped(task: "asyncio.Task[Any]") -> None:
+async def _stop(task: "asyncio.Task[Any]") -> None:
     task.cancel()
     await asyncio.wait((task,), timeout=_GRACE_S)
-    # Else what it still raises would be reported as an error that nobody saw.
+    # Read a late error, so that asyncio does not report it as unhandled.
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())

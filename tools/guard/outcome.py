@@ -1,4 +1,4 @@
-"""What became of a call, in the words of models and callers: a result, or one of six errors (C33-C41)."""
+"""Outcome of a call, in the form that models and callers read: a result or one of six errors (C33-C41)."""
 
 import json
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ ErrorType = Literal[
     "unknown_tool",
 ]
 SUGGESTION: Final = "Retry with different parameters or check argument format"
-"""What the model is told when the error has no remedy of its own (A26)."""
+"""Suggestion for an error without a remedy (A26)."""
 UNEXPECTED: Final = "An unexpected error occurred during tool execution"
-"""All that is told of an error that nobody foresaw (C41)."""
+"""Message of an unexpected error (C41)."""
 
 
 class UnknownTool(Missing):
-    """There is no tool of that name, for this workflow at least."""
+    """The workflow has no tool of that name."""
 
 
 _KINDS: Final[tuple[tuple[type[CallsheetError], ErrorType, bool], ...]] = (
@@ -61,7 +61,7 @@ class ToolExecutionError(CallsheetError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a call."""
+    """Outcome of a call."""
 
     ok: bool
     output: dict[str, Any]
@@ -87,7 +87,7 @@ def failed_outcome(
 
 
 def outcome_of_error(error: CallsheetError) -> Outcome:
-    """Return what an error of ours is to a model."""
+    """Return the outcome of a `CallsheetError`."""
     kind, retryable = next((name, again) for cls, name, again in _KINDS if isinstance(error, cls))
     return failed_outcome(kind, error.message, suggestion=error.remedy, retryable=retryable, **error.details)
 

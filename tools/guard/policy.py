@@ -1,7 +1,7 @@
-"""On what terms a tool is called: how long, how often, how it is retried and rested (C-R4).
+"""Limits of tools: time-outs, rates, retries, breakers, cache (C-R4).
 
-A tool says what is its own. An operator's word for that tool goes before it; behind it come the operator's
-word for all tools and the numbers here.
+The operator's option for a tool beats the tool's own; then come the operator's options for all tools and the
+defaults here.
 """
 
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ ALL_TOOLS: Final = "*"
 
 @checked(frozen=True, config=ConfigDict(extra="forbid"))
 class ToolOptions:
-    """What may be chosen for a tool; None leaves it to whoever is asked next."""
+    """Options of a tool; None falls back to the next source."""
 
     timeout_s: Annotated[float | None, Field(gt=0, le=3600)] = None
-    """Seconds until a call is answered for and its late write refused; 30."""
+    """Seconds until a call times out and a late write is refused; 30."""
     calls: Annotated[int | None, Field(ge=0)] = None
     """Calls of one owner in any `window_s`, 0 for no limit; 10 with effects outside, else 600."""
     window_s: Annotated[float | None, Field(gt=0, le=3600)] = None
@@ -33,25 +33,22 @@ class ToolOptions:
     failures: Annotated[int | None, Field(ge=0)] = None
     """Failures in a row that open the breaker, 0 for no breaker; 5."""
     rest_s: Annotated[float | None, Field(gt=0, le=3600)] = None
-    """Seconds an open breaker refuses before it lets one call try; 30."""
+    """Seconds that an open breaker refuses calls before it admits one probe; 30."""
     tries: Annotated[int | None, Field(ge=1, le=10)] = None
-    """How often a call is tried where trying again is safe, the first included; 3."""
+    """Attempts at a call where a retry is safe; 3."""
     backoff_s: Annotated[float | None, Field(ge=0, le=60)] = None
-    """Longest wait before the second try, doubled for each further one; 0.5."""
+    """Longest pause before the second attempt, doubled for each further one; 0.5."""
     cache_s: Annotated[float | None, Field(ge=0, le=86_400)] = None
-    """Seconds the result of a pure look-up answers the same question, 0 for never; 300.
-
-    What the other side failed at is not remembered.
-    """
+    """Seconds that the result of a pure look-up is cached, 0 for never; 300. Errors are not cached."""
     output_bytes: Annotated[int | None, Field(ge=1)] = None
     """Largest result as JSON; 1 000 000."""
     memory_bytes: Annotated[int | None, Field(ge=1)] = None
-    """Address space of a process of its own beyond what it starts with; 512 MiB."""
+    """Address space of a sandbox process beyond what it starts with; 512 MiB."""
     cpu_s: Annotated[float | None, Field(gt=0, le=3600)] = None
-    """Seconds of processor a process of its own may take; as long as `timeout_s`."""
+    """Processor seconds of a sandbox process; the same as `timeout_s`."""
 
 
-_LAST: Final = ToolOptions(
+_DEFAULTS: Final = ToolOptions(
     timeout_s=30.0,
     window_s=60.0,
     failures=5,
@@ -64,12 +61,12 @@ _LAST: Final = ToolOptions(
 )
 
 
-_SILENT: Final = ToolOptions()
+_UNSET: Final = ToolOptions()
 
 
 @dataclass(frozen=True)
 class EffectivePolicy:
-    """The terms of one tool with nothing left open; the fields are those of `Terms`."""
+    """Options of one tool with all defaults applied; the fields are those of `ToolOptions`."""
 
     timeout_s: float
     calls: int
@@ -86,23 +83,23 @@ class EffectivePolicy:
 
 @dataclass(frozen=True, eq=False)
 class ToolPolicy:
-    """What the operator says of all tools and of single ones; equal to itself alone."""
+    """The operator's options, grants and prices; compared by identity."""
 
-    terms: Mapping[str, ToolOptions] = field(default_factory=dict)
-    """By tool; `*` is for all that say nothing themselves."""
+    options: Mapping[str, ToolOptions] = field(default_factory=dict)
+    """Options by tool; `*` for tools without their own."""
     grants: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {ALL_TOOLS: (ALL_TOOLS,)})
-    """Permissions by owner; `*` is for every owner not named, and as a permission it is all of them."""
+    """Permissions by owner; `*` for owners not named, and as a permission for all."""
 
     prices: Mapping[str, Price] = field(default_factory=lambda: PRICES)
-    """What models cost, by name (B-R1)."""
+    """Prices of models by name (B-R1)."""
 
     def grants_all(self, owner: str, permissions: frozenset[str]) -> bool:
-        """Return whether the owner has all of the permissions; a grant such as `page:*` is many."""
+        """Return True if the owner has all permissions; a grant may be a pattern such as `page:*`."""
         return _covers(self.grants.get(owner, self.grants.get(ALL_TOOLS, ())), permissions)
 
     def effective(self, name: str, own: ToolOptions, *, calls: int) -> EffectivePolicy:
-        """Return the terms of the tool `name`; `calls` is the limit where nobody says another."""
-        return _settled(self.terms.get(name, _SILENT), own, self.terms.get(ALL_TOOLS, _SILENT), calls)
+        """Return the policy of the tool `name`; `calls` is its default limit."""
+        return _resolve(self.options.get(name, _UNSET), own, self.options.get(ALL_TOOLS, _UNSET), calls)
 
 
 @cache
@@ -111,28 +108,28 @@ def _covers(granted: tuple[str, ...], permissions: frozenset[str]) -> bool:
 
 
 @cache
-def _settled(named: ToolOptions, own: ToolOptions, every: ToolOptions, calls: int) -> EffectivePolicy:
-    asked = (named, own, every, replace(_LAST, calls=calls))
-    found = {one.name: _first(one.name, asked) for one in fields(EffectivePolicy)}
-    return EffectivePolicy(**{**found, "cpu_s": found["cpu_s"] or found["timeout_s"]})
+def _resolve(named: ToolOptions, own: ToolOptions, every: ToolOptions, calls: int) -> EffectivePolicy:
+    sources = (named, own, every, replace(_DEFAULTS, calls=calls))
+    values = {one.name: _first(one.name, sources) for one in fields(EffectivePolicy)}
+    return EffectivePolicy(**{**values, "cpu_s": values["cpu_s"] or values["timeout_s"]})
 
 
 def parse_policy(
-    terms: Mapping[str, Any], grants: Mapping[str, Any], priced: Mapping[str, Any] | None = None
+    options: Mapping[str, Any], grants: Mapping[str, Any], prices: Mapping[str, Any] | None = None
 ) -> ToolPolicy:
-    """Return what an operator wrote as JSON; raises `Invalid` naming the tool and the field, or the owner."""
+    """Parse the operator's JSON; raises `Invalid` with the tool and the field, or the owner."""
     for owner, listed in grants.items():
         if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
             raise Invalid(
                 f"the grants of {owner!r} are {listed!r}, not a list of permissions",
                 remedy='write ["*"] for all of them in CALLSHEET_TOOL_GRANTS',
             )
-    read = {name: _terms(name, written) for name, written in terms.items()}
+    read = {name: _parse_options(name, written) for name, written in options.items()}
     granted = {ALL_TOOLS: (ALL_TOOLS,), **{owner: tuple(listed) for owner, listed in grants.items()}}
-    return ToolPolicy(read, granted, parse_prices(priced or {}))
+    return ToolPolicy(read, granted, parse_prices(prices or {}))
 
 
-def _terms(name: str, written: Any) -> ToolOptions:
+def _parse_options(name: str, written: Any) -> ToolOptions:
     if not isinstance(written, Mapping):
         raise Invalid(
             f"the terms of {name!r} are {written!r}, not an object", remedy='write {"timeout_s": 5}'
@@ -141,13 +138,13 @@ def _terms(name: str, written: Any) -> ToolOptions:
         return ToolOptions(**written)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        told = ".".join(str(part) for part in first["loc"])
+        field_name = ".".join(str(part) for part in first["loc"])
         known = ", ".join(one.name for one in fields(ToolOptions))
         raise Invalid(
-            f"{told!r} of {name!r} is {first['input']!r}: {first['msg']}",
+            f"{field_name!r} of {name!r} is {first['input']!r}: {first['msg']}",
             remedy=f"correct CALLSHEET_TOOLS; there are {known}",
         ) from None
 
 
-def _first(name: str, asked: tuple[ToolOptions, ...]) -> Any:
-    return next((found for one in asked if (found := getattr(one, name)) is not None), None)
+def _first(name: str, sources: tuple[ToolOptions, ...]) -> Any:
+    return next((value for source in sources if (value := getattr(source, name)) is not None), None)

@@ -1,4 +1,4 @@
-"""What is written down of a call: by whom, of what, when, and what became of it (C29, C31, C32)."""
+"""The record of a call: caller, input, times and outcome (C29, C31, C32)."""
 
 import hashlib
 import json
@@ -16,28 +16,28 @@ from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome
 
 MAX_CHARS: Final = 8_000
-"""Characters of a call's input, and of its output, that are kept; of a longer one its beginning."""
+"""Characters kept of an input or output; a longer one is cut."""
 _MAX_NAME: Final = 64
 _ANY: Final = json.JSONEncoder(ensure_ascii=False, default=str)
-_NEWEST: Final = 100
-"""Calls of a thread that are looked through for those that were left."""
+_MAX_OPEN: Final = 100
+"""Newest calls of a thread that are searched for open ones."""
 
 
 @dataclass
 class CallRecord:
-    """The record of one call, whichever attempt is at it.
+    """The record of one call, shared by all its attempts.
 
-    Raises `UnicodeEncodeError` for a step with half a surrogate pair, which cannot be written down.
+    Raises `UnicodeEncodeError` for a step with a lone surrogate, which cannot be stored.
     """
 
     step: Step
     scope: Scope
     name: str = field(init=False)
-    """What its receipt is filed under."""
+    """Name of its receipt."""
     call: str = field(init=False)
-    """Its id: another for another conversation, message, call or fork (C-R7)."""
+    """Id, which differs by conversation, message, call and fork (C-R7)."""
     input: str = field(init=False)
-    """What the model asked with, as JSON."""
+    """The model's arguments as JSON."""
 
     def __post_init__(self) -> None:
         scope, step = self.scope, self.step
@@ -47,26 +47,23 @@ class CallRecord:
         (step["tool"] + self.input).encode()
 
     def waiting_call(self) -> ScriptCall:
-        """Return the script that records that it waits for its turn."""
-        return self._writing({"status": "pending"}, over=False)
+        """Return the script that records that the call waits for its limit."""
+        return self._write({"status": "pending"}, over=False)
 
     def started_call(self) -> ScriptCall:
-        """Return the script that records that it is being carried out."""
-        return self._writing({"status": "executing", **self._about()}, over=False)
+        """Return the script that records that the call is executing."""
+        return self._write({"status": "executing", **self._identity()}, over=False)
 
     def refused_call(self, outcome: Outcome) -> ScriptCall:
         """Return the script that records a call that was refused before it began."""
-        return self._writing({**self._about(), **_ending(outcome, "")}, over=True)
+        return self._write({**self._identity(), **_outcome_fields(outcome, "")}, over=True)
 
     def ended_call(self, outcome: Outcome, text: str, *, tries: int, cached: bool) -> ScriptCall:
-        """Return the script that records how a call that began has ended.
+        """Return the script that records the outcome; `text` is the output as JSON if known."""
+        counts = {"tries": str(tries), "cached": "true" if cached else "false"}
+        return self._write(_outcome_fields(outcome, text) | counts, over=True)
 
-        `text` is the output as JSON where that is known, and `cached` says that it was remembered.
-        """
-        told = {"tries": str(tries), "cached": "true" if cached else "false"}
-        return self._writing(_ending(outcome, text) | told, over=True)
-
-    def _about(self) -> Mapping[str, str]:
+    def _identity(self) -> Mapping[str, str]:
         return {
             "conversationId": self.scope.thread,
             "messageId": self.scope.plan,
@@ -79,29 +76,31 @@ class CallRecord:
             "artefactId": self.scope.artefact,
         }
 
-    def _writing(self, fields: Mapping[str, str], *, over: bool) -> ScriptCall:
+    def _write(self, fields: Mapping[str, str], *, over: bool) -> ScriptCall:
         return tool_calls.write_call(self.scope.owner, self.scope.thread, self.call, fields, over=over)
 
 
-async def close(opened: Storage, scope: Scope, ended: Mapping[tuple[str, str], Outcome]) -> None:
-    """Record how calls ended that an attempt which is gone has left under way; by message and call id."""
-    for record in await tool_calls.list_calls(opened, scope.owner, CallFilter(thread=scope.thread), _NEWEST):
-        outcome = ended.get((record["messageId"], record["toolCallId"]))
+async def close(opened: Storage, scope: Scope, outcomes: Mapping[tuple[str, str], Outcome]) -> None:
+    """Record the outcomes of calls that a dead attempt left open, by message and call id."""
+    for record in await tool_calls.list_calls(
+        opened, scope.owner, CallFilter(thread=scope.thread), _MAX_OPEN
+    ):
+        outcome = outcomes.get((record["messageId"], record["toolCallId"]))
         if outcome and "endMs" not in record:
-            fields = _ending(outcome, "")
-            asked = tool_calls.write_call(scope.owner, scope.thread, record["id"], fields, over=True)
-            await execute_all(opened.redis, [asked])
+            fields = _outcome_fields(outcome, "")
+            call = tool_calls.write_call(scope.owner, scope.thread, record["id"], fields, over=True)
+            await execute_all(opened.redis, [call])
 
 
 def truncate(value: Any, text: str = "") -> str:
-    """Return JSON that is not too long to keep: of more, the beginning and how long the whole was."""
+    """Return the value as JSON; a longer text is replaced by its beginning and its length."""
     text = text or _ANY.encode(value)
     if len(text) <= MAX_CHARS:
         return text
     return json.dumps({"truncated": True, "characters": len(text), "beginning": text[:MAX_CHARS]})
 
 
-def _ending(outcome: Outcome, text: str) -> dict[str, str]:
+def _outcome_fields(outcome: Outcome, text: str) -> dict[str, str]:
     if outcome.ok:
         return {"status": "completed", "output": truncate(outcome.output, text)}
     kind = outcome.output["type"]

@@ -1,8 +1,7 @@
-"""Arguments a model wrote as almost-JSON (A43, A-R16).
+"""Repair of arguments that a model wrote as almost-JSON (A43, A-R16).
 
-JSON5 is the grammar of the usual slips: trailing commas, unquoted keys, single quotes. Read by a JSON5
-parser, string contents stay as they are, and what is not even JSON5 (a cut-off string, a missing bracket)
-stays an error.
+JSON5 covers the usual slips: trailing commas, unquoted keys, single quotes. Its parser leaves string contents
+unchanged, and a cut-off string or a missing bracket stays an error.
 """
 
 import json
@@ -32,14 +31,14 @@ def repair_arguments(text: str) -> dict[str, Any]:
             f"{len(text)} characters of arguments are over {MAX_CHARS}, or nested over {MAX_DEPTH} levels",
             remedy="send less at once",
         )
-    found = _FENCE.match(text)
-    value = _parsed(found.group(1) if found else text)
+    fenced = _FENCE.match(text)
+    value = _parse(fenced.group(1) if fenced else text)
     if not isinstance(value, dict):
         raise Invalid(f"the arguments are {type(value).__name__}, not an object", remedy="send a JSON object")
     return value
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_no_constant)
     except json.JSONDecodeError as broken:

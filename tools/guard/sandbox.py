@@ -1,9 +1,8 @@
-"""Work that gets a process of its own, with limits that the system keeps (C51-C53): tools, and PDFs.
+"""Sandbox: work in a process of its own with limits that the system enforces (C51-C53): tools and PDFs.
 
-The process is a fresh interpreter with an empty environment and an empty working directory: it has no keys
-and no connection to storage, and dies with the call. It is given the work by the name of its module, with
-JSON and bytes, tells in lines of JSON how far it is, and answers with the last of them. Where the system does
-not tell a process its size (Linux does), its processor is limited and its memory is not.
+The process is a fresh interpreter with an empty environment and working directory. It has no keys and no
+connection to storage, and ends with the call. It receives a module's name, JSON and bytes, writes lines with
+its progress, and last its answer as JSON. Memory is limited on Linux only, where a process can read its size.
 """
 
 import asyncio
@@ -32,11 +31,11 @@ from callsheet.tools.guard.policy import EffectivePolicy
 from callsheet.tools.registry import Tool
 
 MAX_PROCESSES: Final = max(1, os.cpu_count() or 1)
-"""Such processes that one event loop has at a time; further calls wait in line (C52)."""
+"""Sandbox processes per event loop; further calls wait (C52)."""
 _CHUNK: Final = 65_536
 _PROGRESS: Final = b"progress "
-"""How a line begins that tells how far the work is; the answer begins with a brace."""
-_COMPLAINT: Final = 2_000
+"""Prefix of a progress line; the answer starts with a brace."""
+_STDERR_BYTES: Final = 2_000
 _SIZE: Final = Path("/proc/self/statm")
 _queues: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]] = WeakKeyDictionary()
 _log = logging.getLogger(__name__)
@@ -44,76 +43,76 @@ _START: Final = "from callsheet.tools.guard.sandbox import serve; serve()"
 
 
 OnProgress = Callable[[int, int], None]
-"""Is told how much of how much is done."""
+"""Receives (done, total)."""
 
 
 class Limits(Protocol):
-    """What a process may take."""
+    """Limits of a sandbox process."""
 
     @property
     def memory_bytes(self) -> int:
-        """Address space beyond what the process starts with."""
+        """Bytes of address space beyond what the process starts with."""
         ...
 
     @property
     def cpu_s(self) -> float:
-        """Seconds of processor."""
+        """Processor seconds."""
         ...
 
     @property
     def output_bytes(self) -> int:
-        """The answer as JSON."""
+        """Bytes of the answer as JSON."""
         ...
 
 
 @dataclass(frozen=True)
 class SandboxTask:
-    """Work for a process of its own: a tool, or a function of `(data, report, **given)`."""
+    """Work for the sandbox: a tool, or a function `(data, report, **arguments)`."""
 
     name: str
-    """What people call it."""
+    """Name in messages."""
     module: str
-    work: str
-    """Its name in the module."""
-    given: Mapping[str, Any]
+    function: str
+    """Name in the module."""
+    arguments: Mapping[str, Any]
     """JSON."""
     data: bytes = field(default=b"", repr=False)
 
 
-async def run_sandboxed(tool: Tool, args: BaseModel, scope: Scope, terms: EffectivePolicy) -> dict[str, Any]:
-    """Return what the tool returns from a process of its own; raises what `sent` does."""
-    given = {"args": args.model_dump(mode="json"), "scope": {**asdict(scope), "facts": {**scope.facts}}}
-    return await run_task(SandboxTask(tool.name, tool.run.__module__, tool.name, given), terms)
+async def run_sandboxed(tool: Tool, args: BaseModel, scope: Scope, policy: EffectivePolicy) -> dict[str, Any]:
+    """Return the tool's result from the sandbox; raises as `run_task`."""
+    arguments = {"args": args.model_dump(mode="json"), "scope": {**asdict(scope), "facts": {**scope.facts}}}
+    return await run_task(SandboxTask(tool.name, tool.run.__module__, tool.name, arguments), policy)
 
 
 async def run_task(
-    errand: SandboxTask, limits: Limits, report: OnProgress = lambda _done, _of: None
+    task: SandboxTask, limits: Limits, report: OnProgress = lambda _done, _of: None
 ) -> dict[str, Any]:
-    """Return what comes of an errand, whose process is killed with whoever waits for it.
+    """Return the task's result; its process is killed when the caller is cancelled.
 
-    Raises what the work raises of our errors, and `Oversized` for what is over its limits.
+    Raises the task's `CallsheetError`, and `Oversized` beyond the limits.
     """
     queue = _queues.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_PROCESSES))
     order = {
         "path": sys.path,
-        "module": errand.module,
-        "work": errand.work,
-        "name": errand.name,
-        "given": errand.given,
+        "module": task.module,
+        "work": task.function,
+        "name": task.name,
+        "given": task.arguments,
         "memory_bytes": limits.memory_bytes,
         "cpu_s": limits.cpu_s,
     }
     async with queue:
         folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="callsheet-tool-")
         try:
-            whole = b"%b\n%b" % (json.dumps(order).encode(), errand.data)
-            return await _asked(errand, whole, folder, limits, report)
+            message = b"%b\n%b" % (json.dumps(order).encode(), task.data)
+            return await _communicate(task, message, folder, limits, report)
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
-async def _asked(
-    errand: SandboxTask, order: bytes, folder: str, limits: Limits, report: OnProgress
+async def _communicate(
+    task: SandboxTask, order: bytes, folder: str, limits: Limits, report: OnProgress
 ) -> dict[str, Any]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -126,63 +125,63 @@ async def _asked(
         env={"PYTHONPATH": os.pathsep.join(sys.path), "LC_ALL": "C.UTF-8", "HOME": folder, "TMPDIR": folder},
         start_new_session=True,
     )
-    complaint = asyncio.create_task(_tail(process.stderr))
+    stderr = asyncio.create_task(_tail(process.stderr))
     try:
-        heard = await _exchanged(process, order, limits, report)
-        return _answer(errand, heard, await process.wait(), limits)
+        output = await _exchange(process, order, limits, report)
+        return _read_answer(task, output, await process.wait(), limits)
     except Broken:
-        _log.error("the process of %s: %s", errand.name, (await complaint).decode(errors="replace"))
+        _log.error("the process of %s: %s", task.name, (await stderr).decode(errors="replace"))
         raise
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        await asyncio.shield(asyncio.gather(process.wait(), complaint))
+        await asyncio.shield(asyncio.gather(process.wait(), stderr))
 
 
-async def _exchanged(process: Process, order: bytes, limits: Limits, report: OnProgress) -> bytes:
-    """Return the last line that the process says; the others tell how far it is."""
+async def _exchange(process: Process, order: bytes, limits: Limits, report: OnProgress) -> bytes:
+    """Return the last line of the process; earlier lines report progress."""
     assert process.stdin  # noqa: S101 -- it was asked for
     assert process.stdout  # noqa: S101
     with suppress(ConnectionError):
         process.stdin.write(order)
         await process.stdin.drain()
     process.stdin.close()
-    heard = bytearray()
+    output = bytearray()
     while piece := await process.stdout.read(_CHUNK):
-        heard += piece
-        while heard.startswith(_PROGRESS) and (end := heard.find(b"\n")) >= 0:
-            report(*json.loads(heard[len(_PROGRESS) : end]))
-            del heard[: end + 1]
-        # An error in words, or the frame around a result, may come on top.
-        if len(heard) > limits.output_bytes + _CHUNK:
+        output += piece
+        while output.startswith(_PROGRESS) and (end := output.find(b"\n")) >= 0:
+            report(*json.loads(output[len(_PROGRESS) : end]))
+            del output[: end + 1]
+        # An error message, or the frame of a result, may come on top.
+        if len(output) > limits.output_bytes + _CHUNK:
             raise Oversized(f"a process gave over {limits.output_bytes} bytes", remedy="Ask for less at once")
-    return bytes(heard)
+    return bytes(output)
 
 
 async def _tail(stream: asyncio.StreamReader | None) -> bytes:
     assert stream  # noqa: S101 -- it was asked for
     last = b""
     while piece := await stream.read(_CHUNK):
-        last = (last + piece)[-_COMPLAINT:]
+        last = (last + piece)[-_STDERR_BYTES:]
     return last
 
 
-def _answer(errand: SandboxTask, heard: bytes, code: int, limits: Limits) -> dict[str, Any]:
-    if not heard:
+def _read_answer(task: SandboxTask, output: bytes, code: int, limits: Limits) -> dict[str, Any]:
+    if not output:
         if code in {-signal.SIGPROF, -signal.SIGXCPU}:
             raise Oversized(
-                f"{errand.name} took over {limits.cpu_s:g} s of processor", remedy="Ask for less at once"
+                f"{task.name} took over {limits.cpu_s:g} s of processor", remedy="Ask for less at once"
             )
-        raise Broken(f"the process of {errand.name} ended with {code} and no answer", remedy="look at it")
-    told: Mapping[str, Any] = json.loads(heard)
-    if "made" in told:
-        return dict(told["made"])
-    raise getattr(errors, told["error"])(told["message"], remedy=told["remedy"])
+        raise Broken(f"the process of {task.name} ended with {code} and no answer", remedy="read the log")
+    answer: Mapping[str, Any] = json.loads(output)
+    if "made" in answer:
+        return dict(answer["made"])
+    raise getattr(errors, answer["error"])(answer["message"], remedy=answer["remedy"])
 
 
 def serve() -> None:
-    """Carry out the order on the standard input; runs in the process of the errand."""
-    # What the work prints is none of the answer.
+    """Execute the task on standard input; runs in the sandbox process."""
+    # Prints of the work must not mix with the answer.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     order = json.loads(sys.stdin.buffer.readline())
@@ -190,22 +189,22 @@ def serve() -> None:
     item = getattr(import_module(order["module"]), order["work"])
     _limit(order["memory_bytes"], order["cpu_s"])
     with answers:
-        json.dump(_told(item, order, data, answers), answers, allow_nan=False)
+        json.dump(_execute(item, order, data, answers), answers, allow_nan=False)
 
 
-def _told(item: Any, order: Mapping[str, Any], data: bytes, answers: IO[str]) -> dict[str, Any]:
-    """Return what is answered: what came of the work, or our error."""
+def _execute(item: Any, order: Mapping[str, Any], data: bytes, answers: IO[str]) -> dict[str, Any]:
+    """Return the answer: the result, or our error."""
 
     def report(done: int, of: int) -> None:
         answers.write(f"{_PROGRESS.decode()}{json.dumps([done, of])}\n")
         answers.flush()
 
-    given = order["given"]
+    arguments = order["given"]
     try:
         if isinstance(item, Tool):
             run: Any = item.run
-            return {"made": run(item.schema.model_validate(given["args"]), Scope(**given["scope"]))}
-        return {"made": item(data, report, **given)}
+            return {"made": run(item.schema.model_validate(arguments["args"]), Scope(**arguments["scope"]))}
+        return {"made": item(data, report, **arguments)}
     except CallsheetError as error:
         return {"error": type(error).__name__, "message": error.message, "remedy": error.remedy}
     except MemoryError:
@@ -214,7 +213,7 @@ def _told(item: Any, order: Mapping[str, Any], data: bytes, answers: IO[str]) ->
 
 
 def _limit(memory_bytes: int, cpu_s: float) -> None:
-    # Where the system has no such limits, it has no such module.
+    # The module does not exist on systems without such limits.
     import resource  # noqa: PLC0415
 
     spent = resource.getrusage(resource.RUSAGE_SELF)
@@ -227,7 +226,7 @@ def _limit(memory_bytes: int, cpu_s: float) -> None:
         used = int(_SIZE.read_text(encoding="ascii").split()[0]) * resource.getpagesize()
         limits[resource.RLIMIT_AS] = used + memory_bytes
     for kind, most in limits.items():
-        # At the first limit of the processor it is told, at the second it is killed: it should be told.
+        # The soft limit of the processor signals, the hard limit kills: leave a second between them.
         resource.setrlimit(kind, (most, most + (kind == resource.RLIMIT_CPU)))
-    # The limit counts whole seconds, and is left for what no timer ends.
+    # The limit counts whole seconds; the timer is exact, and the limit covers work that ignores it.
     signal.setitimer(signal.ITIMER_PROF, cpu_s)

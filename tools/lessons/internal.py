@@ -125,7 +125,7 @@ class ChosenImage(LessonArguments):
     display="Looking for images",
     reads=("narration", "images"),
     writes=("images",),
-    terms=_SEARCHING,
+    options=_SEARCHING,
     internal=True,
 )
 async def findImagesTool(args: ImageSearchRequest, call: Call) -> dict[str, Any]:  # noqa: N802 -- named like its like

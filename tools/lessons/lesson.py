@@ -64,7 +64,7 @@ def create_extract_tool(web: WebClient) -> Tool:
         display="Finding the facts",
         reads=("source", "facts", "narration"),
         writes=("facts",),
-        terms=_READING,
+        options=_READING,
     )
     async def extractFactsTool(args: ExtractionRequest, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
         """Find the facts of the lesson material. ALWAYS use it when the teacher gives lesson content."""
@@ -90,7 +90,7 @@ def create_extract_tool(web: WebClient) -> Tool:
     display="Writing the narration",
     reads=("facts", "confirmed", "student", "narration"),
     writes=("narration",),
-    terms=_WRITING,
+    options=_WRITING,
 )
 async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
     """Write the narrated script from the facts that the teacher has chosen."""

@@ -32,7 +32,7 @@ class FetchData(Arguments):
 def create_fetch_tool(web: WebClient) -> Tool:
     """Return the tool that gets data by this way to the web."""
 
-    @tool(schema=FetchData, display="Getting data", lasts=_lasts, terms=ToolOptions(calls=10))
+    @tool(schema=FetchData, display="Getting data", cacheable=_lasts, options=ToolOptions(calls=10))
     async def fetch_data(args: FetchData, call: Call) -> dict[str, Any]:
         """Get the text of a public web address: a page, JSON, CSV or plain text.
 

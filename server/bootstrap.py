@@ -17,7 +17,7 @@ from callsheet.server.artefacts import archive_routes
 from callsheet.server.artefacts import routes as artefact_routes
 from callsheet.server.artefacts.turn_view import reply_builder
 from callsheet.server.context import AppContext
-from callsheet.server.features import Feature, load_features
+from callsheet.server.features import FeatureApi, load_apis
 from callsheet.server.langgraph import (
     assistants,
     crons,
@@ -42,6 +42,7 @@ from callsheet.state.owners import LOCAL
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.store import RedisStore, running_owner
+from callsheet.tools.registry import Tool
 
 _SHARED: Final[tuple[APIRouter, ...]] = (
     health_routes.router,
@@ -87,9 +88,18 @@ class Workflows:
         return specs
 
     @cached_property
-    def features(self) -> Mapping[str, Feature]:
-        """The features, by graph."""
-        return load_features(self.graphs.keys())
+    def tools(self) -> Mapping[str, tuple[str, Tool]]:
+        """Every tool of the workflows by name, each with the kind of artefact it belongs to."""
+        return {
+            name: (spec.kind, tool)
+            for spec in self.specs.values()
+            for name, tool in {**spec.tools, **spec.internal_tools}.items()
+        }
+
+    @cached_property
+    def features(self) -> Mapping[str, FeatureApi]:
+        """Routes, replies and import checks of the features, by graph."""
+        return load_apis(self.graphs.keys())
 
     def reply_builders(self, storage: Storage) -> dict[str, BuildReply]:
         """Return the builders of replies to domain runs, by graph."""
@@ -139,7 +149,7 @@ def create_storage(storage: Storage, source: GraphsFile | Graphs | None, fence: 
     return GraphStorage(RedisSaver(storage.redis, fence=fence), memory)
 
 
-def routes(features: Mapping[str, Feature]) -> list[BaseRoute]:
+def routes(features: Mapping[str, FeatureApi]) -> list[BaseRoute]:
     """Return all routes; those of a feature only where its workflow is served.
 
     They go into the application's own list: `include_router` would make each again, at the first

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -15,7 +14,6 @@ from callsheet.server.settings import Settings
 from callsheet.storage.assistants import iso_now
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.store import RedisStore
-from callsheet.tools.registry import Tool
 
 if TYPE_CHECKING:
     from callsheet.server.bootstrap import Workflows
@@ -37,15 +35,6 @@ class AppContext:
     """The same graphs without storage, with their specifications and features."""
     started_at: str = field(default_factory=iso_now)
     """Time of the server's start, in the format of LangGraph's REST API."""
-
-    @cached_property
-    def tools(self) -> Mapping[str, tuple[str, Tool]]:
-        """Every tool of the served workflows by name, each with the kind of artefact it belongs to."""
-        return {
-            name: (spec.kind, tool)
-            for spec in self.workflows.specs.values()
-            for name, tool in {**spec.tools, **spec.internal_tools}.items()
-        }
 
 
 def app_context(connection: HTTPConnection) -> AppContext:

@@ -1,7 +1,8 @@
 """Features: what a workflow adds beside the LangGraph wire.
 
-A feature is one package `server/<domain>/` and one entry in `FEATURES`. Its module `feature` is imported when
-its workflow is served.
+A feature is one package `server/<domain>/` and one entry in `FEATURES`. Its module `feature` is imported for
+the help of the command line, so it must import nothing slow. The module that its `api` names is imported when
+the workflow is served.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -24,13 +25,25 @@ FEATURES: Final[Mapping[str, str]] = {
 """Module of each feature by its workflow's name; the module holds `FEATURE`."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Feature:
+    """A workflow's entry on the command line and over REST."""
+
+    title: str
+    """The workflow's title: plural, for people."""
+    command: Callable[..., None]
+    """Command of `callsheet`, named like the function."""
+    api: str
+    """Module that holds `API`, a `FeatureApi`."""
+
+
 def _accept(entry: "ArtefactEntry") -> None:
     del entry
 
 
 @dataclass(frozen=True, kw_only=True)
-class Feature:
-    """Routes, replies and checks that one workflow adds."""
+class FeatureApi:
+    """Routes, replies and import checks of one workflow."""
 
     routers: "tuple[APIRouter, ...]"
     """REST and web socket routes, in the order in which they are tried."""
@@ -46,6 +59,20 @@ class Feature:
     """Makes a file's URL of artefact id, thread id and file id."""
 
 
-def load_features(workflows: Collection[str]) -> dict[str, Feature]:
-    """Return the features of these workflows, in the order of `FEATURES`."""
-    return {name: import_module(module).FEATURE for name, module in FEATURES.items() if name in workflows}
+def load_features() -> tuple[Feature, ...]:
+    """Return all features, in the order of `FEATURES`."""
+    return tuple(_feature(module) for module in FEATURES.values())
+
+
+def load_apis(workflows: Collection[str]) -> dict[str, FeatureApi]:
+    """Return the API of each of these workflows that has a feature, in the order of `FEATURES`."""
+    return {
+        name: import_module(_feature(module).api).API
+        for name, module in FEATURES.items()
+        if name in workflows
+    }
+
+
+def _feature(module: str) -> Feature:
+    feature: Feature = import_module(module).FEATURE
+    return feature

@@ -10,6 +10,7 @@ from starlette.responses import StreamingResponse
 from callsheet.server.http.events import DetachedStreams, event_stream_reply
 from callsheet.server.runtime.worker import Ack, OnProgress
 from callsheet.state.errors import Busy
+from tests.served import OURS
 from tests.waiting import eventually
 
 STEP = {"type": "step", "stepId": "call-1", "tool": "create_music_draft", "status": "completed"}
@@ -32,7 +33,7 @@ async def test_an_event_leaves_when_it_happens_not_when_the_run_ends() -> None:
         await go_on.wait()
         return {"message": "Zażółć"}, arrived
 
-    told = lines(event_stream_reply(DetachedStreams(), carry))
+    told = lines(event_stream_reply(DetachedStreams(), OURS.tools, carry))
     assert (await anext(told)).startswith(b"event: step\ndata: ")
     assert await anext(told) == b'event: drafts\ndata: {"music": "v3"}\n\n'
     go_on.set()
@@ -46,7 +47,7 @@ async def test_a_step_that_made_nothing_announces_no_draft() -> None:
         report({**STEP, "status": "in-progress"})
         return {}, arrived
 
-    told = [line async for line in lines(event_stream_reply(DetachedStreams(), carry))]
+    told = [line async for line in lines(event_stream_reply(DetachedStreams(), OURS.tools, carry))]
     assert [line.split(b"\n")[0] for line in told] == [b"event: step", b"event: step", b"event: result"]
 
 
@@ -60,7 +61,7 @@ async def test_a_result_is_known_to_have_arrived_once_its_reader_asks_for_more()
     async def carry(report: OnProgress) -> tuple[dict[str, Any], Ack]:
         return {}, noted
 
-    told = lines(event_stream_reply(DetachedStreams(), carry))
+    told = lines(event_stream_reply(DetachedStreams(), OURS.tools, carry))
     await anext(told)
     assert calls == []
     assert [line async for line in told] == []
@@ -74,7 +75,7 @@ async def test_silence_is_filled_with_comments() -> None:
         await go_on.wait()
         return {}, arrived
 
-    told = lines(event_stream_reply(DetachedStreams(), carry, heartbeat_s=0.001))
+    told = lines(event_stream_reply(DetachedStreams(), OURS.tools, carry, heartbeat_s=0.001))
     assert {await anext(told) for _ in range(3)} == {b": still at it\n\n"}
     go_on.set()
     rest = [line async for line in told]
@@ -85,7 +86,7 @@ async def test_a_refusal_ends_the_stream_with_its_body_and_status() -> None:
     async def carry(report: OnProgress) -> tuple[dict[str, Any], Ack]:
         raise Busy("thread 'ad-1' is busy", remedy="wait")
 
-    (line,) = [one async for one in lines(event_stream_reply(DetachedStreams(), carry))]
+    (line,) = [one async for one in lines(event_stream_reply(DetachedStreams(), OURS.tools, carry))]
     assert json.loads(line.split(b"data: ")[1]) == {
         "error": "thread 'ad-1' is busy",
         "type": "busy",
@@ -109,12 +110,12 @@ async def test_a_run_goes_on_when_its_reader_is_gone_and_ends_with_the_server() 
         await asyncio.Event().wait()
         return {}, arrived
 
-    told = lines(event_stream_reply(running, carry))
+    told = lines(event_stream_reply(running, OURS.tools, carry))
     await anext(told)
     await cast("Any", told).aclose()
     go_on.set()
     await eventually(lambda: _is(finished == ["yes"]), "the run without a reader ended")
-    cut_short = lines(event_stream_reply(running, endless, heartbeat_s=0.001))
+    cut_short = lines(event_stream_reply(running, OURS.tools, endless, heartbeat_s=0.001))
     await anext(cut_short)
     await running.stop()
     assert [line async for line in cut_short if not line.startswith(b":")] == []

@@ -89,7 +89,7 @@ async def test_a_file_that_no_lesson_can_be_made_of_is_refused(
     [
         ({}, "0 materials"),
         ({"text": "a", "url": "https://example.org/"}, "2 materials"),
-        ({"url": "leaves"}, "no address"),
+        ({"url": "leaves"}, "no web address"),
         ({"url": "http://127.0.0.1:9/"}, "127.0.0.1"),
         ({"url": "http://169.254.169.254/latest/meta-data"}, "169.254.169.254"),
         ({"text": "Hi."}, "too few"),

@@ -166,7 +166,7 @@ async def test_what_is_not_there_is_said_to_be_so(client: httpx.AsyncClient, bak
         assert reply.status_code == status, (path, reply.text)
         assert reply.json()["error"]
     nobodys = (await client.get("/api/pages/nobodys")).json()
-    assert nobodys["remedy"] == "begin it with POST /api/pages/nobodys/chat"
+    assert nobodys["remedy"] == "create it with POST /api/pages/nobodys/chat"
 
 
 async def test_the_operator_may_name_the_hosts_that_data_comes_from(valkey_url: str, storage: Storage):

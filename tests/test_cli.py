@@ -283,6 +283,11 @@ def test_a_bare_command_shows_the_help_and_version_the_version(here: Callable[..
     assert here("--version").out.startswith("callsheet ")
 
 
+def test_the_help_names_every_packaged_workflow(here: Callable[..., Finished]) -> None:
+    summary = " ".join(here().out.split())
+    assert all(spec.title in summary for spec in OURS.specs.values())
+
+
 def test_debug_shows_where_an_error_comes_from(here: Callable[..., Finished]) -> None:
     with pytest.raises(CallsheetError):
         cli.main(["ad", "--debug", ""])

@@ -47,7 +47,7 @@ def asked(word: str) -> dict[str, Any]:
 
 
 def test_without_runs_the_list_says_so(here: Command) -> None:
-    assert here("runs", "list").out.strip() == "No run is waiting or under way."
+    assert here("runs", "list").out.strip() == "No run is pending or running."
     refused(here("runs", "list", "--thread", "none"), "'none'")
 
 
@@ -71,8 +71,8 @@ def test_a_run_is_shown_with_what_it_was_asked(here: Command, runs: list[str]) -
 def test_runs_are_cancelled_and_those_that_ended_are_told_apart(here: Command, runs: list[str]) -> None:
     assert here("runs", "cancel", "r-2").err.strip() == "Ended: r-2."
     assert here("runs", "cancel", "r-3", "--rollback").err.strip() == "Ended: r-3."
-    assert here("runs", "cancel", "r-1").err.strip() == "Told to end: r-1."
-    assert "running, to end" in here("runs", "list").out
+    assert here("runs", "cancel", "r-1").err.strip() == "Cancelling: r-1."
+    assert "running, cancelling" in here("runs", "list").out
     of_thread = json.loads(here("runs", "list", "--thread", "harbour", "--json").out)
     assert [(run["id"], run["status"]) for run in of_thread] == [("r-2", "interrupted"), ("r-1", "running")]
     refused(here("runs", "cancel", "r-2", "--thread", "harbour"), "ended already")

@@ -1,5 +1,6 @@
 """`callsheet threads`: looked at, carried away, brought back and taken away on the command line."""
 
+import asyncio
 import io
 import json
 import sys
@@ -9,6 +10,10 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from callsheet.storage import connect
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.records import NewThread, create
+from callsheet.storage.threads.threads import Thread
 from tests.command import BRIEF, UPBEAT, Finished, in_process, refused
 
 Command = Callable[..., Finished]
@@ -115,3 +120,26 @@ def test_a_thread_is_taken_away_once_that_was_confirmed(
     assert here("threads", "delete", "nordlys", "--yes").code == 0
     refused(here("threads", "show", "nordlys"), "'nordlys'")
     refused(here("threads", "delete", "nordlys", "--yes"), "'nordlys'")
+
+
+@pytest.mark.parametrize("columns", ["40", "80"])
+def test_the_list_never_breaks_or_shortens_an_id(
+    here: Command, valkey_url: str, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    ids = [f"{number}{'0123456789abcdef' * 5}" for number in (1, 2)]
+
+    async def create_threads() -> None:
+        async with connect(valkey_url) as storage:
+            for name in ids:
+                await create(
+                    storage, NewThread(name, "local", "a_graph_with_a_long_name", {"note": "x" * 90})
+                )
+                await threads.bind(storage, Thread(f"t-{name}", "local", "ad_creation", f"ad:{name}"))
+
+    asyncio.run(create_threads())
+    monkeypatch.setenv("COLUMNS", columns)
+    _, *lines = here("threads", "list").out.splitlines()
+    assert sorted(line.split()[0] for line in lines) == sorted([*ids, *(f"t-{name}" for name in ids)])
+    assert sorted(line.split()[-1] for line in lines if line.startswith("t-")) == [
+        f"ad:{name}" for name in ids
+    ]

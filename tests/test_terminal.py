@@ -7,8 +7,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from callsheet.server.ads import rendering
 from callsheet.server.ads.terminal_session import CliTurn, VersionChange
-from callsheet.server.cli import ad_rendering, terminal
+from callsheet.server.cli import layout, terminal
 from callsheet.state.ads import ad
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.versions import Version
@@ -88,7 +89,7 @@ def whole(*texts: str, spot_s: float = 30, notes: tuple[str, ...] = (), said: st
 
 def shown(made: CliTurn, width: int = 100) -> str:
     console = screen(width)
-    ad_rendering.show(console, made)
+    rendering.show(console, made)
     return seen(console)
 
 
@@ -128,7 +129,7 @@ def test_the_last_line_can_be_copied_whole_on_a_narrow_terminal() -> None:
 
 def test_an_id_with_spaces_and_quotes_is_quoted_for_the_shell() -> None:
     made = whole(ENGLISH)
-    odd = CliTurn({**made.reply, "conversationId": "it's mine"}, made.takes, made.kept)
+    odd = CliTurn({**made.reply, "conversationId": "it's mine"}, made.changes, made.unchanged)
     assert """--thread 'it'"'"'s mine' """ in shown(odd)
 
 
@@ -203,7 +204,7 @@ def test_no_line_is_wider_than_the_terminal(width: int, text: str) -> None:
 @pytest.mark.parametrize("width", [34, 60, 100])
 def test_nothing_is_lost_at_the_ends_of_lines(text: str, width: int) -> None:
     """A38: in any script."""
-    margin = 21 if width < ad_rendering.NARROW else 28
+    margin = 21 if width < layout.NARROW else 28
     column = "".join(line[margin:] for line in shown(whole(text), width).splitlines())
     assert "".join(text.split()) in "".join(column.split())
 
@@ -212,7 +213,7 @@ def test_what_steers_a_terminal_is_taken_out_of_every_text() -> None:
     hostile = "\x1b]0;gone\x07\x1b[2Jhello\r\x08\x9b31m"
     made = whole(hostile, said=hostile)
     console = screen(colours=True)
-    ad_rendering.show(console, made)
+    rendering.show(console, made)
     for code in ("\x1b]", "\x1b[2J", "\x07", "\r", "\x08", "\x9b"):
         assert code not in seen(console)
     assert "hello" in seen(console)
@@ -220,10 +221,10 @@ def test_what_steers_a_terminal_is_taken_out_of_every_text() -> None:
 
 def test_what_lies_beyond_the_spot_is_red() -> None:
     console = screen(colours=True)
-    console.print(ad_rendering.Bars(timed(voices(1, ENGLISH), spot_s=3)))
+    console.print(rendering.Bars(timed(voices(1, ENGLISH), spot_s=3)))
     assert "\x1b[31m━" in seen(console)
     fitting = screen(colours=True)
-    fitting.print(ad_rendering.Bars(timed(voices(1, ENGLISH), spot_s=30)))
+    fitting.print(rendering.Bars(timed(voices(1, ENGLISH), spot_s=30)))
     assert "\x1b[31m" not in seen(fitting)
 
 
@@ -231,7 +232,7 @@ def test_a_bar_is_as_long_as_what_it_stands_for() -> None:
     spoken = voices(1, ENGLISH)
     timeline = timed(spoken)
     console = screen(17 + 60)
-    console.print(ad_rendering.Bars(timeline))
+    console.print(rendering.Bars(timeline))
     bar = seen(console).splitlines()[0][17:]
     assert bar.count("━") == pytest.approx(timeline["voices"][0]["end"] * 2, abs=1)
     assert len(bar) == 60
@@ -331,10 +332,10 @@ def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", "1")
-    ad_rendering.show(terminal.console(), whole(ENGLISH))
+    rendering.show(terminal.console(), whole(ENGLISH))
     assert "\x1b[1;36m" not in capsys.readouterr().out
     monkeypatch.delenv("NO_COLOR")
-    ad_rendering.show(terminal.console(), whole(ENGLISH))
+    rendering.show(terminal.console(), whole(ENGLISH))
     assert "\x1b[1;36m" in capsys.readouterr().out
 
 
@@ -342,6 +343,6 @@ def test_a_terminal_that_lacks_a_letter_shows_another(monkeypatch: pytest.Monkey
     written = io.BytesIO()
     narrow = io.TextIOWrapper(written, encoding="ascii")
     monkeypatch.setattr("sys.stdout", narrow)
-    ad_rendering.show(terminal.console(), whole(THAI))
+    rendering.show(terminal.console(), whole(THAI))
     narrow.flush()
     assert b"?" in written.getvalue()

@@ -1,8 +1,7 @@
-"""What callers send: the fields of every request, and how strictly a body is read.
+"""Request bodies of ads, and the strict reader of all bodies.
 
-A body is JSON in UTF-8, whatever its Content-Type says. A key given twice, half a surrogate pair, a number
-JSON has no word or no room for, or a hundred levels of nesting are refused: readers would disagree on what
-they mean.
+A body is JSON in UTF-8, whatever its Content-Type. Duplicate keys, half surrogate pairs, NaN, infinite
+numbers and deep nesting are refused, because parsers would disagree on them.
 """
 
 import json
@@ -26,40 +25,40 @@ MAX_DEPTH: Final = 100
 """Levels of nesting."""
 
 
-def _whole(told: Any) -> Any:
-    # A text of digits is no number in JSON Schema, nor is true; 10.0 is a whole one.
-    if isinstance(told, str | bool):
-        raise ValueError(f"{told!r:.40} is not a number")  # noqa: TRY004 -- what pydantic understands
-    return told
+def _require_number(value: Any) -> Any:
+    # In JSON Schema neither "10" nor true is an integer, but 10.0 is.
+    if isinstance(value, str | bool):
+        raise ValueError(f"{value!r:.40} is not a number")  # noqa: TRY004 -- pydantic expects a ValueError
+    return value
 
 
 Flag = Annotated[bool, Strict()]
-"""True or false, and nothing that may stand for one."""
+"""True or false, not a text or number."""
 Number = Annotated[float, Strict()]
 """A number, not a text of digits."""
-Whole = Annotated[int, BeforeValidator(_whole)]
-"""A whole number, not a text of digits."""
+Whole = Annotated[int, BeforeValidator(_require_number)]
+"""An integer, not a text of digits."""
 Brief = Annotated[
     Annotated[str, Tag("text")] | Annotated[dict[str, Any], Tag("object")],
     Discriminator(
-        lambda told: {str: "text", dict: "object"}.get(type(told)),
+        lambda value: {str: "text", dict: "object"}.get(type(value)),
         custom_error_type="brief_type",
         custom_error_message="Input should be text or an object",
     ),
 ]
-"""A brief in either shape (A-R15); what is neither is told once, not as a fault for each of the two."""
+"""A brief, text or object (A-R15); the discriminator gives one error instead of one per shape."""
 IdempotencyKey = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        description="1 to 255 printable characters; the same again within a day gives the first reply again",
+        description="1 to 255 printable characters; the same key within a day returns the first reply",
     ),
 ]
 _Db = Field(None, ge=-60, le=12)
 
 
 class ModelChoice(BaseModel):
-    """What every request that has a model work may choose."""
+    """Model fields of every request that runs a model."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -69,13 +68,13 @@ class ModelChoice(BaseModel):
     model: str | None = Field(None, max_length=200, description="provider/model; wins over `provider`")
 
     def context(self) -> Context:
-        """Return what the caller chose for the run."""
+        """Return the run's context."""
         names = ("provider", "model", "budget", "complexity")
         chosen = {name: getattr(self, name, None) for name in names}
         return cast("Context", {name: value for name, value in chosen.items() if value})
 
 
-class _AboutAd(ModelChoice):
+class _AdFields(ModelChoice):
     conversationId: str | None = Field(None, description="The ad's conversation; its own id unless chosen")
     language: str | None = Field(None, description="Name, ISO-639-1 code, BCP-47 tag or native name")
     market: str | None = Field(None, max_length=200, description="Where it will air, such as US")
@@ -83,10 +82,10 @@ class _AboutAd(ModelChoice):
     complexity: str | None = Field(None, max_length=80, description="simple or complex")
 
 
-class AdGenerate(_AboutAd):
-    """A brief that is to become an ad (A50)."""
+class AdGenerate(_AdFields):
+    """A brief for a new ad (A50)."""
 
-    adId: str = Field(description="1 to 255 printable characters; an ad that exists is begun anew")
+    adId: str = Field(description="1 to 255 printable characters; an existing ad is restarted")
     brief: Brief = Field(
         description="A sentence, or {clientDescription, targetAudience, format, duration, market, language, "
         "additionalContext} (A51)"
@@ -95,7 +94,7 @@ class AdGenerate(_AboutAd):
     useToolCalling: bool | None = Field(None, description="Accepted; tools are always used")
 
     def to_request(self, owner: str, idempotency_key: str | None) -> GenerateRequest:
-        """Return the request as the job it asks for."""
+        """Return the body as a request of the service."""
         return GenerateRequest(
             ad_id=self.adId,
             brief=self.brief,
@@ -109,14 +108,14 @@ class AdGenerate(_AboutAd):
         )
 
 
-class AdChat(_AboutAd):
-    """What a person says about an ad (A55)."""
+class AdChat(_AdFields):
+    """A message about an ad (A55)."""
 
     message: str
     duration: Number | None = Field(None, description="The spot's length in seconds from now on")
 
     def to_request(self, ad_id: str, owner: str, idempotency_key: str | None) -> ChatRequest:
-        """Return the request as the job it asks for."""
+        """Return the body as a request of the service."""
         return ChatRequest(
             ad_id=ad_id,
             message=self.message,
@@ -135,7 +134,7 @@ class _Strict(BaseModel):
 
 
 class MusicMix(_Strict):
-    """How the music sounds under the voices."""
+    """Levels and fades of the music."""
 
     volumeDb: Number | None = _Db
     duckingDb: Number | None = Field(None, ge=-60, le=0, description="Change while a voice speaks")
@@ -144,13 +143,13 @@ class MusicMix(_Strict):
 
 
 class SfxMix(_Strict):
-    """How loud the effects are."""
+    """Level of the effects."""
 
     volumeDb: Number | None = _Db
 
 
 class MixerUpdate(_Strict):
-    """What to change at the mixer; all in decibels but the fades (A35)."""
+    """Changes of the mixer, in decibels and, for fades, seconds (A35)."""
 
     voices: dict[str, Annotated[Number, Field(ge=-60, le=12)]] = Field(
         default_factory=dict, description="Gain by track id, -60 to 12"
@@ -160,7 +159,7 @@ class MixerUpdate(_Strict):
 
 
 class StrictRoute(APIRoute):
-    """A route whose body is read by `read`, and whose path was split by `EncodedSlashMiddleware`."""
+    """A route that reads bodies with `parse_json`, and paths as split by `EncodedSlashMiddleware`."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         """`options` are FastAPI's."""
@@ -170,17 +169,17 @@ class StrictRoute(APIRoute):
             self.app = direct.DirectEndpoint(self, parse_json)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """As Starlette's, without a search where a path has another number of parts."""
+        """Match as Starlette does, but skip the search for paths of another depth."""
         if scope["path"].count("/") != self._depth and not scope.get("root_path"):
             return Match.NONE, {}
         return super().matches(scope)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return FastAPI's handler, given our request."""
+        """Return FastAPI's handler with the strict request."""
         handle = super().get_route_handler()
 
         async def strictly(request: Request) -> Response:
-            return await handle(_StrictRequest(_as_meant(request), request.receive))
+            return await handle(_StrictRequest(_strict_scope(request), request.receive))
 
         return strictly
 
@@ -191,7 +190,7 @@ class _StrictRequest(Request):
 
 
 def parse_json(body: bytes) -> Any:
-    """Return the value that `body` spells; raises `json.JSONDecodeError` with the rule it breaks."""
+    """Return the value of a JSON body; raise `json.JSONDecodeError` with the violated rule."""
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -212,19 +211,19 @@ _TOO_DEEP: Final = f"it is nested more than {MAX_DEPTH} levels deep"
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        times = Counter(name for name, _ in pairs)
-        twice = next(name for name, count in times.items() if count > 1)
-        raise ValueError(f"it has the key {twice[:80]!r} twice")
-    return found
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        duplicate = next(name for name, count in counts.items() if count > 1)
+        raise ValueError(f"it has the key {duplicate[:80]!r} twice")
+    return value
 
 
 def _finite(text: str) -> float:
-    found = float(text)
-    if math.isinf(found):
+    value = float(text)
+    if math.isinf(value):
         raise ValueError(f"{text[:40]} is too large a number")
-    return found
+    return value
 
 
 def _no_number(name: str) -> NoReturn:
@@ -263,8 +262,8 @@ def _refuse(rule: str, position: int = 0) -> NoReturn:
     raise json.JSONDecodeError(rule, "", position) from None
 
 
-def _as_meant(request: Request) -> dict[str, Any]:
-    """The request's scope, ids as they were sent; a body of which nothing is said is read as JSON."""
+def _strict_scope(request: Request) -> dict[str, Any]:
+    """Return the scope with decoded ids, and without a Content-Type, so that every body is read as JSON."""
     return {
         **request.scope,
         "headers": [pair for pair in request.scope["headers"] if pair[0] != b"content-type"],

@@ -1,6 +1,6 @@
-"""A person's own edits of an ad: held to the rules of the tools, written as versions like theirs (A33, A35).
+"""A person's edits of an ad: checked by the rules of the tools, stored as versions (A33, A35).
 
-A script a person wrote is never shortened; the reply's timeline says whether it fits.
+A person's script is never shortened; the reply's timeline says whether it fits.
 """
 
 import uuid
@@ -11,7 +11,7 @@ from typing import Any, Final
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from pydantic import BaseModel, ConfigDict, Field
 
-from callsheet.server.ads import service as jobs
+from callsheet.server.ads import service
 from callsheet.server.artefacts.turns import identifier
 from callsheet.state.ads import ad
 from callsheet.state.errors import Invalid, Missing
@@ -36,42 +36,42 @@ class _Strict(BaseModel):
 
 
 class TrackEdit(Track):
-    """A track as a person sends it: as the tools take it, or as it is stored."""
+    """A track in the form of the tools or in its stored form."""
 
     id: str | None = Field(None, max_length=80, description="Only names the track for others' `playAfter`")
 
 
 class EffectEdit(EffectPrompt):
-    """An effect as a person sends it: as the tools take it, or as it is stored."""
+    """An effect in the form of the tools or in its stored form."""
 
     overlap: float | None = Field(None, ge=-60, le=60, description="Seconds it starts earlier")
     playAfter: str | None = Field(None, description="Derived from `placement`; accepted and ignored")
 
 
 class VoicesData(_Strict):
-    """A whole version of the voices (A14)."""
+    """Complete data of a voices version (A14)."""
 
     voiceTracks: list[TrackEdit] = Field(min_length=1, max_length=_MAX_PARTS)
 
 
 class MusicData(_Strict):
-    """A whole version of the music (A15)."""
+    """Complete data of a music version (A15)."""
 
     musicPrompt: str = Field(min_length=1, max_length=2_000)
     musicProvider: str | None = Field(None, pattern="^(loudly|mubert)$")
-    provider: str | None = Field(None, pattern="^(loudly|mubert)$", description="The same by its other name")
+    provider: str | None = Field(None, pattern="^(loudly|mubert)$", description="Alias of musicProvider")
     duration: float | None = Field(None, gt=0, le=600, description="Seconds; the spot's when left out")
 
 
 class SfxData(_Strict):
-    """A whole version of the sound effects (A17)."""
+    """Complete data of a sound effects version (A17)."""
 
     soundFxPrompts: list[EffectEdit] = Field(max_length=_MAX_PARTS)
 
 
 @dataclass(frozen=True)
-class Ad:
-    """An ad that is there, and who asks about it."""
+class AdRef:
+    """An existing ad and its thread."""
 
     storage: Storage
     artefact: Artefact
@@ -80,29 +80,29 @@ class Ad:
 
     @property
     def facts(self) -> dict[str, str]:
-        """What timing needs to know of it."""
+        """Facts that the timeline depends on."""
         return {name: self.meta[name] for name in ("language", "market", "spotSeconds") if name in self.meta}
 
 
-async def find_ad(storage: Storage, name: str, owner: str) -> Ad:
-    """Return the owner's ad of this id, or whose conversation has it (X5).
+async def find_ad(storage: Storage, name: str, owner: str) -> AdRef:
+    """Return the owner's ad whose id, or whose conversation's id, is `name` (X5).
 
-    Raises `Missing` when there is none, or it is another's.
+    Raises `Missing` if there is none, or it is another owner's.
     """
-    artefact = Artefact(storage, jobs.KIND, identifier(name, "adId"), owner)
+    artefact = Artefact(storage, service.KIND, identifier(name, "adId"), owner)
     meta = await artefact.meta()
-    known = None if meta else await _conversation(storage, name, owner)
-    # A thread that only the wire has used names nothing yet: its ad has its own id.
-    if known and known.artefact not in {"", f"{jobs.KIND}:{name}"}:
-        return await find_ad(storage, jobs.ADS.artefact_id(known), owner)
-    if meta.get("owner") != owner and not known:
+    thread = None if meta else await _conversation(storage, name, owner)
+    # A thread that only the LangGraph API has used has no artefact yet: its ad will have the thread's id.
+    if thread and thread.artefact not in {"", f"{service.KIND}:{name}"}:
+        return await find_ad(storage, service.ADS.artefact_id(thread), owner)
+    if meta.get("owner") != owner and not thread:
         raise Missing(f"there is no ad {name!r}", remedy="make it with POST /api/ai/generate")
-    thread = Thread(meta.get("thread") or name, owner, jobs.GRAPH, f"{jobs.KIND}:{name}")
-    return Ad(storage, artefact, thread, meta)
+    thread = Thread(meta.get("thread") or name, owner, service.GRAPH, f"{service.KIND}:{name}")
+    return AdRef(storage, artefact, thread, meta)
 
 
 async def resolve_ad_id(storage: Storage, name: str, owner: str) -> str:
-    """Return the id of the ad that `find` finds, or `name` itself where there is none."""
+    """Return the id of the ad that `find_ad` returns, or `name` if there is none."""
     try:
         return (await find_ad(storage, name, owner)).artefact.id
     except Missing:
@@ -110,40 +110,40 @@ async def resolve_ad_id(storage: Storage, name: str, owner: str) -> str:
 
 
 def require_stream(stream: str) -> str:
-    """Return the name of a stream that ads have; raises `Missing` for any other."""
+    """Return the stream's name; raise `Missing` if ads have no such stream."""
     if stream not in ad.STREAMS:
         raise Missing(f"an ad has no stream {stream[:80]!r}", remedy=f"use one of {', '.join(ad.STREAMS)}")
     return stream
 
 
-async def write_version(found: Ad, stream: str, raw: Mapping[str, Any], *, parent: str | None = None) -> str:
-    """Make a version of `stream` by hand and return its id; raises what `normal` raises."""
-    streams = await found.artefact.streams(ad.STREAMS)
-    newest = {name: one.data for name, versions in streams.items() if (one := versions.newest())}
-    data = normalize(stream, raw, newest, found.facts)
-    jobs.timeline_of(found.thread, found.facts, newest | {stream: data})
-    owner, request = found.thread.owner, str(uuid.uuid4())
-    # With a fence, a write that is sent again after a lost connection is one version all the same.
-    fence = await found.artefact.claim(
-        receipt_name(found.thread.id, "by hand", request),
+async def write_version(ref: AdRef, stream: str, raw: Mapping[str, Any], *, parent: str | None = None) -> str:
+    """Create a version by hand and return its id; raise what `normalize` raises."""
+    streams = await ref.artefact.streams(ad.STREAMS)
+    newest = {name: version.data for name, versions in streams.items() if (version := versions.newest())}
+    data = normalize(stream, raw, newest, ref.facts)
+    service.timeline_of(ref.thread, ref.facts, newest | {stream: data})
+    owner, request = ref.thread.owner, str(uuid.uuid4())
+    # The fence keeps a write that is repeated after a lost connection from creating a second version.
+    fence = await ref.artefact.claim(
+        receipt_name(ref.thread.id, "by hand", request),
         epoch=0,
         owner=owner,
-        thread=found.thread.id,
-        facts=found.facts,
+        thread=ref.thread.id,
+        facts=ref.facts,
     )
     new = NewVersion(stream, data, owner, request, parent, {"status": "draft"})
-    made = fence.result if isinstance(fence, Done) else await found.artefact.create_version(new, fence)
-    await execute_all(found.storage.redis, found.artefact.index_calls(owner, found.thread.id))
+    made = fence.result if isinstance(fence, Done) else await ref.artefact.create_version(new, fence)
+    await execute_all(ref.storage.redis, ref.artefact.index_calls(owner, ref.thread.id))
     return str(made["versionId"])
 
 
 def normalize(
     stream: str, raw: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]], facts: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return what a person sent as it is stored.
+    """Return a person's data in its stored form.
 
-    `others` are the newest data of the ad's streams. Raises `Invalid`, or pydantic's error, for what the
-    tools would refuse too.
+    `others` are the newest data of the ad's streams. Raises `Invalid`, or pydantic's error, for data that the
+    tools would refuse, too.
     """
     if stream == "voices":
         return {"voiceTracks": _tracks(VoicesData.model_validate(raw).voiceTracks)}
@@ -157,11 +157,11 @@ def normalize(
 def apply_patch(version: Version, patch: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data of `version` with a partial change.
 
-    A list replaces the whole list. An object in a list's place changes single entries: tracks by their id,
-    effects by their place counted from 0. Raises `Invalid` for an entry that is not there.
+    A list replaces the whole list. An object in place of a list changes single entries: tracks by id, effects
+    by their index from 0. Raises `Invalid` for an unknown entry.
     """
     if not patch:
-        raise Invalid("there is nothing to change", remedy="send the fields that shall be different")
+        raise Invalid("there is nothing to change", remedy="send the fields to change")
     data = dict(version.data)
     if version.stream == "music":
         return {**_one_provider(data, patch), **patch}
@@ -183,82 +183,82 @@ def _entries(name: str, entries: Any, changes: Mapping[str, Any]) -> list[Any]:
 
 
 def _one_provider(data: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    # Both names hold the same, so a change of one leaves the other out.
+    # The two names are aliases, so a change of one drops the other.
     changed = {"musicProvider", "provider"} & patch.keys()
     return {
         name: value for name, value in data.items() if not (changed and name in {"musicProvider", "provider"})
     }
 
 
-def _music(given: MusicData, spot_s: float) -> dict[str, Any]:
-    named = {given.musicProvider, given.provider} - {None}
-    if len(named) > 1:
+def _music(edit: MusicData, spot_s: float) -> dict[str, Any]:
+    providers = {edit.musicProvider, edit.provider} - {None}
+    if len(providers) > 1:
         raise Invalid(
-            f"musicProvider {given.musicProvider!r} and provider {given.provider!r} differ",
+            f"musicProvider {edit.musicProvider!r} and provider {edit.provider!r} differ",
             remedy="send one of them",
         )
-    return ad.music_bed(given.musicPrompt, str(next(iter(named), "loudly")), given.duration or spot_s)
+    return ad.music_bed(edit.musicPrompt, str(next(iter(providers), "loudly")), edit.duration or spot_s)
 
 
-def _tracks(given: Sequence[TrackEdit]) -> list[ad.VoiceTrack]:
-    for track in given:
+def _tracks(edits: Sequence[TrackEdit]) -> list[ad.VoiceTrack]:
+    for track in edits:
         if voices.find(track.voiceId) is None:
             raise Invalid(
                 f"voice {track.voiceId!r} is not in the catalogue",
                 remedy="use the id of a voice a search returned",
             )
-    sent = [track.model_dump(exclude_none=True, exclude={"id"}) for track in given]
-    return ad.track_list([track | after for track, after in zip(sent, _followed(given), strict=True)])
+    tracks = [track.model_dump(exclude_none=True, exclude={"id"}) for track in edits]
+    return ad.track_list([track | after for track, after in zip(tracks, _play_after(edits), strict=True)])
 
 
-def _followed(given: Sequence[TrackEdit]) -> list[dict[str, str]]:
-    """Stored tracks are named by their place; where the sender named them, `playAfter` follows the names."""
-    ids = [track.id for track in given if track.id]
+def _play_after(edits: Sequence[TrackEdit]) -> list[dict[str, str]]:
+    """Return `playAfter` with the stored ids, which count positions, in place of the sender's ids."""
+    ids = [track.id for track in edits if track.id]
     if len(set(ids)) < len(ids):
         raise Invalid(f"two tracks have one id among {ids}", remedy="give each its own, or none")
-    if len(ids) < len(given):
-        return [{} for _ in given]
-    places = {"start": "start"} | {name: f"track-{i}" for i, name in enumerate(ids)}
-    for track in given:
-        if track.playAfter and track.playAfter not in places:
+    if len(ids) < len(edits):
+        return [{} for _ in edits]
+    positions = {"start": "start"} | {name: f"track-{i}" for i, name in enumerate(ids)}
+    for track in edits:
+        if track.playAfter and track.playAfter not in positions:
             raise Invalid(
                 f"track {track.id!r} plays after {track.playAfter!r}, which is not among the tracks sent",
-                remedy=f"use one of {', '.join(map(repr, places))}",
+                remedy=f"use one of {', '.join(map(repr, positions))}",
             )
-    return [{"playAfter": places[track.playAfter]} if track.playAfter else {} for track in given]
+    return [{"playAfter": positions[track.playAfter]} if track.playAfter else {} for track in edits]
 
 
 async def _conversation(storage: Storage, name: str, owner: str) -> Thread | None:
-    """The owner's conversation of this id about an ad, though nothing may have been made yet."""
+    """Return the thread of this id if it is about an ad, which need not have a version yet."""
     try:
-        known = await threads.get(storage, name, owner)
+        thread = await threads.get(storage, name, owner)
     except Missing:
         return None
-    return known if known.graph == jobs.GRAPH else None
+    return thread if thread.graph == service.GRAPH else None
 
 
-async def update_mixer(found: Ad, wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Set at the mixer what `wanted` names and return all of it; `Invalid` for a track that is not there."""
-    streams = await found.artefact.streams(ad.STREAMS)
-    data = {name: one.data for name, versions in streams.items() if (one := versions.newest())}
+async def update_mixer(ref: AdRef, changes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Apply the changes to the mixer and return it; raise `Invalid` for an unknown track."""
+    streams = await ref.artefact.streams(ad.STREAMS)
+    data = {name: version.data for name, stream in streams.items() if (version := stream.newest())}
     tracks = ad.mixer(data)["voices"]
-    if unknown := sorted(wanted.get("voices", {}).keys() - tracks.keys()):
+    if unknown := sorted(changes.get("voices", {}).keys() - tracks.keys()):
         raise Invalid(
             f"the mixer has no voice track {unknown[0]!r}",
             remedy=f"use one of {', '.join(map(repr, tracks))}",
         )
-    kept = await mixers.change(
-        found.storage,
-        jobs.KIND,
-        found.artefact.stored_id,
+    stored = await mixers.change(
+        ref.storage,
+        service.KIND,
+        ref.artefact.stored_id,
         lambda before: {
-            part: before.get(part, {}) | wanted.get(part, {}) for part in ("voices", "music", "sfx")
+            part: before.get(part, {}) | changes.get(part, {}) for part in ("voices", "music", "sfx")
         },
     )
-    return ad.mixer(data, kept)
+    return ad.mixer(data, stored)
 
 
-async def clear_conversation(found: Ad, saver: BaseCheckpointSaver[int]) -> None:
-    """Take the ad's conversation away; its versions stay. Raises `Busy` while a run is at it."""
-    async with thread_records.hold(found.storage, found.thread.id, found.thread.owner):
-        await saver.adelete_thread(found.thread.id)
+async def clear_conversation(ref: AdRef, saver: BaseCheckpointSaver[int]) -> None:
+    """Delete the ad's conversation but not its versions; raise `Busy` while a run has the thread."""
+    async with thread_records.hold(ref.storage, ref.thread.id, ref.thread.owner):
+        await saver.adelete_thread(ref.thread.id)

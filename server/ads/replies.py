@@ -1,4 +1,4 @@
-"""What callers get: the shape of every reply, for the documentation; tests hold the replies to it."""
+"""Reply shapes of ads, for the documentation; tests compare the replies with them."""
 
 from typing import Any, Literal, NotRequired
 
@@ -11,7 +11,7 @@ from callsheet.state.workflow import DraftMade
 
 
 class MusicMix(TypedDict):
-    """How the music sounds under the voices."""
+    """Levels and fades of the music."""
 
     volumeDb: float
     duckingDb: float
@@ -21,7 +21,7 @@ class MusicMix(TypedDict):
 
 
 class SfxMix(TypedDict):
-    """How loud the effects are."""
+    """Level of the effects."""
 
     volumeDb: float
 
@@ -58,7 +58,7 @@ class Usage(TypedDict):
 
 
 class AdTurn(TypedDict):
-    """What generate and chat answer (A53, A56)."""
+    """The reply of generate and chat (A53, A56)."""
 
     conversationId: str
     adId: str
@@ -88,7 +88,7 @@ class VersionSummary(TypedDict):
 
 
 class Version(VersionSummary):
-    """A version with its data, which is beside the other fields too (A30)."""
+    """A version with its data, both under `data` and flat (A30)."""
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]  # pydantic's way to say so
 
@@ -104,13 +104,13 @@ class VersionList(TypedDict):
 
 
 class VersionData(VersionSummary):
-    """A version as it stands in an ad."""
+    """A version with its data."""
 
     data: dict[str, Any]
 
 
 class StreamView(TypedDict):
-    """A stream as it stands."""
+    """A stream's newest and active version."""
 
     newest: VersionData | None
     active: VersionData | None
@@ -126,7 +126,7 @@ class Streams(TypedDict):
 
 
 class VersionWritten(TypedDict):
-    """What a writer is told."""
+    """The reply to a write."""
 
     stream: str
     versionId: str
@@ -136,13 +136,13 @@ class VersionWritten(TypedDict):
 
 
 class VersionActivated(VersionWritten):
-    """What is told of an activation."""
+    """The reply to an activation."""
 
     active: str
 
 
 class AdSummary(TypedDict):
-    """An ad in a list; times are null until a version was made."""
+    """An ad in a list; times are null before its first version."""
 
     adId: str
     createdAt: str | None
@@ -153,15 +153,15 @@ class AdSummary(TypedDict):
 
 
 class AdList(TypedDict):
-    """Some of the owner's ads."""
+    """A page of the owner's ads."""
 
     ads: list[AdSummary]
     next: str | None
-    """What the next page begins `after`."""
+    """Send it as `after` for the next page; null at the end."""
 
 
 class StreamLock(TypedDict):
-    """A stream that a person has locked."""
+    """A locked stream."""
 
     stream: str
     by: str
@@ -169,13 +169,13 @@ class StreamLock(TypedDict):
 
 
 class StreamLocks(TypedDict):
-    """Every stream that is locked."""
+    """All locks of an ad."""
 
     locks: list[StreamLock]
 
 
 class AdView(AdSummary):
-    """An ad as a panel shows it."""
+    """An ad with its streams, timeline and mixer."""
 
     brief: Brief | None
     streams: Streams
@@ -196,7 +196,7 @@ class Function(TypedDict):
 
 
 class Call(TypedDict):
-    """A tool call as a message holds it."""
+    """A tool call in a message."""
 
     id: str
     type: Literal["function"]
@@ -221,15 +221,15 @@ class Conversation(TypedDict):
 
 
 class ToolHealth(TypedDict):
-    """Which tools can be called (C56)."""
+    """Availability of the tools (C56)."""
 
     available: int
     resting: dict[str, float]
-    """Tools whose breaker is open, with the seconds they will still refuse."""
+    """Tools whose breaker is open, with the seconds until they accept calls."""
 
 
 class Health(TypedDict):
-    """How the server is."""
+    """Health of the server."""
 
     status: Literal["ok", "degraded"]
     version: str
@@ -243,29 +243,29 @@ class Health(TypedDict):
 
 
 class ImportedThread(TypedDict):
-    """A thread that was made from a file."""
+    """An imported thread."""
 
     threadId: str
     graph: str
     artefact: str | None
-    """`kind:id` of what it is about."""
+    """`kind:id` of its artefact."""
 
 
 class ToolBreaker(TypedDict):
-    """Whether a tool rests after failures (C46)."""
+    """State of a tool's circuit breaker (C46)."""
 
     state: Literal["closed", "open", "half-open"]
     failures: int
-    """In a row."""
+    """Consecutive failures."""
     retryAfterSeconds: float
 
 
 class ToolLimits(TypedDict):
-    """On what terms a tool is called (C-R4)."""
+    """Limits of a tool's calls (C-R4)."""
 
     timeoutSeconds: float
     calls: int
-    """Of one person in `windowSeconds`; 0 for any number."""
+    """Calls of one owner in `windowSeconds`; 0 for no limit."""
     windowSeconds: float
     rateLimitKey: str
     tries: int
@@ -283,11 +283,11 @@ class ToolView(TypedDict):
     effect: Literal["read", "write", "outside"]
     safetyLevel: Literal["safe", "potentially_destructive"]
     internal: bool
-    """Whether no model is offered it: it carries out a person's answer."""
+    """True for a tool that executes a person's answer and that no model is offered."""
     idempotent: bool
     permissions: list[str]
     allowed: bool
-    """Whether the caller has been granted its permissions."""
+    """True if the caller has its permissions."""
     available: bool
     """False while its breaker is open."""
     breaker: ToolBreaker
@@ -326,7 +326,7 @@ class ToolExecution(TypedDict):
 
 
 class ToolExecutionList(TypedDict):
-    """A page of them, newest first."""
+    """A page of tool calls, newest first."""
 
     executions: list[ToolExecution]
     next: str | None

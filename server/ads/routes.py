@@ -1,4 +1,4 @@
-"""Audio ads: made from a brief, refined by chat, looked at as a whole (A50–A61)."""
+"""Audio ads over REST: make from a brief, refine by chat, read (A50–A61)."""
 
 from typing import Annotated, Any
 
@@ -6,8 +6,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 
-from callsheet.server.ads import edits, views
-from callsheet.server.ads import service as jobs
+from callsheet.server.ads import edits, service, views
 from callsheet.server.ads.bodies import AdChat, AdGenerate, IdempotencyKey, MixerUpdate, StrictRoute
 from callsheet.server.ads.replies import AdList, AdTurn, AdView, Conversation, Mixer, StreamLocks
 from callsheet.server.artefacts import views as locks
@@ -34,8 +33,8 @@ async def generate_ad(body: AdGenerate, request: Request, idempotency_key: Idemp
     With `Accept: text/event-stream` the reply is a stream of events: `step`, `drafts`, then `result` or
     `error`.
     """
-    asked = body.to_request(current_owner(request), idempotency_key)
-    return await _carried_out(request, await jobs.generate_run(app_context(request).storage, asked))
+    ad_request = body.to_request(current_owner(request), idempotency_key)
+    return await _execute(request, await service.generate_run(app_context(request).storage, ad_request))
 
 
 @router.post("/ads/{ad_id}/chat", responses=_RUN, response_model=None)
@@ -43,10 +42,10 @@ async def chat_about_ad(
     ad_id: str, body: AdChat, request: Request, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Refine an ad in words; `drafts` names only what changed (A55, A56). Streams events like generate."""
-    here = app_context(request)
-    meant = await edits.resolve_ad_id(here.storage, ad_id, current_owner(request))
-    asked = body.to_request(meant, current_owner(request), idempotency_key)
-    return await _carried_out(request, await jobs.chat_run(here.worker, here.storage, asked))
+    ctx = app_context(request)
+    resolved_id = await edits.resolve_ad_id(ctx.storage, ad_id, current_owner(request))
+    ad_request = body.to_request(resolved_id, current_owner(request), idempotency_key)
+    return await _execute(request, await service.chat_run(ctx.worker, ctx.storage, ad_request))
 
 
 @router.get("/ads", responses=documented_responses(400, 403, 422, 500, 503, 504, reply=AdList))
@@ -62,23 +61,23 @@ async def list_ads(
 @router.get("/ads/{ad_id}", responses=documented_responses(*_READ, reply=AdView))
 async def get_ad(ad_id: str, request: Request) -> dict[str, Any]:
     """Show an ad: record, brief, newest and active versions, times, mixer."""
-    found = await _found(ad_id, request)
-    return await views.ad_view(found, (await app_context(request).worker.state(found.thread)).values)
+    ref = await _ad_ref(ad_id, request)
+    return await views.ad_view(ref, (await app_context(request).worker.state(ref.thread)).values)
 
 
 @router.get("/ads/{ad_id}/conversation", responses=documented_responses(*_READ, reply=Conversation))
 async def get_conversation(ad_id: str, request: Request) -> dict[str, Any]:
     """Show the conversation in order, the system prompt first (A36, A37)."""
-    found = await _found(ad_id, request)
-    return views.conversation_view(found, (await app_context(request).worker.state(found.thread)).values)
+    ref = await _ad_ref(ad_id, request)
+    return views.conversation_view(ref, (await app_context(request).worker.state(ref.thread)).values)
 
 
 @router.delete("/ads/{ad_id}/conversation", responses=documented_responses(*_READ, 409, reply=Conversation))
 async def clear_conversation(ad_id: str, request: Request) -> dict[str, Any]:
     """Delete an ad's conversation; the versions stay (A36). The next request about the ad is a brief."""
-    found, here = await _found(ad_id, request), app_context(request)
-    await edits.clear_conversation(found, here.saver)
-    return views.conversation_view(found, {})
+    ref, ctx = await _ad_ref(ad_id, request), app_context(request)
+    await edits.clear_conversation(ref, ctx.saver)
+    return views.conversation_view(ref, {})
 
 
 @router.get("/ads/{ad_id}/timeline", responses=documented_responses(*_READ, reply=Timeline))
@@ -91,46 +90,46 @@ async def get_timeline(
     ] = "newest",
 ) -> Any:
     """Show the timeline: when every voice, effect and the music plays, in seconds from the first sound."""
-    return await views.timeline_view(await _found(ad_id, request), versions)
+    return await views.timeline_view(await _ad_ref(ad_id, request), versions)
 
 
 @router.get("/ads/{ad_id}/mixer", responses=documented_responses(*_READ, reply=Mixer))
 async def get_mixer(ad_id: str, request: Request) -> dict[str, Any]:
     """Show the mixer: gains in decibels, and how the music makes room (A35)."""
-    return await views.mixer_view(await _found(ad_id, request))
+    return await views.mixer_view(await _ad_ref(ad_id, request))
 
 
 @router.patch("/ads/{ad_id}/mixer", responses=documented_responses(*_WRITE, reply=Mixer))
 async def update_mixer(ad_id: str, body: MixerUpdate, request: Request) -> dict[str, Any]:
     """Change the mixer; fields that are not sent stay."""
-    return await edits.update_mixer(await _found(ad_id, request), body.model_dump(exclude_none=True))
+    return await edits.update_mixer(await _ad_ref(ad_id, request), body.model_dump(exclude_none=True))
 
 
 @router.put("/ads/{ad_id}/locks/{stream}", responses=documented_responses(*_READ, reply=StreamLocks))
 async def lock_stream(ad_id: str, stream: str, request: Request) -> dict[str, Any]:
     """Lock `voices`, `music` or `sfx` against every change, whoever makes it: "leave the voices alone"."""
-    found = await _found(ad_id, request)
-    return await locks.lock(found.artefact, "stream", edits.require_stream(stream), found.thread.owner)
+    ref = await _ad_ref(ad_id, request)
+    return await locks.lock(ref.artefact, "stream", edits.require_stream(stream), ref.thread.owner)
 
 
 @router.delete("/ads/{ad_id}/locks/{stream}", responses=documented_responses(*_READ, reply=StreamLocks))
 async def unlock_stream(ad_id: str, stream: str, request: Request) -> dict[str, Any]:
     """Unlock a stream."""
-    found = await _found(ad_id, request)
-    return await locks.unlock(found.artefact, "stream", edits.require_stream(stream))
+    ref = await _ad_ref(ad_id, request)
+    return await locks.unlock(ref.artefact, "stream", edits.require_stream(stream))
 
 
-async def _found(ad_id: str, request: Request) -> edits.Ad:
+async def _ad_ref(ad_id: str, request: Request) -> edits.AdRef:
     return await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
 
 
-async def _carried_out(request: Request, job: DomainRun) -> Response:
-    here = app_context(request)
+async def _execute(request: Request, domain_run: DomainRun) -> Response:
+    ctx = app_context(request)
 
-    async def carry(report: OnProgress | None = None) -> tuple[dict[str, Any], Ack]:
-        return await jobs.run(here.worker, here.storage, job, report)
+    async def run(report: OnProgress | None = None) -> tuple[dict[str, Any], Ack]:
+        return await service.run(ctx.worker, ctx.storage, domain_run, report)
 
     if events.wants_event_stream(request):
-        return events.event_stream_reply(here.running, carry)
-    reply, told = await carry()
-    return JsonReply(reply, background=BackgroundTask(told))
+        return events.event_stream_reply(ctx.running, ctx.workflows.tools, run)
+    reply, ack = await run()
+    return JsonReply(reply, background=BackgroundTask(ack))

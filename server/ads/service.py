@@ -1,7 +1,6 @@
-"""Requests about audio ads as jobs for the worker, and what came of them as replies (A50–A57).
+"""Requests about audio ads as runs for the worker, and their replies (A50–A57).
 
-The REST endpoints and the command line build the same jobs and give the same replies, so that an ad begun in
-one is continued in the other.
+REST and the command line build the same runs, so each can continue the other's ads.
 """
 
 from collections.abc import Mapping
@@ -10,7 +9,8 @@ from typing import Any, Final, cast
 
 from callsheet.graphs import ad_creation
 from callsheet.server.artefacts.service import ArtefactService, RequestOptions
-from callsheet.server.artefacts.turns import clean_message, human_message, last_message, tool_calls, usage
+from callsheet.server.artefacts.turn_view import turn_fields
+from callsheet.server.artefacts.turns import clean_message, human_message, last_message
 from callsheet.server.runtime.execution import BuildReply
 from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.worker import Ack, OnProgress, Worker
@@ -30,188 +30,185 @@ GRAPH: Final = "ad_creation"
 KIND: Final = "ad"
 ADS: Final = ArtefactService(GRAPH, KIND, "adId")
 GENERATE_ACTION: Final = "generate"
-"""What a brief asks for, in a job's body."""
+"""Value of `ask` in the body of a run that makes an ad."""
 NO_CONVERSATION: Final = "No conversation found. Generate initial ad first."
-"""What a chat about an ad without a conversation is told (A57)."""
+"""Error of a chat about an ad without a conversation (A57)."""
 
 
 @dataclass(frozen=True)
 class GenerateRequest(RequestOptions):
-    """A brief that is to become an ad (A50)."""
+    """A brief for a new ad (A50)."""
 
     ad_id: str
     brief: object
-    """In either shape, or a sentence; not checked yet."""
+    """A text or an object; not validated yet."""
     language: str | None = None
-    """Wins over the brief's."""
+    """Overrides the brief's."""
     market: str | None = None
-    """Wins over the brief's."""
+    """Overrides the brief's."""
     conversation_id: str | None = None
     duration: float | None = None
-    """Seconds of the spot; wins over the brief's."""
+    """Length of the spot in seconds; overrides the brief's."""
 
 
 @dataclass(frozen=True)
 class ChatRequest(RequestOptions):
-    """What a person says about an ad that is there (A55)."""
+    """A message about an existing ad (A55)."""
 
     ad_id: str
     message: str
     conversation_id: str | None = None
     language: str | None = None
-    """The ad's language from now on."""
+    """New language of the ad."""
     market: str | None = None
-    """The ad's market from now on."""
+    """New market of the ad."""
     duration: object = None
-    """The spot's seconds from now on; not checked yet."""
+    """New length of the spot in seconds; not validated yet."""
 
 
-async def generate_run(storage: Storage, asked: GenerateRequest) -> DomainRun:
-    """Return the job that makes an ad, or begins an existing one anew from another brief.
+async def generate_run(storage: Storage, request: GenerateRequest) -> DomainRun:
+    """Return the run that makes an ad, or restarts an existing one from another brief; write nothing.
 
-    Writes nothing. Raises `Invalid` for what breaks a rule, and `Missing` for a conversation that is not
-    this ad's.
+    Raises `Invalid` for an invalid brief, and `Missing` for another ad's conversation.
     """
-    wanted = brief.parse(asked.brief, language=asked.language, market=asked.market, duration=asked.duration)
-    thread = await ADS.find_thread(storage, asked.ad_id, asked.owner, asked.conversation_id)
-    given: dict[str, Any] = {
-        "ad_id": asked.ad_id,
-        "brief": wanted,
-        "language": wanted["language"],
-        "market": wanted["market"],
-        "messages": [human_message(brief.message(wanted))],
+    parsed_brief = brief.parse(
+        request.brief, language=request.language, market=request.market, duration=request.duration
+    )
+    thread = await ADS.find_thread(storage, request.ad_id, request.owner, request.conversation_id)
+    graph_input: dict[str, Any] = {
+        "ad_id": request.ad_id,
+        "brief": parsed_brief,
+        "language": parsed_brief["language"],
+        "market": parsed_brief["market"],
+        "messages": [human_message(brief.message(parsed_brief))],
     }
-    return asked.domain_run(thread, {"ask": GENERATE_ACTION, "brief": wanted}, input=given)
+    return request.domain_run(thread, {"ask": GENERATE_ACTION, "brief": parsed_brief}, input=graph_input)
 
 
-async def chat_run(worker: Worker, storage: Storage, asked: ChatRequest) -> DomainRun:
-    """Return the job that carries a conversation on; what changed of the ad is added to the message.
+async def chat_run(worker: Worker, storage: Storage, request: ChatRequest) -> DomainRun:
+    """Return the run that continues a conversation; changes of the ad are appended to the message.
 
-    Writes nothing. Raises `Invalid` where the ad has no conversation yet (A57) or a value breaks a rule,
-    `Busy` while its first run has come to nothing yet, and `Missing` for a conversation that is not this
-    ad's (A-R14).
+    Writes nothing. Raises `Invalid` for an ad without a conversation (A57) and for invalid values, `Busy`
+    during its first run, and `Missing` for another ad's conversation (A-R14).
     """
-    text = clean_message(asked.message)
-    thread = await ADS.find_thread(storage, asked.ad_id, asked.owner, asked.conversation_id)
-    known: Mapping[str, Any] = (await worker.state(thread)).values
-    if not known.get("messages"):
+    text = clean_message(request.message)
+    thread = await ADS.find_thread(storage, request.ad_id, request.owner, request.conversation_id)
+    values: Mapping[str, Any] = (await worker.state(thread)).values
+    if not values.get("messages"):
         await worker.runs.require_idle(thread.id)
         raise Invalid(NO_CONVERSATION, remedy="send a brief to POST /api/ai/generate first")
-    changes, notes = _changes(known, asked)
-    return asked.domain_run(
+    changes, notes = _changes(values, request)
+    return request.domain_run(
         thread,
         {
             "ask": "chat",
             "message": text,
-            "language": asked.language,
-            "market": asked.market,
-            "duration": asked.duration,
+            "language": request.language,
+            "market": request.market,
+            "duration": request.duration,
         },
-        input={"ad_id": asked.ad_id, **changes, "messages": [human_message("\n".join((text, *notes)))]},
+        input={"ad_id": request.ad_id, **changes, "messages": [human_message("\n".join((text, *notes)))]},
     )
 
 
 async def run_and_ack(
-    worker: Worker, storage: Storage, job: DomainRun, report: OnProgress | None = None
+    worker: Worker, storage: Storage, domain_run: DomainRun, report: OnProgress | None = None
 ) -> dict[str, Any]:
-    """Carry a job of this module out and return the reply, as `answered` does, which has arrived by that."""
-    reply, told = await run(worker, storage, job, report)
-    await told()
-    return reply
+    """Execute and acknowledge a run; return the reply as `run` does."""
+    build, ack = await run(worker, storage, domain_run, report)
+    await ack()
+    return build
 
 
 async def run(
-    worker: Worker, storage: Storage, job: DomainRun, report: OnProgress | None = None
+    worker: Worker, storage: Storage, domain_run: DomainRun, report: OnProgress | None = None
 ) -> tuple[dict[str, Any], Ack]:
-    """Carry a job of this module out and return its `answer`, with `timeline` and `mixer`, and `Told`.
+    """Execute a run and return its reply, with `timeline` and `mixer`, and its acknowledgement.
 
-    The ad is its owner's, and on the owner's list, before anything is made of it: a first turn that fails
-    leaves an ad whose conversation can go on. Raises `Missing` where another conversation is about the ad.
+    The ad is bound to its owner and listed first, so that its conversation can continue after a failed first
+    turn. Raises `Missing` if the ad has another conversation.
     """
-    facts = ad_facts(job.input) if job.body["ask"] == GENERATE_ACTION else {}
-    await ADS.claim(storage, job.thread, facts)
-    return await (worker.run(job, report) if report else worker.run(job))
+    facts = ad_facts(domain_run.input) if domain_run.body["ask"] == GENERATE_ACTION else {}
+    await ADS.claim(storage, domain_run.thread, facts)
+    return await (worker.run(domain_run, report) if report else worker.run(domain_run))
 
 
 def reply_builder(storage: Storage) -> BuildReply:
-    """Return what makes the whole reply to a job, having noted what the conversation knows of the ad.
+    """Return the function that stores the ad's facts and builds the reply to a run.
 
-    All of it happens while the run still holds its thread, so that the last thing a run does is to end.
+    It is called while the run still holds its thread.
     """
 
-    async def reply(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
+    async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
         thread = await threads.get(storage, run.thread, run.owner)
         facts = ad_facts(state)
         await ADS.artefact(storage, thread).describe(facts)
         return turn_view(thread, state) | await timing(storage, thread, facts)
 
-    return reply
+    return build
 
 
 def ad_facts(state: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a conversation's state says of its ad: `language`, `market`, `spotSeconds`."""
+    """Return the ad's facts in a conversation's state: `language`, `market`, `spotSeconds`."""
     return dict(ad_creation.WORKFLOW.facts(cast("AdState", state)))
 
 
 async def timing(storage: Storage, thread: Thread, facts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the `timeline` and the `mixer` of an ad's newest versions."""
+    """Return the `timeline` and the `mixer` of the newest versions of an ad."""
     artefact = ADS.artefact(storage, thread)
     streams = await artefact.streams(ad.STREAMS)
     data = {name: newest.data for name, stream in streams.items() if (newest := stream.newest())}
-    kept = await mixers.read(storage, KIND, artefact.stored_id)
-    return {"timeline": timeline_of(thread, facts, data), "mixer": ad.mixer(data, kept)}
+    stored = await mixers.read(storage, KIND, artefact.stored_id)
+    return {"timeline": timeline_of(thread, facts, data), "mixer": ad.mixer(data, stored)}
 
 
 def timeline_of(thread: Thread, facts: Mapping[str, str], data: Mapping[str, Mapping[str, Any]]) -> Timeline:
-    """Return an ad in time: what its streams hold, spoken as fast as the cast's language is."""
-    about = (thread.owner, thread.id, KIND, ADS.artefact_id(thread))
-    scope = Scope(*about, run="", task="", plan="", epoch=0, facts=facts)
+    """Return the timeline of the streams' data, at the speaking rate of the voices' language."""
+    ids = (thread.owner, thread.id, KIND, ADS.artefact_id(thread))
+    scope = Scope(*ids, run="", task="", plan="", epoch=0, facts=facts)
     language = script_language(data.get("voices", {}).get("voiceTracks", ()), scope)
     return ad.timeline(data, language=language, spot_s=spot_s(scope))
 
 
 def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a turn made and said, from the state it ended in; JSON.
+    """Return a turn's versions and message, from the state it ended in; JSON.
 
-    `drafts` names the streams this turn changed and no others (A56), `created` every version with the tool
-    call that made it (A-R9), `toolCalls` the turn's calls in order (A76), `usage` the tokens of the whole
-    conversation (A66).
+    `drafts` has only the streams that the turn changed (A56), `created` every version with the tool call that
+    made it (A-R9), `toolCalls` the calls in order (A76), `usage` the tokens of the whole conversation (A66).
     """
     return {
         "conversationId": thread.id,
         "adId": ADS.artefact_id(thread),
         "drafts": dict(state.get("drafts", {})),
-        "created": [dict(made) for made in state.get("created", ())],
         "message": last_message(state),
-        "provider": state.get("provider", ""),
-        "providerReason": state.get("provider_reason", ""),
-        "toolCalls": tool_calls(state, _in_short),
-        "usage": usage(state),
+        **turn_fields(state, _shorten),
     }
 
 
-def _changes(known: Mapping[str, Any], asked: ChatRequest) -> tuple[dict[str, Any], list[str]]:
-    """Return what a request changes of the state, and what the model is told of it."""
+def _changes(values: Mapping[str, Any], request: ChatRequest) -> tuple[dict[str, Any], list[str]]:
+    """Return the state keys that a request changes, and notes on the changes for the model."""
     changes: dict[str, Any] = {}
     notes: list[str] = []
-    old = ad_facts(known)
-    if asked.language and (language := brief.language_name(asked.language)) != old["language"]:
+    old = ad_facts(values)
+    if request.language and (language := brief.language_name(request.language)) != old["language"]:
         changes["language"] = language
         notes.append(f"(Ad language now: {language})")
-    if asked.market and asked.market.strip() != old["market"]:
-        changes["market"] = asked.market.strip()
+    if request.market and request.market.strip() != old["market"]:
+        changes["market"] = request.market.strip()
     if (
-        asked.duration is not None
-        and f"{(length_s := brief.seconds(asked.duration)):g}" != old["spotSeconds"]
+        request.duration is not None
+        and f"{(length_s := brief.seconds(request.duration)):g}" != old["spotSeconds"]
     ):
-        before = ad_creation.brief_of(cast("AdState", known)) or brief.parse(known["messages"][0].text)
+        before = ad_creation.brief_of(cast("AdState", values)) or brief.parse(values["messages"][0].text)
         changes["brief"] = {**before, "duration": length_s}
         notes.append(f"(Spot now: {length_s:g} s)")
     return changes, notes
 
 
-def _in_short(output: Mapping[str, Any]) -> dict[str, Any]:
-    told = ("versionId", "count", "timeline", "tightened", "error", "suggestion", "type")
-    # A search has `voices` too, and there they are a list.
-    looked_at = {name: output[name]["versionId"] for name in ad.STREAMS if isinstance(output.get(name), dict)}
-    return {name: output[name] for name in told if name in output and not looked_at} | looked_at
+def _shorten(output: Mapping[str, Any]) -> dict[str, Any]:
+    # The output of a search has a list under `voices`, too.
+    drafts = [name for name in ad.STREAMS if isinstance(output.get(name), dict)]
+    if drafts:
+        return {name: output[name]["versionId"] for name in drafts}
+    fields = ("versionId", "count", "timeline", "tightened", "error", "suggestion", "type")
+    return {name: output[name] for name in fields if name in output}

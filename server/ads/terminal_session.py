@@ -1,12 +1,12 @@
-"""An ad made or refined in this process, on the storage that the server uses: what `callsheet ad` does."""
+"""One turn about an ad in this process, on the server's storage: `callsheet ad`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from callsheet.graphs import ad_creation
-from callsheet.server.ads import service as jobs
-from callsheet.server.ads.service import ChatRequest, GenerateRequest
+from callsheet.server.ads import service
+from callsheet.server.ads.service import ADS, ChatRequest, GenerateRequest
 from callsheet.server.artefacts.turns import identifier
 from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.worker import OnProgress, Worker
@@ -26,14 +26,14 @@ from callsheet.storage.threads.threads import Thread
 
 @dataclass(frozen=True)
 class CliRequest:
-    """What a person asks for in the terminal."""
+    """A turn requested in the terminal."""
 
-    said: object
-    """The brief, in any of its shapes; or, where `thread` is given, the message."""
+    content: object
+    """The brief, a text or an object; with `thread` the message."""
     ad_id: str = ""
-    """Of the ad to make; empty where `thread` is given."""
+    """Id of the new ad; empty with `thread`."""
     thread: str = ""
-    """Conversation, or ad, to go on with; empty for a new ad."""
+    """Id of the conversation, or the ad, to continue; empty for a new ad."""
     language: str | None = None
     market: str | None = None
     duration_s: float | None = None
@@ -42,105 +42,104 @@ class CliRequest:
 
 @dataclass(frozen=True)
 class VersionChange:
-    """A version this turn made, and where it belongs."""
+    """A version that the turn made."""
 
     stream: str
     version: Version
     before: Version | None
-    """The version that was the newest until then."""
+    """The previous version of the stream."""
     timeline: Timeline
-    """The ad in time with this version in it."""
+    """The ad's timeline with this version."""
     notes: tuple[str, ...] = ()
-    """What was shortened so that the script fits."""
+    """Descriptions of what was shortened so that the script fits."""
 
 
 @dataclass(frozen=True)
 class CliTurn:
-    """What came of a wish."""
+    """The result of a turn."""
 
     reply: Mapping[str, Any]
-    """The reply of the REST endpoints."""
-    takes: tuple[VersionChange, ...]
-    """In the order of the streams, then of their making."""
-    kept: Mapping[str, str]
-    """The newest version of every stream this turn left alone."""
+    """The REST API's reply."""
+    changes: tuple[VersionChange, ...]
+    """In the order of the streams, then of creation."""
+    unchanged: Mapping[str, str]
+    """Id of the newest version of each stream that the turn did not change."""
 
 
-async def run(wish: CliRequest, settings: Settings, report: OnProgress) -> CliTurn:
-    """Do what was asked and return what came of it; raises what the REST endpoints raise."""
-    async with local_worker(settings, {jobs.GRAPH: ad_creation.graph}) as (worker, opened):
-        job = await _job(worker, opened, wish)
-        reply = await jobs.run_and_ack(worker, opened, job, report)
-        return await _turn(worker, opened, job.thread, reply)
+async def run(request: CliRequest, settings: Settings, report: OnProgress) -> CliTurn:
+    """Execute the turn and return its result; raise what the REST API raises."""
+    async with local_worker(settings, {service.GRAPH: ad_creation.graph}) as (worker, storage):
+        domain_run = await _domain_run(worker, storage, request)
+        reply = await service.run_and_ack(worker, storage, domain_run, report)
+        return await _turn(worker, storage, domain_run.thread, reply)
 
 
-async def _job(worker: Worker, opened: Storage, wish: CliRequest) -> DomainRun:
-    if not wish.thread:
-        asked = GenerateRequest(
-            wish.ad_id,
-            wish.said,
-            wish.language,
-            wish.market,
-            duration=wish.duration_s,
-            context=wish.context,
+async def _domain_run(worker: Worker, storage: Storage, request: CliRequest) -> DomainRun:
+    if not request.thread:
+        brief = GenerateRequest(
+            request.ad_id,
+            request.content,
+            request.language,
+            request.market,
+            duration=request.duration_s,
+            context=request.context,
         )
-        return await jobs.generate_run(opened, asked)
-    ad_id, thread_id = await _subject(opened, wish.thread)
-    chat = ChatRequest(
-        ad_id, str(wish.said), thread_id, wish.language, wish.market, wish.duration_s, context=wish.context
+        return await service.generate_run(storage, brief)
+    ad_id, thread_id = await _ids(storage, request.thread)
+    message = ChatRequest(
+        ad_id,
+        str(request.content),
+        thread_id,
+        request.language,
+        request.market,
+        request.duration_s,
+        context=request.context,
     )
-    return await jobs.chat_run(worker, opened, chat)
+    return await service.chat_run(worker, storage, message)
 
 
-async def _subject(opened: Storage, name: str) -> tuple[str, str]:
-    """Return the ad and the conversation that `name`, which may be either's id, stands for."""
+async def _ids(storage: Storage, name: str) -> tuple[str, str]:
+    """Return the ids of the ad and its conversation; `name` is either of them."""
     name = identifier(name, "thread")
     try:
-        thread = await threads.get(opened, name, owner=LOCAL)
+        thread = await threads.get(storage, name, owner=LOCAL)
     except Missing:
-        meta = await Artefact(opened, jobs.KIND, name, LOCAL).meta()
+        meta = await Artefact(storage, service.KIND, name, LOCAL).meta()
         if meta.get("owner") != LOCAL:
             raise Missing(
                 f"there is no conversation or ad {name!r}",
                 remedy='check the id, or start with: callsheet ad "who the ad is for and what it should say"',
             ) from None
         return name, meta["thread"]
-    if thread.graph != jobs.GRAPH:
+    if thread.graph != service.GRAPH:
         raise Conflict(
             f"conversation {name!r} is about {thread.artefact!r}, not about an ad", remedy="use an ad's id"
         )
-    return jobs.ADS.artefact_id(thread), thread.id
+    return ADS.artefact_id(thread), thread.id
 
 
-async def _turn(worker: Worker, opened: Storage, thread: Thread, reply: Mapping[str, Any]) -> CliTurn:
-    facts = jobs.ad_facts((await worker.state(thread)).values)
-    streams = await jobs.ADS.artefact(opened, thread).streams(ad.STREAMS)
+async def _turn(worker: Worker, storage: Storage, thread: Thread, reply: Mapping[str, Any]) -> CliTurn:
+    facts = service.ad_facts((await worker.state(thread)).values)
+    streams = await ADS.artefact(storage, thread).streams(ad.STREAMS)
     newest = {name: version for name, stream in streams.items() if (version := stream.newest())}
     notes = {call["id"]: tuple(call["result"].get("tightened", ())) for call in reply["toolCalls"]}
-    takes = []
+    changes = []
     for made in reply["created"]:
         name, version = made["stream"], streams[made["stream"]].find(made["versionId"])
-        # Somebody else may have deleted the draft meanwhile.
+        # Somebody may have deleted the draft meanwhile.
         if version:
-            whole = {other: one.data for other, one in newest.items()} | {name: version.data}
-            before = _before(streams[name], version)
-            takes.append(
-                VersionChange(
-                    name,
-                    version,
-                    before,
-                    jobs.timeline_of(thread, facts, whole),
-                    notes.get(made["toolCallId"], ()),
-                )
-            )
-    changed = {take.stream for take in takes}
+            data = {other: one.data for other, one in newest.items()} | {name: version.data}
+            timeline = service.timeline_of(thread, facts, data)
+            before = _previous(streams[name], version)
+            changes.append(VersionChange(name, version, before, timeline, notes.get(made["toolCallId"], ())))
+    changed = {change.stream for change in changes}
     return CliTurn(
         reply,
-        tuple(sorted(takes, key=lambda take: ad.STREAMS.index(take.stream))),
+        tuple(sorted(changes, key=lambda change: ad.STREAMS.index(change.stream))),
         {name: version.id for name, version in newest.items() if name not in changed},
     )
 
 
-def _before(stream: Stream, version: Version) -> Version | None:
+def _previous(stream: Stream, version: Version) -> Version | None:
     index = stream.versions.index(version)
     return stream.versions[index - 1] if index else None

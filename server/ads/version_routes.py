@@ -1,4 +1,4 @@
-"""The versions of an ad's streams: looked at, made and changed by hand, activated (A30–A35)."""
+"""Versions of an ad's streams over REST: read, write by hand, activate (A30–A35)."""
 
 from typing import Annotated, Any
 
@@ -37,54 +37,52 @@ _PATCH = Body(
 )
 
 
-async def _found(ad_id: str, stream: str, request: Request) -> edits.Ad:
+async def _ad_ref(ad_id: str, stream: str, request: Request) -> edits.AdRef:
     edits.require_stream(stream)
     return await edits.find_ad(app_context(request).storage, ad_id, current_owner(request))
 
 
-_Found = Annotated[edits.Ad, Depends(_found)]
+_AdRef = Annotated[edits.AdRef, Depends(_ad_ref)]
 
 
 @router.get("", responses=documented_responses(*_READ, reply=VersionList))
-async def list_versions(stream: str, found: _Found) -> dict[str, Any]:
+async def list_versions(stream: str, ref: _AdRef) -> dict[str, Any]:
     """List the versions, newest last, and say which is active."""
-    return await views.versions_view(found, stream)
+    return await views.versions_view(ref, stream)
 
 
 @router.post("", status_code=201, responses=documented_responses(*_WRITE, reply=VersionWritten, status=201))
-async def create_version(
-    stream: str, data: Annotated[dict[str, Any], _DATA], found: _Found
-) -> dict[str, Any]:
+async def create_version(stream: str, data: Annotated[dict[str, Any], _DATA], ref: _AdRef) -> dict[str, Any]:
     """Create a version from the stream's whole data."""
-    return await views.written_view(found, stream, await edits.write_version(found, stream, data))
+    return await views.written_view(ref, stream, await edits.write_version(ref, stream, data))
 
 
 @router.get("/{version_id}", responses=documented_responses(*_READ, reply=Version))
-async def get_version(stream: str, version_id: str, found: _Found) -> dict[str, Any]:
+async def get_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Show a version: what is known of it, its `data`, and the same data flat beside it."""
-    return await views.version_view(found, stream, version_id)
+    return await views.version_view(ref, stream, version_id)
 
 
 @router.patch("/{version_id}", responses=documented_responses(*_WRITE, reply=VersionWritten))
 async def patch_version(
-    stream: str, version_id: str, patch: Annotated[dict[str, Any], _PATCH], found: _Found
+    stream: str, version_id: str, patch: Annotated[dict[str, Any], _PATCH], ref: _AdRef
 ) -> dict[str, Any]:
     """Create a version from this one with a partial change; this one stays as it is (A33).
 
     A list replaces the whole list; an object in its place changes single tracks by id or effects by number.
     """
-    before, _ = await views.find_version(found, stream, version_id)
+    before, _ = await views.find_version(ref, stream, version_id)
     changed = edits.apply_patch(before, patch)
     return await views.written_view(
-        found, stream, await edits.write_version(found, stream, changed, parent=before.id)
+        ref, stream, await edits.write_version(ref, stream, changed, parent=before.id)
     )
 
 
 @router.post("/{version_id}/activate", responses=documented_responses(*_READ, reply=VersionActivated))
-async def activate_version(stream: str, version_id: str, found: _Found) -> dict[str, Any]:
+async def activate_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Activate a version (A34)."""
-    await found.artefact.activate(stream, version_id)
-    return await views.written_view(found, stream, version_id) | {"status": "active", "active": version_id}
+    await ref.artefact.activate(stream, version_id)
+    return await views.written_view(ref, stream, version_id) | {"status": "active", "active": version_id}
 
 
 @router.post(
@@ -92,16 +90,16 @@ async def activate_version(stream: str, version_id: str, found: _Found) -> dict[
     status_code=201,
     responses=documented_responses(*_READ, reply=VersionWritten, status=201),
 )
-async def clone_version(stream: str, version_id: str, found: _Found) -> dict[str, Any]:
+async def clone_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Clone a version as a new draft."""
-    before, _ = await views.find_version(found, stream, version_id)
+    before, _ = await views.find_version(ref, stream, version_id)
     return await views.written_view(
-        found, stream, await edits.write_version(found, stream, before.data, parent=before.id)
+        ref, stream, await edits.write_version(ref, stream, before.data, parent=before.id)
     )
 
 
 @router.delete("/{version_id}", responses=documented_responses(*_READ, 409, reply=VersionList))
-async def delete_version(stream: str, version_id: str, found: _Found) -> dict[str, Any]:
+async def delete_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Delete a draft for good; its number is not used again. Others are history and stay (409)."""
-    await found.artefact.delete_draft(stream, version_id)
-    return await views.versions_view(found, stream)
+    await ref.artefact.delete_draft(stream, version_id)
+    return await views.versions_view(ref, stream)

@@ -1,12 +1,12 @@
-"""What callers are shown of an ad: storage and state to reply shapes."""
+"""Replies about an ad, built from storage and state."""
 
 import asyncio
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from callsheet.graphs import ad_creation
-from callsheet.server.ads import service as jobs
-from callsheet.server.ads.edits import Ad
+from callsheet.server.ads import service
+from callsheet.server.ads.edits import AdRef
 from callsheet.server.artefacts import views
 from callsheet.server.artefacts.views import iso
 from callsheet.state import conversation
@@ -19,103 +19,109 @@ from callsheet.storage.artefacts.artefacts import Artefact, Stream
 from callsheet.storage.redis.connection import Storage
 
 ChosenVersions = Literal["newest", "active"]
-"""Which version stands for its stream; a stream of which none is active is silent."""
+"""Selection of one version per stream; a stream without an active version is silent."""
 
 
 async def ad_list(storage: Storage, owner: str, after: str | None, limit: int) -> dict[str, Any]:
     """Return a page of the owner's ads, newest change first: `{ads, next}`."""
-    page = await indexes.list_owned(storage, owner, jobs.KIND, after=after, limit=limit)
-    metas = await asyncio.gather(*(Artefact(storage, jobs.KIND, ad_id, owner).meta() for ad_id in page.ids))
+    page = await indexes.list_owned(storage, owner, service.KIND, after=after, limit=limit)
+    metas = await asyncio.gather(
+        *(Artefact(storage, service.KIND, ad_id, owner).meta() for ad_id in page.ids)
+    )
     shown = [
-        _head(ad_id, meta) for ad_id, meta in zip(page.ids, metas, strict=True) if meta.get("owner") == owner
+        _summary(ad_id, meta)
+        for ad_id, meta in zip(page.ids, metas, strict=True)
+        if meta.get("owner") == owner
     ]
     return {"ads": shown, "next": page.next}
 
 
-async def ad_view(found: Ad, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an ad as a panel shows it: record, brief, streams, times, mixer and conversation.
+async def ad_view(ref: AdRef, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an ad: record, brief, streams, timeline, mixer, locks and conversation.
 
-    `known` is the state of its conversation.
+    `state` is the state of its conversation.
     """
-    streams = await found.artefact.streams(ad.STREAMS)
+    streams = await ref.artefact.streams(ad.STREAMS)
     data = stream_data(streams)
-    return _head(found.artefact.id, found.meta) | {
-        "brief": known.get("brief"),
-        "streams": {name: _stream(stream) for name, stream in streams.items()},
-        "timeline": jobs.timeline_of(found.thread, found.facts, data),
-        "mixer": ad.mixer(data, await mixers.read(found.storage, jobs.KIND, found.artefact.stored_id)),
-        "locks": await views.locks_view(found.artefact, "stream"),
-        "conversationId": found.thread.id,
-        "provider": known.get("provider", ""),
-        "providerReason": known.get("provider_reason", ""),
+    return _summary(ref.artefact.id, ref.meta) | {
+        "brief": state.get("brief"),
+        "streams": {name: _stream_view(stream) for name, stream in streams.items()},
+        "timeline": service.timeline_of(ref.thread, ref.facts, data),
+        "mixer": ad.mixer(data, await mixers.read(ref.storage, service.KIND, ref.artefact.stored_id)),
+        "locks": await views.locks_view(ref.artefact, "stream"),
+        "conversationId": ref.thread.id,
+        "provider": state.get("provider", ""),
+        "providerReason": state.get("provider_reason", ""),
     }
 
 
-def conversation_view(found: Ad, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the conversation (A36, A37); no messages where none was begun."""
-    messages = known.get("messages", ())
-    prompt = ad_creation.WORKFLOW.prompt(known, found.artefact.id) if messages else ""  # type: ignore[arg-type]  # a snapshot's values
+def conversation_view(ref: AdRef, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the conversation (A36, A37); without messages if there is none."""
+    messages = state.get("messages", ())
+    prompt = ad_creation.WORKFLOW.prompt(state, ref.artefact.id) if messages else ""  # type: ignore[arg-type]  # a snapshot's values
     return {
-        "conversationId": found.thread.id,
+        "conversationId": ref.thread.id,
         "messages": conversation.rendered(prompt, messages) if messages else [],
     }
 
 
-async def timeline_view(found: Ad, chosen: ChosenVersions) -> Timeline:
-    """Return when everything in the ad plays."""
-    streams = await found.artefact.streams(ad.STREAMS)
-    return jobs.timeline_of(found.thread, found.facts, stream_data(streams, chosen))
+async def timeline_view(ref: AdRef, chosen: ChosenVersions) -> Timeline:
+    """Return the timeline of the selected versions."""
+    streams = await ref.artefact.streams(ad.STREAMS)
+    return service.timeline_of(ref.thread, ref.facts, stream_data(streams, chosen))
 
 
-async def mixer_view(found: Ad) -> dict[str, Any]:
-    """Return the mixer as it is set, tracks that nobody set at 0 dB."""
-    data = stream_data(await found.artefact.streams(ad.STREAMS))
-    return ad.mixer(data, await mixers.read(found.storage, jobs.KIND, found.artefact.stored_id))
+async def mixer_view(ref: AdRef) -> dict[str, Any]:
+    """Return the mixer; unset tracks are at 0 dB."""
+    data = stream_data(await ref.artefact.streams(ad.STREAMS))
+    return ad.mixer(data, await mixers.read(ref.storage, service.KIND, ref.artefact.stored_id))
 
 
-async def versions_view(found: Ad, stream: str) -> dict[str, Any]:
-    """Return the versions of a stream, newest last, and which is active."""
-    kept = await found.artefact.stream(stream)
+async def versions_view(ref: AdRef, stream: str) -> dict[str, Any]:
+    """Return the versions of a stream, newest last, and the active one."""
+    stored_stream = await ref.artefact.stream(stream)
     return {
-        "versions": [_line(version, kept.versions[-1]) for version in kept.versions],
-        "active": kept.active,
+        "versions": [
+            _version_summary(version, stored_stream.versions[-1]) for version in stored_stream.versions
+        ],
+        "active": stored_stream.active,
     }
 
 
-async def version_view(found: Ad, stream: str, version_id: str) -> dict[str, Any]:
-    """Return one version: what is known of it, its data, and the same data flat beside it (A30)."""
-    one, newest = await find_version(found, stream, version_id)
-    return {**one.data, **_line(one, newest), "data": one.data}
+async def version_view(ref: AdRef, stream: str, version_id: str) -> dict[str, Any]:
+    """Return one version with its data, both under `data` and flat (A30)."""
+    version, newest = await find_version(ref, stream, version_id)
+    return {**version.data, **_version_summary(version, newest), "data": version.data}
 
 
-async def find_version(found: Ad, stream: str, version_id: str) -> tuple[Version, Version]:
-    """Return a version and the newest of its stream; raises `Missing` when there is none of that id."""
-    all_kept = await found.artefact.stream(stream)
-    one, newest = all_kept.find(version_id), all_kept.newest()
-    if one is None or newest is None:
-        raise found.artefact.missing_version(stream, version_id)
-    return one, newest
+async def find_version(ref: AdRef, stream: str, version_id: str) -> tuple[Version, Version]:
+    """Return a version and the newest of its stream; raise `Missing` for an unknown id."""
+    stored_stream = await ref.artefact.stream(stream)
+    version, newest = stored_stream.find(version_id), stored_stream.newest()
+    if version is None or newest is None:
+        raise ref.artefact.missing_version(stream, version_id)
+    return version, newest
 
 
-async def written_view(found: Ad, stream: str, version_id: str) -> dict[str, Any]:
-    """Return what a writer is told: the version, when everything plays now, and the mixer."""
-    one, newest = await find_version(found, stream, version_id)
-    told = {"stream": stream, "versionId": one.id, "status": status(one, newest)}
-    return told | await jobs.timing(found.storage, found.thread, found.facts)
+async def written_view(ref: AdRef, stream: str, version_id: str) -> dict[str, Any]:
+    """Return the reply to a write: the version, the timeline and the mixer."""
+    version, newest = await find_version(ref, stream, version_id)
+    written = {"stream": stream, "versionId": version.id, "status": status(version, newest)}
+    return written | await service.timing(ref.storage, ref.thread, ref.facts)
 
 
 def stream_data(
     streams: Mapping[str, Stream], chosen: ChosenVersions = "newest"
 ) -> dict[str, Mapping[str, Any]]:
-    """Return the data of the version that stands for each stream, where there is one."""
-    found = {
+    """Return the data of each stream's selected version, if it has one."""
+    versions = {
         name: stream.newest() if chosen == "newest" else stream.find(stream.active or "")
         for name, stream in streams.items()
     }
-    return {name: one.data for name, one in found.items() if one}
+    return {name: version.data for name, version in versions.items() if version}
 
 
-def _head(ad_id: str, meta: Mapping[str, str]) -> dict[str, Any]:
+def _summary(ad_id: str, meta: Mapping[str, str]) -> dict[str, Any]:
     return {
         "adId": ad_id,
         "createdAt": iso(meta.get("createdMs")),
@@ -126,15 +132,15 @@ def _head(ad_id: str, meta: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _stream(stream: Stream) -> dict[str, Any]:
+def _stream_view(stream: Stream) -> dict[str, Any]:
     newest = stream.newest()
     active = stream.find(stream.active or "")
     shown = {"newest": newest, "active": active}
     return {
-        key: {**_line(one, newest), "data": one.data} if one and newest else None
-        for key, one in shown.items()
+        key: {**_version_summary(version, newest), "data": version.data} if version and newest else None
+        for key, version in shown.items()
     } | {"count": len(stream.versions)}
 
 
-def _line(version: Version, newest: Version) -> dict[str, Any]:
+def _version_summary(version: Version, newest: Version) -> dict[str, Any]:
     return version_fields(version, newest) | {"summary": ad.summary(version.stream, version.data)}

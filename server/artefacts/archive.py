@@ -11,7 +11,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.server.artefacts.turns import identifier
 from callsheet.server.artefacts.uploads import describe_file
-from callsheet.server.features import Feature
+from callsheet.server.features import FeatureApi
 from callsheet.server.http.auth import public_config
 from callsheet.state.errors import Invalid, TooLarge
 from callsheet.state.uploads import MAX_MATERIAL
@@ -47,7 +47,7 @@ class ThreadArchive:
         """Streams of each kind of artefact."""
         return {spec.kind: spec.all_streams for spec in self.workflows.specs.values()}
 
-    def workflow(self, kind: str) -> tuple[WorkflowSpec, Feature | None]:
+    def workflow(self, kind: str) -> tuple[WorkflowSpec, FeatureApi | None]:
         """Return the workflow that creates artefacts of this kind; raises `Invalid` if none is served."""
         for name, spec in self.workflows.specs.items():
             if spec.kind == kind:

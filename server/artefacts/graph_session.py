@@ -1,4 +1,4 @@
-"""One turn of any served graph in this process, on the storage that the server uses: `callsheet run`."""
+"""One turn of any served graph in this process, on the server's storage: `callsheet run`."""
 
 import uuid
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ from callsheet.storage.threads.threads import Thread
 
 @dataclass(frozen=True)
 class GraphRequest:
-    """A turn that a person asks for: input, or the answer to the pending interrupt."""
+    """A turn requested in the terminal: input, or the answer to the pending interrupt."""
 
     graph: str
     thread: str = ""
@@ -110,9 +110,9 @@ async def _domain_run(worker: Worker, thread: Thread, request: GraphRequest) -> 
             questions={pending[0].id: sha256_of(pending[0].value)},
             repeatable=True,
         )
-    given = dict(request.input or {})
+    graph_input = dict(request.input or {})
     if request.message:
-        given["messages"] = [human_message(clean_message(request.message))]
-    if not given:
+        graph_input["messages"] = [human_message(clean_message(request.message))]
+    if not graph_input:
         raise Invalid("the run has no input", remedy="give a message, or --input with a JSON object")
-    return DomainRun(thread, given, {}, context=context, repeatable=True)
+    return DomainRun(thread, graph_input, {}, context=context, repeatable=True)

@@ -6,84 +6,93 @@ from fastapi import APIRouter, Query, Request
 
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.server.ads.bodies import StrictRoute
+from callsheet.server.artefacts.replies import (
+    ArtefactList,
+    ArtefactRef,
+    ArtefactStream,
+    ArtefactVersion,
+    ArtefactVersionList,
+    ArtefactVersionSummary,
+    ArtefactView,
+)
 from callsheet.server.artefacts.turns import identifier
 from callsheet.server.artefacts.views import iso
 from callsheet.server.context import app_context
-from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.origins import current_owner
 from callsheet.state.errors import Missing
 from callsheet.state.versions import version_fields
 from callsheet.storage import indexes
 from callsheet.storage.artefacts.artefacts import Artefact, Stream
 
-router = APIRouter(
-    prefix="/api/artefacts", route_class=StrictRoute, tags=["artefacts"], default_response_class=JsonReply
-)
+router = APIRouter(prefix="/api/artefacts", route_class=StrictRoute, tags=["artefacts"])
 _READ: Final = (400, 403, 404, 500, 503, 504)
 
 
-@router.get("/{kind}", responses=documented_responses(*_READ, 422, reply=dict[str, Any]))
+def _responses(reply: type, *statuses: int) -> dict[int | str, dict[str, Any]]:
+    return documented_responses(*_READ, *statuses, reply=reply)
+
+
+@router.get("/{kind}", responses=_responses(ArtefactList, 422))
 async def list_artefacts(
     kind: str,
     request: Request,
     after: Annotated[str | None, Query(max_length=255, description="`next` of the page before")] = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-) -> dict[str, Any]:
+) -> ArtefactList:
     """List the owner's artefacts of one kind, last changed first."""
-    ctx, owner = app_context(request), current_owner(request)
     spec = _workflow(request, kind)
-    page = await indexes.list_owned(ctx.storage, owner, spec.kind, after=after, limit=limit)
-    return {"artefacts": [{"kind": spec.kind, "id": name} for name in page.ids], "next": page.next}
+    storage, owner = app_context(request).storage, current_owner(request)
+    page = await indexes.list_owned(storage, owner, spec.kind, after=after, limit=limit)
+    return ArtefactList(artefacts=[ArtefactRef(kind=spec.kind, id=name) for name in page.ids], next=page.next)
 
 
-@router.get("/{kind}/{artefact_id}", responses=documented_responses(*_READ, reply=dict[str, Any]))
-async def get_artefact(kind: str, artefact_id: str, request: Request) -> dict[str, Any]:
+@router.get("/{kind}/{artefact_id}", responses=_responses(ArtefactView))
+async def get_artefact(kind: str, artefact_id: str, request: Request) -> ArtefactView:
     """Show an artefact: its conversation, and the newest and the active version of each stream."""
     spec = _workflow(request, kind)
     artefact, meta = await _find(request, spec, artefact_id)
     streams = await artefact.streams(spec.all_streams)
-    return {
-        "kind": spec.kind,
-        "id": artefact_id,
-        "conversationId": meta.get("thread"),
-        "streams": {name: _stream_view(stream) for name, stream in streams.items()},
-    }
+    return ArtefactView(
+        kind=spec.kind,
+        id=artefact_id,
+        conversationId=meta.get("thread"),
+        streams={name: _stream_view(stream) for name, stream in streams.items()},
+    )
 
 
-@router.get("/{kind}/{artefact_id}/{stream}", responses=documented_responses(*_READ, reply=dict[str, Any]))
+@router.get("/{kind}/{artefact_id}/{stream}", responses=_responses(ArtefactVersionList))
 async def list_artefact_versions(
     kind: str, artefact_id: str, stream: str, request: Request
-) -> dict[str, Any]:
+) -> ArtefactVersionList:
     """List the versions of a stream, newest last, and name the active one."""
     spec = _workflow(request, kind)
     versions = await _stream(request, spec, artefact_id, stream)
     newest = versions.newest()
-    return {
-        "versions": [
-            version_fields(version, newest) | {"summary": spec.summary(stream, version.data)}
+    return ArtefactVersionList(
+        versions=[
+            ArtefactVersionSummary(
+                **version_fields(version, newest), summary=spec.summary(stream, version.data)
+            )
             for version in versions.versions
             if newest
         ],
-        "active": versions.active,
-    }
+        active=versions.active,
+    )
 
 
-@router.get(
-    "/{kind}/{artefact_id}/{stream}/{version_id}",
-    responses=documented_responses(*_READ, reply=dict[str, Any]),
-)
+@router.get("/{kind}/{artefact_id}/{stream}/{version_id}", responses=_responses(ArtefactVersion))
 async def get_artefact_version(
     kind: str, artefact_id: str, stream: str, version_id: str, request: Request
-) -> dict[str, Any]:
+) -> ArtefactVersion:
     """Show a version with its data."""
-    spec = _workflow(request, kind)
-    versions = await _stream(request, spec, artefact_id, stream)
+    versions = await _stream(request, _workflow(request, kind), artefact_id, stream)
     version, newest = versions.find(version_id), versions.newest()
     if version is None or newest is None:
         raise Missing(
-            f"{kind} {artefact_id!r} has no version {version_id!r} of {stream!r}", remedy="list them"
+            f"{kind} {artefact_id!r} has no version {version_id!r} of {stream!r}", remedy="list the versions"
         )
-    return version_fields(version, newest) | {"data": version.data}
+    return ArtefactVersion(**version_fields(version, newest), data=version.data)
 
 
 def _workflow(request: Request, kind: str) -> WorkflowSpec:
@@ -96,10 +105,8 @@ def _workflow(request: Request, kind: str) -> WorkflowSpec:
 
 
 async def _find(request: Request, spec: WorkflowSpec, artefact_id: str) -> tuple[Artefact, dict[str, str]]:
-    owner = current_owner(request)
-    artefact = Artefact(
-        app_context(request).storage, spec.kind, identifier(artefact_id, "artefact id"), owner
-    )
+    storage, owner = app_context(request).storage, current_owner(request)
+    artefact = Artefact(storage, spec.kind, identifier(artefact_id, "artefact id"), owner)
     meta = await artefact.meta()
     if meta.get("owner") != owner:
         raise Missing(
@@ -118,11 +125,11 @@ async def _stream(request: Request, spec: WorkflowSpec, artefact_id: str, name: 
     return await artefact.stream(name)
 
 
-def _stream_view(stream: Stream) -> dict[str, Any]:
+def _stream_view(stream: Stream) -> ArtefactStream:
     newest = stream.newest()
-    return {
-        "newest": newest.id if newest else None,
-        "active": stream.active,
-        "count": len(stream.versions),
-        "updatedAt": iso(newest.created_ms) if newest else None,
-    }
+    return ArtefactStream(
+        newest=newest.id if newest else None,
+        active=stream.active,
+        count=len(stream.versions),
+        updatedAt=iso(newest.created_ms) if newest else None,
+    )

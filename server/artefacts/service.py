@@ -1,4 +1,4 @@
-"""What requests about every kind of artefact have in common: who asks, and how that becomes a job."""
+"""Parts that the services of all kinds of artefact share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,73 +19,74 @@ from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
 STEPS: Final = ("custom",)
-"""What a run tells unless more is wanted: its steps."""
+"""Stream modes of a run by default: its steps."""
 CHAT: Final = ("custom", "messages-tuple")
-"""What a run of a chat tells: its steps, and the words as they come."""
+"""Stream modes of a chat: steps and message chunks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestOptions:
-    """What every request says beside what it asks for."""
+    """Fields of every request: the model's context, the owner and the idempotency key."""
 
     context: Context = field(default_factory=Context)
     owner: str = LOCAL
     idempotency_key: str | None = None
 
-    def domain_run(self, thread: Thread, body: Mapping[str, Any], **given: Any) -> DomainRun:
-        """Return the run for `body` on a thread; `given` are further fields of `DomainRun`.
+    def domain_run(self, thread: Thread, body: Mapping[str, Any], **fields: Any) -> DomainRun:
+        """Return the run for `body` on a thread; `fields` are further fields of `DomainRun`.
 
-        Raises `Invalid` for a choice or a key that cannot be one.
+        Raises `Invalid` for an unknown provider or a malformed idempotency key.
         """
         return DomainRun(
             thread=thread,
             body={**body, "context": self.context},
             context=checked_context(self.context),
             idempotency_key=checked_idempotency_key(self.idempotency_key),
-            **given,
+            **fields,
         )
 
 
 @dataclass(frozen=True)
 class ArtefactService:
-    """Where requests about one kind of artefact are taken in."""
+    """Threads and artefacts of one kind."""
 
     graph: str
     kind: str
     id_name: str
-    """What the artefact's id is called on the wire."""
+    """Name of the artefact's id in the REST API."""
 
     def artefact_id(self, thread: Thread) -> str:
-        """Return the id of what a thread is about."""
+        """Return the id of a thread's artefact."""
         return thread.artefact.partition(":")[2]
 
     def artefact(self, storage: Storage, thread: Thread) -> Artefact:
-        """Return what a thread is about, in storage."""
+        """Return a thread's artefact in storage."""
         return Artefact(storage, self.kind, self.artefact_id(thread), thread.owner)
 
     async def find_thread(
         self, storage: Storage, name: str, owner: str, conversation_id: str | None = None
     ) -> Thread:
-        """Return the conversation about the owner's artefact `name`, which may not have begun.
+        """Return the thread of the owner's artefact `name`, which need not exist yet.
 
-        Raises `Invalid` for what cannot be an id, and `Missing` for a conversation about something else.
+        Raises `Invalid` for a malformed id, and `Missing` for the thread of another artefact.
         """
         artefact = Artefact(storage, self.kind, identifier(name, self.id_name), owner)
         return await find_thread(storage, self.graph, artefact, owner, conversation_id)
 
     async def require_thread(self, storage: Storage, name: str, owner: str) -> Thread:
-        """Return the conversation about the owner's artefact; raises `Missing` where there is none."""
+        """Return the existing thread of the owner's artefact; raise `Missing` if there is none."""
         try:
             return await threads.get(storage, (await self.find_thread(storage, name, owner)).id, owner)
         except Missing:
             raise Missing(
-                f"there is no conversation about {self.kind} {name!r}", remedy="begin one with a message"
+                f"there is no conversation about {self.kind} {name!r}", remedy="start one with a message"
             ) from None
 
     async def claim(self, storage: Storage, thread: Thread, facts: Mapping[str, str] | None = None) -> None:
-        """Make the thread and what it is about its owner's, and list it, before anything is made of it.
+        """Bind the thread and its artefact to the owner and list the artefact, before its first run.
 
-        Twice is safe. Raises `Missing` for another's, and `Conflict` for a thread of another workflow.
+        Calling twice is safe. Raises `Missing` for another owner's, and `Conflict` for a thread of another
+        workflow.
         """
         await threads.bind(storage, thread)
         await self.artefact(storage, thread).open(owner=thread.owner, thread=thread.id, facts=facts or {})
@@ -93,26 +94,26 @@ class ArtefactService:
 
 
 async def answer_interrupt(
-    worker: Worker, asked: RequestOptions, thread: Thread, answer: Any, question_id: str | None = None
+    worker: Worker, request: RequestOptions, thread: Thread, answer: Any, question_id: str | None = None
 ) -> DomainRun:
-    """Return the job that gives the waiting question its answer, bound to that question.
+    """Return the run that answers a pending question, by default the only one; it is bound to that question.
 
-    Without a `question_id` it is whichever waits. Raises `Conflict` where no such question waits.
+    Raises `Conflict` if no such question is pending.
     """
-    waiting = {one.id: one for one in pending_interrupts(await worker.state(thread))}
-    name = question_id or next(iter(waiting), "")
-    if name not in waiting:
+    pending = {interrupt.id: interrupt for interrupt in pending_interrupts(await worker.state(thread))}
+    answered_id = question_id or next(iter(pending), "")
+    if answered_id not in pending:
         raise Conflict(
             "nothing waits for an answer"
-            if not waiting
-            else f"question {name!r} does not wait for an answer",
+            if not pending
+            else f"question {answered_id!r} does not wait for an answer",
             remedy="read the conversation; say in a message what you want instead",
         )
-    return asked.domain_run(
+    return request.domain_run(
         thread,
-        {"ask": "decision", "answer": answer, "question": name},
+        {"ask": "decision", "answer": answer, "question": answered_id},
         input={},
         stream_modes=CHAT,
-        answers={name: answer},
-        questions={name: sha256_of(waiting[name].value)},
+        answers={answered_id: answer},
+        questions={answered_id: sha256_of(pending[answered_id].value)},
     )

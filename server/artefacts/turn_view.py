@@ -1,6 +1,6 @@
-"""The reply to a domain run of a workflow without a feature of its own, and the fields that replies share."""
+"""The reply to a run of a workflow without a feature, and the fields that all such replies share."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from callsheet.server.artefacts.turns import last_message, tool_calls, usage
@@ -9,6 +9,19 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
+
+
+def turn_fields(
+    state: Mapping[str, Any], shorten: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+) -> dict[str, Any]:
+    """Return the fields of every turn's reply; `shorten` turns a tool's output into its `result`."""
+    return {
+        "created": [dict(made) for made in state.get("created", ())],
+        "provider": state.get("provider", ""),
+        "providerReason": state.get("provider_reason", ""),
+        "toolCalls": tool_calls(state, shorten),
+        "usage": usage(state),
+    }
 
 
 def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -22,13 +35,9 @@ def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
         "conversationId": thread.id,
         "artefactId": thread.artefact.partition(":")[2],
         "drafts": {made["stream"]: made["versionId"] for made in state.get("created", ())},
-        "created": [dict(made) for made in state.get("created", ())],
         "message": "" if interrupts else last_message(state),
         "question": {"id": interrupts[0].id, "value": interrupts[0].value} if interrupts else None,
-        "provider": state.get("provider", ""),
-        "providerReason": state.get("provider_reason", ""),
-        "toolCalls": tool_calls(state, dict),
-        "usage": usage(state),
+        **turn_fields(state),
     }
 
 

@@ -1,4 +1,4 @@
-"""What the conversations of all workflows have in common where they are asked for and answered."""
+"""Checks of requests and parts of replies that the turns of all workflows share."""
 
 import os
 import uuid
@@ -20,11 +20,11 @@ from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
 MAX_ID: Final = 255
-"""Characters of an id or an idempotency key."""
+"""Length of an id or an idempotency key, in characters."""
 
 
 def identifier(text: str, field_name: str) -> str:
-    """Return `text` if it can be an id: 1 to 255 printable characters; else raises `Invalid`."""
+    """Return `text` if it is a valid id: 1 to 255 printable characters; raise `Invalid` otherwise."""
     if not 0 < len(text) <= MAX_ID or not text.isprintable():
         raise Invalid(
             f"{field_name} {text[:40]!r} must have 1 to {MAX_ID} printable characters, and has {len(text)}",
@@ -36,61 +36,62 @@ def identifier(text: str, field_name: str) -> str:
 async def find_thread(
     storage: Storage, graph: str, artefact: Artefact, owner: str, conversation_id: str | None
 ) -> Thread:
-    """Return the conversation about the owner's artefact: its own, else the one asked for, else its name's.
+    """Return the thread of the owner's artefact: its own, else the requested one, else one of the same name.
 
-    Raises `Missing` for a conversation that is about something else.
+    Raises `Missing` for a thread of another artefact.
     """
-    asked = identifier(conversation_id, "conversationId") if conversation_id else None
+    requested = identifier(conversation_id, "conversationId") if conversation_id else None
     meta = await artefact.meta()
     bound = meta.get("thread") if meta.get("owner") == owner else None
-    if asked and bound and asked != bound:
-        raise threads.missing_thread(asked)
+    if requested and bound and requested != bound:
+        raise threads.missing_thread(requested)
     thread = Thread(
-        asked or bound or storage_id(owner, "thread", artefact.id),
+        requested or bound or storage_id(owner, "thread", artefact.id),
         owner,
         graph,
         f"{artefact.kind}:{artefact.id}",
     )
     try:
-        found = await threads.get(storage, thread.id, owner)
+        existing = await threads.get(storage, thread.id, owner)
     except Missing:
         return thread
-    if found.graph == thread.graph and found.artefact != thread.artefact:
+    if existing.graph == thread.graph and existing.artefact != thread.artefact:
         raise threads.missing_thread(thread.id)
     return thread
 
 
 def clean_message(text: str) -> str:
-    """Return what a person said, without what nobody can read; raises `Invalid` for nothing and too much."""
-    said = text.replace("\x00", "").strip()
-    if not said:
+    """Return a message without NUL and outer spaces; raise `Invalid` if it is empty or too long."""
+    cleaned = text.replace("\x00", "").strip()
+    if not cleaned:
         raise Invalid("the message is empty", remedy='send {"message": "what should be different"}')
-    if len(said) > brief.MAX_TEXT:
+    if len(cleaned) > brief.MAX_TEXT:
         raise Invalid(
-            f"the message has {len(said)} characters, and the limit is {brief.MAX_TEXT}", remedy="shorten it"
+            f"the message has {len(cleaned)} characters, and the limit is {brief.MAX_TEXT}",
+            remedy="shorten it",
         )
-    return said
+    return cleaned
 
 
 def human_message(content: str) -> dict[str, str]:
-    """Return a message of a person for a graph."""
-    # The id is made here and stored with the run, so that a run taken up again adds the message once.
+    """Return a user's message as input of a graph."""
+    # The id is stored with the run, so that a resumed run adds the message once.
     return {"role": "user", "content": content, "id": uuid.uuid4().hex}
 
 
 def checked_idempotency_key(idempotency_key: str | None) -> str | None:
-    """Return an idempotency key that can be one; raises `Invalid`."""
+    """Return the key if it is None or valid; raise `Invalid` otherwise."""
     return None if idempotency_key is None else identifier(idempotency_key, "Idempotency-Key")
 
 
 def checked_context(context: Context) -> Context:
-    """Return what the caller chose; raises `Invalid` for a provider that does not exist."""
+    """Return the context; raise `Invalid` if its provider does not exist."""
     route(Request(provider=context.get("model") or context.get("provider", "")), available(os.environ))
     return context
 
 
 def last_message(state: Mapping[str, Any]) -> str:
-    """Return the newest thing the model said without calling a tool."""
+    """Return the model's newest message without tool calls; empty for none."""
     for message in reversed(state.get("messages", ())):
         if isinstance(message, AIMessage) and not conversation.calls_of(message):
             return message.text
@@ -109,13 +110,13 @@ def usage(state: Mapping[str, Any]) -> dict[str, int]:
 
 
 def tool_calls(
-    state: Mapping[str, Any], in_short: Callable[[Mapping[str, Any]], dict[str, Any]]
+    state: Mapping[str, Any], shorten: Callable[[Mapping[str, Any]], dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the newest turn's tool calls in order: `{id, name, arguments, status, result, durationSeconds}`.
 
-    `result` is what `in_short` makes of what the tool answered.
+    `shorten` turns a tool's output into `result`.
     """
-    # With some vendors call ids repeat from message to message, so the message's id belongs to the name.
+    # Some vendors repeat call ids from message to message, so the key includes the message's id.
     arguments = {
         (message.id, call["id"]): call["args"]
         for message in state.get("messages", ())
@@ -127,7 +128,7 @@ def tool_calls(
             "name": result["tool"],
             "arguments": arguments.get((result["plan"], result["id"]), {}),
             "status": result["status"],
-            "result": in_short(result["output"]),
+            "result": shorten(result["output"]),
             "durationSeconds": result["duration_s"],
         }
         for result in state.get("results", ())

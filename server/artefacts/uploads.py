@@ -1,4 +1,4 @@
-"""Files that people send: taken in by pieces, looked at whole, kept where every machine finds them."""
+"""Files that people upload: received in pieces, checked, stored in Redis."""
 
 import asyncio
 import hashlib
@@ -18,96 +18,102 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.tools.pages.uploads import upload_url
 
 _IN_MEMORY: Final = 1_000_000
-"""Bytes of a file that is coming that are kept in memory; what is more goes to a file without a name."""
+"""Bytes of an upload kept in memory; a larger one goes to an unnamed temporary file."""
 
 
 @dataclass(frozen=True)
 class UploadTarget:
-    """The page that files come to."""
+    """The artefact that receives the files."""
 
     storage: Storage
     artefact: Artefact
     owner: str
 
 
-async def list_tickets(place: UploadTarget) -> list[dict[str, Any]]:
-    """Return every ticket of the page with what came of it, oldest first."""
-    there = await files.records(place.storage, place.artefact)
-    given = {version.data["id"]: version.data for version in (await place.artefact.stream(UPLOADS)).versions}
-    return [_shown(place, cast("Ticket", one), there.get(name)) for name, one in given.items()]
+async def list_tickets(target: UploadTarget) -> list[dict[str, Any]]:
+    """Return every ticket with the state of its file, oldest first."""
+    records = await files.records(target.storage, target.artefact)
+    tickets = {
+        version.data["id"]: version.data for version in (await target.artefact.stream(UPLOADS)).versions
+    }
+    return [_ticket_view(target, cast("Ticket", one), records.get(name)) for name, one in tickets.items()]
 
 
 def open_ticket(file_type: FileType, name: str) -> Ticket:
-    """Return a ticket for a file that a person brings without being asked; raises what `ticket` does."""
+    """Return a ticket for an unrequested file; raise what `create_ticket` raises."""
     return create_ticket(uuid.uuid4().hex, file_type, name, None, None)
 
 
-async def get_ticket(place: UploadTarget, upload_id: str) -> Ticket:
-    """Return a ticket of the page; raises `Missing` for none of this id."""
-    for version in (await place.artefact.stream(UPLOADS)).versions:
+async def get_ticket(target: UploadTarget, upload_id: str) -> Ticket:
+    """Return the ticket of this id; raise `Missing` if there is none."""
+    for version in (await target.artefact.stream(UPLOADS)).versions:
         if version.data["id"] == upload_id:
             return cast("Ticket", version.data)
     raise Missing(
-        f"page {place.artefact.id!r} has no upload {upload_id[:80]!r}", remedy="list the uploads of the page"
+        f"page {target.artefact.id!r} has no upload {upload_id[:80]!r}", remedy="list the uploads of the page"
     )
 
 
-async def store_requested(place: UploadTarget, asked: Ticket, sent: AsyncIterator[bytes]) -> dict[str, Any]:
-    """Keep the file of a ticket; the same file again changes nothing.
+async def store_requested(
+    target: UploadTarget, ticket: Ticket, chunks: AsyncIterator[bytes]
+) -> dict[str, Any]:
+    """Store the file of a ticket; the same file again changes nothing.
 
-    Raises `TooLarge` as soon as it is over the ticket's limit, `Invalid` for a file that is not what the
-    ticket says, and `Conflict` where another file has come for it.
+    Raises `TooLarge` as soon as it exceeds the ticket's limit, `Invalid` for a file of another type, and
+    `Conflict` if the ticket has another file.
     """
-    data = await read_body(sent, asked)
-    record = await asyncio.to_thread(describe_file, asked["fileName"], data)
-    await files.store(place.storage, place.artefact, asked["id"], files.split(data), record, MAX_PAGE)
-    return _shown(place, asked, record)
+    data = await read_body(chunks, ticket)
+    record = await asyncio.to_thread(describe_file, ticket["fileName"], data)
+    await files.store(target.storage, target.artefact, ticket["id"], files.split(data), record, MAX_PAGE)
+    return _ticket_view(target, ticket, record)
 
 
-async def store_unrequested(place: UploadTarget, asked: Ticket, sent: AsyncIterator[bytes]) -> dict[str, Any]:
-    """Keep a file that nobody had asked for, and write its ticket down; raises what `take` does."""
-    shown = await store_requested(place, asked, sent)
-    new = NewVersion(UPLOADS, asked, place.owner, asked["id"], None, {"uploadId": asked["id"]})
-    await place.artefact.create_version(new)
+async def store_unrequested(
+    target: UploadTarget, ticket: Ticket, chunks: AsyncIterator[bytes]
+) -> dict[str, Any]:
+    """Store an unrequested file and its ticket; raise what `store_requested` raises."""
+    shown = await store_requested(target, ticket, chunks)
+    new = NewVersion(UPLOADS, ticket, target.owner, ticket["id"], None, {"uploadId": ticket["id"]})
+    await target.artefact.create_version(new)
     return shown
 
 
-async def read_body(sent: AsyncIterator[bytes], asked: Ticket) -> bytes:
-    """Return a file that is coming; raises `TooLarge` as soon as it is over its ticket's limit.
+async def read_body(chunks: AsyncIterator[bytes], ticket: Ticket) -> bytes:
+    """Return an uploaded file; raise `TooLarge` as soon as it exceeds its ticket's limit.
 
     Raises `Invalid` for an empty one.
     """
-    # Without a name, so nothing else can open it, and it is gone with the process.
-    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as held:
+    # An unnamed file cannot be opened by others, and disappears with the process.
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
         size = 0
-        async for piece in sent:
+        async for piece in chunks:
             size += len(piece)
-            if size > asked["maxSize"]:
+            if size > ticket["maxSize"]:
                 raise TooLarge(
-                    f"{asked['fileName']!r} has more than {asked['maxSize']} bytes, which is the limit",
+                    f"{ticket['fileName']!r} has more than {ticket['maxSize']} bytes, which is the limit",
                     remedy="send a smaller file",
                 )
-            await asyncio.to_thread(held.write, piece)
+            await asyncio.to_thread(file.write, piece)
         if not size:
-            raise Invalid(f"{asked['fileName']!r} is empty", remedy="send the bytes of the file as the body")
-        held.seek(0)
-        return await asyncio.to_thread(held.read)
+            raise Invalid(f"{ticket['fileName']!r} is empty", remedy="send the bytes of the file as the body")
+        file.seek(0)
+        return await asyncio.to_thread(file.read)
 
 
 def describe_file(name: str, data: bytes) -> FileRecord:
-    """Return what is known of a file that came; raises `Invalid` for one that is not what its name says."""
-    kind, digest = media_type(name, data), hashlib.sha256(data).hexdigest()
-    return FileRecord(name=name, type=kind, size=len(data), sha256=digest)
+    """Return the record of a file; raise `Invalid` if its content does not match its name."""
+    file_type, digest = media_type(name, data), hashlib.sha256(data).hexdigest()
+    return FileRecord(name=name, type=file_type, size=len(data), sha256=digest)
 
 
-def _shown(place: UploadTarget, asked: Ticket, record: FileRecord | None) -> dict[str, Any]:
-    url = upload_url(place.artefact.id, asked["id"])
+def _ticket_view(target: UploadTarget, ticket: Ticket, record: FileRecord | None) -> dict[str, Any]:
+    url = upload_url(target.artefact.id, ticket["id"])
     return {
-        "uploadId": asked["id"],
-        "fileType": asked["fileType"],
-        "fileName": asked["fileName"],
-        "maxSize": asked["maxSize"],
-        "allowedFormats": asked["allowedFormats"],
+        "uploadId": ticket["id"],
+        "fileType": ticket["fileType"],
+        "fileName": ticket["fileName"],
+        "maxSize": ticket["maxSize"],
+        "allowedFormats": ticket["allowedFormats"],
         "status": "ready" if record else "waiting",
         "url": url,
         "size": record["size"] if record else None,

@@ -7,25 +7,25 @@ from callsheet.storage.artefacts.artefacts import Artefact
 
 
 def iso(ms: str | int | None) -> str | None:
-    """Return milliseconds since 1970 as ISO 8601 in UTC; None and nought are no time."""
+    """Return milliseconds since 1970 as ISO 8601 in UTC; None for None and 0."""
     if not ms:
         return None
     return datetime.fromtimestamp(int(ms) / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 async def lock(artefact: Artefact, part: str, name: str, by: str) -> dict[str, Any]:
-    """Lock a part against every change; return all locks, each with its name under `part`. Twice is safe."""
+    """Lock a part against every change and return all locks, each with its name under `part`."""
     await artefact.lock(name, by)
     return {"locks": await locks_view(artefact, part)}
 
 
 async def unlock(artefact: Artefact, part: str, name: str) -> dict[str, Any]:
-    """Unlock what `lock` locked; return all locks. One that is not locked stays so."""
+    """Unlock a part, locked or not, and return all locks."""
     await artefact.unlock(name)
     return {"locks": await locks_view(artefact, part)}
 
 
 async def locks_view(artefact: Artefact, part: str) -> list[dict[str, Any]]:
-    """Return what is locked: each part's name under `part`, by whom, and since when."""
+    """Return the locks: each part's name under `part`, its owner and its time."""
     locks = await artefact.locks()
-    return [{part: name, "by": one["by"], "at": iso(one["at_ms"])} for name, one in locks.items()]
+    return [{part: name, "by": entry["by"], "at": iso(entry["at_ms"])} for name, entry in locks.items()]

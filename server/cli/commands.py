@@ -1,4 +1,4 @@
-"""What every command does: settings read, and errors told in two lines with an exit code."""
+"""Behaviour that all commands share: settings, progress, and errors as two lines with an exit code."""
 
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import typer
+from typer.exceptions import TyperException
 
 from callsheet.state.errors import CallsheetError
 
@@ -18,12 +19,23 @@ Result = TypeVar("Result")
 
 GRAPHS_FILE: Final = "langgraph.json"
 INTERRUPTED: Final = 130
-"""What a shell expects of a command ended by Ctrl-C."""
+"""Exit code after Ctrl-C, as shells expect it."""
+
+
+class UsageError(TyperException):
+    """Arguments that do not go together."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, command: str) -> None:
+        """`command` is the one whose help explains the arguments."""
+        super().__init__(message)
+        self.command = command
 
 
 @contextmanager
 def report_errors(*, debug: bool) -> Iterator[None]:
-    """Turn errors into two lines and an exit code."""
+    """Turn errors into two lines and an exit code; with `debug` into a traceback."""
     try:
         yield
     except CallsheetError as error:
@@ -35,31 +47,44 @@ def report_errors(*, debug: bool) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from stop
 
 
+@contextmanager
+def report_interruption(command: str, name: str, data_dir: Path | None) -> Iterator[None]:
+    """After Ctrl-C, name the command that continues `name`."""
+    from callsheet.server.cli.text_input import resume_command  # noqa: PLC0415 -- help needs no input
+
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        resume = resume_command(command, name, data_dir)
+        fail("stopped; everything made so far is kept", f'continue with: {resume} "…"')
+        raise typer.Exit(INTERRUPTED) from stop
+
+
 def run_with_progress(
-    begun: "Callable[[OnProgress], Coroutine[Any, Any, Result]]", *, quiet: bool
+    execute: "Callable[[OnProgress], Coroutine[Any, Any, Result]]", *, quiet: bool
 ) -> "Result":
-    """Return what an errand gives, its steps shown as they happen unless `quiet`."""
-    # What the errand needs is imported by `begun`, so that the first step is on the screen before.
+    """Return the result of `execute`; show its steps as they happen unless `quiet`."""
+    # `execute` imports what it needs, so that the first step is on the screen before slow imports.
     from callsheet.server.cli import terminal  # noqa: PLC0415
 
     with terminal.show_progress(terminal.console(stderr=True), quiet=quiet) as report:
         import asyncio  # noqa: PLC0415
 
-        return asyncio.run(begun(report))
+        return asyncio.run(execute(report))
 
 
 def show_help_if_bare(context: typer.Context) -> None:
-    """Show the help where no command of a group is asked for."""
+    """Show the help of a group that was called without a command."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
-def ask(question: "Callable[[], Result]", remedy: str) -> "Result":
-    """Return what a person answers; raises `Invalid` with the remedy where nobody can, as through a pipe."""
-    from callsheet.state.errors import Invalid  # noqa: PLC0415 -- with the rest
+def ask(prompt: "Callable[[], Result]", remedy: str) -> "Result":
+    """Return a person's answer; raise `Invalid` with the remedy if nobody can answer, as through a pipe."""
+    from callsheet.state.errors import Invalid  # noqa: PLC0415 -- rarely needed
 
     try:
-        return question()
+        return prompt()
     except typer.Abort:
         typer.echo(err=True)
         if sys.stdin.isatty():
@@ -68,19 +93,19 @@ def ask(question: "Callable[[], Result]", remedy: str) -> "Result":
 
 
 def fail(message: str, remedy: str) -> None:
-    """Write an error to stderr: what is wrong, and what to do."""
-    # Rich takes its time, and most commands do not fail.
+    """Print an error and its remedy to stderr."""
+    # Rich is slow to import, and most commands do not fail.
     from callsheet.server.cli import terminal  # noqa: PLC0415
 
     terminal.show_error(terminal.console(stderr=True), message, remedy)
 
 
-def load_settings(data_dir: Path | None, **chosen: Any) -> "Settings":
-    """Return the settings in force; a folder named on the command line beats a server in the environment."""
-    # Pydantic takes its time, and help needs none of it.
+def load_settings(data_dir: Path | None, **options: Any) -> "Settings":
+    """Return the settings; a data folder on the command line beats a Redis URL in the environment."""
+    # Pydantic is slow to import, and help does not need it.
     from callsheet.server.settings import read_settings  # noqa: PLC0415
 
-    settings = read_settings(data_dir=data_dir, **chosen)
+    settings = read_settings(data_dir=data_dir, **options)
     changes: dict[str, Any] = {"redis_url": None} if data_dir else {}
     if settings.config is None:
         changes["config"] = _project_config()
@@ -88,7 +113,7 @@ def load_settings(data_dir: Path | None, **chosen: Any) -> "Settings":
 
 
 def _project_config() -> Path | None:
-    """Return the langgraph.json of the working folder, as LangGraph's own tools take it; None without one."""
+    """Return the working folder's langgraph.json, as LangGraph's own tools use it; None without one."""
     packaged = Path(__file__).parents[2] / GRAPHS_FILE
     project = Path(GRAPHS_FILE)
     if not project.is_file() or (packaged.exists() and project.samefile(packaged)):

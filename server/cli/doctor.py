@@ -1,4 +1,4 @@
-"""`callsheet doctor`: what keeps the program from working here, and what to do about it."""
+"""`callsheet doctor`: check everything the server needs, and name remedies."""
 
 import json
 from dataclasses import asdict
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from callsheet.server.operations.doctor import Finding
 
 _MARKS: Final = {"ok": ("✔", "green"), "warn": ("!", "yellow"), "fail": ("✘", "red")}
-_ENDS: Final = {
+_SUMMARIES: Final = {
     "ok": "All is well.",
-    "warn": "It works; look at what is marked with !.",
-    "fail": "It does not work yet: see what is marked with ✘.",
+    "warn": "It works; see the lines marked with !.",
+    "fail": "It does not work yet: see the lines marked with ✘.",
 }
 
 
 def doctor(
     *,
-    host: Annotated[str | None, typer.Option(help="Address the server is to listen on [127.0.0.1].")] = None,
-    port: Annotated[int | None, typer.Option(help="Port the server is to listen on [2024].")] = None,
+    host: Annotated[str | None, typer.Option(help="Address of the server [127.0.0.1].")] = None,
+    port: Annotated[int | None, typer.Option(help="Port of the server [2024].")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """Look at all that the server needs, and say what is missing.
+    """Check everything the server needs, and name remedies.
 
-    Python, packages, keys, settings, data, storage and the port.
+    Checked are Python, packages, keys, settings, data, storage and the port.
 
-    Exits with 1 where something keeps it from working.
+    Exits with 1 if the server would not work.
     """
     with commands.report_errors(debug=debug):
         settings = commands.load_settings(data_dir, host=host, port=port)
@@ -41,16 +41,16 @@ def doctor(
 
         from callsheet.server.operations.doctor import diagnose, worst_status  # noqa: PLC0415
 
-        found = asyncio.run(diagnose(settings, os.environ))
+        findings = asyncio.run(diagnose(settings, os.environ))
     if as_json:
-        typer.echo(json.dumps([asdict(one) for one in found], ensure_ascii=False, indent=2))
+        typer.echo(json.dumps([asdict(finding) for finding in findings], ensure_ascii=False, indent=2))
     else:
-        _show(found, _ENDS[worst_status(found)])
-    if worst_status(found) == "fail":
+        _show(findings, _SUMMARIES[worst_status(findings)])
+    if worst_status(findings) == "fail":
         raise typer.Exit(1)
 
 
-def _show(found: "list[Finding]", end: str) -> None:
+def _show(findings: "list[Finding]", summary: str) -> None:
     from rich.padding import Padding  # noqa: PLC0415 -- help needs no table
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -61,12 +61,12 @@ def _show(found: "list[Finding]", end: str) -> None:
     grid.add_column(no_wrap=True)
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
-    for one in found:
-        mark, colour = _MARKS[one.status]
-        told = Text(terminal.without_control_chars(one.message))
-        if one.remedy and one.status != "ok":
-            told.append(f"\n→ {terminal.without_control_chars(one.remedy)}", "dim")
-        grid.add_row(Text(mark, colour), one.part, told)
-    where = terminal.console()
-    where.print(Padding(grid, (1, 2)))
-    where.print(Padding(Text(end, "bold"), (0, 2, 1, 2)))
+    for finding in findings:
+        mark, colour = _MARKS[finding.status]
+        message = Text(terminal.without_control_chars(finding.message))
+        if finding.remedy and finding.status != "ok":
+            message.append(f"\n→ {terminal.without_control_chars(finding.remedy)}", "dim")
+        grid.add_row(Text(mark, colour), finding.part, message)
+    console = terminal.console()
+    console.print(Padding(grid, (1, 2)))
+    console.print(Padding(Text(summary, "bold"), (0, 2, 1, 2)))

@@ -1,4 +1,4 @@
-"""`callsheet keys`: who may call a server that asks (`CALLSHEET_AUTH=keys`)."""
+"""`callsheet keys`: create, list and revoke API keys (`CALLSHEET_AUTH=keys`)."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 _DAY_S: Final = 86_400
 
-app = command_group("API keys: made once, shown once, listed and revoked by their id.")
+app = command_group("API keys: create, list, revoke.")
 
 
 @app.command()
 def create(
-    owner: Annotated[str, typer.Argument(metavar="OWNER", help="Whose things the key opens; any name.")],
+    owner: Annotated[str, typer.Argument(metavar="OWNER", help="Owner whose data the key opens; any name.")],
     *,
     permission: Annotated[
-        Literal["read", "write", "admin"], typer.Option(help="What it allows; each includes those before.")
+        Literal["read", "write", "admin"], typer.Option(help="Permission; each includes those before.")
     ] = "write",
     days: Annotated[float | None, typer.Option(help="Days until it expires [never].")] = None,
-    name: Annotated[str, typer.Option(help="What you call it, for the list.")] = "",
+    name: Annotated[str, typer.Option(help="Name for the list.")] = "",
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """Make a key and print it; it is never shown again.
+    """Create a key and print it; it is never shown again.
 
     KEY=$(callsheet keys create alice --days 90)
     """
@@ -37,36 +37,38 @@ def create(
         from callsheet.server.http import api_keys  # noqa: PLC0415 -- help needs no storage
 
         if days is not None and not 0 < days < float("inf"):
-            raise typer.BadParameter(f"a key cannot live {days:g} days", param_hint="--days")
-        made = with_storage(
+            raise commands.UsageError(
+                f"a key cannot last {days:g} days; --days must be positive", "keys create"
+            )
+        created = with_storage(
             data_dir,
             lambda storage: api_keys.create_key(
                 storage, owner, permission, name=name, lifetime_s=(days or 0) * _DAY_S
             ),
         )
-    typer.echo(made.text)
+    typer.echo(created.text)
     typer.echo(
-        f"Keep it now: it is not shown again. Take it back with: callsheet keys revoke {made.id}", err=True
+        f"Store it now: it is not shown again. Revoke it with: callsheet keys revoke {created.id}", err=True
     )
 
 
 @app.command("list")
 def list_(
-    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Only keys of this owner.")] = None,
     *,
     as_json: Json = False,
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """List the keys, oldest first; no key is shown, only its id."""
+    """List the keys by id, oldest first. The keys themselves are not shown."""
     with commands.report_errors(debug=debug):
         from callsheet.storage import api_keys  # noqa: PLC0415 -- help needs no storage
 
-        found = with_storage(data_dir, lambda storage: api_keys.list_keys(storage, owner))
+        stored = with_storage(data_dir, lambda storage: api_keys.list_keys(storage, owner))
     if as_json:
-        echo_json([_told(key) for key in found])
+        echo_json([_key_json(key) for key in stored])
     else:
-        _show(found)
+        _show(stored)
 
 
 @app.command()
@@ -76,7 +78,7 @@ def revoke(
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """Take a key back: from now on it opens nothing, on any server."""
+    """Revoke a key. No server accepts it from now on."""
     with commands.report_errors(debug=debug):
         from callsheet.storage import api_keys  # noqa: PLC0415 -- help needs no storage
 
@@ -84,7 +86,7 @@ def revoke(
     typer.echo(f"Revoked {key_id}.", err=True)
 
 
-def _told(key: "StoredKey") -> Mapping[str, Any]:
+def _key_json(key: "StoredKey") -> Mapping[str, Any]:
     return {
         "id": key.id,
         "owner": key.owner,
@@ -97,7 +99,7 @@ def _told(key: "StoredKey") -> Mapping[str, Any]:
     }
 
 
-def _show(found: "list[StoredKey]") -> None:
+def _show(stored: "list[StoredKey]") -> None:
     from rich.text import Text  # noqa: PLC0415 -- help needs no table
 
     colours = {"active": "green", "expired": "yellow", "revoked": "red"}
@@ -111,10 +113,10 @@ def _show(found: "list[StoredKey]") -> None:
             (_time(key.expires_ms) or "never")[:10],
             key.name,
         )
-        for key in found
+        for key in stored
     ]
-    none = "There are no keys. Make one with: callsheet keys create OWNER"
-    print_table(("Id", "Owner", "Allows", "Status", "Made", "Expires", "Name"), rows, none)
+    empty = "There are no keys. Create one with: callsheet keys create OWNER"
+    print_table(("Id", "Owner", "Allows", "Status", "Made", "Expires", "Name"), rows, empty)
 
 
 def _time(ms: int | None) -> str | None:

@@ -1,10 +1,10 @@
-"""What the commands about threads, runs and keys share: storage at hand, and how what is there is shown."""
+"""Shared parts of the commands about threads, runs and keys: storage, options and tables."""
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -17,17 +17,15 @@ if TYPE_CHECKING:
     from callsheet.storage.redis.connection import Storage
 
 Result = TypeVar("Result")
-_SHORT: Final = 19
-"""Characters of a time to the second; what is no longer stays on one line where the terminal is narrow."""
 Id = Annotated[str, typer.Argument(metavar="ID", help="As the list shows it.")]
-Owner = Annotated[str, typer.Option(help="Whose; `local` where nobody is asked who they are.")]
+Owner = Annotated[str, typer.Option(help="The owner; `local` without authentication.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def command_group(about: str) -> typer.Typer:
-    """Return a group of commands, which shows its help where none of them is asked for."""
+def command_group(help_text: str) -> typer.Typer:
+    """Return a group of commands; without a command it shows its help."""
     return typer.Typer(
-        help=about,
+        help=help_text,
         callback=commands.show_help_if_bare,
         invoke_without_command=True,
         rich_markup_mode=None,
@@ -36,22 +34,22 @@ def command_group(about: str) -> typer.Typer:
 
 
 def with_storage(data_dir: Path | None, work: "Callable[[Storage], Awaitable[Result]]") -> Result:
-    """Return what `work` does with storage."""
+    """Connect to storage and return the result of `work`."""
     import asyncio  # noqa: PLC0415 -- help needs no storage
 
     from callsheet.storage import connect  # noqa: PLC0415
 
-    chosen = commands.load_settings(data_dir)
+    settings = commands.load_settings(data_dir)
 
-    async def connected() -> Result:
-        async with connect(chosen.redis_url, chosen.data_dir) as storage:
+    async def execute() -> Result:
+        async with connect(settings.redis_url, settings.data_dir) as storage:
             return await work(storage)
 
-    return asyncio.run(connected())
+    return asyncio.run(execute())
 
 
 def with_archive(data_dir: Path | None, work: "Callable[[ThreadArchive], Awaitable[Result]]") -> Result:
-    """Return what `work` does with the threads in storage."""
+    """Open the thread archive and return the result of `work`."""
     from contextlib import AsyncExitStack  # noqa: PLC0415 -- help needs no storage
 
     from callsheet.server import bootstrap  # noqa: PLC0415
@@ -60,7 +58,7 @@ def with_archive(data_dir: Path | None, work: "Callable[[ThreadArchive], Awaitab
     from callsheet.server.runtime.graphs_file import read_graphs_file  # noqa: PLC0415
     from callsheet.storage.checkpoints import RedisSaver  # noqa: PLC0415
 
-    async def shelved(storage: "Storage") -> Result:
+    async def execute(storage: "Storage") -> Result:
         async with AsyncExitStack() as stack:
             saver = RedisSaver(storage.redis)
             stack.push_async_callback(saver.aclose)
@@ -69,7 +67,7 @@ def with_archive(data_dir: Path | None, work: "Callable[[ThreadArchive], Awaitab
             workflows = await bootstrap.load_workflows(source, stack)
             return await work(ThreadArchive(storage, saver, workflows, installed_version()))
 
-    return with_storage(data_dir, shelved)
+    return with_storage(data_dir, execute)
 
 
 def echo_json(value: Any) -> None:
@@ -77,32 +75,41 @@ def echo_json(value: Any) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def print_table(titles: Sequence[str], rows: "Sequence[Sequence[str | Text]]", none: str) -> None:
-    """Print rows under their titles, or `none` where there are none."""
-    from rich.table import Table  # noqa: PLC0415 -- help needs no table
+def print_table(titles: Sequence[str], rows: "Sequence[Sequence[str | Text]]", empty: str) -> None:
+    """Print one line per row under the titles, or `empty` without rows.
+
+    A line may be longer than the terminal is wide, so that no id is broken or shortened.
+    """
+    from rich.text import Text  # noqa: PLC0415 -- help needs no table
 
     from callsheet.server.cli import terminal  # noqa: PLC0415
 
-    where = terminal.console()
+    console = terminal.console()
     if not rows:
-        where.print(none)
+        console.print(empty)
         return
-    drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for at, title in enumerate(titles):
-        short = all(len(row[at]) <= _SHORT for row in rows)
-        drawn.add_column(title, overflow="fold", no_wrap=short)
-    for row in rows:
-        drawn.add_row(
-            *(terminal.without_control_chars(cell) if isinstance(cell, str) else cell for cell in row)
-        )
-    where.print(drawn)
+    table = [[Text(title, "bold") for title in titles]]
+    table += [
+        [
+            cell if isinstance(cell, Text) else Text(terminal.without_control_chars(cell).replace("\n", " "))
+            for cell in row
+        ]
+        for row in rows
+    ]
+    widths = [max(cell.cell_len for cell in column) for column in zip(*table, strict=True)]
+    for cells in table:
+        for cell, width in zip(cells, widths, strict=True):
+            cell.pad_right(width - cell.cell_len)
+        line = Text("  ").join(cells)
+        line.rstrip()
+        console.print(line, soft_wrap=True)
 
 
 def iso(ms: int, parts: Literal["milliseconds", "seconds"] = "milliseconds") -> str:
-    """Return a time of storage (milliseconds since 1970) as ISO 8601 in UTC."""
+    """Return milliseconds since 1970 as ISO 8601 in UTC."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec=parts)
 
 
 def short_time(ms: int, characters: int) -> str:
-    """Return as many characters of a time as a table needs: 16 for minutes, 19 for seconds."""
+    """Return a time for a table: 16 characters to the minute, 19 to the second."""
     return iso(ms)[:characters].replace("T", " ")

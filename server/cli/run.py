@@ -1,4 +1,4 @@
-"""`callsheet run`: any served graph in the terminal, its interrupts included."""
+"""`callsheet run`: run any served graph in the terminal and answer its interrupts."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ _ANSWER = "Answer to the pending question: JSON, or text."
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of `callsheet run`; in brackets the default."""
+    """The options of `callsheet run`; the help shows the default in brackets."""
 
     graph: Annotated[str, typer.Argument(metavar="GRAPH", help="Name of the graph, as in langgraph.json.")]
     message: Annotated[str | None, typer.Argument(help=_MESSAGE)] = None
@@ -54,7 +54,7 @@ def run(options: RunOptions) -> None:
         }
         turn = _turn(request, options)
         while turn.question is not None and sys.stdin.isatty() and not options.as_json:
-            _show_question(turn.question)
+            _show_question(turn.question, err=True)
             reply = commands.ask(
                 lambda: typer.prompt("  Your answer", err=True, type=str), "answer with --answer"
             )
@@ -102,16 +102,16 @@ def _turn(request: Mapping[str, Any], options: RunOptions) -> "GraphTurn":
     return commands.run_with_progress(execute, quiet=options.as_json)
 
 
-def _show_question(question: Any) -> None:
+def _show_question(question: Any, *, err: bool) -> None:
     from callsheet.server.cli import terminal  # noqa: PLC0415 -- see above
 
-    typer.echo(terminal.without_control_chars(_question_text(question)), err=True)
+    typer.echo(terminal.without_control_chars(_question_text(question)), err=err)
 
 
 def _question_text(question: Any) -> str:
     if isinstance(question, Mapping) and "action_requests" in question:
         actions = [
-            str(action.get("description") or action.get("action")) for action in question["action_requests"]
+            str(action.get("description") or action.get("name")) for action in question["action_requests"]
         ]
         return "\n".join(f"  {action}" for action in actions)
     return question if isinstance(question, str) else json.dumps(question, ensure_ascii=False, indent=2)
@@ -127,9 +127,9 @@ def _show(turn: "GraphTurn", graph: str, *, as_json: bool) -> None:
         return
     if turn.message:
         typer.echo(terminal.without_control_chars(turn.message))
-    for made in turn.values.get("created", ()):
-        typer.echo(f"Made {made['stream']} {made['versionId']}")
+    for version in turn.values.get("created", ()):
+        typer.echo(f"Made {version['stream']} {version['versionId']}")
     if turn.question is not None:
-        _show_question(turn.question)
+        _show_question(turn.question, err=False)
     last = "--answer '…'" if turn.question is not None else '"…"'
-    typer.echo(f"Go on with: callsheet run {graph} --thread {turn.thread} {last}")
+    typer.echo(f"Continue with: callsheet run {graph} --thread {turn.thread} {last}")

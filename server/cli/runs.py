@@ -1,4 +1,4 @@
-"""`callsheet runs`: the runs in storage, looked at and cancelled, whichever process is at them."""
+"""`callsheet runs`: list, show and cancel runs, whichever process executes them."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from callsheet.storage.runs.records import Run
 
 _Thread = Annotated[
-    str | None, typer.Option("--thread", metavar="ID", help="Its thread; needed once the run has ended.")
+    str | None,
+    typer.Option("--thread", metavar="ID", help="Thread of the run; required once the run has ended."),
 ]
 
 app = command_group("Runs: list, show, cancel.")
@@ -35,23 +36,23 @@ app = command_group("Runs: list, show, cancel.")
 def list_(
     *,
     thread: Annotated[
-        str | None, typer.Option(metavar="ID", help="All runs of this thread, ended ones too.")
+        str | None, typer.Option(metavar="ID", help="All runs of this thread, ended ones included.")
     ] = None,
     owner: Owner = "local",
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Most to show.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Number of runs.")] = 50,
     as_json: Json = False,
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """List the runs that have not ended, or all of a thread. Newest first."""
+    """List the runs that have not ended, or all runs of a thread. Newest first."""
     with commands.report_errors(debug=debug):
-        found = with_archive(data_dir, lambda shelf: _listed(shelf.storage, owner, thread, limit))
+        listed = with_archive(data_dir, lambda archive: _list_runs(archive.storage, owner, thread, limit))
     if as_json:
-        echo_json([run_json(run) for run in found])
+        echo_json([run_json(run) for run in listed])
         return
-    rows = [(run.id, run.thread, run.graph, _standing(run), short_time(run.created_ms, 19)) for run in found]
-    none = "There are no runs on it." if thread else "No run is waiting or under way."
-    print_table(("Id", "Thread", "Graph", "Status", "Created (UTC)"), rows, none)
+    rows = [(run.id, run.thread, run.graph, _status(run), short_time(run.created_ms, 19)) for run in listed]
+    empty = "The thread has no runs." if thread else "No run is pending or running."
+    print_table(("Id", "Thread", "Graph", "Status", "Created (UTC)"), rows, empty)
 
 
 @app.command()
@@ -63,10 +64,10 @@ def show(
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """Show a run's record as JSON. What it was asked, how it stands, what went wrong."""
+    """Show a run's record as JSON. It includes the request, the status and the error."""
     with commands.report_errors(debug=debug):
-        found = with_archive(data_dir, lambda shelf: _found(shelf.storage, owner, thread, run_id))
-        echo_json({**run_json(found), "request": found.request, "answer": found.answer})
+        run = with_archive(data_dir, lambda archive: _find_run(archive.storage, owner, thread, run_id))
+        echo_json({**run_json(run), "request": run.request, "answer": run.answer})
 
 
 @app.command()
@@ -75,23 +76,22 @@ def cancel(
     *,
     thread: _Thread = None,
     rollback: Annotated[
-        bool, typer.Option("--rollback", help="Take back what it did; versions of artefacts stay.")
+        bool, typer.Option("--rollback", help="Delete its states; versions of artefacts stay.")
     ] = False,
     owner: Owner = "local",
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """End a run that waits or is under way, on whichever machine."""
+    """Cancel a pending or running run, on whichever machine."""
     with commands.report_errors(debug=debug):
         ended = with_archive(
-            data_dir, lambda shelf: _cancelled(shelf, owner, thread, run_id, rollback=rollback)
+            data_dir, lambda archive: _cancel_run(archive, owner, thread, run_id, rollback=rollback)
         )
-    how = "Ended" if ended else "Told to end"
-    typer.echo(f"{how}: {run_id}.", err=True)
+    typer.echo(f"{'Ended' if ended else 'Cancelling'}: {run_id}.", err=True)
 
 
 def run_json(run: "Run") -> Mapping[str, Any]:
-    """Return a run's record as JSON, without what it was asked."""
+    """Return a run's record as JSON, without its request."""
     return {
         "id": run.id,
         "thread": run.thread,
@@ -109,47 +109,49 @@ def run_json(run: "Run") -> Mapping[str, Any]:
     }
 
 
-async def _listed(storage: "Storage", owner: str, thread: str | None, limit: int) -> "list[Run]":
+async def _list_runs(storage: "Storage", owner: str, thread: str | None, limit: int) -> "list[Run]":
     from callsheet.storage.runs.runs import Runs  # noqa: PLC0415
     from callsheet.storage.threads import records as thread_records  # noqa: PLC0415 -- help needs no storage
 
     if thread is not None:
         await thread_records.get(storage, thread, owner)
         return await Runs(storage).list_runs(thread, 0, limit)
-    found = await Runs(storage).open_runs(owner)
-    return sorted(found, key=lambda run: run.created_ms, reverse=True)[:limit]
+    unfinished = await Runs(storage).open_runs(owner)
+    return sorted(unfinished, key=lambda run: run.created_ms, reverse=True)[:limit]
 
 
-async def _found(storage: "Storage", owner: str, thread: str | None, run_id: str) -> "Run":
+async def _find_run(storage: "Storage", owner: str, thread: str | None, run_id: str) -> "Run":
     from callsheet.state.errors import Missing  # noqa: PLC0415 -- help needs no storage
     from callsheet.storage.runs.runs import Runs  # noqa: PLC0415
 
     runs = Runs(storage)
-    # One without a thread of its caller's has one by its own name.
-    found = [run for run in await runs.open_runs(owner) if run.id == run_id and thread in {None, run.thread}]
+    # The thread of a stateless run has the run's id.
+    matches = [
+        run for run in await runs.open_runs(owner) if run.id == run_id and thread in {None, run.thread}
+    ]
     try:
-        run = found[0] if found else await runs.get(thread or run_id, run_id)
+        run = matches[0] if matches else await runs.get(thread or run_id, run_id)
     except Missing:
         run = None
     if run is None or run.owner != owner:
-        where = "" if thread else ", or name its thread with --thread if it has ended"
-        raise Missing(f"there is no run {run_id[:255]!r}", remedy=f"check the id{where}")
+        hint = "" if thread else ", or give --thread if the run has ended"
+        raise Missing(f"there is no run {run_id[:255]!r}", remedy=f"check the id{hint}")
     return run
 
 
-async def _cancelled(
-    shelf: "ThreadArchive", owner: str, thread: str | None, run_id: str, *, rollback: bool
+async def _cancel_run(
+    archive: "ThreadArchive", owner: str, thread: str | None, run_id: str, *, rollback: bool
 ) -> bool:
     from callsheet.server.runtime.worker import WorkerOptions, running_worker  # noqa: PLC0415 -- help needs no storage
     from callsheet.state.errors import Conflict  # noqa: PLC0415
     from callsheet.storage.runs.runs import LEASE_S  # noqa: PLC0415
 
-    run = await _found(shelf.storage, owner, thread, run_id)
+    run = await _find_run(archive.storage, owner, thread, run_id)
     if run.status not in {"pending", "running"}:
-        raise Conflict(f"run {run_id!r} has ended already", remedy="see how: callsheet runs show")
-    async with running_worker(shelf.storage, {}, WorkerOptions(LEASE_S), executes=False) as worker:
+        raise Conflict(f"run {run_id!r} has ended already", remedy="see its result: callsheet runs show")
+    async with running_worker(archive.storage, {}, WorkerOptions(LEASE_S), executes=False) as worker:
         return await worker.cancel(run.thread, run.id, "rollback" if rollback else "interrupt")
 
 
-def _standing(run: "Run") -> str:
-    return f"{run.status}, to end" if run.cancel and run.status in {"pending", "running"} else run.status
+def _status(run: "Run") -> str:
+    return f"{run.status}, cancelling" if run.cancel and run.status in {"pending", "running"} else run.status

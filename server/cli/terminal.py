@@ -1,4 +1,4 @@
-"""What the command line draws while it works: consoles, ticking steps, errors."""
+"""Consoles, the progress of steps, and errors in the terminal."""
 
 import sys
 import unicodedata
@@ -22,16 +22,15 @@ _MARKS: Final[Mapping[str, tuple[str, str]]] = {
     "blocked": ("✖", "dim"),
     "cancelled": ("✖", "dim"),
 }
-"""Sign and colour of a step by its status."""
-_OVER: Final = frozenset({"completed", "error", "blocked", "cancelled"})
+"""Mark and colour of a step by its status."""
+_FINAL: Final = frozenset({"completed", "error", "blocked", "cancelled"})
 _FRAMES_PER_S: Final = 12
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console on stdout or stderr: no colours where `NO_COLOR` is set or nobody is watching.
+    """Return a console on stdout or stderr, without colours if `NO_COLOR` is set or it is no terminal.
 
-    A character that the terminal's encoding lacks is replaced rather than fatal. A file or a pipe is given no
-    spaces at the ends of lines.
+    Characters that the encoding lacks are replaced. Files and pipes get no spaces at the ends of lines.
     """
     stream = sys.stderr if stderr else sys.stdout
     reconfigure = getattr(stream, "reconfigure", None)
@@ -42,7 +41,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 class _Trimmed:
-    """A stream that is given lines without the spaces at their ends, with which tables fill their width."""
+    """A stream that drops the spaces with which tables fill their lines."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -51,52 +50,52 @@ class _Trimmed:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write `text`, which is whole lines."""
+        """Write complete lines."""
         self._stream.write("\n".join(line.rstrip(" ") for line in text.split("\n")))
         return len(text)
 
 
 def without_control_chars(text: str) -> str:
-    """Return `text` without control characters, which could steer the terminal; line breaks stay."""
+    """Return `text` without control characters, which could control the terminal; line breaks stay."""
     return "".join(char for char in text if char == "\n" or unicodedata.category(char) != "Cc")
 
 
-def show_error(where: Console, message: str, remedy: str) -> None:
-    """Write an error as one line that says what is wrong, and one that says what to do."""
-    where.print(_labelled("error", "bold red", message), soft_wrap=True)
+def show_error(target: Console, message: str, remedy: str) -> None:
+    """Print an error and its remedy, one line each."""
+    target.print(_label("error", "bold red", message), soft_wrap=True)
     if remedy:
-        where.print(_labelled("remedy", "bold", remedy), soft_wrap=True)
+        target.print(_label("remedy", "bold", remedy), soft_wrap=True)
 
 
-def _labelled(label: str, style: str, text: str) -> Text:
+def _label(label: str, style: str, text: str) -> Text:
     return Text.assemble((f"{label}: ", style), " ".join(without_control_chars(text).split()))
 
 
 @contextmanager
-def show_progress(where: Console, *, quiet: bool = False) -> Iterator[OnProgress]:
-    """Show the steps of a run while they happen: drawn anew on a terminal, else a line when one is over."""
+def show_progress(target: Console, *, quiet: bool = False) -> Iterator[OnProgress]:
+    """Show the steps of a run as they happen: redrawn on a terminal, else one line per ended step."""
     steps = Steps()
     if quiet:
         yield steps.update
         return
-    if not where.is_terminal:
-        yield lambda event: _told(where, steps, event)
+    if not target.is_terminal:
+        yield lambda event: _print_if_ended(target, steps, event)
         return
-    with Live(steps, console=where, refresh_per_second=_FRAMES_PER_S):
+    with Live(steps, console=target, refresh_per_second=_FRAMES_PER_S):
         try:
             yield steps.update
         finally:
             steps.end()
 
 
-def _told(where: Console, steps: "Steps", event: Mapping[str, Any]) -> None:
+def _print_if_ended(target: Console, steps: "Steps", event: Mapping[str, Any]) -> None:
     steps.update(event)
-    if event.get("type") == "step" and event["status"] in _OVER:
-        where.print(step_line(event), soft_wrap=True)
+    if event.get("type") == "step" and event["status"] in _FINAL:
+        target.print(step_line(event), soft_wrap=True)
 
 
 class Steps:
-    """The steps of a run as they stand, in the order in which they began."""
+    """The steps of a run with their status, in the order of their start."""
 
     def __init__(self) -> None:
         self._events: dict[str, Mapping[str, Any]] = {}
@@ -104,20 +103,20 @@ class Steps:
         self._spinners: dict[str, Spinner] = {}
 
     def update(self, event: Mapping[str, Any]) -> None:
-        """Take note of a `step` event; any other kind is none of its business."""
+        """Store a `step` event; ignore other events."""
         if event.get("type") == "step":
             self._events[event["stepId"]] = event
 
     def end(self) -> None:
-        """Draw no spinner from now on; what has not ended yet was cancelled."""
+        """Stop the spinners; steps that have not ended count as cancelled."""
         self._thinking = None
         self._events = {
-            name: event if event["status"] in _OVER else {**event, "status": "cancelled"}
+            name: event if event["status"] in _FINAL else {**event, "status": "cancelled"}
             for name, event in self._events.items()
         }
 
     def __rich__(self) -> ConsoleRenderable:
-        # The drawing thread reads while the run writes, so from a copy.
+        # The drawing thread reads while the run writes, so it needs a copy.
         events = list(self._events.items())
         grid = Table.grid(padding=(0, 1))
         for _ in range(2):
@@ -125,8 +124,8 @@ class Steps:
         grid.add_column(overflow="fold")
         grid.add_column(justify="right", no_wrap=True)
         for name, event in events:
-            told, outcome, took = _cells(event)
-            grid.add_row(self._mark(name, event["status"]), told, outcome, Text.assemble("  ", took))
+            title, outcome, took = _cells(event)
+            grid.add_row(self._mark(name, event["status"]), title, outcome, Text.assemble("  ", took))
         busy = any(event["status"] == "in-progress" for _, event in events)
         return Padding(Group(grid, self._thinking) if self._thinking and not busy else grid, (0, 2))
 

@@ -1,4 +1,4 @@
-"""`callsheet threads`: the threads in storage, looked at, carried away, brought back and taken away."""
+"""`callsheet threads`: list, show, export, import and delete the threads in storage."""
 
 import json
 import sys
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from callsheet.storage.threads.records import ThreadRecord
 
 _STDIO: Final = "-"
-_SHORT: Final = 60
+_MAX_METADATA: Final = 60
+"""Characters of a thread's metadata in the list."""
 
 app = command_group("Threads: list, show, export to a file, import, delete.")
 
@@ -36,22 +37,25 @@ app = command_group("Threads: list, show, export to a file, import, delete.")
 def list_(
     *,
     owner: Owner = "local",
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Most to show.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Number of threads.")] = 20,
     as_json: Json = False,
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """List threads, newest change first."""
+    """List threads, last changed first."""
     with commands.report_errors(debug=debug):
         from callsheet.storage.threads import records as thread_records  # noqa: PLC0415 -- help needs no storage
 
-        found = with_archive(
-            data_dir, lambda shelf: thread_records.list_newest(shelf.storage, owner, 0, limit)
+        records = with_archive(
+            data_dir, lambda archive: thread_records.list_newest(archive.storage, owner, 0, limit)
         )
     if as_json:
-        echo_json([thread_json(record) for record in found])
+        echo_json([thread_json(record) for record in records])
         return
-    rows = [(one.id, one.graph, one.status, short_time(one.updated_ms, 16), _about(one)) for one in found]
+    rows = [
+        (record.id, record.graph, record.status, short_time(record.updated_ms, 16), _about(record))
+        for record in records
+    ]
     print_table(("Id", "Graph", "Status", "Changed (UTC)", "About"), rows, "There are no threads.")
 
 
@@ -63,26 +67,26 @@ def show(
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """Show a thread's record as JSON. How many states and messages it has is there, too."""
+    """Show a thread's record as JSON. It includes the number of states and messages."""
     with commands.report_errors(debug=debug):
-        echo_json(with_archive(data_dir, lambda shelf: _shown(shelf, thread_id, owner)))
+        echo_json(with_archive(data_dir, lambda archive: _record_with_counts(archive, thread_id, owner)))
 
 
 @app.command()
 def export(
     thread_id: Id,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - for stdout.")] = _STDIO,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="File to write; - for stdout.")] = _STDIO,
     *,
     owner: Owner = "local",
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """Write a thread to a file, with all that was made on it.
+    """Write a thread and its artefacts to a file.
 
     callsheet threads export harbour harbour.jsonl
     """
     with commands.report_errors(debug=debug):
-        content = with_archive(data_dir, lambda shelf: _exported(shelf, thread_id, owner))
+        content = with_archive(data_dir, lambda archive: _export(archive, thread_id, owner))
         if file == _STDIO:
             sys.stdout.buffer.write(content)
             sys.stdout.buffer.flush()
@@ -97,7 +101,7 @@ def import_(
     *,
     new_id: Annotated[
         str | None,
-        typer.Option("--as", metavar="ID", help="Id of the thread and of what it is about [theirs]."),
+        typer.Option("--as", metavar="ID", help="Id of the new thread and its artefact [the file's]."),
     ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Read types of any library; only for files of your own.")
@@ -106,15 +110,15 @@ def import_(
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """Make a thread from a file. All of it or nothing, and never over what is there."""
+    """Create a thread from a file. Nothing that exists is overwritten; an error imports nothing."""
     with commands.report_errors(debug=debug):
-        from callsheet.server.artefacts import archive  # noqa: PLC0415 -- help needs no storage
+        from callsheet.server.artefacts.archive import import_thread  # noqa: PLC0415 -- help needs no storage
 
         content = _read(file)
-        made = with_archive(
-            data_dir, lambda shelf: archive.import_thread(shelf, content, owner, new_id=new_id, trusted=trust)
+        record = with_archive(
+            data_dir, lambda archive: import_thread(archive, content, owner, new_id=new_id, trusted=trust)
         )
-    typer.echo(made.id)
+    typer.echo(record.id)
 
 
 @app.command()
@@ -126,20 +130,20 @@ def delete(
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """Take a thread away with all its states. What was made on it stays."""
+    """Delete a thread with all its states. Its artefacts stay."""
     with commands.report_errors(debug=debug):
         from callsheet.server.langgraph.retention import delete_thread  # noqa: PLC0415 -- help needs no storage
         from callsheet.storage.threads import records as thread_records  # noqa: PLC0415
 
-        def asked() -> bool:
-            return typer.confirm(f"Take thread {thread_id!r} away for good?", err=True)
+        def confirm() -> bool:
+            return typer.confirm(f"Delete thread {thread_id!r} for good?", err=True)
 
-        async def taken(shelf: "ThreadArchive") -> None:
-            await delete_thread(shelf, await thread_records.get(shelf.storage, thread_id, owner))
+        async def delete_record(archive: "ThreadArchive") -> None:
+            await delete_thread(archive, await thread_records.get(archive.storage, thread_id, owner))
 
-        if not (yes or commands.ask(asked, "run it again with --yes, which does not ask")):
+        if not (yes or commands.ask(confirm, "run it again with --yes, which does not ask")):
             raise typer.Exit(1)
-        with_archive(data_dir, taken)
+        with_archive(data_dir, delete_record)
     typer.echo(f"Deleted {thread_id}.", err=True)
 
 
@@ -159,25 +163,25 @@ def thread_json(record: "ThreadRecord") -> Mapping[str, Any]:
     }
 
 
-async def _shown(shelf: "ThreadArchive", thread_id: str, owner: str) -> dict[str, Any]:
+async def _record_with_counts(archive: "ThreadArchive", thread_id: str, owner: str) -> dict[str, Any]:
     from callsheet.storage.threads import records as thread_records  # noqa: PLC0415 -- help needs no storage
 
-    record = await thread_records.get(shelf.storage, thread_id, owner)
-    states = [one async for one in shelf.saver.alist({"configurable": {"thread_id": thread_id}})]
+    record = await thread_records.get(archive.storage, thread_id, owner)
+    states = [state async for state in archive.saver.alist({"configurable": {"thread_id": thread_id}})]
     messages = states[0].checkpoint["channel_values"].get("messages", ()) if states else ()
     return {**thread_json(record), "states": len(states), "messages": len(messages)}
 
 
-async def _exported(shelf: "ThreadArchive", thread_id: str, owner: str) -> bytes:
-    from callsheet.server.artefacts import archive  # noqa: PLC0415 -- help needs no storage
+async def _export(archive: "ThreadArchive", thread_id: str, owner: str) -> bytes:
+    from callsheet.server.artefacts.archive import export_thread  # noqa: PLC0415 -- help needs no storage
 
-    return b"".join([line async for line in await archive.export_thread(shelf, thread_id, owner)])
+    return b"".join([line async for line in await export_thread(archive, thread_id, owner)])
 
 
 def _write(path: Path, content: bytes) -> None:
-    from callsheet.state.errors import Invalid  # noqa: PLC0415 -- with the rest
+    from callsheet.state.errors import Invalid  # noqa: PLC0415 -- rarely needed
 
-    # Beside it first, so that a full disk leaves no half of a file under the name.
+    # Written under another name first, so that a full disk leaves no partial file.
     part = path.with_name(f"{path.name}.part")
     try:
         part.write_bytes(content)
@@ -189,7 +193,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _read(file: str) -> bytes:
-    from callsheet.state.errors import Invalid  # noqa: PLC0415 -- with the rest
+    from callsheet.state.errors import Invalid  # noqa: PLC0415 -- rarely needed
 
     try:
         return sys.stdin.buffer.read() if file == _STDIO else Path(file).expanduser().read_bytes()
@@ -199,6 +203,8 @@ def _read(file: str) -> bytes:
 
 
 def _about(record: "ThreadRecord") -> str:
-    metadata = json.dumps(record.metadata, ensure_ascii=False) if record.metadata else ""
-    text = record.artefact or metadata
-    return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
+    """Return the artefact of a thread, else its metadata."""
+    if record.artefact or not record.metadata:
+        return record.artefact
+    text = json.dumps(record.metadata, ensure_ascii=False)
+    return text if len(text) <= _MAX_METADATA else f"{text[: _MAX_METADATA - 1]}…"

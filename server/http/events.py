@@ -11,7 +11,7 @@ from starlette.responses import Response
 from callsheet.server.http import errors
 from callsheet.server.http.streaming import StreamingReply
 from callsheet.server.runtime.worker import Ack, OnProgress
-from callsheet.tools import REGISTRY
+from callsheet.tools.registry import Tool
 
 HEARTBEAT_S: Final = 10.0
 """Seconds of silence until a comment is sent, so that no proxy closes the connection."""
@@ -22,6 +22,8 @@ _HEADERS: Final = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering
 
 StreamRun = Callable[[OnProgress], Awaitable[tuple[dict[str, Any], Ack]]]
 """Executes a request, reports its steps, and returns the reply and its acknowledgement."""
+Tools = Mapping[str, tuple[str, Tool]]
+"""Tools of the served workflows by name, each with its kind of artefact."""
 
 
 class DetachedStreams:
@@ -30,10 +32,10 @@ class DetachedStreams:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, run: StreamRun) -> "asyncio.Queue[bytes | Ack | None]":
+    def start(self, run: StreamRun, tools: Tools) -> "asyncio.Queue[bytes | Ack | None]":
         """Start the run; return the queue of its events, which ends with None."""
         queue: asyncio.Queue[bytes | Ack | None] = asyncio.Queue()
-        task = asyncio.create_task(_execute(run, queue))
+        task = asyncio.create_task(_execute(run, tools, queue))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return queue
@@ -51,10 +53,10 @@ def wants_event_stream(request: Request) -> bool:
 
 
 def event_stream_reply(
-    streams: DetachedStreams, run: StreamRun, heartbeat_s: float = HEARTBEAT_S
+    streams: DetachedStreams, tools: Tools, run: StreamRun, heartbeat_s: float = HEARTBEAT_S
 ) -> Response:
     """Return the reply that streams a run's events."""
-    lines = _lines(streams.start(run), heartbeat_s)
+    lines = _lines(streams.start(run, tools), heartbeat_s)
     return StreamingReply(lines, media_type=_MEDIA, headers=_HEADERS)
 
 
@@ -75,12 +77,12 @@ async def _lines(queue: "asyncio.Queue[bytes | Ack | None]", heartbeat_s: float)
             await line()
 
 
-async def _execute(run: StreamRun, queue: "asyncio.Queue[bytes | Ack | None]") -> None:
+async def _execute(run: StreamRun, tools: Tools, queue: "asyncio.Queue[bytes | Ack | None]") -> None:
     def report(event: Mapping[str, Any]) -> None:
         queue.put_nowait(
             _event("step", {name: one for name, one in event.items() if name not in _LARGE_FIELDS})
         )
-        if drafts := _drafts(event):
+        if drafts := _drafts(event, tools):
             queue.put_nowait(_event("drafts", drafts))
 
     try:
@@ -94,11 +96,12 @@ async def _execute(run: StreamRun, queue: "asyncio.Queue[bytes | Ack | None]") -
         queue.put_nowait(None)
 
 
-def _drafts(event: Mapping[str, Any]) -> dict[str, str]:
-    made = event.get("preview", {}).get("versionId")
-    tool = REGISTRY.get(str(event.get("tool")))
-    done = event.get("status") == "completed" and made and tool
-    return dict.fromkeys(tool.writes, made) if done and tool else {}
+def _drafts(event: Mapping[str, Any], tools: Tools) -> dict[str, str]:
+    version_id = event.get("preview", {}).get("versionId")
+    tool = str(event.get("tool"))
+    if event.get("status") != "completed" or not version_id or tool not in tools:
+        return {}
+    return dict.fromkeys(tools[tool][1].writes, version_id)
 
 
 def _event(name: str, data: Mapping[str, Any]) -> bytes:

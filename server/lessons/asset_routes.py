@@ -1,4 +1,4 @@
-"""What is beside a lesson: assets, images to choose from, and what all of it took (B40, B62, B66)."""
+"""Assets, image search and statistics of a lesson over REST (B40, B62, B66)."""
 
 from dataclasses import asdict
 from typing import Annotated, Any, Final
@@ -23,7 +23,7 @@ router = APIRouter(
     tags=["lessons"],
     default_response_class=JsonReply,
 )
-_Told = Annotated[str | None, Query(max_length=300, description="Whose it is; where it is from")]
+_Attribution = Annotated[str | None, Query(max_length=300, description="The author, or the source")]
 _FILE: Final = {
     **documented_responses(*READ, reply=None),
     200: upload_routes.binary_responses("image", "video"),
@@ -43,8 +43,8 @@ async def add_asset(
     body: AssetCreate, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
     """Add an image, a sound or a film by its address."""
-    about = await find_lesson(request, header or body.sessionId or query)
-    return await lesson_assets.add_asset(about, body.assetType, body.url, body.metadata)
+    lesson = await find_lesson(request, header or body.sessionId or query)
+    return await lesson_assets.add_asset(lesson, body.assetType, body.url, body.metadata)
 
 
 @router.post(
@@ -56,15 +56,15 @@ async def add_asset(
 async def upload_asset(
     request: Request,
     name: Annotated[str, Query(alias="fileName", max_length=210, description="Such as leaf.png")],
-    credit: _Told = None,
-    source: _Told = None,
+    credit: _Attribution = None,
+    source: _Attribution = None,
     header: SessionHeader = None,
     query: SessionQuery = None,
 ) -> dict[str, Any]:
     """Add an image or a film by its bytes, the body: PNG, JPEG, GIF, WebP, MP4 or WebM."""
-    about = await find_lesson(request, header or query)
-    said = {key: value for key, value in (("credit", credit), ("source", source)) if value}
-    return await lesson_assets.upload_asset(about, name, request.stream(), said)
+    lesson = await find_lesson(request, header or query)
+    attribution = {key: value for key, value in (("credit", credit), ("source", source)) if value}
+    return await lesson_assets.upload_asset(lesson, name, request.stream(), attribution)
 
 
 @router.get("/assets/{asset_id}/file", responses=_FILE, response_class=Response)
@@ -72,9 +72,9 @@ async def get_asset_file(
     asset_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> StreamingResponse:
     """Download the file of an asset, to be saved or shown as an image, never as a page."""
-    about = await find_lesson(request, header or query)
+    lesson = await find_lesson(request, header or query)
     return await upload_routes.file_reply(
-        about.storage, about.artefact, await lesson_assets.file_id_of(about, asset_id)
+        lesson.storage, lesson.artefact, await lesson_assets.file_id_of(lesson, asset_id)
     )
 
 
@@ -90,14 +90,14 @@ async def remove_asset(
 @router.get("/images", responses=documented_responses(*READ, reply=ImageList))
 async def search_images(
     request: Request,
-    words: Annotated[str, Query(alias="q", min_length=1, max_length=300, description="What is shown")],
+    query_text: Annotated[str, Query(alias="q", min_length=1, max_length=300, description="Search text")],
     header: SessionHeader = None,
     query: SessionQuery = None,
 ) -> dict[str, Any]:
     """Search for six images to choose from; 400 where no search is configured. One is chosen as an asset."""
-    about = await find_lesson(request, header or query)
-    chosen = [asdict(one) for one in await images.search().top(words)]
-    return {"sessionId": about.thread.id, "images": chosen}
+    lesson = await find_lesson(request, header or query)
+    results = [asdict(image) for image in await images.search().top(query_text)]
+    return {"sessionId": lesson.thread.id, "images": results}
 
 
 @router.get("/analytics", responses=documented_responses(*READ, reply=SessionStatistics))
@@ -105,6 +105,6 @@ async def get_statistics(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
     """Show a session's usage: calls of tools, how many went well, tokens and US dollars (B66)."""
-    about = await find_lesson(request, header or query)
-    state = await app_context(request).worker.state(about.thread)
-    return await statistics.session_statistics(about, state.values)
+    lesson = await find_lesson(request, header or query)
+    state = await app_context(request).worker.state(lesson.thread)
+    return await statistics.session_statistics(lesson, state.values)

@@ -1,4 +1,4 @@
-"""What a person does to a lesson by hand: its materials, its narration, its standing, its end (B38-B44)."""
+"""A person's edits of a lesson: material, narration, status, student, deletion (B38-B44)."""
 
 import asyncio
 import uuid
@@ -14,7 +14,8 @@ from callsheet.server.lessons import sessions
 from callsheet.server.lessons.service import LESSONS
 from callsheet.server.lessons.sessions import LessonSnapshot
 from callsheet.state.errors import Conflict, Invalid, Missing
-from callsheet.state.lessons import lesson, narration_edits
+from callsheet.state.lessons import lesson as lesson_state
+from callsheet.state.lessons import narration_edits
 from callsheet.state.lessons.lesson import Status
 from callsheet.state.lessons.narration import Narration
 from callsheet.state.lessons.narration_edits import SegmentEdit
@@ -32,182 +33,186 @@ from callsheet.tools.lessons.sources import Source
 from callsheet.tools.lessons.web_sources import WEB
 from callsheet.tools.web.client import WebClient
 
-FILE_TYPES: Final = "/api/agent-create/session/source/files"
-"""Where the files of lessons are."""
+FILES_URL: Final = "/api/agent-create/session/source/files"
+"""URL of the files of lessons."""
 MAX_LESSON_BYTES: Final = 200 * 1024 * 1024
-"""Bytes of all files of one lesson."""
+"""Total bytes of a lesson's files."""
 _FORMATS: Final = ("pdf", "txt")
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """A lesson, and whose it is."""
+    """A lesson and its thread."""
 
     storage: Storage
     thread: Thread
 
     @property
     def artefact(self) -> Artefact:
-        """The lesson in storage."""
+        """The lesson's artefact."""
         return LESSONS.artefact(self.storage, self.thread)
 
     async def snapshot(self) -> LessonSnapshot:
-        """Return the lesson as it is now."""
+        """Return the current lesson."""
         return await sessions.snapshot(self.artefact)
 
-    async def write(self, stream: str, data: Mapping[str, Any], **more: Any) -> str:
-        """Make a version by hand and return its id; `more` are fields of `NewVersion`."""
-        new = NewVersion(stream, data, self.thread.owner, uuid.uuid4().hex, **more)
+    async def write(self, stream: str, data: Mapping[str, Any], **fields: Any) -> str:
+        """Create a version by hand and return its id; `fields` are those of `NewVersion`."""
+        new = NewVersion(stream, data, self.thread.owner, uuid.uuid4().hex, **fields)
         return str((await self.artefact.create_version(new))["versionId"])
 
 
-async def add_text(about: Lesson, text: str, name: str) -> Source:
-    """Make a text the lesson's material; raises what `sources.pasted` raises."""
-    return await _kept(about, await asyncio.to_thread(sources.pasted_source, text, name))
+async def add_text(lesson: Lesson, text: str, name: str) -> Source:
+    """Make a text the lesson's material; raise what `sources.pasted_source` raises."""
+    return await _store(lesson, await asyncio.to_thread(sources.pasted_source, text, name))
 
 
-async def add_page(about: Lesson, url: str, web: WebClient = WEB) -> Source:
-    """Make what is at a public address the lesson's material; raises what `web_sources.fetched` raises."""
+async def add_page(lesson: Lesson, url: str, web: WebClient = WEB) -> Source:
+    """Make a public web page the lesson's material; raise what `web_sources.fetch_source` raises."""
     if sources.page_address(url) is None:
-        raise Invalid(f"{url[:200]!r} is no address of a page", remedy="begin it with https://")
-    return await _kept(about, await web_sources.fetch_source(url.strip(), web))
+        raise Invalid(f"{url[:200]!r} is no web address", remedy="begin it with https://")
+    return await _store(lesson, await web_sources.fetch_source(url.strip(), web))
 
 
-async def read_file(name: str, sent: AsyncIterator[bytes]) -> bytes:
-    """Return a file that is coming; raises `Invalid` for an empty one and another kind, and `TooLarge`."""
+async def read_file(name: str, chunks: AsyncIterator[bytes]) -> bytes:
+    """Return an uploaded file; raise `Invalid` for an empty one or another type, and `TooLarge`."""
     if file_extension(name) not in _FORMATS:
         raise Invalid(f"{name!r} is no PDF and no text", remedy="send a .pdf or a .txt file")
-    return await uploads.read_body(sent, _ticket(name))
+    return await uploads.read_body(chunks, _ticket(name))
 
 
-async def add_file(about: Lesson, name: str, data: bytes, report: OnProgress) -> Source:
-    """Make a PDF or a text file the lesson's material, and keep the file.
+async def add_file(lesson: Lesson, name: str, data: bytes, report: OnProgress) -> Source:
+    """Store a PDF or text file and make it the lesson's material.
 
-    Raises `Invalid` for a file that is not what its name says and for what holds no text; `TooLarge` for more
-    than 50 MiB or 500 pages, and where the files of a lesson have more than 200 MiB.
+    Raises `Invalid` for content that does not match the name or has no text, and `TooLarge` for over 50 MiB
+    or 500 pages, or if the lesson's files exceed 200 MiB.
     """
-    given = _ticket(name)
+    ticket = _ticket(name)
     record = await asyncio.to_thread(uploads.describe_file, name, data)
     if file_extension(name) == "pdf":
-        read = await pdf.read_sandboxed(data, name, report)
+        source = await pdf.read_sandboxed(data, name, report)
     else:
-        read = await asyncio.to_thread(_text, data, name)
-    await files.store(about.storage, about.artefact, given["id"], files.split(data), record, MAX_LESSON_BYTES)
-    return await _kept(about, replace(read, url=source_file_url(about.thread.id, given["id"])))
+        source = await asyncio.to_thread(_read_text, data, name)
+    await files.store(
+        lesson.storage, lesson.artefact, ticket["id"], files.split(data), record, MAX_LESSON_BYTES
+    )
+    return await _store(lesson, replace(source, url=source_file_url(lesson.thread.id, ticket["id"])))
 
 
 def source_file_url(session: str, file_id: str) -> str:
-    """Return where a file that a lesson is made from is got from."""
-    return f"{FILE_TYPES}/{file_id}?sessionId={quote(session, safe='')}"
+    """Return the URL of a lesson's file."""
+    return f"{FILES_URL}/{file_id}?sessionId={quote(session, safe='')}"
 
 
 def _ticket(name: str) -> Ticket:
-    formats = [*_FORMATS]
     return Ticket(
         id=uuid.uuid4().hex,
         fileType="document",
         fileName=name,
         maxSize=MAX_MATERIAL,
-        allowedFormats=formats,
+        allowedFormats=[*_FORMATS],
     )
 
 
-def _text(data: bytes, name: str) -> Source:
+def _read_text(data: bytes, name: str) -> Source:
     try:
         return sources.pasted_source(data.decode("utf-8-sig"), name)
     except UnicodeDecodeError as error:
         raise Invalid(f"{name!r} is not UTF-8", remedy="save it as UTF-8, or paste the text") from error
 
 
-async def _kept(about: Lesson, source: Source) -> Source:
-    await about.write("source", source.data())
+async def _store(lesson: Lesson, source: Source) -> Source:
+    await lesson.write("source", source.data())
     return source
 
 
 NarrationVersion = tuple[str, tuple[str, ...]]
-"""A new version's id, and the segments that are different in it."""
+"""Id of a new version and the ids of its changed segments."""
 
 
-async def get_narration(about: Lesson, version: str | None) -> Version:
-    """Return a version of the narration, the newest for None; raises `Missing` where there is none."""
+async def get_narration(lesson: Lesson, version: str | None) -> Version:
+    """Return a version of the narration, the newest for None; raise `Missing` if there is none."""
     if version:
-        return await about.artefact.version("narration", version)
-    newest = (await about.artefact.stream_head("narration")).newest
+        return await lesson.artefact.version("narration", version)
+    newest = (await lesson.artefact.stream_head("narration")).newest
     if newest is None:
         raise Missing("the lesson has no narration yet", remedy="choose facts first")
     return newest
 
 
 def narration_summary(version: Version) -> str:
-    """Return a version of the narration in one line."""
+    """Return a one-line summary of a narration."""
     return f"{version.data['total_duration']} s about {version.data['topic']}"
 
 
-async def edit_narration(about: Lesson, edits: Sequence[SegmentEdit]) -> NarrationVersion:
+async def edit_narration(lesson: Lesson, edits: Sequence[SegmentEdit]) -> NarrationVersion:
     """Change segments of the narration.
 
-    Raises what `narration_edits.edited` raises, and `Conflict` where the lesson is not at its narration
-    (B44), or the narration was changed meanwhile.
+    Raises what `narration_edits.apply_edits` raises, and `Conflict` if the lesson's status forbids it (B44)
+    or the narration changed meanwhile.
     """
-    tip, now = await _narration(about)
-    return await _rewritten(about, tip, now.data, narration_edits.apply_edits(_of(now), edits))
+    head, current = await _editable_narration(lesson)
+    return await _write_narration(
+        lesson, head, current.data, narration_edits.apply_edits(_parse(current), edits)
+    )
 
 
-async def restore_narration(about: Lesson, version: str, segments: Sequence[str]) -> NarrationVersion:
-    """Bring an earlier narration back, or segments of it; raises as `edit`, and `Missing` for no version."""
-    tip, now = await _narration(about)
-    then = await get_narration(about, version)
-    new = narration_edits.restore_segments(_of(now), _of(then), segments)
-    return await _rewritten(about, tip, now.data if segments else then.data, new, then.id)
+async def restore_narration(lesson: Lesson, version: str, segments: Sequence[str]) -> NarrationVersion:
+    """Restore an earlier narration, or segments of it; raise as `edit_narration`, and `Missing`."""
+    head, current = await _editable_narration(lesson)
+    earlier = await get_narration(lesson, version)
+    new = narration_edits.restore_segments(_parse(current), _parse(earlier), segments)
+    return await _write_narration(lesson, head, current.data if segments else earlier.data, new, earlier.id)
 
 
-async def _rewritten(
-    about: Lesson, tip: StreamHead, known: Mapping[str, Any], new: Narration, parent: str | None = None
+async def _write_narration(
+    lesson: Lesson, head: StreamHead, base: Mapping[str, Any], new: Narration, parent: str | None = None
 ) -> NarrationVersion:
-    before = {one.id: one for one in _of(cast("Version", tip.newest)).segments}
-    changed = tuple(one.id for one in new.segments if one != before.get(one.id))
-    data = {**known, **new.model_dump(mode="json")}
-    return await about.write("narration", data, expected_head=tip, parent=parent), changed
+    before = {segment.id: segment for segment in _parse(cast("Version", head.newest)).segments}
+    changed = tuple(segment.id for segment in new.segments if segment != before.get(segment.id))
+    data = {**base, **new.model_dump(mode="json")}
+    return await lesson.write("narration", data, expected_head=head, parent=parent), changed
 
 
-async def _narration(about: Lesson) -> tuple[StreamHead, Version]:
-    seen, tip = await about.snapshot(), await about.artefact.stream_head("narration")
-    now = await get_narration(about, None)
-    if "narration" not in lesson.editable(seen.session.status):
+async def _editable_narration(lesson: Lesson) -> tuple[StreamHead, Version]:
+    snapshot, head = await lesson.snapshot(), await lesson.artefact.stream_head("narration")
+    current = await get_narration(lesson, None)
+    if "narration" not in lesson_state.editable(snapshot.session.status):
         raise Conflict(
-            f"the narration of a lesson that is {seen.session.status!r} is not edited",
+            f"the narration of a lesson that is {snapshot.session.status!r} is not edited",
             remedy="write the narration anew first, or leave it as it is",
         )
-    return tip, tip.newest or now
+    return head, head.newest or current
 
 
-def _of(version: Version) -> Narration:
+def _parse(version: Version) -> Narration:
     return Narration.model_validate(version.data)
 
 
-async def set_status(about: Lesson, to: Status) -> None:
-    """Note a standing that no version tells, until something new is made; raises `Conflict` (B44)."""
-    found = await about.snapshot()
-    if to not in lesson.SAID:
+async def set_status(lesson: Lesson, status: Status) -> None:
+    """Set a status that no version implies; the next version replaces it. Raise `Conflict` (B44)."""
+    snapshot = await lesson.snapshot()
+    if status not in lesson_state.SAID:
         raise Invalid(
-            f"{to!r} is told by what is made", remedy=f"use one of {', '.join(sorted(lesson.SAID))}"
+            f"{status!r} follows from the versions",
+            remedy=f"use one of {', '.join(sorted(lesson_state.SAID))}",
         )
-    lesson.moved(found.session.status, to)
-    await about.artefact.describe({"status": to, "statusOf": lesson.standing(found.newest)})
+    lesson_state.moved(snapshot.session.status, status)
+    await lesson.artefact.describe({"status": status, "statusOf": lesson_state.standing(snapshot.newest)})
 
 
-async def update_student(about: Lesson, age: str | None, interest: str | None, style: str | None) -> None:
-    """Note what is said of the student; the rest stays (B-R11). Raises `Conflict` if it changed meanwhile."""
-    tip = await about.artefact.stream_head("student")
-    known = Student.model_validate(tip.newest.data if tip.newest else {})
-    await about.write("student", known.with_news(age, interest, style).kept(), expected_head=tip)
+async def update_student(lesson: Lesson, age: str | None, interest: str | None, style: str | None) -> None:
+    """Update the given facts about the student (B-R11); raise `Conflict` if they changed meanwhile."""
+    head = await lesson.artefact.stream_head("student")
+    student = Student.model_validate(head.newest.data if head.newest else {})
+    await lesson.write("student", student.with_news(age, interest, style).kept(), expected_head=head)
 
 
-async def delete_session(about: Lesson, saver: BaseCheckpointSaver[Any]) -> None:
-    """Take the session away with all that was made in it; raises `Busy` while a run is at it."""
-    record = await thread_records.get(about.storage, about.thread.id, about.thread.owner)
-    async with thread_records.hold(about.storage, record.id, record.owner):
-        await about.artefact.erase(lesson.STREAMS)
-        # The record last: while it is there, a deletion that was cut off can be asked for again.
+async def delete_session(lesson: Lesson, saver: BaseCheckpointSaver[Any]) -> None:
+    """Delete the session with all its versions and files; raise `Busy` while a run has it."""
+    record = await thread_records.get(lesson.storage, lesson.thread.id, lesson.thread.owner)
+    async with thread_records.hold(lesson.storage, record.id, record.owner):
+        await lesson.artefact.erase(lesson_state.STREAMS)
+        # The record goes last, so that an interrupted deletion can be repeated.
         await saver.adelete_thread(record.id)
-        await thread_records.delete(about.storage, record)
+        await thread_records.delete(lesson.storage, record)

@@ -1,4 +1,4 @@
-"""The narration of a lesson by hand: changed, written again, brought back, exported (B44, B48)."""
+"""The narration of a lesson over REST: edit, rewrite, restore, export (B44, B48)."""
 
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
@@ -8,8 +8,7 @@ from starlette.responses import Response
 
 from callsheet.server.ads.bodies import IdempotencyKey, StrictRoute
 from callsheet.server.http.errors import JsonReply, documented_responses
-from callsheet.server.lessons import edits
-from callsheet.server.lessons import service as lesson_jobs
+from callsheet.server.lessons import edits, service
 from callsheet.server.lessons.bodies import NarrationEdit, NarrationRewrite
 from callsheet.server.lessons.edits import Lesson
 from callsheet.server.lessons.replies import LessonTurn, NarrationList, NarrationSaved
@@ -54,19 +53,19 @@ async def export_narration(
     request: Request,
     header: SessionHeader = None,
     query: SessionQuery = None,
-    form: Annotated[Literal["md", "srt", "vtt", "json"], Query(alias="format")] = "json",
+    file_format: Annotated[Literal["md", "srt", "vtt", "json"], Query(alias="format")] = "json",
     version: _Version = None,
 ) -> Response:
     """Export the narration as a file: Markdown to read, SRT or WebVTT to show, JSON to go on with."""
-    about = await find_lesson(request, header or query)
-    found = await edits.get_narration(about, version)
-    text = narration_export.export(Narration.model_validate(found.data), form)
-    name = quote(f"narration-{found.id}.{form}", safe="")
+    lesson = await find_lesson(request, header or query)
+    narration = await edits.get_narration(lesson, version)
+    text = narration_export.export(Narration.model_validate(narration.data), file_format)
+    name = quote(f"narration-{narration.id}.{file_format}", safe="")
     headers = {
         "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
         "X-Content-Type-Options": "nosniff",
     }
-    return Response(text, media_type=_MEDIA[form], headers=headers)
+    return Response(text, media_type=_MEDIA[file_format], headers=headers)
 
 
 @router.get("/versions", responses=documented_responses(*READ, reply=NarrationList))
@@ -74,14 +73,14 @@ async def list_narrations(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
     """List the versions of the narration, newest last."""
-    about = await find_lesson(request, header or query)
-    kept = await about.artefact.stream("narration")
+    lesson = await find_lesson(request, header or query)
+    stream = await lesson.artefact.stream("narration")
     return {
         "versions": [
-            {**version_fields(one, kept.versions[-1]), "summary": edits.narration_summary(one)}
-            for one in kept.versions
+            {**version_fields(version, stream.versions[-1]), "summary": edits.narration_summary(version)}
+            for version in stream.versions
         ],
-        "active": kept.active,
+        "active": stream.active,
     }
 
 
@@ -90,8 +89,8 @@ async def edit_narration(
     body: NarrationEdit, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
     """Change segments by hand; the others stay as they are, to the byte."""
-    about = await find_lesson(request, header or body.sessionId or query)
-    return await _kept(about, await edits.edit_narration(about, body.segments))
+    lesson = await find_lesson(request, header or body.sessionId or query)
+    return await _saved_view(lesson, await edits.edit_narration(lesson, body.segments))
 
 
 @router.post(
@@ -109,28 +108,31 @@ async def rewrite_narration(
     The others stay as they are, to the byte. `regenerate` is a turn of the session, and streams events like
     one.
     """
-    about = await find_lesson(request, header or body.sessionId or query)
+    lesson = await find_lesson(request, header or body.sessionId or query)
     if body.action == "restore":
         if not body.version:
             raise Invalid("no version is named to restore", remedy="list the versions of the narration")
         return JsonReply(
-            await _kept(about, await edits.restore_narration(about, body.version, body.segments))
+            await _saved_view(lesson, await edits.restore_narration(lesson, body.version, body.segments))
         )
-    await edits.get_narration(about, None)
-    asked = RewriteRequest(
-        thread=about.thread,
+    await edits.get_narration(lesson, None)
+    rewrite = RewriteRequest(
+        thread=lesson.thread,
         segments=body.segments,
         guidance=body.guidance or "",
         context=body.context(),
-        owner=about.thread.owner,
+        owner=lesson.thread.owner,
         idempotency_key=idempotency_key,
     )
-    return await run_or_stream(request, SessionRef(about.thread, new=False), lesson_jobs.rewrite_run(asked))
+    return await run_or_stream(request, SessionRef(lesson.thread, new=False), service.rewrite_run(rewrite))
 
 
-async def _kept(about: Lesson, made: tuple[str, tuple[str, ...]]) -> dict[str, Any]:
-    version, changed = made
-    found = await edits.get_narration(about, version)
-    told = Narration.model_validate(found.data).model_dump(mode="json")
-    named = {"sessionId": about.thread.id, "versionId": version}
-    return {**named, "narration": told, "changedSegments": [*changed]}
+async def _saved_view(lesson: Lesson, saved: tuple[str, tuple[str, ...]]) -> dict[str, Any]:
+    version_id, changed = saved
+    version = await edits.get_narration(lesson, version_id)
+    return {
+        "sessionId": lesson.thread.id,
+        "versionId": version_id,
+        "narration": Narration.model_validate(version.data).model_dump(mode="json"),
+        "changedSegments": [*changed],
+    }

@@ -1,4 +1,4 @@
-"""What callers get about lessons: the shape of every reply, for the documentation."""
+"""Reply shapes of lessons, for the documentation."""
 
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ WaitingFor = Literal["select_facts", "review_narration", "select_images"]
 
 
 class LessonQuestion(TypedDict):
-    """What a person is asked."""
+    """A pending question."""
 
     id: str
     value: dict[str, Any]
@@ -26,11 +26,11 @@ class _Lesson(TypedDict):
     status: Status
     workflowStep: Step
     waitsFor: WaitingFor | None
-    """The question that waits for an answer."""
+    """Name of the pending question."""
     showFactSelectionPrompt: bool
     showNarrationReviewPrompt: bool
     facts: list[dict[str, Any]]
-    """Those proposed, each `{id, concept, details, confidence, source}`."""
+    """The proposed facts, each `{id, concept, details, confidence, source}`."""
     confirmedFacts: list[dict[str, Any]]
     narration: dict[str, Any] | None
     topic: str | None
@@ -38,17 +38,17 @@ class _Lesson(TypedDict):
     childAge: str | None
     childInterest: str | None
     learningStyle: str | None
-    """How the student learns best, as it was said (B64)."""
+    """The student's learning style in the user's words (B64)."""
     warnings: list[str]
     interrupt: LessonQuestion | None
 
 
 class LessonTurn(_Lesson):
-    """What came of a turn (B27, B-R3)."""
+    """The result of a turn (B27, B-R3)."""
 
     type: Literal["tool-result", "text"]
     output: str | None
-    """The last tool's own output, as JSON text; null where no tool was needed."""
+    """The last tool's output as JSON text; null without tool calls."""
     success: bool
     message: str
     created: list[DraftMade]
@@ -57,7 +57,7 @@ class LessonTurn(_Lesson):
     providerReason: str
     usage: Usage
     agents: list[AgentResult]
-    """What the turn's agents did, each with cost and duration (B18-B20)."""
+    """Results of the turn's agents, each with cost and duration (B18-B20)."""
     cost: float
     """US dollars of the turn's tools (B58)."""
     duration: float
@@ -65,7 +65,7 @@ class LessonTurn(_Lesson):
 
 
 class Asset(TypedDict):
-    """What is shown beside the words (B40)."""
+    """An asset of a lesson (B40)."""
 
     id: str
     sessionId: str
@@ -82,7 +82,7 @@ class AssetList(TypedDict):
 
 
 class FoundImage(TypedDict):
-    """One image that was found."""
+    """An image of a search."""
 
     url: str
     title: str
@@ -100,43 +100,43 @@ class ImageList(TypedDict):
 
 
 class ToolStatistics(TypedDict):
-    """How a tool, or the agent behind it, did."""
+    """Statistics of a tool."""
 
     calls: int
     succeeded: int
     failed: int
     successRate: float | None
-    """Of the calls that have ended; null before one has."""
+    """Share of the finished calls; null without any."""
     averageSeconds: float | None
 
 
 class AgentStatistics(ToolStatistics):
-    """How an agent did."""
+    """Statistics of an agent."""
 
     cost: float
     """US dollars."""
 
 
 class ConversationStatistics(Usage):
-    """What the conversation itself took."""
+    """Tokens and cost of the conversation itself."""
 
     cost: float
     """US dollars."""
 
 
 class SessionStatistics(TypedDict):
-    """What a session took (B66)."""
+    """Statistics of a session (B66)."""
 
     sessionId: str
     tools: dict[str, ToolStatistics]
     agents: dict[str, AgentStatistics]
     conversation: ConversationStatistics
     cost: float
-    """US dollars in all."""
+    """Total in US dollars."""
 
 
 class LessonMessage(TypedDict):
-    """One message (B39)."""
+    """A message (B39)."""
 
     id: str | None
     sessionId: str
@@ -148,7 +148,7 @@ class LessonMessage(TypedDict):
 
 
 class SessionView(_Lesson):
-    """A session with all that was said and made in it (B38, B43)."""
+    """A session with its messages and assets (B38, B43)."""
 
     session: dict[str, Any]
     messages: list[LessonMessage]
@@ -170,11 +170,11 @@ class SessionSummary(TypedDict):
 
 
 class SessionList(TypedDict):
-    """Some sessions, newest change first."""
+    """A page of sessions, last changed first."""
 
     sessions: list[SessionSummary]
     next: int
-    """What the next page begins after; 0 at the end."""
+    """Send it as `after` for the next page; 0 at the end."""
 
 
 class SourceSaved(TypedDict):
@@ -185,14 +185,14 @@ class SourceSaved(TypedDict):
     name: str
     characters: int
     pages: int
-    """Of a PDF; else 0."""
+    """Pages of a PDF; 0 for others."""
     url: str | None
-    """Where the file, or the page, is."""
+    """URL of the file or the web page."""
     warnings: list[str]
 
 
 class NarrationSaved(TypedDict):
-    """The narration as it is now."""
+    """The saved narration."""
 
     sessionId: str
     versionId: str
@@ -209,6 +209,6 @@ class NarrationList(TypedDict):
 
 
 class SessionDeleted(TypedDict):
-    """What was taken away."""
+    """A deleted session or asset."""
 
     deleted: str

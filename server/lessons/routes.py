@@ -1,4 +1,4 @@
-"""Lessons: a chat in which facts are found, chosen and narrated; and its sessions (B24-B49)."""
+"""Lessons over REST: the chat and its sessions (B24-B49)."""
 
 from typing import Annotated, Any, Final
 
@@ -12,9 +12,7 @@ from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
-from callsheet.server.lessons import assets, edits
-from callsheet.server.lessons import service as lesson_jobs
-from callsheet.server.lessons import sessions as lessons
+from callsheet.server.lessons import assets, edits, service, sessions
 from callsheet.server.lessons.bodies import LessonTurnCreate, SessionUpdate
 from callsheet.server.lessons.edits import Lesson, set_status, update_student
 from callsheet.server.lessons.replies import LessonTurn, SessionDeleted, SessionList, SessionView
@@ -27,7 +25,7 @@ router = APIRouter(
     prefix="/api/agent-create", route_class=StrictRoute, tags=["lessons"], default_response_class=JsonReply
 )
 HEADER: Final = "X-Session-Id"
-"""Names a session; in a reply, the one that began with the request (B28)."""
+"""Header that names the session; in a reply, the session that the request created (B28)."""
 READ: Final = (400, 403, 404, 409, 422, 500, 503, 504)
 WRITE: Final = (*READ, 413)
 SessionHeader = Annotated[str | None, Header(alias=HEADER, max_length=255, description="The session (B35)")]
@@ -49,13 +47,13 @@ async def create_turn(
 
     With `Accept: text/event-stream` the reply is a stream of events: `step`, then `result` or `error`.
     """
-    here, who = app_context(request), current_owner(request)
-    place = await lesson_jobs.find_or_create_session(here.storage, who, header or body.sessionId or query)
-    if place.new and body.is_answer and (body.requires_question or header or body.sessionId or query):
-        # An answer belongs to a question, and a session of this name has none (B-R5).
-        await lesson_jobs.find_session(here.storage, who, header or body.sessionId or query)
-    asked = body.to_request(place, who, idempotency_key)
-    return await run_or_stream(request, place, await lesson_jobs.turn_run(here.worker, here.storage, asked))
+    ctx, owner = app_context(request), current_owner(request)
+    session = await service.find_or_create_session(ctx.storage, owner, header or body.sessionId or query)
+    if session.new and body.is_answer and (body.requires_question or header or body.sessionId or query):
+        # A new session has no question to answer (B-R5).
+        await service.find_session(ctx.storage, owner, header or body.sessionId or query)
+    turn = body.to_request(session, owner, idempotency_key)
+    return await run_or_stream(request, session, await service.turn_run(ctx.worker, ctx.storage, turn))
 
 
 @router.get("/session", responses=documented_responses(*READ, reply=SessionView))
@@ -63,19 +61,21 @@ async def get_session(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
     """Show a session: the lesson, what was said, and what waits for an answer (B26, B38, B43)."""
-    here = app_context(request)
-    thread = await lesson_jobs.find_session(here.storage, current_owner(request), header or query)
-    seen = await lessons.snapshot(LESSONS.artefact(here.storage, thread))
-    state = await here.worker.state(thread)
-    asked = pending_interrupts(state)
-    told = await lessons.messages_view(here.worker, thread, state.values.get("messages", []))
+    ctx = app_context(request)
+    thread = await service.find_session(ctx.storage, current_owner(request), header or query)
+    snapshot = await sessions.snapshot(LESSONS.artefact(ctx.storage, thread))
+    state = await ctx.worker.state(thread)
+    interrupts = pending_interrupts(state)
+    messages = await sessions.messages_view(ctx.worker, thread, state.values.get("messages", []))
     return {
         "sessionId": thread.id,
-        **lessons.lesson_view(seen, lessons.pending_question(one.value for one in asked)),
-        "interrupt": {"id": asked[0].id, "value": asked[0].value} if asked else None,
-        "session": seen.session.model_dump(mode="json"),
-        "messages": told,
-        "assets": await assets.list_assets(Lesson(here.storage, thread)),
+        **sessions.lesson_view(
+            snapshot, sessions.pending_question(interrupt.value for interrupt in interrupts)
+        ),
+        "interrupt": {"id": interrupts[0].id, "value": interrupts[0].value} if interrupts else None,
+        "session": snapshot.session.model_dump(mode="json"),
+        "messages": messages,
+        "assets": await assets.list_assets(Lesson(ctx.storage, thread)),
     }
 
 
@@ -87,15 +87,15 @@ async def update_session(
 
     What is made later takes the status back.
     """
-    news = body.student_update()
-    thread = await lesson_jobs.find_session(
+    student = body.student_update()
+    thread = await service.find_session(
         app_context(request).storage, current_owner(request), header or body.sessionId or query
     )
-    about = Lesson(app_context(request).storage, thread)
+    lesson = Lesson(app_context(request).storage, thread)
     if body.status is not None:
-        await set_status(about, body.status)
-    if any(news):
-        await update_student(about, *news)
+        await set_status(lesson, body.status)
+    if any(student):
+        await update_student(lesson, *student)
     return await get_session(request, thread.id)
 
 
@@ -104,9 +104,9 @@ async def delete_session(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
     """Delete a session with its files and versions."""
-    here = app_context(request)
-    thread = await lesson_jobs.find_session(here.storage, current_owner(request), header or query)
-    await edits.delete_session(Lesson(here.storage, thread), here.saver)
+    ctx = app_context(request)
+    thread = await service.find_session(ctx.storage, current_owner(request), header or query)
+    await edits.delete_session(Lesson(ctx.storage, thread), ctx.saver)
     return {"deleted": thread.id}
 
 
@@ -117,33 +117,35 @@ async def list_sessions(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> dict[str, Any]:
     """List the sessions, newest change first."""
-    return await lessons.list_sessions(
+    return await sessions.list_sessions(
         app_context(request).storage, LESSONS, current_owner(request), after, limit
     )
 
 
-async def find_lesson(request: Request, asked: str | None) -> Lesson:
-    """Return the caller's lesson of this session; raises `Missing` where there is none."""
-    here = app_context(request)
-    return Lesson(here.storage, await lesson_jobs.find_session(here.storage, current_owner(request), asked))
+async def find_lesson(request: Request, session_id: str | None) -> Lesson:
+    """Return the caller's lesson; raise `Missing` if there is none."""
+    ctx = app_context(request)
+    return Lesson(ctx.storage, await service.find_session(ctx.storage, current_owner(request), session_id))
 
 
-async def run_or_stream(request: Request, place: SessionRef, job: DomainRun) -> Response:
-    """Have the job carried out and return the reply, or the stream of what happens."""
-    here = app_context(request)
-    await LESSONS.claim(here.storage, place.thread)
+async def run_or_stream(request: Request, session: SessionRef, domain_run: DomainRun) -> Response:
+    """Execute the run; return its reply or its event stream."""
+    ctx = app_context(request)
+    await LESSONS.claim(ctx.storage, session.thread)
 
-    async def carry(report: OnProgress = lambda _: None) -> tuple[dict[str, Any], Ack]:
-        return await here.worker.run(job, report)
+    async def execute(report: OnProgress = lambda _: None) -> tuple[dict[str, Any], Ack]:
+        return await ctx.worker.run(domain_run, report)
 
     if events.wants_event_stream(request):
-        return with_session_header(events.event_stream_reply(here.running, carry), place)
-    reply, told = await carry()
-    return with_session_header(JsonReply(reply, background=BackgroundTask(told)), place)
+        return with_session_header(
+            events.event_stream_reply(ctx.running, ctx.workflows.tools, execute), session
+        )
+    reply, ack = await execute()
+    return with_session_header(JsonReply(reply, background=BackgroundTask(ack)), session)
 
 
-def with_session_header(reply: Response, place: SessionRef) -> Response:
-    """Return the reply with the name of the session that it begins (B28)."""
-    if place.new:
-        reply.headers[HEADER] = place.thread.id
+def with_session_header(reply: Response, session: SessionRef) -> Response:
+    """Return the reply, with the id of a new session in its header (B28)."""
+    if session.new:
+        reply.headers[HEADER] = session.thread.id
     return reply

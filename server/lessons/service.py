@@ -1,6 +1,6 @@
-"""Requests about lessons as jobs for the worker, and what came of them as replies (B24-B37, B-R2, B-R3).
+"""Requests about lessons as runs for the worker, and their replies (B24-B37, B-R2, B-R3).
 
-A session is a thread of `fact_narration`, and the lesson has the thread's id: whoever has the one has all.
+A session is a thread of `fact_narration`; its lesson has the thread's id.
 """
 
 import json
@@ -15,7 +15,8 @@ from callsheet.graphs import fact_narration
 from callsheet.nodes.lessons import selection
 from callsheet.nodes.question import decision_plan
 from callsheet.server.artefacts.service import CHAT, ArtefactService, RequestOptions, answer_interrupt
-from callsheet.server.artefacts.turns import clean_message, human_message, identifier, tool_calls, usage
+from callsheet.server.artefacts.turn_view import turn_fields
+from callsheet.server.artefacts.turns import clean_message, human_message, identifier
 from callsheet.server.lessons import sessions
 from callsheet.server.runtime.execution import BuildReply, pending_interrupts
 from callsheet.server.runtime.run_request import DomainRun
@@ -34,217 +35,220 @@ from callsheet.storage.threads.threads import Thread
 GRAPH: Final = "fact_narration"
 LESSONS: Final = ArtefactService(GRAPH, "lesson", "sessionId")
 _NARRATE: Final = "Write the narration from the facts I have chosen."
-"""What is said for a person who sends facts and no words (B33)."""
+"""Message of a turn with facts but no text (B33)."""
 
 
 class SessionRef(NamedTuple):
-    """The session that a request is about."""
+    """The session of a request."""
 
     thread: Thread
     new: bool
-    """Whether it begins with this request (B28)."""
+    """True if this request creates it (B28)."""
 
 
 @dataclass(frozen=True)
 class TurnRequest(RequestOptions):
-    """What a person says in a session, or chooses."""
+    """A message, a choice or an answer in a session."""
 
-    place: SessionRef
+    session: SessionRef
     message: str = ""
-    chosen: Sequence[Any] | None = None
-    """The facts the lesson is to tell, each whole, its id or its number (B33, B52)."""
+    facts: Sequence[Any] | None = None
+    """The chosen facts, each as an object, an id or a number (B33, B52)."""
     answer: Any = None
-    """The answer to whatever waits, in any of its forms; None for no answer."""
+    """Answer to the pending question, in any of its forms; None for none."""
     subject: str | None = None
-    """The school subject from now on (B-R12)."""
+    """New school subject (B-R12)."""
     review: bool | None = None
-    """Whether a person is asked for every narration's approval from now on (B-R16)."""
+    """True if narrations need a person's approval from now on (B-R16)."""
     images: bool | None = None
-    """Whether images are looked for and chosen from now on (B62)."""
+    """True if images are searched and chosen from now on (B62)."""
 
     @property
     def session_options(self) -> dict[str, Any]:
-        """What is said of the session from now on."""
-        said = {"subject": self.subject or None, "review": self.review, "images": self.images}
-        return {name: value for name, value in said.items() if value is not None}
+        """State keys that the request sets for the session."""
+        options = {"subject": self.subject or None, "review": self.review, "images": self.images}
+        return {name: value for name, value in options.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RewriteRequest(RequestOptions):
-    """Segments of a narration that the model is to write again."""
+    """Segments of a narration to rewrite."""
 
     thread: Thread
     segments: Sequence[str]
-    """All where none is named."""
+    """Empty for all."""
     guidance: str
 
 
-async def find_or_create_session(storage: Storage, owner: str, asked: str | None) -> SessionRef:
-    """Return the owner's session of this id, or a new one where nobody has it, or none is named (B36, B37).
+async def find_or_create_session(storage: Storage, owner: str, session_id: str | None) -> SessionRef:
+    """Return the owner's session of this id; a new one for an unused id or None (B36, B37).
 
-    Raises `Missing` for another's, which must not look like a new one (B-R5), and `Conflict` for a
-    conversation about something else.
+    Raises `Missing` for another owner's, which must not look like a new one (B-R5), and `Conflict` for a
+    thread of another workflow.
     """
-    if asked:
-        found = await thread_records.find(storage, identifier(asked, LESSONS.id_name), owner)
-        if found is not None:
-            if found.graph not in {"", GRAPH}:
+    if session_id:
+        record = await thread_records.find(storage, identifier(session_id, LESSONS.id_name), owner)
+        if record is not None:
+            if record.graph not in {"", GRAPH}:
                 raise Conflict(
-                    f"conversation {asked!r} runs {found.graph!r}, not {GRAPH!r}",
+                    f"conversation {session_id!r} runs {record.graph!r}, not {GRAPH!r}",
                     remedy="use the interface of that workflow, or another session",
                 )
-            return SessionRef(_thread(asked, owner), new=False)
-        if await threads.exists(storage, asked):
-            raise threads.missing_thread(asked)
-    return SessionRef(_thread(uuid.uuid4().hex, owner), new=True)
+            return SessionRef(_session_thread(session_id, owner), new=False)
+        if await threads.exists(storage, session_id):
+            raise threads.missing_thread(session_id)
+    return SessionRef(_session_thread(uuid.uuid4().hex, owner), new=True)
 
 
-async def find_session(storage: Storage, owner: str, asked: str | None) -> Thread:
-    """Return the owner's session of this id; raises `Missing` where there is none, and as `place` does."""
-    if not asked:
+async def find_session(storage: Storage, owner: str, session_id: str | None) -> Thread:
+    """Return the thread of an existing session; raise `Missing` if there is none."""
+    if not session_id:
         raise Invalid("no session is named", remedy="send X-Session-Id, or sessionId")
-    found = await find_or_create_session(storage, owner, asked)
-    if found.new:
-        raise threads.missing_thread(asked)
-    return found.thread
+    session = await find_or_create_session(storage, owner, session_id)
+    if session.new:
+        raise threads.missing_thread(session_id)
+    return session.thread
 
 
-async def turn_run(worker: Worker, storage: Storage, asked: TurnRequest) -> DomainRun:
-    """Return the job that carries the session on; facts that are chosen answer the question that waits.
+async def turn_run(worker: Worker, storage: Storage, request: TurnRequest) -> DomainRun:
+    """Return the run that continues the session; chosen facts answer a pending choice.
 
-    Where none waits they are confirmed first of all, then narrated (B33). Raises `Invalid` for what breaks a
-    rule, and `Conflict` for a question that was answered meanwhile.
+    Without a pending choice they are confirmed, then narrated (B33). Raises `Invalid` for an invalid request,
+    and `Conflict` if the question was answered meanwhile.
     """
-    thread = asked.place.thread
-    given = asked.session_options
-    if asked.answer is not None:
-        return await answer_interrupt(worker, asked, thread, asked.answer)
-    if asked.chosen is None:
-        text = clean_message(asked.message)
-        told = {"ask": "chat", "message": text, **given}
-        return asked.domain_run(
-            thread, told, input={**given, "messages": [human_message(text)]}, stream_modes=CHAT
+    thread = request.session.thread
+    options = request.session_options
+    if request.answer is not None:
+        return await answer_interrupt(worker, request, thread, request.answer)
+    if request.facts is None:
+        text = clean_message(request.message)
+        body = {"ask": "chat", "message": text, **options}
+        return request.domain_run(
+            thread, body, input={**options, "messages": [human_message(text)]}, stream_modes=CHAT
         )
-    body = {"ask": "choose", "message": asked.message, "selectedFacts": [*asked.chosen], **given}
-    waiting = [] if asked.place.new else fact_questions(pending_interrupts(await worker.state(thread)))
-    if waiting:
-        bound = await answer_interrupt(worker, asked, thread, _choice(asked), waiting[0])
-        # Sent again, it is the same request, though the question waits no more.
-        return replace(bound, body={**body, "context": asked.context})
-    wanted = selection.selection_calls(await _read(storage, thread, _choice(asked)))
-    return _decided(asked, thread, asked.message or _NARRATE, body, wanted, given)
+    body = {"ask": "choose", "message": request.message, "selectedFacts": [*request.facts], **options}
+    pending = [] if request.session.new else fact_questions(pending_interrupts(await worker.state(thread)))
+    if pending:
+        answer_run = await answer_interrupt(worker, request, thread, _choice(request), pending[0])
+        # A repeated request has the same body, though the question is no longer pending.
+        return replace(answer_run, body={**body, "context": request.context})
+    calls = selection.selection_calls(await _read_choice(storage, thread, _choice(request)))
+    return _decision_run(request, thread, request.message or _NARRATE, body, calls, options)
 
 
-def rewrite_run(asked: RewriteRequest) -> DomainRun:
-    """Return the job that has segments written again; no model is asked which, or whether."""
-    told = ", ".join(asked.segments).replace("_", " ") or "narration"
-    wish = f"Write the {told} again" + (f": {asked.guidance}" if asked.guidance else ".")
-    params: dict[str, Any] = {"facts": [], "guidance": asked.guidance or None}
-    if asked.segments:
-        params["segments"] = [*asked.segments]
-    body = {"ask": "rewrite", "segments": [*asked.segments], "guidance": asked.guidance}
-    return _decided(asked, asked.thread, wish, body, ("", [("generateNarrationTool", params)]), {})
+def rewrite_run(request: RewriteRequest) -> DomainRun:
+    """Return the run that rewrites segments, without a model's decision."""
+    names = ", ".join(request.segments).replace("_", " ") or "narration"
+    message = f"Write the {names} again" + (f": {request.guidance}" if request.guidance else ".")
+    params: dict[str, Any] = {"facts": [], "guidance": request.guidance or None}
+    if request.segments:
+        params["segments"] = [*request.segments]
+    body = {"ask": "rewrite", "segments": [*request.segments], "guidance": request.guidance}
+    return _decision_run(
+        request, request.thread, message, body, ("", [("generateNarrationTool", params)]), {}
+    )
 
 
-def _decided(
-    asked: RequestOptions,
+def _decision_run(
+    request: RequestOptions,
     thread: Thread,
-    words: str,
+    message: str,
     body: Mapping[str, Any],
-    wanted: tuple[str, Sequence[tuple[str, dict[str, Any]]]],
-    given: Mapping[str, Any],
+    calls: tuple[str, Sequence[tuple[str, dict[str, Any]]]],
+    options: Mapping[str, Any],
 ) -> DomainRun:
-    """Return the job that carries out what a person decided; no model is asked what to do."""
-    decided = decision_plan(fact_narration.WORKFLOW, uuid.uuid4().hex, *wanted)
-    messages = [human_message(clean_message(words)), {"role": "assistant", **decided["messages"][0]}]
-    given = {**given, **decided, "messages": messages}
-    return asked.domain_run(thread, body, input=given, stream_modes=CHAT)
+    """Return the run that executes a person's decision, without asking a model."""
+    decision = decision_plan(fact_narration.WORKFLOW, uuid.uuid4().hex, *calls)
+    messages = [human_message(clean_message(message)), {"role": "assistant", **decision["messages"][0]}]
+    options = {**options, **decision, "messages": messages}
+    return request.domain_run(thread, body, input=options, stream_modes=CHAT)
 
 
 def reply_builder(storage: Storage) -> BuildReply:
-    """Return what makes the reply to a job about a lesson."""
+    """Return the function that builds the reply to a run."""
 
-    async def reply(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
+    async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
         thread = await threads.get(storage, run.thread, run.owner)
         return await turn_view(storage, thread, state)
 
-    return reply
+    return build
 
 
 async def turn_view(storage: Storage, thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a turn did and said: flat, and the last tool's own output as JSON text (B27, B-R3)."""
-    seen = await sessions.snapshot(LESSONS.artefact(storage, _thread(thread.id, thread.owner)))
-    asked = state.get("__interrupt__") or ()
+    """Return a turn's reply: flat, with the last tool's output as JSON text (B27, B-R3)."""
+    snapshot = await sessions.snapshot(LESSONS.artefact(storage, _session_thread(thread.id, thread.owner)))
+    interrupts = state.get("__interrupt__") or ()
     results = state.get("results", ())
-    last = results[-1]["output"] if results else None
-    failed = _failure(results)
-    waits = asked[0].value if asked else None
-    problem = str(waits.get("problem") or "") if isinstance(waits, Mapping) else ""
+    last_output = results[-1]["output"] if results else None
+    failure = _failure(results)
+    question = interrupts[0].value if interrupts else None
+    problem = str(question.get("problem") or "") if isinstance(question, Mapping) else ""
     return {
         "type": "tool-result" if results else "text",
-        "output": json.dumps(last, ensure_ascii=False) if results else None,
-        "success": not failed and not problem,
-        "message": failed or _said(state, results) or problem,
+        "output": json.dumps(last_output, ensure_ascii=False) if results else None,
+        "success": not failure and not problem,
+        "message": failure or _turn_message(state, results) or problem,
         "sessionId": thread.id,
-        **sessions.lesson_view(seen, sessions.pending_question(one.value for one in asked)),
-        "interrupt": {"id": asked[0].id, "value": asked[0].value} if asked else None,
-        "created": [dict(made) for made in state.get("created", ())],
-        "toolCalls": tool_calls(state, _in_short),
-        "provider": state.get("provider", ""),
-        "providerReason": state.get("provider_reason", ""),
-        "usage": usage(state),
+        **sessions.lesson_view(
+            snapshot, sessions.pending_question(interrupt.value for interrupt in interrupts)
+        ),
+        "interrupt": {"id": interrupts[0].id, "value": interrupts[0].value} if interrupts else None,
+        **turn_fields(state, _shorten),
         "agents": agents.results(results),
-        "cost": round(sum(float(one["output"].get("cost", 0)) for one in results), 8),
-        "duration": round(sum(float(one["duration_s"]) for one in results), 3),
+        "cost": round(sum(float(entry["output"].get("cost", 0)) for entry in results), 8),
+        "duration": round(sum(float(entry["duration_s"]) for entry in results), 3),
     }
 
 
-def fact_questions(asked: Sequence[Interrupt]) -> list[str]:
-    """Return the ids of those questions that ask which facts to tell, and nothing else."""
-    kind = answers.REQUEST
-    return [one.id for one in asked if isinstance(one.value, Mapping) and one.value.get("type") == kind]
+def fact_questions(interrupts: Sequence[Interrupt]) -> list[str]:
+    """Return the ids of the interrupts that ask for a choice of facts."""
+    return [
+        interrupt.id
+        for interrupt in interrupts
+        if isinstance(interrupt.value, Mapping) and interrupt.value.get("type") == answers.REQUEST
+    ]
 
 
-def _choice(asked: TurnRequest) -> dict[str, Any]:
-    """Return the facts that a person chose, and what they want of the narration beside."""
-    wish = {"message": asked.message} if asked.message.strip() else {}
-    return {"facts": [*(asked.chosen or ())], **wish}
+def _choice(request: TurnRequest) -> dict[str, Any]:
+    """Return the chosen facts and the message about the narration."""
+    message = {"message": request.message} if request.message.strip() else {}
+    return {"facts": [*(request.facts or ())], **message}
 
 
-async def _read(storage: Storage, thread: Thread, choice: Mapping[str, Any]) -> answers.Chosen:
-    """Return the facts that a person sends unasked; raises `Invalid` for none and for what is not there."""
+async def _read_choice(storage: Storage, thread: Thread, choice: Mapping[str, Any]) -> answers.Chosen:
+    """Return facts chosen without a pending question; raise `Invalid` for none and for unknown ones."""
     proposed = (await LESSONS.artefact(storage, thread).stream_head("facts")).newest
     data: Mapping[str, Any] = proposed.data if proposed else {}
     offered, earlier = [
-        [Fact.model_validate(one) for one in data.get(name, ())] for name in ("facts", "earlier")
+        [Fact.model_validate(entry) for entry in data.get(name, ())] for name in ("facts", "earlier")
     ]
     return cast("answers.Chosen", answers.read(choice, offered, earlier))
 
 
-def _thread(session: str, owner: str) -> Thread:
+def _session_thread(session: str, owner: str) -> Thread:
     return Thread(session, owner, GRAPH, f"{LESSONS.kind}:{session}")
 
 
 def _failure(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return what the newest call of a tool failed with, as callers are told; empty for none (B32)."""
-    newest = {one["tool"]: one for one in results}
-    failed = [one["output"] for one in newest.values() if one["status"] != "completed"]
-    return f"Failed: {failed[-1].get('error', 'it was not carried out')}" if failed else ""
+    """Return the error of the last failed tool whose newest call failed; empty for none (B32)."""
+    newest = {entry["tool"]: entry for entry in results}
+    failures = [entry["output"] for entry in newest.values() if entry["status"] != "completed"]
+    return f"Failed: {failures[-1].get('error', 'it was not carried out')}" if failures else ""
 
 
-def _said(state: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> str:
-    """Return the last thing that was said in this turn: by the model, else by a tool (B69)."""
-    for one in reversed(state.get("messages", ())):
-        if one.type == "human":
+def _turn_message(state: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> str:
+    """Return the turn's last message: the model's, else a tool's (B69)."""
+    for entry in reversed(state.get("messages", ())):
+        if entry.type == "human":
             break
-        if one.type == "ai" and one.text and not conversation.calls_of(one):
-            return str(one.text)
-    told = [str(one["output"]["message"]) for one in results if one["output"].get("message")]
-    return told[-1] if told else ""
+        if entry.type == "ai" and entry.text and not conversation.calls_of(entry):
+            return str(entry.text)
+    messages = [str(entry["output"]["message"]) for entry in results if entry["output"].get("message")]
+    return messages[-1] if messages else ""
 
 
-def _in_short(output: Mapping[str, Any]) -> dict[str, Any]:
-    told = (
+def _shorten(output: Mapping[str, Any]) -> dict[str, Any]:
+    fields = (
         "success",
         "message",
         "versionId",
@@ -255,5 +259,7 @@ def _in_short(output: Mapping[str, Any]) -> dict[str, Any]:
         "cached",
         "warnings",
         "error",
+        "suggestion",
+        "type",
     )
-    return {name: output[name] for name in (*told, "suggestion", "type") if name in output}
+    return {name: output[name] for name in fields if name in output}

@@ -1,4 +1,4 @@
-"""What a lesson is made from: a text, a web page or a file (B4, B5, B42)."""
+"""The material of a lesson over REST: a text, a web page or a file (B4, B5, B42)."""
 
 from typing import Annotated, Any, Final
 
@@ -11,8 +11,7 @@ from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
-from callsheet.server.lessons import edits
-from callsheet.server.lessons import service as lesson_jobs
+from callsheet.server.lessons import edits, service
 from callsheet.server.lessons.bodies import SourceCreate
 from callsheet.server.lessons.edits import Lesson
 from callsheet.server.lessons.replies import SourceSaved
@@ -51,13 +50,13 @@ async def add_source(
 
     The next message that speaks of the material, or of nothing else, has its facts found.
     """
-    place = await _place(request, header or body.sessionId or query)
-    about = Lesson(app_context(request).storage, place.thread)
+    session = await _session(request, header or body.sessionId or query)
+    lesson = Lesson(app_context(request).storage, session.thread)
     if "text" in body.content():
-        kept = await edits.add_text(about, body.content()["text"], body.name)
+        source = await edits.add_text(lesson, body.content()["text"], body.name)
     else:
-        kept = await edits.add_page(about, body.content()["url"])
-    return with_session_header(JsonReply(_shown(place, kept), 201), place)
+        source = await edits.add_page(lesson, body.content()["url"])
+    return with_session_header(JsonReply(_source_view(session, source), 201), session)
 
 
 @router.post(
@@ -73,17 +72,19 @@ async def upload_source(
 
     With `Accept: text/event-stream` the pages are told as they are read, then `result` or `error`.
     """
-    place = await _place(request, header or query)
-    about = Lesson(app_context(request).storage, place.thread)
+    session = await _session(request, header or query)
+    lesson = Lesson(app_context(request).storage, session.thread)
     data = await edits.read_file(name, request.stream())
 
-    async def carry(report: OnProgress = lambda _: None) -> tuple[dict[str, Any], Ack]:
-        return _shown(place, await edits.add_file(about, name, data, _pages(report))), _nothing
+    async def execute(report: OnProgress = lambda _: None) -> tuple[dict[str, Any], Ack]:
+        return _source_view(session, await edits.add_file(lesson, name, data, _pages(report))), _nothing
 
     if not events.wants_event_stream(request):
-        shown, _ = await carry()
-        return with_session_header(JsonReply(shown, 201), place)
-    return with_session_header(events.event_stream_reply(app_context(request).running, carry), place)
+        shown, _ = await execute()
+        return with_session_header(JsonReply(shown, 201), session)
+    ctx = app_context(request)
+    reply = events.event_stream_reply(ctx.running, ctx.workflows.tools, execute)
+    return with_session_header(reply, session)
 
 
 @router.get("/files/{file_id}", responses=_FILE, response_class=Response)
@@ -91,40 +92,38 @@ async def get_source_file(
     file_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> StreamingResponse:
     """Download a file that the lesson was made from."""
-    thread = await lesson_jobs.find_session(
-        app_context(request).storage, current_owner(request), header or query
-    )
+    thread = await service.find_session(app_context(request).storage, current_owner(request), header or query)
     return await upload_routes.file_reply(
         app_context(request).storage, LESSONS.artefact(app_context(request).storage, thread), file_id
     )
 
 
-async def _place(request: Request, asked: str | None) -> SessionRef:
-    """Return the session a material is for, its owner's from here on."""
-    here = app_context(request)
-    place = await lesson_jobs.find_or_create_session(here.storage, current_owner(request), asked)
-    await LESSONS.claim(here.storage, place.thread)
-    return place
+async def _session(request: Request, session_id: str | None) -> SessionRef:
+    """Return the material's session, bound to its owner."""
+    ctx = app_context(request)
+    session = await service.find_or_create_session(ctx.storage, current_owner(request), session_id)
+    await LESSONS.claim(ctx.storage, session.thread)
+    return session
 
 
 def _pages(report: OnProgress) -> Pages:
-    def told(done: int, of: int) -> None:
+    def report_page(done: int, of: int) -> None:
         report({"type": "progress", "name": "Reading the material", "done": done, "of": of})
 
-    return told
+    return report_page
 
 
 async def _nothing() -> None:
-    """What is to be done once a reply that nobody repeats has arrived."""
+    """Acknowledge nothing: the reply is not stored for repetition."""
 
 
-def _shown(place: SessionRef, kept: Source) -> dict[str, Any]:
+def _source_view(session: SessionRef, source: Source) -> dict[str, Any]:
     return {
-        "sessionId": place.thread.id,
-        "kind": kept.kind,
-        "name": kept.name,
-        "characters": len(kept.text),
-        "pages": kept.pages,
-        "url": kept.url or None,
-        "warnings": [*kept.warnings],
+        "sessionId": session.thread.id,
+        "kind": source.kind,
+        "name": source.name,
+        "characters": len(source.text),
+        "pages": source.pages,
+        "url": source.url or None,
+        "warnings": [*source.warnings],
     }

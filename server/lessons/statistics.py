@@ -1,4 +1,4 @@
-"""What a session took: tools, agents, tokens and money (B66)."""
+"""Statistics of a session: tool calls, agents, tokens and cost (B66)."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,66 +14,71 @@ from callsheet.storage import tool_calls
 from callsheet.storage.tool_calls import CallFilter
 from callsheet.tools.guard import guard
 
-_MOST: Final = 1_000
-"""Calls of a session that are looked at, the newest."""
+_MAX_CALLS: Final = 1_000
+"""Newest calls of a session that are counted."""
 _DIGITS: Final = 8
 
 
-async def session_statistics(about: Lesson, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how often tools were called and went well, and what everything cost; calls of 30 days count.
+async def session_statistics(lesson: Lesson, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return counts and success rates of tools and agents over 30 days, and the cost.
 
-    What failed attempts of a model cost is not known and not in it.
+    The unknown cost of failed attempts of a model is not included.
     """
-    wanted = CallFilter(thread=about.thread.id)
-    found = await tool_calls.list_calls(about.storage, about.thread.owner, wanted, _MOST)
-    by_tool = _grouped(found)
-    made = await about.artefact.receipt_results()
-    spent = {name: _spent(made, stream) for stream, name in _STREAMS.items()}
-    talk = conversation_cost(state.get("messages", ()))
+    call_filter = CallFilter(thread=lesson.thread.id)
+    calls = await tool_calls.list_calls(lesson.storage, lesson.thread.owner, call_filter, _MAX_CALLS)
+    by_tool = _group_by_tool(calls)
+    results = await lesson.artefact.receipt_results()
+    agent_costs = {name: _agent_cost(results, stream) for stream, name in _STREAMS.items()}
+    conversation_usd = conversation_cost(state.get("messages", ()))
     return {
-        "sessionId": about.thread.id,
-        "tools": {name: _tool(some) for name, some in sorted(by_tool.items())},
-        "agents": {agent: _tool(by_tool.get(tool, ())) | spent[agent] for tool, agent in AGENTS.items()},
-        "conversation": {**usage(state), "cost": talk},
-        "cost": round(talk + sum(one["cost"] for one in spent.values()), _DIGITS),
+        "sessionId": lesson.thread.id,
+        "tools": {name: _tool_statistics(group) for name, group in sorted(by_tool.items())},
+        "agents": {
+            agent: _tool_statistics(by_tool.get(tool, ())) | agent_costs[agent]
+            for tool, agent in AGENTS.items()
+        },
+        "conversation": {**usage(state), "cost": conversation_usd},
+        "cost": round(conversation_usd + sum(agent["cost"] for agent in agent_costs.values()), _DIGITS),
     }
 
 
 _STREAMS: Final = {"facts_extracted": "FactExtractionAgent", "script_generated": "NarrativeBuilderAgent"}
-"""What a result makes of its lesson, and the agent that gave it."""
+"""Agents by the status that their results have."""
 
 
 def conversation_cost(messages: Iterable[AnyMessage]) -> float:
-    """Return what the model's own messages cost, in US dollars."""
-    told = (one for one in messages if isinstance(one, AIMessage) and one.usage_metadata)
-    return round(sum(_cost(one) for one in told), _DIGITS)
+    """Return the cost of the model's messages in US dollars."""
+    answers = (message for message in messages if isinstance(message, AIMessage) and message.usage_metadata)
+    return round(sum(_message_cost(answer) for answer in answers), _DIGITS)
 
 
-def _cost(one: AIMessage) -> float:
-    used, model = one.usage_metadata, str(one.response_metadata.get("model_name", ""))
-    return cost(model, used["input_tokens"], used["output_tokens"], guard.policy.prices) if used else 0.0
+def _message_cost(message: AIMessage) -> float:
+    tokens, model = message.usage_metadata, str(message.response_metadata.get("model_name", ""))
+    return (
+        cost(model, tokens["input_tokens"], tokens["output_tokens"], guard.policy.prices) if tokens else 0.0
+    )
 
 
-def _grouped(found: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    by_tool: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for one in found:
-        by_tool[str(one.get("toolName"))].append(one)
-    return by_tool
+def _group_by_tool(calls: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for call in calls:
+        groups[str(call.get("toolName"))].append(call)
+    return groups
 
 
-def _tool(some: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    over = [one for one in some if "endMs" in one]
-    good = sum(one["status"] == "completed" for one in over)
-    took = [(one["endMs"] - one["startMs"]) / 1000 for one in over]
+def _tool_statistics(calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    finished = [call for call in calls if "endMs" in call]
+    succeeded = sum(call["status"] == "completed" for call in finished)
+    durations = [(call["endMs"] - call["startMs"]) / 1000 for call in finished]
     return {
-        "calls": len(some),
-        "succeeded": good,
-        "failed": len(over) - good,
-        "successRate": round(good / len(over), 4) if over else None,
-        "averageSeconds": round(sum(took) / len(took), 3) if took else None,
+        "calls": len(calls),
+        "succeeded": succeeded,
+        "failed": len(finished) - succeeded,
+        "successRate": round(succeeded / len(finished), 4) if finished else None,
+        "averageSeconds": round(sum(durations) / len(durations), 3) if durations else None,
     }
 
 
-def _spent(made: Iterable[Mapping[str, Any]], status: str) -> dict[str, Any]:
-    costs = [float(one.get("cost", 0)) for one in made if one.get("status") == status]
+def _agent_cost(results: Iterable[Mapping[str, Any]], status: str) -> dict[str, Any]:
+    costs = [float(result.get("cost", 0)) for result in results if result.get("status") == status]
     return {"cost": round(sum(costs), _DIGITS)}

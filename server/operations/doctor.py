@@ -8,8 +8,8 @@ import shutil
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -18,17 +18,18 @@ from typing import Final, Literal
 
 from callsheet import providers, storage
 from callsheet.providers.routing import Request, route
+from callsheet.server import bootstrap
 from callsheet.server.http import origins, serving
 from callsheet.server.http.auth import Authenticator
 from callsheet.server.operations import tracing
-from callsheet.server.runtime import graphs_file, tool_policy
+from callsheet.server.runtime import tool_policy
+from callsheet.server.runtime.graphs_file import read_graphs_file
 from callsheet.server.settings import Settings
 from callsheet.state.errors import CallsheetError, Conflict
 from callsheet.storage import Storage
 from callsheet.storage.embedded import folders
 from callsheet.storage.redis import health
 from callsheet.storage.redis.health import ServerHealth
-from callsheet.tools import REGISTRY
 from callsheet.tools.guard.policy import ALL_TOOLS
 
 Status = Literal["ok", "warn", "fail"]
@@ -56,7 +57,12 @@ async def diagnose(settings: Settings, environment: Mapping[str, str]) -> list[F
 
     An embedded Valkey may start and stop; nothing else changes. No key is shown.
     """
-    findings = [_check_python(), *_check_packages(), *_check_settings(settings), *_check_models(environment)]
+    findings = [
+        _check_python(),
+        *_check_packages(),
+        *(await _check_settings(settings)),
+        *_check_models(environment),
+    ]
     if not settings.redis_url:
         findings.append(_check_folder(settings.data_dir or folders.default_data_dir()))
     findings += await _check_storage(settings)
@@ -95,27 +101,44 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _check_settings(settings: Settings) -> Iterator[Finding]:
+async def _check_settings(settings: Settings) -> list[Finding]:
     """Check the settings as the server's start does."""
     access = f"requires {', '.join(settings.auth)}" if settings.auth else "no authentication"
-    yield _attempt("Access", lambda: _check_access(settings), f"{access}; listens on {settings.host}")
-    if settings.config:
-        path = settings.config
-        yield _attempt("Graphs", lambda: graphs_file.read_graphs_file(path), f"those of {path}")
+    graphs, tools = await _check_graphs(settings)
+    findings = [
+        _attempt("Access", lambda: _check_access(settings), f"{access}; listens on {settings.host}"),
+        graphs,
+    ]
     if {settings.tools, settings.tool_grants, settings.prices} != {"{}"}:
-        yield _check_tools(settings)
+        findings.append(_check_tools(settings, tools))
     if any(os.environ.get(name) for name in tracing.EXPORTER_VARIABLES):
-        yield _attempt("Traces", lambda: tracing.load_exporter(os.environ), "sent by OpenTelemetry")
+        findings.append(
+            _attempt("Traces", partial(tracing.load_exporter, os.environ), "sent by OpenTelemetry")
+        )
+    return findings
 
 
-def _check_tools(settings: Settings) -> Finding:
+async def _check_graphs(settings: Settings) -> tuple[Finding, Collection[str] | None]:
+    """Load the graphs; return also the names of their workflows' tools, None if loading failed."""
+    try:
+        async with AsyncExitStack() as stack:
+            source = read_graphs_file(settings.config) if settings.config else None
+            workflows = await bootstrap.load_workflows(source, stack)
+    except CallsheetError as error:
+        return Finding("Graphs", "fail", error.message, error.remedy), None
+    origin = f" of {settings.config}" if settings.config else ""
+    return Finding("Graphs", "ok", f"{', '.join(workflows.graphs)}{origin}"), workflows.tools.keys()
+
+
+def _check_tools(settings: Settings, served: Collection[str] | None) -> Finding:
     finding = _attempt("Tools", lambda: tool_policy.read_tool_policy(settings), "the operator's limits apply")
-    unknown = sorted(json.loads(settings.tools).keys() - {ALL_TOOLS, *REGISTRY})
-    # The user's graphs may bring tools of their own.
-    if finding.status == "ok" and unknown and not settings.config:
-        message = f"CALLSHEET_TOOLS names {', '.join(map(repr, unknown))}, which do not exist"
-        return Finding("Tools", "warn", message, "GET /api/tools lists the tools.")
-    return finding
+    if finding.status != "ok" or served is None:
+        return finding
+    unknown = sorted(json.loads(settings.tools).keys() - {ALL_TOOLS, *served})
+    if not unknown:
+        return finding
+    message = f"CALLSHEET_TOOLS names {', '.join(map(repr, unknown))}, which no served workflow has"
+    return Finding("Tools", "warn", message, "GET /api/tools lists the tools.")
 
 
 def _check_access(settings: Settings) -> None:

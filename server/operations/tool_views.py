@@ -18,12 +18,16 @@ from callsheet.tools.registry import Tool, definition
 async def tools_view(ctx: AppContext, owner: str) -> dict[str, Any]:
     """Return the tools of all served workflows, with the owner's permission and each tool's availability."""
     breakers = await breakers_view(ctx)
-    return {"tools": [_tool(tool, kind, owner, breakers[name]) for name, (kind, tool) in ctx.tools.items()]}
+    return {
+        "tools": [
+            _tool(tool, kind, owner, breakers[name]) for name, (kind, tool) in ctx.workflows.tools.items()
+        ]
+    }
 
 
 async def breakers_view(ctx: AppContext) -> Mapping[str, Breaker]:
     """Return the states of the tools' circuit breakers, by tool."""
-    limits = [resolve_tool(tool, guard.policy).limits for _, tool in ctx.tools.values()]
+    limits = [resolve_tool(tool, guard.policy).limits for _, tool in ctx.workflows.tools.values()]
     return await tool_admission.read_breakers(ctx.storage, limits)
 
 

@@ -1,4 +1,4 @@
-"""What callers send in a chat about a page, over REST and over the web socket."""
+"""Request bodies of the chat about a page, over REST and the web socket."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -11,25 +11,25 @@ _Id = Annotated[str, Field(min_length=1, max_length=255)]
 
 
 class ActionDecision(BaseModel):
-    """What a person says to an action."""
+    """A person's decision about an action."""
 
     type: Literal["approve", "reject", "edit"]
-    message: str | None = Field(None, max_length=2_000, description="Why not, or what instead")
+    message: str | None = Field(None, max_length=2_000, description="Reason of a rejection")
     edited_action: dict[str, Any] | None = Field(None, description="{name, args} with other args")
 
 
-class _Said(ModelChoice):
-    selectedElementId: str | None = Field(None, max_length=255, description='What "this" means (C26)')
+class _Message(ModelChoice):
+    selectedElementId: str | None = Field(None, max_length=255, description='Element that "this" means (C26)')
 
 
-class PageChatCreate(_Said):
-    """What a person says about a page."""
+class PageChatCreate(_Message):
+    """A message about a page."""
 
     message: str
     conversationId: str | None = Field(None, description="The page's conversation; its own id unless chosen")
 
     def to_request(self, page_id: str, owner: str, idempotency_key: str | None) -> ChatRequest:
-        """Return the request as the job it asks for."""
+        """Return the body as a request of the service."""
         return ChatRequest(
             page_id,
             self.message,
@@ -41,15 +41,15 @@ class PageChatCreate(_Said):
         )
 
 
-class _Deciding(ModelChoice):
+class _Decision(ModelChoice):
     decisions: list[ActionDecision] = Field(
-        min_length=1, max_length=100, description="One an action, or one for all"
+        min_length=1, max_length=100, description="One for each action, or one for all"
     )
-    questionId: str | None = Field(None, max_length=255, description="The one that waits when left out")
+    questionId: str | None = Field(None, max_length=255, description="The pending question when left out")
 
-    def decided(self, page_id: str, owner: str, idempotency_key: str | None = None) -> DecisionRequest:
-        """Return the answer as the job it asks for."""
-        decisions = [one.model_dump(exclude_none=True) for one in self.decisions]
+    def to_decision(self, page_id: str, owner: str, idempotency_key: str | None = None) -> DecisionRequest:
+        """Return the body as a request of the service."""
+        decisions = [decision.model_dump(exclude_none=True) for decision in self.decisions]
         return DecisionRequest(
             page_id,
             decisions,
@@ -60,30 +60,30 @@ class _Deciding(ModelChoice):
         )
 
 
-class DecisionCreate(_Deciding):
-    """What a person answers when asked for leave."""
+class DecisionCreate(_Decision):
+    """The answer to an approval question."""
 
 
-class UserMessage(_Said):
-    """A person says something (C13)."""
+class UserMessage(_Message):
+    """A message of a person (C13)."""
 
     type: Literal["userMessage"]
     conversationId: _Id
     content: str
     pageId: str | None = Field(None, max_length=255)
     messageId: str | None = Field(None, max_length=255)
-    """The same again within a day is the same message."""
+    """The same id within a day is the same message."""
 
 
-class ApprovalResponse(_Deciding):
-    """A person answers a question."""
+class ApprovalResponse(_Decision):
+    """A person's answer to a question."""
 
     type: Literal["approvalResponse"]
     conversationId: _Id
 
 
 class Join(BaseModel):
-    """Be told what happens in a conversation, from an event on."""
+    """Follow a conversation after an event."""
 
     type: Literal["join"]
     conversationId: _Id
@@ -91,14 +91,14 @@ class Join(BaseModel):
 
 
 class Leave(BaseModel):
-    """Be told no more of a conversation."""
+    """Stop following a conversation."""
 
     type: Literal["leave"]
     conversationId: _Id
 
 
 class Cancel(BaseModel):
-    """End what runs in a conversation."""
+    """Cancel the running turn of a conversation."""
 
     type: Literal["cancel"]
     conversationId: _Id
@@ -108,4 +108,4 @@ IncomingMessage = UserMessage | ApprovalResponse | Join | Leave | Cancel
 INCOMING: Final[TypeAdapter[IncomingMessage]] = TypeAdapter(
     Annotated[IncomingMessage, Field(discriminator="type")]
 )
-"""Everything a client may send over the web socket."""
+"""Every message that a client may send over the web socket."""

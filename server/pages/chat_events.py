@@ -1,9 +1,8 @@
-"""What the runs of a conversation tell, in the words of the chat's own wire (C13–C20).
+"""The stored events of a conversation as frames of the chat (C13–C20).
 
-Each call is told of by one `toolExecutionStart`, some `toolExecutionProgress` and one
-`toolExecutionComplete`, however often a run was taken up again; each run ends with one `aiResponseChunk` that
-is the last, or with one `error`. What is told follows from the stored events alone, so every reader of
-a conversation is told the same under the same ids, whichever process it asks and whenever it comes.
+Each tool call has one `toolExecutionStart`, some `toolExecutionProgress` and one `toolExecutionComplete`,
+however often its run was resumed. Each run ends with one last `aiResponseChunk` or one `error`. Frames follow
+from the stored events alone, so all readers get the same frames with the same ids from any process.
 """
 
 import json
@@ -18,30 +17,30 @@ from callsheet.storage.runs.events import END, PAUSED, Event
 from callsheet.storage.runs.records import Run
 
 Frame = dict[str, Any]
-"""One message of the wire, without its id."""
+"""One message to a client, without its event id."""
 _ENDED: Final = frozenset({"completed", "error", "blocked", "cancelled"})
 _STATUS: Final = {"timeout_error": "timeout"}
-"""How a call that failed ended, where it is not just `failed` (C29)."""
+"""Status of a failed call by its error's type; `failed` for the others (C29)."""
 _CANCELLED: Final = "The run was cancelled before this call ended"
 
 
 @dataclass
 class _Turn:
-    """What was told of one run so far."""
+    """Frames of one run so far."""
 
     calls: dict[str, str] = field(default_factory=dict)
-    """Calls that have begun and not ended, by plan and id: their id."""
-    over: set[str] = field(default_factory=set)
-    """Calls that have ended."""
-    speaking: str = ""
-    """Id of the message that is being said."""
-    said: str = ""
-    """What of it was told."""
+    """Ids of the running calls, by plan and id."""
+    ended: set[str] = field(default_factory=set)
+    """Calls that have ended, by plan and id."""
+    message_id: str = ""
+    """Id of the current message."""
+    sent: str = ""
+    """Text of the current message so far."""
     failed: bool = False
 
 
 class ConversationView:
-    """One conversation as a reader is told of it; it is given every stored event, in order."""
+    """Translates the events of one conversation, all of them and in order, to frames."""
 
     def __init__(self, worker: Worker, thread: str) -> None:
         self._worker = worker
@@ -49,26 +48,26 @@ class ConversationView:
         self._turns: dict[str, _Turn] = {}
 
     async def frames(self, event: Event) -> list[Frame]:
-        """Return what a stored event tells."""
+        """Return the frames of a stored event."""
         turn = self._turns.setdefault(event.run, _Turn())
         match event.name:
             case "metadata":
-                told = await self._began(event)
+                frames = await self._user_frames(event)
             case "messages":
-                told = self._spoken(turn, json.loads(event.data))
+                frames = self._chunk_frames(turn, json.loads(event.data))
             case "custom":
-                told = self._stepped(turn, json.loads(event.data))
+                frames = self._step_frames(turn, json.loads(event.data))
             case "error":
                 turn.failed = True
-                told = [self._error(json.loads(event.data))]
+                frames = [self._error(json.loads(event.data))]
             case _ if event.name == END:
-                told = await self._ended(turn, event)
+                frames = await self._end_frames(turn, event)
             case _:
-                told = []
-        return [{**one, "conversationId": self._thread, "runId": event.run} for one in told]
+                frames = []
+        return [{**frame, "conversationId": self._thread, "runId": event.run} for frame in frames]
 
-    async def _began(self, event: Event) -> list[Frame]:
-        """What a person said or decided, told once to everybody."""
+    async def _user_frames(self, event: Event) -> list[Frame]:
+        """Return the message or the decision that started the run, at its first attempt only."""
         if json.loads(event.data).get("attempt", 1) != 1:
             return []
         run = await self._run(event.run)
@@ -81,14 +80,14 @@ class ConversationView:
             )
             return [{"type": "approvalResponse", "decisions": decisions}]
         messages = (run.request.get("input") or {}).get("messages") or ()
-        said = [one for one in messages if isinstance(one, Mapping)][-1:]
+        newest = [message for message in messages if isinstance(message, Mapping)][-1:]
         return [
-            {"type": "userMessage", "messageId": one.get("id"), "content": one.get("content", "")}
-            for one in said
+            {"type": "userMessage", "messageId": message.get("id"), "content": message.get("content", "")}
+            for message in newest
         ]
 
-    def _spoken(self, turn: _Turn, told: Any) -> list[Frame]:
-        chunk = told[0] if isinstance(told, list) and told else {}
+    def _chunk_frames(self, turn: _Turn, data: Any) -> list[Frame]:
+        chunk = data[0] if isinstance(data, list) and data else {}
         content = chunk.get("content")
         if (
             not str(chunk.get("type", "")).startswith("AIMessage")
@@ -96,35 +95,40 @@ class ConversationView:
             or not content
         ):
             return []
-        if chunk.get("id") != turn.speaking:
-            turn.speaking, turn.said = str(chunk.get("id")), ""
-        turn.said += content
-        return [_chunk(content, turn.speaking)]
+        if chunk.get("id") != turn.message_id:
+            turn.message_id, turn.sent = str(chunk.get("id")), ""
+        turn.sent += content
+        return [_chunk(content, turn.message_id)]
 
-    def _stepped(self, turn: _Turn, step: Mapping[str, Any]) -> list[Frame]:
+    def _step_frames(self, turn: _Turn, step: Mapping[str, Any]) -> list[Frame]:
         if not isinstance(step, Mapping) or step.get("type") != "step":
             return []
-        name, call = f"{step.get('plan')}/{step['stepId']}", {"toolCallId": step["stepId"]}
-        if name in turn.over:
+        key, call = f"{step.get('plan')}/{step['stepId']}", {"toolCallId": step["stepId"]}
+        if key in turn.ended:
             return []
-        told: list[Frame] = []
-        if name not in turn.calls:
-            turn.calls[name] = step["stepId"]
-            begun = {"toolName": step["tool"], "input": step.get("input", {}), "title": step["name"]}
-            told.append({"type": "toolExecutionStart", **call, **begun})
+        frames: list[Frame] = []
+        if key not in turn.calls:
+            turn.calls[key] = step["stepId"]
+            fields = {"toolName": step["tool"], "input": step.get("input", {}), "title": step["name"]}
+            frames.append({"type": "toolExecutionStart", **call, **fields})
         if step["status"] == "in-progress":
-            told.append({"type": "toolExecutionProgress", **call, "status": "executing"})
+            frames.append({"type": "toolExecutionProgress", **call, "status": "executing"})
         if step["status"] in _ENDED:
-            del turn.calls[name]
-            turn.over.add(name)
-            took = {"durationSeconds": step.get("durationSeconds", 0)}
-            told.append(
-                {"type": "toolExecutionComplete", **call, **completed_fields(step.get("output", {})), **took}
+            del turn.calls[key]
+            turn.ended.add(key)
+            duration = {"durationSeconds": step.get("durationSeconds", 0)}
+            frames.append(
+                {
+                    "type": "toolExecutionComplete",
+                    **call,
+                    **completed_fields(step.get("output", {})),
+                    **duration,
+                }
             )
-        return told
+        return frames
 
-    async def _ended(self, turn: _Turn, event: Event) -> list[Frame]:
-        told = [
+    async def _end_frames(self, turn: _Turn, event: Event) -> list[Frame]:
+        frames = [
             {
                 "type": "toolExecutionComplete",
                 "toolCallId": call,
@@ -134,28 +138,35 @@ class ConversationView:
         ]
         turn.calls.clear()
         del self._turns[event.run]
-        how = event.data.decode()
+        status = event.data.decode()
         run = await self._run(event.run)
-        if how in {"success", PAUSED}:
-            asked = await self._question(run) if how == PAUSED else None
-            return [*told, *([asked] if asked else []), *await self._last_words(turn, run, bool(asked))]
+        if status in {"success", PAUSED}:
+            question = await self._question_frame(run) if status == PAUSED else None
+            return [
+                *frames,
+                *([question] if question else []),
+                *await self._last_chunk(turn, run, bool(question)),
+            ]
         if not turn.failed:
-            text = "The run was cancelled" if how == "interrupted" else "The run did not end well"
-            told.append(self._error({"error": "cancelled", "message": text}))
-        return told
+            text = "The run was cancelled" if status == "interrupted" else "The run did not end well"
+            frames.append(self._error({"error": "cancelled", "message": text}))
+        return frames
 
-    async def _last_words(self, turn: _Turn, run: Run | None, asks: bool) -> list[Frame]:  # noqa: FBT001 -- of two kinds
-        """The end of what the model says: what was told word by word may have got an addition."""
-        whole = str((run.answer or {}).get("message", "")) if run and not asks else ""
-        if whole and not whole.startswith(turn.said):
-            return [_chunk(whole, f"{turn.speaking or 'last'}:corrected", last=True)]
-        return [_chunk(whole[len(turn.said) :] if whole else "", turn.speaking or "last", last=True)]
+    async def _last_chunk(self, turn: _Turn, run: Run | None, has_question: bool) -> list[Frame]:  # noqa: FBT001 -- private
+        """Return the rest of the model's message, which may be longer than its chunks."""
+        message = str((run.answer or {}).get("message", "")) if run and not has_question else ""
+        if message and not message.startswith(turn.sent):
+            return [_chunk(message, f"{turn.message_id or 'last'}:corrected", last=True)]
+        return [_chunk(message[len(turn.sent) :] if message else "", turn.message_id or "last", last=True)]
 
-    async def _question(self, run: Run | None) -> Frame | None:
-        asked = (run.answer or {}).get("question") if run else None
+    async def _question_frame(self, run: Run | None) -> Frame | None:
+        question = (run.answer or {}).get("question") if run else None
         return (
-            {"type": "approvalRequest", **question_view(asked["id"], {"action_requests": asked["actions"]})}
-            if asked
+            {
+                "type": "approvalRequest",
+                **question_view(question["id"], {"action_requests": question["actions"]}),
+            }
+            if question
             else None
         )
 
@@ -176,19 +187,19 @@ class ConversationView:
 
 
 def completed_fields(output: Mapping[str, Any]) -> Frame:
-    """Return how a call ended: its output, or null with the error flat and what it was (C17, C41, C-R2)."""
+    """Return the result of a call: its output, or null and the fields of its error (C17, C41, C-R2)."""
     if "error" not in output:
         return {"status": "completed", "output": dict(output)}
     kind = str(output.get("type", "execution_error"))
-    told: Frame = {
+    failure: Frame = {
         "status": _STATUS.get(kind, "failed"),
         "output": None,
         "error": str(output["error"]),
         "errorType": kind,
         "retryable": bool(output.get("retryable")),
     }
-    more = {name: output[name] for name in ("suggestion", "details") if output.get(name)}
-    return told | more
+    extra = {key: output[key] for key in ("suggestion", "details") if output.get(key)}
+    return failure | extra
 
 
 def _chunk(content: str, message_id: str, *, last: bool = False) -> Frame:

@@ -1,4 +1,4 @@
-"""The chat about pages over REST: what the web socket does, one request at a time, and its events as SSE."""
+"""The chat about pages over REST, with its frames as server-sent events."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -16,8 +16,7 @@ from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.streaming import StreamingReply
-from callsheet.server.pages import chat as chats
-from callsheet.server.pages import service as page_jobs
+from callsheet.server.pages import chat, service
 from callsheet.server.pages.chat_bodies import DecisionCreate, PageChatCreate
 from callsheet.server.pages.chat_events import Frame
 from callsheet.server.runtime.encoding import dumps
@@ -26,7 +25,7 @@ from callsheet.state.workflow import DraftMade
 
 
 class ApprovalQuestion(TypedDict):
-    """What a person is asked before something is gone."""
+    """A question before a deletion."""
 
     id: str
     actions: list[dict[str, Any]]
@@ -34,15 +33,15 @@ class ApprovalQuestion(TypedDict):
 
 
 class PageTurn(TypedDict):
-    """What came of a turn."""
+    """The result of a turn."""
 
     conversationId: str
     pageId: str
     drafts: dict[str, str]
-    """`page`: its newest version, where this turn made one."""
+    """`page`: the newest version, if the turn made one."""
     created: list[DraftMade]
     message: str
-    """Empty where a question waits."""
+    """Empty while a question is pending."""
     question: ApprovalQuestion | None
     provider: str
     providerReason: str
@@ -72,8 +71,9 @@ async def chat_about_page(
     A plain yes or no answers the question that waits, if one does. With `Accept: text/event-stream` the
     reply is what the web socket tells of the run, to its end.
     """
-    here, asked = app_context(request), body.to_request(page_id, current_owner(request), idempotency_key)
-    return await _carried_out(request, await page_jobs.chat_run(here.worker, here.storage, asked))
+    ctx = app_context(request)
+    message = body.to_request(page_id, current_owner(request), idempotency_key)
+    return await _execute(request, await service.chat_run(ctx.worker, ctx.storage, message))
 
 
 @router.post("/pages/{page_id}/decisions", responses=_RUN, response_model=None)
@@ -81,8 +81,9 @@ async def answer_approval(
     page_id: str, body: DecisionCreate, request: Request, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Answer the question that the page's conversation waits with."""
-    here, asked = app_context(request), body.decided(page_id, current_owner(request), idempotency_key)
-    return await _carried_out(request, await page_jobs.decision_run(here.worker, here.storage, asked))
+    ctx = app_context(request)
+    decision = body.to_decision(page_id, current_owner(request), idempotency_key)
+    return await _execute(request, await service.decision_run(ctx.worker, ctx.storage, decision))
 
 
 @router.get("/conversations/{conversation_id}/events", responses=_STREAM, response_model=None)
@@ -93,31 +94,31 @@ async def stream_conversation(
     since: Annotated[str | None, Query(max_length=80, description="The same, for who cannot set it")] = None,
 ) -> Response:
     """Stream a page conversation's events, as the web socket does; `0` is from the beginning."""
-    told = await chats.listen(
+    frames = await chat.listen(
         app_context(request), current_owner(request), conversation_id, last_event_id or since
     )
-    return _streamed(told)
+    return _stream_reply(frames)
 
 
-async def _carried_out(request: Request, job: DomainRun) -> Response:
-    here = app_context(request)
+async def _execute(request: Request, domain_run: DomainRun) -> Response:
+    ctx = app_context(request)
     if events.wants_event_stream(request):
-        return _streamed(await chats.submit_and_follow(here, job))
-    await page_jobs.PAGES.claim(here.storage, job.thread)
-    reply, told = await here.worker.run(job)
-    return JsonReply(reply, background=BackgroundTask(told))
+        return _stream_reply(await chat.submit_and_follow(ctx, domain_run))
+    await service.PAGES.claim(ctx.storage, domain_run.thread)
+    reply, ack = await ctx.worker.run(domain_run)
+    return JsonReply(reply, background=BackgroundTask(ack))
 
 
-def _streamed(told: Frames) -> Response:
-    return StreamingReply(_lines(told), media_type=_MEDIA, headers=_HEADERS)
+def _stream_reply(frames: Frames) -> Response:
+    return StreamingReply(_lines(frames), media_type=_MEDIA, headers=_HEADERS)
 
 
-async def _lines(told: Frames) -> AsyncGenerator[bytes, None]:
-    async with aclosing(told):
-        async for one in told:
-            if one is None:
+async def _lines(frames: Frames) -> AsyncGenerator[bytes, None]:
+    async with aclosing(frames):
+        async for item in frames:
+            if item is None:
                 yield b": heartbeat\n\n"
             else:
-                event_id, frame = one
-                shown = (event_id.encode(), frame["type"].encode(), dumps({"eventId": event_id, **frame}))
-                yield b"id: %b\nevent: %b\ndata: %b\n\n" % shown
+                event_id, frame = item
+                fields = (event_id.encode(), frame["type"].encode(), dumps({"eventId": event_id, **frame}))
+                yield b"id: %b\nevent: %b\ndata: %b\n\n" % fields

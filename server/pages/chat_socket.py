@@ -1,7 +1,7 @@
-"""The chat about pages over a web socket (C13–C20): messages come in, what happens goes out to everybody.
+"""The chat about pages over a web socket (C13–C20).
 
-A client says something, or joins a conversation to be told what happens in it; any number of clients of one
-owner are told the same, under the same `eventId`s, from whichever process they ask.
+A client that sends a message or joins a conversation follows it. All clients of the owner get the same frames
+under the same `eventId`s from any process.
 """
 
 import json
@@ -38,88 +38,87 @@ _HEARTBEAT: Final = {"type": "heartbeat"}
 
 @router.websocket("/ws")
 async def connect_chat(socket: WebSocket) -> None:
-    """Take what a client says, and tell it what happens."""
+    """Serve one connection."""
     await _Chat(socket).serve()
 
 
 class _Chat(SocketSession):
-    """One connection; what it is told of are conversations, by their ids."""
+    """One connection; it subscribes to conversations by their ids."""
 
     async def handle(self, text: bytes) -> None:
-        """Do what a client asks; what cannot be done is told to it."""
+        """Execute a client's message; reply to an invalid one with an `error`."""
         conversation = ""
         try:
-            asked = _parsed(text)
-            conversation = asked.conversationId
+            message = _parse(text)
+            conversation = message.conversationId
             await self.check_rate()
-            await self._do(asked)
+            await self._dispatch(message)
         except CallsheetError as error:
             await self._send(_error(error, conversation))
 
-    async def _do(self, asked: IncomingMessage) -> None:
-        match asked:
+    async def _dispatch(self, message: IncomingMessage) -> None:
+        match message:
             case UserMessage():
-                await self._begin(await chat.chat_run(self._ctx, self._owner, asked))
+                await self._start_run(await chat.chat_run(self._ctx, self._owner, message))
             case ApprovalResponse():
-                await self._begin(await chat.decision_run(self._ctx, self._owner, asked))
+                await self._start_run(await chat.decision_run(self._ctx, self._owner, message))
             case Cancel():
-                await chat.cancel(self._ctx, self._owner, asked.conversationId)
+                await chat.cancel(self._ctx, self._owner, message.conversationId)
             case Join():
-                await self._join(asked)
+                await self._join(message)
             case Leave():
-                await self.unsubscribe(asked.conversationId)
+                await self.unsubscribe(message.conversationId)
 
-    async def _begin(self, job: DomainRun) -> None:
-        """Begin a run; who says something is told what comes of it, from there on."""
-        thread = job.thread.id
-        self._room(thread)
+    async def _start_run(self, domain_run: DomainRun) -> None:
+        """Start a run and follow its conversation."""
+        thread = domain_run.thread.id
+        self._require_capacity(thread)
         since = await chat_stream.newest_position(self._ctx.storage, thread)
-        await chat.submit(self._ctx, job)
+        await chat.submit(self._ctx, domain_run)
         if not self.is_subscribed(thread):
-            self.subscribe(thread, self._told(job.thread, since))
+            self.subscribe(thread, self._forward(domain_run.thread, since))
 
-    async def _join(self, asked: Join) -> None:
-        known = await chat.find_conversation(self._ctx, self._owner, asked.conversationId)
-        thread = known.id
+    async def _join(self, message: Join) -> None:
+        thread = await chat.find_conversation(self._ctx, self._owner, message.conversationId)
         since = await chat_stream.position_after(
-            self._ctx.worker, self._ctx.storage, thread, asked.lastEventId
+            self._ctx.worker, self._ctx.storage, thread.id, message.lastEventId
         )
-        self._room(thread)
-        await self.unsubscribe(thread)
-        self.subscribe(thread, self._told(known, since))
-        await self._send({"type": "joined", "conversationId": thread})
+        self._require_capacity(thread.id)
+        await self.unsubscribe(thread.id)
+        self.subscribe(thread.id, self._forward(thread, since))
+        await self._send({"type": "joined", "conversationId": thread.id})
 
-    def _room(self, thread: str) -> None:
-        """Raise `Limited` where no further conversation can be followed, before anything is done."""
+    def _require_capacity(self, thread: str) -> None:
+        """Raise `Limited` if the connection cannot follow another conversation."""
         if self.is_full and not self.is_subscribed(thread):
             raise Limited(f"{MAX_SUBSCRIPTIONS} conversations are followed already", remedy="leave one")
 
-    async def _told(self, thread: Thread, since: StreamPosition) -> None:
+    async def _forward(self, thread: Thread, since: StreamPosition) -> None:
         source = chat_stream.follow_frames(self._ctx.worker, self._ctx.storage, thread, since)
         async with aclosing(source):
-            async for told in source:
-                await self._send({"eventId": told[0], **told[1]} if told else _HEARTBEAT)
+            async for frame in source:
+                await self._send({"eventId": frame[0], **frame[1]} if frame else _HEARTBEAT)
         await self._send(_error(threads.missing_thread(thread.id), thread.id))
 
     async def _send(self, frame: Mapping[str, Any]) -> None:
         await self.send(dumps(frame))
 
 
-def _parsed(text: bytes) -> IncomingMessage:
+def _parse(text: bytes) -> IncomingMessage:
     try:
         return INCOMING.validate_python(parse_json(text))
     except json.JSONDecodeError as error:
         raise Invalid(f"a message is JSON: {error.msg}", remedy="send an object with a type") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise Invalid(f"{place or 'the message'}: {first['msg']}", remedy="see docs/chat.md") from None
+        location = ".".join(str(part) for part in first["loc"])
+        raise Invalid(f"{location or 'the message'}: {first['msg']}", remedy="see docs/chat.md") from None
 
 
 def _error(error: CallsheetError, conversation: str) -> dict[str, Any]:
-    """Return what is told of a message that could not be carried out (C18, C39)."""
+    """Return the frame for a message that could not be executed (C18, C39)."""
     output = outcome_of_error(error).output
-    told: dict[str, Any] = {
+    frame: dict[str, Any] = {
         name: output[name] for name in ("error", "suggestion", "retryable", "details") if name in output
     }
-    return {"type": "error", "conversationId": conversation, **told, "errorType": output["type"]}
+    return {"type": "error", "conversationId": conversation, **frame, "errorType": output["type"]}

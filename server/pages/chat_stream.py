@@ -1,4 +1,4 @@
-"""Following a conversation from an event on, without a gap and without a repetition."""
+"""Frames of a conversation after an event, without gaps or repetitions."""
 
 import re
 from collections.abc import AsyncGenerator
@@ -16,24 +16,24 @@ from callsheet.storage.threads import records as thread_records
 from callsheet.storage.threads.threads import Thread
 
 HEARTBEAT_S: Final = 15.0
-"""Silence after which a reader is told that the line is open."""
+"""Seconds of silence until a heartbeat."""
 FROM_START: Final = "0"
-"""The last seen event of a reader who wants all that is kept."""
-_WHOLE: Final = 999
-"""More frames than an event has."""
+"""Last seen event id of a reader who wants all stored events."""
+_ALL_FRAMES: Final = 999
+"""A frame number behind the last of any event."""
 _ID: Final = re.compile(r"(\d{1,20}-\d{1,20})\.(\d{1,3})", re.ASCII)
 
 
 @dataclass(frozen=True)
 class StreamPosition:
-    """Where a reader stands: behind the frame `frame` of the stored event `event`."""
+    """A reader's position: behind the frame `frame` of the stored event `event`."""
 
     event: str
     frame: int
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Places in the order of what is told."""
+        """Sort key."""
         ms, _, number = self.event.partition("-")
         return int(ms), int(number), self.frame
 
@@ -42,75 +42,77 @@ class StreamPosition:
 
 
 async def position_after(worker: Worker, storage: Storage, thread: str, last: str | None) -> StreamPosition:
-    """Return where a reader goes on who saw the event `last`; raises `Invalid` for what is no event's id.
+    """Return the position behind the event `last`; raise `Invalid` for a malformed event id.
 
-    Without one a reader begins with the turn that is going on, else with what comes next.
+    None stands for the beginning of the running turn, else for the newest event.
     """
     if last == FROM_START:
         return StreamPosition(BEGINNING, -1)
     if last is None:
-        return await _now(worker, storage, thread)
+        return await _current_position(worker, storage, thread)
     match = _ID.fullmatch(last)
     if match is None:
         raise Invalid(
-            f"{last[:40]!r} is the id of no event",
-            remedy=f"send an eventId you were told, or {FROM_START!r} for all",
+            f"{last[:40]!r} is not an event id",
+            remedy=f"send the eventId of a frame, or {FROM_START!r} for all",
         )
     return StreamPosition(match[1], int(match[2]))
 
 
-async def _now(worker: Worker, storage: Storage, thread: str) -> StreamPosition:
-    # A turn that begins after this is told from its beginning, also where it does so before one looks.
-    now = await newest_position(storage, thread)
+async def _current_position(worker: Worker, storage: Storage, thread: str) -> StreamPosition:
+    # Read before the active run, so that a turn that starts in between is included from its beginning.
+    newest = await newest_position(storage, thread)
     run = await worker.runs.active(thread)
     if run is None:
-        return now
+        return newest
     before = BEGINNING
-    async for event in _kept(storage, thread):
+    async for event in _stored_events(storage, thread):
         if event.run == run:
-            return StreamPosition(before, _WHOLE)
+            return StreamPosition(before, _ALL_FRAMES)
         before = event.id
-    return StreamPosition(before, _WHOLE)
+    return StreamPosition(before, _ALL_FRAMES)
 
 
 async def newest_position(storage: Storage, thread: str) -> StreamPosition:
-    """Return where a reader stands who wants what comes next."""
-    return StreamPosition(await events.newest_id(storage, thread), _WHOLE)
+    """Return the position behind the newest event."""
+    return StreamPosition(await events.newest_id(storage, thread), _ALL_FRAMES)
 
 
-async def _kept(storage: Storage, thread: str, upto: str | None = None) -> AsyncGenerator[events.Event, None]:
-    following = events.EventCursor(storage, thread, BEGINNING)
-    while found := await following.read_next():
-        for event in found:
-            if upto is not None and _later(event.id, upto):
+async def _stored_events(
+    storage: Storage, thread: str, upto: str | None = None
+) -> AsyncGenerator[events.Event, None]:
+    cursor = events.EventCursor(storage, thread, BEGINNING)
+    while events_page := await cursor.read_next():
+        for event in events_page:
+            if upto is not None and _is_later(event.id, upto):
                 return
             yield event
 
 
-def _later(one: str, other: str) -> bool:
-    return StreamPosition(one, 0).order > StreamPosition(other, 0).order
+def _is_later(event: str, other: str) -> bool:
+    return StreamPosition(event, 0).order > StreamPosition(other, 0).order
 
 
 async def follow_frames(
     worker: Worker, storage: Storage, thread: Thread, since: StreamPosition, heartbeat_s: float = HEARTBEAT_S
 ) -> AsyncGenerator[tuple[str, Frame] | None, None]:
-    """Yield what the conversation's runs tell after `since`, each with its id, until it is gone.
+    """Yield the frames after `since` with their ids until the conversation is deleted.
 
-    None after a silence.
+    Yields None after a silence.
     """
     chat = ConversationView(worker, thread.id)
-    # What was told before is gone through once more, unsaid: what comes depends on it.
-    async for event in _kept(storage, thread.id, since.event):
+    # Earlier events are translated again without being sent, because later frames depend on them.
+    async for event in _stored_events(storage, thread.id, since.event):
         for number, frame in enumerate(await chat.frames(event)):
             if StreamPosition(event.id, number).order > since.order:
                 yield str(StreamPosition(event.id, number)), frame
     async with aclosing(worker.events.follow(thread.id, since.event, heartbeat_s=heartbeat_s)) as source:
-        async for one in source:
-            # A conversation that was taken away may have been begun again, by somebody else.
-            look = one is None or one.name == BEGUN
+        async for update in source:
+            # A deleted conversation may have been created again by another owner.
+            look = update is None or update.name == BEGUN
             if look and not await thread_records.find(storage, thread.id, thread.owner):
                 return
-            for number, frame in enumerate(await chat.frames(one) if one else ()):
-                yield str(StreamPosition(one.id if one else since.event, number)), frame
-            if one is None:
+            for number, frame in enumerate(await chat.frames(update) if update else ()):
+                yield str(StreamPosition(update.id if update else since.event, number)), frame
+            if update is None:
                 yield None

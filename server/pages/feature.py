@@ -1,22 +1,8 @@
-"""The feature of `page_builder`: its routes, replies and checks of imports."""
+"""The feature of `page_builder`."""
 
 from typing import Final
 
 from callsheet.server.features import Feature
-from callsheet.server.pages import chat_routes, chat_socket, routes, service, upload_routes
-from callsheet.state.uploads import MAX_PAGE
-from callsheet.tools.pages.uploads import upload_url
+from callsheet.server.pages.command import page
 
-FEATURE: Final = Feature(
-    routers=(
-        routes.list_router,
-        routes.router,
-        upload_routes.router,
-        chat_routes.router,
-        chat_socket.router,
-    ),
-    reply_builder=service.reply_builder,
-    tags={"pages": "Landing pages: edited by chat, each edit a version"},
-    max_file_bytes=MAX_PAGE,
-    file_url=lambda artefact_id, _thread_id, file_id: upload_url(artefact_id, file_id),
-)
+FEATURE: Final = Feature(title="landing pages", command=page, api="callsheet.server.pages.api")

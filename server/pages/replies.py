@@ -1,4 +1,4 @@
-"""What callers get about pages: the shape of every reply, for the documentation."""
+"""Reply shapes of pages, for the documentation."""
 
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ _From = TypedDict("_From", {"from": str})
 
 
 class Lock(TypedDict):
-    """What a person has locked."""
+    """A lock."""
 
     elementId: str
     """`page` for the whole page."""
@@ -22,7 +22,7 @@ class Lock(TypedDict):
 
 
 class LockList(TypedDict):
-    """Everything that is locked."""
+    """All locks of a page."""
 
     locks: list[Lock]
 
@@ -41,20 +41,20 @@ class PageSummary(TypedDict):
 
 
 class PageList(TypedDict):
-    """Some of the owner's pages."""
+    """A list of the owner's pages."""
 
     pages: list[PageSummary]
     next: str | None
-    """What the next list begins `after`."""
+    """Send it as `after` for the next list; null at the end."""
 
 
 class PageView(PageSummary):
-    """A page as it is now."""
+    """A page."""
 
     page: dict[str, Any]
     """`root`, the tree of elements, with `theme`."""
     digests: dict[str, str]
-    """SHA-256 of each element with all inside it, by id."""
+    """SHA-256 of each element with its children, by id."""
     locks: list[Lock]
 
 
@@ -65,7 +65,7 @@ class PageVersionList(TypedDict):
     """Newest last."""
     active: str | None
     before: str | None
-    """What to ask for next, to see older ones; null where there are none."""
+    """Send it as `before` for older versions; null if there are none."""
 
 
 class PageVersion(VersionSummary):
@@ -77,22 +77,22 @@ class PageVersion(VersionSummary):
 
 
 class PageActivated(VersionSummary):
-    """What is told of an activation."""
+    """An activated version."""
 
     active: str
 
 
 class Diff(_From):
-    """What is different between two versions."""
+    """The changes between two versions."""
 
     to: str
     changes: list[Change]
     unchanged: list[str]
-    """Elements that are the same to the byte, with all inside them."""
+    """Ids of byte-identical elements."""
 
 
 class Upload(TypedDict):
-    """A file that came to a page, or is waited for."""
+    """A file of a page, uploaded or requested."""
 
     uploadId: str
     fileType: FileType
@@ -102,7 +102,7 @@ class Upload(TypedDict):
     allowedFormats: list[str]
     status: Literal["waiting", "ready"]
     url: str
-    """Where it is sent to and got from."""
+    """URL for PUT and GET."""
     size: int | None
     """Bytes."""
     mediaType: str | None

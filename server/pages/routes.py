@@ -1,4 +1,4 @@
-"""Landing pages: looked at, compared, brought back, locked, and exported (C27)."""
+"""Landing pages over REST: read, compare, restore, lock and export (C27)."""
 
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
@@ -37,14 +37,14 @@ _BOXED: Final = (
     "sandbox allow-forms allow-popups allow-popups-to-escape-sandbox "
     "allow-top-navigation-by-user-activation; frame-ancestors 'self'"
 )
-"""What keeps a page that is looked at here away from everything else here."""
+"""Policy that isolates an exported page from the rest of the origin."""
 
 
-async def _found(page_id: str, request: Request) -> views.FoundPage:
+async def _page_ref(page_id: str, request: Request) -> views.PageRef:
     return await views.find_page(app_context(request).storage, page_id, current_owner(request))
 
 
-_Found = Annotated[views.FoundPage, Depends(_found)]
+_Page = Annotated[views.PageRef, Depends(_page_ref)]
 _FROM = Query(alias="from", max_length=80, description="The older version's id, or `start`")
 _TO = Query(alias="to", max_length=80, description="The newer version's id")
 
@@ -60,31 +60,31 @@ async def list_pages(
 
 
 @router.get("", responses=documented_responses(*_READ, reply=PageView))
-async def get_page(found: _Found) -> dict[str, Any]:
-    """Show a page as it is now: its elements, theme, versions in hand and locks."""
-    return await views.page_view(found)
+async def get_page(ref: _Page) -> dict[str, Any]:
+    """Show a page: its elements, theme, newest and active version, and locks."""
+    return await views.page_view(ref)
 
 
 @router.get("/versions", responses=documented_responses(*_QUERY, reply=PageVersionList))
 async def list_page_versions(
-    found: _Found,
+    ref: _Page,
     before: Annotated[str | None, Query(max_length=80, description="Only versions older than this")] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = views.PAGE_LIMIT,
 ) -> dict[str, Any]:
-    """List the versions, newest last, each with its differences in a line, and say which is active."""
-    return await views.versions_view(found, before, limit)
+    """List the versions, newest last, each with a one-line summary, and name the active one."""
+    return await views.versions_view(ref, before, limit)
 
 
 @router.get("/versions/{version_id}", responses=documented_responses(*_READ, reply=PageVersion))
-async def get_page_version(version_id: str, found: _Found) -> dict[str, Any]:
-    """Show a version: the page, and what is different from the version before."""
-    return await views.version_view(found, version_id)
+async def get_page_version(version_id: str, ref: _Page) -> dict[str, Any]:
+    """Show a version: its page and its changes."""
+    return await views.version_view(ref, version_id)
 
 
 @router.post("/versions/{version_id}/activate", responses=documented_responses(*_READ, reply=PageActivated))
-async def activate_page_version(version_id: str, found: _Found) -> dict[str, Any]:
+async def activate_page_version(version_id: str, ref: _Page) -> dict[str, Any]:
     """Activate a version of a page."""
-    return await views.activate_version(found, version_id)
+    return await views.activate_version(ref, version_id)
 
 
 @router.post(
@@ -92,37 +92,37 @@ async def activate_page_version(version_id: str, found: _Found) -> dict[str, Any
     status_code=201,
     responses=documented_responses(*_READ, 409, reply=PageVersion, status=201),
 )
-async def restore_page_version(version_id: str, found: _Found) -> dict[str, Any]:
+async def restore_page_version(version_id: str, ref: _Page) -> dict[str, Any]:
     """Restore a version as a new one; `start` restores the starter page.
 
     Refused (403) where it would change what is locked.
     """
-    return await views.restore_version(found, version_id)
+    return await views.restore_version(ref, version_id)
 
 
 @router.get("/diff", responses=documented_responses(*_QUERY, reply=Diff))
 async def diff_page_versions(
-    found: _Found, old: Annotated[str, _FROM], new: Annotated[str, _TO]
+    ref: _Page, old: Annotated[str, _FROM], new: Annotated[str, _TO]
 ) -> dict[str, Any]:
-    """Compare two versions: their differences, and the elements that are the same to the byte."""
-    return await views.diff_view(found, old, new)
+    """Compare two versions: the changes, and the byte-identical elements."""
+    return await views.diff_view(ref, old, new)
 
 
 @router.put("/locks/{element_id}", responses=documented_responses(*_READ, reply=LockList))
-async def lock_element(element_id: str, found: _Found) -> dict[str, Any]:
-    """Lock an element with all inside it against every edit; `page` locks the whole page."""
-    return await views.lock_element(found, element_id)
+async def lock_element(element_id: str, ref: _Page) -> dict[str, Any]:
+    """Lock an element and its children against every edit; `page` locks the whole page."""
+    return await views.lock_element(ref, element_id)
 
 
 @router.delete("/locks/{element_id}", responses=documented_responses(*_READ, reply=LockList))
-async def unlock_element(element_id: str, found: _Found) -> dict[str, Any]:
+async def unlock_element(element_id: str, ref: _Page) -> dict[str, Any]:
     """Unlock an element."""
-    return await views.unlock_element(found, element_id)
+    return await views.unlock_element(ref, element_id)
 
 
 @router.get("/export", responses=_HTML, response_class=Response)
 async def export_page(
-    found: _Found,
+    ref: _Page,
     version: Annotated[
         str | None, Query(max_length=80, description="A version's id, or `start`; the newest when left out")
     ] = None,
@@ -134,14 +134,14 @@ async def export_page(
         Literal["inline", "attachment"], Query(description="Whether browsers show it or save it")
     ] = "inline",
 ) -> Response:
-    """Export a version as one HTML file without scripts, under a policy that lets none run."""
-    made = await views.export_html(found, version, inline=images == "inline")
-    name = f"filename*=UTF-8''{quote(found.artefact.id, safe='')}.html"
+    """Export a version as one HTML file without scripts; its content policy forbids them, too."""
+    document = await views.export_html(ref, version, inline=images == "inline")
+    name = f"filename*=UTF-8''{quote(ref.artefact.id, safe='')}.html"
     return Response(
-        made.html,
+        document.html,
         media_type="text/html",
         headers={
-            "Content-Security-Policy": f"{made.policy}; {_BOXED}",
+            "Content-Security-Policy": f"{document.policy}; {_BOXED}",
             "Content-Disposition": f"{view}; {name}",
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "no-referrer",

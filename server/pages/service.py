@@ -1,7 +1,6 @@
-"""Requests about landing pages as jobs for the worker, and what came of them as replies.
+"""Requests about landing pages as runs for the worker, and their replies.
 
-REST, the web socket and the command line build the same jobs, so a conversation begun in one goes on in the
-others.
+REST, the web socket and the command line build the same runs, so each can continue the others' conversations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from callsheet.server.artefacts.service import CHAT, ArtefactService, RequestOptions, answer_interrupt
+from callsheet.server.artefacts.turn_view import turn_fields
 from callsheet.server.artefacts.turns import (
     clean_message,
     human_message,
     identifier,
     last_message,
-    tool_calls,
-    usage,
 )
 from callsheet.server.runtime.execution import BuildReply, pending_interrupts
 from callsheet.server.runtime.run_request import DomainRun
@@ -33,42 +31,42 @@ PAGES: Final = ArtefactService(GRAPH, "page", "pageId")
 
 @dataclass(frozen=True)
 class ChatRequest(RequestOptions):
-    """What a person says about a page."""
+    """A message about a page."""
 
     page_id: str
     message: str
     conversation_id: str | None = None
     selected_element_id: str | None = None
-    """What "this" means (C26)."""
+    """Element that "this" in the message means (C26)."""
 
 
 @dataclass(frozen=True)
 class DecisionRequest(RequestOptions):
-    """What a person answers when asked for leave."""
+    """The answer to an approval question."""
 
     page_id: str
     decisions: Sequence[Mapping[str, Any]]
-    """One for each action, or one for all: `approve`, `reject` with a message, or `edit`."""
+    """One for each action or one for all: `approve`, `reject` with a message, or `edit`."""
     question_id: str | None = None
-    """The question that is answered; the one that waits when left out."""
+    """The answered question; None for the pending one."""
 
 
-async def chat_run(worker: Worker, storage: Storage, asked: ChatRequest) -> DomainRun:
-    """Return the job that carries a conversation about a page on, or begins it; writes nothing.
+async def chat_run(worker: Worker, storage: Storage, request: ChatRequest) -> DomainRun:
+    """Return the run that continues or starts a page's conversation; write nothing.
 
-    A plain yes or no answers the question that waits, if one does. Raises `Invalid` for what breaks a rule,
-    and `Missing` for a conversation that is not this page's.
+    A plain yes or no answers a pending question. Raises `Invalid` for an invalid request, and `Missing` for
+    another page's conversation.
     """
-    text = clean_message(asked.message)
-    thread = await PAGES.find_thread(storage, asked.page_id, asked.owner, asked.conversation_id)
-    selected = asked.selected_element_id
+    text = clean_message(request.message)
+    thread = await PAGES.find_thread(storage, request.page_id, request.owner, request.conversation_id)
+    selected = request.selected_element_id
     if selected is not None:
         identifier(selected, "selectedElementId")
     answer = consent(text)
     if answer is not None and pending_interrupts(await worker.state(thread)):
-        decided = {"type": "approve"} if answer else {"type": "reject", "message": text}
-        return await answer_interrupt(worker, asked, thread, {"decisions": [decided]})
-    return asked.domain_run(
+        decision = {"type": "approve"} if answer else {"type": "reject", "message": text}
+        return await answer_interrupt(worker, request, thread, {"decisions": [decision]})
+    return request.domain_run(
         thread,
         {"ask": "chat", "message": text, "selected": selected},
         input={
@@ -80,48 +78,44 @@ async def chat_run(worker: Worker, storage: Storage, asked: ChatRequest) -> Doma
     )
 
 
-async def decision_run(worker: Worker, storage: Storage, asked: DecisionRequest) -> DomainRun:
-    """Return the job that answers the question a page's conversation waits with; bound to that question.
+async def decision_run(worker: Worker, storage: Storage, request: DecisionRequest) -> DomainRun:
+    """Return the run that answers the pending question of a page's conversation, bound to that question.
 
-    Raises `Missing` without a conversation, and `Conflict` where no such question waits.
+    Raises `Missing` without a conversation, and `Conflict` if no such question is pending.
     """
-    thread = await PAGES.require_thread(storage, asked.page_id, asked.owner)
-    if not asked.decisions:
+    thread = await PAGES.require_thread(storage, request.page_id, request.owner)
+    if not request.decisions:
         raise Invalid("no decision is given", remedy='send {"decisions": [{"type": "approve"}]}')
-    decided = [dict(one) for one in asked.decisions]
-    return await answer_interrupt(worker, asked, thread, {"decisions": decided}, asked.question_id)
+    decision = [dict(decision) for decision in request.decisions]
+    return await answer_interrupt(worker, request, thread, {"decisions": decision}, request.question_id)
 
 
 def reply_builder(storage: Storage) -> BuildReply:
-    """Return what makes the reply to a job about a page."""
+    """Return the function that builds the reply to a run."""
 
-    async def reply(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
+    async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
         return turn_view(await threads.get(storage, run.thread, run.owner), state)
 
-    return reply
+    return build
 
 
 def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a turn changed and said, from the state it ended in; JSON.
+    """Return a turn's changes and message, from the state it ended in; JSON.
 
-    `drafts` has the page's newest version if this turn made one, `toolCalls` the turn's calls in order with
-    what came of each, `question` what a person is asked, or None.
+    `drafts` has the page's newest version if the turn made one, `toolCalls` its calls in order with their
+    results, `question` the pending question, or None.
     """
-    asked = state.get("__interrupt__") or ()
+    interrupts = state.get("__interrupt__") or ()
     return {
         "conversationId": thread.id,
         "pageId": PAGES.artefact_id(thread),
         "drafts": {made["stream"]: made["versionId"] for made in state.get("created", ())},
-        "created": [dict(made) for made in state.get("created", ())],
-        "message": "" if asked else last_message(state),
-        "question": question_view(asked[0].id, asked[0].value) if asked else None,
-        "provider": state.get("provider", ""),
-        "providerReason": state.get("provider_reason", ""),
-        "toolCalls": tool_calls(state, dict),
-        "usage": usage(state),
+        "message": "" if interrupts else last_message(state),
+        "question": question_view(interrupts[0].id, interrupts[0].value) if interrupts else None,
+        **turn_fields(state),
     }
 
 
 def question_view(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a question for leave as callers are asked it."""
+    """Return an approval question as the API shows it."""
     return {"id": name, "actions": list(value.get("action_requests", ()))}

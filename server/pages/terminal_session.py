@@ -1,12 +1,12 @@
-"""A page edited in this process, on the storage that the server uses: what `callsheet page` does."""
+"""One turn of a page's chat in this process, on the server's storage: `callsheet page`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from callsheet.graphs import page_builder
-from callsheet.server.pages import service as page_jobs
-from callsheet.server.pages.service import ChatRequest, DecisionRequest
+from callsheet.server.pages import service
+from callsheet.server.pages.service import PAGES, ChatRequest, DecisionRequest
 from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.worker import OnProgress, Worker
 from callsheet.server.runtime.worker_process import local_worker
@@ -22,40 +22,42 @@ from callsheet.storage.threads import threads
 
 @dataclass(frozen=True)
 class CliTurn:
-    """What came of what was asked for."""
+    """The result of a turn."""
 
     reply: Mapping[str, Any]
-    """The reply of the REST endpoints."""
+    """The REST API's reply."""
     changes: Mapping[str, tuple[str, ...]]
-    """What each version of this turn made different, a line a difference."""
+    """Changes of each version that the turn made, one line each."""
 
 
-async def run(asked: ChatRequest | DecisionRequest, settings: Settings, report: OnProgress) -> CliTurn:
-    """Do what was asked and return what came of it; raises what the REST endpoints raise."""
-    async with local_worker(settings, {page_jobs.GRAPH: page_builder.graph}) as (worker, opened):
-        job = await _job(worker, opened, asked)
-        await page_jobs.PAGES.claim(opened, job.thread)
-        reply = await worker.run_and_ack(job, report)
-        return CliTurn(reply, await _changes(page_jobs.PAGES.artefact(opened, job.thread), reply))
+async def run(request: ChatRequest | DecisionRequest, settings: Settings, report: OnProgress) -> CliTurn:
+    """Execute the turn and return its result; raise what the REST API raises."""
+    async with local_worker(settings, {service.GRAPH: page_builder.graph}) as (worker, storage):
+        domain_run = await _domain_run(worker, storage, request)
+        await PAGES.claim(storage, domain_run.thread)
+        reply = await worker.run_and_ack(domain_run, report)
+        return CliTurn(reply, await _changes(PAGES.artefact(storage, domain_run.thread), reply))
 
 
-async def _job(worker: Worker, opened: Storage, asked: ChatRequest | DecisionRequest) -> DomainRun:
-    page_id = await _page(opened, asked.page_id)
-    if isinstance(asked, ChatRequest):
-        return await page_jobs.chat_run(worker, opened, replace(asked, page_id=page_id))
-    return await page_jobs.decision_run(worker, opened, replace(asked, page_id=page_id))
+async def _domain_run(worker: Worker, storage: Storage, request: ChatRequest | DecisionRequest) -> DomainRun:
+    page_id = await _page_id(storage, request.page_id)
+    if isinstance(request, ChatRequest):
+        return await service.chat_run(worker, storage, replace(request, page_id=page_id))
+    return await service.decision_run(worker, storage, replace(request, page_id=page_id))
 
 
-async def _page(opened: Storage, name: str) -> str:
-    """Return the page that `name`, which may be its conversation's id too, stands for."""
+async def _page_id(storage: Storage, name: str) -> str:
+    """Return the id of the page called `name`, which may be its conversation's id, too."""
     try:
-        thread = await threads.get(opened, name, LOCAL)
+        thread = await threads.get(storage, name, LOCAL)
     except Missing:
         return name
-    return page_jobs.PAGES.artefact_id(thread) if thread.graph == page_jobs.GRAPH else name
+    return PAGES.artefact_id(thread) if thread.graph == service.GRAPH else name
 
 
 async def _changes(artefact: Artefact, reply: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     stream = await artefact.stream(STREAM)
-    made = [stream.find(one["versionId"]) for one in reply["created"]]
-    return {one.id: tuple(history.change_lines(one.data["changes"])) for one in made if one}
+    versions = [stream.find(made["versionId"]) for made in reply["created"]]
+    return {
+        version.id: tuple(history.change_lines(version.data["changes"])) for version in versions if version
+    }

@@ -1,4 +1,4 @@
-"""Files of a page: sent by people, got by whoever owns the page (C-R3)."""
+"""Uploads of a page (C-R3)."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
@@ -33,8 +33,8 @@ BODY: Final = {"requestBody": {"required": True, "content": _BYTES}}
 
 
 def binary_responses(*types: FileType) -> dict[str, Any]:
-    """Return how a reply is described that is a file of one of these types."""
-    media = sorted({MEDIA[one].partition(";")[0] for kind in types for one in FORMATS[kind]})
+    """Return the OpenAPI description of a reply that is a file of one of these types."""
+    media = sorted({MEDIA[version].partition(";")[0] for kind in types for version in FORMATS[kind]})
     content = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in media}
     return {"content": content, "description": "The file"}
 
@@ -45,18 +45,18 @@ _FILE: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-async def _place(page_id: str, request: Request) -> uploads.UploadTarget:
-    found = await views.find_page(app_context(request).storage, page_id, current_owner(request))
-    return uploads.UploadTarget(found.storage, found.artefact, found.owner)
+async def _upload_target(page_id: str, request: Request) -> uploads.UploadTarget:
+    ref = await views.find_page(app_context(request).storage, page_id, current_owner(request))
+    return uploads.UploadTarget(ref.storage, ref.artefact, ref.owner)
 
 
-_Place = Annotated[uploads.UploadTarget, Depends(_place)]
+_Target = Annotated[uploads.UploadTarget, Depends(_upload_target)]
 
 
 @router.get("", responses=documented_responses(*_READ, reply=UploadList))
-async def list_uploads(place: _Place) -> dict[str, Any]:
-    """List the files that came to the page, and those that are waited for."""
-    return {"uploads": await uploads.list_tickets(place)}
+async def list_uploads(target: _Target) -> dict[str, Any]:
+    """List the uploaded and the requested files of the page."""
+    return {"uploads": await uploads.list_tickets(target)}
 
 
 @router.post(
@@ -64,34 +64,36 @@ async def list_uploads(place: _Place) -> dict[str, Any]:
 )
 async def upload_file(
     request: Request,
-    place: _Place,
+    target: _Target,
     name: Annotated[str, Query(alias="fileName", max_length=210, description="Such as logo.png")],
     kind: Annotated[FileType, Query(alias="fileType")] = "image",
 ) -> dict[str, Any]:
-    """Upload a file that nobody has asked for yet, as the body; `upload_file` finds it by its name."""
-    asked = uploads.open_ticket(kind, name)
-    return await uploads.store_unrequested(place, asked, request.stream())
+    """Upload an unrequested file as the body; the tool `upload_file` finds it by its name."""
+    ticket = uploads.open_ticket(kind, name)
+    return await uploads.store_unrequested(target, ticket, request.stream())
 
 
 @router.put("/{upload_id}", responses=documented_responses(*_WRITE, reply=Upload), openapi_extra=BODY)
-async def upload_requested_file(upload_id: str, request: Request, place: _Place) -> dict[str, Any]:
+async def upload_requested_file(upload_id: str, request: Request, target: _Target) -> dict[str, Any]:
     """Upload the file that an upload waits for, as the body. The same file again changes nothing."""
-    return await uploads.store_requested(place, await uploads.get_ticket(place, upload_id), request.stream())
+    return await uploads.store_requested(
+        target, await uploads.get_ticket(target, upload_id), request.stream()
+    )
 
 
 @router.get("/{upload_id}", responses=_FILE, response_class=Response)
-async def get_upload(upload_id: str, place: _Place) -> StreamingResponse:
+async def get_upload(upload_id: str, target: _Target) -> StreamingResponse:
     """Download a file, to be saved or shown as an image, never as a page."""
-    return await file_reply(place.storage, place.artefact, upload_id)
+    return await file_reply(target.storage, target.artefact, upload_id)
 
 
 async def file_reply(storage: Storage, artefact: Artefact, file_id: str) -> StreamingResponse:
-    """Return a file of an artefact, to be saved; raises `Missing` where there is none."""
+    """Return a file of an artefact as a download; raise `Missing` if there is none."""
     record = (await files.records(storage, artefact)).get(file_id)
     if record is None:
         raise Missing(
             f"{artefact.kind} {artefact.id!r} has no file {file_id[:80]!r}",
-            remedy="list the uploads; one may still be waited for",
+            remedy="list the uploads; the file may not have been sent yet",
         )
     body: AsyncIterator[bytes] = files.pieces(storage, artefact, file_id)
     return StreamingResponse(

@@ -1,4 +1,4 @@
-"""A page as people see and keep it: looked at, compared, brought back, locked."""
+"""Pages and their versions: views, differences, restoring, locks, export."""
 
 import asyncio
 import base64
@@ -29,218 +29,219 @@ from callsheet.tools.pages.uploads import upload_url
 
 KIND: Final = "page"
 PAGE_LIMIT: Final = 50
-"""Versions of a list, unless more are asked for."""
+"""Default number of versions in a list."""
 MAX_INLINED: Final = 10_000_000
-"""Bytes of images that an export has inside; those beyond stay where they are."""
+"""Bytes of images that an export contains; further images stay links."""
 _TRIES: Final = 20
 
 
 @dataclass(frozen=True)
-class FoundPage:
-    """A page that is there, and who asks about it."""
+class PageRef:
+    """An existing page and its owner."""
 
     storage: Storage
     artefact: Artefact
     owner: str
     thread: str
-    """Id of the conversation about it."""
+    """Id of the page's conversation."""
     meta: Mapping[str, str]
 
 
-async def find_page(storage: Storage, name: str, owner: str) -> FoundPage:
-    """Return the owner's page of this id, or whose conversation has it (X5).
+async def find_page(storage: Storage, name: str, owner: str) -> PageRef:
+    """Return the owner's page whose id, or whose conversation's id, is `name` (X5).
 
-    Raises `Missing` when there is none, or it is another's.
+    Raises `Missing` if there is none, or it is another owner's.
     """
     artefact = Artefact(storage, KIND, identifier(name, "pageId"), owner)
     meta = await artefact.meta()
     if meta.get("owner") == owner:
-        return FoundPage(storage, artefact, owner, meta.get("thread") or name, meta)
-    about = await _conversation(storage, name, owner)
-    if about is None:
-        raise Missing(f"there is no page {name!r}", remedy=f"begin it with POST /api/pages/{name}/chat")
-    artefact = Artefact(storage, KIND, about, owner)
-    return FoundPage(storage, artefact, owner, name, await artefact.meta())
+        return PageRef(storage, artefact, owner, meta.get("thread") or name, meta)
+    page_id = await _conversation_page(storage, name, owner)
+    if page_id is None:
+        raise Missing(f"there is no page {name!r}", remedy=f"create it with POST /api/pages/{name}/chat")
+    artefact = Artefact(storage, KIND, page_id, owner)
+    return PageRef(storage, artefact, owner, name, await artefact.meta())
 
 
-async def _conversation(storage: Storage, name: str, owner: str) -> str | None:
-    """The page that the owner's conversation of this id is about, though nothing may have been made yet."""
+async def _conversation_page(storage: Storage, name: str, owner: str) -> str | None:
+    """Return the id of the page of a conversation, which need not have a version yet; None for none."""
     try:
-        known = await threads.get(storage, name, owner)
+        thread = await threads.get(storage, name, owner)
     except Missing:
         return None
-    kind, _, about = known.artefact.partition(":")
-    return about if kind == KIND else None
+    kind, _, page_id = thread.artefact.partition(":")
+    return page_id if kind == KIND else None
 
 
 async def page_list(storage: Storage, owner: str, after: str | None, limit: int) -> dict[str, Any]:
     """Return a page of the owner's landing pages, newest change first: `{pages, next}`."""
-    some = await indexes.list_owned(storage, owner, KIND, after=after, limit=limit)
-    artefacts = [Artefact(storage, KIND, name, owner) for name in some.ids]
+    ids = await indexes.list_owned(storage, owner, KIND, after=after, limit=limit)
+    artefacts = [Artefact(storage, KIND, name, owner) for name in ids.ids]
     metas = await asyncio.gather(*(artefact.meta() for artefact in artefacts))
-    found = [
-        FoundPage(storage, artefact, owner, meta.get("thread") or artefact.id, meta)
+    refs = [
+        PageRef(storage, artefact, owner, meta.get("thread") or artefact.id, meta)
         for artefact, meta in zip(artefacts, metas, strict=True)
         if meta.get("owner") == owner
     ]
-    tips = await asyncio.gather(*(one.artefact.stream_head(STREAM) for one in found))
-    return {"pages": [_head(one, tip) for one, tip in zip(found, tips, strict=True)], "next": some.next}
+    heads = await asyncio.gather(*(ref.artefact.stream_head(STREAM) for ref in refs))
+    pages = [_summary(ref, head) for ref, head in zip(refs, heads, strict=True)]
+    return {"pages": pages, "next": ids.next}
 
 
-async def page_view(found: FoundPage) -> dict[str, Any]:
-    """Return the page as it is now: its tree, theme, locks and versions in hand."""
-    tip = await found.artefact.stream_head(STREAM)
-    page = history.page_of(tip.newest)
-    return _head(found, tip) | {
+async def page_view(ref: PageRef) -> dict[str, Any]:
+    """Return the page: its elements, theme, locks, and its newest and active version."""
+    head = await ref.artefact.stream_head(STREAM)
+    page = history.page_of(head.newest)
+    return _summary(ref, head) | {
         "page": page.data(),
         "digests": digests(page),
-        "locks": await views.locks_view(found.artefact, "elementId"),
+        "locks": await views.locks_view(ref.artefact, "elementId"),
     }
 
 
-def _head(found: FoundPage, tip: StreamHead) -> dict[str, Any]:
+def _summary(ref: PageRef, head: StreamHead) -> dict[str, Any]:
     return {
-        "pageId": found.artefact.id,
-        "conversationId": found.thread,
-        "title": history.page_of(tip.newest).title(),
-        "versionId": tip.newest.id if tip.newest else None,
-        "activeVersionId": tip.active,
-        "createdAt": iso(found.meta.get("createdMs")),
-        "updatedAt": iso(found.meta.get("updatedMs") or found.meta.get("createdMs")),
+        "pageId": ref.artefact.id,
+        "conversationId": ref.thread,
+        "title": history.page_of(head.newest).title(),
+        "versionId": head.newest.id if head.newest else None,
+        "activeVersionId": head.active,
+        "createdAt": iso(ref.meta.get("createdMs")),
+        "updatedAt": iso(ref.meta.get("updatedMs") or ref.meta.get("createdMs")),
     }
 
 
-async def versions_view(found: FoundPage, before: str | None, limit: int) -> dict[str, Any]:
+async def versions_view(ref: PageRef, before: str | None, limit: int) -> dict[str, Any]:
     """Return the newest versions, or those older than `before`; newest last."""
-    kept = await found.artefact.stream(STREAM)
-    ids = [version.id for version in kept.versions]
+    stream = await ref.artefact.stream(STREAM)
+    ids = [version.id for version in stream.versions]
     if before is not None and before not in ids:
-        raise found.artefact.missing_version(STREAM, before)
+        raise ref.artefact.missing_version(STREAM, before)
     end = ids.index(before) if before is not None else len(ids)
-    shown = kept.versions[max(0, end - limit) : end]
+    shown = stream.versions[max(0, end - limit) : end]
     return {
-        "versions": [_line(version, kept.versions[-1]) for version in shown],
-        "active": kept.active,
+        "versions": [_version_summary(version, stream.versions[-1]) for version in shown],
+        "active": stream.active,
         "before": shown[0].id if end > limit else None,
     }
 
 
-async def version_view(found: FoundPage, version_id: str) -> dict[str, Any]:
-    """Return one version: the page it holds, and what is different in it."""
-    one, newest = await _version(found, version_id)
-    page = history.page_of(one)
-    return _line(one, newest) | {
+async def version_view(ref: PageRef, version_id: str) -> dict[str, Any]:
+    """Return one version: its page and its changes."""
+    version, newest = await _version(ref, version_id)
+    page = history.page_of(version)
+    return _version_summary(version, newest) | {
         "page": page.data(),
-        "changes": one.data["changes"],
+        "changes": version.data["changes"],
         "digests": digests(page),
     }
 
 
-async def diff_view(found: FoundPage, old: str, new: str) -> dict[str, Any]:
-    """Return what is different between two versions, and which elements are the same to the byte."""
-    before, after = [await page_at(found, name) for name in (old, new)]
-    was, now = digests(before), digests(after)
+async def diff_view(ref: PageRef, old: str, new: str) -> dict[str, Any]:
+    """Return the changes between two versions, and the ids of byte-identical elements."""
+    before, after = [await page_at(ref, name) for name in (old, new)]
+    old_digests, new_digests = digests(before), digests(after)
     return {
         "from": old,
         "to": new,
         "changes": diff(before, after),
-        "unchanged": [name for name in now if was.get(name) == now[name]],
+        "unchanged": [name for name in new_digests if old_digests.get(name) == new_digests[name]],
     }
 
 
-async def activate_version(found: FoundPage, version_id: str) -> dict[str, Any]:
-    """Make a version the one that counts."""
-    await found.artefact.activate(STREAM, version_id)
-    one, newest = await _version(found, version_id)
-    return _line(one, newest) | {"status": "active", "active": version_id}
+async def activate_version(ref: PageRef, version_id: str) -> dict[str, Any]:
+    """Activate a version."""
+    await ref.artefact.activate(STREAM, version_id)
+    version, newest = await _version(ref, version_id)
+    return _version_summary(version, newest) | {"status": "active", "active": version_id}
 
 
-async def restore_version(found: FoundPage, version_id: str) -> dict[str, Any]:
-    """Make a version that holds what an earlier one, or the starter page, holds.
+async def restore_version(ref: PageRef, version_id: str) -> dict[str, Any]:
+    """Create a version with the page of an earlier one, or the starter page.
 
-    Raises `Forbidden` where it would change what is locked.
+    Raises `Forbidden` if a locked element would change.
     """
-    await page_at(found, version_id)
-    step = receipt_name(found.thread, "by hand", str(uuid.uuid4()))
-    # With a fence, a write that is sent again after a lost connection is one version all the same.
-    fence = await found.artefact.claim(step, epoch=0, owner=found.owner, thread=found.thread, facts={})
-    made = fence.result if isinstance(fence, Done) else None
+    await page_at(ref, version_id)
+    step = receipt_name(ref.thread, "by hand", str(uuid.uuid4()))
+    # The fence keeps a write that is repeated after a lost connection from creating a second version.
+    fence = await ref.artefact.claim(step, epoch=0, owner=ref.owner, thread=ref.thread, facts={})
+    created = fence.result if isinstance(fence, Done) else None
     for _ in range(_TRIES):
-        if made is not None:
-            await execute_all(found.storage.redis, found.artefact.index_calls(found.owner, found.thread))
-            return await version_view(found, str(made["versionId"]))
-        tip = await found.artefact.stream_head(STREAM)
+        if created is not None:
+            await execute_all(ref.storage.redis, ref.artefact.index_calls(ref.owner, ref.thread))
+            return await version_view(ref, str(created["versionId"]))
+        head = await ref.artefact.stream_head(STREAM)
         new = NewVersion(
             STREAM,
-            await _restored(found, tip, version_id),
-            found.owner,
+            await _restored_data(ref, head, version_id),
+            ref.owner,
             step,
             None if version_id == history.BEGINNING else version_id,
             {"status": "draft"},
-            tip,
+            head,
         )
         try:
-            made = await found.artefact.create_version(new, None if isinstance(fence, Done) else fence)
+            created = await ref.artefact.create_version(new, None if isinstance(fence, Done) else fence)
         except Conflict:
             continue
-    raise Busy(f"the page {found.artefact.id!r} was changed by others each time", remedy="try again")
+    raise Busy(f"the page {ref.artefact.id!r} was changed by others each time", remedy="try again")
 
 
-async def _restored(found: FoundPage, tip: StreamHead, version_id: str) -> PageData:
-    before = history.page_of(tip.newest)
-    after = history.restore_page(before, await page_at(found, version_id))
-    edits.check_locks(before, after, tip.locked)
-    return history.edit_version(tip.newest, before, after)
+async def _restored_data(ref: PageRef, head: StreamHead, version_id: str) -> PageData:
+    before = history.page_of(head.newest)
+    after = history.restore_page(before, await page_at(ref, version_id))
+    edits.check_locks(before, after, head.locked)
+    return history.edit_version(head.newest, before, after)
 
 
-async def lock_element(found: FoundPage, element_id: str) -> dict[str, Any]:
-    """Lock an element with all inside it, or with `page` everything; return all locks."""
-    history.page_of((await found.artefact.stream_head(STREAM)).newest).get(element_id)
-    return await views.lock(found.artefact, "elementId", element_id, found.owner)
+async def lock_element(ref: PageRef, element_id: str) -> dict[str, Any]:
+    """Lock an element with its children, or with `page` the whole page; return all locks."""
+    history.page_of((await ref.artefact.stream_head(STREAM)).newest).get(element_id)
+    return await views.lock(ref.artefact, "elementId", element_id, ref.owner)
 
 
-async def unlock_element(found: FoundPage, element_id: str) -> dict[str, Any]:
-    """Unlock what `lock` locked; return all locks."""
-    return await views.unlock(found.artefact, "elementId", element_id)
+async def unlock_element(ref: PageRef, element_id: str) -> dict[str, Any]:
+    """Unlock an element; return all locks."""
+    return await views.unlock(ref.artefact, "elementId", element_id)
 
 
-async def page_at(found: FoundPage, version_id: str | None) -> Page:
-    """Return the page of a version, of `start` the starter page, of None the newest."""
+async def page_at(ref: PageRef, version_id: str | None) -> Page:
+    """Return the page of a version; `start` is the starter page, None the newest version."""
     if version_id == history.BEGINNING:
         return STARTER
     if version_id is None:
-        return history.page_of((await found.artefact.stream_head(STREAM)).newest)
-    one = await found.artefact.version(STREAM, version_id)
-    return await asyncio.to_thread(history.page_of, one)
+        return history.page_of((await ref.artefact.stream_head(STREAM)).newest)
+    version = await ref.artefact.version(STREAM, version_id)
+    return await asyncio.to_thread(history.page_of, version)
 
 
-async def export_html(found: FoundPage, version_id: str | None, *, inline: bool) -> Document:
-    """Return a version as a file of HTML, with the page's own images inside where `inline`."""
-    page = await page_at(found, version_id)
-    inlined = await _images(found, page) if inline else {}
-    return await asyncio.to_thread(render_document, page, inlined)
+async def export_html(ref: PageRef, version_id: str | None, *, inline: bool) -> Document:
+    """Return a version as an HTML document; `inline` embeds the images uploaded to the page."""
+    page = await page_at(ref, version_id)
+    images = await _image_data_uris(ref, page) if inline else {}
+    return await asyncio.to_thread(render_document, page, images)
 
 
-async def _images(found: FoundPage, page: Page) -> dict[str, str]:
-    """Data URIs of the images on the page that were sent to it, by their addresses."""
+async def _image_data_uris(ref: PageRef, page: Page) -> dict[str, str]:
+    """Return the data URIs of the images uploaded to the page, by URL."""
     shown = {element.attributes.get("src") for element, _ in walk(page.root) if element.type == "image"}
-    there = await files.records(found.storage, found.artefact)
-    made, room = {}, MAX_INLINED
-    for name, record in there.items():
-        url = upload_url(found.artefact.id, name)
-        if url in shown and record["type"].startswith("image/") and record["size"] <= room:
-            room -= record["size"]
-            data = b"".join([piece async for piece in files.pieces(found.storage, found.artefact, name)])
-            made[url] = f"data:{record['type']};base64,{base64.b64encode(data).decode()}"
-    return made
+    records = await files.records(ref.storage, ref.artefact)
+    data_uris, remaining = {}, MAX_INLINED
+    for name, record in records.items():
+        url = upload_url(ref.artefact.id, name)
+        if url in shown and record["type"].startswith("image/") and record["size"] <= remaining:
+            remaining -= record["size"]
+            data = b"".join([piece async for piece in files.pieces(ref.storage, ref.artefact, name)])
+            data_uris[url] = f"data:{record['type']};base64,{base64.b64encode(data).decode()}"
+    return data_uris
 
 
-async def _version(found: FoundPage, version_id: str) -> tuple[Version, Version]:
-    one, tip = await asyncio.gather(
-        found.artefact.version(STREAM, version_id), found.artefact.stream_head(STREAM)
+async def _version(ref: PageRef, version_id: str) -> tuple[Version, Version]:
+    version, head = await asyncio.gather(
+        ref.artefact.version(STREAM, version_id), ref.artefact.stream_head(STREAM)
     )
-    return one, tip.newest or one
+    return version, head.newest or version
 
 
-def _line(version: Version, newest: Version) -> dict[str, Any]:
+def _version_summary(version: Version, newest: Version) -> dict[str, Any]:
     return version_fields(version, newest) | {"summary": history.summary(version.data)}

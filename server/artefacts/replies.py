@@ -1,0 +1,64 @@
+"""Reply shapes of `/api/artefacts`."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+
+class ArtefactRef(BaseModel):
+    """An artefact in a list."""
+
+    kind: str
+    id: str
+
+
+class ArtefactList(BaseModel):
+    """A page of the owner's artefacts of one kind."""
+
+    artefacts: list[ArtefactRef]
+    next: str | None = Field(description="Send it as `after` for the next page")
+
+
+class ArtefactStream(BaseModel):
+    """The newest and the active version of a stream."""
+
+    newest: str | None
+    active: str | None
+    count: int
+    updatedAt: str | None = Field(description="Creation time of the newest version, ISO 8601")
+
+
+class ArtefactView(ArtefactRef):
+    """An artefact with its streams."""
+
+    conversationId: str | None
+    streams: dict[str, ArtefactStream] = Field(description="By the stream's name")
+
+
+class ArtefactVersionBase(BaseModel):
+    """A version without its data."""
+
+    id: str
+    status: Literal["draft", "frozen"]
+    createdAt: str
+    createdBy: str = Field(description="`llm`, or the owner who made it by hand")
+    parent: str | None = Field(description="Version that it was made from")
+
+
+class ArtefactVersionSummary(ArtefactVersionBase):
+    """A version in a list."""
+
+    summary: str
+
+
+class ArtefactVersionList(BaseModel):
+    """The versions of a stream, newest last."""
+
+    versions: list[ArtefactVersionSummary]
+    active: str | None
+
+
+class ArtefactVersion(ArtefactVersionBase):
+    """A version with its data."""
+
+    data: dict[str, Any]

@@ -1,0 +1,111 @@
+"""`callsheet page`: edit a landing page by chat, in the terminal."""
+
+import json
+import secrets
+import sys
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from callsheet.server.cli import commands, text_input
+from callsheet.server.cli.options import DataDir, Debug, Model, ReplyJson, model_context, takes_options
+
+if TYPE_CHECKING:
+    from callsheet.server.pages.terminal_session import CliTurn
+
+Decisions = tuple[Mapping[str, Any], ...]
+_APPROVE: Final[Decisions] = ({"type": "approve"},)
+_REJECT: Final[Decisions] = ({"type": "reject", "message": "the person said no"},)
+_TEXT: Final = "The change; - for stdin; may be omitted with --yes or --no."
+_DECISION: Final = "Approve or reject deletions [asked in the terminal]."
+_PROVIDER: Final = "Provider: openai, offline … [one that has a key]."
+
+
+@dataclass(frozen=True)
+class PageOptions:
+    """The options of `callsheet page`; the help shows the default in brackets."""
+
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help=_TEXT)] = None
+    page: Annotated[str | None, typer.Option(help="Continue this page [a new one].")] = None
+    select: Annotated[str | None, typer.Option(help='Id of the element that "this" means.')] = None
+    yes: Annotated[bool | None, typer.Option("--yes/--no", help=_DECISION)] = None
+    provider: Annotated[str | None, typer.Option(help=_PROVIDER)] = None
+    model: Model = None
+    as_json: ReplyJson = False
+    data_dir: DataDir = None
+    debug: Debug = False
+
+
+@takes_options(PageOptions)
+def page(options: PageOptions) -> None:
+    """Edit a landing page, or begin one.
+
+    callsheet page "make the headline teal and add a contact form"
+
+    callsheet page --page ID "undo that"
+    """
+    if options.text is None and (options.yes is None or options.page is None):
+        raise commands.UsageError(
+            "give the change in quotes, or answer a question with --page and --yes or --no", "page"
+        )
+    name = options.page or f"page-{secrets.token_hex(5)}"
+    with (
+        commands.report_errors(debug=options.debug),
+        commands.report_interruption("page --page", name, options.data_dir),
+    ):
+        _show(_converse(options, name), options)
+
+
+def _converse(options: PageOptions, name: str) -> "CliTurn":
+    """Execute the message's turn and, while approval is pending, one for each decision."""
+    if options.text is None:
+        return _execute(options, name, _APPROVE if options.yes else _REJECT)
+    turn = _execute(options, name, None)
+    while question := turn.reply["question"]:
+        if options.yes is None and not sys.stdin.isatty():
+            return turn
+        yes = _ask(question) if options.yes is None else options.yes
+        turn = _execute(options, name, _APPROVE if yes else _REJECT)
+    return turn
+
+
+def _execute(options: PageOptions, name: str, decisions: Decisions | None) -> "CliTurn":
+    def execute(report: Any) -> "Coroutine[Any, Any, CliTurn]":
+        from callsheet.server.pages import terminal_session  # noqa: PLC0415 -- progress is shown before slow imports
+
+        request, settings = _request(options, name, decisions), commands.load_settings(options.data_dir)
+        return terminal_session.run(request, settings, report)
+
+    return commands.run_with_progress(execute, quiet=options.as_json)
+
+
+def _request(options: PageOptions, name: str, decisions: Decisions | None) -> Any:
+    from callsheet.server.pages.service import ChatRequest, DecisionRequest  # noqa: PLC0415 -- see above
+
+    context = model_context(options.provider, options.model)
+    if decisions is not None:
+        return DecisionRequest(name, decisions, context=context)
+    message = text_input.read_text(options.text, None, "the message")
+    return ChatRequest(name, message, selected_element_id=options.select, context=context)
+
+
+def _ask(question: Mapping[str, Any]) -> bool:
+    from callsheet.server.cli import terminal  # noqa: PLC0415 -- see above
+    from callsheet.server.pages import rendering  # noqa: PLC0415
+
+    rendering.show_question(terminal.console(stderr=True), question)
+    return commands.ask(
+        lambda: typer.confirm("  Shall I?", default=False, err=True), "answer with --yes or --no"
+    )
+
+
+def _show(turn: "CliTurn", options: PageOptions) -> None:
+    if options.as_json:
+        typer.echo(json.dumps(turn.reply, ensure_ascii=False, indent=2))
+        return
+    from callsheet.server.cli import terminal  # noqa: PLC0415 -- see above
+    from callsheet.server.pages import rendering  # noqa: PLC0415
+
+    rendering.show(terminal.console(), turn, options.data_dir)

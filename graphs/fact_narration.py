@@ -28,7 +28,7 @@ from callsheet.nodes.tool_executor import tool_executor_node
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.context import Context
 from callsheet.state.lessons import lesson
-from callsheet.state.lessons.images import OVER, WANTED
+from callsheet.state.lessons.images import CHOICE_DONE, SEARCH_PENDING
 from callsheet.state.lessons.workflow import LessonState
 from callsheet.state.workflow import DraftMade
 from callsheet.tools import REGISTRY
@@ -74,7 +74,7 @@ class FactNarration(WorkflowSpec):
 
     def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
         """Raise for data of a stream that no tool could have written."""
-        lesson.checked(stream, data)
+        lesson.check_version(stream, data)
 
     def after_plan(self, state: LessonState, made: Sequence[DraftMade]) -> dict[str, Any]:
         """Return the pending questions: facts until they are narrated, then the narration, then images."""
@@ -123,9 +123,9 @@ def _image_question(
     if "images" in versions:
         return {"picturing": versions["images"]}
     if "findImagesTool" in called:
-        return {"picturing": OVER if now == WANTED else now}
+        return {"picturing": CHOICE_DONE if now == SEARCH_PENDING else now}
     if stands and state.get("images") and not now:
-        return {"picturing": WANTED}
+        return {"picturing": SEARCH_PENDING}
     return {"picturing": now}
 
 
@@ -156,7 +156,7 @@ def after_tools(
         made["stream"] == "facts" and made["versionId"] == state.get("choice") for made in state["created"]
     ):
         return "select_facts"
-    if decided and state.get("picturing") == WANTED:
+    if decided and state.get("picturing") == SEARCH_PENDING:
         return "select_images"
     return "summarizer" if decided else "planner"
 
@@ -209,7 +209,7 @@ def _pending_question(
         return "select_facts"
     if state.get("reviewing"):
         return "review_narration"
-    return "select_images" if state.get("picturing", OVER) not in {"", OVER} else None
+    return "select_images" if state.get("picturing", CHOICE_DONE) not in {"", CHOICE_DONE} else None
 
 
 WORKFLOW: Final = FactNarration(REGISTRY.of("lesson"), REGISTRY.of("lesson", internal=True))

@@ -80,7 +80,7 @@ async def _history(
     after the message that made them. A run without a message starts with the workflow's opening, if any.
     """
     messages = list(state["messages"])
-    dangling = dict(conversation.unanswered(messages))
+    dangling = dict(conversation.unanswered_calls(messages))
     opening = workflow.opening(state)
     opening_messages: list[AnyMessage] = []
     if opening is not None and _needs_opening(messages, dangling, opening):
@@ -143,7 +143,7 @@ def _choose_route(context: Context, scope: Scope) -> Route:
         complexity=context.get("complexity", ""),
         budget=context.get("budget", ""),
     )
-    return route(request, providers.available(os.environ))
+    return route(request, providers.with_key(os.environ))
 
 
 def _plan(workflow: WorkflowSpec, answer: AIMessage) -> Plan | None:

@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.context import Context
-from callsheet.state.plan import Plan, Step, StepResult, StepStatus, blocked, ready
+from callsheet.state.plan import Plan, Step, StepResult, StepStatus, blocked_steps, ready_steps
 from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.tools.guard import guard
 from callsheet.tools.guard.outcome import Outcome, ToolExecutionError, failed_outcome, tool_message
@@ -121,12 +121,12 @@ class PlanExecution:
 
     def _start(self) -> None:
         # Blocking one step may block further ones.
-        while stuck := blocked(self._plan, self._statuses()):
+        while stuck := blocked_steps(self._plan, self._statuses()):
             for step in stuck:
                 self._record(step, "blocked", _blocked_output(step), 0.0)
         if self._stopping():
             return
-        for step in ready(self._plan, self._statuses(), self._running.values()):
+        for step in ready_steps(self._plan, self._statuses(), self._running.values()):
             if len(self._running) >= self._parallel:
                 return
             self._report_step(step, "in-progress")

@@ -45,7 +45,7 @@ USE_OPENAI = "set OPENAI_API_KEY, and OPENAI_BASE_URL to use any other Chat Comp
 """Remedy for a provider that this version cannot use."""
 
 
-def available(environ: Mapping[str, str]) -> frozenset[str]:
+def with_key(environ: Mapping[str, str]) -> frozenset[str]:
     """Return the names of the providers whose key is set or that need none, supported or not."""
     return frozenset(
         name

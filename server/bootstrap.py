@@ -162,7 +162,7 @@ def routes(features: Mapping[str, FeatureApi]) -> list[BaseRoute]:
 def webhook_caller(settings: Settings) -> CallWebhook:
     """Return the function that calls webhooks."""
     secret = settings.webhook_secret.get_secret_value() if settings.webhook_secret else ""
-    return webhooks.WebhookCaller(secret, private=settings.webhook_private).call
+    return webhooks.WebhookCaller(secret, allow_private=settings.webhook_private).call
 
 
 def start_maintenance(ctx: AppContext) -> tuple[Callable[[], Awaitable[object]], ...]:

@@ -36,7 +36,7 @@ def calls_of(message: BaseMessage) -> list[ToolCall]:
     return [*message.tool_calls, *broken]
 
 
-def unanswered(messages: Sequence[BaseMessage]) -> list[tuple[int, list[ToolCall]]]:
+def unanswered_calls(messages: Sequence[BaseMessage]) -> list[tuple[int, list[ToolCall]]]:
     """Return the tool calls without a result, with the index of their message.
 
     Only tool messages before the model's next message count as results: some vendors reuse call ids (C-R7).
@@ -109,7 +109,7 @@ def sentences(text: str) -> list[str]:
     return re.findall(r"[^.!?。！？\n]+[.!?。！？\n]*", text)
 
 
-def rendered(system: str, messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
+def message_entries(system: str, messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
     """Return the messages as A37 describes them: role, content, tool calls; the prompt is `cached`."""
     return [{"role": "system", "content": system, "cached": True}, *(_entry(message) for message in messages)]
 

@@ -65,7 +65,7 @@ def with_dependencies(steps: Sequence[Step]) -> list[Step]:
     return result
 
 
-def ready(plan: Plan, done: Mapping[str, StepStatus], running: Collection[str]) -> list[Step]:
+def ready_steps(plan: Plan, done: Mapping[str, StepStatus], running: Collection[str]) -> list[Step]:
     """Return the steps that may start now, in plan order."""
     return [
         step
@@ -76,7 +76,7 @@ def ready(plan: Plan, done: Mapping[str, StepStatus], running: Collection[str]) 
     ]
 
 
-def blocked(plan: Plan, done: Mapping[str, StepStatus]) -> list[Step]:
+def blocked_steps(plan: Plan, done: Mapping[str, StepStatus]) -> list[Step]:
     """Return the steps that can never start because a dependency did not complete."""
     return [
         step

@@ -69,7 +69,7 @@ class Assistants:
     owner: str
     graphs: Collection[str]
     """Names of the served graphs."""
-    since: str
+    created_at: str
     """Creation time of the default assistants, as on the wire: the start of the server."""
 
     async def get(self, named: str) -> Assistant:
@@ -77,7 +77,7 @@ class Assistants:
         assistant, _ = await self._read(named)
         return assistant
 
-    async def all(self) -> list[Assistant]:
+    async def list_all(self) -> list[Assistant]:
         """Return all assistants of served graphs, in no order."""
         fields = await self.storage.redis.hgetall(keys.owned_assistants(self.owner))
         stored = [_decode(text) for text in fields.values()]
@@ -139,11 +139,11 @@ class Assistants:
 
     async def delete(self, named: str) -> Assistant:
         """Delete and return an assistant; raises `Missing`, or `Conflict` for a default one."""
-        assistant = await self.get_created(named)
+        assistant = await self.get_custom(named)
         await _DELETE(self.storage.redis, self._keys(assistant.assistant_id), [assistant.assistant_id])
         return assistant
 
-    async def get_created(self, named: str) -> Assistant:
+    async def get_custom(self, named: str) -> Assistant:
         """Return an assistant that the owner created; raises `Missing`, or `Conflict` for a default one."""
         assistant = await self.get(named)
         if assistant.assistant_id == default_id(assistant.graph_id):
@@ -180,8 +180,8 @@ class Assistants:
             graph,
             metadata=dict(DEFAULT_METADATA),
             name=graph,
-            created_at=self.since,
-            updated_at=self.since,
+            created_at=self.created_at,
+            updated_at=self.created_at,
             default=True,
         )
 

@@ -60,7 +60,7 @@ class Due:
 
     owner: str
     id: str
-    ms: int
+    due_ms: int
     """Due time in milliseconds since the epoch."""
 
 
@@ -125,7 +125,7 @@ async def next_ms(storage: Storage, cron: Cron) -> int | None:
     return None if score is None else int(score)
 
 
-async def due(storage: Storage, now_ms: int, limit: int = 100) -> list[Due]:
+async def list_due(storage: Storage, now_ms: int, limit: int = 100) -> list[Due]:
     """Return schedules that are due at `now_ms`, the longest overdue first."""
     members = await storage.redis.zrange(
         keys.CRONS_DUE, "-inf", now_ms, byscore=True, offset=0, num=limit, withscores=True
@@ -136,7 +136,7 @@ async def due(storage: Storage, now_ms: int, limit: int = 100) -> list[Due]:
 
 async def reschedule(storage: Storage, fired: Due, next_ms: int | None) -> bool:
     """Set the next due time; return False if another caller has rescheduled `fired` meanwhile."""
-    args: list[Argument] = [_member(fired.owner, fired.id), fired.ms, "" if next_ms is None else next_ms]
+    args: list[Argument] = [_member(fired.owner, fired.id), fired.due_ms, "" if next_ms is None else next_ms]
     return bool(await _RESCHEDULE(storage.redis, [keys.CRONS_DUE], args))
 
 

@@ -58,11 +58,11 @@ class RequestCount:
 
     allowed: bool
     """False if the request exceeds the limit; it is not counted then."""
-    left: int
+    remaining: int
     """Further requests allowed now."""
-    next_s: int
+    retry_after_s: int
     """Seconds until one more request fits."""
-    all_s: int
+    reset_s: int
     """Seconds until the window is empty."""
 
 
@@ -72,7 +72,7 @@ async def count_request(storage: Storage, owner: str, request: str, limit: int) 
     `request` names it; the same name again is the same request.
     """
     fits, counted, next_ms, all_ms = await _COUNT(
-        storage.redis, [keys.requests(owner)], [limit, request, _WINDOW_MS]
+        storage.redis, [keys.request_window(owner)], [limit, request, _WINDOW_MS]
     )
     next_s, all_s = math.ceil(next_ms / 1000), math.ceil(all_ms / 1000)
     return RequestCount(fits == 1, max(0, limit - counted), next_s, all_s)

@@ -99,7 +99,7 @@ class ToolLimits:
     window_s: float
     failures: int
     """Consecutive failures that open the breaker; 0 for no breaker."""
-    rest_s: float
+    cooldown_s: float
     """Seconds that an open breaker refuses calls."""
     timeout_s: float
     """Longest duration of a call."""
@@ -109,7 +109,9 @@ class ToolLimits:
     """Arguments of the admission script."""
 
     def __post_init__(self) -> None:
-        window_ms, rest_ms, timeout_ms = (_ms(part) for part in (self.window_s, self.rest_s, self.timeout_s))
+        window_ms, rest_ms, timeout_ms = (
+            _ms(part) for part in (self.window_s, self.cooldown_s, self.timeout_s)
+        )
         object.__setattr__(self, "breaker", keys.breaker(self.rate_key, self.tool))
         object.__setattr__(self, "numbers", (self.calls, window_ms, self.failures, rest_ms, timeout_ms))
 
@@ -119,7 +121,7 @@ class Rejected:
     """Refusal of a call."""
 
     reason: Literal["limited", "open"]
-    wait_s: float
+    retry_after_s: float
     """Seconds until the next attempt makes sense."""
 
 
@@ -129,7 +131,7 @@ class Admitted:
 
     counted: bool
     """False if an earlier attempt at the same call was counted."""
-    trying: bool
+    is_probe: bool
     """True for the one call that probes a half-open breaker."""
 
 
@@ -138,9 +140,9 @@ class Breaker:
     """State of a tool's circuit breaker."""
 
     state: State
-    failed: int
+    failures: int
     """Consecutive failures."""
-    rests_s: float
+    open_for_s: float
     """Seconds during which it still refuses calls."""
 
 
@@ -160,7 +162,7 @@ def read_admission(answer: Sequence[Any]) -> Rejected | Admitted:
 def withdraw_calls(limits: ToolLimits, owner: str, call: str, admission: Admitted) -> list[ScriptCall]:
     """Return the scripts that undo the admission of a call that is not made."""
     window = [keys.call_window(limits.rate_key, owner)] if admission.counted else []
-    if not window and not admission.trying:
+    if not window and not admission.is_probe:
         return []
     return [ScriptCall(_WITHDRAW, [limits.breaker, *window], [call])]
 
@@ -174,14 +176,14 @@ def report_calls(
     if verdict == "ok":
         return [Command(("DEL", limits.breaker))]
     if verdict == "failed":
-        args: list[Argument] = [limits.failures, uuid.uuid4().hex, _ms(keys.COUNTED_S)]
+        args: list[Argument] = [limits.failures, uuid.uuid4().hex, _ms(keys.TOOL_WINDOW_S)]
         return [ScriptCall(_FAIL, [limits.breaker], args)]
-    return [ScriptCall(_WITHDRAW, [limits.breaker], [call])] if admission.trying else []
+    return [ScriptCall(_WITHDRAW, [limits.breaker], [call])] if admission.is_probe else []
 
 
 async def read_breakers(storage: Storage, tools: Sequence[ToolLimits]) -> Mapping[str, Breaker]:
     """Return the state of the breakers by tool."""
-    calls = [ScriptCall(_STATE, [tool.breaker], [tool.failures or 1, _ms(tool.rest_s)]) for tool in tools]
+    calls = [ScriptCall(_STATE, [tool.breaker], [tool.failures or 1, _ms(tool.cooldown_s)]) for tool in tools]
     answers = await execute_all(storage.redis, calls) if calls else []
     return {
         tool.tool: Breaker(answer[0].decode(), int(answer[1]), int(answer[2]) / 1000)

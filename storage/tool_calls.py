@@ -17,7 +17,7 @@ from callsheet.storage.redis.scripts import Argument, Script, ScriptCall
 MAX_RECORDS: Final = 10_000
 """Number of newest records kept per owner."""
 _PAGE_SIZE: Final = 100
-_LIFETIME_MS: Final = int(keys.RECORDED_S * 1000)
+_LIFETIME_MS: Final = int(keys.TOOL_CALL_TTL_S * 1000)
 
 # Only the first start adds a call to the lists, so that a repeated call keeps its position. A list is trimmed
 # and its expiry renewed at most once a minute; readers skip entries that have expired meanwhile.
@@ -64,13 +64,19 @@ class CallFilter:
 
 
 def write_call(
-    owner: str, thread: str, call: str, fields: Mapping[str, str], *, over: bool, most: int = MAX_RECORDS
+    owner: str,
+    thread: str,
+    call: str,
+    fields: Mapping[str, str],
+    *,
+    ended: bool,
+    max_records: int = MAX_RECORDS,
 ) -> ScriptCall:
     """Return the script that writes fields of a call's record and, after its end, the end time.
 
     It also deletes the owner's oldest records beyond the maximum.
     """
-    args: list[Argument] = [call, _LIFETIME_MS, most, int(over), *chain(*fields.items())]
+    args: list[Argument] = [call, _LIFETIME_MS, max_records, int(ended), *chain(*fields.items())]
     return ScriptCall(_WRITE, keys.tool_call_records(owner, thread, call), args)
 
 

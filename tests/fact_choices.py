@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons.facts import Fact
-from callsheet.state.lessons.selection import Answer, Chosen, Said, Stated, read
+from callsheet.state.lessons.selection import AddedFacts, Answer, Chosen, NotAChoice, read
 
 _FOLDER: Final = Path(__file__).parent / "sentences"
 
@@ -59,9 +59,9 @@ def known(name: str) -> list[Fact]:
 
 def told(answer: Answer, facts: Sequence[Fact]) -> dict[str, Any]:
     """Return an answer in the words of the file."""
-    if isinstance(answer, Said):
+    if isinstance(answer, NotAChoice):
         return {"talk": True}
-    assert isinstance(answer, Chosen | Stated)
+    assert isinstance(answer, Chosen | AddedFacts)
     numbers = [facts.index(fact) + 1 for fact in answer.facts if fact in facts]
     new = [fact.details for fact in answer.facts if fact not in facts]
     return {key: value for key, value in {"chosen": numbers, "added": new}.items() if value}

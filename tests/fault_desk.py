@@ -66,7 +66,7 @@ class Order:
 
     async def told(self) -> list[Event]:
         """All it told."""
-        return await events.read_after(self.desk.storage, self.thread, events.BEGINNING)
+        return await events.read_after(self.desk.storage, self.thread, events.START_ID)
 
     async def custom(self) -> list[dict[str, Any]]:
         """What its graph told by itself."""

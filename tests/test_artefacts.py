@@ -9,7 +9,7 @@ from callsheet.state.errors import Conflict, Fenced, Forbidden, Missing
 from callsheet.state.owners import LOCAL
 from callsheet.state.versions import latest, status, version_fields
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
-from callsheet.storage.artefacts.receipts import Claim, Done, Fence, receipt_name
+from callsheet.storage.artefacts.receipts import Claim, Fence, RecordedResult, receipt_name
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.scripts import execute_all
 
@@ -111,14 +111,14 @@ async def test_an_effect_happens_once_however_often_its_step_is_tried(ad):
     again = await ad.create_version(music("something else"), fence)
     later = await claimed(ad, epoch=2)
     assert first == again == {"versionId": "v1", "status": "draft"}
-    assert later == Done(first)
+    assert later == RecordedResult(first)
     assert len((await ad.stream("music")).versions) == 1
 
 
 async def test_twenty_attempts_at_once_make_one_version(ad):
     async def attempt():
         fence = await claimed(ad)
-        if isinstance(fence, Done):
+        if isinstance(fence, RecordedResult):
             return fence.result
         try:
             return await ad.create_version(music(), fence)
@@ -155,7 +155,7 @@ async def test_a_revoked_fence_writes_nothing_any_more(ad):
 async def test_revoking_after_the_effect_returns_its_result(ad):
     fence = await claimed(ad)
     made = await ad.create_version(music(), fence)
-    assert await ad.revoke(fence) == Done(made)
+    assert await ad.revoke(fence) == RecordedResult(made)
 
 
 async def test_revoking_twice_or_an_old_fence_changes_nothing(ad):

@@ -43,7 +43,7 @@ def test_what_was_taken_away_is_not_there() -> None:
 def test_a_version_is_told_in_a_line_and_can_be_brought_back(
     stream: str, data: dict[str, Any], line: str
 ) -> None:
-    lesson.checked(stream, data)
+    lesson.check_version(stream, data)
     assert lesson.summary(stream, data) == line
 
 
@@ -59,4 +59,4 @@ def test_a_version_is_told_in_a_line_and_can_be_brought_back(
 )
 def test_what_nobody_could_have_written_is_refused(stream: str, data: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        lesson.checked(stream, data)
+        lesson.check_version(stream, data)

@@ -174,7 +174,7 @@ async def test_only_the_newest_calls_of_an_owner_are_kept_and_the_lists_forget_t
     for i in range(5):
         fields = {"toolName": "probe", "conversationId": "t"}
         await execute_all(
-            opened.redis, [tool_calls.write_call("local", "t", f"{i:032}", fields, over=True, most=3)]
+            opened.redis, [tool_calls.write_call("local", "t", f"{i:032}", fields, ended=True, max_records=3)]
         )
     kept = await records(opened)
     assert len(kept) == 3

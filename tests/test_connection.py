@@ -183,11 +183,11 @@ async def test_a_database_that_the_server_has_not_is_refused(server: Server) -> 
 async def test_a_server_that_says_nothing_is_unreachable() -> None:
     async with double({b"PING": b""}, otherwise=b"") as url:
         with pytest.raises(StorageDown, match="it does not answer"):
-            await open_storage(url, patience_s=0.1)
+            await open_storage(url, timeout_s=0.1)
 
 
 async def test_a_command_that_gets_no_answer_in_time_may_have_happened(server: Server) -> None:
-    async with connect(server.url, patience_s=0.2) as storage:
+    async with connect(server.url, timeout_s=0.2) as storage:
         with pytest.raises(TimedOut, match=r"gave no answer within 0\.2 s"):
             await storage.redis.blpop(["never"], timeout=5)
         assert await storage.redis.ping()

@@ -25,7 +25,7 @@ def turns(count, size=3):
 
 def test_a_call_without_an_answer_is_open():
     messages = [HumanMessage("x"), asks("1", "2"), answers("1"), HumanMessage("y")]
-    [(index, calls)] = conversation.unanswered(messages)
+    [(index, calls)] = conversation.unanswered_calls(messages)
     assert index == 1
     assert [call["id"] for call in calls] == ["2"]
 
@@ -33,8 +33,8 @@ def test_a_call_without_an_answer_is_open():
 def test_an_answer_counts_for_the_message_before_it_only():
     """C-R7: the same id may come again in a later message."""
     messages = [asks("0"), answers("0"), asks("0"), HumanMessage("y")]
-    assert [index for index, _ in conversation.unanswered(messages)] == [2]
-    assert conversation.unanswered([asks("0"), answers("0")]) == []
+    assert [index for index, _ in conversation.unanswered_calls(messages)] == [2]
+    assert conversation.unanswered_calls([asks("0"), answers("0")]) == []
 
 
 def test_a_call_with_broken_arguments_is_a_call_too():
@@ -89,7 +89,7 @@ def test_turns_are_retold_in_the_persons_own_words():
 
 def test_a_reader_sees_roles_calls_and_the_cached_prompt():
     """A37."""
-    shown = conversation.rendered(
+    shown = conversation.message_entries(
         "prompt", [HumanMessage("สวัสดี"), asks("1"), answers("1"), AIMessage("done")]
     )
     assert shown == [
@@ -105,7 +105,10 @@ def test_a_reader_sees_roles_calls_and_the_cached_prompt():
         {"role": "tool", "content": "{}", "tool_call_id": "1"},
         {"role": "assistant", "content": "done"},
     ]
-    assert conversation.rendered("p", [SystemMessage("note")])[1] == {"role": "system", "content": "note"}
+    assert conversation.message_entries("p", [SystemMessage("note")])[1] == {
+        "role": "system",
+        "content": "note",
+    }
 
 
 def test_usage_is_added_up():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callsheet.state.lessons.facts import Fact, added, distinct, fact_id, located, shortfall
+from callsheet.state.lessons.facts import Fact, distinct, fact_id, find_passage, new_fact, shortfall
 
 TEXT = "A candle\nhas a wick. “It burns — slowly,” he said.  STOMATA are holes."
 
@@ -18,14 +18,14 @@ TEXT = "A candle\nhas a wick. “It burns — slowly,” he said.  STOMATA are h
     ],
 )
 def test_a_quote_is_found_as_the_source_spells_it(quote, found):
-    passage = located(quote, TEXT)
+    passage = find_passage(quote, TEXT)
     assert passage is not None
     assert passage.quote == found == TEXT[passage.start : passage.end]
 
 
 @pytest.mark.parametrize("quote", ["has two wicks", "", "  ", "candle. has"])
 def test_what_the_source_does_not_say_is_not_found(quote):
-    assert located(quote, TEXT) is None
+    assert find_passage(quote, TEXT) is None
 
 
 @settings(max_examples=50)
@@ -33,7 +33,7 @@ def test_what_the_source_does_not_say_is_not_found(quote):
 def test_every_passage_of_any_text_is_found_with_its_own_characters(text, data):
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))
-    passage = located(text[start:end], text)
+    passage = find_passage(text[start:end], text)
     if text[start:end].strip():
         assert passage is not None
         assert passage.quote == text[passage.start : passage.end] == text[start:end]
@@ -45,17 +45,17 @@ def test_an_id_is_the_same_for_the_same_words():
     """B51."""
     assert fact_id("Wick", "A candle has a wick.") == fact_id("wick", "A  candle\nhas a wick.")
     assert fact_id("Wick", "A candle has a wick.") != fact_id("Wax", "A candle has a wick.")
-    assert added("Wick", "It burns.").id == added("Wick", "It burns.").id
+    assert new_fact("Wick", "It burns.").id == new_fact("Wick", "It burns.").id
 
 
 def test_one_id_is_listed_once():
-    one, two = added("Wick", "It burns."), added("Wax", "It melts.")
+    one, two = new_fact("Wick", "It burns."), new_fact("Wax", "It melts.")
     assert distinct([one, two, one]) == [one, two]
 
 
 def test_few_facts_come_with_a_warning_and_none_are_made_up():
     """B-R10."""
-    facts = [added(f"Thing {i}", "It is.") for i in range(5)]
+    facts = [new_fact(f"Thing {i}", "It is.") for i in range(5)]
     assert shortfall(facts) == []
     assert "4 facts, fewer than 5" in shortfall(facts[:4])[0]
     assert "1 fact," in shortfall(facts[:1])[0]

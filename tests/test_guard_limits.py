@@ -148,7 +148,7 @@ async def test_five_failures_in_a_row_let_a_tool_rest_and_one_good_call_wakes_it
     assert await stands(opened, tools, "open"), "the one that tried has failed"
     await eventually(lambda: stands(opened, tools, "half-open"), "the end of the second rest")
     assert await kind(tools, "c7") == "ok"
-    assert (await breaker(opened, tools)).failed == 0
+    assert (await breaker(opened, tools)).failures == 0
 
 
 async def test_while_one_call_tries_a_rested_tool_others_are_refused(opened):

@@ -27,8 +27,8 @@ from callsheet.server.operations import logs
 logs.configure("info", "json")
 reached("logs")
 
-from callsheet.providers import available; from callsheet.providers import routing
-routing.route(routing.Request(language="thai"), available({}))
+from callsheet.providers import with_key; from callsheet.providers import routing
+routing.route(routing.Request(language="thai"), with_key({}))
 reached("route")
 
 import callsheet.server.app, callsheet.server.http.serving

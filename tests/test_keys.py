@@ -20,14 +20,14 @@ IDS = st.text(min_size=1, max_size=255)
 ROOT = Path(__file__).parent.parent
 
 ARTEFACT = {
-    keys.meta: "hash",
+    keys.artefact_meta: "hash",
     keys.receipts: "hash",
     keys.fences: "hash",
 }
 STREAM = {
     keys.versions: "list",
-    keys.active: "string",
-    keys.counter: "string",
+    keys.active_version: "string",
+    keys.version_counter: "string",
 }
 
 
@@ -55,9 +55,9 @@ def test_keys_are_spelled_as_the_source_design_spells_them() -> None:
     """A35, with the id as hash tag."""
     assert keys.version("ad", "ad-1", "voices", "v3") == "ad:{ad-1}:voices:v:v3"
     assert keys.versions("ad", "ad-1", "music") == "ad:{ad-1}:music:versions"
-    assert keys.active("ad", "ad-1", "sfx") == "ad:{ad-1}:sfx:active"
-    assert keys.counter("ad", "ad-1", "voices") == "ad:{ad-1}:voices:counter"
-    assert keys.meta("ad", "ad-1") == "ad:{ad-1}:meta"
+    assert keys.active_version("ad", "ad-1", "sfx") == "ad:{ad-1}:sfx:active"
+    assert keys.version_counter("ad", "ad-1", "voices") == "ad:{ad-1}:voices:counter"
+    assert keys.artefact_meta("ad", "ad-1") == "ad:{ad-1}:meta"
     assert keys.mixer("ad", "ad-1") == "ad:{ad-1}:mixer"
 
 
@@ -100,7 +100,7 @@ def test_what_callers_leave_is_declared(owner: str) -> None:
     made = {
         keys.API_KEYS: ("zset", "forever"),
         keys.api_key(owner): ("hash", "forever"),
-        keys.requests(owner): ("zset", 60),
+        keys.request_window(owner): ("zset", 60),
         keys.open_streams(owner): ("zset", 30),
     }
     for key, known in made.items():
@@ -230,7 +230,7 @@ import pytest
 from callsheet.storage.redis import keys
 
 async def test_that_leaves_a_declared_key(storage):
-    await storage.redis.hset(keys.meta("ad", "a"), "owner", "local")
+    await storage.redis.hset(keys.artefact_meta("ad", "a"), "owner", "local")
 
 async def test_that_finds_an_empty_server(storage):
     assert await storage.redis.dbsize() == 0

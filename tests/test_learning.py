@@ -2,7 +2,15 @@
 
 import pytest
 
-from callsheet.state.lessons.learning import adapted, cue, liked, parted, shift, style, wish
+from callsheet.state.lessons.learning import (
+    level_shift,
+    named_style,
+    shifted_level,
+    split_interests,
+    style,
+    visual_guidance,
+    without_styles,
+)
 from tests.lesson_double import LessonDouble
 from tests.lesson_material import material
 
@@ -43,7 +51,7 @@ from tests.lesson_material import material
 )
 def test_a_way_of_learning_is_heard_where_it_is_said(said, found):
     assert style(said) == found
-    assert bool(wish(style(said))) == (found is not None)
+    assert bool(visual_guidance(style(said))) == (found is not None)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +65,7 @@ def test_a_way_of_learning_is_heard_where_it_is_said(said, found):
     ],
 )
 def test_a_way_of_learning_that_is_known_to_be_one_needs_no_verb(said, found):
-    assert cue(said) == found
+    assert named_style(said) == found
 
 
 @pytest.mark.parametrize(
@@ -72,7 +80,7 @@ def test_a_way_of_learning_that_is_known_to_be_one_needs_no_verb(said, found):
     ],
 )
 def test_what_is_shown_is_said_in_the_lessons_language(language, words):
-    assert words in wish("visual", language)
+    assert words in visual_guidance("visual", language)
 
 
 @pytest.mark.parametrize(
@@ -86,11 +94,11 @@ def test_what_is_shown_is_said_in_the_lessons_language(language, words):
 )
 def test_interests_and_ways_of_learning_are_parted(said, likes, learns):
     """B2, B64."""
-    assert parted(said) == (likes, learns)
+    assert split_interests(said) == (likes, learns)
 
 
 def test_what_says_how_one_learns_is_no_interest():
-    assert liked(["soccer", "learns best with pictures", "chess"]) == ["soccer", "chess"]
+    assert without_styles(["soccer", "learns best with pictures", "chess"]) == ["soccer", "chess"]
 
 
 @pytest.mark.parametrize(
@@ -105,11 +113,11 @@ def test_what_says_how_one_learns_is_no_interest():
     ],
 )
 def test_words_become_easier_or_harder_where_that_is_wanted(guidance, moved):
-    assert shift(guidance) == moved
+    assert level_shift(guidance) == moved
 
 
 def test_words_stay_within_what_schools_have():
-    assert (adapted(2.5, -5), adapted(8.5, 9), adapted(4.5, -1)) == (1.0, 12.0, 3.5)
+    assert (shifted_level(2.5, -5), shifted_level(8.5, 9), shifted_level(4.5, -1)) == (1.0, 12.0, 3.5)
 
 
 async def test_a_narration_adapts_and_stays_so(opened):

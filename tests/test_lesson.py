@@ -4,7 +4,16 @@ import pytest
 from pydantic import ValidationError
 
 from callsheet.state.errors import Conflict
-from callsheet.state.lessons.lesson import STREAMS, checked, editable, moved, session, status, step, summary
+from callsheet.state.lessons.lesson import (
+    STREAMS,
+    check_version,
+    editable,
+    next_status,
+    session,
+    status,
+    step,
+    summary,
+)
 from callsheet.state.versions import Version
 from tests.test_narration import told
 
@@ -57,7 +66,7 @@ def test_a_status_that_no_stream_tells_is_kept():
 )
 def test_a_lesson_goes_forward_and_back_where_it_may(now, to):
     """B44, B-R15."""
-    assert moved(now, to) == to
+    assert next_status(now, to) == to
 
 
 @pytest.mark.parametrize(
@@ -73,7 +82,7 @@ def test_a_lesson_goes_forward_and_back_where_it_may(now, to):
 def test_a_lesson_goes_nowhere_else(now, to):
     """B44."""
     with pytest.raises(Conflict, match=rf"'{now}' cannot become '{to}'"):
-        moved(now, to)
+        next_status(now, to)
 
 
 @pytest.mark.parametrize(
@@ -170,4 +179,4 @@ def test_a_version_is_told_in_one_line(stream, data, line):
 )
 def test_what_no_lesson_can_hold_is_refused(stream, data):
     with pytest.raises(ValidationError):
-        checked(stream, data)
+        check_version(stream, data)

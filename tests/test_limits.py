@@ -90,18 +90,20 @@ async def test_on_the_wire_too_many_requests_are_a_detail(valkey_url: str) -> No
 
 async def test_the_window_slides_so_no_60_seconds_have_more(storage: Storage) -> None:
     counts = [await rate_limits.count_request(storage, "alice", f"r{i}", 2) for i in range(3)]
-    assert [(one.allowed, one.left) for one in counts] == [(True, 1), (True, 0), (False, 0)]
-    await age(storage, keys.requests("alice"), 50, 1e6)
+    assert [(one.allowed, one.remaining) for one in counts] == [(True, 1), (True, 0), (False, 0)]
+    await age(storage, keys.request_window("alice"), 50, 1e6)
     late = await rate_limits.count_request(storage, "alice", "r3", 2)
-    assert (late.allowed, 0 < late.next_s <= 10) == (False, True)
-    await age(storage, keys.requests("alice"), 10, 1e6)
-    assert (await rate_limits.count_request(storage, "alice", "r4", 2)).left == 1
+    assert (late.allowed, 0 < late.retry_after_s <= 10) == (False, True)
+    await age(storage, keys.request_window("alice"), 10, 1e6)
+    assert (await rate_limits.count_request(storage, "alice", "r4", 2)).remaining == 1
 
 
 async def test_a_refused_request_does_not_make_the_wait_longer(storage: Storage) -> None:
     await rate_limits.count_request(storage, "alice", "r0", 1)
-    await age(storage, keys.requests("alice"), 30, 1e6)
-    waits = {(await rate_limits.count_request(storage, "alice", f"more{i}", 1)).next_s for i in range(20)}
+    await age(storage, keys.request_window("alice"), 30, 1e6)
+    waits = {
+        (await rate_limits.count_request(storage, "alice", f"more{i}", 1)).retry_after_s for i in range(20)
+    }
     assert 0 < max(waits) <= 30
 
 
@@ -109,7 +111,7 @@ async def test_a_request_that_arrives_twice_is_counted_once(storage: Storage) ->
     """A command whose answer was lost is sent again."""
     first = await rate_limits.count_request(storage, "alice", "same", 1)
     again = await rate_limits.count_request(storage, "alice", "same", 1)
-    assert (first.allowed, again.allowed, again.left) == (True, True, 0)
+    assert (first.allowed, again.allowed, again.remaining) == (True, True, 0)
 
 
 def parts(storage: Storage) -> Any:
@@ -286,7 +288,7 @@ async def test_what_cannot_be_counted_is_refused_and_open_streams_stay_open(
     held = Held()
     held.let_go.set()
     async with AsyncExitStack() as stack:
-        storage = await stack.enter_async_context(connect(server.url, patience_s=0.2))
+        storage = await stack.enter_async_context(connect(server.url, timeout_s=0.2))
         await stack.enter_async_context(OpenStreams(1, lease_s=0.15).hold(storage, "alice"))
         server.kill()
         for chosen in (Settings(requests_per_minute=9), Settings(streams_per_owner=9)):

@@ -133,7 +133,7 @@ async def followed(here: AppContext, thread: str, source: Any) -> "asyncio.Task[
 
 def of_thread(here: AppContext, thread: str) -> Any:
     record = thread_records.ThreadRecord(thread, "local", "counter")
-    return run_streams.stream_thread(here, record, events.BEGINNING, {"run_modes", "state_update"})
+    return run_streams.stream_thread(here, record, events.START_ID, {"run_modes", "state_update"})
 
 
 def of_protocol(here: AppContext, thread: str) -> Any:
@@ -142,7 +142,7 @@ def of_protocol(here: AppContext, thread: str) -> Any:
 
 
 def of_chat(here: AppContext, thread: str) -> Any:
-    place = chat_stream.StreamPosition(events.BEGINNING, -1)
+    place = chat_stream.StreamPosition(events.START_ID, -1)
     return chat_stream.follow_frames(
         here.worker, here.storage, Thread(thread, "local", "counter", ""), place, 60
     )
@@ -160,7 +160,7 @@ async def test_a_stream_of_a_thread_ends_when_that_is_taken_away(
     assert await reading in ([], [None])
 
 
-@pytest.mark.parametrize("event", [events.BEGUN, events.STATE])
+@pytest.mark.parametrize("event", [events.ATTEMPT_STARTED, events.STATE_UPDATED])
 @pytest.mark.parametrize("reader", [of_thread, of_chat])
 async def test_whoever_gets_the_id_of_a_thread_that_went_is_not_overheard(
     reader: Any, event: str, here: AppContext
@@ -171,7 +171,7 @@ async def test_whoever_gets_the_id_of_a_thread_that_went_is_not_overheard(
     await redis.hset(names.thread, "owner", "bob")
     fields: Any = {"run": "r", "event": event, "data": '{"checkpoint_id": "1"}'}
     await redis.xadd(names.events, fields)
-    await redis.xadd(names.events, fields | {"event": events.BEGUN})
+    await redis.xadd(names.events, fields | {"event": events.ATTEMPT_STARTED})
     await redis.xadd(names.events, fields | {"event": "custom", "data": '{"secret": 1}'})
     await redis.expire(names.events, 60)
     await redis.publish(names.events, "events")
@@ -185,7 +185,7 @@ async def test_a_run_that_goes_with_its_thread_is_waited_for_no_longer(
     thread = await threaded(here)
     later = COUNT | {"after_seconds": 3600}
     run = (await http.post(f"/threads/{thread}/runs", json=later)).json()["run_id"]
-    reading = await followed(here, thread, here.worker.events.follow_run(thread, run, events.BEGINNING))
+    reading = await followed(here, thread, here.worker.events.follow_run(thread, run, events.START_ID))
     waiting = asyncio.create_task(http.get(f"/threads/{thread}/runs/{run}/join"))
     await http.delete(f"/threads/{thread}")
     assert await reading == [None]
@@ -263,7 +263,7 @@ async def test_a_run_that_ended_before_its_maker_heard_of_it_is_told_whole(stora
     await ended(runs, await runs.create("t", wanted, claim=True), "success")
     again = await runs.create("t", wanted)
     told = await events.read_after(storage, "t", again.since)
-    assert [event.name for event in told] == [events.BEGUN, events.END]
+    assert [event.name for event in told] == [events.ATTEMPT_STARTED, events.END]
 
 
 @pytest.mark.parametrize("late", [False, True])

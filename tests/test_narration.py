@@ -13,13 +13,13 @@ from callsheet.state.lessons.narration import (
     Narration,
     Sentence,
     budget,
-    clamped,
-    joined,
+    clamp_length,
+    compare_facts,
+    join_sentences,
     key_terms,
     length,
     place_segments,
     slots,
-    unsaid,
 )
 
 
@@ -72,7 +72,7 @@ def test_the_segments_of_any_length_touch_and_add_up_exactly():
 @pytest.mark.parametrize(("asked", "made"), [(60, 60), (3, 15), (9999, 600), (90.4, 90), (-5, 15)])
 def test_a_length_is_kept_between_a_quarter_minute_and_ten(asked, made):
     """B-R8."""
-    assert clamped(asked) == made
+    assert clamp_length(asked) == made
 
 
 def test_scripts_without_blanks_are_counted_in_characters():
@@ -80,7 +80,7 @@ def test_scripts_without_blanks_are_counted_in_characters():
     assert budget(10, "chinese") == 37
     assert length("大熊猫，吃竹子。", "chinese") == 6
     assert length("A candle – burns.", "english") == 3
-    assert joined([Sentence(text="大。"), Sentence(text="小。")], "chinese") == "大。小。"
+    assert join_sentences([Sentence(text="大。"), Sentence(text="小。")], "chinese") == "大。小。"
 
 
 def test_a_segment_with_more_words_than_its_time_is_refused():
@@ -96,8 +96,8 @@ def test_a_segment_with_more_words_than_its_time_is_refused():
 def test_what_is_said_is_compared_with_what_was_chosen():
     """B22."""
     narration = told(hook=["a"], conclusion=["b", "a"])
-    assert unsaid(narration, ["a", "b"]) == ([], [])
-    assert unsaid(narration, ["a", "c"]) == (["c"], ["b"])
+    assert compare_facts(narration, ["a", "b"]) == ([], [])
+    assert compare_facts(narration, ["a", "c"]) == (["c"], ["b"])
     assert narration.facts == {"a", "b"}
 
 

@@ -107,4 +107,4 @@ def test_single_segments_come_back_only_where_they_have_the_same_room():
     with pytest.raises(Missing):
         restore_segments(now, told(), ["nobody"])
     assert restore_segments(now, told(90), []).total_duration == 90
-    assert narration.clamped(1) == 15
+    assert narration.clamp_length(1) == 15

@@ -8,8 +8,8 @@ import pytest
 from callsheet.providers.offline.lessons.facts import sheet
 from callsheet.state.errors import Invalid
 from callsheet.state.languages import detect
-from callsheet.state.lessons.facts import added, located
-from callsheet.state.lessons.narration import length, slots, unsaid
+from callsheet.state.lessons.facts import find_passage, new_fact
+from callsheet.state.lessons.narration import compare_facts, length, slots
 from callsheet.tools.lessons.fact_finding import extract_facts
 from callsheet.tools.lessons.narration import NarrationOrder, write_narration
 from callsheet.tools.lessons.reflow import reflow
@@ -37,7 +37,7 @@ def test_any_text_at_all_gives_facts_of_its_own_words_or_none():
     for _ in range(30):
         text = reflow("".join(draw.choice(letters) for _ in range(draw.randrange(400))))
         for fact in sheet({"material": text, "language": detect(text) or "english"})["facts"]:
-            assert located(fact["quote"], text)
+            assert find_passage(fact["quote"], text)
             assert fact["concept"].strip()
 
 
@@ -54,7 +54,7 @@ async def test_a_narration_tells_every_fact_once_in_its_own_words_within_its_tim
         extraction.topic, extraction.facts, total_s, level, ("chess",), extraction.language
     )
     made = (await write_narration(order, model="offline")).narration
-    assert unsaid(made, [fact.id for fact in extraction.facts]) == ([], [])
+    assert compare_facts(made, [fact.id for fact in extraction.facts]) == ([], [])
     for slot, segment in zip(slots(total_s, extraction.language), made.segments, strict=True):
         assert length(segment.narration, extraction.language) <= slot.budget
         assert segment.visual_guidance
@@ -89,7 +89,8 @@ async def test_interests_age_and_terms_show_in_the_words():
 
 async def test_facts_that_cannot_even_be_named_are_refused_with_a_remedy():
     many = tuple(
-        added(f"A concept with rather many words number {n}", f"It is thing {n} of all.") for n in range(40)
+        new_fact(f"A concept with rather many words number {n}", f"It is thing {n} of all.")
+        for n in range(40)
     )
     with pytest.raises(Invalid, match="cannot even be named") as refused:
         await write_narration(NarrationOrder("All", many, 15, 4.5, (), "english"), model="offline")
@@ -113,4 +114,4 @@ async def test_any_facts_of_any_length_fit_or_are_refused(seed):
     except Invalid as refused:
         assert "cannot even be named" in refused.message  # noqa: PT017 -- some may be refused, none may fail
     else:
-        assert unsaid(made, [fact.id for fact in facts]) == ([], [])
+        assert compare_facts(made, [fact.id for fact in facts]) == ([], [])

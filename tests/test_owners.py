@@ -65,7 +65,7 @@ async def test_only_its_owner_says_what_a_thread_is_about_and_only_once(storage:
     """X16: and a thread that is not there is not made by that."""
     await threads.bind(storage, Thread("t", "alice", "ad_creation", ""))
     for owner, artefact in (("bob", "ad:his"), ("alice", "ad:hers"), ("alice", "ad:another")):
-        await execute_all(storage.redis, [threads.name_call("t", owner, artefact)])
+        await execute_all(storage.redis, [threads.link_artefact_call("t", owner, artefact)])
     assert (await threads.get(storage, "t", "alice")).artefact == "ad:hers"
-    await execute_all(storage.redis, [threads.name_call("other", "alice", "ad:hers")])
+    await execute_all(storage.redis, [threads.link_artefact_call("other", "alice", "ad:hers")])
     assert not await threads.exists(storage, "other")

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from callsheet.state.errors import Invalid
-from callsheet.state.lessons.images import Picture, Said, Shown, Sought, on_the_web, picture_id, read
+from callsheet.state.lessons.images import (
+    ChosenImages,
+    NotAChoice,
+    OtherImages,
+    Picture,
+    on_the_web,
+    picture_id,
+    read,
+)
 
 NAMES = ("A leaf", "A root", "A tree", "Two leaves")
 FOUND = [
@@ -47,18 +55,18 @@ IDS = [one.id for one in FOUND]
 )
 def test_an_answer_chooses_images(answer: Any, numbers: list[int]) -> None:
     """B62: none is an answer, too."""
-    assert read(answer, FOUND) == Shown(tuple(FOUND[number - 1] for number in numbers))
+    assert read(answer, FOUND) == ChosenImages(tuple(FOUND[number - 1] for number in numbers))
 
 
 @pytest.mark.parametrize(
     "text", ["What do you think?", "make the hook shorter", "[not json", "the " + "very " * 500 + "first"]
 )
 def test_what_is_no_choice_is_talk(text: str) -> None:
-    assert read(text, FOUND) == Said(text)
+    assert read(text, FOUND) == NotAChoice(text)
 
 
 def test_a_rejection_with_words_has_others_looked_for() -> None:
-    assert read({"decisions": [{"type": "reject", "message": "roots"}]}, FOUND) == Sought("roots")
+    assert read({"decisions": [{"type": "reject", "message": "roots"}]}, FOUND) == OtherImages("roots")
 
 
 @pytest.mark.parametrize(

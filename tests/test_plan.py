@@ -2,7 +2,15 @@
 
 import pytest
 
-from callsheet.state.plan import Plan, Step, blocked, canonical_json, fingerprint, ready, with_dependencies
+from callsheet.state.plan import (
+    Plan,
+    Step,
+    blocked_steps,
+    canonical_json,
+    fingerprint,
+    ready_steps,
+    with_dependencies,
+)
 
 
 def step(name, reads=(), writes=()):
@@ -31,17 +39,17 @@ def test_a_step_waits_for_earlier_ones_that_write_what_it_touches():
 
 def test_independent_steps_are_ready_together_and_dependent_ones_once_those_are_done():
     made = plan(VOICES, MUSIC, EFFECTS)
-    assert [one["id"] for one in ready(made, {}, ())] == ["v", "m"]
-    assert [one["id"] for one in ready(made, {}, {"v"})] == ["m"]
-    assert [one["id"] for one in ready(made, {"v": "completed", "m": "error"}, ())] == ["x"]
+    assert [one["id"] for one in ready_steps(made, {}, ())] == ["v", "m"]
+    assert [one["id"] for one in ready_steps(made, {}, {"v"})] == ["m"]
+    assert [one["id"] for one in ready_steps(made, {"v": "completed", "m": "error"}, ())] == ["x"]
 
 
 @pytest.mark.parametrize("status", ["error", "blocked", "cancelled"])
 def test_a_step_behind_one_that_did_not_complete_is_blocked(status):
     made = plan(VOICES, MUSIC, EFFECTS)
-    assert [one["id"] for one in blocked(made, {"v": status})] == ["x"]
-    assert blocked(made, {"m": status}) == []
-    assert blocked(made, {"v": status, "x": "blocked"}) == []
+    assert [one["id"] for one in blocked_steps(made, {"v": status})] == ["x"]
+    assert blocked_steps(made, {"m": status}) == []
+    assert blocked_steps(made, {"v": status, "x": "blocked"}) == []
 
 
 def test_two_steps_that_would_do_the_same_have_one_fingerprint():

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from langchain_core.language_models import BaseChatModel
 
-from callsheet.providers import OFFLINE, PROVIDERS, available, load
+from callsheet.providers import OFFLINE, PROVIDERS, load, with_key
 from callsheet.providers.routing import BY_LANGUAGE, Request, Route, route
 from callsheet.state.errors import Invalid
 
@@ -175,9 +175,9 @@ def test_a_model_the_caller_names_is_kept_and_dropped_when_another_stands_in():
 
 
 def test_a_provider_is_available_once_its_key_is_set_and_offline_always():
-    assert available({}) == {"offline"}
-    assert available({"OPENAI_API_KEY": "  "}) == {"offline"}
-    assert available({"OPENAI_API_KEY": "sk-x", "MOONSHOT_API_KEY": "sk-x"}) == {"offline", "openai", "kimi"}
+    assert with_key({}) == {"offline"}
+    assert with_key({"OPENAI_API_KEY": "  "}) == {"offline"}
+    assert with_key({"OPENAI_API_KEY": "sk-x", "MOONSHOT_API_KEY": "sk-x"}) == {"offline", "openai", "kimi"}
 
 
 def test_the_language_rules_name_providers_of_the_table():

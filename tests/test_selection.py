@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from callsheet.state.errors import Invalid
-from callsheet.state.lessons.facts import added
-from callsheet.state.lessons.selection import MOST_CHOSEN, Chosen, Others, Said, read
-from callsheet.state.lessons.selection_words import reopened, revised, stated
+from callsheet.state.lessons.facts import new_fact
+from callsheet.state.lessons.selection import MAX_CHOSEN, Chosen, NotAChoice, OtherFacts, read
+from callsheet.state.lessons.selection_words import asks_to_choose_again, fact_from_sentence, revise_selection
 from tests.fact_choices import Case, known, load, told
 
 CASES = load()
@@ -50,16 +50,16 @@ def test_an_answer_of_a_program_chooses_the_same(answer: Any, numbers: list[int]
 
 
 def test_ids_may_stand_among_words() -> None:
-    teas = [added(fact.concept, fact.details) for fact in TEA]
+    teas = [new_fact(fact.concept, fact.details) for fact in TEA]
     answer = read(f"{teas[1].id} and the last", teas)
     assert answer == Chosen((teas[1], teas[5]))
-    assert read("the " + "very " * 500 + "last", teas) == Said("the " + "very " * 500 + "last")
+    assert read("the " + "very " * 500 + "last", teas) == NotAChoice("the " + "very " * 500 + "last")
 
 
 def test_what_is_said_beside_a_choice_is_a_wish() -> None:
     """B33."""
     assert read({"facts": [1], "message": " shorter "}, TEA) == Chosen((TEA[0],), wish="shorter")
-    assert read({"facts": "why?", "message": "shorter"}, TEA) == Said("why?")
+    assert read({"facts": "why?", "message": "shorter"}, TEA) == NotAChoice("why?")
 
 
 def test_a_fact_proposed_earlier_is_known_by_its_id() -> None:
@@ -77,7 +77,7 @@ def test_a_fact_proposed_earlier_is_known_by_its_id() -> None:
     ],
 )
 def test_a_rejection_wants_others(answer: Any, guidance: str) -> None:
-    assert read(answer, LEAF) == Others(guidance)
+    assert read(answer, LEAF) == OtherFacts(guidance)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_rejection_wants_others(answer: Any, guidance: str) -> None:
         ({"decisions": [{"type": "edit", "edited_action": {"name": "mail", "args": {}}}]}, "mail"),
         ([{"concept": "A"}], "details"),
         ([{"id": "tea-1", "details": ""}], "details"),
-        ([{"concept": f"c{n}", "details": "d"} for n in range(MOST_CHOSEN + 1)], "over 40"),
+        ([{"concept": f"c{n}", "details": "d"} for n in range(MAX_CHOSEN + 1)], "over 40"),
     ],
 )
 def test_what_chooses_nothing_is_refused_with_a_reason(answer: Any, words: str) -> None:
@@ -131,7 +131,7 @@ def test_a_changed_fact_keeps_its_id_and_a_stated_one_gets_one() -> None:
     ],
 )
 def test_a_stated_fact_is_about_its_first_words(text: str, concept: str) -> None:
-    fact = stated(text)
+    fact = fact_from_sentence(text)
     assert (fact.concept, fact.details[-1]) == (concept, ".")
 
 
@@ -147,24 +147,24 @@ def test_a_stated_fact_is_about_its_first_words(text: str, concept: str) -> None
     ],
 )
 def test_a_choice_that_was_made_is_changed_by_what_to_leave_out(text: str, numbers: list[int] | None) -> None:
-    got = revised(text, TEA)
+    got = revise_selection(text, TEA)
     assert got == (None if numbers is None else tuple(TEA[n - 1] for n in numbers))
 
 
 def test_a_choice_that_was_made_is_added_to() -> None:
-    got = revised("Add a fact: Tea bags are from 1901", TEA[:1])
+    got = revise_selection("Add a fact: Tea bags are from 1901", TEA[:1])
     assert got
     assert [fact.concept for fact in got] == ["The tea plant", "Tea bags"]
     with pytest.raises(Invalid, match="at least one"):
-        revised("remove all of them", TEA)
+        revise_selection("remove all of them", TEA)
 
 
 @pytest.mark.parametrize(
     "text", ["Choose the facts again", "let me change my selection, please", "Show me the facts"]
 )
 def test_a_choice_can_be_asked_for_again(text: str) -> None:
-    assert reopened(text)
-    assert not reopened("show me the plan")
+    assert asks_to_choose_again(text)
+    assert not asks_to_choose_again("show me the plan")
 
 
 def test_a_subject_of_small_words_is_none() -> None:

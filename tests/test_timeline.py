@@ -2,7 +2,7 @@
 
 import pytest
 
-from callsheet.state.ads.timeline import PAUSE_S, build_timeline, spoken_s
+from callsheet.state.ads.timeline import PAUSE_S, build_timeline, speaking_time_s
 from callsheet.state.errors import Invalid
 
 
@@ -25,44 +25,46 @@ def spans(result, of="voices"):
 
 
 def test_words_are_counted_where_words_are_parted_by_spaces():
-    assert spoken_s("one two three four five", "english") == 2.0
-    assert spoken_s("jeden dwa trzy cztery pięć", "polish") > 2.0
+    assert speaking_time_s("one two three four five", "english") == 2.0
+    assert speaking_time_s("jeden dwa trzy cztery pięć", "polish") > 2.0
 
 
 def test_characters_are_counted_where_they_are_not():
     """Thai and Chinese have no spaces between words; tone marks and vowels above take no time."""
-    assert spoken_s("กาแฟ", "thai") == round(4 / 13, 3)
-    assert spoken_s("ที่", "thai") == round(1 / 13, 3)
-    assert spoken_s("咖啡", "chinese") == round(2 / 4.3, 3)
+    assert speaking_time_s("กาแฟ", "thai") == round(4 / 13, 3)
+    assert speaking_time_s("ที่", "thai") == round(1 / 13, 3)
+    assert speaking_time_s("咖啡", "chinese") == round(2 / 4.3, 3)
 
 
 def test_foreign_words_in_such_a_script_are_timed_as_english_words():
-    assert spoken_s("กาแฟ Doi Chang", "thai") == pytest.approx(4 / 13 + 2 / 2.5, abs=0.001)
+    assert speaking_time_s("กาแฟ Doi Chang", "thai") == pytest.approx(4 / 13 + 2 / 2.5, abs=0.001)
 
 
 def test_a_faster_voice_takes_less_time_in_proportion():
-    assert spoken_s("one two three four five", "english", 2.0) == 1.0
+    assert speaking_time_s("one two three four five", "english", 2.0) == 1.0
 
 
 def test_each_sentence_but_the_last_takes_a_breath():
-    assert spoken_s("One two. Three four! Five", "english") == pytest.approx(2.0 + 2 * PAUSE_S)
-    assert spoken_s("One two three four five...", "english") == 2.0
+    assert speaking_time_s("One two. Three four! Five", "english") == pytest.approx(2.0 + 2 * PAUSE_S)
+    assert speaking_time_s("One two three four five...", "english") == 2.0
 
 
 def test_figures_take_the_time_of_their_names():
-    assert spoken_s("call 0800 123 456", "english") > spoken_s("call us today please", "english")
+    assert speaking_time_s("call 0800 123 456", "english") > speaking_time_s(
+        "call us today please", "english"
+    )
 
 
 def test_a_very_long_word_takes_longer_than_a_short_one():
-    assert spoken_s("Rindfleischetikettierungsgesetz", "german") > spoken_s("Kaffee", "german")
+    assert speaking_time_s("Rindfleischetikettierungsgesetz", "german") > speaking_time_s("Kaffee", "german")
 
 
 def test_signs_and_emoji_are_not_spoken():
-    assert spoken_s("— … 🎧 !", "english") == 0.0
+    assert speaking_time_s("— … 🎧 !", "english") == 0.0
 
 
 def test_an_unknown_language_is_timed_as_english():
-    assert spoken_s("one two three", "klingon") == spoken_s("one two three", "english")
+    assert speaking_time_s("one two three", "klingon") == speaking_time_s("one two three", "english")
 
 
 def test_tracks_follow_one_another():

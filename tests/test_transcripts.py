@@ -20,7 +20,7 @@ from callsheet.storage.runs.events import END, Event
 from callsheet.storage.runs.records import Attempt, Outcome, RunRequest
 from callsheet.storage.runs.runs import Runs
 
-BEGUN = Event("0-1", "r", events.BEGUN, b'{"run_id":"r","attempt":1}')
+BEGUN = Event("0-1", "r", events.ATTEMPT_STARTED, b'{"run_id":"r","attempt":1}')
 
 
 def wanted(run: str = "r") -> RunRequest:
@@ -35,12 +35,12 @@ async def claimed(runs: Runs) -> Attempt:
 
 async def told(storage: Storage) -> list[str]:
     """The names of the thread's events, but for the first: that an attempt has begun."""
-    begun, *rest = await events.read_after(storage, "t", events.BEGINNING)
-    assert begun.name == events.BEGUN
+    begun, *rest = await events.read_after(storage, "t", events.START_ID)
+    assert begun.name == events.ATTEMPT_STARTED
     return [event.name for event in rest]
 
 
-async def followed(transcript: LocalEventBuffer, after: str = events.BEGINNING) -> list[str]:
+async def followed(transcript: LocalEventBuffer, after: str = events.START_ID) -> list[str]:
     return [event.name async for event in transcript.follow(after, None) if event]
 
 
@@ -50,7 +50,7 @@ async def test_a_follower_gets_what_was_told_before_and_what_is_told_then_in_ord
     late, later = (asyncio.create_task(followed(transcript, after)) for after in ("0-0", "1-0"))
     await asyncio.sleep(0)
     transcript.add(["10-0", "10-1"], [("c", b"3"), (END, b"success")])
-    assert await late == [events.BEGUN, "a", "b", "c", END]
+    assert await late == [events.ATTEMPT_STARTED, "a", "b", "c", END]
     assert await later == ["b", "c", END]
     assert transcript.over
 
@@ -64,7 +64,7 @@ async def test_a_run_that_tells_too_much_for_memory_is_read_on_in_storage(storag
     runs = Runs(storage)
     attempt = await claimed(runs)
     hub = EventBus(storage, Announcements(storage))
-    transcript = hub.buffers.begin(attempt.begun)
+    transcript = hub.buffers.begin(attempt.started_event)
     teller = EventPublisher(runs, attempt, transcript)
     for name in ("first", "huge", "left out"):
         await teller.publish([(name, b"1" * (5_000_000 if name == "huge" else 1))])
@@ -73,8 +73,8 @@ async def test_a_run_that_tells_too_much_for_memory_is_read_on_in_storage(storag
     transcript.add(ids, Outcome("success").events)
     assert transcript.closed
     assert not transcript.over
-    names = [event.name async for event in hub.follow_run("t", "r", events.BEGINNING) if event]
-    assert names == [events.BEGUN, "first", "huge", "left out", END]
+    names = [event.name async for event in hub.follow_run("t", "r", events.START_ID) if event]
+    assert names == [events.ATTEMPT_STARTED, "first", "huge", "left out", END]
 
 
 async def test_a_run_that_failed_and_goes_on_is_not_taken_for_ended(storage: Storage) -> None:
@@ -90,7 +90,7 @@ async def test_a_run_is_created_and_claimed_in_one_step(storage: Storage) -> Non
     attempt = await claimed(runs)
     assert (attempt.run, attempt.number) == ("r", 1)
     assert (await runs.get("t", "r")).status == "running"
-    assert await runs.standing("t", "r") == "held"
+    assert await runs.execution_state("t", "r") == "held"
     second = await runs.create("t", wanted("q"), claim=True)
     assert (second.verdict, second.attempt) == ("queued", None)
 
@@ -114,8 +114,8 @@ async def test_events_that_are_sent_twice_because_the_answer_was_lost_are_told_o
     await runs.emit(attempt, 1, [("a", b"1")])
     ids = await runs.emit(attempt, 2, [("b", b"2"), ("c", b"3")])
     assert await runs.emit(attempt, 2, [("b", b"2"), ("c", b"3")]) == ids
-    begun, *rest = await events.read_after(storage, "t", events.BEGINNING)
-    assert begun == attempt.begun
+    begun, *rest = await events.read_after(storage, "t", events.START_ID)
+    assert begun == attempt.started_event
     assert [event.name for event in rest] == ["a", "b", "c"]
     assert [event.id for event in rest[1:]] == ids
 
@@ -137,7 +137,7 @@ async def test_who_lost_the_thread_is_told_so_at_the_next_word(storage: Storage)
 async def test_what_is_not_told_yet_when_a_run_ends_is_told_with_its_end(storage: Storage) -> None:
     runs = Runs(storage)
     attempt = await claimed(runs)
-    transcript = LocalEventBuffer(attempt.begun)
+    transcript = LocalEventBuffer(attempt.started_event)
     teller = EventPublisher(runs, attempt, transcript)
     await teller.publish([("a", b"1")])
     assert await teller.drain() == [("a", b"1")]
@@ -196,11 +196,11 @@ async def test_what_nobody_here_follows_leaves_in_a_moment(storage: Storage) -> 
 async def test_what_somebody_here_follows_leaves_at_once(storage: Storage) -> None:
     runs, announcements = Runs(storage), Announcements(storage)
     hub, attempt = EventBus(storage, announcements), await claimed(runs)
-    transcript = hub.buffers.begin(attempt.begun)
+    transcript = hub.buffers.begin(attempt.started_event)
     teller = EventPublisher(
         runs, attempt, transcript, lambda: hub.has_local_follower("t", transcript), batch_delay_s=60
     )
-    following = asyncio.create_task(followed(transcript, attempt.begun.id))
+    following = asyncio.create_task(followed(transcript, attempt.started_event.id))
     await asyncio.sleep(0)
     for number, name in enumerate("abc", 1):
         await teller.publish([(name, b"1")])

@@ -238,7 +238,7 @@ async def test_what_a_run_tells_just_as_it_was_taken_for_silent_is_not_lost(valk
         await here.worker.submit("t", RunRequest("r", "counter", "local", request_fields(input={"x": 1})))
         attempt = await runs.claim("t", "r")
         assert isinstance(attempt, Attempt)
-        started = StartedRun("t", "r", attempt.begun.id, resumable=False)
+        started = StartedRun("t", "r", attempt.started_event.id, resumable=False)
         async with aclosing(follow_run(here, started, heartbeat_s=0.05)) as told:
             assert await anext(told) is None
             await runs.emit(attempt, 1, [("values", b"{}")])

@@ -71,11 +71,11 @@ def ended(webhook: str) -> Run:
         error=None,
         answer=None,
         cancel=None,
-        webhook_told=False,
+        webhook_called=False,
     )
 
 
-QUICK = WebhookCaller(private=True, retry_delays_s=(0, 0, 0))
+QUICK = WebhookCaller(allow_private=True, retry_delays_s=(0, 0, 0))
 
 
 async def test_a_run_that_ends_is_told_and_signed(client: LangGraphClient) -> None:
@@ -163,7 +163,7 @@ async def test_no_address_of_an_inner_network_is_called(
     async def resolve(host: str, port: int) -> Sequence[str]:
         return ["93.184.215.14", address]
 
-    guarded = replace(QUICK, private=False, resolve=resolve)
+    guarded = replace(QUICK, allow_private=False, resolve=resolve)
     await guarded.call(ended("http://rebound.example/"))
     assert "not on the public internet" in caplog.text
 

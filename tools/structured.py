@@ -42,12 +42,12 @@ def model_for(spec: str, language: str) -> BaseChatModel:
 
 def model_name(spec: str, language: str) -> str:
     """Return the name of the model that `model_for` returns."""
-    return route(Request(provider=spec, language=language), providers.available(os.environ)).spec
+    return route(Request(provider=spec, language=language), providers.with_key(os.environ)).spec
 
 
 def is_offline(spec: str) -> bool:
     """Return True if the offline model answers."""
-    return route(Request(provider=spec), providers.available(os.environ)).provider == providers.OFFLINE
+    return route(Request(provider=spec), providers.with_key(os.environ)).provider == providers.OFFLINE
 
 
 async def fill_in(

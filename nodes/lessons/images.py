@@ -17,7 +17,16 @@ from callsheet.state.context import Context
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons import assets
 from callsheet.state.lessons import images as pictures
-from callsheet.state.lessons.images import OVER, REQUEST, SCHEMA, WANTED, Picture, Said, Shown, Sought
+from callsheet.state.lessons.images import (
+    CHOICE_DONE,
+    REQUEST,
+    SCHEMA,
+    SEARCH_PENDING,
+    ChosenImages,
+    NotAChoice,
+    OtherImages,
+    Picture,
+)
 from callsheet.state.lessons.workflow import LessonState
 from callsheet.state.versions import Version
 
@@ -29,12 +38,12 @@ def image_selection_node(workflow: WorkflowSpec) -> Node[LessonState]:
 
     async def select_images(state: LessonState, *, runtime: Runtime[Context]) -> dict[str, Any]:
         session = await answer_session(workflow, state, runtime)
-        if state.get("picturing") == WANTED:
+        if state.get("picturing") == SEARCH_PENDING:
             return session.append_calls("I am searching for images.", [("findImagesTool", {})])
         search = await session.newest("images")
         offered = _pictures(search) if search else []
         if search is None or not offered:
-            return {"picturing": OVER, "plan": None}
+            return {"picturing": CHOICE_DONE, "plan": None}
         try:
             read = pictures.read(
                 session.answer(
@@ -44,9 +53,9 @@ def image_selection_node(workflow: WorkflowSpec) -> Node[LessonState]:
             )
         except Invalid as error:
             return refusal_update(error)
-        if isinstance(read, Said):
+        if isinstance(read, NotAChoice):
             return session.chat_update(read.text)
-        if isinstance(read, Sought):
+        if isinstance(read, OtherImages):
             return session.decision_update(
                 "I am searching for other images.", [("findImagesTool", {"words": read.words[:300]})]
             )
@@ -69,17 +78,17 @@ def image_question(search: Version, offered: Sequence[Picture]) -> Interrupt:
     )
 
 
-async def _choice_update(session: AnswerSession, read: Shown) -> dict[str, Any]:
+async def _choice_update(session: AnswerSession, read: ChosenImages) -> dict[str, Any]:
     """Return the update for a choice: one call for each image that is not stored yet."""
     there = assets.live((await session.artefact.stream(assets.ASSETS)).versions)
     known = {version.data.get("url") for version in there}
     new = [one for one in read.images if one.url not in known]
     if not new:
         text = "These images are there already." if read.images else "The lesson shows none of these images."
-        return {"messages": [AIMessage(text)], "picturing": OVER, "plan": None, "problem": ""}
+        return {"messages": [AIMessage(text)], "picturing": CHOICE_DONE, "plan": None, "problem": ""}
     calls: Calls = [("addImageTool", {"image": one.model_dump()}) for one in new]
     names = ", ".join(one.title for one in new)
-    return {**session.decision_update(f"The lesson shows: {names}.", calls), "picturing": OVER}
+    return {**session.decision_update(f"The lesson shows: {names}.", calls), "picturing": CHOICE_DONE}
 
 
 def _with_numbers(offered: Sequence[Picture]) -> list[dict[str, Any]]:

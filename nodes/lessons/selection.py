@@ -14,8 +14,16 @@ from callsheet.state.errors import Invalid
 from callsheet.state.lessons import selection as answers
 from callsheet.state.lessons.facts import Fact
 from callsheet.state.lessons.lengths import seconds
-from callsheet.state.lessons.selection import REQUEST, SCHEMA, Answer, Chosen, Others, Said, Stated
-from callsheet.state.lessons.selection_words import reopened, revised
+from callsheet.state.lessons.selection import (
+    REQUEST,
+    SCHEMA,
+    AddedFacts,
+    Answer,
+    Chosen,
+    NotAChoice,
+    OtherFacts,
+)
+from callsheet.state.lessons.selection_words import asks_to_choose_again, revise_selection
 from callsheet.state.lessons.workflow import LessonState
 from callsheet.state.versions import Version
 
@@ -41,7 +49,7 @@ def fact_selection_node(workflow: WorkflowSpec) -> Node[LessonState]:
             return refusal_update(error)
         if read is None:
             return {"messages": [AIMessage("Choose again.")], "choice": proposed.id, "plan": None}
-        if isinstance(read, Said):
+        if isinstance(read, NotAChoice):
             return session.chat_update(read.text)
         return session.decision_update(
             *selection_calls(read), remark=read.wish if isinstance(read, Chosen) else ""
@@ -72,10 +80,10 @@ async def _confirmed_facts(session: AnswerSession) -> list[Fact]:
 def _revision(message: str | None, confirmed: Sequence[Fact]) -> Answer | None:
     """Return how a message revises a confirmed choice; None to ask for a new choice."""
     text = message or ""
-    if reopened(text):
+    if asks_to_choose_again(text):
         return None
-    facts = revised(text, confirmed)
-    return Said(text) if facts is None else Chosen(facts)
+    facts = revise_selection(text, confirmed)
+    return NotAChoice(text) if facts is None else Chosen(facts)
 
 
 def fact_question(proposed: Version) -> Interrupt:
@@ -97,15 +105,15 @@ def _facts(proposed: Version, name: str) -> list[Fact]:
     return [Fact.model_validate(one) for one in proposed.data.get(name, ())]
 
 
-def selection_calls(read: Chosen | Stated | Others) -> tuple[str, Calls]:
+def selection_calls(read: Chosen | AddedFacts | OtherFacts) -> tuple[str, Calls]:
     """Return the reply to an answer, and its calls."""
-    if isinstance(read, Others):
+    if isinstance(read, OtherFacts):
         return "I look for other facts.", [
             ("extractFactsTool", {"content": "", "guidance": read.guidance[:1000] or "other facts"})
         ]
     facts = [fact.model_dump() for fact in read.facts]
     names = ", ".join(fact.concept for fact in read.facts)
-    if isinstance(read, Stated):
+    if isinstance(read, AddedFacts):
         return f"I add: {names}.", [("addFactsTool", {"facts": facts})]
     return f"The lesson tells: {names}.", [
         ("confirmFactsTool", {"facts": facts}),

@@ -36,7 +36,7 @@ Flag = Annotated[bool, Strict()]
 """True or false, not a text or number."""
 Number = Annotated[float, Strict()]
 """A number, not a text of digits."""
-Whole = Annotated[int, BeforeValidator(_require_number)]
+Integer = Annotated[int, BeforeValidator(_require_number)]
 """An integer, not a text of digits."""
 Brief = Annotated[
     Annotated[str, Tag("text")] | Annotated[dict[str, Any], Tag("object")],

@@ -18,7 +18,7 @@ from callsheet.state.errors import Invalid, Missing
 from callsheet.state.versions import Version
 from callsheet.storage.artefacts import mixer as mixers
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
-from callsheet.storage.artefacts.receipts import Done, receipt_name
+from callsheet.storage.artefacts.receipts import RecordedResult, receipt_name
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import execute_all
 from callsheet.storage.threads import records as thread_records
@@ -132,7 +132,9 @@ async def write_version(ref: AdRef, stream: str, raw: Mapping[str, Any], *, pare
         facts=ref.facts,
     )
     new = NewVersion(stream, data, owner, request, parent, {"status": "draft"})
-    made = fence.result if isinstance(fence, Done) else await ref.artefact.create_version(new, fence)
+    made = (
+        fence.result if isinstance(fence, RecordedResult) else await ref.artefact.create_version(new, fence)
+    )
     await execute_all(ref.storage.redis, ref.artefact.index_calls(owner, ref.thread.id))
     return str(made["versionId"])
 

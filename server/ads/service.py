@@ -142,7 +142,7 @@ def reply_builder(storage: Storage) -> BuildReply:
     async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
         thread = await threads.get(storage, run.thread, run.owner)
         facts = ad_facts(state)
-        await ADS.artefact(storage, thread).describe(facts)
+        await ADS.artefact(storage, thread).set_facts(facts)
         return turn_view(thread, state) | await timing(storage, thread, facts)
 
     return build

@@ -61,7 +61,7 @@ def conversation_view(ref: AdRef, state: Mapping[str, Any]) -> dict[str, Any]:
     prompt = ad_creation.WORKFLOW.prompt(state, ref.artefact.id) if messages else ""  # type: ignore[arg-type]  # a snapshot's values
     return {
         "conversationId": ref.thread.id,
-        "messages": conversation.rendered(prompt, messages) if messages else [],
+        "messages": conversation.message_entries(prompt, messages) if messages else [],
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage
 
-from callsheet.providers import available
+from callsheet.providers import with_key
 from callsheet.providers.routing import Request, route
 from callsheet.state import conversation
 from callsheet.state.ads import brief
@@ -86,7 +86,7 @@ def checked_idempotency_key(idempotency_key: str | None) -> str | None:
 
 def checked_context(context: Context) -> Context:
     """Return the context; raise `Invalid` if its provider does not exist."""
-    route(Request(provider=context.get("model") or context.get("provider", "")), available(os.environ))
+    route(Request(provider=context.get("model") or context.get("provider", "")), with_key(os.environ))
     return context
 
 

@@ -199,16 +199,16 @@ def opens_stream(scope: Scope) -> bool:
 
 
 def _headers(most: int, count: RequestCount) -> dict[str, str]:
-    return dict(zip(RATE_HEADERS, (str(most), str(count.left), str(count.all_s)), strict=True))
+    return dict(zip(RATE_HEADERS, (str(most), str(count.remaining), str(count.reset_s)), strict=True))
 
 
 def rate_limit_error(most: int, count: RequestCount) -> Limited:
     """Return the error for a request over the limit."""
     refusal = Limited(
         f"more than {most} requests in a minute",
-        remedy=f"wait {count.next_s} s; the limit is CALLSHEET_REQUESTS_PER_MINUTE",
+        remedy=f"wait {count.retry_after_s} s; the limit is CALLSHEET_REQUESTS_PER_MINUTE",
     )
-    refusal.retry_after_s = count.next_s
+    refusal.retry_after_s = count.retry_after_s
     return refusal
 
 

@@ -194,10 +194,10 @@ def url_host(host: str) -> str:
 def greeting(version: str, url: str, place: str) -> Padding:
     """Return the greeting: URL, provider with its reason, location of the data."""
     # Importing the model libraries takes longer than the rest of the start.
-    from callsheet.providers import available  # noqa: PLC0415
+    from callsheet.providers import with_key  # noqa: PLC0415
     from callsheet.providers.routing import Request, route  # noqa: PLC0415
 
-    chosen = route(Request(), available(os.environ))
+    chosen = route(Request(), with_key(os.environ))
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")

@@ -8,7 +8,7 @@ from langgraph.pregel import Pregel
 from pydantic import Field
 from starlette.responses import Response
 
-from callsheet.server.ads.bodies import StrictRoute, Whole
+from callsheet.server.ads.bodies import Integer, StrictRoute
 from callsheet.server.artefacts.turns import identifier
 from callsheet.server.context import app_context
 from callsheet.server.http.auth import public_config
@@ -74,7 +74,7 @@ class AssistantVersionsQuery(Page):
 class AssistantSetLatest(Body):
     """Version to make the latest."""
 
-    version: Whole
+    version: Integer
 
 
 @router.post("", responses=write_responses(JsonObject))
@@ -138,7 +138,7 @@ async def delete_assistant(
 ) -> Response:
     """Delete an assistant. With `delete_threads`, delete its threads too."""
     assistants = _assistants(request)
-    assistant = await assistants.get_created(assistant_id)
+    assistant = await assistants.get_custom(assistant_id)
     if delete_threads:
         # Threads first: if one is busy, the request fails and can be repeated.
         metadata = {"assistant_id": assistant.assistant_id}
@@ -227,7 +227,7 @@ async def _matching(request: Request, query: AssistantCount) -> list[Assistant]:
     name = (query.name or "").casefold()
     return [
         assistant
-        for assistant in await _assistants(request).all()
+        for assistant in await _assistants(request).list_all()
         if query.graph_id in {None, assistant.graph_id}
         and name in assistant.name.casefold()
         and contains(assistant.metadata, query.metadata)

@@ -5,7 +5,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from callsheet.server.ads.bodies import Whole
+from callsheet.server.ads.bodies import Integer
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
 
@@ -50,8 +50,8 @@ class Body(BaseModel):
 class Page(Body):
     """Part of a list."""
 
-    limit: Whole = Field(10, ge=1, le=1_000)
-    offset: Whole = Field(0, ge=0, le=10_000_000)
+    limit: Integer = Field(10, ge=1, le=1_000)
+    offset: Integer = Field(0, ge=0, le=10_000_000)
 
     def cut(self, items: Sequence[_Item]) -> Sequence[_Item]:
         """Return the items of this page, and one more if there is a next page."""

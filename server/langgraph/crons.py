@@ -173,7 +173,7 @@ async def fire_due(ctx: AppContext, now_ms: int) -> int:
     A cron that came due several times while no process was running fires once.
     """
     count = 0
-    for due in await crons.due(ctx.storage, now_ms):
+    for due in await crons.list_due(ctx.storage, now_ms):
         try:
             cron = await crons.get(ctx.storage, due.owner, due.id)
         except Missing:
@@ -187,7 +187,7 @@ async def fire_due(ctx: AppContext, now_ms: int) -> int:
 
 
 async def _start_run(ctx: AppContext, cron: Cron, due: Due) -> None:
-    run = str(uuid.uuid5(_RUN_NAMESPACE, f"{cron.id} {due.ms}"))
+    run = str(uuid.uuid5(_RUN_NAMESPACE, f"{cron.id} {due.due_ms}"))
     try:
         body = RunCreate(
             **{**cron.payload, "assistant_id": cron.assistant, "metadata": dict(cron.metadata)},
@@ -197,7 +197,7 @@ async def _start_run(ctx: AppContext, cron: Cron, due: Due) -> None:
     except Unavailable:
         raise
     except (CallsheetError, ValidationError) as error:
-        _log.warning("cron %s created no run at %s: %s", cron.id, iso_time(due.ms), error)
+        _log.warning("cron %s created no run at %s: %s", cron.id, iso_time(due.due_ms), error)
 
 
 async def _create(request: Request, body: CronCreate, thread: str | None) -> JsonObject:

@@ -15,7 +15,7 @@ from callsheet.server.langgraph.starting import StartedRun
 from callsheet.server.langgraph.updates import graph_of_thread
 from callsheet.server.runtime.encoding import MODES, dumps
 from callsheet.state.errors import Invalid
-from callsheet.storage.runs.events import BEGUN, END, PROTOCOL, STATE, Event
+from callsheet.storage.runs.events import ATTEMPT_STARTED, END, PROTOCOL_PREFIX, STATE_UPDATED, Event
 from callsheet.storage.runs.records import Run
 from callsheet.storage.threads import records as thread_records
 from callsheet.storage.threads.records import ThreadRecord
@@ -79,7 +79,7 @@ async def stream_thread(
     async with aclosing(ctx.worker.events.follow(record.id, after, heartbeat_s=HEARTBEAT_S)) as source:
         async for event in source:
             # A deleted thread may have been created again by another owner.
-            check = event is None or event.name in {BEGUN, STATE}
+            check = event is None or event.name in {ATTEMPT_STARTED, STATE_UPDATED}
             if check and not await thread_records.find(ctx.storage, record.id, record.owner):
                 return
             if event is None:
@@ -92,7 +92,7 @@ async def _thread_line(
     ctx: AppContext, record: ThreadRecord, event: Event, modes: Collection[ThreadMode]
 ) -> bytes | None:
     """Return an event of a thread as it is sent; None if the modes exclude it."""
-    if event.name == STATE:
+    if event.name == STATE_UPDATED:
         return await _state_line(ctx, record, event) if "state_update" in modes else None
     data = dumps({"status": "run_done", "run_id": event.run}) if event.name == END else event.data
     if event.name in {END, "metadata"}:
@@ -107,7 +107,7 @@ async def _state_line(ctx: AppContext, record: ThreadRecord, event: Event) -> by
     config: RunnableConfig = {"configurable": {"thread_id": record.id, **orjson.loads(event.data)}}
     state = await graph_of_thread(ctx, newest).aget_state(config)
     data = dumps({"state": state_view(state), "thread_id": record.id})
-    return event_line(STATE, data, event.id) if state.created_at else None
+    return event_line(STATE_UPDATED, data, event.id) if state.created_at else None
 
 
 def follow_run(ctx: AppContext, started: StartedRun, heartbeat_s: float = HEARTBEAT_S) -> Source:
@@ -162,7 +162,7 @@ def matches_modes(name: str, modes: Collection[str]) -> bool:
 
     Events of the Agent Streaming Protocol never match.
     """
-    if name.startswith(PROTOCOL):
+    if name.startswith(PROTOCOL_PREFIX):
         return False
     mode = name.partition("|")[0].partition("/")[0]
     if not modes or mode in _ALL_MODES:

@@ -241,7 +241,7 @@ async def join_thread_stream(
     ctx = app_context(request)
     record = await thread_records.get(ctx.storage, thread_id, current_owner(request))
     if last_event_id in {run_streams.BEGINNING, "-"}:
-        after = events.BEGINNING
+        after = events.START_ID
     elif last_event_id:
         after = run_streams.checked_event_id(last_event_id)
     else:
@@ -385,7 +385,7 @@ async def _join_stream_reply(
 ) -> Response:
     since = run_streams.resume_id(last_id, run)
     if run.status in ENDED:
-        started = _started_run(run, since or events.BEGINNING)
+        started = _started_run(run, since or events.START_ID)
         lines = run_streams.replay_run(ctx, started, modes) if since else run_streams.empty_stream()
         return event_stream_reply(lines, started.path)
     if since is None:

@@ -114,7 +114,7 @@ async def _validate_on_thread(
     request = run_request(body, assistant, RunContext(run, owner, names, resume))
     if record is None:
         return ValidatedRun(thread, request, body, new)
-    return ValidatedRun(thread, replace(request, adopting=_precondition(record, new)), body, None)
+    return ValidatedRun(thread, replace(request, precondition=_precondition(record, new)), body, None)
 
 
 async def _validate_stateless(ctx: AppContext, owner: str, body: RunCreate, run: str) -> ValidatedRun:
@@ -136,12 +136,12 @@ async def record_run(ctx: AppContext, validated: ValidatedRun) -> StartedRun:
         request = validated.request
         if validated.new_thread:
             record = await thread_records.create(ctx.storage, validated.new_thread, or_get=True)
-            request = replace(request, adopting=_precondition(record, validated.new_thread))
+            request = replace(request, precondition=_precondition(record, validated.new_thread))
         resumable = bool(validated.body.stream_resumable)
         if validated.stateless:
             await ctx.worker.submit(validated.thread, request)
             temporary = validated.new_thread is None
-            return StartedRun(validated.thread, request.id, events.BEGINNING, resumable, temporary=temporary)
+            return StartedRun(validated.thread, request.id, events.START_ID, resumable, temporary=temporary)
         created, _ = await asyncio.gather(
             ctx.worker.submit(validated.thread, request),
             indexes.touch_thread(ctx.storage, request.owner, validated.thread),

@@ -8,7 +8,7 @@ from langgraph.types import StateSnapshot
 from pydantic import Field
 from starlette.responses import Response
 
-from callsheet.server.ads.bodies import Flag, StrictRoute, Whole
+from callsheet.server.ads.bodies import Flag, Integer, StrictRoute
 from callsheet.server.context import app_context
 from callsheet.server.http.origins import current_owner
 from callsheet.server.langgraph import shapes, updates
@@ -46,7 +46,7 @@ class StateUpdate(Body):
 class HistoryQuery(Body):
     """Filter for the states of a thread."""
 
-    limit: Whole = Field(10, ge=1, le=1_000)
+    limit: Integer = Field(10, ge=1, le=1_000)
     before: str | JsonObject | None = None
     metadata: JsonObject | None = None
     checkpoint: JsonObject | None = None

@@ -16,7 +16,7 @@ from langgraph.store.base import (
 from pydantic import Field
 from starlette.responses import Response
 
-from callsheet.server.ads.bodies import Flag, Number, StrictRoute, Whole
+from callsheet.server.ads.bodies import Flag, Integer, Number, StrictRoute
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.origins import current_owner
@@ -64,10 +64,10 @@ class ItemSearch(Page):
 class NamespaceSearch(Page):
     """Filter for namespaces."""
 
-    limit: Whole = Field(100, ge=1, le=1_000)
+    limit: Integer = Field(100, ge=1, le=1_000)
     prefix: list[str] | None = None
     suffix: list[str] | None = None
-    max_depth: Whole | None = Field(None, ge=1)
+    max_depth: Integer | None = Field(None, ge=1)
 
 
 @router.put("/items", status_code=204, responses=_write_responses(None))

@@ -69,7 +69,7 @@ async def create_thread(request: Request, body: ThreadCreate | None = None) -> R
         graph if isinstance(graph, str) else "",
         metadata,
         _ttl(body.ttl),
-        fresh=body.thread_id is None,
+        has_unused_id=body.thread_id is None,
     )
     record = await thread_records.create(ctx.storage, new, or_get=body.if_exists == "do_nothing")
     if body.supersteps:

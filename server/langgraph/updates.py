@@ -77,7 +77,7 @@ async def apply_update(
         await record_state(ctx, record, graph)
         # The event holds only the checkpoint's id: with the values, each update would be stored twice.
         pointer = {name: written["configurable"][name] for name in ("checkpoint_id", "checkpoint_ns")}
-        await events.append(ctx.storage, record.id, events.STATE, dumps(pointer))
+        await events.append(ctx.storage, record.id, events.STATE_UPDATED, dumps(pointer))
     return written
 
 

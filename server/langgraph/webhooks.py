@@ -40,7 +40,7 @@ class WebhookCaller:
 
     secret: str = ""
     """Key of the signature; empty for no signature."""
-    private: bool = False
+    allow_private: bool = False
     """Allows addresses of this machine and its network."""
     retry_delays_s: Sequence[float] = RETRY_DELAYS_S
     resolve: Resolve = resolve
@@ -69,7 +69,7 @@ class WebhookCaller:
             ssl_context = await trusted_certificates()
         network = PublicNetwork(
             self.resolve,
-            private=self.private,
+            private=self.allow_private,
             remedy="set CALLSHEET_WEBHOOK_PRIVATE=true to call your own network",
         )
         try:

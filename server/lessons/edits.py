@@ -192,13 +192,13 @@ def _parse(version: Version) -> Narration:
 async def set_status(lesson: Lesson, status: Status) -> None:
     """Set a status that no version implies; the next version replaces it. Raise `Conflict` (B44)."""
     snapshot = await lesson.snapshot()
-    if status not in lesson_state.SAID:
+    if status not in lesson_state.EXPLICIT_STATUSES:
         raise Invalid(
             f"{status!r} follows from the versions",
-            remedy=f"use one of {', '.join(sorted(lesson_state.SAID))}",
+            remedy=f"use one of {', '.join(sorted(lesson_state.EXPLICIT_STATUSES))}",
         )
-    lesson_state.moved(snapshot.session.status, status)
-    await lesson.artefact.describe({"status": status, "statusOf": lesson_state.standing(snapshot.newest)})
+    lesson_state.next_status(snapshot.session.status, status)
+    await lesson.artefact.set_facts({"status": status, "statusOf": lesson_state.version_ids(snapshot.newest)})
 
 
 async def update_student(lesson: Lesson, age: str | None, interest: str | None, style: str | None) -> None:

@@ -155,7 +155,7 @@ def _attempt(part: str, attempt: Callable[[], object], message: str) -> Finding:
 
 
 def _check_models(environment: Mapping[str, str]) -> Iterator[Finding]:
-    available = providers.available(environment)
+    available = providers.with_key(environment)
     for name, one in providers.PROVIDERS.items():
         if one.key and one.supported:
             message = f"{one.key} is {'set' if name in available else 'not set'}"
@@ -185,7 +185,7 @@ def _check_folder(place: Path) -> Finding:
 
 async def _check_storage(settings: Settings) -> list[Finding]:
     try:
-        async with storage.connect(settings.redis_url, settings.data_dir, patience_s=_PATIENCE_S) as opened:
+        async with storage.connect(settings.redis_url, settings.data_dir, timeout_s=_PATIENCE_S) as opened:
             server_health = await health.read_health(opened)
             return [
                 _check_latency(opened, server_health),
@@ -197,8 +197,8 @@ async def _check_storage(settings: Settings) -> list[Finding]:
 
 
 def _check_latency(opened: Storage, server_health: ServerHealth) -> Finding:
-    message = f"{server_health.name} in {server_health.answered_s * 1000:.1f} ms: {opened.origin}"
-    if server_health.answered_s > _SLOW_S:
+    message = f"{server_health.name} in {server_health.latency_s * 1000:.1f} ms: {opened.origin}"
+    if server_health.latency_s > _SLOW_S:
         return Finding("Storage", "warn", message, "Move it closer to the server; every step waits for it.")
     return Finding("Storage", "ok", message)
 
@@ -218,8 +218,9 @@ def _check_persistence(server_health: ServerHealth) -> Iterator[Finding]:
         )
     used = f"{server_health.used_bytes / 2**20:.0f} MiB used"
     limit = f"of {server_health.limit_bytes / 2**20:.0f}" if server_health.limit_bytes else "without a limit"
-    if server_health.policy != "noeviction":
-        message = f"{used} {limit}; maxmemory-policy {server_health.policy} deletes keys when memory is full"
+    if server_health.eviction_policy != "noeviction":
+        policy = server_health.eviction_policy
+        message = f"{used} {limit}; maxmemory-policy {policy} deletes keys when memory is full"
         # Without a memory limit nothing is evicted yet.
         status: Status = "fail" if server_health.limit_bytes else "warn"
         yield Finding("Memory", status, message, "Set maxmemory-policy to noeviction.")

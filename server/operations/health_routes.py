@@ -48,7 +48,7 @@ async def show_health(request: Request) -> JsonReply:
     if not fatal:
         problems = [*problems, *await _worker_problems(ctx)]
     tools = await _tools(ctx) if server_health else {}
-    chosen = route(Asked(), providers.available(os.environ))
+    chosen = route(Asked(), providers.with_key(os.environ))
     content = {
         "status": "degraded" if problems else "ok",
         "version": request.app.version,
@@ -109,7 +109,7 @@ async def _tools(ctx: AppContext) -> Mapping[str, Breaker]:
 
 
 def _availability(tools: Mapping[str, Breaker]) -> Mapping[str, Any]:
-    resting = {name: one.rests_s for name, one in sorted(tools.items()) if one.state == "open"}
+    resting = {name: one.open_for_s for name, one in sorted(tools.items()) if one.state == "open"}
     return {"available": len(tools) - len(resting), "resting": resting}
 
 
@@ -130,7 +130,7 @@ async def _read_storage(ctx: AppContext) -> tuple[ServerHealth | None, Sequence[
 
 def _storage_fields(server_health: ServerHealth | None) -> Mapping[str, Any]:
     return (
-        {"server": server_health.name, "latencyMs": round(server_health.answered_s * 1000, 1)}
+        {"server": server_health.name, "latencyMs": round(server_health.latency_s * 1000, 1)}
         if server_health
         else {}
     )
@@ -142,5 +142,5 @@ def _problem_fields(problems: Sequence[HealthProblem]) -> Mapping[str, Any]:
     return {
         "error": "; ".join(problem.message for problem in problems),
         "remedy": " ".join(problem.remedy for problem in problems),
-        "degraded": list(dict.fromkeys(problem.part for problem in problems)),
+        "degraded": list(dict.fromkeys(problem.component for problem in problems)),
     }

@@ -100,7 +100,7 @@ class Metrics:
             self._breakers.labels(name).set(_STATES[breaker.state])
         self._storage_up.set(up)
         if server_health:
-            self._storage_s.set(server_health.answered_s)
+            self._storage_s.set(server_health.latency_s)
             self._storage_bytes.set(server_health.used_bytes)
             self._storage_limit.set(server_health.limit_bytes)
         return generate_latest(self.registry)

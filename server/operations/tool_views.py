@@ -62,7 +62,11 @@ def _tool(item: Tool, kind: str, owner: str, breaker: Breaker) -> dict[str, Any]
         "permissions": sorted(item.permissions),
         "allowed": guard.is_permitted(item, owner),
         "available": breaker.state != "open",
-        "breaker": {"state": breaker.state, "failures": breaker.failed, "retryAfterSeconds": breaker.rests_s},
+        "breaker": {
+            "state": breaker.state,
+            "failures": breaker.failures,
+            "retryAfterSeconds": breaker.open_for_s,
+        },
         "limits": {
             "timeoutSeconds": policy.timeout_s,
             "calls": policy.calls,

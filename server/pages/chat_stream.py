@@ -11,7 +11,7 @@ from callsheet.server.runtime.worker import Worker
 from callsheet.state.errors import Invalid
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs import events
-from callsheet.storage.runs.events import BEGINNING, BEGUN
+from callsheet.storage.runs.events import ATTEMPT_STARTED, START_ID
 from callsheet.storage.threads import records as thread_records
 from callsheet.storage.threads.threads import Thread
 
@@ -47,7 +47,7 @@ async def position_after(worker: Worker, storage: Storage, thread: str, last: st
     None stands for the beginning of the running turn, else for the newest event.
     """
     if last == FROM_START:
-        return StreamPosition(BEGINNING, -1)
+        return StreamPosition(START_ID, -1)
     if last is None:
         return await _current_position(worker, storage, thread)
     match = _ID.fullmatch(last)
@@ -65,7 +65,7 @@ async def _current_position(worker: Worker, storage: Storage, thread: str) -> St
     run = await worker.runs.active(thread)
     if run is None:
         return newest
-    before = BEGINNING
+    before = START_ID
     async for event in _stored_events(storage, thread):
         if event.run == run:
             return StreamPosition(before, _ALL_FRAMES)
@@ -81,7 +81,7 @@ async def newest_position(storage: Storage, thread: str) -> StreamPosition:
 async def _stored_events(
     storage: Storage, thread: str, upto: str | None = None
 ) -> AsyncGenerator[events.Event, None]:
-    cursor = events.EventCursor(storage, thread, BEGINNING)
+    cursor = events.EventCursor(storage, thread, START_ID)
     while events_page := await cursor.read_next():
         for event in events_page:
             if upto is not None and _is_later(event.id, upto):
@@ -109,7 +109,7 @@ async def follow_frames(
     async with aclosing(worker.events.follow(thread.id, since.event, heartbeat_s=heartbeat_s)) as source:
         async for update in source:
             # A deleted conversation may have been created again by another owner.
-            look = update is None or update.name == BEGUN
+            look = update is None or update.name == ATTEMPT_STARTED
             if look and not await thread_records.find(storage, thread.id, thread.owner):
                 return
             for number, frame in enumerate(await chat.frames(update) if update else ()):

@@ -20,7 +20,7 @@ from callsheet.state.versions import Version, version_fields
 from callsheet.storage import indexes
 from callsheet.storage.artefacts import files
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, StreamHead
-from callsheet.storage.artefacts.receipts import Done, receipt_name
+from callsheet.storage.artefacts.receipts import RecordedResult, receipt_name
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import execute_all
 from callsheet.storage.threads import threads
@@ -165,7 +165,7 @@ async def restore_version(ref: PageRef, version_id: str) -> dict[str, Any]:
     step = receipt_name(ref.thread, "by hand", str(uuid.uuid4()))
     # The fence keeps a write that is repeated after a lost connection from creating a second version.
     fence = await ref.artefact.claim(step, epoch=0, owner=ref.owner, thread=ref.thread, facts={})
-    created = fence.result if isinstance(fence, Done) else None
+    created = fence.result if isinstance(fence, RecordedResult) else None
     for _ in range(_TRIES):
         if created is not None:
             await execute_all(ref.storage.redis, ref.artefact.index_calls(ref.owner, ref.thread))
@@ -181,7 +181,9 @@ async def restore_version(ref: PageRef, version_id: str) -> dict[str, Any]:
             head,
         )
         try:
-            created = await ref.artefact.create_version(new, None if isinstance(fence, Done) else fence)
+            created = await ref.artefact.create_version(
+                new, None if isinstance(fence, RecordedResult) else fence
+            )
         except Conflict:
             continue
     raise Busy(f"the page {ref.artefact.id!r} was changed by others each time", remedy="try again")

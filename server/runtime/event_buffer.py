@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Final
 
 from callsheet.storage.runs.announcements import wait_for_signal
-from callsheet.storage.runs.events import BEGINNING, END, Event
+from callsheet.storage.runs.events import END, START_ID, Event
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
 """Bytes kept of one run; followers of a longer one go on reading from Redis."""
@@ -100,7 +100,7 @@ class LocalEventBuffers:
         buffer.close()
         asyncio.get_running_loop().call_later(_ENDED_TTL_S, self._drop, buffer)
 
-    def find(self, run: str, after: str = BEGINNING) -> LocalEventBuffer | None:
+    def find(self, run: str, after: str = START_ID) -> LocalEventBuffer | None:
         """Return a run's buffer; None if this process has none with events after the id `after`.
 
         Only a run's first attempt has a buffer. A failed run may continue in another process.

@@ -45,10 +45,10 @@ class EventBus:
                     yield event
                 if batch:
                     continue
-                if not bell.gone:
+                if not bell.thread_deleted:
                     await wait_for_signal(bell, _wait_s(loop.time() - last_s, heartbeat_s))
-                if bell.gone or (heartbeat_s and loop.time() - last_s >= heartbeat_s):
-                    bell.gone, last_s = False, loop.time()
+                if bell.thread_deleted or (heartbeat_s and loop.time() - last_s >= heartbeat_s):
+                    bell.thread_deleted, last_s = False, loop.time()
                     yield None
 
     def has_local_follower(self, thread: str, buffer: LocalEventBuffer | None) -> bool:

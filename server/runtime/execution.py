@@ -85,7 +85,7 @@ class RunExecution:
         """
         try:
             ended = await self._execute()
-            return replace(ended, told=[*await self.publisher.drain(), *ended.told])
+            return replace(ended, final_events=[*await self.publisher.drain(), *ended.final_events])
         except Drained:
             await self.publisher.flush()
             raise
@@ -290,7 +290,7 @@ class RunExecution:
         interrupts = interrupts_by_task(state)
         answer = await self.reply(self.run, run_result(state)) if self.reply else None
         standing: Any = "interrupted" if state.next else "idle"
-        return Outcome("success", standing, interrupts, answer=answer, told=events)
+        return Outcome("success", standing, interrupts, answer=answer, final_events=events)
 
     def _refusal(self, error: Conflict, state: StateSnapshot | None) -> Outcome:
         """Return the outcome of a run that was refused; the thread stays as it is."""
@@ -305,7 +305,7 @@ class RunExecution:
             _log.warning("run %s failed", self.run.id, exc_info=error)
         record = serialize_error(error)
         last = ("error", dumps({"error": record["error"], "message": record["message"]}))
-        return Outcome(ending, "error", error=record, told=[last])
+        return Outcome(ending, "error", error=record, final_events=[last])
 
     def _cancellation(self) -> Outcome:
         record = {"error": "UserInterrupt", "message": "the run was cancelled"}

@@ -51,7 +51,7 @@ class RunFinalizer:
             record = await self._runs.get(thread, run)
         except Missing:
             record = None
-        if record and record.request["webhook"] and not record.webhook_told:
+        if record and record.request["webhook"] and not record.webhook_called:
             if self._tell is None:
                 # Left to a process that may call webhooks.
                 return

@@ -273,7 +273,7 @@ class Worker:
             await self.runs.release(attempt)
             raise Drained
         # Events of earlier attempts are in Redis alone.
-        buffer = self.events.buffers.begin(attempt.begun) if attempt.number == 1 else None
+        buffer = self.events.buffers.begin(attempt.started_event) if attempt.number == 1 else None
         execution = self._execution(attempt, record, buffer)
         self._executions[execution] = cast("asyncio.Task[None]", asyncio.current_task())
         try:
@@ -327,7 +327,7 @@ class Worker:
         """Claim a run; waits for the lease of an attempt that may be dead. None if there is nothing to do."""
         alone = False
         while True:
-            claimed = await self.runs.claim(thread, run, alone=alone)
+            claimed = await self.runs.claim(thread, run, isolated=alone)
             if self._stopping:
                 if isinstance(claimed, Attempt):
                     await self.runs.release(claimed)
@@ -336,7 +336,7 @@ class Worker:
                 await stack.enter_async_context(self._isolation.isolate(thread))
                 alone = True
             elif isinstance(claimed, LeaseHeld):
-                await asyncio.sleep(min(claimed.left_s, _POLL_S))
+                await asyncio.sleep(min(claimed.remaining_s, _POLL_S))
             else:
                 return claimed
 
@@ -362,7 +362,7 @@ class Worker:
         """Submit runs that no process executes: the one that created or executed them died."""
         while due := await self.runs.poll_due_checks(_CHECK_S):
             for thread, run in due:
-                match await self.runs.standing(thread, run):
+                match await self.runs.execution_state(thread, run):
                     case "free" | "due":
                         await self._queue.submit(thread, run)
                     case "over":

@@ -56,7 +56,7 @@ class Timeline(TypedDict):
     music: NotRequired[Span]
 
 
-def spoken_s(text: str, language: str, speed: float = 1.0) -> float:
+def speaking_time_s(text: str, language: str, speed: float = 1.0) -> float:
     """Return the seconds it takes to speak `text`, including pauses between sentences.
 
     Scripts without spaces count characters, other scripts words; foreign words within the former count as
@@ -124,7 +124,7 @@ def _place_voices(tracks: Sequence[Mapping[str, Any]], language: str, lead: floa
                 remedy=f"use one of {known}",
             )
         start = max(0.0, ends[after] - float(track.get("overlap") or 0.0))
-        end = start + spoken_s(str(track["text"]), language, float(track.get("speed") or 1.0))
+        end = start + speaking_time_s(str(track["text"]), language, float(track.get("speed") or 1.0))
         ends[str(track["id"])] = end
         spans.append(
             VoiceSpan(

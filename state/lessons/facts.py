@@ -8,9 +8,9 @@ from typing import ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-FEWEST: Final = 5
+MIN_FACTS: Final = 5
 """Minimum facts of a lesson, if its source supports them (B6)."""
-MOST: Final = 15
+MAX_FACTS: Final = 15
 _ID_BYTES: Final = 5
 
 
@@ -51,12 +51,12 @@ def fact_id(concept: str, passage: str) -> str:
     return f"fact-{hashlib.blake2b(normalized.encode(), digest_size=_ID_BYTES).hexdigest()}"
 
 
-def added(concept: str, details: str) -> Fact:
+def new_fact(concept: str, details: str) -> Fact:
     """Return a fact added by a person, without a passage."""
     return Fact(id=fact_id(concept, details), concept=concept, details=details)
 
 
-def located(quote: str, text: str) -> Passage | None:
+def find_passage(quote: str, text: str) -> Passage | None:
     """Return the passage of `text` that matches `quote`, or None.
 
     Case, amount of whitespace, and the style of quotation marks and dashes are ignored.
@@ -79,10 +79,10 @@ def distinct(facts: Iterable[Fact]) -> list[Fact]:
 
 def shortfall(facts: Sequence[Fact]) -> list[str]:
     """Return a warning if there are too few facts for a lesson; none are made up (B-R10)."""
-    if len(facts) >= FEWEST:
+    if len(facts) >= MIN_FACTS:
         return []
     count = "no fact" if not facts else "1 fact" if len(facts) == 1 else f"{len(facts)} facts"
-    return [f"the material supports {count}, fewer than {FEWEST}; add more material for a fuller lesson"]
+    return [f"the material supports {count}, fewer than {MIN_FACTS}; add more material for a fuller lesson"]
 
 
 _PLAIN_PUNCTUATION: Final = str.maketrans(

@@ -23,9 +23,9 @@ SCHEMA: Final = choice_schema(
 """JSON Schema of the answer."""
 _ID_BYTES: Final = 5
 _URL: Final = re.compile(r"https?://(?:[\w.-]+|\[[0-9a-f:]+\])(?::\d+)?(?:[/?#]\S*)?", re.IGNORECASE)
-WANTED: Final = "wanted"
+SEARCH_PENDING: Final = "wanted"
 """Placeholder for the images' version before the search."""
-OVER: Final = "over"
+CHOICE_DONE: Final = "over"
 """Placeholder for it once the images are chosen, or none were found."""
 
 
@@ -70,27 +70,27 @@ def picture_id(url: str) -> str:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ChosenImages:
     """Choice of images, possibly none."""
 
     images: tuple[Picture, ...]
 
 
 @dataclass(frozen=True)
-class Sought:
+class OtherImages:
     """Request for other images."""
 
     words: str
 
 
 @dataclass(frozen=True)
-class Said:
+class NotAChoice:
     """Text that is not a choice and needs a reply."""
 
     text: str
 
 
-Answer = Shown | Sought | Said
+Answer = ChosenImages | OtherImages | NotAChoice
 
 
 def read(answer: Any, offered: Sequence[Picture]) -> Answer:
@@ -107,20 +107,20 @@ class _ImageReader(AnswerReader[Answer]):
         self._by_id = {image.id: image for image in offered}
 
     def from_approval(self) -> Answer:
-        return Shown(tuple(self._offered))
+        return ChosenImages(tuple(self._offered))
 
     def from_rejection(self, message: str) -> Answer:
-        return Sought(message) if message.strip() else Shown(())
+        return OtherImages(message) if message.strip() else ChosenImages(())
 
     def from_text(self, text: str) -> Answer:
         if says_none(text):
-            return Shown(())
+            return ChosenImages(())
         chosen = choose(text, self._offered)
-        return Said(text) if chosen is None else Shown(chosen)
+        return NotAChoice(text) if chosen is None else ChosenImages(chosen)
 
     def from_items(self, items: Sequence[Any]) -> Answer:
         chosen = {image.id: image for image in map(self._item, without_deselected(items))}
-        return Shown(tuple(chosen.values()))
+        return ChosenImages(tuple(chosen.values()))
 
     def with_comment(self, read: Answer, words: str) -> Answer:
         if words.strip():

@@ -75,10 +75,10 @@ HIGHEST: Final = 12.0
 
 def style(text: str | None) -> Style | None:
     """Return the learning style in a statement about learning ("learns best with pictures"), or None."""
-    return cue(text) if text and _LEARNS.search(text) else None
+    return named_style(text) if text and _LEARNS.search(text) else None
 
 
-def cue(text: str | None) -> Style | None:
+def named_style(text: str | None) -> Style | None:
     """Return the learning style that a text names ("with pictures"), or None."""
     styles = (
         name
@@ -88,7 +88,7 @@ def cue(text: str | None) -> Style | None:
     return next(styles, None)
 
 
-def parted(text: str | None) -> tuple[str | None, str | None]:
+def split_interests(text: str | None) -> tuple[str | None, str | None]:
     """Return the interests in a text and its statements about learning, each None if there are none.
 
     A text without such statements is returned unchanged as interests.
@@ -97,26 +97,26 @@ def parted(text: str | None) -> tuple[str | None, str | None]:
     styles = [part for part in parts if style(part)]
     if not styles:
         return text, None
-    return ", ".join(liked(parts)) or None, ", ".join(styles)
+    return ", ".join(without_styles(parts)) or None, ", ".join(styles)
 
 
-def liked(wishes: Iterable[str]) -> list[str]:
+def without_styles(wishes: Iterable[str]) -> list[str]:
     """Return the wishes that are interests, without statements about learning."""
     return [wish_text for wish_text in wishes if style(wish_text) is None]
 
 
-def wish(learning_style: Style | None, language: str = "english") -> str:
+def visual_guidance(learning_style: Style | None, language: str = "english") -> str:
     """Return the visual guidance for a learning style, in English if `language` has none; empty for None."""
     return _GUIDANCE.get(language, _GUIDANCE["english"])[learning_style] if learning_style else ""
 
 
-def shift(guidance: str | None) -> int:
+def level_shift(guidance: str | None) -> int:
     """Return the change in grades that a wish asks for: -1 for easier, 1 for harder, else 0."""
     if not guidance:
         return 0
     return 1 if _HARDER.search(guidance) else -1 if _EASIER.search(guidance) else 0
 
 
-def adapted(level: float, shift_by: int) -> float:
+def shifted_level(level: float, shift_by: int) -> float:
     """Return the grade `level` changed by `shift_by` grades, within the range."""
     return min(HIGHEST, max(LOWEST, level + shift_by))

@@ -50,7 +50,9 @@ _TRANSITIONS: Final[Mapping[Status, frozenset[Status]]] = {
     "completed": frozenset(),
     "failed": _FACTS_OR_SCRIPT - {"failed"} | {"video_queued"},
 }
-SAID: Final[frozenset[Status]] = frozenset({"narration_verified", "video_queued", "completed", "failed"})
+EXPLICIT_STATUSES: Final[frozenset[Status]] = frozenset(
+    {"narration_verified", "video_queued", "completed", "failed"}
+)
 """Statuses set by a caller, not derived from versions (B44, B-R15)."""
 Step = Literal["input", "selection", "review"]
 """The person's next step (B46)."""
@@ -87,7 +89,7 @@ class Session(BaseModel):
     updatedAt: str  # noqa: N815
 
 
-def moved(current: Status, target: Status) -> Status:
+def next_status(current: Status, target: Status) -> Status:
     """Return `target` if the lesson may change to it from `current`; raises `Conflict` otherwise (B44)."""
     if target not in _TRANSITIONS[current]:
         allowed = ", ".join(sorted(_TRANSITIONS[current])) or "nothing"
@@ -116,14 +118,14 @@ def status(newest: Mapping[str, Version | None], explicit: Status | None = None)
     return explicit or MADE_BY[newest_version.stream]
 
 
-def standing(newest: Mapping[str, Version | None]) -> str:
+def version_ids(newest: Mapping[str, Version | None]) -> str:
     """Return a text of the newest versions' ids; an explicit status is valid only for the same text."""
     return ",".join(f"{name}:{version.id}" for name in MADE_BY if (version := newest.get(name)))
 
 
 def _explicit_status(newest: Mapping[str, Version | None], meta: Mapping[str, Any]) -> Status | None:
     """Return the status a caller set, or None if newer versions exist."""
-    explicit = meta.get("status") if meta.get("statusOf") == standing(newest) else None
+    explicit = meta.get("status") if meta.get("statusOf") == version_ids(newest) else None
     return cast("Status | None", explicit)
 
 
@@ -215,6 +217,6 @@ _SCHEMAS: Final[Mapping[str, type[BaseModel]]] = {
 }
 
 
-def checked(stream: str, data: Mapping[str, Any]) -> None:
+def check_version(stream: str, data: Mapping[str, Any]) -> None:
     """Raise pydantic's error for data that does not fit the stream; further fields are allowed."""
     _SCHEMAS[stream].model_validate(data)

@@ -126,7 +126,7 @@ class Slot(NamedTuple):
     """Maximum words, or characters in a script without spaces."""
 
 
-def clamped(target_s: float) -> int:
+def clamp_length(target_s: float) -> int:
     """Return `target_s` as whole seconds from 15 to 600 (B-R8)."""
     return max(SHORTEST_S, min(LONGEST_S, round(target_s)))
 
@@ -158,7 +158,7 @@ def length(text: str, language: str) -> int:
     return sum(char.isalnum() for char in text)
 
 
-def joined(sentences: Sequence[Sentence], language: str) -> str:
+def join_sentences(sentences: Sequence[Sentence], language: str) -> str:
     """Return the sentences as one text, without spaces in scripts that have none."""
     spec = find(language)
     blank = "" if spec and spec.name in {"chinese", "cantonese", "japanese"} else " "
@@ -175,7 +175,7 @@ def place_segments(slot: Slot, sentences: Sequence[Sentence], language: str, **f
 
     Raises `Invalid` for more words than the slot's budget.
     """
-    text = joined(sentences, language)
+    text = join_sentences(sentences, language)
     word_count = length(text, language)
     if word_count > slot.budget:
         raise Invalid(
@@ -197,7 +197,7 @@ def place_segments(slot: Slot, sentences: Sequence[Sentence], language: str, **f
     return Segment.model_validate(data)
 
 
-def unsaid(narration: Narration, wanted: Iterable[str]) -> tuple[list[str], list[str]]:
+def compare_facts(narration: Narration, wanted: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the wanted facts that no sentence states, and the stated facts that are not wanted (B22)."""
     required = list(wanted)
     covered = narration.facts

@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons.answer_reader import AnswerReader, by_number, choice_schema, without_deselected
-from callsheet.state.lessons.facts import Fact, added, distinct
+from callsheet.state.lessons.facts import Fact, distinct, new_fact
 from callsheet.state.lessons.selection_words import choose_facts
 
-MOST_CHOSEN: Final = 40
+MAX_CHOSEN: Final = 40
 """Maximum facts of one narration."""
 REQUEST: Final = "select_facts"
 """Name of the question's action."""
@@ -30,7 +30,7 @@ SCHEMA: Final = choice_schema(
         },
     },
     "all, or which in plain words, or something else to say",
-    count_limits={"minItems": 1, "maxItems": MOST_CHOSEN},
+    count_limits={"minItems": 1, "maxItems": MAX_CHOSEN},
     message={"type": "string", "description": "further wishes for the narration"},
 )
 """JSON Schema of the answer."""
@@ -46,27 +46,27 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Stated:
+class AddedFacts:
     """New facts to offer with the others."""
 
     facts: tuple[Fact, ...]
 
 
 @dataclass(frozen=True)
-class Others:
+class OtherFacts:
     """Request for other facts."""
 
     guidance: str
 
 
 @dataclass(frozen=True)
-class Said:
+class NotAChoice:
     """Text that is not a choice and needs a reply."""
 
     text: str
 
 
-Answer = Chosen | Stated | Others | Said
+Answer = Chosen | AddedFacts | OtherFacts | NotAChoice
 
 
 def read(answer: Any, offered: Sequence[Fact], earlier: Sequence[Fact] = ()) -> Answer:
@@ -89,15 +89,15 @@ class _FactReader(AnswerReader[Answer]):
         return Chosen(tuple(self._offered))
 
     def from_rejection(self, message: str) -> Answer:
-        return Others(message)
+        return OtherFacts(message)
 
     def from_text(self, text: str) -> Answer:
         if self.is_offered_id(text):
             return Chosen((self._by_id[text.strip()],))
         words = choose_facts(text, self._offered)
         if words is None:
-            return Said(text)
-        return Chosen((*words.chosen, *words.added)) if words.chosen else Stated(words.added)
+            return NotAChoice(text)
+        return Chosen((*words.chosen, *words.added)) if words.chosen else AddedFacts(words.added)
 
     def from_items(self, items: Sequence[Any]) -> Answer:
         facts = distinct(self._item(item) for item in without_deselected(items))
@@ -105,8 +105,8 @@ class _FactReader(AnswerReader[Answer]):
             raise Invalid(
                 "a lesson tells at least one fact, and none is chosen", remedy='choose some, or say "all"'
             )
-        if len(facts) > MOST_CHOSEN:
-            raise Invalid(f"{len(facts)} facts are chosen, over {MOST_CHOSEN}", remedy="choose fewer")
+        if len(facts) > MAX_CHOSEN:
+            raise Invalid(f"{len(facts)} facts are chosen, over {MAX_CHOSEN}", remedy="choose fewer")
         return Chosen(tuple(facts))
 
     def with_comment(self, read: Answer, words: str) -> Answer:
@@ -161,4 +161,4 @@ class _FactReader(AnswerReader[Answer]):
             ) from error
         content = (new.concept, new.details)
         same = next((fact for fact in self._offered if (fact.concept, fact.details) == content), None)
-        return same or added(new.concept, new.details)
+        return same or new_fact(new.concept, new.details)

@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons import choice_words
-from callsheet.state.lessons.facts import Fact, added
+from callsheet.state.lessons.facts import Fact, new_fact
 
 _LONGEST = 2_000
 """Maximum characters of a choice."""
@@ -55,7 +55,7 @@ def choose_facts(text: str, facts: Sequence[Fact]) -> FactChoice | None:
     """
     addition = choice_words.ADDITION.search(text.strip())
     if addition and len(text) <= _LONGEST:
-        before, added = text.strip()[: addition.start()], (stated(addition["fact"]),)
+        before, added = text.strip()[: addition.start()], (fact_from_sentence(addition["fact"]),)
         chosen = _select(before, facts) if before else ()
         return None if chosen is None else FactChoice(chosen, added)
     chosen = choose(text, facts)
@@ -74,14 +74,14 @@ def says_none(text: str) -> bool:
     return choice_words.NONE.fullmatch(choice_words.TRAILING_WORDS.sub("", _plain(text))) is not None
 
 
-def revised(text: str, current: Sequence[Fact]) -> tuple[Fact, ...] | None:
+def revise_selection(text: str, current: Sequence[Fact]) -> tuple[Fact, ...] | None:
     """Return the facts after the addition or removal that a text asks for, or None if it asks for neither.
 
     Raises `Invalid` for a change that leaves no fact, or for an unknown fact.
     """
     addition = choice_words.ADDITION.fullmatch(text.strip())
     if addition:
-        return (*current, stated(addition["fact"]))
+        return (*current, fact_from_sentence(addition["fact"]))
     if len(text) > _LONGEST or not choice_words.EXCLUSION.match(_plain(text)):
         return None
     return _select(text, current)
@@ -92,12 +92,12 @@ def is_plain_yes(text: str) -> bool:
     return _selects_all(_plain(text), ())
 
 
-def reopened(text: str) -> bool:
+def asks_to_choose_again(text: str) -> bool:
     """Return whether a text asks to choose among the facts again."""
     return choice_words.CHOOSE_AGAIN.fullmatch(choice_words.TRAILING_WORDS.sub("", _plain(text))) is not None
 
 
-def stated(text: str) -> Fact:
+def fact_from_sentence(text: str) -> Fact:
     """Return a fact from a person's sentence; the words before its verb are the concept."""
     bare = text.strip().strip('"“”').strip() or text.strip()
     details = bare[:1].upper() + bare[1:] + ("" if bare.endswith((".", "!", "?", "。")) else ".")
@@ -105,7 +105,7 @@ def stated(text: str) -> Fact:
     words = (bare[: verb.start()] if verb else bare).strip(" .,:;!?").split()
     head = " ".join(words[:_CONCEPT_WORDS]) or " ".join(bare.split()[:_CONCEPT_WORDS])
     concept = re.sub(r"^(?:the|a|an)\s+", "", head, flags=re.IGNORECASE)[:200]
-    return added(concept[:1].upper() + concept[1:], details)
+    return new_fact(concept[:1].upper() + concept[1:], details)
 
 
 def _select(text: str, items: Sequence[Item]) -> tuple[Item, ...] | None:

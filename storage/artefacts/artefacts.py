@@ -89,7 +89,7 @@ class Artefact(Steps):
         answer = await scripts.CREATE(
             self._redis,
             [
-                *(self._key(keys.versions, new.stream), self._key(keys.counter, new.stream)),
+                *(self._key(keys.versions, new.stream), self._key(keys.version_counter, new.stream)),
                 *(self._receipts, self._fences, self._meta, self._locks),
             ],
             [
@@ -120,7 +120,7 @@ class Artefact(Steps):
 
     async def streams(self, names: Sequence[str]) -> dict[str, Stream]:
         """Return the named streams, read in one step; a stream without versions is empty."""
-        stream_keys = [self._key(key, name) for name in names for key in (keys.versions, keys.active)]
+        stream_keys = [self._key(key, name) for name in names for key in (keys.versions, keys.active_version)]
         prefixes = [self._key(keys.version, name, "") for name in names]
         answer = await scripts.READ(self._redis, stream_keys, prefixes)
         return {name: _stream(name, *reply) for name, reply in zip(names, answer, strict=True)}
@@ -133,7 +133,12 @@ class Artefact(Steps):
         """Return the newest version of a stream and the artefact's locks, read in one step."""
         record, active, locked, locks = await scripts.READ_HEAD(
             self._redis,
-            [self._key(keys.versions, stream), self._key(keys.active, stream), self._locks, self._meta],
+            [
+                self._key(keys.versions, stream),
+                self._key(keys.active_version, stream),
+                self._locks,
+                self._meta,
+            ],
             [self._key(keys.version, stream, "")],
         )
         return StreamHead(
@@ -165,7 +170,7 @@ class Artefact(Steps):
 
     async def activate(self, stream: str, version_id: str) -> None:
         """Make a version the active one of its stream; raises `Missing` if it does not exist."""
-        stream_keys = [self._key(keys.versions, stream), self._key(keys.active, stream)]
+        stream_keys = [self._key(keys.versions, stream), self._key(keys.active_version, stream)]
         if not await scripts.ACTIVATE(self._redis, stream_keys, [version_id]):
             raise self.missing_version(stream, version_id)
 
@@ -186,7 +191,7 @@ class Artefact(Steps):
         answer = await scripts.DELETE(
             self._redis,
             [
-                *(self._key(keys.versions, stream), self._key(keys.active, stream)),
+                *(self._key(keys.versions, stream), self._key(keys.active_version, stream)),
                 *(self._key(keys.version, stream, version_id), self._meta),
             ],
             [version_id, newest.id, uuid.uuid4().hex],
@@ -209,7 +214,9 @@ class Artefact(Steps):
         Nothing may be writing to it. Twice is safe.
         """
         stream_keys = [
-            self._key(key, name) for name in streams for key in (keys.versions, keys.active, keys.counter)
+            self._key(key, name)
+            for name in streams
+            for key in (keys.versions, keys.active_version, keys.version_counter)
         ]
         await scripts.ERASE(
             self._redis,
@@ -222,7 +229,7 @@ class Artefact(Steps):
         fields: dict[Any, Any] = await self._redis.hgetall(self._meta)
         return {name.decode(): value.decode() for name, value in fields.items()}
 
-    async def describe(self, facts: Mapping[str, str]) -> None:
+    async def set_facts(self, facts: Mapping[str, str]) -> None:
         """Set facts of the artefact's record, replacing earlier values."""
         await self._redis.hset(self._meta, mapping=dict[Any, Any](facts))
 

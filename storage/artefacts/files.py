@@ -72,7 +72,7 @@ async def store(
     """
     part = keys.file_part(artefact.kind, artefact.stored_id, uuid.uuid4().hex)
     for number, piece in enumerate(pieces):
-        await _APPEND(storage.redis, [part], [piece, int(keys.PART_S * 1000), number])
+        await _APPEND(storage.redis, [part], [piece, int(keys.UPLOAD_TTL_S * 1000), number])
     file = keys.file(artefact.kind, artefact.stored_id, file_id)
     files = keys.files(artefact.kind, artefact.stored_id)
     text = json.dumps(record, ensure_ascii=False)

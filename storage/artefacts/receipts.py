@@ -32,7 +32,7 @@ class Fence:
 
 
 @dataclass(frozen=True)
-class Done:
+class RecordedResult:
     """A step that was executed before, with its recorded result."""
 
     result: dict[str, Any]
@@ -50,9 +50,9 @@ class Claim:
     facts: Mapping[str, str] = field(default_factory=dict)
     writes: tuple[str, ...] = ()
     """Streams that the step will write."""
-    unsure: bool = False
+    not_repeatable: bool = False
     """True if the step must not be repeated after an attempt whose outcome is unknown."""
-    call: str = field(default_factory=lambda: uuid.uuid4().hex)
+    call_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Identifies the claim if it arrives twice."""
 
 
@@ -64,12 +64,12 @@ class Steps:
         self.kind = kind
         self.id = artefact_id
         self.stored_id = owners.storage_id(owner, kind, artefact_id)
-        self._step_keys = keys.steps(kind, self.stored_id)
+        self._step_keys = keys.step_keys(kind, self.stored_id)
         self._receipts, self._fences, self._meta, self._locks = self._step_keys
 
     async def claim(
         self, step: str, *, epoch: int, owner: str, thread: str, facts: Mapping[str, str]
-    ) -> Fence | Done:
+    ) -> Fence | RecordedResult:
         """Claim `step` for this attempt, or return its earlier result; raises as `read_claim`."""
         claim = Claim(step, epoch, owner, thread, facts)
         return self.read_claim(claim, (await execute_all(self._redis, [self.claim_call(claim)]))[0])
@@ -77,11 +77,11 @@ class Steps:
     def claim_call(self, claim: Claim) -> ScriptCall:
         """Return the script that claims a step; `read_claim` reads its answer."""
         facts = [text for pair in claim.facts.items() for text in pair]
-        args: list[Argument] = [claim.step, claim.epoch, claim.owner, claim.thread, claim.call]
-        args += [int(claim.unsure), len(claim.writes), *claim.writes, *facts]
+        args: list[Argument] = [claim.step, claim.epoch, claim.owner, claim.thread, claim.call_id]
+        args += [int(claim.not_repeatable), len(claim.writes), *claim.writes, *facts]
         return ScriptCall(scripts.CLAIM, self._step_keys, args)
 
-    def read_claim(self, claim: Claim, answer: Sequence[bytes]) -> Fence | Done:
+    def read_claim(self, claim: Claim, answer: Sequence[bytes]) -> Fence | RecordedResult:
         """Return the fence of a claim, or the earlier result of its step.
 
         The first claim creates the artefact for its owner and sets facts that are not set yet. Raises
@@ -90,7 +90,7 @@ class Steps:
         """
         verdict = answer[0].decode()
         if verdict == "done":
-            return Done(json.loads(answer[1]))
+            return RecordedResult(json.loads(answer[1]))
         if verdict == "fenced":
             raise self._fenced_error(claim.step)
         if verdict == "unknown":
@@ -114,7 +114,7 @@ class Steps:
                 details={"locked": answer[1].decode()},
             )
 
-    async def revoke(self, fence: Fence, *, idle: bool = True) -> Fence | Done:
+    async def revoke(self, fence: Fence, *, idle: bool = True) -> Fence | RecordedResult:
         """Invalidate `fence`; return the result its holder has recorded, or a new fence.
 
         `idle` states that no effect of the step is in progress. Raises `Fenced` when a later claim exists.
@@ -124,7 +124,11 @@ class Steps:
         )
         if answer[0] == b"fenced":
             raise self._fenced_error(fence.step)
-        return Done(json.loads(answer[1])) if answer[0] == b"done" else Fence(fence.step, answer[1].decode())
+        return (
+            RecordedResult(json.loads(answer[1]))
+            if answer[0] == b"done"
+            else Fence(fence.step, answer[1].decode())
+        )
 
     def _fenced_error(self, step: str) -> Fenced:
         return Fenced(f"step {step!r} of {self.kind} {self.id!r} was taken over by a later attempt")
@@ -149,7 +153,7 @@ class Steps:
         """Return the scripts that list a changed artefact first for its owner and link it to the thread."""
         return [
             indexes.touch_call(owner, self.kind, self.id),
-            threads.name_call(thread, owner, f"{self.kind}:{self.id}"),
+            threads.link_artefact_call(thread, owner, f"{self.kind}:{self.id}"),
         ]
 
     async def thread_receipts(self, thread: str, step_id: str) -> list[dict[str, Any]]:

@@ -64,15 +64,15 @@ def translated_errors(storage: Storage) -> Iterator[None]:
 
 @asynccontextmanager
 async def connect(
-    url: str | None = None, data_dir: Path | None = None, *, patience_s: float = TIMEOUT_S
+    url: str | None = None, data_dir: Path | None = None, *, timeout_s: float = TIMEOUT_S
 ) -> AsyncIterator[Storage]:
     """Open a storage as `open_storage` does, and close it at the end."""
-    async with aclosing(await open_storage(url, data_dir, patience_s=patience_s)) as storage:
+    async with aclosing(await open_storage(url, data_dir, timeout_s=timeout_s)) as storage:
         yield storage
 
 
 async def open_storage(
-    url: str | None = None, data_dir: Path | None = None, *, patience_s: float = TIMEOUT_S
+    url: str | None = None, data_dir: Path | None = None, *, timeout_s: float = TIMEOUT_S
 ) -> Storage:
     """Return a storage that the caller closes. A command fails after `patience_s` seconds, retries included.
 
@@ -81,10 +81,10 @@ async def open_storage(
     database or version, `StorageDown` if the server does not answer, and what `ensure_running` raises.
     """
     if url:
-        return await _open_remote(url, "", patience_s)
+        return await _open_remote(url, "", timeout_s)
     if not data_dir and (from_environment := os.environ.get(URL_VARIABLE)):
-        return await _open_remote(from_environment, f"{URL_VARIABLE} ", patience_s)
-    return await _open_embedded(data_dir, patience_s)
+        return await _open_remote(from_environment, f"{URL_VARIABLE} ", timeout_s)
+    return await _open_embedded(data_dir, timeout_s)
 
 
 async def _open_remote(url: str, source: str, timeout_s: float) -> Storage:

@@ -27,12 +27,12 @@ class ServerHealth:
     used_bytes: int
     limit_bytes: int
     """Memory limit; 0 for none."""
-    policy: str
+    eviction_policy: str
     """Eviction policy at that limit; only `noeviction` loses nothing."""
-    evicted: int
+    evicted_keys: int
     """Keys evicted since the server started."""
     clients: int
-    answered_s: float
+    latency_s: float
     """Duration of the INFO command."""
 
 
@@ -40,7 +40,7 @@ class ServerHealth:
 class HealthProblem:
     """A problem of the server that an operator should know."""
 
-    part: str
+    component: str
     """`storage` if nothing can be written, else the part at risk: `memory`, `persistence`."""
     fatal: bool
     """True if requests fail already."""
@@ -77,8 +77,8 @@ def health_problems(health: ServerHealth) -> list[HealthProblem]:
         share, limit_mib = health.used_bytes / health.limit_bytes, health.limit_bytes / 2**20
         message = f"uses {share:.0%} of the {limit_mib:.0f} MiB it may use"
         report("memory", message, "Raise maxmemory, or delete threads.")
-    if health.evicted:
-        message = f"has evicted {health.evicted} keys because its memory was full"
+    if health.evicted_keys:
+        message = f"has evicted {health.evicted_keys} keys because its memory was full"
         report("memory", message, "Set maxmemory-policy to noeviction.")
     return problems
 
@@ -94,8 +94,8 @@ def _parse_info(info: Mapping[str, Any], answered_s: float) -> ServerHealth:
         disk_ok=all(status == "ok" for status in disk),
         used_bytes=int(info.get("used_memory", 0)),
         limit_bytes=int(info.get("maxmemory", 0)),
-        policy=str(info.get("maxmemory_policy", "unknown")),
-        evicted=int(info.get("evicted_keys", 0)),
+        eviction_policy=str(info.get("maxmemory_policy", "unknown")),
+        evicted_keys=int(info.get("evicted_keys", 0)),
         clients=int(info.get("connected_clients", 0)),
-        answered_s=answered_s,
+        latency_s=answered_s,
     )

@@ -68,9 +68,9 @@ def _part_regex(part: str) -> str:
 
 # Tool calls: cached results, limits, breakers and records.
 
-RECORDED_S: Final = 30 * DAY_S
+TOOL_CALL_TTL_S: Final = 30 * DAY_S
 """Lifetime of a tool call's record."""
-COUNTED_S: Final = 3600.0
+TOOL_WINDOW_S: Final = 3600.0
 """Longest rate limit window, and lifetime of a breaker after its last failure."""
 
 
@@ -111,7 +111,7 @@ def tool_call_records(owner: str, thread: str, call: str) -> ToolCallKeys:
 # Artefacts: version streams, receipts and fences. Workflows choose the kind, the first part of the keys.
 
 
-def meta(kind: str, artefact: str) -> str:
+def artefact_meta(kind: str, artefact: str) -> str:
     """Hash of the artefact: owner, creation time, thread."""
     return f"{kind}:{hash_tag(artefact)}:meta"
 
@@ -126,12 +126,12 @@ def version(kind: str, artefact: str, stream: str, version_id: str) -> str:
     return f"{kind}:{hash_tag(artefact)}:{stream}:v:{version_id}"
 
 
-def active(kind: str, artefact: str, stream: str) -> str:
+def active_version(kind: str, artefact: str, stream: str) -> str:
     """Id of the version that a person activated (A34)."""
     return f"{kind}:{hash_tag(artefact)}:{stream}:active"
 
 
-def counter(kind: str, artefact: str, stream: str) -> str:
+def version_counter(kind: str, artefact: str, stream: str) -> str:
     """Number of the stream's newest version (A32)."""
     return f"{kind}:{hash_tag(artefact)}:{stream}:counter"
 
@@ -166,12 +166,12 @@ class StepKeys(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def steps(kind: str, artefact: str) -> StepKeys:
+def step_keys(kind: str, artefact: str) -> StepKeys:
     """Keys for the steps that change the artefact."""
-    return StepKeys(*(key(kind, artefact) for key in (receipts, fences, meta, locks)))
+    return StepKeys(*(key(kind, artefact) for key in (receipts, fences, artefact_meta, locks)))
 
 
-PART_S: Final = 600.0
+UPLOAD_TTL_S: Final = 600.0
 """Lifetime of an unfinished upload after its last piece."""
 
 
@@ -192,7 +192,7 @@ def file_part(kind: str, artefact: str, name: str) -> str:
 
 # Threads and their runs.
 
-LEASE_S: Final = 15.0
+RUN_LEASE_S: Final = 15.0
 """Lifetime of a worker's lease on a thread unless it is renewed."""
 
 
@@ -344,7 +344,7 @@ def api_key(key_id: str) -> str:
     return f"apikey:{hash_tag(key_id)}"
 
 
-def requests(owner: str) -> str:
+def request_window(owner: str) -> str:
     """Sorted set of the owner's recent requests by time; expires `RATE_WINDOW_S` after the last."""
     return f"owner:{hash_tag(owner)}:requests"
 
@@ -359,7 +359,7 @@ KEYS: Final = (
     Key("thread:{<id>}:runs", "zset", "forever", "the thread's runs, oldest first"),
     Key("thread:{<id>}:queue", "list", "forever", "runs waiting for the active one"),
     Key("thread:{<id>}:events", "stream", DAY_S, "events of the runs"),
-    Key("thread:{<id>}:lease", "string", LEASE_S, "epoch of the worker that may write now"),
+    Key("thread:{<id>}:lease", "string", RUN_LEASE_S, "epoch of the worker that may write now"),
     Key("thread:{<id>}:idempotency:<key*>", "string", DAY_S, "the run of an idempotency key"),
     Key("thread:{<id>}:meta", "hash", "forever", "the thread itself"),
     Key("{runs}:open", "zset", "forever", "unfinished runs, by next check"),
@@ -384,11 +384,11 @@ KEYS: Final = (
     Key("apikey:{<id>}", "hash", "forever", "an API key, without its text"),
     Key("owner:{<id>}:requests", "zset", RATE_WINDOW_S, "the owner's recent requests, by time"),
     Key("owner:{<id>}:streams", "zset", STREAM_LEASE_S, "the owner's open streams, by end of lease"),
-    Key("tool:{<id>}:calls:<owner*>", "zset", COUNTED_S, "an owner's recent calls, by time"),
-    Key("tool:{<id>}:breaker:<tool>", "hash", COUNTED_S, "consecutive failures of a tool"),
-    Key("owner:{<id>}:tool-call:<call>", "hash", RECORDED_S, "one tool call"),
-    Key("owner:{<id>}:tool-calls", "zset", RECORDED_S, "the owner's tool calls, by time"),
-    Key("owner:{<id>}:tool-calls:<thread*>", "zset", RECORDED_S, "a thread's tool calls, by time"),
+    Key("tool:{<id>}:calls:<owner*>", "zset", TOOL_WINDOW_S, "an owner's recent calls, by time"),
+    Key("tool:{<id>}:breaker:<tool>", "hash", TOOL_WINDOW_S, "consecutive failures of a tool"),
+    Key("owner:{<id>}:tool-call:<call>", "hash", TOOL_CALL_TTL_S, "one tool call"),
+    Key("owner:{<id>}:tool-calls", "zset", TOOL_CALL_TTL_S, "the owner's tool calls, by time"),
+    Key("owner:{<id>}:tool-calls:<thread*>", "zset", TOOL_CALL_TTL_S, "a thread's tool calls, by time"),
     # Docket chooses these names. On a cluster its own name is a hash tag.
     Key("callsheet:<name*>", "any", "chosen", "task queue"),
     Key("{callsheet}:<name*>", "any", "chosen", "task queue on a cluster"),
@@ -400,7 +400,7 @@ KEYS: Final = (
     Key("<kind>:{<id>}:locks", "hash", "forever", "streams and parts that people locked, by name"),
     Key("<kind>:{<id>}:files", "hash", "forever", "the artefact's files, by id"),
     Key("<kind>:{<id>}:file:<file>", "list", "forever", "pieces of a file"),
-    Key("<kind>:{<id>}:file-part:<name>", "list", PART_S, "pieces of an unfinished upload"),
+    Key("<kind>:{<id>}:file-part:<name>", "list", UPLOAD_TTL_S, "pieces of an unfinished upload"),
     Key("<kind>:{<id>}:look-up:<digest>", "string", "chosen", "cached result of a tool, JSON"),
     Key("<kind>:{<id>}:<stream>:versions", "list", "forever", "version ids, oldest first"),
     Key("<kind>:{<id>}:<stream>:v:<version>", "string", "forever", "one version, JSON"),

@@ -31,7 +31,7 @@ _DELETED: Final = b"gone"
 class Signal(asyncio.Event):
     """Event that is set by each message of its topic."""
 
-    gone = False
+    thread_deleted = False
     """True once a message said that the thread was deleted."""
 
 
@@ -104,7 +104,7 @@ class Announcements:
         """Set the signals for this message; all of the channel's signals for None."""
         for signal, topic in self._signals.get(channel, {}).items():
             if message in {topic, _DELETED, None}:
-                signal.gone = signal.gone or message == _DELETED
+                signal.thread_deleted = signal.thread_deleted or message == _DELETED
                 signal.set()
 
 

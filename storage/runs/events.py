@@ -7,17 +7,17 @@ from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs import scripts
 
-BEGUN = "metadata"
+ATTEMPT_STARTED = "metadata"
 """Name of the first event of an attempt; its data is `{run_id, attempt}`."""
 END = "end"
 """Name of the last event of a run; its data is the ending, or `PAUSED`, as plain text instead of JSON."""
 PAUSED = "paused"
 """Ending of a run that succeeded and waits for a person's answer."""
-PROTOCOL = "v2/"
+PROTOCOL_PREFIX = "v2/"
 """Name prefix of events that only the second stream protocol sends."""
-BEGINNING = "0-0"
+START_ID = "0-0"
 """Id before the first event."""
-STATE = "state_update"
+STATE_UPDATED = "state_update"
 """Name of the event after a manual state update; its data is the checkpoint as JSON."""
 _MAX_EVENTS: Final = 500
 """Most events per read."""
@@ -72,7 +72,7 @@ async def read_after(storage: Storage, thread: str, event_id: str, limit: int = 
 async def newest_id(storage: Storage, thread: str) -> str:
     """Return the id of the thread's newest event, or the id before the first."""
     entries = await storage.redis.xrevrange(keys.run_keys(thread).events, count=1)
-    return entries[0][0].decode() if entries else BEGINNING
+    return entries[0][0].decode() if entries else START_ID
 
 
 async def newest_of_run(storage: Storage, thread: str, run: str, among: int) -> dict[str, Event]:

@@ -17,7 +17,7 @@ Strategy = Literal["reject", "enqueue", "interrupt", "rollback"]
 """Handling of a new run on a busy thread: refuse it, queue it, interrupt the active run, or undo that run."""
 Action = Literal["interrupt", "rollback"]
 """Kind of cancellation: keep the effects of the run, or undo them."""
-Cancelled = Literal["ended", "over", "asked"]
+CancelResult = Literal["ended", "over", "asked"]
 """Result of a cancellation: ended now; had ended before; requested from the process that runs it."""
 Verdict = Literal["start", "queued", "later", "attached", "replay", "changed"]
 """Result of a run request: may start; waits in the queue; waits for its time; joins the open run of the same
@@ -56,7 +56,7 @@ class RunRequest:
     """Requires a fingerprint."""
     due_ms: int = 0
     """Unix time of the earliest start in milliseconds; 0 for now."""
-    adopting: ThreadPrecondition | None = None
+    precondition: ThreadPrecondition | None = None
     """Checked and applied when the run is recorded; None for a thread that is created with the run."""
     questions: Sequence[str] = ()
     """Ids, without spaces, of the questions that the run answers; one open run at most answers each."""
@@ -92,7 +92,7 @@ class Run:
     """Answer for the caller, kept in case the same request comes again."""
     cancel: Action | None = None
     """Requested cancellation, if any."""
-    webhook_told: bool = False
+    webhook_called: bool = False
     """True once the webhook was called or given up."""
 
     @property
@@ -110,7 +110,7 @@ class Attempt:
     epoch: int
     number: int
     """Counted from 1."""
-    begun: Event
+    started_event: Event
     """Event that announced the attempt on the thread."""
 
 
@@ -131,7 +131,7 @@ class Created:
 class LeaseHeld:
     """Another process executes the run."""
 
-    left_s: float
+    remaining_s: float
     """Seconds until its lease expires."""
 
 
@@ -150,14 +150,14 @@ class Outcome:
     """Interrupts by task id, as on the LangGraph wire."""
     error: Mapping[str, Any] | None = None
     answer: Mapping[str, Any] | None = None
-    told: Sequence[tuple[str, bytes]] = ()
+    final_events: Sequence[tuple[str, bytes]] = ()
     """Last events (name, JSON), stored atomically with the state of the thread."""
 
     @property
     def events(self) -> list[tuple[str, bytes]]:
         """The last events, followed by the end event."""
         is_paused = self.ending == "success" and self.thread == "interrupted"
-        return [*self.told, (END, (PAUSED if is_paused else self.ending).encode())]
+        return [*self.final_events, (END, (PAUSED if is_paused else self.ending).encode())]
 
 
 OPEN_STATUSES: Final = ("pending", "running")

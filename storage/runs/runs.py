@@ -16,11 +16,11 @@ from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, execute, hgetall
 from callsheet.storage.runs import scripts
-from callsheet.storage.runs.events import BEGUN, Event
+from callsheet.storage.runs.events import ATTEMPT_STARTED, Event
 from callsheet.storage.runs.records import (
     Action,
     Attempt,
-    Cancelled,
+    CancelResult,
     CrashSuspect,
     Created,
     LeaseHeld,
@@ -43,7 +43,7 @@ class Runs:
 
     def __init__(self, storage: Storage, lease_s: float = LEASE_S) -> None:
         self._redis = storage.redis
-        self.lease_s = min(lease_s, keys.LEASE_S)
+        self.lease_s = min(lease_s, keys.RUN_LEASE_S)
 
     async def create(self, thread: str, request: RunRequest, *, claim: bool = False) -> Created:
         """Record a run, or find the one of the same request; `claim` starts an attempt if the thread is free.
@@ -57,7 +57,7 @@ class Runs:
             _new_token(),
             *(request.id, request.fingerprint, request.strategy, int(request.idempotency_key is not None)),
             *(request.due_ms, int(keys.DAY_S), " ".join(request.questions)),
-            *(int(self.lease_s * 1000) if claim else 0, *(request.adopting or _NO_PRECONDITION)),
+            *(int(self.lease_s * 1000) if claim else 0, *(request.precondition or _NO_PRECONDITION)),
             *("graph", request.graph, "owner", request.owner, "assistant", request.assistant),
             *("answering", " ".join(request.questions)),
             *("request", _json(request.request), "metadata", _json(request.metadata)),
@@ -82,13 +82,13 @@ class Runs:
         return verdict == b"start"
 
     async def claim(
-        self, thread: str, run: str, *, alone: bool = False
+        self, thread: str, run: str, *, isolated: bool = False
     ) -> Attempt | LeaseHeld | CrashSuspect | None:
         """Start an attempt at a run; None if the run is not active.
 
         The flag promises that this process executes no other run that has crashed before.
         """
-        answer = await self._call_once(scripts.CLAIM, thread, run, int(self.lease_s * 1000), int(alone))
+        answer = await self._call_once(scripts.CLAIM, thread, run, int(self.lease_s * 1000), int(isolated))
         match answer:
             case [b"yours", *fields]:
                 attempt = _attempt(thread, run, *fields)
@@ -136,7 +136,7 @@ class Runs:
             attempt.thread,
             *(attempt.run, attempt.epoch, outcome.ending, outcome.events[-1][1], outcome.thread),
             *(_json(outcome.interrupts), _json(outcome.error), _json(outcome.answer)),
-            *(part for event in outcome.told for part in event),
+            *(part for event in outcome.final_events for part in event),
         )
         if not answer:
             raise _fenced_error(attempt)
@@ -160,7 +160,7 @@ class Runs:
         """Give up the thread without ending the run; does nothing when a later attempt has the thread."""
         await self._call(scripts.RELEASE, attempt.thread, attempt.run, attempt.epoch)
 
-    async def cancel(self, thread: str, run: str, action: Action) -> tuple[Cancelled, str]:
+    async def cancel(self, thread: str, run: str, action: Action) -> tuple[CancelResult, str]:
         """Cancel a run; return the result and the id of the next active run, or "".
 
         A run that a process executes ends when that process notices. Raises `Missing` for an unknown run.
@@ -207,14 +207,14 @@ class Runs:
         if verdict == b"open":
             raise Conflict(f"run {run!r} has not ended", remedy="cancel it first")
 
-    async def standing(self, thread: str, run: str) -> str:
+    async def execution_state(self, thread: str, run: str) -> str:
         """Return the state of a run: `over`, `due`, `later`, `queued`, `held`, or `free` to be claimed."""
         state: bytes = await self._call(scripts.STANDING, thread, run)
         return state.decode()
 
     async def has_ended(self, thread: str, run: str) -> bool:
         """Return whether a run has ended or was deleted."""
-        return await self.standing(thread, run) == "over"
+        return await self.execution_state(thread, run) == "over"
 
     async def open_runs(self, owner: str, thread: str | None = None) -> list[Run]:
         """Return the owner's unfinished runs, of one thread or of all."""
@@ -282,7 +282,7 @@ def _run(thread: str, run: str, record: Mapping[bytes, bytes]) -> Run:
         error=json.loads(text.get("error") or "null"),
         answer=json.loads(text.get("answer") or "null"),
         cancel=text.get("cancel") or None,  # type: ignore[arg-type]  # an action
-        webhook_told="webhookTold" in text,
+        webhook_called="webhookTold" in text,
     )
 
 
@@ -339,7 +339,7 @@ def _json(value: Any) -> str:
 
 
 def _attempt(thread: str, run: str, epoch: int, number: int, event_id: bytes, data: bytes) -> Attempt:
-    return Attempt(thread, run, epoch, number, Event(event_id.decode(), run, BEGUN, data))
+    return Attempt(thread, run, epoch, number, Event(event_id.decode(), run, ATTEMPT_STARTED, data))
 
 
 def _fenced_error(attempt: Attempt) -> Fenced:

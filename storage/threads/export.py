@@ -132,7 +132,7 @@ async def _artefact(source: ExportSource, artefact: Artefact) -> AsyncIterator[_
     mixer_settings = json.loads(mixer) if mixer else None
     yield "artefact", {"kind": kind, "id": artefact.id, "facts": facts, "mixer": mixer_settings}
     for name, stream in (await artefact.streams(source.streams.get(kind, ()))).items():
-        counter = await redis.get(keys.counter(kind, artefact.stored_id, name))
+        counter = await redis.get(keys.version_counter(kind, artefact.stored_id, name))
         yield "stream", {"stream": name, "active": stream.active, "counter": int(counter or 0)}
         for version in stream.versions:
             yield (

@@ -123,17 +123,17 @@ class Importer:
         epoch: bytes | None = await _RESERVE(
             self._storage.redis,
             [run_keys.thread, run_keys.lease],
-            [owner, token, _UNFINISHED, int(keys.LEASE_S * 1000)],
+            [owner, token, _UNFINISHED, int(keys.RUN_LEASE_S * 1000)],
         )
         if epoch is None:
             raise Conflict(
                 f"thread {thread!r} exists already",
-                remedy=f"import it under another id; after an interrupted import, wait {keys.LEASE_S:g} s",
+                remedy=f"import it under another id; after an aborted import, wait {keys.RUN_LEASE_S:g} s",
             )
         return _Hold(thread, owner, token, epoch.decode())
 
     async def _renew_lease(self, hold: _Hold) -> None:
-        args: list[Argument] = [hold.epoch, int(keys.LEASE_S * 1000)]
+        args: list[Argument] = [hold.epoch, int(keys.RUN_LEASE_S * 1000)]
         if not await _RENEW_LEASE(self._storage.redis, [keys.run_keys(hold.thread).lease], args):
             raise Fenced(f"the import of thread {hold.thread!r} stalled, and another one took over")
 
@@ -149,7 +149,7 @@ class Importer:
         # In reverse, so that the main artefact is the first of its owner's list.
         for entry in reversed(file.artefacts):
             artefact = self._artefact(entry, hold)
-            await self._storage.redis.hdel(keys.meta(artefact.kind, artefact.stored_id), "importing")
+            await self._storage.redis.hdel(keys.artefact_meta(artefact.kind, artefact.stored_id), "importing")
             await indexes.touch(self._storage, hold.owner, artefact.kind, artefact.id)
         fields = [text for pair in _thread_fields(file).items() for text in pair]
         names = [keys.thread_meta(hold.thread), keys.run_keys(hold.thread).lease]
@@ -229,14 +229,14 @@ def _thread_fields(file: ThreadFile) -> dict[str, str]:
 def _artefact_effects(entry: ArtefactEntry, stored_id: str) -> tuple[list[str], list[Argument]]:
     """Return the artefact's keys, and per effect a verb, the number of its key from 1 on, and two values."""
     kind, line = entry.artefact.kind, entry.artefact
-    effects = [("HSET", keys.meta(kind, stored_id), name, text) for name, text in line.facts.items()]
+    effects = [("HSET", keys.artefact_meta(kind, stored_id), name, text) for name, text in line.facts.items()]
     receipts = keys.receipts(kind, stored_id)
     effects += [("HSET", receipts, receipt.step, _json(receipt.result)) for receipt in entry.receipts]
     effects += _stream_effects(entry, kind, stored_id)
     if line.mixer:
         effects.append(("SET", keys.mixer(kind, stored_id), _json(line.mixer), ""))
     # The script deletes all of these first, also those without an effect.
-    names = [keys.meta(kind, stored_id), receipts, keys.files(kind, stored_id)]
+    names = [keys.artefact_meta(kind, stored_id), receipts, keys.files(kind, stored_id)]
     names += [keys.file(kind, stored_id, file.id) for file, _ in entry.files]
     names = list(dict.fromkeys((*names, *(key for _, key, _, _ in effects))))
     numbers = {name: number for number, name in enumerate(names, 1)}
@@ -248,9 +248,9 @@ def _artefact_effects(entry: ArtefactEntry, stored_id: str) -> tuple[list[str], 
 
 def _stream_effects(entry: ArtefactEntry, kind: str, stored_id: str) -> Iterator[tuple[str, str, str, str]]:
     for stream in entry.streams:
-        yield "SET", keys.counter(kind, stored_id, stream.stream), str(stream.counter), ""
+        yield "SET", keys.version_counter(kind, stored_id, stream.stream), str(stream.counter), ""
         if stream.active:
-            yield "SET", keys.active(kind, stored_id, stream.stream), stream.active, ""
+            yield "SET", keys.active_version(kind, stored_id, stream.stream), stream.active, ""
     for version in entry.versions:
         record = {
             "id": version.id,

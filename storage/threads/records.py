@@ -114,7 +114,7 @@ class NewThread:
     graph: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     ttl: Mapping[str, Any] | None = None
-    fresh: bool = False
+    has_unused_id: bool = False
     """True if the server has just generated the id, which is then unused: saves a round trip."""
     token: str = field(default_factory=lambda: str(uuid.uuid4()))
     """Distinguishes the thread of this call from an existing one."""
@@ -128,12 +128,12 @@ async def create(storage: Storage, new: NewThread, *, or_get: bool = False) -> T
     ttl = json.dumps(new.ttl) if new.ttl else ""
     args = [new.token, new.owner, new.graph, json.dumps(new.metadata), ttl]
     calls = [ScriptCall(_CREATE, [keys.thread_meta(new.id)], args)]
-    if new.fresh:
+    if new.has_unused_id:
         calls.append(indexes.touch_thread_call(new.owner, new.id))
     created_ms, *_ = await storage.redis.execute_batch(calls)
     if created_ms:
         record = _new_record(new, int(created_ms))
-        if not new.fresh:
+        if not new.has_unused_id:
             await indexes.touch_thread(storage, record.owner, record.id)
         await _schedule_expiry(storage, record)
         return record
@@ -234,7 +234,7 @@ async def record_edit(
 async def hold(storage: Storage, thread_id: str, owner: str) -> AsyncIterator[None]:
     """Keep runs from starting on the thread; raises `Busy` while a run is active, and `Missing` as `get`."""
     run_keys = keys.run_keys(thread_id)
-    lease_ms, token = int(keys.LEASE_S * 1000), str(uuid.uuid4())
+    lease_ms, token = int(keys.RUN_LEASE_S * 1000), str(uuid.uuid4())
     result: int = await _HOLD(storage.redis, [run_keys.thread, run_keys.lease], [owner, lease_ms, token])
     if result < 0:
         raise missing_thread(thread_id)

@@ -72,7 +72,7 @@ async def bind(storage: Storage, thread: Thread) -> None:
     await indexes.touch_thread(storage, thread.owner, thread.id)
 
 
-def name_call(thread_id: str, owner: str, artefact: str) -> ScriptCall:
+def link_artefact_call(thread_id: str, owner: str, artefact: str) -> ScriptCall:
     """Return the script that links an artefact to the owner's thread; the first becomes its main artefact."""
     return ScriptCall(_LINK_ARTEFACT, [keys.thread_meta(thread_id)], [owner, artefact])
 

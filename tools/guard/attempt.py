@@ -30,7 +30,7 @@ from callsheet.state.errors import (
 from callsheet.state.plan import Step
 from callsheet.storage import tool_admission
 from callsheet.storage.artefacts.artefacts import Artefact
-from callsheet.storage.artefacts.receipts import Claim, Done, Fence
+from callsheet.storage.artefacts.receipts import Claim, Fence, RecordedResult
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Command, ScriptCall
 from callsheet.storage.tool_admission import Admitted, Rejected, ToolLimits, Verdict
@@ -177,7 +177,7 @@ class Attempt:
         if self.tool.outside and not self._had_no_effect:
             return outcome if self.tool.idempotent else self._unknown_effect(outcome)
         done = await self.artefact.revoke(fence)
-        return Outcome(ok=True, output=done.result) if isinstance(done, Done) else outcome
+        return Outcome(ok=True, output=done.result) if isinstance(done, RecordedResult) else outcome
 
     @property
     def _had_no_effect(self) -> bool:
@@ -201,7 +201,7 @@ class Attempt:
         with suppress(StorageDown, Fenced):
             await self.report(outcome_of_error(under_way) if self.tool.outside and self.ran else CANCELLED)
 
-    async def _claim(self) -> Done | None:
+    async def _claim(self) -> RecordedResult | None:
         """Claim the step, or read the cache; return the result of an earlier attempt, if any."""
         if self.tool.effect == "read":
             answer = await self._execute_with_admission(
@@ -218,7 +218,7 @@ class Attempt:
         claimed = self.artefact.read_claim(
             claim, await self._execute_with_admission(self.artefact.claim_call(claim))
         )
-        if isinstance(claimed, Done):
+        if isinstance(claimed, RecordedResult):
             return claimed
         self.fence = claimed
         return None
@@ -246,16 +246,16 @@ class Attempt:
             raise Unavailable(
                 f"{self.tool.name} has failed {self.limits.failures} times in a row and rests",
                 remedy="Do without it, or try again later",
-                details={"retryAfterSeconds": turned.wait_s},
+                details={"retryAfterSeconds": turned.retry_after_s},
             )
         if not self.scope.patient:
             raise Limited(
                 f"{self.tool.name} may be called {self.limits.calls} times in {self.limits.window_s:g} s",
-                remedy=f"Wait {turned.wait_s:.0f} s, or do without it",
-                details={"retryAfterSeconds": turned.wait_s},
+                remedy=f"Wait {turned.retry_after_s:.0f} s, or do without it",
+                details={"retryAfterSeconds": turned.retry_after_s},
             )
         await self.storage.redis.execute_batch([self.record.waiting_call()])
-        await asyncio.sleep(turned.wait_s)
+        await asyncio.sleep(turned.retry_after_s)
 
     def _admit_call(self) -> ScriptCall:
         return tool_admission.admit_call(self.limits, self.scope.owner, self.record.call)
@@ -282,7 +282,7 @@ class Attempt:
             await asyncio.sleep(_JITTER.uniform(0, self.policy.backoff_s * 2 ** (self.tries - 1)))
             if self.tool.writes and self.fence:
                 renewed = await self.artefact.revoke(self.fence, idle=False)
-                if isinstance(renewed, Done):
+                if isinstance(renewed, RecordedResult):
                     return renewed.result
                 self.fence = renewed
 

@@ -77,7 +77,7 @@ class CallRecord:
         }
 
     def _write(self, fields: Mapping[str, str], *, over: bool) -> ScriptCall:
-        return tool_calls.write_call(self.scope.owner, self.scope.thread, self.call, fields, over=over)
+        return tool_calls.write_call(self.scope.owner, self.scope.thread, self.call, fields, ended=over)
 
 
 async def close(opened: Storage, scope: Scope, outcomes: Mapping[tuple[str, str], Outcome]) -> None:
@@ -88,7 +88,7 @@ async def close(opened: Storage, scope: Scope, outcomes: Mapping[tuple[str, str]
         outcome = outcomes.get((record["messageId"], record["toolCallId"]))
         if outcome and "endMs" not in record:
             fields = _outcome_fields(outcome, "")
-            call = tool_calls.write_call(scope.owner, scope.thread, record["id"], fields, over=True)
+            call = tool_calls.write_call(scope.owner, scope.thread, record["id"], fields, ended=True)
             await execute_all(opened.redis, [call])
 
 

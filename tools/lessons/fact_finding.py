@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 
 from callsheet import storage
 from callsheet.state.languages import detect
-from callsheet.state.lessons.facts import MOST, Fact, distinct, fact_id, located, shortfall
+from callsheet.state.lessons.facts import MAX_FACTS, Fact, distinct, fact_id, find_passage, shortfall
 from callsheet.state.plan import canonical_json
 from callsheet.storage.artefacts import extraction_cache
 from callsheet.tools import structured
@@ -123,7 +123,7 @@ def _verify(
 
 
 def _verified_fact(proposal: FoundFact, part: str, offset: int) -> Fact | None:
-    passage = located(proposal.quote, part)
+    passage = find_passage(proposal.quote, part)
     if passage is None:
         return None
     source = passage.model_copy(update={"start": passage.start + offset, "end": passage.end + offset})
@@ -138,14 +138,14 @@ def _verified_fact(proposal: FoundFact, part: str, offset: int) -> Fact | None:
 
 def _best(facts: Sequence[Fact], parts: int) -> list[Fact]:
     """Return the 15 most confident facts in the order of the material, spread over its parts."""
-    share = math.ceil(MOST / parts) + 1
+    share = math.ceil(MAX_FACTS / parts) + 1
     per_part: dict[int, int] = {}
     surest = sorted(facts, key=lambda fact: -fact.confidence)
     kept: list[Fact] = []
     for fact in surest:
         part = (fact.source.start if fact.source else 0) // WINDOW_CHARS
         per_part[part] = per_part.get(part, 0) + 1
-        if per_part[part] <= share and len(kept) < MOST:
+        if per_part[part] <= share and len(kept) < MAX_FACTS:
             kept.append(fact)
     return sorted(kept, key=lambda fact: fact.source.start if fact.source else 0)
 

@@ -12,7 +12,7 @@ from callsheet.state.lessons.facts import Fact, distinct
 from callsheet.state.lessons.images import Picture, on_the_web, picture_id
 from callsheet.state.lessons.narration import Narration
 from callsheet.state.lessons.narration_edits import SegmentEdit
-from callsheet.state.lessons.selection import MOST_CHOSEN
+from callsheet.state.lessons.selection import MAX_CHOSEN
 from callsheet.tools.guard.call import Call
 from callsheet.tools.guard.policy import ToolOptions
 from callsheet.tools.lessons.arguments import LessonArguments
@@ -24,7 +24,7 @@ _ATTEMPTS: Final = 5
 class FactList(LessonArguments):
     """Facts that a person decided."""
 
-    facts: list[Fact] = Field(min_length=1, max_length=MOST_CHOSEN)
+    facts: list[Fact] = Field(min_length=1, max_length=MAX_CHOSEN)
 
 
 @tool(schema=FactList, display="Noting the choice", reads=("facts",), writes=("confirmed",), internal=True)
@@ -95,8 +95,8 @@ async def verifyNarrationTool(args: LessonArguments, call: Call) -> dict[str, An
     del args
     tips = await asyncio.gather(*(call.artefact.stream_head(name) for name in lesson.MADE_BY))
     newest = {name: tip.newest for name, tip in zip(lesson.MADE_BY, tips, strict=True)}
-    status = {"status": "narration_verified", "statusOf": lesson.standing(newest)}
-    await call.artefact.describe(status)
+    status = {"status": "narration_verified", "statusOf": lesson.version_ids(newest)}
+    await call.artefact.set_facts(status)
     return {"success": True, "message": "The narration is approved.", "status": "narration_verified"}
 
 

@@ -7,7 +7,7 @@ from langgraph.config import get_stream_writer
 
 from callsheet.state.errors import Conflict, Invalid
 from callsheet.state.lessons import learning, narration, student
-from callsheet.state.lessons.facts import Fact, added
+from callsheet.state.lessons.facts import Fact, new_fact
 from callsheet.state.lessons.narration import Narration
 from callsheet.state.lessons.student import Student
 from callsheet.state.versions import Version
@@ -35,7 +35,7 @@ _WRITING: Final = ToolOptions(timeout_s=180.0, tries=1)
 @tool(schema=StudentInfo, display="Noting who the lesson is for", writes=("student",))
 async def saveStudentInfoTool(args: StudentInfo, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
     """Save the student's age, interests and way of learning, as soon as one is mentioned."""
-    news = (args.child_age, *learning.parted(args.child_interest))
+    news = (args.child_age, *learning.split_interests(args.child_interest))
     if not any(news):
         raise Invalid("neither child_age nor child_interest is given", remedy="give at least one of them")
     for _ in range(_ATTEMPTS):
@@ -136,7 +136,7 @@ def chosen_facts(
         return tuple(Fact.model_validate(one) for one in confirmed["facts"])
     known = [Fact.model_validate(one) for one in extracted.get("facts", ())]
     if not known:
-        return tuple(added(one.concept, one.details) for one in given)
+        return tuple(new_fact(one.concept, one.details) for one in given)
     return tuple(_match_fact(one, known) for one in given)
 
 
@@ -146,7 +146,7 @@ def _target_duration(
     """Return the requested length: from this material, or from one that is not narrated yet."""
     waits = before is not None and not (narrated and narrated.created_ms >= before.created_ms)
     seconds = args.target_duration or (before.data.get("targetDuration") if before and waits else None)
-    return {"targetDuration": narration.clamped(seconds)} if seconds else {}
+    return {"targetDuration": narration.clamp_length(seconds)} if seconds else {}
 
 
 async def _read_content(content: str, web: WebClient, model: str) -> Source:
@@ -229,12 +229,12 @@ def _order(
         topic=str(data["facts"].get("topic") or args.topic or (facts[0].concept if facts else "")),
         facts=facts,
         total_s=_length(args, newest["narration"], newest["facts"]),
-        level=learning.adapted(level, _level_shift(args, data["narration"])),
-        interests=tuple(learning.liked(likes)),
+        level=learning.shifted_level(level, _level_shift(args, data["narration"])),
+        interests=tuple(learning.without_styles(likes)),
         language=language,
         subject=call.scope.facts.get("subject", "general"),
         guidance=args.guidance or "",
-        style=learning.wish(_learning_style(now), language),
+        style=learning.visual_guidance(_learning_style(now), language),
     )
     return order, warnings
 
@@ -242,7 +242,7 @@ def _order(
 def _level_shift(args: NarrationRequest, before: Mapping[str, Any]) -> int:
     """Return the shift of the reading level in grades, by all wishes so far (B64)."""
     # A wish for one segment does not change the lesson.
-    now = 0 if args.segments else learning.shift(args.guidance)
+    now = 0 if args.segments else learning.level_shift(args.guidance)
     return int(before.get("gradesMoved", 0)) + now
 
 
@@ -274,7 +274,7 @@ def _is_about(earlier: Narration, order: NarrationOrder) -> bool:
 
 
 def _learning_style(who: Student) -> learning.Style | None:
-    return learning.cue(who.learning_style) or learning.style(who.child_interest)
+    return learning.named_style(who.learning_style) or learning.style(who.child_interest)
 
 
 def _length(args: NarrationRequest, newest: Version | None, facts: Version | None) -> int:
@@ -283,11 +283,11 @@ def _length(args: NarrationRequest, newest: Version | None, facts: Version | Non
     A rewritten narration keeps its length.
     """
     if "target_duration" in args.model_fields_set:
-        return narration.clamped(args.target_duration)
+        return narration.clamp_length(args.target_duration)
     requested = facts.data.get("targetDuration") if facts else None
     if newest and not (requested and facts and facts.created_ms > newest.created_ms):
         return int(newest.data["total_duration"])
-    return narration.clamped(requested or args.target_duration)
+    return narration.clamp_length(requested or args.target_duration)
 
 
 def _wish(args: ExtractionRequest, source: Source, before: Version | None) -> ExtractionWish:

@@ -9,7 +9,7 @@ from callsheet.providers.offline.conversation import Answer, Call, Conversation,
 from callsheet.providers.offline.grammar import MAX_CHARS, Form, Match, decline, match, number
 from callsheet.providers.offline.lessons.facts import sheet, spans, stems
 from callsheet.providers.offline.lessons.script import script
-from callsheet.state.lessons.narration import DEFAULT_S, KINDS, clamped
+from callsheet.state.lessons.narration import DEFAULT_S, KINDS, clamp_length
 from callsheet.state.lessons.student import TEENS, TO_TWELVE
 
 _WHO: Final = "(my student|my pupil|my son|my daughter|our class|she|he)"
@@ -155,7 +155,7 @@ def _narration(request: Match, conversation: Conversation) -> Answer:
         guidance = change or "in other words"
         args |= {"segments": [kind for kind in KINDS if part in kind], "guidance": guidance}
     elif change in _FACTORS:
-        args["target_duration"] = clamped(_narration_s(conversation) * _FACTORS[change])
+        args["target_duration"] = clamp_length(_narration_s(conversation) * _FACTORS[change])
     elif change:
         args["guidance"] = change
     elif "number" in slots:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
-from callsheet.state.lessons.facts import FEWEST, MOST
+from callsheet.state.lessons.facts import MAX_FACTS, MIN_FACTS
 
 ENGLISH: Final[dict[str, Any]] = tomllib.loads(files(__package__).joinpath("english.toml").read_text("utf-8"))
 _ABBREVIATIONS: Final = ("Mr", "Mrs", "Ms", "Dr", "St", "No", "vs", "e.g", "i.e", "etc", "approx", "[A-HJ-Z]")
@@ -152,7 +152,7 @@ def _quotes(text: str, passages: Sequence[_Passage], wanted: frozenset[str]) -> 
         for each, known in zip(texts, words, strict=True)
     ]
     scores[:1] = [score + 0.5 for score in scores[:1]]
-    count = min(MOST, max(FEWEST, math.ceil(sum(each.size for each in passages) / 2)))
+    count = min(MAX_FACTS, max(MIN_FACTS, math.ceil(sum(each.size for each in passages) / 2)))
     usable = [at for at, known in enumerate(words) if not wanted or wanted & known]
     best = sorted(sorted(usable, key=lambda at: -scores[at])[:count])
     facts: list[tuple[str, float]] = []

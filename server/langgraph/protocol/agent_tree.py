@@ -8,7 +8,7 @@ from callsheet.server.context import AppContext
 from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.state.errors import Missing
 from callsheet.storage.runs import events
-from callsheet.storage.runs.events import PROTOCOL
+from callsheet.storage.runs.events import PROTOCOL_PREFIX
 from callsheet.storage.runs.records import Run
 
 _STATUSES: Final = {
@@ -18,7 +18,7 @@ _STATUSES: Final = {
     "timeout": "failed",
     "error": "failed",
 }
-_LIFECYCLE: Final = f"{PROTOCOL}lifecycle|"
+_LIFECYCLE: Final = f"{PROTOCOL_PREFIX}lifecycle|"
 
 
 async def agent_tree_of_run(ctx: AppContext, thread: str, run_id: str | None) -> JsonObject:
@@ -26,7 +26,7 @@ async def agent_tree_of_run(ctx: AppContext, thread: str, run_id: str | None) ->
     run = await _run(ctx, thread, run_id)
     root = _node((), _STATUSES.get(run.status, "interrupted"), run.graph)
     nodes: dict[tuple[str, ...], JsonObject] = {(): root}
-    after = events.BEGINNING
+    after = events.START_ID
     while batch := await events.read_after(ctx.storage, thread, after):
         after = batch[-1].id
         for event in batch:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Literal
 from fastapi import APIRouter, Request
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
-from callsheet.server.ads.bodies import StrictRoute, Whole
+from callsheet.server.ads.bodies import Integer, StrictRoute
 from callsheet.server.context import AppContext, app_context
 from callsheet.server.http import errors
 from callsheet.server.http.errors import documented_wire_responses
@@ -34,7 +34,7 @@ _Result = tuple[JsonObject, str]
 class ProtocolCommand(BaseModel):
     """Command of a client."""
 
-    id: Whole = Field(ge=0, description="Returned with the reply")
+    id: Integer = Field(ge=0, description="Returned with the reply")
     method: str = Field(max_length=255)
     params: JsonObject = Field(default_factory=dict)
 

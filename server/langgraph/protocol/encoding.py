@@ -18,7 +18,7 @@ from langgraph.stream import CheckpointsTransformer, CustomTransformer, UpdatesT
 from langgraph.types import StateSnapshot
 
 from callsheet.server.runtime.encoding import Event, dumps, to_jsonable
-from callsheet.storage.runs.events import PROTOCOL
+from callsheet.storage.runs.events import PROTOCOL_PREFIX
 
 _TRANSFORMERS: Final = (UpdatesTransformer, CustomTransformer, CheckpointsTransformer, ToolCallTransformer)
 """Transformers added to every graph; LangGraph has those of values, messages and lifecycles by default."""
@@ -32,7 +32,7 @@ _Namespace = tuple[str, ...]
 def protocol_event(method: str, namespace: Sequence[str], data: object, **params: object) -> Event:
     """Return an event of the protocol; `params` are further fields beside its data."""
     body = {"namespace": namespace, "timestamp": int(time.time() * 1000), "data": data, **params}
-    return "|".join((PROTOCOL + method, *namespace)), dumps(body, _jsonable)
+    return "|".join((PROTOCOL_PREFIX + method, *namespace)), dumps(body, _jsonable)
 
 
 def without_empty_fields(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from langgraph.types import StateSnapshot
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from callsheet.server.ads.bodies import StrictRoute, Whole
+from callsheet.server.ads.bodies import Integer, StrictRoute
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.openapi import EVENTS
@@ -43,8 +43,8 @@ class Subscription(BaseModel):
     namespaces: list[list[_Name]] | None = Field(
         None, max_length=1_000, description="Namespaces to include with those below; all by default"
     )
-    depth: Whole | None = Field(None, ge=0, description="Levels below `namespaces`; all by default")
-    since: Whole | None = Field(None, ge=0, le=MAX_SEQ, description="Only events with a higher `seq`")
+    depth: Integer | None = Field(None, ge=0, description="Levels below `namespaces`; all by default")
+    since: Integer | None = Field(None, ge=0, le=MAX_SEQ, description="Only events with a higher `seq`")
 
     def matches(self, event: ProtocolFrame) -> bool:
         """Return whether an event passes the filter, `since` aside."""
@@ -138,13 +138,13 @@ async def _replacement_of_lost(view: ThreadView, since: int) -> list[ProtocolFra
 
 async def _first_run_events(view: ThreadView) -> list[Event]:
     """Return the first stored events that belong to runs."""
-    first = await events.read_after(view.ctx.storage, view.thread, events.BEGINNING, limit=_FIRST)
+    first = await events.read_after(view.ctx.storage, view.thread, events.START_ID, limit=_FIRST)
     return [event for event in first if event.run]
 
 
 def _is_complete(first: Sequence[Event], since: int) -> bool:
     """Return whether no event after `since` is missing before these."""
-    return bool(first) and (first[0].name == events.BEGUN or seq_of(first[0].id) <= since)
+    return bool(first) and (first[0].name == events.ATTEMPT_STARTED or seq_of(first[0].id) <= since)
 
 
 def _state_frames(view: ThreadView, state: StateSnapshot, *, idle: bool) -> list[ProtocolFrame]:

@@ -16,7 +16,7 @@ from callsheet.server.langgraph.protocol.encoding import without_empty_fields
 from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.server.runtime.encoding import dumps
 from callsheet.state.errors import Missing
-from callsheet.storage.runs.events import BEGINNING, PROTOCOL, Event
+from callsheet.storage.runs.events import PROTOCOL_PREFIX, START_ID, Event
 from callsheet.storage.runs.records import Run
 from callsheet.storage.threads import records as thread_records
 
@@ -64,7 +64,7 @@ def seq_of(event_id: str) -> int:
 
 def id_of(seq: int) -> str:
     """Return the id of a stored event by its number."""
-    return f"{(seq >> _COUNTER_BITS) + _EPOCH_MS}-{seq & _MAX_COUNTER}" if seq else BEGINNING
+    return f"{(seq >> _COUNTER_BITS) + _EPOCH_MS}-{seq & _MAX_COUNTER}" if seq else START_ID
 
 
 def without_empty_message_fields(value: Any) -> Any:
@@ -113,7 +113,7 @@ class ThreadView:
 
     async def frames(self, event: Event) -> list[ProtocolFrame]:
         """Return the frames of a stored event; none for an event that has no meaning in the protocol."""
-        if event.name.startswith(PROTOCOL):
+        if event.name.startswith(PROTOCOL_PREFIX):
             return self._native_frames(event)
         kind, *namespace = event.name.split("|")
         match kind:
@@ -136,7 +136,7 @@ class ThreadView:
         return self._lifecycle(event, state, await self._error(event.run) if state == "failed" else "")
 
     def _native_frames(self, event: Event) -> list[ProtocolFrame]:
-        method, *namespace = event.name.removeprefix(PROTOCOL).split("|")
+        method, *namespace = event.name.removeprefix(PROTOCOL_PREFIX).split("|")
         event_id, path = event.id, "|".join(namespace)
         if method == "input.requested":
             name = orjson.loads(event.data)["data"]["interrupt_id"]

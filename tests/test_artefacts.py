@@ -179,7 +179,7 @@ async def test_facts_are_set_by_the_first_claim_and_changed_on_purpose(ad):
     await claimed(ad)
     await ad.claim("t|x|y", epoch=1, owner="local", thread="t", facts={"language": "polish", "market": "PL"})
     assert {"language": "thai", "market": "PL"}.items() <= (await ad.meta()).items()
-    await ad.describe({"language": "polish"})
+    await ad.set_facts({"language": "polish"})
     assert (await ad.meta())["language"] == "polish"
 
 

@@ -188,7 +188,7 @@ def test_a_failure_is_seen(scene: Scene, hook: str) -> None:
 @BOTH
 def test_an_ad_is_made(scene: Scene, hook: str) -> None:
     seen = scene("makesAnAd", hook)
-    assert seen["messages"][-1].startswith("The first draft for Miel is ready")
+    assert seen["messages"][-1].startswith("Ready to review: voices v1")
     names = ["search_voices", "create_voice_draft", "create_music_draft", "create_sfx_draft"]
     assert [line.split()[:2] for line in seen["tools"]] == [[name, ENDED[hook]] for name in names]
     assert all('"v1"' in line for line in seen["tools"][1:])

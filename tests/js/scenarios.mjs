@@ -142,7 +142,7 @@ async function fails(open) {
 async function makesAnAd(open) {
   const one = await open({ graph: "ad_creation" });
   await one.say("Make a 30 second ad for Miel, a bakery in Lyon, for families in the neighbourhood");
-  await one.answered("The first draft for Miel is ready");
+  await one.answered("Ready to review: voices v1");
   await one.ticked(12);
   return await one.told();
 }

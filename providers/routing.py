@@ -116,6 +116,5 @@ def _offline_reason(available: Collection[str], providers: Mapping[str, Provider
             f"{keys} {verb} set, but this version cannot use {titles} yet, so the offline model answers; "
             f"{USE_OPENAI}"
         )
-    *others, last = (provider.title for provider in vendors.values())
-    keys = ", ".join(provider.key for provider in vendors.values())
-    return f"no key for {', '.join(others)} or {last} is set ({keys}), so the offline model answers"
+    keys = " or ".join(provider.key for provider in vendors.values() if provider.supported)
+    return f"no key is set ({keys}), so the offline model answers"

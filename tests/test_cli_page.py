@@ -67,7 +67,7 @@ def test_a_question_left_without_an_answer_waits_for_another_command(
     monkeypatch.setattr(sys, "stdin", Left())
     done = here("page", "delete the features section", "--page", "shop", *OFFLINE)
     assert done.code == 130
-    assert "continue with: callsheet page --page shop" in done.err
+    assert "callsheet page --page shop" in done.err
     assert "said no" in here("page", "--page", "shop", "--no").out
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from callsheet.server.ads import rendering
 from callsheet.server.ads.terminal_session import CliTurn, VersionChange
 from callsheet.server.cli import layout, terminal
+from callsheet.server.cli.text_input import program
 from callsheet.state.ads import ad
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.versions import Version
@@ -124,7 +125,7 @@ def test_an_ad_longer_than_its_spot_says_by_how_much() -> None:
 
 def test_the_last_line_can_be_copied_whole_on_a_narrow_terminal() -> None:
     last = shown(whole(ENGLISH), width=30).rstrip().splitlines()[-1]
-    assert last == '  Refine  callsheet ad --thread ad-1 "make the music more upbeat"'
+    assert last == f'  Refine  {program()} ad --thread ad-1 "make the music more upbeat"'
 
 
 def test_an_id_with_spaces_and_quotes_is_quoted_for_the_shell() -> None:

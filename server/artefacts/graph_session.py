@@ -15,6 +15,7 @@ from callsheet.server.artefacts.turns import (
     identifier,
     last_message,
 )
+from callsheet.server.cli.text_input import program
 from callsheet.server.runtime.encoding import sha256_of
 from callsheet.server.runtime.execution import pending_interrupts
 from callsheet.server.runtime.graphs_file import read_graphs_file
@@ -90,7 +91,7 @@ async def _thread(storage: Storage, request: GraphRequest, kind: str) -> Thread:
     if thread.graph != request.graph:
         raise Conflict(
             f"thread {thread.id!r} runs {thread.graph!r}, not {request.graph!r}",
-            remedy=f"use: callsheet run {thread.graph} --thread {thread.id}",
+            remedy=f"use: {program()} run {thread.graph} --thread {thread.id}",
         )
     return thread
 

@@ -132,4 +132,4 @@ def _show(turn: "GraphTurn", graph: str, *, as_json: bool) -> None:
     if turn.question is not None:
         _show_question(turn.question, err=False)
     last = "--answer '…'" if turn.question is not None else '"…"'
-    typer.echo(f"Continue with: callsheet run {graph} --thread {turn.thread} {last}")
+    typer.echo(f"Continue with: {text_input.program()} run {graph} --thread {turn.thread} {last}")

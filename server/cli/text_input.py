@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Final
@@ -28,10 +29,22 @@ def read_text(text: str | None, file: str | None, name: str) -> str:
     return _decode(os.fsencode(str(text)), name)
 
 
+def program() -> str:
+    """Return the command of this program in the user's shell, with its path where PATH lacks it."""
+    installed = Path(sys.executable).with_name("callsheet")
+    on_path = shutil.which("callsheet")
+    if on_path and Path(on_path).resolve() == installed.resolve():
+        return "callsheet"
+    if not installed.exists():
+        return f"{shlex.quote(sys.executable)} -m callsheet"
+    local = installed.relative_to(Path.cwd()) if installed.is_relative_to(Path.cwd()) else installed
+    return shlex.quote(str(local))
+
+
 def resume_command(command: str, name: str, data_dir: Path | None) -> str:
     """Return the shell command that continues `name`, on the same data."""
     option = f" --data-dir {shlex.quote(str(data_dir))}" if data_dir else ""
-    return f"callsheet {command} {shlex.quote(name)}{option}"
+    return f"{program()} {command} {shlex.quote(name)}{option}"
 
 
 def read_bytes(path: str, limit: int = MAX_MATERIAL) -> bytes:

@@ -4,11 +4,8 @@ import asyncio
 import errno
 import logging
 import os
-import shutil
 import socket
-import sys
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
@@ -19,7 +16,7 @@ from rich.text import Text
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from callsheet.server.app import create_app
-from callsheet.server.cli import terminal
+from callsheet.server.cli import terminal, text_input
 from callsheet.server.http import streaming
 from callsheet.server.operations import logs
 from callsheet.server.runtime import process
@@ -166,7 +163,7 @@ def bind_error(host: str, port: int, error: OSError) -> CallsheetError:
     if error.errno == errno.EADDRINUSE:
         return Conflict(
             f"port {port} on {host} is in use by another program",
-            remedy=f"stop that program, or choose a free port: {_serve_command()} --port 0",
+            remedy=f"stop that program, or choose a free port: {text_input.program()} serve --port 0",
         )
     if error.errno == errno.EACCES:
         return Invalid(f"port {port} may not be used by this user", remedy="choose a port from 1024 on")
@@ -174,16 +171,6 @@ def bind_error(host: str, port: int, error: OSError) -> CallsheetError:
         f"host {host!r} cannot be listened on: {os.strerror(error.errno or 0).lower()}",
         remedy="use 127.0.0.1",
     )
-
-
-def _serve_command() -> str:
-    """Return the command that starts this server in the user's shell, with its path where PATH lacks it."""
-    installed = Path(sys.executable).with_name("callsheet")
-    on_path = shutil.which("callsheet")
-    if on_path and Path(on_path).resolve() == installed.resolve():
-        return "callsheet serve"
-    local = installed.relative_to(Path.cwd()) if installed.is_relative_to(Path.cwd()) else installed
-    return f"{local} serve" if installed.exists() else f"{sys.executable} -m callsheet serve"
 
 
 def url_host(host: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 from redis import Redis
 
-from callsheet.server.ads.replies import Health
+from callsheet.server.operations.replies import Health
 from callsheet.storage.embedded import watchdog
 from tests.redis_server import Server
 from tests.served import GENERATE, calling, generated, running, served

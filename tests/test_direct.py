@@ -9,9 +9,8 @@ from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message
 
-from callsheet.server.ads import bodies
-from callsheet.server.ads.bodies import StrictRoute
-from callsheet.server.http import direct
+from callsheet.server.http import direct, requests
+from callsheet.server.http.requests import StrictRoute
 
 ASKED = [
     *(b"", b"null", b"{}", b"[]", b"{", b'{"count": 1, "count": 2}', b'{"count": "many"}', b"\xff"),
@@ -81,13 +80,13 @@ async def test_a_body_may_be_left_out_where_it_may(body: bytes) -> None:
 @pytest.mark.parametrize("body", [b"{", b'{"count": 101}', b'{"count": 2}', b"\xff"], ids=repr)
 async def test_a_body_is_read_once(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
     read: list[bytes] = []
-    once = bodies.parse_json
+    once = requests.parse_json
 
     def counted(body: bytes) -> Any:
         read.append(body)
         return once(body)
 
-    monkeypatch.setattr(bodies, "parse_json", counted)
+    monkeypatch.setattr(requests, "parse_json", counted)
     await _told(_app("/{number}", _short), "/7", body)
     assert read == [body]
 

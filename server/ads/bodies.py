@@ -1,43 +1,12 @@
-"""Request bodies of ads, and the strict reader of all bodies.
+"""Request bodies of ads."""
 
-A body is JSON in UTF-8, whatever its Content-Type. Duplicate keys, half surrogate pairs, NaN, infinite
-numbers and deep nesting are refused, because parsers would disagree on them.
-"""
+from typing import Annotated, Any
 
-import json
-import math
-from collections import Counter
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, Final, NoReturn, cast
-
-from fastapi import Header, Request, Response
-from fastapi.routing import APIRoute
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Strict, Tag
-from starlette.routing import Match
-from starlette.types import Scope
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from callsheet.server.ads.service import ChatRequest, GenerateRequest
-from callsheet.server.http import direct
-from callsheet.server.http.direct import decode_path_params
-from callsheet.state.context import Context
+from callsheet.server.http.requests import ModelChoice, Number
 
-MAX_DEPTH: Final = 100
-"""Levels of nesting."""
-
-
-def _require_number(value: Any) -> Any:
-    # In JSON Schema neither "10" nor true is an integer, but 10.0 is.
-    if isinstance(value, str | bool):
-        raise ValueError(f"{value!r:.40} is not a number")  # noqa: TRY004 -- pydantic expects a ValueError
-    return value
-
-
-Flag = Annotated[bool, Strict()]
-"""True or false, not a text or number."""
-Number = Annotated[float, Strict()]
-"""A number, not a text of digits."""
-Integer = Annotated[int, BeforeValidator(_require_number)]
-"""An integer, not a text of digits."""
 Brief = Annotated[
     Annotated[str, Tag("text")] | Annotated[dict[str, Any], Tag("object")],
     Discriminator(
@@ -47,31 +16,7 @@ Brief = Annotated[
     ),
 ]
 """A brief, text or object (A-R15); the discriminator gives one error instead of one per shape."""
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        description="1 to 255 printable characters; the same key within a day returns the first reply",
-    ),
-]
 _Db = Field(None, ge=-60, le=12)
-
-
-class ModelChoice(BaseModel):
-    """Model fields of every request that runs a model."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    provider: str | None = Field(
-        None, max_length=80, description="openai or offline; chosen by language when left out"
-    )
-    model: str | None = Field(None, max_length=200, description="provider/model; wins over `provider`")
-
-    def context(self) -> Context:
-        """Return the run's context."""
-        names = ("provider", "model", "budget", "complexity")
-        chosen = {name: getattr(self, name, None) for name in names}
-        return cast("Context", {name: value for name, value in chosen.items() if value})
 
 
 class _AdFields(ModelChoice):
@@ -156,116 +101,3 @@ class MixerUpdate(_Strict):
     )
     music: MusicMix = Field(default_factory=MusicMix)
     sfx: SfxMix = Field(default_factory=SfxMix)
-
-
-class StrictRoute(APIRoute):
-    """A route that reads bodies with `parse_json`, and paths as split by `EncodedSlashMiddleware`."""
-
-    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        """`options` are FastAPI's."""
-        super().__init__(path, endpoint, **options | {"strict_content_type": False})
-        self._depth = path.count("/")
-        if direct.is_direct(self):
-            self.app = direct.DirectEndpoint(self, parse_json)
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match as Starlette does, but skip the search for paths of another depth."""
-        if scope["path"].count("/") != self._depth and not scope.get("root_path"):
-            return Match.NONE, {}
-        return super().matches(scope)
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return FastAPI's handler with the strict request."""
-        handle = super().get_route_handler()
-
-        async def strictly(request: Request) -> Response:
-            return await handle(_StrictRequest(_strict_scope(request), request.receive))
-
-        return strictly
-
-
-class _StrictRequest(Request):
-    async def json(self) -> Any:
-        return await direct.read_body_value(self, parse_json)
-
-
-def parse_json(body: bytes) -> Any:
-    """Return the value of a JSON body; raise `json.JSONDecodeError` with the violated rule."""
-    try:
-        text = body.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        _refuse("it is not UTF-8", error.start)
-    try:
-        value = _DECODER.decode(text)
-    except json.JSONDecodeError:
-        raise
-    except RecursionError:
-        _refuse(_TOO_DEEP)
-    except ValueError as error:
-        _refuse(str(error))
-    _check(value)
-    return value
-
-
-_TOO_DEEP: Final = f"it is nested more than {MAX_DEPTH} levels deep"
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        counts = Counter(name for name, _ in pairs)
-        duplicate = next(name for name, count in counts.items() if count > 1)
-        raise ValueError(f"it has the key {duplicate[:80]!r} twice")
-    return value
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if math.isinf(value):
-        raise ValueError(f"{text[:40]} is too large a number")
-    return value
-
-
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_number, parse_float=_finite)
-
-
-def _check(value: Any) -> None:
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        for text in level:
-            if isinstance(text, str) and not text.isascii():
-                _encodable(text)
-        level = [child for parent in level for child in _children(parent)]
-        if not level:
-            return
-    _refuse(_TOO_DEEP)
-
-
-def _children(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return [*value.keys(), *value.values()]
-    return value if isinstance(value, list) else []
-
-
-def _encodable(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        _refuse("it has half of a surrogate pair, which is no character")
-
-
-def _refuse(rule: str, position: int = 0) -> NoReturn:
-    raise json.JSONDecodeError(rule, "", position) from None
-
-
-def _strict_scope(request: Request) -> dict[str, Any]:
-    """Return the scope with decoded ids, and without a Content-Type, so that every body is read as JSON."""
-    return {
-        **request.scope,
-        "headers": [pair for pair in request.scope["headers"] if pair[0] != b"content-type"],
-        "path_params": decode_path_params(request.path_params),
-    }

@@ -88,11 +88,11 @@ def _parse_brief(text: str, file: str | None) -> tuple[object, str]:
 
 
 def _parse_json(text: str, file: str | None) -> object:
-    from callsheet.server.ads import bodies  # noqa: PLC0415 -- FastAPI is slow to import; a text needs none
+    from callsheet.server.http import requests  # noqa: PLC0415 -- FastAPI is slow to import; a text needs none
     from callsheet.state.errors import Invalid  # noqa: PLC0415
 
     try:
-        return bodies.parse_json(text.encode())
+        return requests.parse_json(text.encode())
     except json.JSONDecodeError as error:
         name = f"file {file!r}" if file else "the brief"
         position = f" in line {error.lineno}, column {error.colno}" if error.doc else ""

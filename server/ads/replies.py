@@ -5,6 +5,7 @@ from typing import Any, Literal, NotRequired
 from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
+from callsheet.server.artefacts.replies import ToolCall, Usage, VersionSummary
 from callsheet.state.ads.brief import Brief
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.workflow import DraftMade
@@ -35,28 +36,6 @@ class Mixer(TypedDict):
     sfx: SfxMix
 
 
-class ToolCall(TypedDict):
-    """A tool call of the turn (A76)."""
-
-    id: str
-    name: str
-    arguments: dict[str, Any]
-    status: str
-    """`completed`, `error`, `blocked` or `cancelled`."""
-    result: dict[str, Any]
-    """The version made, how many were found, or the error."""
-    durationSeconds: float
-
-
-class Usage(TypedDict):
-    """Tokens of the whole conversation (A66)."""
-
-    inputTokens: int
-    outputTokens: int
-    cachedTokens: int
-    modelCalls: int
-
-
 class AdTurn(TypedDict):
     """The reply of generate and chat (A53, A56)."""
 
@@ -73,18 +52,6 @@ class AdTurn(TypedDict):
     providerReason: str
     toolCalls: list[ToolCall]
     usage: Usage
-
-
-class VersionSummary(TypedDict):
-    """A version without its data (A31)."""
-
-    id: str
-    status: Literal["draft", "frozen", "active"]
-    createdAt: str
-    createdBy: str
-    """`llm`, or the owner who made it by hand."""
-    parent: str | None
-    summary: str
 
 
 class Version(VersionSummary):
@@ -218,115 +185,3 @@ class Conversation(TypedDict):
 
     conversationId: str
     messages: list[Message]
-
-
-class ToolHealth(TypedDict):
-    """Availability of the tools (C56)."""
-
-    available: int
-    resting: dict[str, float]
-    """Tools whose breaker is open, with the seconds until they accept calls."""
-
-
-class Health(TypedDict):
-    """Health of the server."""
-
-    status: Literal["ok", "degraded"]
-    version: str
-    storage: dict[str, Any]
-    provider: dict[str, str]
-    tools: NotRequired[ToolHealth]
-    error: NotRequired[str]
-    remedy: NotRequired[str]
-    degraded: NotRequired[list[str]]
-    """`storage`, `memory`, `persistence`, `workers`."""
-
-
-class ImportedThread(TypedDict):
-    """An imported thread."""
-
-    threadId: str
-    graph: str
-    artefact: str | None
-    """`kind:id` of its artefact."""
-
-
-class ToolBreaker(TypedDict):
-    """State of a tool's circuit breaker (C46)."""
-
-    state: Literal["closed", "open", "half-open"]
-    failures: int
-    """Consecutive failures."""
-    retryAfterSeconds: float
-
-
-class ToolLimits(TypedDict):
-    """Limits of a tool's calls (C-R4)."""
-
-    timeoutSeconds: float
-    calls: int
-    """Calls of one owner in `windowSeconds`; 0 for no limit."""
-    windowSeconds: float
-    rateLimitKey: str
-    tries: int
-    cacheSeconds: float
-    outputBytes: int
-
-
-class ToolView(TypedDict):
-    """A tool (C1)."""
-
-    name: str
-    description: str
-    domain: str
-    inputSchema: dict[str, Any]
-    effect: Literal["read", "write", "outside"]
-    safetyLevel: Literal["safe", "potentially_destructive"]
-    internal: bool
-    """True for a tool that executes a person's answer and that no model is offered."""
-    idempotent: bool
-    permissions: list[str]
-    allowed: bool
-    """True if the caller has its permissions."""
-    available: bool
-    """False while its breaker is open."""
-    breaker: ToolBreaker
-    limits: ToolLimits
-
-
-class ToolList(TypedDict):
-    """All tools."""
-
-    tools: list[ToolView]
-
-
-class ToolExecution(TypedDict):
-    """The record of one call (C29)."""
-
-    id: str
-    conversationId: str
-    messageId: str
-    """The model's message that asked for it; call ids repeat from message to message with some vendors."""
-    toolCallId: str
-    toolName: str
-    input: Any
-    output: NotRequired[Any]
-    error: NotRequired[str]
-    errorType: NotRequired[str]
-    retryable: NotRequired[bool]
-    status: Literal["pending", "executing", "completed", "failed", "timeout"]
-    startTime: str
-    endTime: str | None
-    userId: str
-    runId: str
-    kind: str
-    artefactId: str
-    tries: NotRequired[int]
-    cached: NotRequired[bool]
-
-
-class ToolExecutionList(TypedDict):
-    """A page of tool calls, newest first."""
-
-    executions: list[ToolExecution]
-    next: str | None

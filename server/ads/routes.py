@@ -7,7 +7,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from callsheet.server.ads import edits, service, views
-from callsheet.server.ads.bodies import AdChat, AdGenerate, IdempotencyKey, MixerUpdate, StrictRoute
+from callsheet.server.ads.bodies import AdChat, AdGenerate, MixerUpdate
 from callsheet.server.ads.replies import AdList, AdTurn, AdView, Conversation, Mixer, StreamLocks
 from callsheet.server.artefacts import views as locks
 from callsheet.server.context import app_context
@@ -15,6 +15,7 @@ from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.worker import Ack, OnProgress
 from callsheet.state.ads.timeline import Timeline

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Depends, Request
 
 from callsheet.server.ads import edits, views
-from callsheet.server.ads.bodies import StrictRoute
 from callsheet.server.ads.replies import Version, VersionActivated, VersionList, VersionWritten
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.requests import StrictRoute
 
 _READ = (400, 403, 404, 500, 503, 504)
 _WRITE = (*_READ, 413, 422)

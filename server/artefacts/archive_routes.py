@@ -8,13 +8,13 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from callsheet.server.ads.bodies import StrictRoute
-from callsheet.server.ads.replies import ImportedThread
 from callsheet.server.artefacts import archive
 from callsheet.server.artefacts.archive import MEDIA_TYPE, ThreadArchive
+from callsheet.server.artefacts.replies import ImportedThread
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.requests import StrictRoute
 
 router = APIRouter(prefix="/api/threads", route_class=StrictRoute, tags=["threads as files"])
 _FILE: Final = {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}, "description": "The file"}

@@ -1,8 +1,9 @@
-"""Reply shapes of `/api/artefacts`."""
+"""Reply shapes of `/api/artefacts`, and those that domains share."""
 
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
 
 
 class ArtefactRef(BaseModel):
@@ -62,3 +63,46 @@ class ArtefactVersion(ArtefactVersionBase):
     """A version with its data."""
 
     data: dict[str, Any]
+
+
+class ToolCall(TypedDict):
+    """A tool call of the turn (A76)."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    status: str
+    """`completed`, `error`, `blocked` or `cancelled`."""
+    result: dict[str, Any]
+    """The version made, how many were found, or the error."""
+    durationSeconds: float
+
+
+class Usage(TypedDict):
+    """Tokens of the whole conversation (A66)."""
+
+    inputTokens: int
+    outputTokens: int
+    cachedTokens: int
+    modelCalls: int
+
+
+class VersionSummary(TypedDict):
+    """A version without its data (A31)."""
+
+    id: str
+    status: Literal["draft", "frozen", "active"]
+    createdAt: str
+    createdBy: str
+    """`llm`, or the owner who made it by hand."""
+    parent: str | None
+    summary: str
+
+
+class ImportedThread(TypedDict):
+    """An imported thread."""
+
+    threadId: str
+    graph: str
+    artefact: str | None
+    """`kind:id` of its artefact."""

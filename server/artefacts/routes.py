@@ -5,7 +5,6 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request
 
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.server.ads.bodies import StrictRoute
 from callsheet.server.artefacts.replies import (
     ArtefactList,
     ArtefactRef,
@@ -20,6 +19,7 @@ from callsheet.server.artefacts.views import iso
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.requests import StrictRoute
 from callsheet.state.errors import Missing
 from callsheet.state.versions import version_fields
 from callsheet.storage import indexes

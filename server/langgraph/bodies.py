@@ -5,8 +5,8 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from callsheet.server.ads.bodies import Integer
 from callsheet.server.http.errors import documented_wire_responses
+from callsheet.server.http.requests import Integer
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
 
 _Item = TypeVar("_Item")

@@ -14,10 +14,10 @@ from fastapi import APIRouter, Request
 from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 from starlette.responses import Response
 
-from callsheet.server.ads.bodies import Flag, StrictRoute
 from callsheet.server.context import AppContext, app_context
 from callsheet.server.http.auth import public_config
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.requests import Flag, StrictRoute
 from callsheet.server.langgraph import starting
 from callsheet.server.langgraph.bodies import Page, contains, page_reply, read_responses, write_responses
 from callsheet.server.langgraph.run_bodies import RunCreate

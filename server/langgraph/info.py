@@ -5,8 +5,8 @@ from typing import Final
 
 from fastapi import APIRouter, Request
 
-from callsheet.server.ads.bodies import StrictRoute
 from callsheet.server.http.errors import documented_wire_responses
+from callsheet.server.http.requests import StrictRoute
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
 
 router = APIRouter(route_class=StrictRoute, tags=["info"])

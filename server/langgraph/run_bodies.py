@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from callsheet.server.ads.bodies import Flag, Number
 from callsheet.server.http.auth import public_config
+from callsheet.server.http.requests import Flag, Number
 from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.server.langgraph.webhooks import checked_url
 from callsheet.server.runtime.run_request import request_fields

@@ -11,10 +11,10 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from callsheet.server.ads.bodies import StrictRoute
 from callsheet.server.context import AppContext, app_context
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.requests import StrictRoute
 from callsheet.server.langgraph import run_streams, waiting
 from callsheet.server.langgraph.bodies import read_responses, write_responses
 from callsheet.server.langgraph.run_bodies import BatchRunCreate, RunCreate

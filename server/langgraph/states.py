@@ -8,9 +8,9 @@ from langgraph.types import StateSnapshot
 from pydantic import Field
 from starlette.responses import Response
 
-from callsheet.server.ads.bodies import Flag, Integer, StrictRoute
 from callsheet.server.context import app_context
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.requests import Flag, Integer, StrictRoute
 from callsheet.server.langgraph import shapes, updates
 from callsheet.server.langgraph.bodies import Body, read_responses, write_responses
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply

@@ -16,10 +16,10 @@ from langgraph.store.base import (
 from pydantic import Field
 from starlette.responses import Response
 
-from callsheet.server.ads.bodies import Flag, Integer, Number, StrictRoute
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.requests import Flag, Integer, Number, StrictRoute
 from callsheet.server.langgraph.bodies import Body, Page, Responses
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
 from callsheet.state.errors import Invalid

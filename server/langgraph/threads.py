@@ -9,10 +9,10 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from callsheet.server.ads.bodies import Number, StrictRoute
 from callsheet.server.artefacts.turns import identifier
 from callsheet.server.context import AppContext, app_context
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.requests import Number, StrictRoute
 from callsheet.server.langgraph import retention, shapes, thread_search, updates
 from callsheet.server.langgraph.bodies import Body, page_reply, read_responses, write_responses
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply

@@ -7,9 +7,9 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from callsheet.providers import images
-from callsheet.server.ads.bodies import StrictRoute
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.http.requests import StrictRoute
 from callsheet.server.lessons import assets as lesson_assets
 from callsheet.server.lessons import statistics
 from callsheet.server.lessons.bodies import AssetCreate

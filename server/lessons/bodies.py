@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from callsheet.server.ads.bodies import Flag, ModelChoice
+from callsheet.server.http.requests import Flag, ModelChoice
 from callsheet.server.lessons.service import SessionRef, TurnRequest
 from callsheet.server.pages.chat_bodies import ActionDecision
 from callsheet.state.errors import Invalid

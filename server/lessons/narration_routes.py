@@ -6,8 +6,8 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from callsheet.server.ads.bodies import IdempotencyKey, StrictRoute
 from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.server.lessons import edits, service
 from callsheet.server.lessons.bodies import NarrationEdit, NarrationRewrite
 from callsheet.server.lessons.edits import Lesson

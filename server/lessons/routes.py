@@ -6,12 +6,12 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 
-from callsheet.server.ads.bodies import IdempotencyKey, StrictRoute
 from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.server.lessons import assets, edits, service, sessions
 from callsheet.server.lessons.bodies import LessonTurnCreate, SessionUpdate
 from callsheet.server.lessons.edits import Lesson, set_status, update_student

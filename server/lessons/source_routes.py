@@ -5,12 +5,12 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from callsheet.server.ads.bodies import StrictRoute
 from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.requests import StrictRoute
 from callsheet.server.lessons import edits, service
 from callsheet.server.lessons.bodies import SourceCreate
 from callsheet.server.lessons.edits import Lesson

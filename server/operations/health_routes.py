@@ -11,10 +11,10 @@ from starlette.responses import Response
 from callsheet import providers
 from callsheet.providers.routing import Request as Asked
 from callsheet.providers.routing import route
-from callsheet.server.ads.replies import Health
 from callsheet.server.context import AppContext, app_context
 from callsheet.server.http.errors import JsonReply
 from callsheet.server.operations import metrics, tool_views
+from callsheet.server.operations.replies import Health
 from callsheet.server.operations.telemetry import Telemetry
 from callsheet.state.errors import CallsheetError
 from callsheet.storage.redis import health as vitals

@@ -4,12 +4,12 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
 
-from callsheet.server.ads.bodies import StrictRoute
-from callsheet.server.ads.replies import ToolExecution, ToolExecutionList, ToolList
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.requests import StrictRoute
 from callsheet.server.operations import tool_views
+from callsheet.server.operations.replies import ToolExecution, ToolExecutionList, ToolList
 from callsheet.storage.tool_calls import CallFilter
 
 router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["tools"], default_response_class=JsonReply)

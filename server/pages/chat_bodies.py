@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from callsheet.server.ads.bodies import ModelChoice
+from callsheet.server.http.requests import ModelChoice
 from callsheet.server.pages.service import ChatRequest, DecisionRequest
 
 _Id = Annotated[str, Field(min_length=1, max_length=255)]

@@ -9,12 +9,12 @@ from starlette.background import BackgroundTask
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from callsheet.server.ads.bodies import IdempotencyKey, StrictRoute
-from callsheet.server.ads.replies import ToolCall, Usage
+from callsheet.server.artefacts.replies import ToolCall, Usage
 from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.server.http.streaming import StreamingReply
 from callsheet.server.pages import chat, service
 from callsheet.server.pages.chat_bodies import DecisionCreate, PageChatCreate

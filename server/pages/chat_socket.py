@@ -12,7 +12,7 @@ from typing import Any, Final
 from fastapi import APIRouter, WebSocket
 from pydantic import ValidationError
 
-from callsheet.server.ads.bodies import parse_json
+from callsheet.server.http.requests import parse_json
 from callsheet.server.http.sockets import MAX_SUBSCRIPTIONS, SocketSession
 from callsheet.server.pages import chat, chat_stream
 from callsheet.server.pages.chat_bodies import (

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from callsheet.server.ads.replies import VersionSummary
+from callsheet.server.artefacts.replies import VersionSummary
 from callsheet.state.pages.changes import Change
 from callsheet.state.uploads import FileType
 

@@ -6,10 +6,10 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from callsheet.server.ads.bodies import StrictRoute
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.requests import StrictRoute
 from callsheet.server.pages import views
 from callsheet.server.pages.replies import (
     Diff,

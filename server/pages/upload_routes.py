@@ -7,11 +7,11 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from callsheet.server.ads.bodies import StrictRoute
 from callsheet.server.artefacts import uploads
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.requests import StrictRoute
 from callsheet.server.pages import views
 from callsheet.server.pages.replies import Upload, UploadList
 from callsheet.state.errors import Missing

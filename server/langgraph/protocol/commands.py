@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Final, Literal
 from fastapi import APIRouter, Request
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
-from callsheet.server.ads.bodies import Integer, StrictRoute
 from callsheet.server.context import AppContext, app_context
 from callsheet.server.http import errors
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.requests import Integer, StrictRoute
 from callsheet.server.langgraph.protocol import agent_tree
 from callsheet.server.langgraph.protocol.views import seq_of
 from callsheet.server.langgraph.resumes import INTERRUPT_ID

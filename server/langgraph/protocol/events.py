@@ -10,11 +10,11 @@ from langgraph.types import StateSnapshot
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from callsheet.server.ads.bodies import Integer, StrictRoute
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.requests import Integer, StrictRoute
 from callsheet.server.langgraph.protocol import views
 from callsheet.server.langgraph.protocol.views import MAX_SEQ, ProtocolFrame, ThreadView, id_of, seq_of
 from callsheet.server.langgraph.run_streams import HEARTBEAT, HEARTBEAT_S, event_line, event_stream_reply

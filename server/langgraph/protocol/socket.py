@@ -11,8 +11,8 @@ from typing import Any
 from fastapi import APIRouter, WebSocket
 from pydantic import ValidationError
 
-from callsheet.server.ads.bodies import parse_json
 from callsheet.server.http.direct import decode_path_params
+from callsheet.server.http.requests import parse_json
 from callsheet.server.http.sockets import MAX_SUBSCRIPTIONS, SocketSession
 from callsheet.server.langgraph.protocol import commands
 from callsheet.server.langgraph.protocol.commands import ProtocolCommand, error_reply, refused_reply

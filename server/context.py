@@ -27,7 +27,7 @@ class AppContext:
     storage: Storage
     saver: BaseCheckpointSaver[int]
     worker: Worker
-    running: DetachedStreams
+    streams: DetachedStreams
     graphs: Mapping[str, Pregel[Any, Any]]
     """Graphs by name, with checkpointer and store attached."""
     store: RedisStore

@@ -33,7 +33,7 @@ async def test_a_key_names_its_owner_and_what_it_allows(storage: Storage) -> Non
 
 async def test_nothing_in_storage_holds_the_key(storage: Storage) -> None:
     made = await api_keys.create_key(storage, "alice", "read")
-    secret = made.text.rpartition("_")[2]
+    secret = made.text.removeprefix(f"cs_{made.id}_")
     records = [
         await storage.redis.hgetall(f"apikey:{{{made.id}}}"),
         await storage.redis.zrange("apikeys", 0, -1),

@@ -41,7 +41,7 @@ class AdOptions:
 def ad(options: AdOptions) -> None:
     """Make an ad from a brief, or refine one.
 
-    callsheet ad "30 seconds for a bakery in Oslo that opens at six"
+    callsheet ad "30 seconds for Miel, a bakery in Lyon that opens at six"
 
     callsheet ad --thread ID "make the music more upbeat"
     """

@@ -131,6 +131,6 @@ async def _execute(request: Request, domain_run: DomainRun) -> Response:
         return await service.run(ctx.worker, ctx.storage, domain_run, report)
 
     if events.wants_event_stream(request):
-        return events.event_stream_reply(ctx.running, ctx.workflows.tools, run)
+        return events.event_stream_reply(ctx.streams, ctx.workflows.tools, run)
     reply, ack = await run()
     return JsonReply(reply, background=BackgroundTask(ack))

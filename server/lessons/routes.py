@@ -138,7 +138,7 @@ async def run_or_stream(request: Request, session: SessionRef, domain_run: Domai
 
     if events.wants_event_stream(request):
         return with_session_header(
-            events.event_stream_reply(ctx.running, ctx.workflows.tools, execute), session
+            events.event_stream_reply(ctx.streams, ctx.workflows.tools, execute), session
         )
     reply, ack = await execute()
     return with_session_header(JsonReply(reply, background=BackgroundTask(ack)), session)

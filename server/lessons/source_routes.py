@@ -83,7 +83,7 @@ async def upload_source(
         shown, _ = await execute()
         return with_session_header(JsonReply(shown, 201), session)
     ctx = app_context(request)
-    reply = events.event_stream_reply(ctx.running, ctx.workflows.tools, execute)
+    reply = events.event_stream_reply(ctx.streams, ctx.workflows.tools, execute)
     return with_session_header(reply, session)
 
 

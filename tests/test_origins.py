@@ -38,6 +38,7 @@ async def test_a_request_addressed_to_this_machine_is_let_in(app: FastAPI, host:
         "a b",
         "x:y",
         "127.0.0.1@e",
+        "[::1].evil",
     ],
 )
 async def test_a_request_addressed_to_another_name_is_refused(app: FastAPI, host: str) -> None:
@@ -78,6 +79,7 @@ async def test_a_page_of_this_machine_the_studio_and_an_allowed_one_may_call(
         "https://user@localhost",
         "file://",
         "https://studio.example.evil.example",
+        "http://[::1].evil",
     ],
 )
 async def test_any_other_page_may_not_even_send_plain_text(app: FastAPI, origin: str) -> None:

@@ -108,6 +108,22 @@ async def test_an_id_that_can_be_none_is_refused(client: LangGraphClient, http: 
     await client.runs.join(thread, run)
 
 
+async def test_stream_modes_may_be_one_json_array(client: LangGraphClient, http: httpx.AsyncClient) -> None:
+    """LangGraph's JavaScript SDK sends arrays in a query as JSON."""
+    thread, run = await ticking(client, 1)
+    await client.runs.join(thread, run)
+    place, query = f"/threads/{thread}/runs/{run}/stream", {"stream_mode": '["values","custom"]'}
+    as_json = await http.get(place, params=query, headers={"Last-Event-ID": "-1"})
+    repeated = await http.get(
+        place, params={"stream_mode": ["values", "custom"]}, headers={"Last-Event-ID": "-1"}
+    )
+    assert (as_json.status_code, as_json.text) == (200, repeated.text)
+    async with http.stream(
+        "GET", f"/threads/{thread}/stream", params={"stream_modes": '["lifecycle"]'}
+    ) as reply:
+        assert reply.status_code == 200
+
+
 async def test_the_lines_are_as_langgraphs_server_sends_them(
     client: LangGraphClient, http: httpx.AsyncClient
 ) -> None:

@@ -74,6 +74,10 @@ async def test_a_background_run_is_joined_and_listed(client: LangGraphClient) ->
     assert await client.runs.list(thread, status="error") == []
     selected: Any = await client.runs.list(thread, limit=1, select=["run_id"])
     assert selected == [{"run_id": second["run_id"]}]
+    as_json: Any = await client.runs.list(thread, limit=1, select=['["run_id"]'])  # type: ignore[list-item]
+    assert as_json == selected, "LangGraph's JavaScript SDK sends an array as JSON"
+    with pytest.raises(UnprocessableEntityError):
+        await client.runs.list(thread, select=["nonsense"])  # type: ignore[list-item]
 
 
 async def test_a_joined_run_returns_its_own_values_and_not_a_later_runs(client: LangGraphClient) -> None:

@@ -105,6 +105,7 @@ async def test_schedules_are_listed_in_pages(client: LangGraphClient) -> None:
     [
         {"schedule": "often"},
         {"schedule": "99 * * * *"},
+        {"schedule": "* * * * * *"},
         {"schedule": HOURLY, "timezone": "Mars/Olympus"},
         {"schedule": HOURLY, "webhook": "file:///etc/passwd"},
     ],

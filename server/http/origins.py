@@ -131,7 +131,11 @@ def _hostname(url: str) -> str | None:
         _ = parts.port
     except ValueError:
         return None
-    return parts.hostname if not parts.username and not parts.path.strip("/") else None
+    host = parts.hostname or ""
+    bracketed = f"[{host}]" if ":" in host else host
+    # urlsplit ignores what follows the bracket in "[::1].evil".
+    is_exact = parts.netloc.casefold() in {bracketed, f"{bracketed}:{parts.port}"}
+    return host if host and is_exact and not parts.path.strip("/") else None
 
 
 def _is_listed(name: str, header: str, allowed: Collection[str]) -> bool:

@@ -32,6 +32,7 @@ from callsheet.storage.threads import records as thread_records
 router = APIRouter(route_class=StrictRoute, tags=["crons"])
 CHECK_INTERVAL_S: Final = 1.0
 """Seconds between two checks for due crons."""
+_SCHEDULE_FIELDS: Final = 5
 _EXAMPLE: Final = "send five fields, such as '0 9 * * 1-5' for nine o'clock on working days"
 _CRON_FIELDS: Final = frozenset(
     {"schedule", "timezone", "end_time", "enabled", "on_run_completed", "metadata", "assistant_id"}
@@ -142,6 +143,8 @@ def next_due_ms(schedule: str, timezone: str | None, after_ms: int, end_ms: int 
 
     Raises `Invalid` for a malformed schedule and for an unknown time zone.
     """
+    if len(schedule.split()) != _SCHEDULE_FIELDS:
+        raise Invalid(f"schedule {schedule[:80]!r} does not have five fields", remedy=_EXAMPLE)
     after = datetime.fromtimestamp(after_ms / 1000, _zone(timezone))
     try:
         due = next(CronSim(schedule, after), None)

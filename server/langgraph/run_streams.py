@@ -172,11 +172,28 @@ def matches_modes(name: str, modes: Collection[str]) -> bool:
 
 def parse_modes(query: Sequence[str] | None) -> list[str]:
     """Return the stream modes of a query, without empty ones; raises `Invalid`."""
-    modes = [mode for mode in query or () if mode]
+    modes = [mode for mode in expand_query(query) or () if mode]
     for mode in modes:
         if mode not in MODES:
             raise Invalid(f"there is no stream mode {mode[:40]!r}", remedy=f"use one of {', '.join(MODES)}")
     return modes
+
+
+def expand_query(values: Sequence[str] | None) -> list[str] | None:
+    """Return the values of a repeated query parameter; LangGraph's JavaScript SDK sends one JSON array."""
+    if values is None:
+        return None
+    expanded: list[str] = []
+    for value in values:
+        try:
+            items = orjson.loads(value) if value.startswith("[") else None
+        except orjson.JSONDecodeError:
+            items = None
+        if isinstance(items, list) and all(isinstance(item, str) for item in items):
+            expanded += items
+        else:
+            expanded.append(value)
+    return expanded
 
 
 def event_line(name: str, data: bytes, event_id: str | None) -> bytes:

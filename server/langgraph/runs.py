@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 from starlette.responses import Response
 
 from callsheet.server.context import AppContext, app_context
@@ -19,7 +19,7 @@ from callsheet.server.langgraph import run_streams, waiting
 from callsheet.server.langgraph.bodies import read_responses, write_responses
 from callsheet.server.langgraph.run_bodies import BatchRunCreate, RunCreate
 from callsheet.server.langgraph.run_streams import ENDED, ThreadMode, event_stream_reply
-from callsheet.server.langgraph.shapes import JsonObject, run_view
+from callsheet.server.langgraph.shapes import RUN_FIELDS, JsonObject, run_view
 from callsheet.server.langgraph.starting import (
     StartedRun,
     ValidatedRun,
@@ -43,7 +43,11 @@ _LastEventId = Annotated[
     str | None, Header(alias="Last-Event-ID", description="Id to continue after; -1 for all events")
 ]
 _Modes = Annotated[list[str] | None, Query(description="Stream modes; all by default")]
-_ThreadModes = Annotated[list[ThreadMode] | None, Query(description="`run_modes` by default")]
+_ThreadModes = Annotated[
+    list[ThreadMode] | None,
+    BeforeValidator(run_streams.expand_query),
+    Query(description="`run_modes` by default"),
+]
 _CancelOnDisconnect = Annotated[bool, Query(description="Cancel the run if the connection closes")]
 
 
@@ -136,9 +140,17 @@ async def list_runs(
         matching = [run for run in await ctx.worker.runs.list_runs(thread_id) if run.status == status]
         runs = matching[offset : offset + limit]
     views = [run_view(run) for run in runs]
-    if select:
-        views = [{name: view[name] for name in select if name in view} for view in views]
+    if names := run_streams.expand_query(select):
+        _require_run_fields(names)
+        views = [{name: view[name] for name in names} for view in views]
     return EventJsonReply(views)
+
+
+def _require_run_fields(names: Sequence[str]) -> None:
+    if unknown := [name for name in names if name not in RUN_FIELDS]:
+        raise Invalid(
+            f"a run has no field {unknown[0][:40]!r}", remedy=f"select from {', '.join(RUN_FIELDS)}"
+        )
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}", responses=_READ)

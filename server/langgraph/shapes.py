@@ -225,6 +225,13 @@ _REQUEST_FIELDS: Final = (
 )
 
 
+RUN_FIELDS: Final = (
+    *("run_id", "thread_id", "assistant_id", "metadata", "status", "kwargs"),
+    *("multitask_strategy", "created_at", "updated_at", "langsmith_session_name"),
+)
+"""Fields of a run's view."""
+
+
 def run_view(run: Run) -> JsonObject:
     """Return the JSON view of a run."""
     return {

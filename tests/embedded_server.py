@@ -27,7 +27,7 @@ def data_directory() -> Iterator[Path]:
     try:
         yield folder
         until(lambda: not inhabitants(folder), f"the end of the server in {folder}")
-        assert not embedded.is_running(folder)
+        until(lambda: not embedded.is_running(folder), f"the release of the lock in {folder}")
     finally:
         for process in inhabitants(folder):
             process.kill()

@@ -92,7 +92,8 @@ def test_the_hinted_command_finds_what_was_made_in_the_folder_that_was_named(
 ) -> None:
     made = here(*begun, "--provider", "offline", "--data-dir", str(serving.data_dir))
     hinted = shlex.split(made.out.rstrip().splitlines()[-1])
-    again = here(*hinted[hinted.index("callsheet") + 1 :])
+    program = next(index for index, word in enumerate(hinted) if Path(word).name == "callsheet")
+    again = here(*hinted[program + 1 :])
     assert again.code == 0, again.err
     name = hinted[hinted.index(begun[0]) + 2]
     assert name in again.out

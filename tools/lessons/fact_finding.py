@@ -4,7 +4,8 @@ import hashlib
 import math
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -17,14 +18,13 @@ from callsheet.state.plan import canonical_json
 from callsheet.storage.artefacts import extraction_cache
 from callsheet.tools import structured
 from callsheet.tools.guard.call import Call
+from callsheet.tools.guard.sandbox import OnProgress
 from callsheet.tools.lessons.forms import FACTS_PROMPT, FactSheet, FoundFact
 from callsheet.tools.lessons.sources import Source
 from callsheet.tools.structured import FilledForm, fill_in, model_for
 
 WINDOW_CHARS: Final = 60_000
 """Characters a model reads at once, about 20 pages."""
-OnProgress = Callable[[int, int], None]
-"""Receives (parts read, parts)."""
 
 
 @dataclass(frozen=True)
@@ -138,16 +138,19 @@ def _verified_fact(proposal: FoundFact, part: str, offset: int) -> Fact | None:
 
 def _best(facts: Sequence[Fact], parts: int) -> list[Fact]:
     """Return the 15 most confident facts in the order of the material, spread over its parts."""
-    share = math.ceil(MAX_FACTS / parts) + 1
-    per_part: dict[int, int] = {}
-    surest = sorted(facts, key=lambda fact: -fact.confidence)
-    kept: list[Fact] = []
-    for fact in surest:
-        part = (fact.source.start if fact.source else 0) // WINDOW_CHARS
-        per_part[part] = per_part.get(part, 0) + 1
-        if per_part[part] <= share and len(kept) < MAX_FACTS:
-            kept.append(fact)
-    return sorted(kept, key=lambda fact: fact.source.start if fact.source else 0)
+    limit = math.ceil(MAX_FACTS / parts) + 1
+    counts: Counter[int] = Counter()
+    selected: list[Fact] = []
+    for fact in sorted(facts, key=lambda fact: -fact.confidence):
+        part = _start(fact) // WINDOW_CHARS
+        counts[part] += 1
+        if counts[part] <= limit and len(selected) < MAX_FACTS:
+            selected.append(fact)
+    return sorted(selected, key=_start)
+
+
+def _start(fact: Fact) -> int:
+    return fact.source.start if fact.source else 0
 
 
 def _warnings(unsaid: Sequence[str], orders: int) -> list[str]:

@@ -70,7 +70,7 @@ def create_extract_tool(web: WebClient) -> Tool:
         """Find the facts of the lesson material. ALWAYS use it when the teacher gives lesson content."""
         uploaded, before = await _newest(call, "source"), await _newest(call, "facts")
         source = sources.kept_source(args.content, uploaded, before) or await _read_content(
-            args.content, web, _model(call)
+            args.content, web, call.scope.model
         )
         extraction = await fact_finding.extract_facts_cached(
             source, _wish(args, source, before), call, _report
@@ -105,7 +105,7 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
         raise Invalid("the teacher has not chosen facts yet", remedy="wait for the choice")
     order, warnings = _order(args, newest, call)
     earlier, only = await _earlier(args, order, newest["narration"], call)
-    made = await narrating.write_narration(order, model=_model(call), earlier=earlier, only=only)
+    made = await narrating.write_narration(order, model=call.scope.model, earlier=earlier, only=only)
     complete = made.narration.model_copy(update={"warnings": (*warnings, *made.narration.warnings)})
     shown = complete.model_dump(mode="json")
     moved = _level_shift(args, newest["narration"].data if newest["narration"] else {})
@@ -304,21 +304,14 @@ async def _newest(call: Call, stream: str) -> Version | None:
     return (await call.artefact.stream_head(stream)).newest
 
 
-def _model(call: Call) -> str:
-    return call.scope.model
-
-
-def _report(done: int, of: int) -> None:
-    if of > 1:
-        _stream_event({"type": "progress", "name": "Reading the material", "done": done, "of": of})
-
-
-def _stream_event(event: Mapping[str, Any]) -> None:
+def _report(done: int, total: int) -> None:
+    if total <= 1:
+        return
     try:
         writer = get_stream_writer()
     except RuntimeError:  # outside of a graph nothing is streamed
         return
-    writer(event)
+    writer({"type": "progress", "name": "Reading the material", "done": done, "of": total})
 
 
 def _describe_student(who: Student) -> str:

@@ -71,19 +71,13 @@ async def write_narration(
         problems = list(_problems(order, plan, filled.form))
         if not problems:
             assembled = _assemble(order, plan, filled, earlier)
-            return WrittenNarration(
-                assembled, _changed_segments(assembled, earlier), round(cost, 8), round(duration, 3)
-            )
+            before = earlier.segments if earlier else ()
+            changed = tuple(segment.id for segment in assembled.segments if segment not in before)
+            return WrittenNarration(assembled, changed, round(cost, 8), round(duration, 3))
     raise Unavailable(
         f"the model's narration cannot be used: {'; '.join(problems)}"[:500],
         remedy="try again, choose fewer facts, or ask for a longer narration",
     )
-
-
-def _changed_segments(made: Narration, earlier: Narration | None) -> tuple[str, ...]:
-    """Return the ids of the segments that differ."""
-    before = earlier.segments if earlier else ()
-    return tuple(one.id for one in made.segments if one not in before)
 
 
 SlotPlan = Sequence[tuple[Slot, tuple[str, ...] | None]]

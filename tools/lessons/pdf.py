@@ -158,15 +158,7 @@ def _lines(page: "PageObject", name: str) -> list[Line]:
 
     try:
         page.extract_text(visitor_text=seen)
-    except (
-        PyPdfError,
-        ValueError,
-        KeyError,
-        TypeError,
-        IndexError,
-        AttributeError,
-        RecursionError,
-    ) as broken:
+    except (PyPdfError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as broken:
         raise Invalid(
             f"a page of {name} is damaged", remedy="save the PDF anew, or paste the text"
         ) from broken

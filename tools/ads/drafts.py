@@ -147,7 +147,7 @@ async def create_voice_draft(args: VoiceDraft, call: Call) -> dict[str, Any]:
             )
     streams = await call.artefact.streams(ad.STREAMS)
     requested = ad.track_list([track.model_dump(exclude_none=True) for track in args.tracks])
-    tracks, notes = _fit(requested, streams, call.scope)
+    tracks, notes = _tighten_new_script(requested, streams, call.scope)
     return await _write(
         call, streams, "voices", {"voiceTracks": tracks}, {"tightened": notes} if notes else {}
     )
@@ -226,7 +226,7 @@ def _timeline(scope: Scope, current: Mapping[str, Mapping[str, Any]]) -> Timelin
     return ad.timeline(current, language=script_language(tracks, scope), spot_s=spot_s(scope))
 
 
-def _fit(
+def _tighten_new_script(
     tracks: list[ad.VoiceTrack], streams: Mapping[str, Stream], scope: Scope
 ) -> tuple[list[ad.VoiceTrack], list[str]]:
     """Return the tracks to store and notes; a new script is tightened until it fits.

@@ -45,7 +45,7 @@ class Extraction:
 
 
 @dataclass(frozen=True)
-class ExtractionWish:
+class ExtractionPreferences:
     """Wishes for an extraction."""
 
     guidance: str = ""
@@ -58,7 +58,7 @@ async def extract_facts(
     text: str,
     *,
     model: str = "",
-    wish: ExtractionWish | None = None,
+    preferences: ExtractionPreferences | None = None,
     report: OnProgress = lambda _done, _of: None,
 ) -> Extraction:
     """Return the facts of a material in its order, each with its quote.
@@ -71,10 +71,10 @@ async def extract_facts(
     chosen = model_for(model, language)
     for number, (_, part) in enumerate(parts):
         report(number, len(parts))
-        filled.append(await _read(chosen, part, language, wish or ExtractionWish()))
+        filled.append(await _read(chosen, part, language, preferences or ExtractionPreferences()))
     report(len(parts), len(parts))
-    facts, unverified = _verify(filled, parts)
-    kept = _best(facts, len(parts))
+    facts, unverified = _partition_supported(filled, parts)
+    kept = _select_best(facts, len(parts))
     first = filled[0].form
     return Extraction(
         topic=first.topic,
@@ -100,13 +100,18 @@ def split_windows(text: str) -> list[tuple[int, str]]:
 
 
 async def _read(
-    model: BaseChatModel, part: str, language: str, wish: ExtractionWish
+    model: BaseChatModel, part: str, language: str, preferences: ExtractionPreferences
 ) -> FilledForm[FactSheet]:
-    request = {"material": part, "language": language, "guidance": wish.guidance, "avoid": wish.avoid}
+    request = {
+        "material": part,
+        "language": language,
+        "guidance": preferences.guidance,
+        "avoid": preferences.avoid,
+    }
     return await fill_in(model, FactSheet, FACTS_PROMPT, request)
 
 
-def _verify(
+def _partition_supported(
     filled: Sequence[FilledForm[FactSheet]], parts: Sequence[tuple[int, str]]
 ) -> tuple[list[Fact], list[str]]:
     """Return the facts whose quotes are in the material, and the concepts of the others."""
@@ -136,7 +141,7 @@ def _verified_fact(proposal: FoundFact, part: str, offset: int) -> Fact | None:
     )
 
 
-def _best(facts: Sequence[Fact], parts: int) -> list[Fact]:
+def _select_best(facts: Sequence[Fact], parts: int) -> list[Fact]:
     """Return the 15 most confident facts in the order of the material, spread over its parts."""
     limit = math.ceil(MAX_FACTS / parts) + 1
     counts: Counter[int] = Counter()
@@ -163,7 +168,7 @@ def _warnings(unsaid: Sequence[str], orders: int) -> list[str]:
 
 
 async def extract_facts_cached(
-    source: Source, wish: ExtractionWish, call: Call, report: OnProgress
+    source: Source, preferences: ExtractionPreferences, call: Call, report: OnProgress
 ) -> Extraction:
     """Return the facts of a material, from the cache for the same owner, model and wish.
 
@@ -172,20 +177,20 @@ async def extract_facts_cached(
     began = time.monotonic()
     opened, owner, model = await storage.current(), call.scope.owner, call.scope.model
     spec = structured.model_name(model, detect(source.text) or "english")
-    key_parts = canonical_json([source.digest, spec, asdict(wish)])
+    key_parts = canonical_json([source.digest, spec, asdict(preferences)])
     cache_key = hashlib.blake2b(key_parts.encode(), digest_size=16).hexdigest()
     cached = await extraction_cache.get(opened, owner, cache_key)
     if cached:
         return replace(
-            _extraction(cached), cost=0.0, duration=round(time.monotonic() - began, 3), cached=True
+            _from_cache(cached), cost=0.0, duration=round(time.monotonic() - began, 3), cached=True
         )
-    extraction = await extract_facts(source.text, model=model, wish=wish, report=report)
+    extraction = await extract_facts(source.text, model=model, preferences=preferences, report=report)
     if extraction.facts:
         facts = [fact.model_dump() for fact in extraction.facts]
         await extraction_cache.put(opened, owner, cache_key, {**asdict(extraction), "facts": facts})
     return extraction
 
 
-def _extraction(known: Mapping[str, Any]) -> Extraction:
+def _from_cache(known: Mapping[str, Any]) -> Extraction:
     facts = tuple(Fact.model_validate(one) for one in known["facts"])
     return Extraction(**{**known, "facts": facts, "warnings": tuple(known["warnings"])})

@@ -16,8 +16,8 @@ from callsheet.tools.guard.policy import ToolOptions
 from callsheet.tools.lessons import fact_finding, sources, web_sources
 from callsheet.tools.lessons import narration as narrating
 from callsheet.tools.lessons.arguments import ExtractionRequest, GivenFact, NarrationRequest, StudentInfo
-from callsheet.tools.lessons.fact_finding import Extraction, ExtractionWish
-from callsheet.tools.lessons.narration import NarrationOrder
+from callsheet.tools.lessons.fact_finding import Extraction, ExtractionPreferences
+from callsheet.tools.lessons.narration import NarrationBrief
 from callsheet.tools.lessons.sources import Source
 from callsheet.tools.lessons.web_sources import WEB
 from callsheet.tools.registry import Tool, tool
@@ -69,11 +69,11 @@ def create_extract_tool(web: WebClient) -> Tool:
     async def extractFactsTool(args: ExtractionRequest, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
         """Find the facts of the lesson material. ALWAYS use it when the teacher gives lesson content."""
         uploaded, before = await _newest(call, "source"), await _newest(call, "facts")
-        source = sources.kept_source(args.content, uploaded, before) or await _read_content(
+        source = sources.source_to_read(args.content, uploaded, before) or await _read_content(
             args.content, web, call.scope.model
         )
         extraction = await fact_finding.extract_facts_cached(
-            source, _wish(args, source, before), call, _report
+            source, _extraction_preferences(args, source, before), call, _report
         )
         if not extraction.facts:
             raise _no_facts(source, other=bool(before and args.guidance))
@@ -103,8 +103,8 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
     newest = {name: await _newest(call, name) for name in ("facts", "confirmed", "student", "narration")}
     if call.scope.facts.get("choice") == "person" and newest["facts"] and not newest["confirmed"]:
         raise Invalid("the teacher has not chosen facts yet", remedy="wait for the choice")
-    order, warnings = _order(args, newest, call)
-    earlier, only = await _earlier(args, order, newest["narration"], call)
+    order, warnings = _narration_brief(args, newest, call)
+    earlier, only = await _narration_to_change(args, order, newest["narration"], call)
     made = await narrating.write_narration(order, model=call.scope.model, earlier=earlier, only=only)
     complete = made.narration.model_copy(update={"warnings": (*warnings, *made.narration.warnings)})
     shown = complete.model_dump(mode="json")
@@ -214,9 +214,9 @@ def _match_fact(given: GivenFact, known: Sequence[Fact]) -> Fact:
     )
 
 
-def _order(
+def _narration_brief(
     args: NarrationRequest, newest: Mapping[str, Version | None], call: Call
-) -> tuple[NarrationOrder, list[str]]:
+) -> tuple[NarrationBrief, list[str]]:
     data = {name: version.data if version else {} for name, version in newest.items()}
     who = Student(child_age=args.child_age, child_interest=args.child_interest)
     saved = Student.model_validate(data["student"])
@@ -225,10 +225,10 @@ def _order(
     facts = chosen_facts(args.facts, data["facts"], data["confirmed"])
     likes = student.interests(now.child_interest)
     language = str(data["facts"].get("language") or call.scope.facts.get("language") or "english")
-    order = NarrationOrder(
+    order = NarrationBrief(
         topic=str(data["facts"].get("topic") or args.topic or (facts[0].concept if facts else "")),
         facts=facts,
-        total_s=_length(args, newest["narration"], newest["facts"]),
+        total_s=_length_s(args, newest["narration"], newest["facts"]),
         level=learning.shifted_level(level, _level_shift(args, data["narration"])),
         interests=tuple(learning.without_styles(likes)),
         language=language,
@@ -246,8 +246,8 @@ def _level_shift(args: NarrationRequest, before: Mapping[str, Any]) -> int:
     return int(before.get("gradesMoved", 0)) + now
 
 
-async def _earlier(
-    args: NarrationRequest, order: NarrationOrder, newest: Version | None, call: Call
+async def _narration_to_change(
+    args: NarrationRequest, order: NarrationBrief, newest: Version | None, call: Call
 ) -> tuple[Narration | None, list[str]]:
     """Return the narration to change, and the segments to rewrite beside those that changed facts need."""
     if args.segments and newest is None:
@@ -263,10 +263,10 @@ async def _earlier(
     }
     changed = [one.id for one in order.facts if one.id in was and was[one.id] != (one.concept, one.details)]
     again = dict.fromkeys([*args.segments, *(name for one in changed for name in earlier.says(one))])
-    return (earlier, list(again)) if args.segments or _is_about(earlier, order) else (None, [])
+    return (earlier, list(again)) if args.segments or _is_reusable(earlier, order) else (None, [])
 
 
-def _is_about(earlier: Narration, order: NarrationOrder) -> bool:
+def _is_reusable(earlier: Narration, order: NarrationBrief) -> bool:
     """Return True if the narration has some of the facts, with the same topic, level and length."""
     now = (order.topic, order.language, f"{order.level:g}", order.total_s)
     same = (earlier.topic, earlier.language, earlier.reading_level, earlier.total_duration) == now
@@ -277,7 +277,7 @@ def _learning_style(who: Student) -> learning.Style | None:
     return learning.named_style(who.learning_style) or learning.style(who.child_interest)
 
 
-def _length(args: NarrationRequest, newest: Version | None, facts: Version | None) -> int:
+def _length_s(args: NarrationRequest, newest: Version | None, facts: Version | None) -> int:
     """Return the seconds requested now, or with the material since the last narration.
 
     A rewritten narration keeps its length.
@@ -290,14 +290,16 @@ def _length(args: NarrationRequest, newest: Version | None, facts: Version | Non
     return narration.clamp_length(requested or args.target_duration)
 
 
-def _wish(args: ExtractionRequest, source: Source, before: Version | None) -> ExtractionWish:
+def _extraction_preferences(
+    args: ExtractionRequest, source: Source, before: Version | None
+) -> ExtractionPreferences:
     """Return the wishes; for other facts of the same material, those proposed before are avoided."""
     if not args.guidance:
-        return ExtractionWish()
+        return ExtractionPreferences()
     earlier = before.data if before and before.data.get("source", {}).get("digest") == source.digest else {}
     proposed = (*earlier.get("facts", ()), *earlier.get("earlier", ()))
     quotes = [fact["source"]["quote"] for fact in proposed if fact.get("source")]
-    return ExtractionWish(args.guidance, tuple(quotes))
+    return ExtractionPreferences(args.guidance, tuple(quotes))
 
 
 async def _newest(call: Call, stream: str) -> Version | None:

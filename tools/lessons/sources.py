@@ -58,7 +58,7 @@ def pasted_source(raw: str, name: str = "the text") -> Source:
     """Return pasted text as a source; raises `Invalid` for too little and `TooLarge` for too much."""
     if len(raw) > _MOST_RAW * MAX_CHARS:
         raise _too_large(name, len(raw))
-    return require_size(Source("text", name, reflow(raw)))
+    return check_size(Source("text", name, reflow(raw)))
 
 
 def stored_source(data: Mapping[str, Any]) -> Source:
@@ -67,7 +67,7 @@ def stored_source(data: Mapping[str, Any]) -> Source:
     return Source(**fields, warnings=tuple(data.get("warnings", ())))
 
 
-def require_size(source: Source) -> Source:
+def check_size(source: Source) -> Source:
     """Return the source; raises `Invalid` or `TooLarge` for its size."""
     if len(source.text) < MIN_CHARS:
         raise Invalid(
@@ -86,7 +86,7 @@ def _too_large(name: str, characters: int) -> TooLarge:
     )
 
 
-def kept_source(content: str, uploaded: Version | None, before: Version | None) -> Source | None:
+def source_to_read(content: str, uploaded: Version | None, before: Version | None) -> Source | None:
     """Return the stored source if it is the one to read: not read yet, or named by the content (B5).
 
     A model may shorten or change a text that it passes on; the stored one is exact. An empty content or a

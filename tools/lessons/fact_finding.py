@@ -170,7 +170,7 @@ def _warnings(unsaid: Sequence[str], orders: int) -> list[str]:
 async def extract_facts_cached(
     source: Source, preferences: ExtractionPreferences, call: Call, report: OnProgress
 ) -> Extraction:
-    """Return the facts of a material, from the cache for the same owner, model and wish.
+    """Return the facts of a material, from the cache for the same owner, model and preferences.
 
     Raises as `extract_facts`. A cached result costs nothing.
     """

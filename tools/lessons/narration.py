@@ -50,7 +50,7 @@ class WrittenNarration:
 async def write_narration(
     brief: NarrationBrief, *, model: str = "", earlier: Narration | None = None, only: Iterable[str] = ()
 ) -> WrittenNarration:
-    """Return a narration of exactly the order's facts, each segment within its time.
+    """Return a narration of exactly the brief's facts, each segment within its time.
 
     With an `earlier` one, only the segments in `only` and those with dropped facts are rewritten. Raises
     `Invalid` for facts without room, `Unavailable` if the model fails, and the provider's errors.
@@ -90,22 +90,22 @@ def _full_plan(brief: NarrationBrief) -> SlotPlan:
 
 def _partial_plan(brief: NarrationBrief, earlier: Narration, only: Sequence[str]) -> SlotPlan:
     """Return the segments to rewrite, each with its remaining facts and new ones."""
-    wanted = [fact.id for fact in brief.facts]
-    gone = earlier.facts - set(wanted)
-    rewritten = {earlier.segment(name).type for name in only}
-    rewritten |= {segment.type for segment in earlier.segments if segment.facts & gone}
-    new = [one for one in wanted if one not in earlier.facts]
-    if new and not rewritten:
-        rewritten = {"process_explanation"}
-    shares = {
-        segment.type: [one for one in wanted if one in segment.facts]
+    fact_ids = [fact.id for fact in brief.facts]
+    removed = earlier.facts - set(fact_ids)
+    kinds = {earlier.segment(name).type for name in only}
+    kinds |= {segment.type for segment in earlier.segments if segment.facts & removed}
+    new = [fact_id for fact_id in fact_ids if fact_id not in earlier.facts]
+    if new and not kinds:
+        kinds = {"process_explanation"}
+    assigned = {
+        segment.type: [fact_id for fact_id in fact_ids if fact_id in segment.facts]
         for segment in earlier.segments
-        if segment.type in rewritten
+        if segment.type in kinds
     }
-    for number, one in enumerate(new):
-        list(shares.values())[-1 - number % len(shares)].append(one)
+    for number, fact_id in enumerate(new):
+        list(assigned.values())[-1 - number % len(assigned)].append(fact_id)
     slots = narration.slots(earlier.total_duration, earlier.language)
-    return [(slot, tuple(shares[slot.type])) for slot in slots if slot.type in shares]
+    return [(slot, tuple(assigned[slot.type])) for slot in slots if slot.type in assigned]
 
 
 def _request(

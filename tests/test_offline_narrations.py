@@ -11,7 +11,7 @@ from callsheet.state.languages import detect
 from callsheet.state.lessons.facts import find_passage, new_fact
 from callsheet.state.lessons.narration import compare_facts, length, slots
 from callsheet.tools.lessons.fact_finding import extract_facts
-from callsheet.tools.lessons.narration import NarrationOrder, write_narration
+from callsheet.tools.lessons.narration import NarrationBrief, write_narration
 from callsheet.tools.lessons.reflow import reflow
 from tests.lesson_material import expected, material
 
@@ -50,7 +50,7 @@ def words(text: str) -> set[str]:
 async def test_a_narration_tells_every_fact_once_in_its_own_words_within_its_time(one, total_s, level):
     """B12, B13, B15, B22, B-R9."""
     extraction = await extract_facts(reflow(one.text), model="offline")
-    order = NarrationOrder(
+    order = NarrationBrief(
         extraction.topic, extraction.facts, total_s, level, ("chess",), extraction.language
     )
     made = (await write_narration(order, model="offline")).narration
@@ -77,8 +77,8 @@ async def test_a_narration_tells_every_fact_once_in_its_own_words_within_its_tim
 async def test_interests_age_and_terms_show_in_the_words():
     """B14, B21, B64."""
     extraction = await extract_facts(reflow(material("photosynthesis").text), model="offline")
-    young = NarrationOrder(extraction.topic, extraction.facts[:3], 60, 2.5, ("soccer", "Lego"), "english")
-    older = NarrationOrder(extraction.topic, extraction.facts[:3], 60, 8.5, (), "english")
+    young = NarrationBrief(extraction.topic, extraction.facts[:3], 60, 2.5, ("soccer", "Lego"), "english")
+    older = NarrationBrief(extraction.topic, extraction.facts[:3], 60, 8.5, (), "english")
     (first, second) = [(await write_narration(one, model="offline")).narration for one in (young, older)]
     text = " ".join(part.narration for part in first.segments)
     assert text.count("soccer and Lego") == 2
@@ -93,7 +93,7 @@ async def test_facts_that_cannot_even_be_named_are_refused_with_a_remedy():
         for n in range(40)
     )
     with pytest.raises(Invalid, match="cannot even be named") as refused:
-        await write_narration(NarrationOrder("All", many, 15, 4.5, (), "english"), model="offline")
+        await write_narration(NarrationBrief("All", many, 15, 4.5, (), "english"), model="offline")
     assert "fewer facts" in refused.value.remedy
 
 
@@ -108,7 +108,7 @@ async def test_any_facts_of_any_length_fit_or_are_refused(seed):
     try:
         made = (
             await write_narration(
-                NarrationOrder("A topic", facts, total_s, level, ("chess",), "english"), model="offline"
+                NarrationBrief("A topic", facts, total_s, level, ("chess",), "english"), model="offline"
             )
         ).narration
     except Invalid as refused:

@@ -117,13 +117,7 @@ async def search_voices(args: SearchVoices, call: Call) -> dict[str, Any]:
         raise Invalid(
             f"gender {args.gender!r} is not 'male' or 'female'", remedy="leave it out to search both"
         )
-    matches = voices.search(
-        args.language,
-        gender=args.gender,
-        accent=args.accent,
-        style=args.style,
-        count=max(1, min(50, args.count)),
-    )
+    matches = voices.search(**args.model_dump())
     if not matches:
         return {
             "error": "No voices found matching the criteria",
@@ -153,7 +147,7 @@ async def create_voice_draft(args: VoiceDraft, call: Call) -> dict[str, Any]:
             )
     streams = await call.artefact.streams(ad.STREAMS)
     requested = ad.track_list([track.model_dump(exclude_none=True) for track in args.tracks])
-    tracks, notes = _fit(requested, streams, call.scope)
+    tracks, notes = _tighten_new_script(requested, streams, call.scope)
     return await _write(
         call, streams, "voices", {"voiceTracks": tracks}, {"tightened": notes} if notes else {}
     )
@@ -232,7 +226,7 @@ def _timeline(scope: Scope, current: Mapping[str, Mapping[str, Any]]) -> Timelin
     return ad.timeline(current, language=script_language(tracks, scope), spot_s=spot_s(scope))
 
 
-def _fit(
+def _tighten_new_script(
     tracks: list[ad.VoiceTrack], streams: Mapping[str, Stream], scope: Scope
 ) -> tuple[list[ad.VoiceTrack], list[str]]:
     """Return the tracks to store and notes; a new script is tightened until it fits.
@@ -259,27 +253,24 @@ def _data(streams: Mapping[str, Stream], name: str) -> Mapping[str, Any]:
 
 
 def _stream_state(name: str, stream: Stream) -> dict[str, Any]:
-    newest = stream.versions[-1]
-    head = version_fields(newest, newest)
+    newest, recent = stream.versions[-1], stream.versions[-RECENT_VERSIONS:]
     return {
         "versionId": newest.id,
         "summary": ad.summary(name, newest.data),
-        "status": head["status"],
+        "status": version_fields(newest, newest)["status"],
         "activeVersionId": stream.active,
         "data": newest.data,
         "versions": [
-            _entry(name, version, newest, full=i < RECENT_VERSIONS)
-            for i, version in enumerate(stream.versions[::-1])
-        ][::-1],
+            _version_view(name, version, newest, full=version in recent) for version in stream.versions
+        ],
     }
 
 
-def _entry(name: str, version: Version, newest: Version, *, full: bool) -> dict[str, Any]:
-    head = version_fields(version, newest)
-    entry = {
+def _version_view(name: str, version: Version, newest: Version, *, full: bool) -> dict[str, Any]:
+    view = {
         "versionId": version.id,
-        "status": head["status"],
+        "status": version_fields(version, newest)["status"],
         "parent": version.parent,
         "summary": ad.summary(name, version.data),
     }
-    return entry | ({"data": version.data} if full else {})
+    return view | ({"data": version.data} if full else {})

@@ -108,13 +108,13 @@ class Catalogue:
         voices = [voice for voice in self.voices if voice.language == language_.name]
         if gender:
             voices = [voice for voice in voices if voice.gender == gender.strip().casefold()]
-        wanted = _accent_alone(accent or "", language_)
+        wanted = _strip_accent_words(accent or "", language_)
         if wanted:
             voices = [voice for voice in voices if self._has_accent(voice, wanted)]
         elif region:
             voices = [voice for voice in voices if not voice.locale or self._has_accent(voice, region)]
         if style:
-            voices = [voice for voice in voices if _fits(voice, style.strip().casefold())]
+            voices = [voice for voice in voices if _has_style(voice, style.strip().casefold())]
         return _casting_order(voices)[: max(1, min(MAX_COUNT, count))]
 
     def _has_accent(self, voice: Voice, accent: str) -> bool:
@@ -128,17 +128,17 @@ class Catalogue:
             return next(self._qualified_languages(folded), None)
         marked = [match[1] for match in (_TAG.fullmatch(folded), _PARENTHESES.search(folded)) if match]
         hints = [*marked, *(head for head, _ in _splits(folded)), folded]
-        return language, next((hint for hint in hints if self._known(hint, language)), "")
+        return language, next((hint for hint in hints if self._is_accent_of(hint, language)), "")
 
     def _qualified_languages(self, folded: str) -> Iterator[tuple[Language, str]]:
         """Yield readings of "british english" or "english us" as a language and an accent."""
         for head, tail in _splits(folded):
             for name, hint in ((tail, head), (head, tail)):
                 language = find_language(name)
-                if language and self._known(hint, language):
+                if language and self._is_accent_of(hint, language):
                     yield language, hint
 
-    def _known(self, hint: str, language: Language) -> bool:
+    def _is_accent_of(self, hint: str, language: Language) -> bool:
         return any(hint in names for tag, names in self.accents.items() if _language(tag) == language)
 
 
@@ -173,7 +173,7 @@ def parse_catalogue(document: Mapping[str, Any]) -> Catalogue:
     Raises Broken for a locale without an accent, a tag that names no language, or two voices of one id.
     """
     accents: Mapping[str, Sequence[str]] = document["accents"]
-    places = dict(_places(accents))
+    places = dict(_ranked_locales(accents))
     voices = [voice for entry in document["voices"] for voice in _voices(entry, document["speaks"], places)]
     for voice_id, times in Counter(voice.id for voice in voices).items():
         if times > 1:
@@ -224,7 +224,7 @@ def _language(tag: str) -> Language:
     return language
 
 
-def _places(accents: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, tuple[str, int]]]:
+def _ranked_locales(accents: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, tuple[str, int]]]:
     """Each locale with the name of its accent and the rank of its region, which is the order of the file."""
     regions: dict[str, list[str]] = {}
     for locale, names in accents.items():
@@ -242,7 +242,7 @@ def _accent_names(locale: str, names: Sequence[str]) -> frozenset[str]:
     return frozenset(name.casefold() for name in (*names, locale, _region(locale)))
 
 
-def _accent_alone(accent: str, language: Language) -> str:
+def _strip_accent_words(accent: str, language: Language) -> str:
     """`accent` without the words "accent" and the language's name: "US English accent" is "us"."""
     words = accent.casefold().replace("_", "-").split()
     return " ".join(word for word in words if word not in {"accent", language.name})
@@ -253,7 +253,7 @@ def _splits(text: str) -> list[tuple[str, str]]:
     return [(" ".join(words[:at]), " ".join(words[at:])) for at in range(1, len(words))]
 
 
-def _fits(voice: Voice, style: str) -> bool:
+def _has_style(voice: Voice, style: str) -> bool:
     return style in voice.style.casefold() or style in voice.use_case.casefold()
 
 
@@ -266,12 +266,12 @@ def _casting_order(voices: Iterable[Voice]) -> list[Voice]:
         for voice in several:
             if voice.native is native:
                 lanes[voice.gender if voice.gender in lanes else ""].append(voice)
-        turns = zip_longest(*(_providers_in_turn(lane) for lane in lanes.values()))
+        turns = zip_longest(*(_alternate_providers(lane) for lane in lanes.values()))
         ordered += [voice for voice in chain.from_iterable(turns) if voice]
     return ordered
 
 
-def _providers_in_turn(voices: Iterable[Voice]) -> list[Voice]:
+def _alternate_providers(voices: Iterable[Voice]) -> list[Voice]:
     """By region, and within one region the first voice of each provider, then the second of each."""
     seen: Counter[tuple[str, int]] = Counter()
     places: list[tuple[int, int, Voice]] = []

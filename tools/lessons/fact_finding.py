@@ -4,7 +4,8 @@ import hashlib
 import math
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -17,14 +18,13 @@ from callsheet.state.plan import canonical_json
 from callsheet.storage.artefacts import extraction_cache
 from callsheet.tools import structured
 from callsheet.tools.guard.call import Call
+from callsheet.tools.guard.sandbox import OnProgress
 from callsheet.tools.lessons.forms import FACTS_PROMPT, FactSheet, FoundFact
 from callsheet.tools.lessons.sources import Source
 from callsheet.tools.structured import FilledForm, fill_in, model_for
 
 WINDOW_CHARS: Final = 60_000
 """Characters a model reads at once, about 20 pages."""
-OnProgress = Callable[[int, int], None]
-"""Receives (parts read, parts)."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Extraction:
 
 
 @dataclass(frozen=True)
-class ExtractionWish:
+class ExtractionPreferences:
     """Wishes for an extraction."""
 
     guidance: str = ""
@@ -58,7 +58,7 @@ async def extract_facts(
     text: str,
     *,
     model: str = "",
-    wish: ExtractionWish | None = None,
+    preferences: ExtractionPreferences | None = None,
     report: OnProgress = lambda _done, _of: None,
 ) -> Extraction:
     """Return the facts of a material in its order, each with its quote.
@@ -71,10 +71,10 @@ async def extract_facts(
     chosen = model_for(model, language)
     for number, (_, part) in enumerate(parts):
         report(number, len(parts))
-        filled.append(await _read(chosen, part, language, wish or ExtractionWish()))
+        filled.append(await _read(chosen, part, language, preferences or ExtractionPreferences()))
     report(len(parts), len(parts))
-    facts, unverified = _verify(filled, parts)
-    kept = _best(facts, len(parts))
+    facts, unverified = _partition_supported(filled, parts)
+    kept = _select_best(facts, len(parts))
     first = filled[0].form
     return Extraction(
         topic=first.topic,
@@ -100,13 +100,18 @@ def split_windows(text: str) -> list[tuple[int, str]]:
 
 
 async def _read(
-    model: BaseChatModel, part: str, language: str, wish: ExtractionWish
+    model: BaseChatModel, part: str, language: str, preferences: ExtractionPreferences
 ) -> FilledForm[FactSheet]:
-    request = {"material": part, "language": language, "guidance": wish.guidance, "avoid": wish.avoid}
+    request = {
+        "material": part,
+        "language": language,
+        "guidance": preferences.guidance,
+        "avoid": preferences.avoid,
+    }
     return await fill_in(model, FactSheet, FACTS_PROMPT, request)
 
 
-def _verify(
+def _partition_supported(
     filled: Sequence[FilledForm[FactSheet]], parts: Sequence[tuple[int, str]]
 ) -> tuple[list[Fact], list[str]]:
     """Return the facts whose quotes are in the material, and the concepts of the others."""
@@ -136,18 +141,21 @@ def _verified_fact(proposal: FoundFact, part: str, offset: int) -> Fact | None:
     )
 
 
-def _best(facts: Sequence[Fact], parts: int) -> list[Fact]:
+def _select_best(facts: Sequence[Fact], parts: int) -> list[Fact]:
     """Return the 15 most confident facts in the order of the material, spread over its parts."""
-    share = math.ceil(MAX_FACTS / parts) + 1
-    per_part: dict[int, int] = {}
-    surest = sorted(facts, key=lambda fact: -fact.confidence)
-    kept: list[Fact] = []
-    for fact in surest:
-        part = (fact.source.start if fact.source else 0) // WINDOW_CHARS
-        per_part[part] = per_part.get(part, 0) + 1
-        if per_part[part] <= share and len(kept) < MAX_FACTS:
-            kept.append(fact)
-    return sorted(kept, key=lambda fact: fact.source.start if fact.source else 0)
+    limit = math.ceil(MAX_FACTS / parts) + 1
+    counts: Counter[int] = Counter()
+    selected: list[Fact] = []
+    for fact in sorted(facts, key=lambda fact: -fact.confidence):
+        part = _start(fact) // WINDOW_CHARS
+        counts[part] += 1
+        if counts[part] <= limit and len(selected) < MAX_FACTS:
+            selected.append(fact)
+    return sorted(selected, key=_start)
+
+
+def _start(fact: Fact) -> int:
+    return fact.source.start if fact.source else 0
 
 
 def _warnings(unsaid: Sequence[str], orders: int) -> list[str]:
@@ -160,29 +168,29 @@ def _warnings(unsaid: Sequence[str], orders: int) -> list[str]:
 
 
 async def extract_facts_cached(
-    source: Source, wish: ExtractionWish, call: Call, report: OnProgress
+    source: Source, preferences: ExtractionPreferences, call: Call, report: OnProgress
 ) -> Extraction:
-    """Return the facts of a material, from the cache for the same owner, model and wish.
+    """Return the facts of a material, from the cache for the same owner, model and preferences.
 
     Raises as `extract_facts`. A cached result costs nothing.
     """
     began = time.monotonic()
     opened, owner, model = await storage.current(), call.scope.owner, call.scope.model
     spec = structured.model_name(model, detect(source.text) or "english")
-    key_parts = canonical_json([source.digest, spec, asdict(wish)])
+    key_parts = canonical_json([source.digest, spec, asdict(preferences)])
     cache_key = hashlib.blake2b(key_parts.encode(), digest_size=16).hexdigest()
     cached = await extraction_cache.get(opened, owner, cache_key)
     if cached:
         return replace(
-            _extraction(cached), cost=0.0, duration=round(time.monotonic() - began, 3), cached=True
+            _from_cache(cached), cost=0.0, duration=round(time.monotonic() - began, 3), cached=True
         )
-    extraction = await extract_facts(source.text, model=model, wish=wish, report=report)
+    extraction = await extract_facts(source.text, model=model, preferences=preferences, report=report)
     if extraction.facts:
         facts = [fact.model_dump() for fact in extraction.facts]
         await extraction_cache.put(opened, owner, cache_key, {**asdict(extraction), "facts": facts})
     return extraction
 
 
-def _extraction(known: Mapping[str, Any]) -> Extraction:
+def _from_cache(known: Mapping[str, Any]) -> Extraction:
     facts = tuple(Fact.model_validate(one) for one in known["facts"])
     return Extraction(**{**known, "facts": facts, "warnings": tuple(known["warnings"])})

@@ -136,9 +136,8 @@ async def findImagesTool(args: ImageSearchRequest, call: Call) -> dict[str, Any]
     pictures = {picture_id(one.url): _picture(one, number) for number, one in enumerate(results, 1)}
     if not pictures and args.words:
         raise Invalid(f"no images were found for {words[:80]!r}", remedy="use other words")
-    count = f"{len(pictures)} image{'s' * (len(pictures) != 1)}"
-    message = f"I found {count} for {words!r}." if pictures else f"I found no images for {words!r}."
-    return await _write_search(call, words, [*pictures.values()], message)
+    count = f"{len(pictures) or 'no'} image{'s' * (len(pictures) != 1)}"
+    return await _write_search(call, words, [*pictures.values()], f"I found {count} for {words!r}.")
 
 
 @tool(schema=ChosenImage, display="Keeping an image", writes=(assets.ASSETS,), internal=True)

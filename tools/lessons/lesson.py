@@ -14,10 +14,10 @@ from callsheet.state.versions import Version
 from callsheet.tools.guard.call import Call
 from callsheet.tools.guard.policy import ToolOptions
 from callsheet.tools.lessons import fact_finding, sources, web_sources
-from callsheet.tools.lessons import narration as narrating
+from callsheet.tools.lessons import narration as narration_writer
 from callsheet.tools.lessons.arguments import ExtractionRequest, GivenFact, NarrationRequest, StudentInfo
-from callsheet.tools.lessons.fact_finding import Extraction, ExtractionWish
-from callsheet.tools.lessons.narration import NarrationOrder
+from callsheet.tools.lessons.fact_finding import Extraction, ExtractionPreferences
+from callsheet.tools.lessons.narration import NarrationBrief
 from callsheet.tools.lessons.sources import Source
 from callsheet.tools.lessons.web_sources import WEB
 from callsheet.tools.registry import Tool, tool
@@ -39,18 +39,14 @@ async def saveStudentInfoTool(args: StudentInfo, call: Call) -> dict[str, Any]: 
     if not any(news):
         raise Invalid("neither child_age nor child_interest is given", remedy="give at least one of them")
     for _ in range(_ATTEMPTS):
-        tip = await call.artefact.stream_head("student")
-        known = Student.model_validate(tip.newest.data if tip.newest else {})
-        now = known.with_news(*news)
-        _, warnings = student.level(now.child_age)
-        result = {
-            "success": True,
-            "message": f"Noted: {_describe_student(now)}.",
-            **now.kept(),
-            "warnings": warnings,
-        }
+        head = await call.artefact.stream_head("student")
+        saved = Student.model_validate(head.newest.data if head.newest else {})
+        updated = saved.with_news(*news)
+        _, warnings = student.level(updated.child_age)
+        message = f"Noted: {_describe_student(updated)}."
+        result = {"success": True, "message": message, **updated.kept(), "warnings": warnings}
         try:
-            return await call.write("student", now.kept(), result=result, expected_head=tip)
+            return await call.write("student", updated.kept(), result=result, expected_head=head)
         except Conflict:
             continue
     raise Conflict("concurrent changes of the student's data prevented the write", remedy="try again")
@@ -68,25 +64,19 @@ def create_extract_tool(web: WebClient) -> Tool:
     )
     async def extractFactsTool(args: ExtractionRequest, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
         """Find the facts of the lesson material. ALWAYS use it when the teacher gives lesson content."""
-        uploaded, before = await _newest(call, "source"), await _newest(call, "facts")
-        source = sources.kept_source(args.content, uploaded, before) or await _read_content(
-            args.content, web, _model(call)
-        )
-        extraction = await fact_finding.extract_facts_cached(
-            source, _wish(args, source, before), call, _report
-        )
+        uploaded, previous = await _newest(call, "source"), await _newest(call, "facts")
+        source = sources.source_to_read(args.content, uploaded, previous)
+        source = source or await _read_content(args.content, web, call.scope.model)
+        preferences = _extraction_preferences(args, source, previous)
+        extraction = await fact_finding.extract_facts_cached(source, preferences, call, _report)
         if not extraction.facts:
-            raise _no_facts(source, other=bool(before and args.guidance))
+            raise _no_facts(source, other=bool(previous and args.guidance))
         data, result = _extraction_data(extraction, source)
-        known = {fact.id for fact in extraction.facts}
-        earlier = [one for one in proposed_facts(before) if one["id"] not in known]
-        reference = {
-            "language": extraction.language,
-            "source": source.reference(uploaded),
-            "earlier": earlier,
-        }
-        lasts = _target_duration(args, before, await _newest(call, "narration"))
-        return await call.write("facts", data | reference | lasts, result=result)
+        ids = {fact.id for fact in extraction.facts}
+        earlier = [fact for fact in proposed_facts(previous) if fact["id"] not in ids]
+        origin = {"language": extraction.language, "source": source.reference(uploaded), "earlier": earlier}
+        duration = _target_duration(args, previous, await _newest(call, "narration"))
+        return await call.write("facts", data | origin | duration, result=result)
 
     return extractFactsTool
 
@@ -103,23 +93,24 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
     newest = {name: await _newest(call, name) for name in ("facts", "confirmed", "student", "narration")}
     if call.scope.facts.get("choice") == "person" and newest["facts"] and not newest["confirmed"]:
         raise Invalid("the teacher has not chosen facts yet", remedy="wait for the choice")
-    order, warnings = _order(args, newest, call)
-    earlier, only = await _earlier(args, order, newest["narration"], call)
-    made = await narrating.write_narration(order, model=_model(call), earlier=earlier, only=only)
-    complete = made.narration.model_copy(update={"warnings": (*warnings, *made.narration.warnings)})
-    shown = complete.model_dump(mode="json")
-    moved = _level_shift(args, newest["narration"].data if newest["narration"] else {})
+    brief, warnings = _narration_brief(args, newest, call)
+    earlier, only = await _narration_to_change(args, brief, newest["narration"], call)
+    written = await narration_writer.write_narration(
+        brief, model=call.scope.model, earlier=earlier, only=only
+    )
+    script = written.narration.model_copy(update={"warnings": (*warnings, *written.narration.warnings)})
+    data = script.model_dump(mode="json")
+    shift = _level_shift(args, newest["narration"].data if newest["narration"] else {})
     result = {
         "success": True,
-        "message": _narration_message(complete, made.changed),
-        "narration": shown,
-        "changedSegments": list(made.changed),
+        "message": _narration_message(script, written.changed),
+        "narration": data,
+        "changedSegments": list(written.changed),
         "status": "script_generated",
-        "cost": made.cost,
-        "duration": made.duration,
+        "cost": written.cost,
+        "duration": written.duration,
     }
-    kept = shown | ({"gradesMoved": moved} if moved else {})
-    return await call.write("narration", kept, result=result)
+    return await call.write("narration", data | ({"gradesMoved": shift} if shift else {}), result=result)
 
 
 TOOLS: Final = (saveStudentInfoTool, create_extract_tool(WEB), generateNarrationTool)
@@ -141,11 +132,11 @@ def chosen_facts(
 
 
 def _target_duration(
-    args: ExtractionRequest, before: Version | None, narrated: Version | None
+    args: ExtractionRequest, previous: Version | None, narrated: Version | None
 ) -> dict[str, int]:
     """Return the requested length: from this material, or from one that is not narrated yet."""
-    waits = before is not None and not (narrated and narrated.created_ms >= before.created_ms)
-    seconds = args.target_duration or (before.data.get("targetDuration") if before and waits else None)
+    pending = previous is not None and not (narrated and narrated.created_ms >= previous.created_ms)
+    seconds = args.target_duration or (previous.data.get("targetDuration") if previous and pending else None)
     return {"targetDuration": narration.clamp_length(seconds)} if seconds else {}
 
 
@@ -164,32 +155,31 @@ async def _read_content(content: str, web: WebClient, model: str) -> Source:
 
 def _extraction_data(extraction: Extraction, source: Source) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the data of an extraction's version, and the tool's result."""
-    facts = [fact.model_dump() for fact in extraction.facts]
-    shown = {
+    count = len(extraction.facts)
+    facts = f"{count} fact{'s' * (count != 1)}"
+    data = {
         "topic": extraction.topic,
         "learningObjective": extraction.objective,
-        "facts": facts,
+        "facts": [fact.model_dump() for fact in extraction.facts],
         "warnings": [*source.warnings, *extraction.warnings],
     }
-    count = f"I found {_count(len(facts), 'fact')} about {extraction.topic}."
-    reply = {
+    result = {
         "success": True,
-        "message": f"{count} Which shall the lesson tell?",
+        "message": f"I found {facts} about {extraction.topic}. Which shall the lesson tell?",
         "status": "facts_extracted",
         "cached": extraction.cached,
         "cost": extraction.cost,
         "duration": extraction.duration,
     }
-    return shown, shown | reply
+    return data, data | result
 
 
-def proposed_facts(before: Version | None) -> list[dict[str, Any]]:
-    """Return all facts proposed before, each with the version of its proposal (B54)."""
-    if before is None:
+def proposed_facts(previous: Version | None) -> list[dict[str, Any]]:
+    """Return all facts proposed so far, newest first, each with the version of its proposal (B54)."""
+    if previous is None:
         return []
-    last = [{**one, "version": before.id} for one in before.data.get("facts", ())]
-    kept: list[dict[str, Any]] = [*last, *before.data.get("earlier", ())]
-    return kept[:_MAX_EARLIER]
+    newest = [{**fact, "version": previous.id} for fact in previous.data.get("facts", ())]
+    return [*newest, *previous.data.get("earlier", ())][:_MAX_EARLIER]
 
 
 def _no_facts(source: Source, *, other: bool) -> Invalid:
@@ -201,83 +191,82 @@ def _no_facts(source: Source, *, other: bool) -> Invalid:
     return Invalid(f"{source.name} contains no facts", remedy="give complete sentences about a subject")
 
 
-def _match_fact(given: GivenFact, known: Sequence[Fact]) -> Fact:
-    for one in known:
-        if given.id == one.id or (given.concept.casefold(), given.details) == (
-            one.concept.casefold(),
-            one.details,
-        ):
-            return one
+def _match_fact(given: GivenFact, candidates: Sequence[Fact]) -> Fact:
+    text = (given.concept.casefold(), given.details)
+    for fact in candidates:
+        if given.id == fact.id or text == (fact.concept.casefold(), fact.details):
+            return fact
     raise Invalid(
         f"the fact {given.concept!r} is neither confirmed nor extracted",
         remedy="let the teacher choose the facts first",
     )
 
 
-def _order(
+def _narration_brief(
     args: NarrationRequest, newest: Mapping[str, Version | None], call: Call
-) -> tuple[NarrationOrder, list[str]]:
+) -> tuple[NarrationBrief, list[str]]:
     data = {name: version.data if version else {} for name, version in newest.items()}
-    who = Student(child_age=args.child_age, child_interest=args.child_interest)
     saved = Student.model_validate(data["student"])
-    now = who.with_news(saved.child_age, saved.child_interest, saved.learning_style)
-    level, warnings = student.level(now.child_age)
+    listener = Student(child_age=args.child_age, child_interest=args.child_interest).with_news(
+        saved.child_age, saved.child_interest, saved.learning_style
+    )
+    level, warnings = student.level(listener.child_age)
     facts = chosen_facts(args.facts, data["facts"], data["confirmed"])
-    likes = student.interests(now.child_interest)
+    style = learning.named_style(listener.learning_style) or learning.style(listener.child_interest)
     language = str(data["facts"].get("language") or call.scope.facts.get("language") or "english")
-    order = NarrationOrder(
+    brief = NarrationBrief(
         topic=str(data["facts"].get("topic") or args.topic or (facts[0].concept if facts else "")),
         facts=facts,
-        total_s=_length(args, newest["narration"], newest["facts"]),
+        total_s=_length_s(args, newest["narration"], newest["facts"]),
         level=learning.shifted_level(level, _level_shift(args, data["narration"])),
-        interests=tuple(learning.without_styles(likes)),
+        interests=tuple(learning.without_styles(student.interests(listener.child_interest))),
         language=language,
         subject=call.scope.facts.get("subject", "general"),
         guidance=args.guidance or "",
-        style=learning.visual_guidance(_learning_style(now), language),
+        style=learning.visual_guidance(style, language),
     )
-    return order, warnings
+    return brief, warnings
 
 
-def _level_shift(args: NarrationRequest, before: Mapping[str, Any]) -> int:
-    """Return the shift of the reading level in grades, by all wishes so far (B64)."""
-    # A wish for one segment does not change the lesson.
-    now = 0 if args.segments else learning.level_shift(args.guidance)
-    return int(before.get("gradesMoved", 0)) + now
+def _level_shift(args: NarrationRequest, previous: Mapping[str, Any]) -> int:
+    """Return the shift of the reading level in grades, summed over all requests so far (B64)."""
+    # A request about one segment does not change the level of the lesson.
+    change = 0 if args.segments else learning.level_shift(args.guidance)
+    return int(previous.get("gradesMoved", 0)) + change
 
 
-async def _earlier(
-    args: NarrationRequest, order: NarrationOrder, newest: Version | None, call: Call
+async def _narration_to_change(
+    args: NarrationRequest, brief: NarrationBrief, newest: Version | None, call: Call
 ) -> tuple[Narration | None, list[str]]:
-    """Return the narration to change, and the segments to rewrite beside those that changed facts need."""
+    """Return the narration to change, if any, and the requested segments and those with edited facts."""
     if args.segments and newest is None:
         raise Invalid("there is no narration to change", remedy="leave `segments` out to write all of it")
     if args.segments is None or newest is None:
         return None, []
     earlier = Narration.model_validate(newest.data)
     choices = (await call.artefact.stream("confirmed")).versions
-    before = [one for one in choices if one.created_ms <= newest.created_ms]
-    was = {
+    narrated = [version for version in choices if version.created_ms <= newest.created_ms]
+    old_text = {
         fact["id"]: (fact["concept"], fact["details"])
-        for fact in (before[-1].data["facts"] if before else ())
+        for fact in (narrated[-1].data["facts"] if narrated else ())
     }
-    changed = [one.id for one in order.facts if one.id in was and was[one.id] != (one.concept, one.details)]
-    again = dict.fromkeys([*args.segments, *(name for one in changed for name in earlier.says(one))])
-    return (earlier, list(again)) if args.segments or _is_about(earlier, order) else (None, [])
+    edited = [
+        fact.id
+        for fact in brief.facts
+        if fact.id in old_text and old_text[fact.id] != (fact.concept, fact.details)
+    ]
+    rewrite = dict.fromkeys([*args.segments, *(name for fact in edited for name in earlier.says(fact))])
+    return (earlier, list(rewrite)) if args.segments or _is_reusable(earlier, brief) else (None, [])
 
 
-def _is_about(earlier: Narration, order: NarrationOrder) -> bool:
+def _is_reusable(earlier: Narration, brief: NarrationBrief) -> bool:
     """Return True if the narration has some of the facts, with the same topic, level and length."""
-    now = (order.topic, order.language, f"{order.level:g}", order.total_s)
-    same = (earlier.topic, earlier.language, earlier.reading_level, earlier.total_duration) == now
-    return same and any(one.id in earlier.facts for one in order.facts)
+    requested = (brief.topic, brief.language, f"{brief.level:g}", brief.total_s)
+    same = (earlier.topic, earlier.language, earlier.reading_level, earlier.total_duration) == requested
+    return same and any(fact.id in earlier.facts for fact in brief.facts)
 
 
-def _learning_style(who: Student) -> learning.Style | None:
-    return learning.named_style(who.learning_style) or learning.style(who.child_interest)
-
-
-def _length(args: NarrationRequest, newest: Version | None, facts: Version | None) -> int:
+def _length_s(args: NarrationRequest, newest: Version | None, facts: Version | None) -> int:
     """Return the seconds requested now, or with the material since the last narration.
 
     A rewritten narration keeps its length.
@@ -290,35 +279,31 @@ def _length(args: NarrationRequest, newest: Version | None, facts: Version | Non
     return narration.clamp_length(requested or args.target_duration)
 
 
-def _wish(args: ExtractionRequest, source: Source, before: Version | None) -> ExtractionWish:
-    """Return the wishes; for other facts of the same material, those proposed before are avoided."""
+def _extraction_preferences(
+    args: ExtractionRequest, source: Source, previous: Version | None
+) -> ExtractionPreferences:
+    """Return the preferences; a request for other facts of the same material avoids those proposed."""
     if not args.guidance:
-        return ExtractionWish()
-    earlier = before.data if before and before.data.get("source", {}).get("digest") == source.digest else {}
+        return ExtractionPreferences()
+    same = previous is not None and previous.data.get("source", {}).get("digest") == source.digest
+    earlier = previous.data if previous and same else {}
     proposed = (*earlier.get("facts", ()), *earlier.get("earlier", ()))
     quotes = [fact["source"]["quote"] for fact in proposed if fact.get("source")]
-    return ExtractionWish(args.guidance, tuple(quotes))
+    return ExtractionPreferences(args.guidance, tuple(quotes))
 
 
 async def _newest(call: Call, stream: str) -> Version | None:
     return (await call.artefact.stream_head(stream)).newest
 
 
-def _model(call: Call) -> str:
-    return call.scope.model
-
-
-def _report(done: int, of: int) -> None:
-    if of > 1:
-        _stream_event({"type": "progress", "name": "Reading the material", "done": done, "of": of})
-
-
-def _stream_event(event: Mapping[str, Any]) -> None:
+def _report(done: int, total: int) -> None:
+    if total <= 1:
+        return
     try:
         writer = get_stream_writer()
     except RuntimeError:  # outside of a graph nothing is streamed
         return
-    writer(event)
+    writer({"type": "progress", "name": "Reading the material", "done": done, "of": total})
 
 
 def _describe_student(who: Student) -> str:
@@ -326,15 +311,9 @@ def _describe_student(who: Student) -> str:
     return " and ".join(f"{name} {words}" for name, words in parts if words)
 
 
-def _narration_message(narration_: Narration, changed: Sequence[str]) -> str:
-    if len(changed) == len(narration_.segments):
-        return (
-            f"The narration is ready: {narration_.total_duration} s in {len(narration_.segments)} segments."
-        )
+def _narration_message(script: Narration, changed: Sequence[str]) -> str:
+    if len(changed) == len(script.segments):
+        return f"The narration is ready: {script.total_duration} s in {len(script.segments)} segments."
     if not changed:
         return "The narration is unchanged: there is no other wording for it."
     return f"Rewritten: {', '.join(changed)}; the rest is unchanged."
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'s' * (number != 1)}"

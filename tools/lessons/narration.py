@@ -17,7 +17,7 @@ _GRADES_OVER: Final = 1.0
 
 
 @dataclass(frozen=True)
-class NarrationOrder:
+class NarrationBrief:
     """A narration to write, with its audience."""
 
     topic: str
@@ -48,119 +48,113 @@ class WrittenNarration:
 
 
 async def write_narration(
-    order: NarrationOrder, *, model: str = "", earlier: Narration | None = None, only: Iterable[str] = ()
+    brief: NarrationBrief, *, model: str = "", earlier: Narration | None = None, only: Iterable[str] = ()
 ) -> WrittenNarration:
-    """Return a narration of exactly the order's facts, each segment within its time.
+    """Return a narration of exactly the brief's facts, each segment within its time.
 
     With an `earlier` one, only the segments in `only` and those with dropped facts are rewritten. Raises
     `Invalid` for facts without room, `Unavailable` if the model fails, and the provider's errors.
     """
-    if not order.facts:
+    if not brief.facts:
         raise Invalid("there are no facts to narrate", remedy="choose at least one fact")
-    plan = _full_plan(order) if earlier is None else _partial_plan(order, earlier, list(only))
+    plan = _full_plan(brief) if earlier is None else _partial_plan(brief, earlier, list(only))
     if earlier is not None and not plan:
         return WrittenNarration(earlier, (), 0.0, 0.0)
-    chosen = model_for(model, order.language)
+    chosen = model_for(model, brief.language)
     cost = duration = 0.0
     problems: list[str] = []
     for _ in range(MAX_DRAFTS):
         filled = await fill_in(
-            chosen, NarrationScript, SCRIPT_PROMPT, _request(order, plan, problems, earlier)
+            chosen, NarrationScript, SCRIPT_PROMPT, _request(brief, plan, problems, earlier)
         )
         cost, duration = cost + filled.cost, duration + filled.duration
-        problems = list(_problems(order, plan, filled.form))
+        problems = list(_problems(brief, plan, filled.form))
         if not problems:
-            assembled = _assemble(order, plan, filled, earlier)
-            return WrittenNarration(
-                assembled, _changed_segments(assembled, earlier), round(cost, 8), round(duration, 3)
-            )
+            assembled = _assemble(brief, plan, filled, earlier)
+            before = earlier.segments if earlier else ()
+            changed = tuple(segment.id for segment in assembled.segments if segment not in before)
+            return WrittenNarration(assembled, changed, round(cost, 8), round(duration, 3))
     raise Unavailable(
         f"the model's narration cannot be used: {'; '.join(problems)}"[:500],
         remedy="try again, choose fewer facts, or ask for a longer narration",
     )
 
 
-def _changed_segments(made: Narration, earlier: Narration | None) -> tuple[str, ...]:
-    """Return the ids of the segments that differ."""
-    before = earlier.segments if earlier else ()
-    return tuple(one.id for one in made.segments if one not in before)
-
-
 SlotPlan = Sequence[tuple[Slot, tuple[str, ...] | None]]
 """The segments to write, each with its facts; None leaves them to the model."""
 
 
-def _full_plan(order: NarrationOrder) -> SlotPlan:
-    return [(slot, None) for slot in narration.slots(order.total_s, order.language)]
+def _full_plan(brief: NarrationBrief) -> SlotPlan:
+    return [(slot, None) for slot in narration.slots(brief.total_s, brief.language)]
 
 
-def _partial_plan(order: NarrationOrder, earlier: Narration, only: Sequence[str]) -> SlotPlan:
+def _partial_plan(brief: NarrationBrief, earlier: Narration, only: Sequence[str]) -> SlotPlan:
     """Return the segments to rewrite, each with its remaining facts and new ones."""
-    wanted = [fact.id for fact in order.facts]
-    gone = earlier.facts - set(wanted)
-    rewritten = {earlier.segment(name).type for name in only}
-    rewritten |= {segment.type for segment in earlier.segments if segment.facts & gone}
-    new = [one for one in wanted if one not in earlier.facts]
-    if new and not rewritten:
-        rewritten = {"process_explanation"}
-    shares = {
-        segment.type: [one for one in wanted if one in segment.facts]
+    fact_ids = [fact.id for fact in brief.facts]
+    removed = earlier.facts - set(fact_ids)
+    kinds = {earlier.segment(name).type for name in only}
+    kinds |= {segment.type for segment in earlier.segments if segment.facts & removed}
+    new = [fact_id for fact_id in fact_ids if fact_id not in earlier.facts]
+    if new and not kinds:
+        kinds = {"process_explanation"}
+    assigned = {
+        segment.type: [fact_id for fact_id in fact_ids if fact_id in segment.facts]
         for segment in earlier.segments
-        if segment.type in rewritten
+        if segment.type in kinds
     }
-    for number, one in enumerate(new):
-        list(shares.values())[-1 - number % len(shares)].append(one)
+    for number, fact_id in enumerate(new):
+        list(assigned.values())[-1 - number % len(assigned)].append(fact_id)
     slots = narration.slots(earlier.total_duration, earlier.language)
-    return [(slot, tuple(shares[slot.type])) for slot in slots if slot.type in shares]
+    return [(slot, tuple(assigned[slot.type])) for slot in slots if slot.type in assigned]
 
 
 def _request(
-    order: NarrationOrder, plan: SlotPlan, problems: Sequence[str], earlier: Narration | None
+    brief: NarrationBrief, plan: SlotPlan, problems: Sequence[str], earlier: Narration | None
 ) -> Mapping[str, Any]:
     return {
-        "topic": order.topic,
-        "subject": order.subject,
-        "language": order.language,
-        "level": order.level,
-        "interests": order.interests,
+        "topic": brief.topic,
+        "subject": brief.subject,
+        "language": brief.language,
+        "level": brief.level,
+        "interests": brief.interests,
         "facts": [
             {"id": fact.id, "concept": fact.concept, "details": fact.details}
-            for fact in _usable_facts(order, plan)
+            for fact in _usable_facts(brief, plan)
         ],
         "segments": [
             {"type": slot.type, "seconds": slot.duration, "budget": slot.budget, "facts": facts}
             | ({"was": earlier.segment(slot.type).narration} if earlier else {})
             for slot, facts in plan
         ],
-        "guidance": order.guidance,
-        "style": order.style,
+        "guidance": brief.guidance,
+        "style": brief.style,
         "problems": problems,
     }
 
 
-def _usable_facts(order: NarrationOrder, plan: SlotPlan) -> list[Fact]:
+def _usable_facts(brief: NarrationBrief, plan: SlotPlan) -> list[Fact]:
     """Return the facts that may be used: a segment without facts of its own may use all."""
     named = _planned_fact_ids(plan)
     everything = any(not facts for _, facts in plan)
-    return [fact for fact in order.facts if everything or fact.id in named]
+    return [fact for fact in brief.facts if everything or fact.id in named]
 
 
 def _planned_fact_ids(plan: SlotPlan) -> set[str]:
     return {one for _, facts in plan for one in facts or ()}
 
 
-def _problems(order: NarrationOrder, plan: SlotPlan, script: NarrationScript) -> Iterable[str]:
+def _problems(brief: NarrationBrief, plan: SlotPlan, script: NarrationScript) -> Iterable[str]:
     """Yield the problems of a script, as instructions for the model."""
     kinds: list[Kind] = [slot.type for slot, _ in plan]
     if [segment.type for segment in script.segments] != kinds:
         yield f"the segments are {[segment.type for segment in script.segments]}, but must be {kinds}"
         return
-    allowed = {fact.id for fact in _usable_facts(order, plan)}
+    allowed = {fact.id for fact in _usable_facts(brief, plan)}
     wanted = allowed if any(facts is None for _, facts in plan) else _planned_fact_ids(plan)
     used: set[str] = set()
     for (slot, facts), segment in zip(plan, script.segments, strict=True):
         ids = {one for sentence in segment.sentences for one in sentence.factIds}
-        length = sum(narration.length(one.text, order.language) for one in segment.sentences)
+        length = sum(narration.length(one.text, brief.language) for one in segment.sentences)
         if length > slot.budget:
             yield f"{slot.type} says {length} words, but has room for {slot.budget}"
         if facts and ids - set(facts):
@@ -173,24 +167,24 @@ def _problems(order: NarrationOrder, plan: SlotPlan, script: NarrationScript) ->
 
 
 def _assemble(
-    order: NarrationOrder, plan: SlotPlan, filled: FilledForm[NarrationScript], earlier: Narration | None
+    brief: NarrationBrief, plan: SlotPlan, filled: FilledForm[NarrationScript], earlier: Narration | None
 ) -> Narration:
     segments = [
-        _segment(slot, written, order.language)
+        _segment(slot, written, brief.language)
         for (slot, _), written in zip(plan, filled.form.segments, strict=True)
     ]
     if earlier is not None:
         assembled = earlier.with_segments(segments)
     else:
         assembled = Narration(
-            total_duration=order.total_s,
-            reading_level=f"{order.level:g}",
+            total_duration=brief.total_s,
+            reading_level=f"{brief.level:g}",
             key_terms_count=narration.key_terms(segments),
             segments=tuple(segments),
-            topic=order.topic,
-            language=order.language,
+            topic=brief.topic,
+            language=brief.language,
         )
-    return _with_readability(assembled, order.level, filled.form.notes)
+    return _with_readability(assembled, brief.level, filled.form.notes)
 
 
 def _segment(slot: Slot, written: WrittenSegment, language: str) -> Segment:

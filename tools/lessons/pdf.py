@@ -13,7 +13,7 @@ from callsheet.state.errors import Invalid, Oversized, TooLarge
 from callsheet.state.uploads import MAX_MATERIAL
 from callsheet.tools.guard.sandbox import OnProgress, SandboxTask, run_task
 from callsheet.tools.lessons.reflow import reflow
-from callsheet.tools.lessons.sources import MAX_CHARS, Source, require_size
+from callsheet.tools.lessons.sources import MAX_CHARS, Source, check_size
 
 if TYPE_CHECKING:
     from pypdf import PageObject, PdfReader
@@ -131,7 +131,7 @@ def _source(pages: Sequence[Sequence[Line]], name: str) -> Source:
     heads = _running_heads(pages)
     text = _join_pages([_text([line for line in page if _is_content(line, page, heads)]) for page in pages])
     scanned = f"{empty} of the {len(pages)} pages have no text; if they were scanned, they were not read"
-    return require_size(
+    return check_size(
         Source(
             "pdf",
             name,
@@ -158,15 +158,7 @@ def _lines(page: "PageObject", name: str) -> list[Line]:
 
     try:
         page.extract_text(visitor_text=seen)
-    except (
-        PyPdfError,
-        ValueError,
-        KeyError,
-        TypeError,
-        IndexError,
-        AttributeError,
-        RecursionError,
-    ) as broken:
+    except (PyPdfError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as broken:
         raise Invalid(
             f"a page of {name} is damaged", remedy="save the PDF anew, or paste the text"
         ) from broken

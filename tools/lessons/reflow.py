@@ -39,8 +39,8 @@ def _paragraphs(block: str) -> Iterator[str]:
     for number, line in enumerate(lines):
         _append(pieces, line)
         after = lines[number + 1] if number + 1 < len(lines) else ""
-        if not after or _ends(line, after, widest, alone=len(pieces) == 1):
-            yield _tidy("".join(pieces))
+        if not after or _ends_paragraph(line, after, widest, alone=len(pieces) == 1):
+            yield _normalize_spaces("".join(pieces))
             pieces = []
 
 
@@ -63,7 +63,7 @@ def _append(pieces: list[str], line: str) -> None:
         pieces.append(f" {line}" if pieces else line)
 
 
-def _ends(line: str, after: str, widest: int, *, alone: bool) -> bool:
+def _ends_paragraph(line: str, after: str, widest: int, *, alone: bool) -> bool:
     """Return True if a paragraph ends with this line although no blank line follows."""
     if _MARK.match(after):
         return True
@@ -74,6 +74,6 @@ def _ends(line: str, after: str, widest: int, *, alone: bool) -> bool:
     return heading and begins and line[:1].isupper() and not line.endswith((",", "-"))
 
 
-def _tidy(text: str) -> str:
+def _normalize_spaces(text: str) -> str:
     text = re.sub(r"(?<=[^\W_]) ([.,])(?=\s|$)", r"\1", _BLANKS.sub(" ", text))
     return _RUN_ON.sub(" ", text).strip()

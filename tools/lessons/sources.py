@@ -58,22 +58,16 @@ def pasted_source(raw: str, name: str = "the text") -> Source:
     """Return pasted text as a source; raises `Invalid` for too little and `TooLarge` for too much."""
     if len(raw) > _MOST_RAW * MAX_CHARS:
         raise _too_large(name, len(raw))
-    return require_size(Source("text", name, reflow(raw)))
+    return check_size(Source("text", name, reflow(raw)))
 
 
 def stored_source(data: Mapping[str, Any]) -> Source:
     """Return the source of a version of the `source` stream."""
-    return Source(
-        data["kind"],
-        data["name"],
-        data["text"],
-        data.get("url", ""),
-        data.get("pages", 0),
-        tuple(data.get("warnings", ())),
-    )
+    fields = {name: data[name] for name in ("kind", "name", "text", "url", "pages") if name in data}
+    return Source(**fields, warnings=tuple(data.get("warnings", ())))
 
 
-def require_size(source: Source) -> Source:
+def check_size(source: Source) -> Source:
     """Return the source; raises `Invalid` or `TooLarge` for its size."""
     if len(source.text) < MIN_CHARS:
         raise Invalid(
@@ -92,18 +86,17 @@ def _too_large(name: str, characters: int) -> TooLarge:
     )
 
 
-def kept_source(content: str, uploaded: Version | None, before: Version | None) -> Source | None:
+def source_to_read(content: str, uploaded: Version | None, before: Version | None) -> Source | None:
     """Return the stored source if it is the one to read: not read yet, or named by the content (B5).
 
     A model may shorten or change a text that it passes on; the stored one is exact. An empty content or a
     version id means the upload, and without an upload the text that was read last.
     """
-    read_before = bool(before and uploaded and before.data.get("source", {}).get("version") == uploaded.id)
-    requested = uploaded is not None and content.strip() in {"", uploaded.id, "source"}
-    if uploaded and (requested or not read_before):
-        return stored_source(uploaded.data)
-    last = before.data.get("source", {}) if before and not uploaded and not content.strip() else {}
-    return stored_source(last) if "text" in last else None
+    last = before.data.get("source", {}) if before else {}
+    if uploaded:
+        is_named = content.strip() in {"", uploaded.id, "source"}
+        return stored_source(uploaded.data) if is_named or last.get("version") != uploaded.id else None
+    return stored_source(last) if "text" in last and not content.strip() else None
 
 
 def page_address(content: str) -> str | None:

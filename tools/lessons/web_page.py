@@ -4,7 +4,7 @@ import codecs
 from typing import TYPE_CHECKING, Final
 
 from callsheet.tools.lessons.reflow import reflow
-from callsheet.tools.lessons.sources import Source, require_size
+from callsheet.tools.lessons.sources import Source, check_size
 
 if TYPE_CHECKING:
     from resiliparse.parse.html import DOMNode, HTMLTree
@@ -23,7 +23,7 @@ def read_page(data: bytes, url: str, charset: str = "") -> Source:
     Raises `Invalid` for a page without text and `TooLarge` for one with too much.
     """
     title, text = _parse(data, charset)
-    return require_size(Source("page", title or url, reflow(text), url=url))
+    return check_size(Source("page", title or url, reflow(text), url=url))
 
 
 def _parse(data: bytes, charset: str) -> tuple[str, str]:

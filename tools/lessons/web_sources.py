@@ -29,17 +29,17 @@ async def fetch_source(
             f"{answer.url[:200]!r} answers {answer.status}",
             remedy="open the page yourself and paste its text",
         )
-    if answer.media == "application/pdf" or answer.data.startswith(b"%PDF-"):
+    if answer.media_type == "application/pdf" or answer.data.startswith(b"%PDF-"):
         return await pdf.read_sandboxed(answer.data, answer.url[:200], report)
     return await asyncio.to_thread(_read, answer)
 
 
 def _read(answer: WebResponse) -> Source:
-    if answer.media in _PAGES:
+    if answer.media_type in _PAGES:
         return readable.read_page(answer.data, answer.url, answer.charset)
-    if answer.media.startswith("text/"):
+    if answer.media_type.startswith("text/"):
         return pasted_source(answer.data.decode("utf-8", "replace"), answer.url[:200])
     raise Invalid(
-        f"{answer.url[:200]!r} is {answer.media!r}, which is not text",
+        f"{answer.url[:200]!r} is {answer.media_type!r}, which is not text",
         remedy="give a page, a PDF or a plain text",
     )

@@ -50,22 +50,8 @@ async def modify_element(args: ModifyElement, call: Call) -> dict[str, Any]:
 
     Look with find_elements or list_elements first, and change only the element that the person means.
     """
-    changes = args.modifications
-
-    def edit(page: Page, tip: StreamHead) -> tuple[Page, str]:
-        del tip
-        name = _resolve(args.elementId, call)
-        changed = edits.modify(
-            page,
-            name,
-            content=changes.content,
-            label=changes.label,
-            style=changes.style,
-            attributes=changes.attributes,
-        )
-        return changed, name
-
-    return await _apply(call, edit)
+    name, changes = _resolve(args.elementId, call), args.modifications.model_dump()
+    return await _apply(call, lambda page, _: (edits.modify(page, name, **changes), name))
 
 
 @tool(schema=CreateElement, display="Adding to the page", reads=_PAGE, writes=_PAGE)
@@ -74,13 +60,9 @@ async def create_element(args: CreateElement, call: Call) -> dict[str, Any]:
 
     parentId is the reference: the element comes last inside it, or before or after it. Returns the new id.
     """
-    new = _new(args.elementType, args.properties)
-
-    def edit(page: Page, tip: StreamHead) -> tuple[Page, str]:
-        del tip
-        return edits.create(page, _resolve(args.parentId, call), new, args.position)
-
-    return await _apply(call, edit)
+    new = _new_element(args.elementType, args.properties)
+    parent = _resolve(args.parentId, call)
+    return await _apply(call, lambda page, _: edits.create(page, parent, new, args.position))
 
 
 @tool(
@@ -92,25 +74,17 @@ async def create_element(args: CreateElement, call: Call) -> dict[str, Any]:
 )
 async def delete_element(args: DeleteElement, call: Call) -> dict[str, Any]:
     """Delete an element and everything inside it."""
-
-    def edit(page: Page, tip: StreamHead) -> tuple[Page, str]:
-        del tip
-        name = _resolve(args.elementId, call)
-        return edits.delete(page, name), name
-
-    return await _apply(call, edit)
+    name = _resolve(args.elementId, call)
+    return await _apply(call, lambda page, _: (edits.delete(page, name), name))
 
 
 @tool(schema=MoveElement, display="Moving on the page", reads=_PAGE, writes=_PAGE)
 async def move_element(args: MoveElement, call: Call) -> dict[str, Any]:
     """Move an element, with everything inside it, to another place on the page. Its id stays."""
-    name = _resolve(args.elementId, call)
-
-    def edit(page: Page, tip: StreamHead) -> tuple[Page, str]:
-        del tip
-        return edits.move(page, name, _resolve(args.parentId, call), args.position), name
-
-    return await _apply(call, edit, shifted=name)
+    name, parent = _resolve(args.elementId, call), _resolve(args.parentId, call)
+    return await _apply(
+        call, lambda page, _: (edits.move(page, name, parent, args.position), name), shifted=name
+    )
 
 
 @tool(schema=ApplyTheme, display="Applying a theme", reads=_PAGE, writes=_PAGE)
@@ -119,14 +93,12 @@ async def apply_theme(args: ApplyTheme, call: Call) -> dict[str, Any]:
 
     Styles of single elements stay, and locked elements keep the look they have.
     """
-    tokens = {name: value for name, value in (args.tokens or {}).items() if value is not None}
+    tokens = _without_nulls(args.tokens)
     if args.theme is None and not tokens:
         raise Invalid("neither theme nor tokens are given", remedy="name a theme, or give colours and fonts")
-
-    def edit(page: Page, tip: StreamHead) -> tuple[Page, str]:
-        return edits.apply_theme(page, args.theme, tokens, tip.locked - {ROOT}), ROOT
-
-    return await _apply(call, edit)
+    return await _apply(
+        call, lambda page, head: (edits.apply_theme(page, args.theme, tokens, head.locked - {ROOT}), ROOT)
+    )
 
 
 @tool(
@@ -135,29 +107,22 @@ async def apply_theme(args: ApplyTheme, call: Call) -> dict[str, Any]:
 async def clear_page(args: ClearPage, call: Call) -> dict[str, Any]:
     """Delete everything on the page; its theme and title stay. Only if the person asks to start over."""
     del args
-
-    def edit(page: Page, tip: StreamHead) -> tuple[Page, str]:
-        del tip
-        return edits.clear(page), ROOT
-
-    return await _apply(call, edit)
+    return await _apply(call, lambda page, _: (edits.clear(page), ROOT))
 
 
 @tool(schema=Undo, display="Taking a change back", reads=_PAGE, writes=_PAGE)
 async def undo(args: Undo, call: Call) -> dict[str, Any]:
     """Undo the last changes of the page. Called again, it goes further back; earlier versions stay."""
     for _ in range(MAX_TRIES):
-        tip = await call.artefact.stream_head(STREAM)
-        restored = tip.newest
+        head, before = await _current_page(call)
+        restored = head.newest
         for _ in range(args.steps):
             restored = await _previous_version(call, restored)
-        before = history.page_of(tip.newest)
         data = history.undo_version(before, restored)
         parent = restored.id if restored else None
-        edits.check_locks(before, history.page_of(restored), tip.locked)
-        result = {"restored": parent or BEGINNING, **_result_fields(call, data)}
-        if made := await _try_write(call, data, result, tip, parent):
-            return made
+        edits.check_locks(before, history.page_of(restored), head.locked)
+        if result := await _try_write(call, data, {"restored": parent or BEGINNING}, head, parent):
+            return result
     raise _too_busy(call)
 
 
@@ -167,11 +132,11 @@ async def list_elements(args: ListElements, call: Call) -> dict[str, Any]:
 
     Call it before an edit when the ids are not known.
     """
-    tip, page = await _current_page(call)
+    head, page = await _current_page(call)
     top = page.get(_resolve(args.parentId, call)) if args.parentId else page.root
-    listed = [_line(element, tip) | {"depth": depth} for element, depth in walk(top)]
+    listed = [_line(element, head) | {"depth": depth} for element, depth in walk(top)]
     return {
-        "versionId": tip.newest.id if tip.newest else None,
+        "versionId": head.newest.id if head.newest else None,
         "selectedElementId": call.scope.selected or None,
         "theme": dict(page.theme),
         "count": len(listed),
@@ -182,15 +147,15 @@ async def list_elements(args: ListElements, call: Call) -> dict[str, Any]:
 @tool(schema=ReadElement, display="Reading an element", reads=_PAGE)
 async def read_element(args: ReadElement, call: Call) -> dict[str, Any]:
     """Read one element: text, style, attributes, parent and children."""
-    tip, page = await _current_page(call)
+    head, page = await _current_page(call)
     element = page.get(_resolve(args.elementId, call))
     parent = page.parents().get(element.id)
     return {
-        "versionId": tip.newest.id if tip.newest else None,
+        "versionId": head.newest.id if head.newest else None,
         **element.model_dump(mode="json", exclude={"children"}),
         "parentId": parent,
-        "children": [_line(one, tip) for one in element.children],
-        "locked": _is_locked(element.id, page, tip),
+        "children": [_line(one, head) for one in element.children],
+        "locked": _is_locked(element.id, page, head),
         "digest": digest(element),
     }
 
@@ -200,12 +165,12 @@ async def find_elements(args: FindElements, call: Call) -> dict[str, Any]:
     """Find elements by words of their text, label, id, attributes or style, and by their type."""
     if not args.query and not args.elementType:
         raise Invalid("neither query nor elementType is given", remedy="give words or a type to search for")
-    tip, page = await _current_page(call)
+    head, page = await _current_page(call)
     kind = elements.parse_kind(args.elementType) if args.elementType else None
     words = (args.query or "").casefold().split()
     parents = page.parents()
     matches = [
-        _line(element, tip) | {"parentId": parents.get(element.id)}
+        _line(element, head) | {"parentId": parents.get(element.id)}
         for element, _ in walk(page.root)
         if kind in {None, element.type} and all(word in _searchable_text(element) for word in words)
     ]
@@ -227,8 +192,8 @@ TOOLS: Final = (
 
 
 async def _current_page(call: Call) -> tuple[StreamHead, Page]:
-    tip = await call.artefact.stream_head(STREAM)
-    return tip, history.page_of(tip.newest)
+    head = await call.artefact.stream_head(STREAM)
+    return head, history.page_of(head.newest)
 
 
 def resolve_element_id(name: str, selected: str) -> str:
@@ -248,27 +213,24 @@ def _resolve(name: str, call: Call) -> str:
 
 async def _apply(call: Call, edit: Edit, *, shifted: str | None = None) -> dict[str, Any]:
     for _ in range(MAX_TRIES):
-        tip, before = await _current_page(call)
-        after, about = edit(before, tip)
-        edits.check_locks(before, after, tip.locked, shifted)
-        data = history.edit_version(tip.newest, before, after)
-        if made := await _try_write(call, data, {"elementId": about, **_result_fields(call, data)}, tip):
-            return made
+        head, before = await _current_page(call)
+        after, about = edit(before, head)
+        edits.check_locks(before, after, head.locked, shifted)
+        data = history.edit_version(head.newest, before, after)
+        if result := await _try_write(call, data, {"elementId": about}, head):
+            return result
     raise _too_busy(call)
 
 
 async def _try_write(
-    call: Call, data: PageData, result: Mapping[str, Any], tip: StreamHead, parent: str | None = None
+    call: Call, data: PageData, result: Mapping[str, Any], head: StreamHead, parent: str | None = None
 ) -> dict[str, Any] | None:
     """Return the version's result; None if another version or a lock came first."""
+    changes = {"pageId": call.scope.artefact, "changes": history.change_lines(data["changes"])}
     try:
-        return await call.write(STREAM, data, parent=parent, result=result, expected_head=tip)
+        return await call.write(STREAM, data, parent=parent, result={**result, **changes}, expected_head=head)
     except Conflict:
         return None
-
-
-def _result_fields(call: Call, data: PageData) -> dict[str, Any]:
-    return {"pageId": call.scope.artefact, "changes": history.change_lines(data["changes"])}
 
 
 def _too_busy(call: Call) -> Busy:
@@ -282,23 +244,23 @@ async def _previous_version(call: Call, version: Version | None) -> Version | No
     return None if back == BEGINNING else await call.artefact.version(STREAM, back)
 
 
-def _new(word: str, properties: NewElement) -> dict[str, Any]:
+def _new_element(kind: str, properties: NewElement) -> dict[str, Any]:
     try:
         children = [Child.model_validate(one) for one in properties.children or ()]
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise Invalid(
-            f"an element inside the {word} is invalid: {where}: {first['msg']}",
+            f"an element inside the {kind} is invalid: {where}: {first['msg']}",
             remedy="give each as {elementType, properties}",
         ) from error
     return {
-        "type": word,
+        "type": kind,
         "content": properties.content,
         "label": properties.label,
         "style": _without_nulls(properties.style),
         "attributes": _without_nulls(properties.attributes),
-        "children": [_new(one.elementType, one.properties) for one in children],
+        "children": [_new_element(one.elementType, one.properties) for one in children],
     }
 
 
@@ -306,24 +268,24 @@ def _without_nulls(texts: Mapping[str, str | None] | None) -> dict[str, str]:
     return {name: text for name, text in (texts or {}).items() if text is not None}
 
 
-def _line(element: Element, tip: StreamHead) -> dict[str, Any]:
+def _line(element: Element, head: StreamHead) -> dict[str, Any]:
     shown: dict[str, Any] = {"id": element.id, "type": element.type}
     if element.label:
         shown["label"] = element.label
     if element.content:
         shown["content"] = _short(element.content)
-    return shown | ({"locked": True} if element.id in tip.locked else {})
+    return shown | ({"locked": True} if element.id in head.locked else {})
 
 
 def _short(text: str) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
 
 
-def _is_locked(name: str, page: Page, tip: StreamHead) -> bool:
+def _is_locked(name: str, page: Page, head: StreamHead) -> bool:
     parents, at = page.parents(), name
-    while at not in tip.locked and at in parents:
+    while at not in head.locked and at in parents:
         at = parents[at]
-    return at in tip.locked
+    return at in head.locked
 
 
 def _searchable_text(element: Element) -> str:

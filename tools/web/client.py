@@ -35,7 +35,7 @@ class WebResponse:
     url: str
     """URL after redirects."""
     status: int
-    media: str
+    media_type: str
     """Media type in lower case without parameters; empty if absent."""
     charset: str
     """Character encoding from the header; empty if absent."""

@@ -40,16 +40,16 @@ def create_fetch_tool(web: WebClient) -> Tool:
         """
         del call
         answer = await web.get(args.url)
-        if answer.media and not _TEXTS.fullmatch(answer.media):
+        if answer.media_type and not _TEXTS.fullmatch(answer.media_type):
             raise Invalid(
-                f"{answer.url[:80]!r} is {answer.media[:40]!r}, which is not text",
+                f"{answer.url[:80]!r} is {answer.media_type[:40]!r}, which is not text",
                 remedy="use upload_file for images, films and documents",
             )
         text = await asyncio.to_thread(_text, answer)
         return {
             "url": answer.url,
             "status": answer.status,
-            "contentType": answer.media,
+            "contentType": answer.media_type,
             "notice": NOTICE,
             "data": text[:MAX_TEXT],
             "truncated": len(text) > MAX_TEXT,
@@ -69,7 +69,7 @@ TOOLS: Final = (create_fetch_tool(WebClient()),)
 def _text(answer: WebResponse) -> str:
     charset = answer.charset or "utf-8"
     try:
-        return _page_text(answer) if answer.media in _MARKUP else answer.data.decode(charset, "replace")
+        return _page_text(answer) if answer.media_type in _MARKUP else answer.data.decode(charset, "replace")
     except LookupError:
         return answer.data.decode("utf-8", "replace")
 

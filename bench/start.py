@@ -62,7 +62,9 @@ Start = Callable[[], tuple[AbstractContextManager[Server], Path]]
 def _starter(name: str, folder: Path) -> Start:
     data = folder / name
     data.mkdir()
-    (data / "langgraph.json").write_text(json.dumps(_CONFIG))
+    if name != "callsheet":
+        # Our server would serve the graphs of such a file; both are to serve their own workflows.
+        (data / "langgraph.json").write_text(json.dumps(_CONFIG))
 
     def start() -> tuple[AbstractContextManager[Server], Path]:
         port = free_port()

@@ -57,6 +57,12 @@ def test_new_words_are_sentences_that_say_what_the_old_ones_like_them_said(text,
     assert said(text) == sentences
 
 
+def test_a_segment_with_a_blank_sentence_can_be_edited():
+    blank = place_segments(slots(60, "english")[0], [Sentence(text=" "), Sentence(text="How?")], "english")
+    edited = apply_edits(told().with_segments([blank]), [SegmentEdit(id="hook", narration="How? Like this.")])
+    assert [sentence.text for sentence in edited.segment("hook").sentences] == ["How?", "Like this."]
+
+
 def test_the_other_segments_are_the_same_to_the_byte():
     before = told()
     made = apply_edits(

@@ -1,9 +1,12 @@
 """Search for threads of one owner."""
 
+import logging
 import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final, Literal
 
+from langgraph.pregel import Pregel
+from langgraph.types import StateSnapshot
 from pydantic import Field
 
 from callsheet.server.context import AppContext
@@ -15,6 +18,7 @@ from callsheet.storage.threads.records import ThreadRecord
 
 _CHUNK: Final = 200
 """Threads read in one round trip."""
+_log = logging.getLogger(__name__)
 _PATH_PART: Final = re.compile(r"([^.\[\]]+)|\[(-?\d+)\]")
 
 
@@ -69,13 +73,25 @@ async def matches(ctx: AppContext, record: ThreadRecord, query: ThreadCount) -> 
 async def newest_values(ctx: AppContext, record: ThreadRecord) -> Any:
     """Return the values of a thread's newest state.
 
-    None if the thread has no state or no graph yet, or its graph is not served.
+    None if the thread has no state or graph yet, its graph is not served, or its state cannot be built.
     """
     graph = ctx.graphs.get(record.graph)
     if graph is None:
         return None
-    snapshot = await graph.aget_state({"configurable": {"thread_id": record.id}})
-    return snapshot.values if snapshot.created_at else None
+    snapshot = await build_state(graph, record.id)
+    return snapshot.values if snapshot and snapshot.created_at else None
+
+
+async def build_state(graph: Pregel[Any, Any], thread_id: str) -> StateSnapshot | None:
+    """Return a thread's newest state; None if the graph's reducers fail on the stored writes.
+
+    One bad input must not break the list of all threads.
+    """
+    try:
+        return await graph.aget_state({"configurable": {"thread_id": thread_id}})
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        _log.warning("cannot build the state of thread %s: %s", thread_id, error)
+        return None
 
 
 def extract_paths(view: Mapping[str, Any], paths: Mapping[str, str]) -> JsonObject:

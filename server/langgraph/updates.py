@@ -12,6 +12,7 @@ from callsheet.server.context import AppContext
 from callsheet.server.langgraph import shapes
 from callsheet.server.langgraph.bodies import Body
 from callsheet.server.langgraph.shapes import JsonObject
+from callsheet.server.langgraph.thread_search import build_state
 from callsheet.server.runtime.encoding import dumps
 from callsheet.state.errors import CallsheetError, Refused
 from callsheet.storage.runs import events
@@ -96,9 +97,11 @@ async def record_state(
     ctx: AppContext, record: ThreadRecord, graph: Pregel[Any, Any], *, pending_status: str = "interrupted"
 ) -> None:
     """Store a thread's interrupts and status: `pending_status` if its state has next nodes, else idle."""
-    snapshot = await graph.aget_state({"configurable": {"thread_id": record.id}})
-    status = pending_status if snapshot.next else "idle"
-    interrupts = shapes.to_json_value(shapes.interrupts_view(snapshot))
+    if snapshot := await build_state(graph, record.id):
+        status = pending_status if snapshot.next else "idle"
+        interrupts = shapes.to_json_value(shapes.interrupts_view(snapshot))
+    else:
+        status, interrupts = "error", {}
     await thread_records.record_edit(ctx.storage, record, status, interrupts)
 
 

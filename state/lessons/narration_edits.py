@@ -69,10 +69,12 @@ def restore_segments(current: Narration, earlier: Narration, segments: Sequence[
 
 
 def _split_sentences(text: str, old: Segment) -> Sequence[Sentence]:
+    # A blank sentence would match everywhere, and the loop would not end.
+    written = [sentence for sentence in old.sentences if sentence.text.strip()]
     rest, sentences = " ".join(text.split()), list[Sentence]()
     while rest:
         kept = next(
-            (sentence for sentence in old.sentences if _starts_with(rest, " ".join(sentence.text.split()))),
+            (sentence for sentence in written if _starts_with(rest, " ".join(sentence.text.split()))),
             None,
         )
         part = " ".join(kept.text.split()) if kept else _SENTENCE_BREAK.split(rest, maxsplit=1)[0]

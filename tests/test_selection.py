@@ -62,6 +62,12 @@ def test_what_is_said_beside_a_choice_is_a_wish() -> None:
     assert read({"facts": "why?", "message": "shorter"}, TEA) == NotAChoice("why?")
 
 
+@pytest.mark.parametrize("answer", ["please", "take, please", "only"])
+def test_an_answer_that_names_no_fact_chooses_none(answer: str) -> None:
+    """B52."""
+    assert read(answer, TEA) == NotAChoice(answer)
+
+
 def test_a_fact_proposed_earlier_is_known_by_its_id() -> None:
     """B54."""
     assert read("leaf-2", TEA, LEAF) == Chosen((LEAF[1],))

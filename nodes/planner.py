@@ -48,7 +48,7 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
         )
         model = providers.load(provider.spec)
         limit = run_context(runtime).get("max_rounds", MAX_ROUNDS)
-        # With the tools but tool_choice "none": a call without tools would break the rules for the history.
+        # With the tools but tool_choice "none": providers refuse a history with tool calls without tools.
         choice = "none" if rounds >= limit else _tool_choice(workflow, run_context(runtime), rounds)
         bound = model.bind_tools(definitions(workflow.tools), tool_choice=choice)
         reply = await bound.ainvoke(sent)
@@ -74,7 +74,7 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
 async def _history(
     workflow: WorkflowSpec, state: Workflow, scope: Scope
 ) -> tuple[list[AnyMessage], list[BaseMessage]]:
-    """Return the conversation with every call answered, and the update of the state that makes it so.
+    """Return the conversation with every call answered, and the state update that adds the missing answers.
 
     Calls that a cancelled or crashed run left open are answered from their receipts, else as cancelled, right
     after the message that made them. A run without a message starts with the workflow's opening, if any.
@@ -110,7 +110,7 @@ async def _history(
 
 
 def _needs_opening(messages: Sequence[AnyMessage], dangling: Mapping[int, Any], opening: str) -> bool:
-    """Return True if the newest turn is over without a new message, or had another `opening`."""
+    """Return True if the newest turn is over without a new message, or began with a different opening."""
     if not messages or isinstance(messages[-1], HumanMessage):
         return not messages
     if dangling or isinstance(messages[-1], AIMessage):
@@ -121,7 +121,7 @@ def _needs_opening(messages: Sequence[AnyMessage], dangling: Mapping[int, Any], 
 
 
 def _tool_choice(workflow: WorkflowSpec, chosen: Context, rounds: int) -> Any:
-    """Return what is said of calling tools: what was chosen for the first round, and free choice after it."""
+    """Return `tool_choice` for this round: the chosen one for the first round, "auto" after it."""
     choice: Any = chosen.get("tool_choice", "auto")
     if rounds:
         return "auto"

@@ -37,7 +37,7 @@ _LOOPBACK_PAGES: Final = (
 )
 _READY: Final = "/ok"
 _START_DELAY_S: Final = 1.5
-"""Seconds after the start without deliveries of runs: the first requests come first."""
+"""Seconds before queued runs are executed, so that the first requests are not slowed."""
 _EXPOSED: Final = (
     "Retry-After",
     "Location",
@@ -66,7 +66,7 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
         docs_url=None,
         redoc_url=None,
     )
-    app.asks = bool(settings.auth)
+    app.requires_auth = bool(settings.auth)
     app.state.feature_tags = {}
     app.state.graphs = graphs or (graphs_file.read_graphs_file(settings.config) if settings.config else None)
     errors.install_error_handlers(app)
@@ -80,13 +80,13 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
     return app
 
 
-def _wrap(app: "Application", chosen: Settings) -> None:
+def _wrap(app: "Application", settings: Settings) -> None:
     """Add the middleware; the last one added is the outermost."""
     app.add_middleware(RouteCaptureMiddleware)
     app.add_middleware(EncodedSlashMiddleware)
     larger = {
         "/api/threads/import": BodyLimit(
-            chosen.max_import_bytes,
+            settings.max_import_bytes,
             "on the server's machine run: callsheet threads import FILE; or raise CALLSHEET_MAX_IMPORT_BYTES",
         ),
         "/api/pages/*/uploads": BodyLimit(MAX_FILE),
@@ -94,33 +94,33 @@ def _wrap(app: "Application", chosen: Settings) -> None:
         "/api/agent-create/session/source/files": BodyLimit(MAX_MATERIAL),
         "/api/agent-create/session/assets/files": BodyLimit(MAX_FILE),
     }
-    most = BodyLimit(chosen.max_body_bytes, "send less, or raise CALLSHEET_MAX_BODY_BYTES")
+    most = BodyLimit(settings.max_body_bytes, "send less, or raise CALLSHEET_MAX_BODY_BYTES")
     app.add_middleware(BodyLimitMiddleware, most=most, larger=larger)
-    app.add_middleware(RateLimitMiddleware, settings=chosen)
-    app.add_middleware(AuthenticationMiddleware, authenticator=Authenticator(chosen))
+    app.add_middleware(RateLimitMiddleware, settings=settings)
+    app.add_middleware(AuthenticationMiddleware, authenticator=Authenticator(settings))
     app.add_middleware(StartupBarrier, app=app)
     app.add_middleware(
         StorageOutageMiddleware,
-        probe=lambda: getattr(app.state, "watch", None),
-        patience_s=chosen.storage_patience_s,
+        probe=lambda: getattr(app.state, "probe", None),
+        patience_s=settings.storage_patience_s,
     )
     app.add_middleware(
         CORSMiddleware,
-        allow_origins=[origins.STUDIO, *chosen.allow_origins],
+        allow_origins=[origins.STUDIO, *settings.allow_origins],
         allow_origin_regex=_LOOPBACK_PAGES,
         allow_methods=["*"],
         allow_headers=["*"],
         allow_private_network=True,
         expose_headers=[*_EXPOSED, *RATE_HEADERS],
     )
-    app.add_middleware(HostOriginMiddleware, settings=chosen)
+    app.add_middleware(HostOriginMiddleware, settings=settings)
     app.add_middleware(TelemetryMiddleware, observer=app.state.observer)
 
 
 class Application(FastAPI):
     """FastAPI that documents only the replies that routes and middleware declare."""
 
-    asks = False
+    requires_auth = False
     """True if callers must authenticate."""
 
     def openapi(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class Application(FastAPI):
         if self.openapi_schema is None:
             self.openapi_schema = with_authentication(
                 _without_validation_errors(super().openapi()),
-                required=self.asks,
+                required=self.requires_auth,
                 feature_tags=self.state.feature_tags,
             )
         return self.openapi_schema
@@ -171,13 +171,12 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
             AsyncExitStack() as stack,
         ):
             storage.use(opened)
-            app.state.watch = StorageProbe(opened, settings.storage_patience_s * 2 / 3)
+            app.state.probe = StorageProbe(opened, settings.storage_patience_s * 2 / 3)
             stack.callback(storage.use, None)
             loading = app.state.loading = asyncio.create_task(_load(app, settings, opened, stack))
             stack.callback(loading.cancel)
-            if app.state.graphs is not None or {settings.tools, settings.tool_grants, settings.prices} != {
-                "{}"
-            }:
+            has_user_limits = {settings.tools, settings.tool_grants, settings.prices} != {"{}"}
+            if app.state.graphs is not None or has_user_limits:
                 # The user's graphs or limits may be invalid; then the server reports it and stops.
                 await loading
             else:
@@ -212,10 +211,10 @@ async def _load(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncE
     )
     streams = DetachedStreams()
     stack.push_async_callback(streams.stop)
-    app.state.parts = runtime.context(settings, opened, streams)
+    app.state.context = runtime.context(settings, opened, streams)
     features = runtime.workflows.features
     app.state.feature_tags = {tag: text for one in features.values() for tag, text in one.tags.items()}
-    for end in bootstrap.start_maintenance(app.state.parts):
+    for end in bootstrap.start_maintenance(app.state.context):
         stack.push_async_callback(end)
     app.router.routes.extend(bootstrap.routes(features))
 

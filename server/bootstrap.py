@@ -50,7 +50,7 @@ _SHARED: Final[tuple[APIRouter, ...]] = (
     artefact_routes.router,
     tool_routes.router,
 )
-_WIRE: Final[tuple[APIRouter, ...]] = (
+_LANGGRAPH: Final[tuple[APIRouter, ...]] = (
     # The busiest first: routes are tried in order.
     runs.router,
     threads.router,
@@ -84,7 +84,7 @@ class Workflows:
     def specs(self) -> Mapping[str, WorkflowSpec]:
         """The specifications, by graph; a graph that was not built from one has none."""
         specs = {name: spec for name, graph in self.graphs.items() if (spec := workflow_of(graph))}
-        _require_own_kinds(specs)
+        _require_distinct_kinds(specs)
         return specs
 
     @cached_property
@@ -112,7 +112,7 @@ class Workflows:
 
 
 def packaged_graphs() -> GraphsFile:
-    """Return our own langgraph.json, with which the package comes."""
+    """Return our own langgraph.json, shipped with the package."""
     with as_file(files("callsheet") / "langgraph.json") as path:
         # Its folder must not go on the module path: the package's own folders would become top-level modules.
         return replace(graphs_file.read_graphs_file(path), folders=())
@@ -131,7 +131,7 @@ async def load_workflows(source: GraphsFile | Graphs | None, stack: AsyncExitSta
     return workflows
 
 
-def _require_own_kinds(specs: Mapping[str, WorkflowSpec]) -> None:
+def _require_distinct_kinds(specs: Mapping[str, WorkflowSpec]) -> None:
     users: dict[str, str] = {}
     for name, spec in specs.items():
         if other := users.get(spec.kind):
@@ -145,18 +145,18 @@ def _require_own_kinds(specs: Mapping[str, WorkflowSpec]) -> None:
 def create_storage(storage: Storage, source: GraphsFile | Graphs | None, fence: str) -> GraphStorage:
     """Return checkpointer and store; `fence` is the key of the attempt's epoch in `configurable`."""
     ttl = cast("TTLConfig", dict(source.store_ttl)) if isinstance(source, GraphsFile) else None
-    memory = RedisStore(storage, running_owner(OWNER_KEY, LOCAL), ttl or None)
-    return GraphStorage(RedisSaver(storage.redis, fence=fence), memory)
+    graph_store = RedisStore(storage, running_owner(OWNER_KEY, LOCAL), ttl or None)
+    return GraphStorage(RedisSaver(storage.redis, fence=fence), graph_store)
 
 
 def routes(features: Mapping[str, FeatureApi]) -> list[BaseRoute]:
     """Return all routes; those of a feature only where its workflow is served.
 
-    They go into the application's own list: `include_router` would make each again, at the first
-    request, and match it twice.
+    They go into the application's own list: `include_router` would build each route a second time, at the
+    first request, and match it twice.
     """
     domain = [router for feature in features.values() for router in feature.routers]
-    return [route for router in (*_WIRE, *_SHARED, *domain) for route in router.routes]
+    return [route for router in (*_LANGGRAPH, *_SHARED, *domain) for route in router.routes]
 
 
 def webhook_caller(settings: Settings) -> CallWebhook:

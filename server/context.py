@@ -39,5 +39,5 @@ class AppContext:
 
 def app_context(connection: HTTPConnection) -> AppContext:
     """Return the context of the server that received the request."""
-    ctx: AppContext = connection.app.state.parts
+    ctx: AppContext = connection.app.state.context
     return ctx

@@ -155,7 +155,7 @@ async def test_an_ads_conversation_is_none_about_a_page(http: httpx.AsyncClient)
 async def test_silence_is_told_of(valkey_url: str) -> None:
     async with running(valkey_url) as app, calling(app) as client:
         await said(client, "make the headline teal")
-        here = app.state.parts
+        here = app.state.context
         since = await chat_stream.newest_position(here.storage, "shop")
         shop = threads.Thread("shop", "local", "page_builder", "page:shop")
         async with aclosing(
@@ -170,7 +170,7 @@ async def test_a_turn_that_begins_while_one_joins_is_told_whole(
     """C20: it begins when the reader has just found that none is going on."""
     async with running(valkey_url) as app, calling(app) as client:
         await said(client, "make the headline teal")
-        here = app.state.parts
+        here = app.state.context
         before, active = await stored.newest_id(here.storage, "shop"), here.worker.runs.active
 
         async def just_before(thread: str) -> str | None:

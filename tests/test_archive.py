@@ -154,7 +154,7 @@ async def test_what_is_there_is_never_written_over(client: httpx.AsyncClient) ->
 
 async def test_the_importer_owns_what_was_anothers(client: httpx.AsyncClient, app: FastAPI) -> None:
     content = await refined(client)
-    here = app.state.parts
+    here = app.state.context
     shelf = ThreadArchive(here.storage, here.saver, here.workflows, "1")
     record = await archive.import_thread(shelf, content, "anna", new_id="hers")
     assert record.owner == "anna"
@@ -304,7 +304,7 @@ async def test_what_a_cut_off_import_left_is_begun_anew(
     client: httpx.AsyncClient, app: FastAPI, valkey_url: str
 ) -> None:
     content = await once(client, valkey_url)
-    here = app.state.parts
+    here = app.state.context
 
     class Failing(RedisSaver):
         """A saver whose storage goes away in the middle."""

@@ -314,5 +314,5 @@ async def test_the_second_wire_knows_a_thread_for_its_owner_only(house: House) -
     """Its stream, which never ends, tells others nothing: not even that there is something."""
     app = cast("Any", house.client)._transport.app
     for owner in ("alice", "bob"):
-        view = ThreadView(app.state.parts, house.ids["thread_id"], owner)
+        view = ThreadView(app.state.context, house.ids["thread_id"], owner)
         assert await view.refresh() is (owner == "alice")

@@ -204,6 +204,17 @@ async def test_a_server_without_its_graphs_does_not_start(tmp_path: Path, valkey
             pass
 
 
+async def test_a_limit_for_an_unknown_tool_is_logged_at_the_start(
+    valkey_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = create_app(Settings(redis_url=valkey_url, tools='{"fetch_dat": {"calls": 3}, "*": {"tries": 1}}'))
+    async with app.router.lifespan_context(app):
+        pass
+    warned = [one.getMessage() for one in caplog.records if "CALLSHEET_TOOLS" in one.getMessage()]
+    assert len(warned) == 1
+    assert "'fetch_dat'" in warned[0]
+
+
 async def test_a_graph_with_storage_of_its_own_gets_the_servers_with_a_warning(
     tmp_path: Path, storage: Storage, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -43,7 +43,7 @@ async def app(valkey_url: str) -> AsyncIterator[FastAPI]:
 
 @pytest.fixture
 def here(app: FastAPI) -> AppContext:
-    found: AppContext = app.state.parts
+    found: AppContext = app.state.context
     return found
 
 

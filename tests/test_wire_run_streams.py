@@ -249,7 +249,7 @@ async def test_what_a_run_tells_just_as_it_was_taken_for_silent_is_not_lost(valk
     """X10: it ends after a heartbeat, and before one looks whether it has ended."""
     app = create_app(Settings(redis_url=valkey_url, carry_runs=False), GRAPHS)
     async with app.router.lifespan_context(app):
-        here: AppContext = app.state.parts
+        here: AppContext = app.state.context
         runs = here.worker.runs
         await here.worker.submit("t", RunRequest("r", "counter", "local", request_fields(input={"x": 1})))
         attempt = await runs.claim("t", "r")

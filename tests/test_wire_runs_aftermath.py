@@ -27,14 +27,14 @@ ASKED = {"assistant_id": "counter", "input": {"x": 1}}
 async def here(valkey_url: str) -> AsyncIterator[AppContext]:
     app = create_app(Settings(redis_url=valkey_url), GRAPHS)
     async with app.router.lifespan_context(app):
-        yield app.state.parts
+        yield app.state.context
 
 
 @pytest.fixture
 async def http(valkey_url: str) -> AsyncIterator[tuple[httpx.AsyncClient, AppContext]]:
     app = create_app(Settings(redis_url=valkey_url), GRAPHS)
     async with app.router.lifespan_context(app), calling(app) as client:
-        yield client, app.state.parts
+        yield client, app.state.context
 
 
 async def keys_of(here: AppContext, run: str) -> list[bytes]:

@@ -37,7 +37,7 @@ def url() -> Iterator[str]:
 async def here(valkey_url: str) -> AsyncIterator[AppContext]:
     app = create_app(Settings(redis_url=valkey_url), GRAPHS)
     async with app.router.lifespan_context(app):
-        yield app.state.parts
+        yield app.state.context
 
 
 async def scheduled(here: AppContext, thread: str | None = None, **chosen: Any) -> Cron:

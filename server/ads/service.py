@@ -86,7 +86,7 @@ async def generate_run(storage: Storage, request: GenerateRequest) -> DomainRun:
 
 
 async def chat_run(worker: Worker, storage: Storage, request: ChatRequest) -> DomainRun:
-    """Return the run that continues a conversation; changes of the ad are appended to the message.
+    """Return the run that continues a conversation; changed settings are added to the message as notes.
 
     Writes nothing. Raises `Invalid` for an ad without a conversation (A57) and for invalid values, `Busy`
     during its first run, and `Missing` for another ad's conversation (A-R14).
@@ -115,9 +115,9 @@ async def run_and_ack(
     worker: Worker, storage: Storage, domain_run: DomainRun, report: OnProgress | None = None
 ) -> dict[str, Any]:
     """Execute and acknowledge a run; return the reply as `run` does."""
-    build, ack = await run(worker, storage, domain_run, report)
+    reply, ack = await run(worker, storage, domain_run, report)
     await ack()
-    return build
+    return reply
 
 
 async def run(
@@ -125,8 +125,8 @@ async def run(
 ) -> tuple[dict[str, Any], Ack]:
     """Execute a run and return its reply, with `timeline` and `mixer`, and its acknowledgement.
 
-    The ad is bound to its owner and listed first, so that its conversation can continue after a failed first
-    turn. Raises `Missing` if the ad has another conversation.
+    Before the run starts, the ad is recorded as its owner's, so that its conversation can continue after a
+    failed first turn. Raises `Missing` if the ad has another conversation.
     """
     facts = ad_facts(domain_run.input) if domain_run.body["ask"] == GENERATE_ACTION else {}
     await ADS.claim(storage, domain_run.thread, facts)
@@ -199,8 +199,8 @@ def _changes(values: Mapping[str, Any], request: ChatRequest) -> tuple[dict[str,
         request.duration is not None
         and f"{(length_s := brief.seconds(request.duration)):g}" != old["spotSeconds"]
     ):
-        before = ad_creation.brief_of(cast("AdState", values)) or brief.parse(values["messages"][0].text)
-        changes["brief"] = {**before, "duration": length_s}
+        old_brief = ad_creation.brief_of(cast("AdState", values)) or brief.parse(values["messages"][0].text)
+        changes["brief"] = {**old_brief, "duration": length_s}
         notes.append(f"(Spot now: {length_s:g} s)")
     return changes, notes
 

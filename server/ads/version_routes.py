@@ -54,7 +54,7 @@ async def list_versions(stream: str, ref: _AdRef) -> dict[str, Any]:
 @router.post("", status_code=201, responses=documented_responses(*_WRITE, reply=VersionWritten, status=201))
 async def create_version(stream: str, data: Annotated[dict[str, Any], _DATA], ref: _AdRef) -> dict[str, Any]:
     """Create a version from the stream's whole data."""
-    return await views.written_view(ref, stream, await edits.write_version(ref, stream, data))
+    return await views.write_reply(ref, stream, await edits.write_version(ref, stream, data))
 
 
 @router.get("/{version_id}", responses=documented_responses(*_READ, reply=Version))
@@ -73,7 +73,7 @@ async def patch_version(
     """
     before, _ = await views.find_version(ref, stream, version_id)
     changed = edits.apply_patch(before, patch)
-    return await views.written_view(
+    return await views.write_reply(
         ref, stream, await edits.write_version(ref, stream, changed, parent=before.id)
     )
 
@@ -82,7 +82,7 @@ async def patch_version(
 async def activate_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Activate a version (A34)."""
     await ref.artefact.activate(stream, version_id)
-    return await views.written_view(ref, stream, version_id) | {"status": "active", "active": version_id}
+    return await views.write_reply(ref, stream, version_id) | {"status": "active", "active": version_id}
 
 
 @router.post(
@@ -93,7 +93,7 @@ async def activate_version(stream: str, version_id: str, ref: _AdRef) -> dict[st
 async def clone_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Clone a version as a new draft."""
     before, _ = await views.find_version(ref, stream, version_id)
-    return await views.written_view(
+    return await views.write_reply(
         ref, stream, await edits.write_version(ref, stream, before.data, parent=before.id)
     )
 

@@ -19,7 +19,7 @@ from callsheet.storage.artefacts.artefacts import Artefact, Stream
 from callsheet.storage.redis.connection import Storage
 
 ChosenVersions = Literal["newest", "active"]
-"""Selection of one version per stream; a stream without an active version is silent."""
+"""Selection of one version per stream; a stream without an active version gives no data."""
 
 
 async def ad_list(storage: Storage, owner: str, after: str | None, limit: int) -> dict[str, Any]:
@@ -103,7 +103,7 @@ async def find_version(ref: AdRef, stream: str, version_id: str) -> tuple[Versio
     return version, newest
 
 
-async def written_view(ref: AdRef, stream: str, version_id: str) -> dict[str, Any]:
+async def write_reply(ref: AdRef, stream: str, version_id: str) -> dict[str, Any]:
     """Return the reply to a write: the version, the timeline and the mixer."""
     version, newest = await find_version(ref, stream, version_id)
     written = {"stream": stream, "versionId": version.id, "status": status(version, newest)}

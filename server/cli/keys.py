@@ -116,7 +116,7 @@ def _show(stored: "list[StoredKey]") -> None:
         for key in stored
     ]
     empty = "There are no keys. Create one with: callsheet keys create OWNER"
-    print_table(("Id", "Owner", "Allows", "Status", "Made", "Expires", "Name"), rows, empty)
+    print_table(("Id", "Owner", "Permission", "Status", "Made", "Expires", "Name"), rows, empty)
 
 
 def _time(ms: int | None) -> str | None:

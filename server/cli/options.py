@@ -24,7 +24,7 @@ def model_context(provider: str | None, model: str | None) -> Any:
 
 
 def takes_options(kind: Callable[..., Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
-    """Return a decorator that turns a function of one dataclass into a command with an option per field."""
+    """Return a decorator that turns a function of a dataclass into a command: an option per field."""
 
     def decorate(run: Callable[[Options], None]) -> Callable[..., None]:
         @wraps(run)

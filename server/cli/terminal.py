@@ -50,7 +50,7 @@ class _Trimmed:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write complete lines."""
+        """Write the text without spaces at the ends of its lines."""
         self._stream.write("\n".join(line.rstrip(" ") for line in text.split("\n")))
         return len(text)
 

@@ -1,7 +1,7 @@
 """Authentication by API key or JSON Web Token, if the settings require it.
 
-Keys arrive as `X-Api-Key` or `Authorization: Bearer`, tokens as the latter. A browser cannot set
-headers of a web socket; it offers the subprotocols `bearer` and the credential, and the server accepts
+Keys and tokens arrive as `X-Api-Key` or `Authorization: Bearer`. A browser cannot set headers of a web
+socket; it offers the subprotocols `bearer` and the credential, and the server accepts
 `bearer`. `/ok` is open to everyone. Without authentication every caller on this machine is the local owner.
 """
 
@@ -81,7 +81,7 @@ class Authenticator:
         return Caller(owner, frozenset(implied_permissions(*self._scopes(claims))), "the token")
 
     async def _key_caller(self, text: str, scope: Scope) -> Caller:
-        storage: Storage = scope["app"].state.parts.storage
+        storage: Storage = scope["app"].state.context.storage
         try:
             # Monitoring must not wait for storage that hangs; `StorageOutageMiddleware` answers other paths.
             async with asyncio.timeout(self._patience_s if scope["path"] in outage.EXEMPT_PATHS else None):

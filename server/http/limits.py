@@ -224,5 +224,5 @@ def _with_headers(extra: Mapping[str, str], send: Send) -> Send:
 
 
 def _storage(scope: Scope) -> Storage:
-    storage: Storage = scope["app"].state.parts.storage
+    storage: Storage = scope["app"].state.context.storage
     return storage

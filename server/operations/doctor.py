@@ -30,7 +30,6 @@ from callsheet.storage import Storage
 from callsheet.storage.embedded import folders
 from callsheet.storage.redis import health
 from callsheet.storage.redis.health import ServerHealth
-from callsheet.tools.guard.policy import ALL_TOOLS
 
 Status = Literal["ok", "warn", "fail"]
 _PATIENCE_S: Final = 5.0
@@ -134,11 +133,8 @@ def _check_tools(settings: Settings, served: Collection[str] | None) -> Finding:
     finding = _attempt("Tools", lambda: tool_policy.read_tool_policy(settings), "the operator's limits apply")
     if finding.status != "ok" or served is None:
         return finding
-    unknown = sorted(json.loads(settings.tools).keys() - {ALL_TOOLS, *served})
-    if not unknown:
-        return finding
-    message = f"CALLSHEET_TOOLS names {', '.join(map(repr, unknown))}, which no served workflow has"
-    return Finding("Tools", "warn", message, "GET /api/tools lists the tools.")
+    warning = tool_policy.unknown_tools(settings, served)
+    return Finding("Tools", "warn", warning, "GET /api/tools lists the tools.") if warning else finding
 
 
 def _check_access(settings: Settings) -> None:

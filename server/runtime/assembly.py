@@ -14,7 +14,7 @@ from callsheet.server.http.events import DetachedStreams
 from callsheet.server.operations.telemetry import Telemetry
 from callsheet.server.runtime.graph_loading import Graphs, attach_storage
 from callsheet.server.runtime.graphs_file import GraphsFile
-from callsheet.server.runtime.tool_policy import apply_tool_policy
+from callsheet.server.runtime.tool_policy import apply_tool_policy, warn_of_unknown_tools
 from callsheet.server.runtime.worker import Worker, WorkerOptions, running_worker
 from callsheet.server.settings import Settings
 from callsheet.storage.redis.connection import Storage
@@ -66,6 +66,7 @@ async def assemble(
     stack.enter_context(apply_tool_policy(settings))
     memory = bootstrap.create_storage(storage, source, EPOCH_KEY)
     workflows = await bootstrap.load_workflows(source, stack)
+    warn_of_unknown_tools(settings, workflows.tools)
     options = WorkerOptions(
         settings.lease_s,
         settings.run_timeout_s,

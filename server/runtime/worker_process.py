@@ -85,7 +85,7 @@ async def health_server(ctx: AppContext, observer: Telemetry, port: int) -> Asyn
 def _app(ctx: AppContext, observer: Telemetry) -> FastAPI:
     app = FastAPI(title="Callsheet worker", version=installed_version(), docs_url=None, redoc_url=None)
     errors.install_error_handlers(app)
-    app.state.parts, app.state.observer = ctx, observer
+    app.state.context, app.state.observer = ctx, observer
     app.add_middleware(AuthenticationMiddleware, authenticator=Authenticator(ctx.settings))
     app.add_middleware(HostOriginMiddleware, settings=ctx.settings)
     app.add_api_route("/ok", check_liveness, methods=["GET"])

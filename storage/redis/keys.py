@@ -333,6 +333,8 @@ THREADS_EXPIRING: Final = "threads:expiring"
 
 RATE_WINDOW_S: Final = 60.0
 """Window in which an owner's requests are counted."""
+THREAD_ID_SEED: Final = "threads:secret"
+"""Secret that ids of threads are derived with."""
 STREAM_LEASE_S: Final = 30.0
 """Time for which an open stream counts unless its process renews it."""
 API_KEYS: Final = "apikeys"
@@ -380,6 +382,7 @@ KEYS: Final = (
     Key("owner:{<id>}:extraction:<digest>", "string", DAY_S, "facts extracted from a source, JSON"),
     Key(CRONS_DUE, "zset", "forever", "cron jobs, by next start"),
     Key(THREADS_EXPIRING, "zset", "forever", "threads to delete or prune, by due time"),
+    Key(THREAD_ID_SEED, "string", "forever", "secret that ids of threads are derived with"),
     Key(API_KEYS, "zset", "forever", "all API keys, by creation time"),
     Key("apikey:{<id>}", "hash", "forever", "an API key, without its text"),
     Key("owner:{<id>}:requests", "zset", RATE_WINDOW_S, "the owner's recent requests, by time"),

@@ -20,6 +20,7 @@ from callsheet.server.http.origins import current_owner
 from callsheet.server.http.requests import Flag, StrictRoute
 from callsheet.server.langgraph import starting
 from callsheet.server.langgraph.bodies import Page, contains, page_reply, read_responses, write_responses
+from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
 from callsheet.server.langgraph.run_bodies import RunCreate
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply, iso_time, select_fields
 from callsheet.server.langgraph.webhooks import checked_url
@@ -79,13 +80,15 @@ class CronSearch(CronCount, Page):
     select: list[str] | None = None
 
 
-@router.post("/runs/crons", responses=write_responses(JsonObject))
+@router.post("/runs/crons", responses=write_responses(JsonObject), openapi_extra=IDEMPOTENT)
 async def create_cron(body: CronCreate, request: Request) -> Response:
     """Create a cron of stateless runs."""
     return WireJsonReply(await _create(request, body, None))
 
 
-@router.post("/threads/{thread_id}/runs/crons", responses=write_responses(JsonObject))
+@router.post(
+    "/threads/{thread_id}/runs/crons", responses=write_responses(JsonObject), openapi_extra=IDEMPOTENT
+)
 async def create_thread_cron(thread_id: str, body: CronCreate, request: Request) -> Response:
     """Create a cron of runs on a thread."""
     await thread_records.get(app_context(request).storage, thread_id, current_owner(request))
@@ -205,10 +208,20 @@ async def _start_run(ctx: AppContext, cron: Cron, due: Due) -> None:
 
 async def _create(request: Request, body: CronCreate, thread: str | None) -> JsonObject:
     ctx, owner = app_context(request), current_owner(request)
+    cron = await create_once(
+        request,
+        body,
+        lambda cron_id: _store(ctx, owner, body, thread, cron_id),
+        lambda cron_id: crons.get(ctx.storage, owner, cron_id),
+    )
+    return await _view(ctx, cron)
+
+
+async def _store(ctx: AppContext, owner: str, body: CronCreate, thread: str | None, cron_id: str) -> Cron:
     assistant = await starting.resolve_assistant(ctx, owner, body.assistant_id)
     now_ms = _now_ms()
     cron = Cron(
-        str(uuid.uuid4()),
+        cron_id,
         owner,
         assistant.assistant_id,
         body.schedule,
@@ -223,7 +236,7 @@ async def _create(request: Request, body: CronCreate, thread: str | None) -> Jso
         body.on_run_completed,
     )
     await crons.create(ctx.storage, cron, _next_ms(cron, now_ms))
-    return await _view(ctx, cron)
+    return cron
 
 
 def _with_changes(cron: Cron, body: CronUpdate) -> Cron:

@@ -323,6 +323,11 @@ def extraction(owner: str, question: str) -> str:
     return f"owner:{hash_tag(owner)}:extraction:{question}"
 
 
+def keyed_request(owner: str, digest: str) -> str:
+    """Digest of the body sent with an idempotency key; expires after a day."""
+    return f"owner:{hash_tag(owner)}:request:{digest}"
+
+
 CRONS_DUE: Final = "crons:due"
 """Sorted set of the cron jobs, by next start."""
 
@@ -385,6 +390,7 @@ KEYS: Final = (
     Key(THREAD_ID_SEED, "string", "forever", "secret that ids of threads are derived with"),
     Key(API_KEYS, "zset", "forever", "all API keys, by creation time"),
     Key("apikey:{<id>}", "hash", "forever", "an API key, without its text"),
+    Key("owner:{<id>}:request:<digest>", "string", DAY_S, "digest of the body of an idempotency key"),
     Key("owner:{<id>}:requests", "zset", RATE_WINDOW_S, "the owner's recent requests, by time"),
     Key("owner:{<id>}:streams", "zset", STREAM_LEASE_S, "the owner's open streams, by end of lease"),
     Key("tool:{<id>}:calls:<owner*>", "zset", TOOL_WINDOW_S, "an owner's recent calls, by time"),

@@ -100,13 +100,13 @@ async def get(storage: Storage, thread_id: str, owner: str) -> Thread:
     return Thread(thread_id, *(part.decode() if part else "" for part in fields))
 
 
-async def derived_id(storage: Storage, owner: str, artefact: str) -> str:
-    """Return an id, always the same, for the thread of the owner's artefact `kind:id`.
+async def derived_id(storage: Storage, owner: str, name: str) -> str:
+    """Return an id, always the same, for the owner's thread of this name: an artefact `kind:id`, a request.
 
     It depends on a secret of the storage, so that nobody else can create a thread with this id first.
     """
     secret: bytes = await _SECRET(storage.redis, [keys.THREAD_ID_SEED], [secrets.token_hex(32)])
-    digest = hmac.digest(secret, json.dumps([owner, artefact]).encode(), "sha256")
+    digest = hmac.digest(secret, json.dumps([owner, name]).encode(), "sha256")
     return str(uuid.UUID(bytes=digest[:16], version=4))
 
 

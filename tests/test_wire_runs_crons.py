@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError, UnprocessableEntityError
 
@@ -22,6 +23,7 @@ from callsheet.storage.threads.records import NewThread
 from tests.waiting import eventually
 from tests.wire_graphs import GRAPHS
 from tests.wire_served import anew, home, threaded
+from tests.wire_server import serving
 
 HOURLY = "0 * * * *"
 HOUR_MS = 3_600_000
@@ -115,6 +117,23 @@ async def test_what_is_no_schedule_is_refused(client: LangGraphClient, said: Any
         await client.crons.create("counter", input={"x": 1}, **said)
     with pytest.raises(UnprocessableEntityError):
         await client.crons.create("nobody", schedule=HOURLY)
+
+
+async def test_an_owner_has_so_many_crons_and_none_is_due_too_often(valkey_url: str) -> None:
+    with serving(valkey_url, crons_per_owner=2, cron_interval_s=600) as url:
+        async with get_client(url=url) as client:
+            for often in ("* * * * *", "*/7 * * * *", "0,55 * * * *", "0,1 9 * * 1"):
+                with pytest.raises(UnprocessableEntityError, match=r"shortest is 600; choose a longer"):
+                    await client.crons.create("counter", schedule=often)
+            made: Any = [await client.crons.create("counter", schedule="*/10 * * * *") for _ in range(2)]
+            with pytest.raises(
+                UnprocessableEntityError, match=r"has 2 crons, and no more are allowed; delete"
+            ):
+                await client.crons.create("counter", schedule=HOURLY)
+            with pytest.raises(UnprocessableEntityError, match="shortest is 600"):
+                await client.crons.update(made[0]["cron_id"], schedule="*/5 * * * *")
+            await client.crons.delete(made[0]["cron_id"])
+            await client.crons.create("counter", schedule=HOURLY)
 
 
 async def test_a_schedule_on_a_thread_needs_the_thread(client: LangGraphClient) -> None:

@@ -228,6 +228,20 @@ def idempotency(thread: str, key: str) -> str:
     return f"thread:{hash_tag(thread)}:idempotency:{key}"
 
 
+CONSENT_S: Final = 30 * DAY_S
+"""Time for which a question about destructive calls, and the consent to one, are remembered."""
+
+
+def question(thread: str, task: str) -> str:
+    """Digest of the calls about which a task asked a person."""
+    return f"thread:{hash_tag(thread)}:question:{task}"
+
+
+def consent(thread: str, call: str) -> str:
+    """Task that used a person's consent to the call with this digest; empty before."""
+    return f"thread:{hash_tag(thread)}:consent:{call}"
+
+
 def thread_meta(thread: str) -> str:
     """Hash of the thread: owner, graph, metadata, status."""
     return f"thread:{hash_tag(thread)}:meta"
@@ -367,6 +381,8 @@ KEYS: Final = (
     Key("thread:{<id>}:queue", "list", "forever", "runs waiting for the active one"),
     Key("thread:{<id>}:events", "stream", DAY_S, "events of the runs"),
     Key("thread:{<id>}:lease", "string", RUN_LEASE_S, "epoch of the worker that may write now"),
+    Key("thread:{<id>}:question:<task*>", "string", CONSENT_S, "calls about which a task asked a person"),
+    Key("thread:{<id>}:consent:<digest>", "string", CONSENT_S, "task that used the consent to a call"),
     Key("thread:{<id>}:idempotency:<key*>", "string", DAY_S, "the run of an idempotency key"),
     Key("thread:{<id>}:meta", "hash", "forever", "the thread itself"),
     Key("{runs}:open", "zset", "forever", "unfinished runs, by next check"),

@@ -64,15 +64,14 @@ async def _default_thread(storage: Storage, named: Thread) -> Thread:
     `named` has an id that others can predict. So it is used if it exists, or if the owner is the local one,
     whose threads are called like their artefacts.
     """
-    secret = replace(named, id=await threads.derived_id(storage, named.owner, named.artefact))
-    if await _existing_thread(storage, secret.id, secret.owner):
-        return secret
     existing = await _existing_thread(storage, named.id, named.owner)
     if existing:
         fits = existing.graph == "" or (existing.graph, existing.artefact) == (named.graph, named.artefact)
     else:
-        fits = named.owner == LOCAL and not await threads.exists(storage, named.id)
-    return named if fits else secret
+        fits = named.owner == LOCAL and not await threads.has_owner(storage, named.id)
+    if fits:
+        return named
+    return replace(named, id=await threads.derived_id(storage, named.owner, named.artefact))
 
 
 async def _existing_thread(storage: Storage, thread_id: str, owner: str) -> Thread | None:

@@ -110,6 +110,11 @@ async def derived_id(storage: Storage, owner: str, name: str) -> str:
     return str(uuid.UUID(bytes=digest[:16], version=4))
 
 
+async def has_owner(storage: Storage, thread_id: str) -> bool:
+    """Return whether a thread of this id belongs to anybody; the first run of a new one may come before."""
+    return bool(await storage.redis.hexists(keys.thread_meta(thread_id), "owner"))
+
+
 async def exists(storage: Storage, thread_id: str) -> bool:
     """Return whether a thread has this id, whoever owns it."""
     return bool(await storage.redis.exists(keys.thread_meta(thread_id)))

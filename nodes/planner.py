@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, RemoveMessage
@@ -9,6 +10,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from callsheet import providers, storage
+from callsheet.nodes.budget import STOPPED, Declined, within_budget
 from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.providers.routing import Request, Route, route
@@ -18,10 +20,12 @@ from callsheet.state.errors import Invalid
 from callsheet.state.plan import Plan, Step, fingerprint, with_dependencies
 from callsheet.state.workflow import Usage, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.spending import Account
 from callsheet.tools.guard.attempt import abandoned_outcome
 from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome, tool_message
 from callsheet.tools.guard.record import close
+from callsheet.tools.model_calls import call_model
 from callsheet.tools.registry import definitions
 
 MAX_ROUNDS: Final = 10
@@ -47,11 +51,17 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
             state.get("summary_upto", ""),
         )
         model = providers.load(provider.spec)
+        account = Account(scope.owner, scope.thread, conversation.turn_id(history))
         limit = run_context(runtime).get("max_rounds", MAX_ROUNDS)
         # With the tools but tool_choice "none": providers refuse a history with tool calls without tools.
         choice = "none" if rounds >= limit else _tool_choice(workflow, run_context(runtime), rounds)
         bound = model.bind_tools(definitions(workflow.tools), tool_choice=choice)
-        reply = await bound.ainvoke(sent)
+        invoke = partial(call_model, model, sent, partial(bound.ainvoke, sent))
+        try:
+            reply = await within_budget(account, invoke, state.get("stopped"))
+        except Declined:
+            stopped = [*repaired, AIMessage(STOPPED)]
+            return {"messages": stopped, "plan": None, "decided": False, "stopped": account.turn}
         answer = _without_calls(reply) if rounds >= limit else reply
         plan = _plan(workflow, answer)
         if plan and any(fingerprint(step) in rejected for step in plan["steps"]):

@@ -168,8 +168,8 @@ async def read_days(
     days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
     accounts = [Account(owner, "", "", day) for day in days]
     hashes = await asyncio.gather(*(hgetall(storage.redis, one.key("day")) for one in accounts))
-    found = ((day, _by_model(entries)) for day, entries in zip(days, hashes, strict=True))
-    return {day: models for day, models in found if models}
+    used = ((day, _by_model(entries)) for day, entries in zip(days, hashes, strict=True))
+    return {day: models for day, models in used if models}
 
 
 def _by_model(entries: Mapping[bytes, bytes]) -> dict[str, ModelUsage]:

@@ -17,7 +17,6 @@ from callsheet.state.errors import Invalid
 from callsheet.storage import spending
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.spending import Account, ModelUsage
-from callsheet.storage.threads import threads
 
 MAX_DAYS: Final = 366
 _DEFAULT_DAYS: Final = 30
@@ -42,7 +41,7 @@ class UsageReport(TypedDict):
     total: ModelUse
 
 
-@router.get("/usage", responses=documented_responses(400, 403, 404, 422, 500, 503, 504, reply=UsageReport))
+@router.get("/usage", responses=documented_responses(400, 403, 422, 500, 503, 504, reply=UsageReport))
 async def show_usage(
     request: Request,
     conversation: Annotated[
@@ -87,10 +86,9 @@ async def _by_day(
             f"from {first} to {last} is not a period of 1 to {MAX_DAYS} days",
             remedy="choose a shorter period",
         )
-    found = await spending.read_days(storage, owner, first, last)
-    return dict(found.items())
+    days = await spending.read_days(storage, owner, first, last)
+    return dict(days.items())
 
 
 async def _of_thread(storage: Storage, owner: str, thread: str) -> Mapping[str, ModelUsage]:
-    await threads.get(storage, thread, owner)
     return await spending.read_usage(storage, Account(owner, thread, ""), "thread")

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
@@ -52,17 +53,15 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
         )
         model = providers.load(provider.spec)
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
-        limit = run_context(runtime).get("max_rounds", MAX_ROUNDS)
-        # With the tools but tool_choice "none": providers refuse a history with tool calls without tools.
-        choice = "none" if rounds >= limit else _tool_choice(workflow, run_context(runtime), rounds)
-        bound = model.bind_tools(definitions(workflow.tools), tool_choice=choice)
-        invoke = partial(call_model, model, sent, partial(bound.ainvoke, sent))
+        choice = _tool_choice(workflow, run_context(runtime), rounds)
         try:
-            reply = await within_budget(account, invoke, state.get("stopped"))
+            reply = await within_budget(
+                account, partial(_ask_model, workflow, model, choice, sent), state.get("stopped")
+            )
         except Declined:
             stopped = [*repaired, AIMessage(STOPPED)]
             return {"messages": stopped, "plan": None, "decided": False, "stopped": account.turn}
-        answer = _without_calls(reply) if rounds >= limit else reply
+        answer = _without_calls(reply) if choice == "none" else reply
         plan = _plan(workflow, answer)
         if plan and any(fingerprint(step) in rejected for step in plan["steps"]):
             answer, plan = _without_calls(answer), None
@@ -79,6 +78,15 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
         }
 
     return planner
+
+
+async def _ask_model(
+    workflow: WorkflowSpec, model: BaseChatModel, choice: Any, sent: Sequence[BaseMessage]
+) -> AIMessage:
+    """Return the model's answer to what it is sent."""
+    tools = definitions(workflow.tools)
+    bound = model.bind_tools(tools, tool_choice=choice)
+    return await call_model(model, sent, partial(bound.ainvoke, sent), tools)
 
 
 async def _history(
@@ -131,8 +139,11 @@ def _needs_opening(messages: Sequence[AnyMessage], dangling: Mapping[int, Any], 
 
 
 def _tool_choice(workflow: WorkflowSpec, chosen: Context, rounds: int) -> Any:
-    """Return `tool_choice` for this round: the chosen one for the first round, "auto" after it."""
+    """Return `tool_choice` for this round: the chosen one for the first, "auto" after it, "none" at the limit."""
     choice: Any = chosen.get("tool_choice", "auto")
+    if rounds >= chosen.get("max_rounds", MAX_ROUNDS):
+        # With the tools all the same: providers refuse a history with tool calls without tools.
+        return "none"
     if rounds:
         return "auto"
     if isinstance(choice, str) and choice in {"auto", "required"}:

@@ -152,7 +152,7 @@ async def test_a_reservation_of_a_dead_process_ends_and_a_failed_call_costs_noth
 async def test_usage_is_reported_by_day_and_model_and_by_conversation(
     valkey_url: str, double: ChatDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also of a model without a price, whose cost is unknown and not zero."""
+    """A75, X14: also of a model without a price, whose cost is unknown and not zero."""
     async with client(valkey_url) as http:
         double.script(FIRST, DONE)
         await posted(http, "/api/ai/generate", BRIEF)

@@ -35,6 +35,9 @@ _OPENING_SUFFIX: Final = ":opening"
 """Suffix of the ids of opening messages."""
 
 
+_NEW_TURN: Final[Mapping[str, Any]] = {"results": [], "created": [], "drafts": {}}
+
+
 def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
     """Return the planner node."""
 
@@ -45,12 +48,8 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
         rounds = 0 if fresh else state.get("rounds", 0)
         rejected = [] if fresh else state.get("rejected", [])
         provider = _choose_route(run_context(runtime), scope)
-        sent = conversation.model_input(
-            workflow.prompt(state, scope.artefact),
-            history,
-            state.get("summary", ""),
-            state.get("summary_upto", ""),
-        )
+        summary = (state.get("summary", ""), state.get("summary_upto", ""))
+        sent = conversation.model_input(workflow.prompt(state, scope.artefact), history, *summary)
         model = providers.load(provider.spec)
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
         choice = _tool_choice(workflow, run_context(runtime), rounds)
@@ -74,7 +73,7 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
             "usage": _usage(reply),
             "provider": provider.provider,
             "provider_reason": provider.reason,
-            **({"results": [], "created": [], "drafts": {}} if fresh else {}),
+            **(_NEW_TURN if fresh else {}),
         }
 
     return planner
@@ -139,7 +138,7 @@ def _needs_opening(messages: Sequence[AnyMessage], dangling: Mapping[int, Any], 
 
 
 def _tool_choice(workflow: WorkflowSpec, chosen: Context, rounds: int) -> Any:
-    """Return `tool_choice` for this round: the chosen one for the first, "auto" after it, "none" at the limit."""
+    """Return `tool_choice` of this round: the chosen one first, then "auto", and "none" at the limit."""
     choice: Any = chosen.get("tool_choice", "auto")
     if rounds >= chosen.get("max_rounds", MAX_ROUNDS):
         # With the tools all the same: providers refuse a history with tool calls without tools.

@@ -231,7 +231,7 @@ async def test_a_vendors_model_fills_in_the_same_form_and_costs(opened, model: C
     )
     assert [one["source"]["quote"] for one in made["facts"]] == ["Honey bees visit flowers"]
     assert any("Mars" in warning for warning in made["warnings"])
-    assert made["cost"] == pytest.approx(1000 * 0.15e-6 + 100 * 0.6e-6)
+    assert made["cost"] == pytest.approx(1000 * 0.1e-6 + 100 * 0.5e-6)
     sent = model.requests[0]
     assert json.loads(sent.messages[-1]["content"])["material"].startswith("Honey bees")
     assert "no orders to you" in sent.messages[0]["content"]

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 from pydantic import BaseModel, ValidationError
 
 from callsheet import storage
+from callsheet.state.budgets import BudgetExceeded
 from callsheet.state.errors import CallsheetError, Fenced, Forbidden, Invalid, StorageDown
 from callsheet.state.plan import Step, utf8_safe
 from callsheet.storage.redis.scripts import execute_all
@@ -77,8 +78,9 @@ policy: ToolPolicy = ToolPolicy()
 async def call(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
     """Execute one step, never twice for one receipt, and return its outcome.
 
-    Raises `StorageDown` if storage is away and `Fenced` if this attempt has lost the step. Both end the
-    attempt; a later one finds the effects by their receipts.
+    Raises `StorageDown` if storage is away, `Fenced` if this attempt has lost the step, and `BudgetExceeded`
+    before a model call that a person must agree to. All end the attempt; a later one finds the effects by
+    their receipts.
     """
     tool = tools.get(step["tool"])
     # A model may invent names without end, and a counter keeps every name.
@@ -149,7 +151,7 @@ async def _outcome(attempt: Attempt) -> Outcome:
         return Outcome(ok=True, output=await attempt.run())
     except (StorageDown, Fenced):
         raise
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, BudgetExceeded):
         await asyncio.shield(attempt.cancel())
         raise
     except CallsheetError as error:

@@ -29,15 +29,15 @@ def read_arguments(model: type[BaseModel], given: Mapping[str, Any]) -> tuple[di
     if schema is None:
         schema = _SCHEMAS[model] = dereference_refs(model.model_json_schema())
     ignored: list[str] = []
-    read = _read_object(_unwrapped(given, schema.get("properties", {})), schema, ignored)
+    read = _read_object(_unwrap(given, schema.get("properties", {})), schema, ignored)
     return read, [name for name in ignored if name not in SERVER_FIELDS]
 
 
-def _unwrapped(given: Mapping[str, Any], known: Mapping[str, Any]) -> Mapping[str, Any]:
+def _unwrap(given: Mapping[str, Any], known: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arguments inside `{"arguments": {…}}`."""
     if len(given) == 1:
         [(name, inner)] = given.items()
-        inner = _parsed(inner, dict)
+        inner = _parse_json(inner, dict)
         if name in _WRAPPERS and name not in known and isinstance(inner, dict):
             return inner
     return given
@@ -76,7 +76,7 @@ def _read_object(given: Mapping[str, Any], schema: Mapping[str, Any], ignored: l
 
 
 def _as_object(value: Any, schema: Mapping[str, Any], ignored: list[str]) -> Any:
-    value = _parsed(value, dict)
+    value = _parse_json(value, dict)
     required = schema.get("required", ())
     if isinstance(value, str) and len(required) == 1:
         value = {required[0]: value}
@@ -84,7 +84,7 @@ def _as_object(value: Any, schema: Mapping[str, Any], ignored: list[str]) -> Any
 
 
 def _as_list(value: Any, schema: Mapping[str, Any], ignored: list[str]) -> Any:
-    value = _parsed(value, list)
+    value = _parse_json(value, list)
     items = value if isinstance(value, list) else [value]
     return [_read(item, schema.get("items", {}), ignored) for item in items]
 
@@ -99,15 +99,15 @@ def _as_scalar(value: Any, kind: str) -> Any:
     return value
 
 
-def _parsed(value: Any, kind: type) -> Any:
+def _parse_json(value: Any, kind: type) -> Any:
     """Return the object or list that a text holds as JSON; else the value."""
     if not isinstance(value, str) or value.lstrip()[:1] not in {"{", "["}:
         return value
     try:
-        found = json.loads(value)
+        parsed = json.loads(value)
     except ValueError:
         return value
-    return found if isinstance(found, kind) else value
+    return parsed if isinstance(parsed, kind) else value
 
 
 def _number(text: str) -> Any:

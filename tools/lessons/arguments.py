@@ -41,7 +41,7 @@ class ExtractionRequest(LessonArguments):
 
 
 class GivenFact(BaseModel):
-    """One fact to tell (B9)."""
+    """One fact to tell."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -37,9 +37,9 @@ def test_a_model_is_shown_three_tools_with_their_fields():
     shown = {one["function"]["name"]: one["function"] for one in definitions(REGISTRY.of("lesson"))}
     assert set(shown) == {"saveStudentInfoTool", "extractFactsTool", "generateNarrationTool"}
     fields = {name: set(one["parameters"]["properties"]) for name, one in shown.items()}
-    assert fields["saveStudentInfoTool"] == {"child_age", "child_interest", "sessionId"}
-    assert {"content", "sessionId"} <= fields["extractFactsTool"]
-    wanted = {"facts", "topic", "target_duration", "child_age", "child_interest", "sessionId"}
+    assert fields["saveStudentInfoTool"] == {"child_age", "child_interest"}
+    assert {"content"} <= fields["extractFactsTool"]
+    wanted = {"facts", "topic", "target_duration", "child_age", "child_interest"}
     assert wanted <= fields["generateNarrationTool"]
     assert "ALWAYS" in shown["extractFactsTool"]["description"]
 

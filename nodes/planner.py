@@ -2,13 +2,16 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from callsheet import providers, storage
+from callsheet.nodes.budget import STOPPED, Declined, within_budget
 from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.providers.routing import Request, Route, route
@@ -18,16 +21,21 @@ from callsheet.state.errors import Invalid
 from callsheet.state.plan import Plan, Step, fingerprint, with_dependencies
 from callsheet.state.workflow import Usage, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.spending import Account
 from callsheet.tools.guard.attempt import abandoned_outcome
 from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome, tool_message
 from callsheet.tools.guard.record import close
+from callsheet.tools.model_calls import call_model
 from callsheet.tools.registry import definitions
 
 MAX_ROUNDS: Final = 10
 """Rounds of tool calls in one turn before a text answer is forced, unless chosen otherwise (A-R11)."""
 _OPENING_SUFFIX: Final = ":opening"
 """Suffix of the ids of opening messages."""
+
+
+_NEW_TURN: Final[Mapping[str, Any]] = {"results": [], "created": [], "drafts": {}}
 
 
 def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
@@ -40,19 +48,19 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
         rounds = 0 if fresh else state.get("rounds", 0)
         rejected = [] if fresh else state.get("rejected", [])
         provider = _choose_route(run_context(runtime), scope)
-        sent = conversation.model_input(
-            workflow.prompt(state, scope.artefact),
-            history,
-            state.get("summary", ""),
-            state.get("summary_upto", ""),
-        )
+        summary = (state.get("summary", ""), state.get("summary_upto", ""))
+        sent = conversation.model_input(workflow.prompt(state, scope.artefact), history, *summary)
         model = providers.load(provider.spec)
-        limit = run_context(runtime).get("max_rounds", MAX_ROUNDS)
-        # With the tools but tool_choice "none": providers refuse a history with tool calls without tools.
-        choice = "none" if rounds >= limit else _tool_choice(workflow, run_context(runtime), rounds)
-        bound = model.bind_tools(definitions(workflow.tools), tool_choice=choice)
-        reply = await bound.ainvoke(sent)
-        answer = _without_calls(reply) if rounds >= limit else reply
+        account = Account(scope.owner, scope.thread, conversation.turn_id(history))
+        choice = _tool_choice(workflow, run_context(runtime), rounds)
+        try:
+            reply = await within_budget(
+                account, partial(_ask_model, workflow, model, choice, sent), state.get("stopped")
+            )
+        except Declined:
+            stopped = [*repaired, AIMessage(STOPPED)]
+            return {"messages": stopped, "plan": None, "decided": False, "stopped": account.turn}
+        answer = _without_calls(reply) if choice == "none" else reply
         plan = _plan(workflow, answer)
         if plan and any(fingerprint(step) in rejected for step in plan["steps"]):
             answer, plan = _without_calls(answer), None
@@ -65,10 +73,19 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
             "usage": _usage(reply),
             "provider": provider.provider,
             "provider_reason": provider.reason,
-            **({"results": [], "created": [], "drafts": {}} if fresh else {}),
+            **(_NEW_TURN if fresh else {}),
         }
 
     return planner
+
+
+async def _ask_model(
+    workflow: WorkflowSpec, model: BaseChatModel, choice: Any, sent: Sequence[BaseMessage]
+) -> AIMessage:
+    """Return the model's answer to what it is sent."""
+    tools = definitions(workflow.tools)
+    bound = model.bind_tools(tools, tool_choice=choice)
+    return await call_model(model, sent, partial(bound.ainvoke, sent), tools)
 
 
 async def _history(
@@ -121,8 +138,11 @@ def _needs_opening(messages: Sequence[AnyMessage], dangling: Mapping[int, Any], 
 
 
 def _tool_choice(workflow: WorkflowSpec, chosen: Context, rounds: int) -> Any:
-    """Return `tool_choice` for this round: the chosen one for the first round, "auto" after it."""
+    """Return `tool_choice` of this round: the chosen one first, then "auto", and "none" at the limit."""
     choice: Any = chosen.get("tool_choice", "auto")
+    if rounds >= chosen.get("max_rounds", MAX_ROUNDS):
+        # With the tools all the same: providers refuse a history with tool calls without tools.
+        return "none"
     if rounds:
         return "auto"
     if isinstance(choice, str) and choice in {"auto", "required"}:

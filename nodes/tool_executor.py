@@ -10,16 +10,27 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables.config import ensure_config, get_async_callback_manager_for_config
 from langgraph.runtime import Runtime
 
+from callsheet import storage
 from callsheet.nodes.budget import Declined, within_budget
 from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state import conversation
 from callsheet.state.budgets import BudgetExceeded
 from callsheet.state.context import Context
-from callsheet.state.plan import Plan, Step, StepResult, StepStatus, blocked_steps, ready_steps
+from callsheet.state.plan import (
+    Plan,
+    Step,
+    StepResult,
+    StepStatus,
+    blocked_steps,
+    call_digest,
+    ready_steps,
+)
 from callsheet.state.workflow import DraftMade, Workflow
+from callsheet.storage import consents
 from callsheet.storage.spending import Account
 from callsheet.tools.guard import guard
+from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome, ToolExecutionError, failed_outcome, tool_message
 from callsheet.tools.registry import Tool
 
@@ -61,7 +72,7 @@ def tool_executor_node(workflow: WorkflowSpec) -> Node[Workflow]:
         scope = workflow.scope(state, runtime)
         execution = PlanExecution(
             plan,
-            lambda step: report_to_callbacks(step, guard.call(tools, step, scope)),
+            lambda step: report_to_callbacks(step, _call(tools, step, scope)),
             parallel=run_context(runtime).get("parallel", PARALLEL),
             report=runtime.stream_writer,
             stopping=lambda: runtime.drain_requested,
@@ -86,6 +97,21 @@ def tool_executor_node(workflow: WorkflowSpec) -> Node[Workflow]:
         }
 
     return tool_executor
+
+
+async def _call(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
+    """Execute a step; a destructive one only with a person's consent to exactly this call."""
+    tool = tools.get(step["tool"])
+    if tool and tool.is_destructive:
+        digest = call_digest(scope.plan, step)
+        if not await consents.use(await storage.current(), scope.thread, scope.task, digest):
+            return failed_outcome(
+                "permission_denied",
+                "No person has approved this call",
+                suggestion="Call it again, so that the person is asked",
+                retryable=True,
+            )
+    return await guard.call(tools, step, scope)
 
 
 class PlanExecution:

@@ -96,6 +96,10 @@ class Settings(BaseSettings):
     """Most requests of one owner in any 60 seconds, over all processes; 0 for no limit."""
     streams_per_owner: int = Field(0, ge=0, le=100_000)
     """Most open streams of one owner, over all processes; 0 for no limit."""
+    crons_per_owner: int = Field(100, ge=0, le=100_000)
+    """Most crons of one owner; 0 for no limit."""
+    cron_interval_s: float = Field(60.0, ge=60, le=86_400)
+    """Shortest time between two runs of a cron, in seconds."""
     carry_runs: bool = True
     """False leaves the execution of runs to `callsheet worker` processes on the same Redis."""
     runs_at_once: int = Field(64, ge=1, le=1_000)

@@ -12,13 +12,12 @@ from callsheet.server.context import app_context
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.requests import Flag, Integer, StrictRoute
 from callsheet.server.langgraph import shapes, updates
-from callsheet.server.langgraph.bodies import Body, read_responses, write_responses
+from callsheet.server.langgraph.bodies import Body, checkpoint_fields, read_responses, write_responses
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
 from callsheet.state.errors import Missing
 from callsheet.storage.threads import records as thread_records
 
 router = APIRouter(prefix="/threads/{thread_id}", route_class=StrictRoute, tags=["threads"])
-_CHECKPOINT_FIELDS: Final = frozenset({"checkpoint_id", "checkpoint_ns", "checkpoint_map"})
 _REMEDY: Final = "see the tasks of the thread's state for its subgraphs"
 _Select = Annotated[
     list[str] | None, Query(description="Fields of the state; `values.messages` chooses one value")
@@ -162,7 +161,9 @@ async def _history_reply(request: Request, thread_id: str, query: HistoryQuery) 
         raise Missing(str(error), remedy=_REMEDY) from error
 
 
-def _checkpoint_config(thread_id: str, checkpoint: JsonObject) -> RunnableConfig:
-    """Return the config of a checkpoint of this thread; a thread id inside `checkpoint` is ignored."""
-    fields = {name: checkpoint[name] for name in _CHECKPOINT_FIELDS if checkpoint.get(name) is not None}
-    return {"configurable": {"checkpoint_ns": "", **fields, "thread_id": thread_id}}
+def _checkpoint_config(thread_id: str, checkpoint: Any) -> RunnableConfig:
+    """Return the config of a checkpoint of this thread; a thread id inside `checkpoint` is ignored.
+
+    Raises `Invalid`.
+    """
+    return {"configurable": {"checkpoint_ns": "", **checkpoint_fields(checkpoint), "thread_id": thread_id}}

@@ -14,6 +14,10 @@ from langchain_core.exceptions import ContextOverflowError
 from callsheet.state.errors import Broken, CallsheetError, Invalid, Limited, TimedOut, TooLarge, Unavailable
 
 
+class RequestRejected(Broken):
+    """The vendor rejects the form of the request; a simpler one may be accepted."""
+
+
 @dataclass(frozen=True)
 class ErrorTranslator:
     """Translates the errors of one model of one vendor."""
@@ -81,7 +85,9 @@ class ErrorTranslator:
                     remedy=f"choose another model, or set {self.prefix}_MODEL",
                 )
             case 400 | 422:
-                return Broken(f"{self.title} rejects the form of the request{self._vendor_message(error)}")
+                return RequestRejected(
+                    f"{self.title} rejects the form of the request{self._vendor_message(error)}"
+                )
         detail = self._vendor_message(error)
         failure = (
             Limited(f"{self.title} limits the key in {self._key}{detail}", remedy="wait, or add credit")

@@ -1,6 +1,5 @@
 """Planner: calls the model and turns its tool calls into a plan."""
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -8,10 +7,11 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
-from callsheet import providers, storage
+from callsheet import storage
+from callsheet.nodes.model_call import call_model
 from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.providers.routing import Request, Route, route
+from callsheet.providers.routing import Request
 from callsheet.state import conversation
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid
@@ -39,19 +39,17 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
         fresh = isinstance(history[-1], HumanMessage)
         rounds = 0 if fresh else state.get("rounds", 0)
         rejected = [] if fresh else state.get("rejected", [])
-        provider = _choose_route(run_context(runtime), scope)
         sent = conversation.model_input(
             workflow.prompt(state, scope.artefact),
             history,
             state.get("summary", ""),
             state.get("summary_upto", ""),
         )
-        model = providers.load(provider.spec)
         limit = run_context(runtime).get("max_rounds", MAX_ROUNDS)
         # With the tools but tool_choice "none": providers refuse a history with tool calls without tools.
         choice = "none" if rounds >= limit else _tool_choice(workflow, run_context(runtime), rounds)
-        bound = model.bind_tools(definitions(workflow.tools), tool_choice=choice)
-        reply = await bound.ainvoke(sent)
+        request = _routing_request(run_context(runtime), scope)
+        provider, reply = await call_model(request, sent, definitions(workflow.tools), choice)
         answer = _without_calls(reply) if rounds >= limit else reply
         plan = _plan(workflow, answer)
         if plan and any(fingerprint(step) in rejected for step in plan["steps"]):
@@ -136,14 +134,13 @@ def _tool_choice(workflow: WorkflowSpec, chosen: Context, rounds: int) -> Any:
     return choice
 
 
-def _choose_route(context: Context, scope: Scope) -> Route:
-    request = Request(
+def _routing_request(context: Context, scope: Scope) -> Request:
+    return Request(
         provider=context.get("model") or context.get("provider", ""),
         language=scope.facts.get("language", ""),
         complexity=context.get("complexity", ""),
         budget=context.get("budget", ""),
     )
-    return route(request, providers.with_key(os.environ))
 
 
 def _plan(workflow: WorkflowSpec, answer: AIMessage) -> Plan | None:

@@ -153,7 +153,7 @@ def _attempt(part: str, attempt: Callable[[], object], message: str) -> Finding:
 def _check_models(environment: Mapping[str, str]) -> Iterator[Finding]:
     available = providers.with_key(environment)
     for name, one in providers.PROVIDERS.items():
-        if one.key and one.supported:
+        if one.key:
             message = f"{one.key} is {'set' if name in available else 'not set'}"
             yield Finding(f"Key of {name}", "ok", message)
     chosen = route(Request(), available)

@@ -1,0 +1,70 @@
+"""One call of a model for the planner: overflow is compacted, and an outage passes to another provider."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages.utils import count_tokens_approximately
+
+from callsheet import providers
+from callsheet.providers.outages import outages
+from callsheet.providers.routing import Request, Route, route
+from callsheet.state.conversation import turn_starts
+from callsheet.state.errors import ContextOverflow, Unavailable
+
+
+async def call_model(
+    request: Request, sent: Sequence[AnyMessage], tools: Sequence[dict[str, Any]], choice: Any
+) -> tuple[Route, AIMessage]:
+    """Return the model's answer with the route to it.
+
+    Where a provider fails and the caller named none, the next one with a key answers instead. Raises the
+    first provider's error once nobody can: the offline model never stands in for a vendor whose key is set.
+    """
+    available = providers.with_key(os.environ)
+    first_error: Unavailable | None = None
+    failed_here: set[str] = set()
+    while True:
+        chosen = route(request, available, failed=outages().current())
+        if first_error and chosen.provider in failed_here:
+            raise first_error
+        try:
+            model = providers.load(chosen.spec)
+            # Always as a stream, so that words reach every reader as they come; the offline model has none.
+            stream = {} if chosen.provider == providers.OFFLINE else {"stream": True}
+            bound = model.bind_tools(tools, tool_choice=choice, **stream)
+            return chosen, await _answer(bound, sent)
+        except Unavailable as error:
+            outages().report(chosen.provider, error)
+            failed_here.add(chosen.provider)
+            first_error = first_error or error
+            if request.provider:
+                raise
+
+
+async def _answer(bound: Any, sent: Sequence[AnyMessage]) -> AIMessage:
+    """Return the answer; after an overflow try once more with half of the conversation."""
+    try:
+        answer: AIMessage = await bound.ainvoke(list(sent))
+    except ContextOverflow:
+        shorter = halved(sent)
+        if len(shorter) == len(sent):
+            raise
+        answer = await bound.ainvoke(shorter)
+    return answer
+
+
+def halved(sent: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return the conversation in about half of its tokens, without its oldest turns.
+
+    The system prompt, the first user message (the brief) and the last turn stay; what is left out is left out
+    by whole turns, so that results stay with their calls.
+    """
+    starts = turn_starts(sent)
+    if len(starts) <= 1:
+        return list(sent)
+    limit = count_tokens_approximately(sent) / 2
+    head = sent[: starts[0] + 1]
+    fitting = (start for start in starts[1:-1] if count_tokens_approximately([*head, *sent[start:]]) <= limit)
+    return [*head, *sent[next(fitting, starts[-1]) :]]

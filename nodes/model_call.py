@@ -24,10 +24,10 @@ async def call_model(
     """
     available = providers.with_key(os.environ)
     first_error: Unavailable | None = None
-    failed_here: set[str] = set()
+    failures: set[str] = set()
     while True:
         chosen = route(request, available, failed=outages().current())
-        if first_error and chosen.provider in failed_here:
+        if first_error and chosen.provider in failures:
             raise first_error
         try:
             model = providers.load(chosen.spec)
@@ -37,7 +37,7 @@ async def call_model(
             return chosen, await _answer(bound, sent)
         except Unavailable as error:
             outages().report(chosen.provider, error)
-            failed_here.add(chosen.provider)
+            failures.add(chosen.provider)
             first_error = first_error or error
             if request.provider:
                 raise
@@ -48,14 +48,14 @@ async def _answer(bound: Any, sent: Sequence[AnyMessage]) -> AIMessage:
     try:
         answer: AIMessage = await bound.ainvoke(list(sent))
     except ContextOverflow:
-        shorter = halved(sent)
+        shorter = halve(sent)
         if len(shorter) == len(sent):
             raise
         answer = await bound.ainvoke(shorter)
     return answer
 
 
-def halved(sent: Sequence[AnyMessage]) -> list[AnyMessage]:
+def halve(sent: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return the conversation in about half of its tokens, without its oldest turns.
 
     The system prompt, the first user message (the brief) and the last turn stay; what is left out is left out

@@ -8,11 +8,13 @@ import os
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from importlib import import_module
-
-from langchain_core.language_models import BaseChatModel
+from typing import TYPE_CHECKING
 
 from callsheet.providers.local import find_ollama
 from callsheet.state.errors import Invalid
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
 
 OFFLINE = "offline"
 
@@ -56,7 +58,7 @@ def find_local(environ: MutableMapping[str, str]) -> None:
     find_ollama(environ, [provider.key for provider in PROVIDERS.values() if provider.key])
 
 
-def load(spec: str, *, environ: Mapping[str, str] | None = None) -> BaseChatModel:
+def load(spec: str, *, environ: Mapping[str, str] | None = None) -> "BaseChatModel":
     """Return the model that `spec` names: `provider/model`, or `provider` for its default model.
 
     `environ` defaults to the process's environment. Raises `Invalid` for an unknown provider, for one without

@@ -25,10 +25,10 @@ from callsheet.providers.thinking import (
     RAW_CALLS,
     REASONING,
     StreamRepair,
-    holds_object,
     extra_fields,
+    holds_object,
     read_raw_calls,
-    replayed_reasoning,
+    own_reasoning,
     split_message,
 )
 from callsheet.state.errors import Invalid, Unavailable
@@ -154,7 +154,7 @@ class ChatModel(ChatOpenAI):
             if self.streams_only:
                 return generate_from_stream(self._stream(*args, **kwargs))
             with self._errors.translate():
-                return self._tidied(super()._generate(*args, **{**kwargs, "stream": False}))
+                return self._tidy_all(super()._generate(*args, **{**kwargs, "stream": False}))
         except Declined as declined:
             return ChatResult(generations=[ChatGeneration(message=AIMessage(**_refusal(declined)))])
 
@@ -163,7 +163,7 @@ class ChatModel(ChatOpenAI):
             if self.streams_only:
                 return await agenerate_from_stream(self._astream(*args, **kwargs))
             with self._errors.translate():
-                return self._tidied(await super()._agenerate(*args, **{**kwargs, "stream": False}))
+                return self._tidy_all(await super()._agenerate(*args, **{**kwargs, "stream": False}))
         except Declined as declined:
             return ChatResult(generations=[ChatGeneration(message=AIMessage(**_refusal(declined)))])
 
@@ -192,7 +192,7 @@ class ChatModel(ChatOpenAI):
     def _tidy(self, message: BaseMessage) -> None:
         """Bring an answer, or a part of it, to the form of Chat Completions."""
 
-    def _tidied(self, result: ChatResult) -> ChatResult:
+    def _tidy_all(self, result: ChatResult) -> ChatResult:
         for generation in result.generations:
             self._tidy(generation.message)
         return result
@@ -216,7 +216,7 @@ class ChatModel(ChatOpenAI):
         payload: dict[str, Any] = super()._get_request_payload(messages, stop=stop, **kwargs)
         for message, sent in zip(messages, payload.get("messages", ()), strict=False):
             if self.replays_reasoning and sent.get("tool_calls"):
-                sent[REASONING] = replayed_reasoning(message, self._maker) or _NO_REASONING
+                sent[REASONING] = own_reasoning(message, self._maker) or _NO_REASONING
         if "max_completion_tokens" in payload:
             payload[self.output_limit] = payload.pop("max_completion_tokens")
         return payload

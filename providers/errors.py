@@ -80,7 +80,7 @@ class ErrorTranslator:
     def unreadable_answer(self, words: str = "", details: dict[str, object] | None = None) -> Unavailable:
         """Return the error for an answer that is not a chat completion; `words` are its own."""
         return Unavailable(
-            f"{self.title} sent an answer that is not a chat completion{self._quoted(words)}",
+            f"{self.title} sent an answer that is not a chat completion{self._quotation(words)}",
             remedy=f"try again, and check {self.prefix}_BASE_URL if it is set",
             details=details,
         )
@@ -147,9 +147,9 @@ class ErrorTranslator:
         """Return the vendor's own message with a leading colon; empty when it would show the key."""
         body = error.body
         message = str(body["message"]) if isinstance(body, dict) and body.get("message") else error.message
-        return self._quoted(message)
+        return self._quotation(message)
 
-    def _quoted(self, words: str) -> str:
+    def _quotation(self, words: str) -> str:
         """Return `words` shortened, with a leading colon; nothing when they would show the key."""
         if not words or self._quotes_key(words):
             return ""

@@ -37,8 +37,8 @@ def ollama_url(environ: Mapping[str, str]) -> str:
 
 def _first_model_with_tools(url: str, deadline: float) -> str:
     try:
-        for entry in _asked(f"{url}/api/tags", None, deadline)["models"]:
-            shown = entry if "capabilities" in entry else _asked(f"{url}/api/show", entry["name"], deadline)
+        for entry in _request(f"{url}/api/tags", None, deadline)["models"]:
+            shown = entry if "capabilities" in entry else _request(f"{url}/api/show", entry["name"], deadline)
             if "tools" in shown.get("capabilities", ()):
                 return str(entry["name"])
     except (OSError, HTTPException, ValueError, LookupError, TypeError, AttributeError):
@@ -47,7 +47,7 @@ def _first_model_with_tools(url: str, deadline: float) -> str:
     return ""
 
 
-def _asked(url: str, model: str | None, deadline: float) -> Any:
+def _request(url: str, model: str | None, deadline: float) -> Any:
     body = None if model is None else json.dumps({"model": model}).encode()
     left_s = deadline - time.monotonic()
     if left_s <= 0:

@@ -2,8 +2,8 @@
 
 The first rule that applies wins: the caller's provider; the language; premium or complex work; the
 economical provider, if the caller gave a budget or complexity at all; the default. A provider without a key is
-replaced by the next in `PROVIDERS` that can answer; so is one that failed a moment ago, unless the caller named
-it.
+replaced by the next in `PROVIDERS` that can answer; so is one that failed a moment ago, unless the caller
+named it.
 """
 
 from collections.abc import Collection, Mapping
@@ -75,7 +75,7 @@ def route(
         return Route(preferred, reason)
     substitute = substitute or next(iter(vendors), None)
     if substitute is None:
-        return Route(OFFLINE, _offline_reason(providers))
+        return Route(OFFLINE, "no key is set (such as OPENAI_API_KEY), so the offline model answers")
     provider = providers[preferred]
     problem = failed.get(preferred) or f"{provider.title} is not available (it needs {provider.key})"
     return Route(substitute, f"{reason}, but {problem}, so {providers[substitute].title} answers")
@@ -105,9 +105,3 @@ def _by_cost(budget: str, complexity: str) -> tuple[str, str]:
     if budget or complexity:
         return "qwen", "work that is neither premium nor complex is for Qwen, which costs less"
     return "openai", "OpenAI is the default"
-
-
-def _offline_reason(providers: Mapping[str, Provider]) -> str:
-    """Return the reason for the offline model when no other provider can answer."""
-    keys = [provider.key for provider in providers.values() if provider.key.endswith("_API_KEY")]
-    return f"no key is set ({', '.join(keys[:-1])} or {keys[-1]}), so the offline model answers"

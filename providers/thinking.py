@@ -27,7 +27,7 @@ def extra_fields(message: Mapping[str, Any]) -> dict[str, str]:
     return {name: text for name, text in ((REASONING, reasoning), ("refusal", refusal)) if text}
 
 
-def replayed_reasoning(message: BaseMessage, maker: str) -> str:
+def own_reasoning(message: BaseMessage, maker: str) -> str:
     """Return the reasoning kept with a message if `maker` made it; otherwise an empty text."""
     if message.response_metadata.get(MAKER) != maker:
         return ""
@@ -42,7 +42,7 @@ def split_message(message: AIMessage) -> None:
     # Where the template itself opens the block, only its end is in the answer.
     opened = _OPEN + text if _CLOSE in text and _OPEN not in text else text
     splitter = ThinkSplitter()
-    shown, thought = splitter.feed(opened)
+    shown, thought = splitter.push(opened)
     shown_rest, thought_rest = splitter.flush()
     message.content = shown + shown_rest
     if thought + thought_rest:
@@ -60,7 +60,7 @@ class ThinkSplitter:
         self._held = ""
         self._state = "start"
 
-    def feed(self, piece: str) -> tuple[str, str]:
+    def push(self, piece: str) -> tuple[str, str]:
         """Return the answer and the reasoning that are certain after `piece`."""
         shown = thought = ""
         self._held += piece
@@ -112,7 +112,7 @@ class StreamRepair:
         ends = bool((chunk.generation_info or message.response_metadata).get("finish_reason"))
         self.finished = self.finished or ends
         if isinstance(message.content, str):
-            shown, thought = self._splitter.feed(message.content)
+            shown, thought = self._splitter.push(message.content)
             if ends:
                 rest, thought_rest = self._splitter.flush()
                 shown, thought = shown + rest, thought + thought_rest

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from callsheet.nodes.model_call import halved
+from callsheet.nodes.model_call import halve
 from callsheet.providers.outages import MAX_REST_S, MIN_REST_S, Outages, outages
 from callsheet.state.errors import ContextOverflow, Limited, Unavailable
 from tests.ad_double import call, config
@@ -117,7 +117,7 @@ async def test_one_turn_that_is_too_long_is_refused_and_the_next_one_is_answered
 
 def test_a_conversation_of_one_turn_cannot_be_halved():
     one: list[AnyMessage] = [SystemMessage("s"), HumanMessage("x" * 999), AIMessage("y")]
-    assert halved(one) == one
+    assert halve(one) == one
 
 
 def test_the_newest_turns_that_fit_into_half_are_kept():
@@ -130,5 +130,5 @@ def test_the_newest_turns_that_fit_into_half_are_kept():
             ToolMessage("{}", tool_call_id=f"c{number}"),
             AIMessage("a"),
         ]
-    half = halved(turns)
+    half = halve(turns)
     assert [one.text[:6] for one in half if isinstance(one, HumanMessage)] == ["brief", "wish 4", "wish 5"]

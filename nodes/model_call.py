@@ -10,7 +10,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 from callsheet import providers
 from callsheet.providers.outages import outages
 from callsheet.providers.routing import Request, Route, route
-from callsheet.state.conversation import turn_starts
+from callsheet.state.conversation import calls_of, turn_starts
 from callsheet.state.errors import ContextOverflow, Unavailable
 
 
@@ -58,13 +58,17 @@ async def _answer(bound: Any, sent: Sequence[AnyMessage]) -> AIMessage:
 def halve(sent: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return the conversation in about half of its tokens, without its oldest turns.
 
-    The system prompt, the first user message (the brief) and the last turn stay; what is left out is left out
-    by whole turns, so that results stay with their calls.
+    The system prompt, the first user message (the brief) with the answer to it, and the last turn stay. Turns
+    are left out whole, so that results stay with their calls.
     """
     starts = turn_starts(sent)
     if len(starts) <= 1:
         return list(sent)
+    # Some templates want user and assistant in turn.
+    reply = [
+        one for one in sent[starts[1] - 1 : starts[1]] if isinstance(one, AIMessage) and not calls_of(one)
+    ]
+    head = [*sent[: starts[0] + 1], *reply]
     limit = count_tokens_approximately(sent) / 2
-    head = sent[: starts[0] + 1]
     fitting = (start for start in starts[1:-1] if count_tokens_approximately([*head, *sent[start:]]) <= limit)
     return [*head, *sent[next(fitting, starts[-1]) :]]

@@ -27,8 +27,8 @@ from callsheet.providers.thinking import (
     StreamRepair,
     extra_fields,
     holds_object,
-    read_raw_calls,
     own_reasoning,
+    read_raw_calls,
     split_message,
 )
 from callsheet.state.errors import Invalid, Unavailable
@@ -116,7 +116,8 @@ class ChatModel(ChatOpenAI):
         A stream that broke off is not continued: the next attempt is another message with an id of its own,
         and only its message is returned. Raises the error of the last attempt.
         """
-        for attempt in range(self.retries + 1):
+        attempt = 0
+        while True:
             try:
                 answer = await super().ainvoke(input, config, **kwargs)
             except Unavailable as error:
@@ -130,7 +131,7 @@ class ChatModel(ChatOpenAI):
                 read_raw_calls(answer)
                 return answer
             await asyncio.sleep(min(wait_s, self.patience_s))
-        raise AssertionError
+            attempt += 1
 
     @property
     def lc_secrets(self) -> dict[str, str]:

@@ -97,7 +97,7 @@ class ErrorTranslator:
         return Unavailable(f"{self.title} broke off its answer{detail}", remedy="try again")
 
     def _translation(self, error: Exception) -> CallsheetError:
-        if _overflows(error) or (isinstance(error, openai.APIError) and _says(error, _POLICY)):
+        if _overflows(error) or _says(error, _POLICY):
             return self._content_error(error)
         if isinstance(error, openai.APITimeoutError | TimeoutError):
             return TimedOut(
@@ -113,9 +113,10 @@ class ErrorTranslator:
         return self.unreadable_answer("" if isinstance(error, json.JSONDecodeError) else str(error))
 
     def _content_error(self, error: Exception) -> CallsheetError:
-        if _overflows(error) or not isinstance(error, openai.APIError):
+        if _overflows(error):
             return self.overflow()
-        return Declined(f"{self.title} refuses this request{self._vendor_message(error)}")
+        words = self._vendor_message(error) if isinstance(error, openai.APIError) else ""
+        return Declined(f"{self.title} refuses this request{words}")
 
     def _status_error(self, error: openai.APIStatusError) -> CallsheetError:
         status, detail = error.status_code, self._vendor_message(error)
@@ -170,15 +171,19 @@ class ErrorTranslator:
 
 def _overflows(error: Exception) -> bool:
     too_large = isinstance(error, openai.APIStatusError) and error.status_code == 413  # noqa: PLR2004 - HTTP
-    has_words = isinstance(error, openai.APIError) and _says(error, _OVERFLOW)
-    return too_large or has_words or isinstance(error, ContextOverflowError)
+    return too_large or _says(error, _OVERFLOW) or isinstance(error, ContextOverflowError)
 
 
-def _says(error: openai.APIError, marks: Sequence[str]) -> bool:
-    """Return True if the vendor's code, type or message holds one of `marks`."""
-    body = error.body if isinstance(error.body, Mapping) else {}
-    text = f"{error.code} {error.type} {body.get('code')} {body.get('type')} {error.message}".casefold()
-    return any(mark in text for mark in marks)
+def _says(error: Exception, marks: Sequence[str]) -> bool:
+    """Return True if the vendor's code, type or message holds one of `marks`.
+
+    LangChain raises a failed answer of the Responses API as a `ValueError` with code and message.
+    """
+    text = str(error)
+    if isinstance(error, openai.APIError):
+        body = error.body if isinstance(error.body, Mapping) else {}
+        text = f"{error.code} {error.type} {body.get('code')} {body.get('type')} {error.message}"
+    return any(mark in text.casefold() for mark in marks)
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float:

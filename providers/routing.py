@@ -1,9 +1,9 @@
 """Choice of the provider that answers a request, with the reason (A47, A-R1).
 
 The first rule that applies wins: the caller's provider; the language; premium or complex work; the
-economical provider, if the caller gave a budget or complexity at all; the default. A provider without a key is
-replaced by the next in `PROVIDERS` that can answer; so is one that failed a moment ago, unless the caller
-named it.
+economical provider, if the caller gave a budget or complexity at all; the default. A provider without
+a key is replaced by the next in `PROVIDERS` that can answer; so is one that failed a moment ago, unless
+the caller named it.
 """
 
 from collections.abc import Collection, Mapping

@@ -106,7 +106,7 @@ async def test_a_conversation_that_is_too_long_is_sent_in_half_and_stays_whole(g
 
 
 async def test_one_turn_that_is_too_long_is_refused_and_the_next_one_is_answered(graph, model):
-    model.script(Say("Hello."), LONG, LONG, LONG, Say("Fine."))
+    model.script(Say("Hello."), LONG, LONG, Say("Fine."))
     await graph.ainvoke(said("Hi"), config())
     with pytest.raises(ContextOverflow) as raised:
         await graph.ainvoke(said("word " * 5000), config())

@@ -405,6 +405,20 @@ async def test_openai_s_reasoning_models_think_between_calls_and_nothing_is_stor
     assert json.dumps(second.body["input"]).count("encrypted-1") == 1
 
 
+@pytest.mark.parametrize(
+    ("code", "kind"), [("context_length_exceeded", ContextOverflow), ("server_error", Unavailable)]
+)
+async def test_a_stream_of_the_responses_api_that_fails_says_why(code, kind, monkeypatch):
+    monkeypatch.setattr("callsheet.providers.openai._OWN_HOST", "127.0.0.1")
+    failed = {"id": "resp_1", "status": "failed", "error": {"code": code, "message": "The engine stopped."}}
+    event = {"type": "response.failed", "sequence_number": 0, "response": failed}
+    body = f"event: response.failed\ndata: {json.dumps(event)}\n\n".encode()
+    with ChatDouble(Raw(body, "text/event-stream")) as double:
+        model = load("openai/gpt-5.6-terra", environ=double.environ)
+        with pytest.raises(kind, match="OpenAI"):
+            await bound(model).ainvoke(BRIEF)
+
+
 @pytest.mark.parametrize("model", ["gpt-4.1", "gpt-5-chat-latest"])
 def test_models_that_do_not_reason_stay_with_chat_completions(model):
     loaded: Any = load(f"openai/{model}", environ={"OPENAI_API_KEY": "sk-x"})

@@ -115,7 +115,11 @@ class Settings(BaseSettings):
     tool_grants: Annotated[str, AfterValidator(json_object)] = "{}"
     """Permissions by owner as JSON, such as `{"*": ["*"], "ana": ["page:*"]}`; all to everyone if unset."""
     prices: Annotated[str, AfterValidator(json_object)] = "{}"
-    """Prices of models as JSON, US dollars per million input and output tokens: `{"*": [0.15, 0.60]}`."""
+    """Prices of models as JSON, US dollars per million tokens of input, output and cached input:
+    `{"my-model": [0.15, 0.60, 0.075]}`; `*` for models without a price."""
+    budgets: Annotated[str, AfterValidator(json_object)] = "{}"
+    """Caps on the cost of model calls as JSON, in US dollars: `{"turn": 0.05, "thread": 1, "day": 20}`.
+    A day is an owner's day in UTC."""
     webhook_private: bool = False
     """True lets webhooks call this machine and its network, not the public internet alone."""
     webhook_secret: SecretStr | None = Field(None, repr=False)

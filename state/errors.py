@@ -18,6 +18,7 @@ CallsheetError
 │   └── StorageDown      Redis or Valkey cannot be reached (503)
 │       ├── StorageSilent  no answer; also a TimedOut, since the outcome may be unknown
 │       └── StorageRefused  the connection is refused; also an Invalid, since a setting may be wrong
+├── BudgetExceeded     a model call could exceed a budget; a person decides whether it is raised
 ├── Oversized          a tool's result is too large
 ├── Fenced             this attempt lost its lease; its writes are refused and it must stop
 └── Broken             a bug or a broken installation (500)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from callsheet.nodes.model_call import halve
+from callsheet.nodes.asking import halve
 from callsheet.providers.outages import MAX_REST_S, MIN_REST_S, Outages, outages
 from callsheet.state.errors import ContextOverflow, Limited, Unavailable
 from tests.ad_double import call, config

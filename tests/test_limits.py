@@ -116,7 +116,7 @@ async def test_a_request_that_arrives_twice_is_counted_once(storage: Storage) ->
 
 def parts(storage: Storage) -> Any:
     """As much of a started application as the limits look at."""
-    state = type("State", (), {"parts": type("Parts", (), {"storage": storage})})
+    state = type("State", (), {"context": type("Context", (), {"storage": storage})})
     return type("App", (), {"state": state})
 
 

@@ -16,6 +16,7 @@ from callsheet.providers.routing import Request, route
 from callsheet.state import pricing
 from callsheet.state.errors import Unavailable
 from callsheet.tools.guard import guard
+from callsheet.tools.model_calls import call_model
 
 Form = TypeVar("Form", bound=BaseModel)
 MAX_TRIES: Final = 2
@@ -26,8 +27,8 @@ class FilledForm(Generic[Form]):
     """A form filled in by a model, with cost and duration."""
 
     form: Form
-    cost: float
-    """US dollars (B58); 0 for the offline model."""
+    cost: float | None
+    """US dollars (B58); 0 for the offline model, None if the model's price is unknown."""
     duration: float
     """Seconds."""
 
@@ -61,12 +62,20 @@ async def fill_in(
     structured = model.with_structured_output(form, method="function_calling", include_raw=True)
     # As JSON, so that no text of the request can pass for another field or for our instructions.
     messages = [SystemMessage(prompt), HumanMessage(json.dumps(request, ensure_ascii=False))]
-    cost = 0.0
+    cost: list[float | None] = []
     for _ in range(MAX_TRIES):
-        answer: Any = await structured.ainvoke(messages, {"tags": ["nostream"]})
-        cost += _cost(model, answer["raw"])
+        answer: Any = None
+
+        async def invoke() -> AIMessage:
+            nonlocal answer
+            answer = await structured.ainvoke(messages, {"tags": ["nostream"]})
+            raw: AIMessage = answer["raw"]
+            return raw
+
+        await call_model(model, messages, invoke)
+        cost.append(_cost(model, answer["raw"]))
         if isinstance(answer["parsed"], form):
-            return FilledForm(answer["parsed"], round(cost, 8), round(time.monotonic() - began, 3))
+            return FilledForm(answer["parsed"], pricing.total(cost), round(time.monotonic() - began, 3))
     reason = str(answer["parsing_error"] or "it called no tool")[:200]
     raise Unavailable(
         f"the model's answer does not fit {form.__name__}: {reason}",
@@ -74,9 +83,8 @@ async def fill_in(
     )
 
 
-def _cost(model: BaseChatModel, raw: AIMessage) -> float:
+def _cost(model: BaseChatModel, raw: AIMessage) -> float | None:
     used = raw.usage_metadata
-    if used is None:
-        return 0.0
-    name = raw.response_metadata.get("model_name") or getattr(model, "model_name", "")
-    return pricing.cost(str(name), used["input_tokens"], used["output_tokens"], guard.policy.prices)
+    name = str(raw.response_metadata.get("model_name") or getattr(model, "model_name", ""))
+    read, written = (used["input_tokens"], used["output_tokens"]) if used else (0, 0)
+    return pricing.cost(name, read, written, table=guard.policy.prices)

@@ -14,8 +14,10 @@ from callsheet.state.ads import brief
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.owners import storage_id
+from callsheet.storage import spending
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.spending import Account, ModelUsage
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
@@ -106,6 +108,23 @@ def usage(state: Mapping[str, Any]) -> dict[str, int]:
         "outputTokens": counted.get("output_tokens", 0),
         "cachedTokens": counted.get("cached_tokens", 0),
         "modelCalls": counted.get("calls", 0),
+    }
+
+
+async def turn_use(storage: Storage, owner: str, thread: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `turnUsage`: use of models in the newest turn, its tools included (X14)."""
+    account = Account(owner, thread, conversation.turn_id(state.get("messages", ())))
+    return {"turnUsage": use_view(spending.total(await spending.read_usage(storage, account, "turn")))}
+
+
+def use_view(used: ModelUsage) -> dict[str, Any]:
+    """Return the use of models as the API shows it."""
+    return {
+        "modelCalls": used.calls,
+        "inputTokens": used.input,
+        "cachedTokens": used.cached,
+        "outputTokens": used.output,
+        "costUsd": None if used.unpriced else round(used.cost, 9),
     }
 
 

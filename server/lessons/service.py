@@ -16,12 +16,12 @@ from callsheet.nodes.lessons import selection
 from callsheet.nodes.question import decision_plan
 from callsheet.server.artefacts.service import CHAT, ArtefactService, RequestOptions, answer_interrupt
 from callsheet.server.artefacts.turn_view import turn_fields
-from callsheet.server.artefacts.turns import clean_message, human_message, identifier
+from callsheet.server.artefacts.turns import clean_message, human_message, identifier, turn_use
 from callsheet.server.lessons import sessions
 from callsheet.server.runtime.execution import BuildReply, pending_interrupts
 from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.worker import Worker
-from callsheet.state import conversation
+from callsheet.state import conversation, pricing
 from callsheet.state.errors import Conflict, Invalid
 from callsheet.state.lessons import agents
 from callsheet.state.lessons import selection as answers
@@ -169,7 +169,8 @@ def reply_builder(storage: Storage) -> BuildReply:
 
     async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
         thread = await threads.get(storage, run.thread, run.owner)
-        return await turn_view(storage, thread, state)
+        view = await turn_view(storage, thread, state)
+        return view | await turn_use(storage, run.owner, run.thread, state)
 
     return build
 
@@ -195,7 +196,7 @@ async def turn_view(storage: Storage, thread: Thread, state: Mapping[str, Any]) 
         "interrupt": {"id": interrupts[0].id, "value": interrupts[0].value} if interrupts else None,
         **turn_fields(state, _shorten),
         "agents": agents.results(results),
-        "cost": round(sum(float(entry["output"].get("cost", 0)) for entry in results), 8),
+        "cost": pricing.total(entry["output"].get("cost", 0) for entry in results),
         "duration": round(sum(float(entry["duration_s"]) for entry in results), 3),
     }
 

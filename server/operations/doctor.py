@@ -108,7 +108,7 @@ async def _check_settings(settings: Settings) -> list[Finding]:
         _attempt("Access", lambda: _check_access(settings), f"{access}; listens on {settings.host}"),
         graphs,
     ]
-    if {settings.tools, settings.tool_grants, settings.prices} != {"{}"}:
+    if {settings.tools, settings.tool_grants, settings.prices, settings.budgets} != {"{}"}:
         findings.append(_check_tools(settings, tools))
     if any(os.environ.get(name) for name in tracing.EXPORTER_VARIABLES):
         findings.append(

@@ -323,6 +323,29 @@ def extraction(owner: str, question: str) -> str:
     return f"owner:{hash_tag(owner)}:extraction:{question}"
 
 
+# Use of models.
+
+USAGE_TTL_S: Final = 400 * DAY_S
+"""Lifetime of an owner's or thread's account after its last model call."""
+TURN_USAGE_TTL_S: Final = 30 * DAY_S
+"""Lifetime of a turn's account after its last model call."""
+
+
+def usage_of_day(owner: str, day: str) -> str:
+    """Hash of the owner's use of models on a day (ISO 8601, UTC), and reservations against budgets."""
+    return f"owner:{hash_tag(owner)}:usage:day:{day}"
+
+
+def usage_of_thread(owner: str, thread: str) -> str:
+    """Hash of the use of models in a thread."""
+    return f"owner:{hash_tag(owner)}:usage:thread:{thread}"
+
+
+def usage_of_turn(owner: str, thread: str, turn: str) -> str:
+    """Hash of the use of models in a turn."""
+    return f"owner:{hash_tag(owner)}:usage:turn:{thread}:{turn}"
+
+
 CRONS_DUE: Final = "crons:due"
 """Sorted set of the cron jobs, by next start."""
 
@@ -378,6 +401,9 @@ KEYS: Final = (
     Key("owner:{<id>}:store:index", "zset", "forever", "items of the store by namespace and key"),
     Key("owner:{<id>}:crons", "hash", "forever", "the owner's cron jobs, JSON by id"),
     Key("owner:{<id>}:extraction:<digest>", "string", DAY_S, "facts extracted from a source, JSON"),
+    Key("owner:{<id>}:usage:day:<day>", "hash", USAGE_TTL_S, "an owner's use of models on a day"),
+    Key("owner:{<id>}:usage:thread:<thread*>", "hash", USAGE_TTL_S, "a thread's use of models"),
+    Key("owner:{<id>}:usage:turn:<turn*>", "hash", TURN_USAGE_TTL_S, "a turn's use of models"),
     Key(CRONS_DUE, "zset", "forever", "cron jobs, by next start"),
     Key(THREADS_EXPIRING, "zset", "forever", "threads to delete or prune, by due time"),
     Key(API_KEYS, "zset", "forever", "all API keys, by creation time"),

@@ -1,9 +1,11 @@
-"""One call of a model for the planner: overflow is compacted, and an outage passes to another provider."""
+"""The planner's question to a model: overflow is compacted, and an outage passes to another provider."""
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
@@ -11,10 +13,11 @@ from callsheet import providers
 from callsheet.providers.outages import outages
 from callsheet.providers.routing import Request, Route, route
 from callsheet.state.conversation import calls_of, turn_starts
-from callsheet.state.errors import ContextOverflow, Unavailable
+from callsheet.state.errors import ContextOverflow, StorageDown, Unavailable
+from callsheet.tools.model_calls import call_model
 
 
-async def call_model(
+async def ask_model(
     request: Request, sent: Sequence[AnyMessage], tools: Sequence[dict[str, Any]], choice: Any
 ) -> tuple[Route, AIMessage]:
     """Return the model's answer with the route to it.
@@ -23,36 +26,37 @@ async def call_model(
     first provider's error once nobody can: the offline model never stands in for a vendor whose key is set.
     """
     available = providers.with_key(os.environ)
-    first_error: Unavailable | None = None
-    failures: set[str] = set()
+    failures: dict[str, Unavailable] = {}
     while True:
         chosen = route(request, available, failed=outages().current())
-        if first_error and chosen.provider in failures:
-            raise first_error
+        if chosen.provider in failures:
+            raise next(iter(failures.values()))
         try:
-            model = providers.load(chosen.spec)
-            # Always as a stream, so that words reach every reader as they come; the offline model has none.
-            stream = {} if chosen.provider == providers.OFFLINE else {"stream": True}
-            bound = model.bind_tools(tools, tool_choice=choice, **stream)
-            return chosen, await _answer(bound, sent)
+            return chosen, await _answer(chosen, sent, tools, choice)
+        except StorageDown:
+            raise
         except Unavailable as error:
             outages().report(chosen.provider, error)
-            failures.add(chosen.provider)
-            first_error = first_error or error
+            failures[chosen.provider] = error
             if request.provider:
                 raise
 
 
-async def _answer(bound: Any, sent: Sequence[AnyMessage]) -> AIMessage:
+async def _answer(
+    chosen: Route, sent: Sequence[AnyMessage], tools: Sequence[dict[str, Any]], choice: Any
+) -> AIMessage:
     """Return the answer; after an overflow try once more with half of the conversation."""
+    model: BaseChatModel = providers.load(chosen.spec)
+    # Always as a stream, so that words reach every reader as they come; the offline model has none.
+    stream = {} if chosen.provider == providers.OFFLINE else {"stream": True}
+    bound = model.bind_tools(tools, tool_choice=choice, **stream)
     try:
-        answer: AIMessage = await bound.ainvoke(list(sent))
+        return await call_model(model, sent, partial(bound.ainvoke, list(sent)), tools)
     except ContextOverflow:
         shorter = halve(sent)
         if len(shorter) == len(sent):
             raise
-        answer = await bound.ainvoke(shorter)
-    return answer
+        return await call_model(model, shorter, partial(bound.ainvoke, shorter), tools)
 
 
 def halve(sent: Sequence[AnyMessage]) -> list[AnyMessage]:

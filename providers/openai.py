@@ -48,6 +48,11 @@ class OpenAIModel(ChatModel):
         refuses_tools = model.startswith(_NO_TOOLS_WHILE_REASONING) and not settings.reasoning_effort
         return {"reasoning_effort": "none"} if refuses_tools else {}
 
+    @property
+    def structured_rungs(self) -> tuple[str, ...]:
+        """Requests for a form, simplest last; a JSON Schema mode is first at OpenAI's own address."""
+        return (*(["json_schema"] if self.use_responses_api else []), "forced_tool", "offered_tool", "prose")
+
     @classmethod
     def uses_responses(cls, model: str, settings: VendorSettings) -> bool:
         """Return True for a reasoning model at OpenAI's own address."""

@@ -274,7 +274,7 @@ async def test_a_rate_limit_says_how_long_to_wait(headers, wait_s):
 async def test_a_failure_of_the_vendor_is_told_in_our_own_tree(reply, kind, said):
     with ChatDouble(*[reply] * 4) as double:
         for error in await told(load("openai", environ=double.environ)):
-            assert type(error) is kind
+            assert isinstance(error, kind)
             assert said in error.message
         assert double.unused == 0
 

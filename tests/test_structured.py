@@ -1,13 +1,16 @@
-"""Forms that models fill in: the ladder of requests, repair, and what goes back to the model (B7, B65, A71)."""
+"""Forms that models fill in: the ladder of requests, repair, and corrections (B7, B65, A71)."""
 
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel, Field
 
 from callsheet import providers
+from callsheet.providers.openai import OpenAIModel
 from callsheet.state.errors import Broken, Unavailable
 from callsheet.tools.structured import FilledForm, fill_in
 from tests.chat_double import ChatDouble, Fail, Say
@@ -34,11 +37,17 @@ def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatDouble]:
         yield one
 
 
-async def filled(rungs: tuple[str, ...] | None = None) -> FilledForm[Recipe]:
-    model = providers.load("openai")
+class WithSchemaMode(OpenAIModel):
+    """A vendor with a JSON Schema mode."""
+
+    @property
+    def structured_rungs(self) -> tuple[str, ...]:
+        return ("json_schema", "forced_tool")
+
+
+async def filled(model: BaseChatModel | None = None) -> FilledForm[Recipe]:
+    model = model or providers.load("openai")
     model.disable_streaming = True
-    if rungs:
-        object.__setattr__(model, "structured_rungs", rungs)
     return await fill_in(model, Recipe, "You write recipes.", {"wish": "a soup"})
 
 
@@ -81,7 +90,7 @@ async def test_a_model_that_only_answers_in_prose_with_a_fence_fills_in_a_form(d
 
 async def test_a_schema_mode_is_tried_first_where_the_vendor_has_one(double: ChatDouble) -> None:
     double.script(REJECTED, Say(calls=[("c1", "Recipe", ANSWER)]))
-    assert (await filled(("json_schema", "forced_tool"))).form.dish == "soup"
+    assert (await filled(WithSchemaMode.from_environ("", os.environ))).form.dish == "soup"
     assert [shape(one.body) for one in double.requests] == ["json_schema", "forced"]
     wanted = double.requests[0].body["response_format"]["json_schema"]
     assert (wanted["name"], set(wanted["schema"]["properties"])) == ("Recipe", set(SOUP))
@@ -115,7 +124,7 @@ async def test_an_answer_without_a_form_makes_the_next_request_simpler(double: C
 async def test_what_never_fits_is_an_error_that_says_why(double: ChatDouble) -> None:
     double.script(*[Say(json.dumps({"dish": "soup"}))] * 3)
     with pytest.raises(
-        Unavailable, match="does not fit Recipe.*minutes: Field required; steps: Field required"
+        Unavailable, match=r"does not fit Recipe.*minutes: Field required; steps: Field required"
     ):
         await filled()
     assert double.unused == 0

@@ -1,8 +1,8 @@
 """Structured output: a model fills in a pydantic form, any vendor's or the offline one (B7).
 
 A ladder of requests, each simpler than the one before: a JSON Schema mode where the vendor has one, a forced
-tool, an offered tool, JSON in the answer. A request that the vendor rejects, and an answer without JSON, lead to
-the next rung. Almost-JSON is repaired, and an answer that does not fit goes back with what is wrong.
+tool, an offered tool, JSON in the answer. A request that the vendor rejects, and an answer without JSON, lead
+to the next rung. Almost-JSON is repaired, and an answer that does not fit goes back with what is wrong.
 """
 
 import json
@@ -133,9 +133,9 @@ class _Ladder(Generic[Form]):
         """Send the answer back with what is wrong; one without a form makes the next request simpler."""
         if isinstance(problem, NoForm) and len(self.rungs) > 1:
             self.rungs.pop(0)
-        said = next(_texts(answer), "") or "(nothing)"
+        text = next(_texts(answer), "") or "(nothing)"
         wish = f"{problem.message}. Answer again with the whole {self.form.__name__}, corrected."
-        self.messages += [AIMessage(said), HumanMessage(wish)]
+        self.messages += [AIMessage(text), HumanMessage(wish)]
 
     def _messages(self) -> Sequence[AnyMessage]:
         if self.rungs[0] != "prose":

@@ -1,20 +1,19 @@
 """Planner: calls the model and turns its tool calls into a plan."""
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
-from callsheet import providers, storage
+from callsheet import storage
+from callsheet.nodes.asking import ask_model
 from callsheet.nodes.budget import STOPPED, Declined, within_budget
 from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.providers.routing import Request, Route, route
+from callsheet.providers.routing import Request
 from callsheet.state import conversation
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid
@@ -26,7 +25,6 @@ from callsheet.tools.guard.attempt import abandoned_outcome
 from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome, tool_message
 from callsheet.tools.guard.record import close
-from callsheet.tools.model_calls import call_model
 from callsheet.tools.registry import definitions
 
 MAX_ROUNDS: Final = 10
@@ -47,16 +45,14 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
         fresh = isinstance(history[-1], HumanMessage)
         rounds = 0 if fresh else state.get("rounds", 0)
         rejected = [] if fresh else state.get("rejected", [])
-        provider = _choose_route(run_context(runtime), scope)
         summary = (state.get("summary", ""), state.get("summary_upto", ""))
         sent = conversation.model_input(workflow.prompt(state, scope.artefact), history, *summary)
-        model = providers.load(provider.spec)
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
+        tools = definitions(workflow.tools)
         choice = _tool_choice(workflow, run_context(runtime), rounds)
         try:
-            reply = await within_budget(
-                account, partial(_ask_model, workflow, model, choice, sent), state.get("stopped")
-            )
+            ask = partial(ask_model, _routing_request(run_context(runtime), scope), sent, tools, choice)
+            provider, reply = await within_budget(account, ask, state.get("stopped"))
         except Declined:
             stopped = [*repaired, AIMessage(STOPPED)]
             return {"messages": stopped, "plan": None, "decided": False, "stopped": account.turn}
@@ -77,15 +73,6 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
         }
 
     return planner
-
-
-async def _ask_model(
-    workflow: WorkflowSpec, model: BaseChatModel, choice: Any, sent: Sequence[BaseMessage]
-) -> AIMessage:
-    """Return the model's answer to what it is sent."""
-    tools = definitions(workflow.tools)
-    bound = model.bind_tools(tools, tool_choice=choice)
-    return await call_model(model, sent, partial(bound.ainvoke, sent), tools)
 
 
 async def _history(
@@ -156,14 +143,13 @@ def _tool_choice(workflow: WorkflowSpec, chosen: Context, rounds: int) -> Any:
     return choice
 
 
-def _choose_route(context: Context, scope: Scope) -> Route:
-    request = Request(
+def _routing_request(context: Context, scope: Scope) -> Request:
+    return Request(
         provider=context.get("model") or context.get("provider", ""),
         language=scope.facts.get("language", ""),
         complexity=context.get("complexity", ""),
         budget=context.get("budget", ""),
     )
-    return route(request, providers.with_key(os.environ))
 
 
 def _plan(workflow: WorkflowSpec, answer: AIMessage) -> Plan | None:

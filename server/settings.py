@@ -5,6 +5,7 @@ beats the default. Each provider reads its own key.
 """
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from dotenv import load_dotenv
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from callsheet.providers import find_local
 from callsheet.state.errors import Invalid
 
 ENV_FILE: Final = ".env"
@@ -154,10 +156,11 @@ class Settings(BaseSettings):
 def read_settings(env_file: Path | None = None, **chosen: Any) -> Settings:
     """Return the settings; `chosen` ones beat all others.
 
-    `.env` is read into the environment, where providers find their keys; variables that are set stay. Raises
-    `Invalid` with the variable and the rule.
+    `.env` is read into the environment, where providers find their keys; variables that are set stay. Without
+    any key a running Ollama is looked for, once. Raises `Invalid` with the variable and the rule.
     """
     load_dotenv(env_file or Path(ENV_FILE))
+    find_local(os.environ)
     try:
         return Settings(**{name: value for name, value in chosen.items() if value is not None})
     except ValidationError as error:

@@ -8,6 +8,7 @@ CallsheetError
 │   ├── Missing          the thing does not exist, or is not the caller's (404)
 │   ├── Conflict         the state has changed since the caller read it (409)
 │   └── TooLarge         over a stated limit (413)
+│       └── ContextOverflow  a conversation is longer than the model can read
 ├── Unavailable        a later retry may succeed (503)
 │   ├── Busy             another run holds the thread (409, with Retry-After)
 │   ├── Limited          a rate limit (429)
@@ -60,6 +61,10 @@ class Conflict(Refused):
 
 class TooLarge(Refused):
     """Over a stated limit."""
+
+
+class ContextOverflow(TooLarge):
+    """A conversation is longer than the model can read; a shorter copy may succeed."""
 
 
 class Unavailable(CallsheetError):

@@ -32,7 +32,11 @@ async def end_runs_of_thread(ctx: AppContext, thread: str) -> None:
     try:
         async with asyncio.timeout(_PATIENCE_S):
             for run in unfinished:
-                with suppress(Missing):
-                    await end_run(ctx, run)
+                await _end_if_exists(ctx, run)
     except TimeoutError:
         raise Busy(f"a run on thread {thread!r} does not end", remedy="try again in a minute") from None
+
+
+async def _end_if_exists(ctx: AppContext, run: Run) -> None:
+    with suppress(Missing):
+        await end_run(ctx, run)

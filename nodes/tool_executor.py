@@ -89,7 +89,7 @@ def tool_executor_node(workflow: WorkflowSpec) -> Node[Workflow]:
         made = _created_drafts(tools, results)
         return {
             "results": kept,
-            "messages": _answers(results),
+            "messages": [*_answers(results), *workflow.question_messages(results)],
             "plan": None,
             "created": [*state.get("created", []), *made],
             **workflow.after_plan(state, made),

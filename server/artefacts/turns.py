@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from callsheet.providers import with_key
 from callsheet.providers.routing import Request, route
@@ -114,8 +114,10 @@ def checked_context(context: Context) -> Context:
 
 
 def last_message(state: Mapping[str, Any]) -> str:
-    """Return the model's newest message without tool calls; empty for none."""
+    """Return the newest turn's last message of the model without tool calls; empty for none."""
     for message in reversed(state.get("messages", ())):
+        if isinstance(message, HumanMessage):
+            break
         if isinstance(message, AIMessage) and not conversation.calls_of(message):
             return message.text
     return ""

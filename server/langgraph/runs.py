@@ -19,6 +19,7 @@ from callsheet.server.http.origins import current_owner
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.langgraph import run_streams, waiting
 from callsheet.server.langgraph.bodies import read_responses, write_responses
+from callsheet.server.langgraph.cancellation import end_run
 from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
 from callsheet.server.langgraph.run_bodies import BatchRunCreate, RunCreate
 from callsheet.server.langgraph.run_streams import ENDED, ThreadMode, event_stream_reply
@@ -178,9 +179,11 @@ async def get_stateless_run(run_id: str, request: Request) -> Response:
 
 @router.delete("/threads/{thread_id}/runs/{run_id}", status_code=204, responses=write_responses(None))
 async def delete_run(thread_id: str, run_id: str, request: Request) -> Response:
-    """Delete the record of a run that has ended. Its effects on the thread stay."""
-    run = await _run(request, run_id, thread_id)
-    await app_context(request).worker.runs.delete(run.thread, run.id)
+    """Delete the record of a run; an unfinished one is cancelled first. Its effects on the thread stay."""
+    ctx, run = app_context(request), await _run(request, run_id, thread_id)
+    if run.status not in ENDED:
+        await end_run(ctx, run)
+    await ctx.worker.runs.delete(run.thread, run.id)
     return Response(status_code=204)
 
 
@@ -242,13 +245,10 @@ async def cancel_run(
 ) -> Response:
     """Cancel a run. With `action=rollback`, its checkpoints and its record are deleted too."""
     ctx, run = app_context(request), await _run(request, run_id, thread_id)
-    since = await events.newest_id(ctx.storage, run.thread)
-    ended = await ctx.worker.cancel(run.thread, run.id, action)
     if not wait:
+        await ctx.worker.cancel(run.thread, run.id, action)
         return Response(status_code=202)
-    if not ended:
-        async for _ in run_streams.follow_run(ctx, StartedRun(run.thread, run.id, since, resumable=False)):
-            pass
+    await end_run(ctx, run, action)
     return EventJsonReply({})
 
 

@@ -13,6 +13,7 @@ from langgraph.types import Interrupt
 
 from callsheet.graphs import fact_narration
 from callsheet.nodes.lessons import selection
+from callsheet.nodes.lessons.selection import QUESTION
 from callsheet.nodes.question import decision_plan
 from callsheet.server.artefacts.service import CHAT, ArtefactService, RequestOptions, answer_interrupt
 from callsheet.server.artefacts.turn_view import turn_fields
@@ -238,10 +239,12 @@ def _failure(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _turn_message(state: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> str:
-    """Return the turn's last message: the model's, else a tool's (B69)."""
+    """Return the turn's last message: the model's, else a tool's (B69); the reply lists the facts itself."""
     for entry in reversed(state.get("messages", ())):
         if entry.type == "human":
             break
+        if str(entry.id).endswith(QUESTION):
+            continue
         if entry.type == "ai" and entry.text and not conversation.calls_of(entry):
             return str(entry.text)
     messages = [str(entry["output"]["message"]) for entry in results if entry["output"].get("message")]

@@ -18,7 +18,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from callsheet.providers.errors import Declined, ErrorTranslator
+from callsheet.providers.errors import ErrorTranslator, PolicyRefusal
 from callsheet.providers.settings import VendorSettings
 from callsheet.providers.thinking import (
     MAKER,
@@ -50,6 +50,8 @@ class ChatModel(ChatOpenAI):
     """Default base URL."""
     default_model: ClassVar[str]
     needs_key: ClassVar[bool] = True
+    timeout_s: ClassVar[float] = 120.0
+    """Default limit for an answer or, in a stream, for its next chunk."""
     output_limit: ClassVar[str] = "max_tokens"
     """The vendor's field for the most output tokens."""
 
@@ -88,12 +90,13 @@ class ChatModel(ChatOpenAI):
             )
         name = model or settings.model or cls.default_model
         quirks = cls.quirks(name, settings)
+        timeout_s = settings.timeout_s or cls.timeout_s
         arguments: dict[str, Any] = {
             "model": name,
             "api_key": settings.api_key if settings.api_key.get_secret_value() else SecretStr(_NO_KEY),
             "base_url": settings.base_url or cls.url,
-            "timeout": settings.timeout_s,
-            "stream_chunk_timeout": settings.timeout_s,
+            "timeout": timeout_s,
+            "stream_chunk_timeout": timeout_s,
             # `ainvoke` makes the further attempts, because the client's own do not cover a cut stream.
             "max_retries": 0,
             "retries": settings.max_retries,
@@ -156,8 +159,8 @@ class ChatModel(ChatOpenAI):
                 return generate_from_stream(self._stream(*args, **kwargs))
             with self._errors.translate():
                 return self._tidy_all(super()._generate(*args, **{**kwargs, "stream": False}))
-        except Declined as declined:
-            return ChatResult(generations=[ChatGeneration(message=AIMessage(**_refusal(declined)))])
+        except PolicyRefusal as refusal:
+            return ChatResult(generations=[ChatGeneration(message=AIMessage(**_refusal(refusal)))])
 
     async def _agenerate(self, *args: Any, **kwargs: Any) -> ChatResult:
         try:
@@ -165,8 +168,8 @@ class ChatModel(ChatOpenAI):
                 return await agenerate_from_stream(self._astream(*args, **kwargs))
             with self._errors.translate():
                 return self._tidy_all(await super()._agenerate(*args, **{**kwargs, "stream": False}))
-        except Declined as declined:
-            return ChatResult(generations=[ChatGeneration(message=AIMessage(**_refusal(declined)))])
+        except PolicyRefusal as refusal:
+            return ChatResult(generations=[ChatGeneration(message=AIMessage(**_refusal(refusal)))])
 
     def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
         repair = StreamRepair()
@@ -176,8 +179,8 @@ class ChatModel(ChatOpenAI):
                     self._tidy(chunk.message)
                     yield repair.repair(chunk)
             self._require_end(repair)
-        except Declined as declined:
-            yield _refusal_chunk(declined)
+        except PolicyRefusal as refusal:
+            yield _refusal_chunk(refusal)
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         repair = StreamRepair()
@@ -187,8 +190,8 @@ class ChatModel(ChatOpenAI):
                     self._tidy(chunk.message)
                     yield repair.repair(chunk)
             self._require_end(repair)
-        except Declined as declined:
-            yield _refusal_chunk(declined)
+        except PolicyRefusal as refusal:
+            yield _refusal_chunk(refusal)
 
     def _tidy(self, message: BaseMessage) -> None:
         """Bring an answer, or a part of it, to the form of Chat Completions."""
@@ -316,14 +319,14 @@ def _vendor_words(response: Any) -> str:
     return str(error.get("message", error) if isinstance(error, dict) else error or "")
 
 
-def _refusal(declined: Declined) -> dict[str, Any]:
+def _refusal(refusal: PolicyRefusal) -> dict[str, Any]:
     """Return the fields of a message for a request that the vendor's content policy refuses."""
     return {
-        "content": declined.message,
-        "additional_kwargs": {"refusal": declined.message},
+        "content": refusal.message,
+        "additional_kwargs": {"refusal": refusal.message},
         "response_metadata": {"finish_reason": "content_filter"},
     }
 
 
-def _refusal_chunk(declined: Declined) -> ChatGenerationChunk:
-    return ChatGenerationChunk(message=AIMessageChunk(**_refusal(declined), chunk_position="last"))
+def _refusal_chunk(refusal: PolicyRefusal) -> ChatGenerationChunk:
+    return ChatGenerationChunk(message=AIMessageChunk(**_refusal(refusal), chunk_position="last"))

@@ -16,6 +16,8 @@ class CompatibleModel(ChatModel):
     url: ClassVar[str] = ""
     default_model: ClassVar[str] = ""
     needs_key: ClassVar[bool] = False
+    timeout_s: ClassVar[float] = 600.0
+    """A model without a graphics card may read for minutes before its first word."""
 
     @classmethod
     def from_environ(cls, model: str, environ: Mapping[str, str]) -> Self:

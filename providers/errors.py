@@ -47,7 +47,7 @@ _MAX_WORDS = 300
 """Characters of the vendor's own words in a message."""
 
 
-class Declined(Refused):
+class PolicyRefusal(Refused):
     """The vendor's content policy refuses the request; `ChatModel` answers with a refusal."""
 
 
@@ -120,7 +120,7 @@ class ErrorTranslator:
         if _overflows(error):
             return self.overflow()
         words = self._vendor_message(error) if isinstance(error, openai.APIError) else ""
-        return Declined(f"{self.title} refuses this request{words}")
+        return PolicyRefusal(f"{self.title} refuses this request{words}")
 
     def _status_error(self, error: openai.APIStatusError) -> CallsheetError:
         status, detail = error.status_code, self._vendor_message(error)

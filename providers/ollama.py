@@ -22,6 +22,8 @@ class OllamaModel(ChatModel):
     url: ClassVar[str] = "http://127.0.0.1:11434/v1"
     default_model: ClassVar[str] = ""
     needs_key: ClassVar[bool] = False
+    timeout_s: ClassVar[float] = 600.0
+    """A model without a graphics card may read for minutes before its first word."""
 
     @classmethod
     def from_environ(cls, model: str, environ: Mapping[str, str]) -> Self:

@@ -30,7 +30,7 @@ class VendorSettings(BaseModel):
     """Turns thinking on or off where a model can do both."""
     extra_body: Json[dict[str, Any]] = Field(default_factory=dict, validate_default=False)
     """Further fields of every request, as a JSON object."""
-    timeout_s: float = Field(120.0, ge=0.001)
+    timeout_s: float | None = Field(None, ge=0.001)
     """Limit for an answer or, in a stream, for its next chunk."""
     max_retries: int = Field(2, ge=0)
     """Attempts after the first."""

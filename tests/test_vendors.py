@@ -64,6 +64,7 @@ def answered(called: AIMessage) -> list[BaseMessage]:
         ("qwen", "DASHSCOPE", "qwen", {}),
         ("qwen", "DASHSCOPE", "qwen", {"MODEL": "qwen3.8-max"}),
         ("qwen", "DASHSCOPE", "qwen", {"MODEL": "qwen3.8-max", "THINKING": "true"}),
+        ("qwen", "DASHSCOPE", "qwen", {"MODEL": "qwen3-next-80b-thinking"}),
         ("kimi", "MOONSHOT", "kimi", {}),
         ("kimi", "MOONSHOT", "kimi", {"MODEL": "kimi-k2.6", "TEMPERATURE": "0.3"}),
         ("kimi", "MOONSHOT", "kimi", {"MODEL": "kimi-k2.6", "THINKING": "false"}),
@@ -367,6 +368,19 @@ def test_a_wrong_setting_is_refused_by_its_name(name, value):
         load("compatible", environ=environ)
 
 
+@pytest.mark.parametrize(
+    ("vendor", "environ", "limit_s"),
+    [
+        ("openai", {"OPENAI_API_KEY": "sk-x"}, 120),
+        ("ollama", {"OLLAMA_MODEL": "m"}, 600),
+        ("ollama", {"OLLAMA_MODEL": "m", "OLLAMA_TIMEOUT_S": "30"}, 30),
+    ],
+)
+def test_a_local_model_may_take_longer(vendor, environ, limit_s):
+    model: Any = load(vendor, environ=environ)
+    assert (model.request_timeout, model.stream_chunk_timeout) == (limit_s, limit_s)
+
+
 @pytest.mark.parametrize("missing", ["COMPATIBLE_BASE_URL", "COMPATIBLE_MODEL"])
 def test_the_compatible_server_needs_an_address_and_a_model(missing):
     environ = {"COMPATIBLE_BASE_URL": "http://127.0.0.1:1/v1", "COMPATIBLE_MODEL": "m"}
@@ -403,6 +417,15 @@ async def test_openai_s_reasoning_models_think_between_calls_and_nothing_is_stor
     kinds = [item.get("type") for item in second.body["input"]]
     assert kinds.index("reasoning") < kinds.index("function_call") < kinds.index("function_call_output")
     assert json.dumps(second.body["input"]).count("encrypted-1") == 1
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_refusal_over_the_responses_api_is_kept_like_any_other(stream, monkeypatch):
+    monkeypatch.setattr("callsheet.providers.openai._OWN_HOST", "127.0.0.1")
+    with ChatDouble(Say(refusal="I cannot help with that.")) as double:
+        model = load("openai/gpt-5.6-terra", environ=double.environ)
+        answer: Any = await model.bind_tools([search_voices], stream=stream).ainvoke(BRIEF)
+    assert (answer.content, answer.additional_kwargs["refusal"]) == ("", "I cannot help with that.")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from callsheet import providers
 from callsheet.providers.errors import RequestRejected
+from callsheet.providers.outages import outages
 from callsheet.providers.routing import Request, route
 from callsheet.state import pricing
 from callsheet.state.errors import Invalid, Unavailable
@@ -61,7 +62,8 @@ def model_for(spec: str, language: str) -> BaseChatModel:
 
 def model_name(spec: str, language: str) -> str:
     """Return the name of the model that `model_for` returns."""
-    return route(Request(provider=spec, language=language), providers.with_key(os.environ)).spec
+    request = Request(provider=spec, language=language)
+    return route(request, providers.with_key(os.environ), failed=outages().current()).spec
 
 
 def is_offline(spec: str) -> bool:

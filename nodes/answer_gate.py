@@ -62,7 +62,8 @@ async def ask_through_gate(
     answers: list[AIMessage] = []
     text, request = "", list(sent)
     while True:
-        route, answer = await ask(request)
+        route, received = await ask(request)
+        answer = kept_answer(received, history, tools)
         answers.append(answer)
         last = len(answers) == MAX_ANSWERS
         match verdict(answer):
@@ -79,8 +80,7 @@ async def ask_through_gate(
                 request = [*sent, AIMessage(answer.text), HumanMessage(wish)]
             case _:
                 break
-    message = _final(answers, text)
-    return GatedAnswer(route, kept_answer(message, history, tools), Usage(**sum_of_usage(answers)))  # type: ignore[typeddict-item]
+    return GatedAnswer(route, _final(answers, text), Usage(**sum_of_usage(answers)))  # type: ignore[typeddict-item]
 
 
 def _final(answers: Sequence[AIMessage], text: str) -> AIMessage:

@@ -337,9 +337,7 @@ async def test_tokens_are_added_up_over_the_thread(graph, model):
     )
 
 
-async def test_a_long_script_is_kept_as_written_and_the_model_is_told_what_fits(
-    graph, model, opened
-):
+async def test_a_long_script_is_kept_as_written_and_the_model_is_told_what_fits(graph, model, opened):
     """No sentence is cut by the server; the model rewrites."""
     text = "".join(f"นี่คือประโยคที่ {i} ของโฆษณาที่ยาวเกินไปมากสำหรับเวลา. " for i in range(20)) + "โทรเลยวันนี้!"
     model.script(Say(calls=[drafts(text)[0]]), SAY_DONE)

@@ -23,9 +23,9 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from bench._servers import Question, free_port, running, serve_command
 from callsheet import providers
 from callsheet.graphs import ad_creation
-from callsheet.state import conversation
 from callsheet.state.ads import brief
 from callsheet.state.ads.ad import AdState
+from callsheet.state.model_input import model_input
 from callsheet.state.versions import Version
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion, Stream
 from callsheet.storage.artefacts.receipts import Fence
@@ -106,9 +106,7 @@ async def _alone(fields: Mapping[str, Any]) -> float:
     model = providers.load("offline").bind_tools([definition(tool) for tool in tools.values()])
     messages: list[AnyMessage] = state["messages"]
     while True:
-        answer = await model.ainvoke(
-            conversation.model_input(ad_creation.WORKFLOW.prompt(state, "ad-1"), messages)
-        )
+        answer = await model.ainvoke(model_input(ad_creation.WORKFLOW.prompt(state, "ad-1"), messages))
         assert isinstance(answer, AIMessage)
         messages.append(answer)
         if not answer.tool_calls:

@@ -7,16 +7,18 @@ a version that a person may activate; nothing is overwritten.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from callsheet.graphs.loop import LoopWorkflow
 from callsheet.state.ads import ad, brief
 from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.brief import Brief
+from callsheet.state.conversation import turn_starts
+from callsheet.state.workflow import DraftMade
 from callsheet.tools import REGISTRY
 
 PROMPT: Final = """\
@@ -40,6 +42,11 @@ Guidelines:
 
 Ad id: {ad_id}
 Spot: {spot:g} s"""
+
+
+NO_DRAFT: Final = (
+    "No draft was made yet. Make the drafts with the tools now; if something essential is missing, say what."
+)
 
 
 class AdCreation(LoopWorkflow):
@@ -72,6 +79,14 @@ class AdCreation(LoopWorkflow):
         """Return the user message for the newest brief, for a run without a message (A52)."""
         known = brief_of(state)
         return brief.message(known) if known else None
+
+    def nudge(self, state: AdState, history: Sequence[AnyMessage], created: Sequence[DraftMade]) -> str:
+        """Ask for the drafts of a brief that has none; a model may still say what is missing."""
+        known = brief_of(state)
+        starts = turn_starts(history)
+        if created or not known or not starts or history[starts[-1]].text != brief.message(known):
+            return ""
+        return NO_DRAFT
 
     def summary(self, stream: str, data: Mapping[str, Any]) -> str:
         """Return the one-line summary of a stream's data (A20)."""

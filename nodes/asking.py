@@ -18,7 +18,7 @@ from callsheet.tools.model_calls import call_model
 
 
 async def ask_model(
-    request: Request, sent: Sequence[AnyMessage], tools: Sequence[dict[str, Any]], choice: Any
+    request: Request, sent: Sequence[AnyMessage], *, tools: Sequence[dict[str, Any]], choice: Any
 ) -> tuple[Route, AIMessage]:
     """Return the model's answer with the route to it.
 

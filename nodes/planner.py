@@ -9,6 +9,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from callsheet import storage
+from callsheet.nodes.answer_gate import ask_through_gate
 from callsheet.nodes.asking import ask_model
 from callsheet.nodes.budget import STOPPED, Declined, within_budget
 from callsheet.nodes.node import Node, run_context
@@ -17,8 +18,9 @@ from callsheet.providers.routing import Request
 from callsheet.state import conversation
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid
+from callsheet.state.model_input import model_input
 from callsheet.state.plan import Plan, Step, fingerprint, with_dependencies
-from callsheet.state.workflow import Usage, Workflow
+from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.spending import Account
 from callsheet.tools.guard.attempt import abandoned_outcome
@@ -46,17 +48,20 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
         rounds = 0 if fresh else state.get("rounds", 0)
         rejected = [] if fresh else state.get("rejected", [])
         summary = (state.get("summary", ""), state.get("summary_upto", ""))
-        sent = conversation.model_input(workflow.prompt(state, scope.artefact), history, *summary)
+        sent = model_input(workflow.prompt(state, scope.artefact), history, *summary)
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
-        tools = definitions(workflow.tools)
         choice = _tool_choice(workflow, run_context(runtime), rounds)
+        request = _routing_request(run_context(runtime), scope)
+        ask = partial(ask_model, request, tools=definitions(workflow.tools), choice=choice)
+        created = [] if fresh else state.get("created", [])
+        missing = partial(_missing, workflow, state, history, created)
+        can_go_on = choice != "none" and not rejected
+        gate = partial(ask_through_gate, ask, sent, history, workflow.tools, missing if can_go_on else None)
         try:
-            ask = partial(ask_model, _routing_request(run_context(runtime), scope), sent, tools, choice)
-            provider, reply = await within_budget(account, ask, state.get("stopped"))
+            gated = await within_budget(account, gate, state.get("stopped"))
         except Declined:
-            stopped = [*repaired, AIMessage(STOPPED)]
-            return {"messages": stopped, "plan": None, "decided": False, "stopped": account.turn}
-        answer = _without_calls(reply) if choice == "none" else reply
+            return _end_turn([*repaired, AIMessage(STOPPED)], account.turn)
+        answer = _without_calls(gated.message) if choice == "none" else gated.message
         plan = _plan(workflow, answer)
         if plan and any(fingerprint(step) in rejected for step in plan["steps"]):
             answer, plan = _without_calls(answer), None
@@ -66,13 +71,28 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
             "decided": False,
             "rounds": rounds + 1,
             "rejected": rejected,
-            "usage": _usage(reply),
-            "provider": provider.provider,
-            "provider_reason": provider.reason,
+            "usage": gated.usage,
+            "provider": gated.route.provider,
+            "provider_reason": gated.route.reason,
             **(_NEW_TURN if fresh else {}),
         }
 
     return planner
+
+
+def _end_turn(messages: Sequence[BaseMessage], turn: str) -> dict[str, Any]:
+    return {"messages": messages, "plan": None, "decided": False, "stopped": turn}
+
+
+def _missing(
+    workflow: WorkflowSpec,
+    state: Workflow,
+    history: Sequence[AnyMessage],
+    created: Sequence[DraftMade],
+    answer: AIMessage,
+) -> str:
+    """Return what the turn still lacks when the model is about to end it, as a request to the model."""
+    return "" if conversation.calls_of(answer) else workflow.nudge(state, history, created)
 
 
 async def _history(
@@ -182,13 +202,3 @@ def _step(
 def _without_calls(answer: AIMessage) -> AIMessage:
     text = answer.text or "I have done as much as one turn allows. Tell me what to do next."
     return AIMessage(text, id=answer.id, response_metadata=answer.response_metadata)
-
-
-def _usage(answer: AIMessage) -> Usage:
-    usage = answer.usage_metadata
-    return Usage(
-        input_tokens=usage["input_tokens"] if usage else 0,
-        output_tokens=usage["output_tokens"] if usage else 0,
-        cached_tokens=usage.get("input_token_details", {}).get("cache_read", 0) if usage else 0,
-        calls=1,
-    )

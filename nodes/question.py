@@ -6,7 +6,7 @@ whichever process receives it. An invalid answer is refused, and the question as
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.runtime import Runtime
@@ -23,6 +23,7 @@ from callsheet.state.workflow import Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.tools.guard.call import Scope
 
+_ID_CHARS: Final = 28
 Calls = Sequence[tuple[str, dict[str, Any]]]
 """Names of tools, each with its parameters."""
 
@@ -124,7 +125,8 @@ def decision_plan(workflow: WorkflowSpec, name: str, words: str, calls: Calls) -
     tools = {**workflow.tools, **workflow.internal_tools}
     steps = [
         Step(
-            id=f"call_{name}_{number}",
+            # At most 40 characters, which OpenAI accepts.
+            id=f"call_{name.replace('-', '')[:_ID_CHARS]}_{number}",
             tool=tool,
             display=tools[tool].display,
             params=params,

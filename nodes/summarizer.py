@@ -15,6 +15,8 @@ from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact, Stream
 
 _VERSION = re.compile(r"\bv[1-9]\d{0,5}\b")
+_NO_ANSWER = "The model gave no answer, and nothing was changed. Say it again, or choose another model."
+_NO_DRAFTS = "(No draft was made.)"
 _OFFER = re.compile(r"[?？]|ไหม|มั้ย|吗|呢")
 """Marks of a question: "Should I create v2?" (A78) claims nothing."""
 
@@ -32,7 +34,8 @@ def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
         streams = await artefact.streams(workflow.streams)
         created = state.get("created", [])
         changed: dict[str, Any] = {"drafts": {made["stream"]: made["versionId"] for made in created}}
-        if closing := _closing_message(state, streams, created):
+        lacks_drafts = not state.get("rejected") and bool(workflow.nudge(state, state["messages"], created))
+        if closing := _closing_message(state, streams, created, lacks_drafts=lacks_drafts):
             changed["messages"] = [closing]
         return changed | _compact(workflow, state, streams)
 
@@ -40,11 +43,11 @@ def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
 
 
 def _closing_message(
-    state: Workflow, streams: dict[str, Stream], created: list[DraftMade]
+    state: Workflow, streams: dict[str, Stream], created: list[DraftMade], *, lacks_drafts: bool
 ) -> AIMessage | None:
     """Return a closing message if the model wrote none, or the model's with a correction of its versions.
 
-    A version that does not exist is the one claim that receipts can check for certain.
+    A version that does not exist, and a turn that made none, are claims that receipts can check for certain.
     """
     last = state["messages"][-1]
     text = last.text if isinstance(last, AIMessage) else ""
@@ -52,6 +55,8 @@ def _closing_message(
         return AIMessage(
             _tool_messages(state) or _created_text(created), id=last.id if _has_no_calls(last) else None
         )
+    if lacks_drafts and _has_no_calls(last) and _NO_DRAFTS not in text:
+        return AIMessage(f"{text}\n\n{_NO_DRAFTS}", id=last.id, response_metadata=last.response_metadata)
     known = {version.id for stream in streams.values() for version in stream.versions}
     stated = (part for part in conversation.sentences(text) if not _OFFER.search(part))
     invented = sorted({name for part in stated for name in _VERSION.findall(part)} - known)
@@ -74,7 +79,7 @@ def _tool_messages(state: Workflow) -> str:
 
 def _created_text(created: list[DraftMade]) -> str:
     made = ", ".join(f"{item['stream']} {item['versionId']}" for item in created)
-    return f"Made {made}." if made else "Nothing was changed."
+    return f"Made {made}." if made else _NO_ANSWER
 
 
 def _has_no_calls(message: Any) -> bool:

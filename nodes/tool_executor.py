@@ -13,6 +13,7 @@ from langgraph.runtime import Runtime
 from callsheet import storage
 from callsheet.nodes.budget import Declined, within_budget
 from callsheet.nodes.node import Node, run_context
+from callsheet.nodes.repeats import REPEATED, Repeats, earlier_writes
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state import conversation
 from callsheet.state.budgets import BudgetExceeded
@@ -70,9 +71,10 @@ def tool_executor_node(workflow: WorkflowSpec) -> Node[Workflow]:
         earlier = state.get("results", [])
         tools = workflow.allowed_tools(state)
         scope = workflow.scope(state, runtime)
+        repeats = Repeats(tools, plan, earlier_writes(tools, state["messages"]))
         execution = PlanExecution(
             plan,
-            lambda step: report_to_callbacks(step, _call(tools, step, scope)),
+            lambda step: report_to_callbacks(step, repeats.execute(step, _call(tools, step, scope))),
             parallel=run_context(runtime).get("parallel", PARALLEL),
             report=runtime.stream_writer,
             stopping=lambda: runtime.drain_requested,
@@ -262,6 +264,6 @@ def _created_drafts(tools: Mapping[str, Tool], results: list[StepResult]) -> lis
     return [
         DraftMade(stream=stream, versionId=result["output"]["versionId"], toolCallId=result["id"])
         for result in results
-        if result["status"] == "completed" and result["tool"] in tools
+        if result["status"] == "completed" and result["tool"] in tools and REPEATED not in result["output"]
         for stream in tools[result["tool"]].writes
     ]

@@ -128,6 +128,14 @@ class WorkflowSpec(ABC):
         del state, made
         return {}
 
+    def nudge(self, state: Any, history: Sequence[AnyMessage], created: Sequence[DraftMade]) -> str:
+        """Return what a turn that ends now still lacks, as a request to the model; empty for nothing.
+
+        `created` has the versions that the turn made.
+        """
+        del state, history, created
+        return ""
+
     def question_messages(self, results: Sequence[StepResult]) -> Sequence[AnyMessage]:
         """Return messages that ask what an interrupt asks next, for front ends that show messages alone."""
         del results

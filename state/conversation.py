@@ -73,19 +73,6 @@ def messages_after(messages: Sequence[AnyMessage], message_id: str) -> list[AnyM
     return list(messages)
 
 
-def model_input(
-    system: str, messages: Sequence[AnyMessage], summary: str = "", upto: str = ""
-) -> list[AnyMessage]:
-    """Return the model's input: the system prompt, the summary if any, and the messages after `upto`.
-
-    The beginning is the same in every turn, so that a provider's prompt cache works (A65, A68).
-    """
-    head: list[AnyMessage] = [SystemMessage(system)]
-    if summary:
-        head.append(SystemMessage(f"Previous conversation summary: {summary}"))
-    return head + messages_after(messages, upto if summary else "")
-
-
 def compaction_index(messages: Sequence[AnyMessage]) -> int | None:
     """Return the index before which messages must be summarised, or None while all may be sent.
 

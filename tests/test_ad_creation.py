@@ -44,7 +44,7 @@ async def test_an_ad_of_a_graph_without_a_server_is_on_the_list_of_local_ads(gra
 
 async def test_the_brief_is_told_to_the_model_as_the_template_says(graph, model):
     """A52, A62, X12: a system prompt with the tools and guidelines, then the template."""
-    model.script(SAY_DONE)
+    model.script(SAY_DONE, SAY_DONE)
     await graph.ainvoke(given(), config(), context={"provider": "openai"})
     system, user = model.requests[0].messages
     assert user["content"].splitlines() == [
@@ -146,7 +146,7 @@ async def test_every_call_has_one_answer_in_call_order_even_when_calls_fail(grap
         call("4", "create_voice_draft", adId="kopi", tracks=[{"voiceId": "nobody", "text": "hi"}]),
         call("5", "search_voices", language="klingon"),
     ]
-    model.script(Say(calls=calls), Say("I could not do that."))
+    model.script(Say(calls=calls), Say("I could not do that."), Say("I could not do that."))
     state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
     answers = dict(tool_messages(state))
     assert list(answers) == ["1", "2", "3", "4", "5"]
@@ -214,7 +214,11 @@ async def test_nearly_right_arguments_are_repaired_without_touching_their_string
 
 async def test_arguments_beyond_repair_run_nothing_and_the_model_is_told(graph, model, opened):
     """A26, A70, A-R16: a text cut off in the middle is not guessed at."""
-    model.script(Say(calls=[("m", "create_music_draft", '{"adId": "kopi", "prompt": "cal')]), Say("Sorry."))
+    model.script(
+        Say(calls=[("m", "create_music_draft", '{"adId": "kopi", "prompt": "cal')]),
+        Say("Sorry."),
+        Say("Sorry."),
+    )
     state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
     [(call_id, answer)] = tool_messages(state)
     assert call_id == "m"
@@ -227,7 +231,7 @@ async def test_a_turn_ends_with_text_when_its_rounds_are_used_up(graph, model):
     look = call("look", "get_current_state", adId="kopi")
     model.script(*(Say(calls=[(f"look{i}", *look[1:])]) for i in range(3)), Say("That is all I could do."))
     state = await graph.ainvoke(given(), config(), context={"provider": "openai", "max_rounds": 3})
-    assert state["messages"][-1].text == "That is all I could do."
+    assert state["messages"][-1].text == "That is all I could do.\n\n(No draft was made.)"
     assert model.requests[-1].body["tool_choice"] == "none"
     assert model.unused == 0
 
@@ -315,7 +319,7 @@ async def test_an_offer_of_a_next_version_is_not_corrected(graph, model, offer):
 
 
 async def test_an_empty_last_word_is_filled_with_what_was_made(graph, model):
-    model.script(Say(calls=[drafts("หนึ่ง")[1]]), Say(""))
+    model.script(Say(calls=[drafts("หนึ่ง")[1]]), Say(""), Say(""))
     state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
     assert state["messages"][-1].text == "Made music v1."
 
@@ -333,18 +337,19 @@ async def test_tokens_are_added_up_over_the_thread(graph, model):
     )
 
 
-async def test_a_long_script_is_tightened_until_it_fits_the_spot(graph, model, opened):
-    """The first sentence and the call to action stay."""
+async def test_a_long_script_is_kept_as_written_and_the_model_is_told_what_fits(graph, model, opened):
+    """No sentence is cut by the server; the model rewrites."""
     text = "".join(f"นี่คือประโยคที่ {i} ของโฆษณาที่ยาวเกินไปมากสำหรับเวลา. " for i in range(20)) + "โทรเลยวันนี้!"
     model.script(Say(calls=[drafts(text)[0]]), SAY_DONE)
     state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
     [(_, answer)] = tool_messages(state)
-    assert answer["timeline"]["fits"]
-    assert answer["timeline"]["durationSeconds"] <= 20.05
-    assert answer["tightened"]
+    assert not answer["timeline"]["fits"]
+    assert answer["overBySeconds"] == pytest.approx(answer["timeline"]["durationSeconds"] - 20, abs=0.01)
+    assert answer["charactersPerSecond"] == 13.0
+    assert 200 < answer["budgetCharacters"] <= 260
+    assert "Rewrite the script" in answer["suggestion"]
     spoken = (await stream(opened, "voices")).versions[0].data["voiceTracks"][0]["text"]
-    assert spoken.startswith("นี่คือประโยคที่ 0")
-    assert spoken.endswith("โทรเลยวันนี้!")
+    assert spoken == text
 
 
 async def test_a_fork_before_the_tools_makes_versions_of_its_own(graph, model, opened):
@@ -387,7 +392,7 @@ async def test_the_owner_the_server_names_is_the_one_whose_ad_is_written(graph, 
 async def test_an_ad_whose_record_names_another_owner_is_refused_to_the_tools(graph, model, opened):
     """X16."""
     await Artefact(opened, "ad", "kopi", LOCAL).open(owner="ana", thread="hers", facts={})
-    model.script(Say(calls=drafts("หนึ่ง", prefix="d")[1:2]), Say("No."))
+    model.script(Say(calls=drafts("หนึ่ง", prefix="d")[1:2]), Say("No."), Say("No."))
     state = await graph.ainvoke(given(), config(), context={"provider": "openai"})
     assert dict(tool_messages(state))["d2"]["type"] == "permission_denied"
     assert not (await stream(opened, "music")).versions

@@ -4,6 +4,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from callsheet.state import conversation
+from callsheet.state.model_input import model_input
 from callsheet.state.workflow import Usage, add_usage
 
 
@@ -47,7 +48,7 @@ def test_everything_is_sent_until_it_grows_long():
     """A65: the prefix stays the same from turn to turn."""
     messages = turns(3)
     assert conversation.compaction_index(messages) is None
-    assert conversation.model_input("prompt", messages) == [SystemMessage("prompt"), *messages]
+    assert model_input("prompt", messages) == [SystemMessage("prompt"), *messages]
 
 
 @pytest.mark.parametrize("count", [11, 15])
@@ -71,7 +72,7 @@ def test_three_turns_are_never_summarised_however_long():
 def test_the_summary_stands_for_what_it_covers():
     """A68."""
     messages = turns(4)
-    sent = conversation.model_input("prompt", messages, "they wished", "a0")
+    sent = model_input("prompt", messages, "they wished", "a0")
     assert sent[1].text == "Previous conversation summary: they wished"
     assert sent[2].text.startswith("wish 1")
     assert conversation.messages_after(messages, "unknown") == messages

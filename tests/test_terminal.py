@@ -76,12 +76,12 @@ def turn(
     return CliTurn(reply, takes, kept or {})
 
 
-def whole(*texts: str, spot_s: float = 30, notes: tuple[str, ...] = (), said: str = "Done.") -> CliTurn:
+def whole(*texts: str, spot_s: float = 30, said: str = "Done.") -> CliTurn:
     """A first turn that made all three streams."""
     spoken = voices(1, *texts)
     timeline = timed(spoken, MUSIC, EFFECTS, spot_s=spot_s)
     takes = (
-        VersionChange("voices", spoken, None, timeline, notes),
+        VersionChange("voices", spoken, None, timeline),
         VersionChange("music", MUSIC, None, timeline),
         VersionChange("sfx", EFFECTS, None, timeline),
     )
@@ -109,12 +109,6 @@ def test_every_track_effect_and_the_music_stand_with_their_times() -> None:
     assert "with the first voice a street wakes up" in told
     assert "fits the spot of 30 s" in told
     assert "Model offline no key is set" in told
-
-
-def test_what_was_shortened_is_said() -> None:
-    assert "shortened to fit: track-0 lost a sentence" in shown(
-        whole(ENGLISH, notes=("track-0 lost a sentence",))
-    )
 
 
 def test_an_ad_longer_than_its_spot_says_by_how_much() -> None:

@@ -84,7 +84,7 @@ class Tool:
     outside: bool = False
     """True for effects outside our storage, where no receipt can be written with the effect."""
     idempotent: bool = False
-    """True if an outside effect of unknown outcome may be repeated."""
+    """True if a repeated call changes nothing more, so that an equal draft is made once."""
     isolated: bool = False
     """True for a sandbox process with limits of memory and processor (C51-C53)."""
     rate_key: str = ""

@@ -44,8 +44,7 @@ def _parts(turn: CliTurn) -> Iterator[RenderableType]:
     tables = [_rows(change) for change in turn.changes]
     width = min(_WIDEST_NAME, max((cell_len(row.name) for rows in tables for row in rows), default=0))
     for change, rows in zip(turn.changes, tables, strict=True):
-        notes = [Text(f"shortened to fit: {without_control_chars(note)}", "dim") for note in change.notes]
-        yield Group(_heading(change), *(replace(row, name_width=width) for row in rows), *notes)
+        yield Group(_heading(change), *(replace(row, name_width=width) for row in rows))
     if turn.changes and turn.unchanged:
         names = ", ".join(f"{TITLES[stream].lower()} {version}" for stream, version in turn.unchanged.items())
         yield Text.assemble(("Unchanged  ", "bold"), (names, "dim"))

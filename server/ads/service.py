@@ -217,5 +217,5 @@ def _shorten(output: Mapping[str, Any]) -> dict[str, Any]:
     drafts = [name for name in ad.STREAMS if isinstance(output.get(name), dict)]
     if drafts:
         return {name: output[name]["versionId"] for name in drafts}
-    fields = ("versionId", "count", "timeline", "tightened", "error", "suggestion", "type")
+    fields = ("versionId", "count", "timeline", "overBySeconds", "error", "suggestion", "type")
     return {name: output[name] for name in fields if name in output}

@@ -50,8 +50,6 @@ class VersionChange:
     """The previous version of the stream."""
     timeline: Timeline
     """The ad's timeline with this version."""
-    notes: tuple[str, ...] = ()
-    """Descriptions of what was shortened so that the script fits."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,6 @@ async def _turn(worker: Worker, storage: Storage, thread: Thread, reply: Mapping
     facts = service.ad_facts((await worker.state(thread)).values)
     streams = await ADS.artefact(storage, thread).streams(ad.STREAMS)
     newest = {name: version for name, stream in streams.items() if (version := stream.newest())}
-    notes = {call["id"]: tuple(call["result"].get("tightened", ())) for call in reply["toolCalls"]}
     changes = []
     for made in reply["created"]:
         name, version = made["stream"], streams[made["stream"]].find(made["versionId"])
@@ -131,7 +128,7 @@ async def _turn(worker: Worker, storage: Storage, thread: Thread, reply: Mapping
             data = {other: one.data for other, one in newest.items()} | {name: version.data}
             timeline = service.timeline_of(thread, facts, data)
             before = _previous(streams[name], version)
-            changes.append(VersionChange(name, version, before, timeline, notes.get(made["toolCallId"], ())))
+            changes.append(VersionChange(name, version, before, timeline))
     changed = {change.stream for change in changes}
     return CliTurn(
         reply,

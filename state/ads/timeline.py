@@ -17,6 +17,8 @@ from callsheet.state.languages import LANGUAGES, Language, find
 
 PAUSE_S = 0.25
 """Pause after each sentence or line break within a track."""
+ROUNDING_S = 0.05
+"""Seconds by which an ad may exceed its spot."""
 _SENTENCE_END = re.compile(r"[.!?…。！？；;:：\n]+(?=\s|$|[^\s\d])")
 _ENGLISH: Language = LANGUAGES[0]
 _WIDE = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
@@ -105,7 +107,11 @@ def build_timeline(
     sfx = _place_sfx(effects, voices, lead)
     end = max([span["end"] for span in (*voices, *sfx)], default=0.0)
     result = Timeline(
-        spotSeconds=spot_s, durationSeconds=round(end, 2), fits=end <= spot_s + 0.05, voices=voices, sfx=sfx
+        spotSeconds=spot_s,
+        durationSeconds=round(end, 2),
+        fits=end <= spot_s + ROUNDING_S,
+        voices=voices,
+        sfx=sfx,
     )
     if music is not None:
         result["music"] = Span(start=0.0, end=round(float(music.get("duration") or max(spot_s, end)), 2))

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.state.ads import ad
-from callsheet.state.ads.tightening import tighten
-from callsheet.state.ads.timeline import Timeline
+from callsheet.state.ads.timeline import ROUNDING_S, Timeline, speaking_time_s
 from callsheet.state.errors import Invalid
+from callsheet.state.languages import LANGUAGES, Language, find
 from callsheet.state.versions import Version, restored_version, version_fields
 from callsheet.storage.artefacts.artefacts import Stream
 from callsheet.tools.ads import voices
@@ -133,6 +133,7 @@ async def search_voices(args: SearchVoices, call: Call) -> dict[str, Any]:
     display="Writing and casting the voices",
     writes=("voices",),
     subject="adId",
+    idempotent=True,
 )
 async def create_voice_draft(args: VoiceDraft, call: Call) -> dict[str, Any]:
     """Write all voice tracks (script and cast) as a new draft of the ad's voices.
@@ -146,23 +147,25 @@ async def create_voice_draft(args: VoiceDraft, call: Call) -> dict[str, Any]:
                 remedy="call search_voices and use an id it returns",
             )
     streams = await call.artefact.streams(ad.STREAMS)
-    requested = ad.track_list([track.model_dump(exclude_none=True) for track in args.tracks])
-    tracks, notes = _tighten_new_script(requested, streams, call.scope)
-    return await _write(
-        call, streams, "voices", {"voiceTracks": tracks}, {"tightened": notes} if notes else {}
-    )
+    tracks = ad.track_list([track.model_dump(exclude_none=True) for track in args.tracks])
+    return await _write(call, streams, "voices", {"voiceTracks": tracks})
 
 
-@tool(schema=MusicDraft, display="Describing the music", writes=("music",), subject="adId")
+@tool(schema=MusicDraft, display="Describing the music", writes=("music",), subject="adId", idempotent=True)
 async def create_music_draft(args: MusicDraft, call: Call) -> dict[str, Any]:
     """Write the background music as a new draft of the ad's music. Earlier versions stay."""
     streams = await call.artefact.streams(ad.STREAMS)
     data = ad.music_bed(args.prompt, args.provider, args.duration or spot_s(call.scope))
-    return await _write(call, streams, "music", data, {})
+    return await _write(call, streams, "music", data)
 
 
 @tool(
-    schema=SfxDraft, display="Placing the sound effects", reads=("voices",), writes=("sfx",), subject="adId"
+    schema=SfxDraft,
+    display="Placing the sound effects",
+    reads=("voices",),
+    writes=("sfx",),
+    subject="adId",
+    idempotent=True,
 )
 async def create_sfx_draft(args: SfxDraft, call: Call) -> dict[str, Any]:
     """Write all sound effects as a new draft of the ad's effects.
@@ -172,7 +175,7 @@ async def create_sfx_draft(args: SfxDraft, call: Call) -> dict[str, Any]:
     streams = await call.artefact.streams(ad.STREAMS)
     tracks = _data(streams, "voices").get("voiceTracks", ())
     effects = ad.effect_list([prompt.model_dump(exclude_none=True) for prompt in args.prompts], len(tracks))
-    return await _write(call, streams, "sfx", {"soundFxPrompts": effects}, {})
+    return await _write(call, streams, "sfx", {"soundFxPrompts": effects})
 
 
 @tool(schema=CurrentState, display="Looking at the ad", reads=ad.STREAMS, subject="adId")
@@ -211,12 +214,9 @@ async def _write(
     streams: Mapping[str, Stream],
     stream: ad.Stream,
     data: Mapping[str, Any],
-    result: dict[str, Any],
 ) -> dict[str, Any]:
     current = {name: _data(streams, name) for name in streams if streams[name].versions} | {stream: data}
-    timeline = _timeline(call.scope, current)
-    brief = {key: timeline[key] for key in ("spotSeconds", "durationSeconds", "fits")}
-    timed = {"status": "draft", "timeline": brief, **result}
+    timed = {"status": "draft", **_length(stream, current, call.scope)}
     parent = restored_version(streams[stream].versions, data)
     return await call.write(stream, data, parent=parent, result=timed)
 
@@ -226,25 +226,41 @@ def _timeline(scope: Scope, current: Mapping[str, Mapping[str, Any]]) -> Timelin
     return ad.timeline(current, language=script_language(tracks, scope), spot_s=spot_s(scope))
 
 
-def _tighten_new_script(
-    tracks: list[ad.VoiceTrack], streams: Mapping[str, Stream], scope: Scope
-) -> tuple[list[ad.VoiceTrack], list[str]]:
-    """Return the tracks to store and notes; a new script is tightened until it fits.
+def _length(stream: ad.Stream, current: Mapping[str, Mapping[str, Any]], scope: Scope) -> dict[str, Any]:
+    """Return whether the ad fits its spot after a draft; for a script that does not, how many words fit."""
+    timeline = _timeline(scope, current)
+    length = {key: timeline[key] for key in ("spotSeconds", "durationSeconds", "fits")}
+    if stream == "music":
+        music_s = timeline.get("music", {"end": 0.0})["end"]
+        if music_s <= timeline["spotSeconds"] + ROUNDING_S:
+            # Music alone says nothing about the length of an ad whose script is not written yet.
+            return {"timeline": length} if current.keys() - {"music"} else {}
+        too_long = (
+            f"The music lasts {music_s:g} s in a spot of {timeline['spotSeconds']:g} s; make it shorter"
+        )
+        return {"timeline": length | {"fits": False}, "suggestion": too_long}
+    if stream != "voices" or timeline["fits"]:
+        return {"timeline": length}
+    return {"timeline": length, **_overrun(timeline, current["voices"]["voiceTracks"], scope)}
 
-    A script that an earlier version has stays as it is: then only voice or pace were changed, or the version
-    was restored.
-    """
-    script = [track["text"] for track in tracks]
-    earlier = (version.data["voiceTracks"] for version in streams["voices"].versions)
-    known = any(script == [track["text"] for track in version] for version in earlier)
-    # Called for known scripts too: it raises for an unknown `playAfter`.
-    tightened, notes = tighten(
-        tracks,
-        language=script_language(tracks, scope),
-        spot_s=spot_s(scope),
-        effects=_data(streams, "sfx").get("soundFxPrompts", ()),
-    )
-    return (tracks, []) if known else (tightened, notes)
+
+def _overrun(timeline: Timeline, tracks: Sequence[Mapping[str, Any]], scope: Scope) -> dict[str, Any]:
+    language = script_language(tracks, scope)
+    spec = find(language)
+    unit, rate = ("characters", spec.rate) if spec and spec.unit == "character" else ("words", _rate(spec))
+    over_s = timeline["durationSeconds"] - timeline["spotSeconds"]
+    speech_s = sum(speaking_time_s(str(track["text"]), language) for track in tracks)
+    return {
+        "overBySeconds": round(over_s, 2),
+        f"{unit}PerSecond": rate,
+        f"budget{unit.capitalize()}": max(0, int((speech_s - over_s) * rate)),
+        "suggestion": "Rewrite the script so that it fits, and keep legal lines, prices, dates and contacts. "
+        "It is stored as you wrote it. After two rewrites, tell the person by how much it is too long.",
+    }
+
+
+def _rate(spec: Language | None) -> float:
+    return spec.rate if spec else LANGUAGES[0].rate
 
 
 def _data(streams: Mapping[str, Stream], name: str) -> Mapping[str, Any]:

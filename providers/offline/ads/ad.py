@@ -106,8 +106,6 @@ def problems(turn: Turn) -> list[str]:
     """Return sentences about failed writes and about a length that does not fit."""
     results = {stream: call.result or {} for stream, call in write_calls(turn)}
     lines = [f"No new {_TITLES[each]}: {data['error']}." for each, data in results.items() if "error" in data]
-    if notes := results.get("voices", {}).get("tightened"):
-        lines.append(f"To fit the spot, the voice tool {' and '.join(notes)}.")
     # Effects are written after the voices they may follow; music changes no length.
     timelines = [results[each].get("timeline") for each in ("sfx", "voices") if each in results]
     time = next(filter(None, timelines), {"fits": True})

@@ -201,14 +201,7 @@ class EventPublisher:
             if not batch and not requests:
                 return
             self._batches += 1
-            try:
-                await self._send_batch(batch, requests)
-            except BaseException as error:
-                for request in (*requests, *self._requests):
-                    if isinstance(error, Exception) and not request.reply.done():
-                        request.reply.set_exception(error)
-                    request.reply.cancel()
-                raise
+            await self._send_batch(batch, requests)
             if self._waiting and not self._requests and not self._has_local_follower():
                 self._schedule()
                 return
@@ -227,15 +220,27 @@ class EventPublisher:
     async def _send_batch(
         self, batch: Sequence[tuple[str, bytes, str]], requests: Sequence[_StoreRequest]
     ) -> None:
-        ids, replies = await self._runs.emit(
-            self._attempt,
-            self._batches,
-            batch,
-            [request.calls[-1] for request in requests],
-            [call for request in requests for call in request.calls[:-1]],
-        )
+        try:
+            ids, replies = await self._runs.emit(
+                self._attempt,
+                self._batches,
+                batch,
+                [request.calls[-1] for request in requests],
+                [call for request in requests for call in request.calls[:-1]],
+            )
+        except BaseException as error:
+            _fail([*requests, *self._requests], error)
+            raise
         for request, reply in zip(requests, replies, strict=True):
             if not request.reply.done():
                 request.reply.set_result(reply)
         if self._buffer:
             self._buffer.add(ids, [(name, data) for name, data, _ in batch])
+
+
+def _fail(requests: Sequence[_StoreRequest], error: BaseException) -> None:
+    """Raise the error where the requests are awaited; a cancellation cancels those who wait."""
+    for request in requests:
+        if isinstance(error, Exception) and not request.reply.done():
+            request.reply.set_exception(error)
+        request.reply.cancel()

@@ -30,7 +30,7 @@ class RepeatedEvents:
         self._identities: set[object] = set()
         self._updates: Counter[tuple[str, bytes]] = Counter()
         self._first_values: dict[str, bool] = {}
-        """Whether the first values of a graph that continues are dropped, by name."""
+        """True for each graph that continues and whose first values are dropped, by the event's name."""
 
     @classmethod
     async def read(cls, stored: AsyncIterable[Event], *, has_checkpoint: bool) -> Self:

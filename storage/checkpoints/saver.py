@@ -135,7 +135,7 @@ class RedisSaver(BaseCheckpointSaver[int]):
         steps = self._step_store(config, ref.thread)
         return await self._execute(
             self._put(config, checkpoint, metadata, new_versions),
-            steps and partial(steps.store_checkpoint, ref, metadata.get("source", "")),
+            partial(steps.store_checkpoint, ref, metadata.get("source", "")) if steps else None,
         )
 
     def put(
@@ -154,7 +154,7 @@ class RedisSaver(BaseCheckpointSaver[int]):
         """Store a task's writes, pending at the checkpoint in `config`. A write already stored is kept."""
         steps = self._step_store(config, checkpoint_ref(config).thread)
         await self._execute(
-            self._put_writes(config, writes, (task_path, task_id)), steps and steps.store_writes
+            self._put_writes(config, writes, (task_path, task_id)), steps.store_writes if steps else None
         )
 
     def put_writes(

@@ -6,8 +6,9 @@ import os
 import signal
 from typing import Annotated, Any, Final
 
+from langchain_core.messages import AIMessage
 from langgraph.config import get_config, get_stream_writer
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from pydantic import BaseModel
@@ -92,6 +93,48 @@ def stamping() -> Graph:
     return builder.compile(name="clerk")
 
 
+class Relay(MessagesState):
+    """Who has run so far."""
+
+    path: Annotated[list[str], operator.add]
+
+
+def runner(name: str) -> Any:
+    """A node that tells of itself, and says so."""
+
+    async def run(state: Relay) -> dict[str, Any]:
+        get_stream_writer()({"runs": name})
+        await asyncio.sleep(0)
+        return {"path": [name], "messages": [AIMessage(name, id=f"by-{name}")]}
+
+    return run
+
+
+async def silent(state: Relay) -> None:
+    """Change nothing."""
+
+
+def relaying() -> Graph:
+    """One node, three beside each other, two in a graph of their own, and one that has nothing to say."""
+    inner: StateGraph[Relay, None, Relay, Relay] = StateGraph(Relay)
+    for name in ("inner1", "inner2"):
+        inner.add_node(name, runner(name))
+    inner.add_edge(START, "inner1")
+    inner.add_edge("inner1", "inner2")
+    builder: StateGraph[Relay, None, Relay, Relay] = StateGraph(Relay)
+    for name in ("first", "left", "middle", "right", "last"):
+        builder.add_node(name, runner(name))
+    builder.add_node("inner", inner.compile())
+    builder.add_node("silent", silent)
+    builder.add_edge(START, "first")
+    for name in ("left", "middle", "right"):
+        builder.add_edge("first", name)
+    builder.add_edge(["left", "middle", "right"], "inner")
+    builder.add_edge("inner", "silent")
+    builder.add_edge("silent", "last")
+    return builder.compile(name="relay")
+
+
 def poisonous() -> Graph:
     builder: StateGraph[Pages, None, Pages, Pages] = StateGraph(Pages)
     builder.add_node("kill", kill)
@@ -101,4 +144,5 @@ def poisonous() -> Graph:
 
 
 clerk = stamping()
+relay = relaying()
 poison = poisonous()

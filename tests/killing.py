@@ -164,6 +164,7 @@ class Shop:
     """A server that is killed at one message to Redis, and others after it on the same storage."""
 
     lease_s = 1.0
+    config: str | None = None
 
     def __init__(self, warm: Warm, proxy: Proxy, url: str) -> None:
         self._warm, self._proxy, self.url = warm, proxy, url
@@ -171,8 +172,8 @@ class Shop:
     async def killed_at(self, kill: Kill, use: Callable[[str], Awaitable[object]]) -> bool:
         """Use a server, by its URL, that dies at `kill`; whether it died."""
         self._proxy.kill = kill
-        kill.pid, base = self._warm.start(f"unix://{self._proxy.path}?db=0", self.lease_s)
-        await _answering(base)
+        kill.pid, base = self._warm.start(f"unix://{self._proxy.path}?db=0", self.lease_s, config=self.config)
+        await self._answering(base)
         kill.armed = True
         with contextlib.suppress(httpx.TransportError, WebSocketException, OSError):
             await use(base)
@@ -184,9 +185,9 @@ class Shop:
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator[str]:
         """The URL of a server that is started now, and killed in the end."""
-        pid, base = self._warm.start(self.url, self.lease_s)
+        pid, base = self._warm.start(self.url, self.lease_s, config=self.config)
         try:
-            await _answering(base)
+            await self._answering(base)
             yield base
         finally:
             os.kill(pid, signal.SIGKILL)
@@ -200,20 +201,21 @@ class Shop:
             seen.append(count.seen)
         return min(seen[1:])
 
+    async def _answering(self, base: str) -> None:
+        path = "/info" if self.config else "/api/ads"
+
+        async def listed() -> bool:
+            try:
+                return (await client.get(path)).status_code == 200
+            except httpx.TransportError:
+                return False
+
+        async with httpx.AsyncClient(base_url=base, timeout=30) as client:
+            await eventually(listed, "the server answers", patience_s=20)
+
 
 async def _flipped(use: Callable[[str, int], Awaitable[object]], turn: int, base: str) -> None:
     await use(base, turn)
-
-
-async def _answering(base: str) -> None:
-    async def listed() -> bool:
-        try:
-            return (await client.get("/api/ads")).status_code == 200
-        except httpx.TransportError:
-            return False
-
-    async with httpx.AsyncClient(base_url=base, timeout=30) as client:
-        await eventually(listed, "the server answers", patience_s=20)
 
 
 def sampled(count: int, few: int, seed: int, *, whole: bool) -> Sequence[int]:

@@ -6,13 +6,14 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 
+from callsheet.nodes.node import EPOCH_KEY
 from callsheet.server.runtime.event_buffer import LocalEventBuffer
 from callsheet.server.runtime.event_bus import EventBus
 from callsheet.server.runtime.event_publisher import EventPublisher
 from callsheet.server.runtime.run_request import request_fields
 from callsheet.state.errors import Fenced
 from callsheet.storage.checkpoints import RedisSaver
-from callsheet.storage.checkpoints.context import BEFORE_CHECKPOINT
+from callsheet.storage.checkpoints.context import STEP_STORE
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs import events
 from callsheet.storage.runs.announcements import Announcements
@@ -111,9 +112,9 @@ async def test_events_that_are_sent_twice_because_the_answer_was_lost_are_told_o
     """What a caller reads has no event twice, also where storage went away in between."""
     runs = Runs(storage)
     attempt = await claimed(runs)
-    await runs.emit(attempt, 1, [("a", b"1")])
-    ids = await runs.emit(attempt, 2, [("b", b"2"), ("c", b"3")])
-    assert await runs.emit(attempt, 2, [("b", b"2"), ("c", b"3")]) == ids
+    await runs.emit(attempt, 1, [("a", b"1", "")])
+    ids, _ = await runs.emit(attempt, 2, [("b", b"2", ""), ("c", b"3", "")])
+    assert await runs.emit(attempt, 2, [("b", b"2", ""), ("c", b"3", "")]) == (ids, [])
     begun, *rest = await events.read_after(storage, "t", events.START_ID)
     assert begun == attempt.started_event
     assert [event.name for event in rest] == ["a", "b", "c"]
@@ -160,10 +161,13 @@ async def test_what_nobody_here_follows_leaves_together_or_with_the_end(storage:
 async def test_what_a_step_told_is_in_storage_no_later_than_its_checkpoint(storage: Storage) -> None:
     """A step that is stored is not done again, so nobody would tell of it once more."""
     runs = Runs(storage)
-    teller = EventPublisher(runs, await claimed(runs), None, batch_delay_s=60)
-    saver = RedisSaver(storage.redis)
-    BEFORE_CHECKPOINT.set(teller.send_now)
-    config: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    attempt = await claimed(runs)
+    teller = EventPublisher(runs, attempt, None, batch_delay_s=60)
+    saver = RedisSaver(storage.redis, fence=EPOCH_KEY)
+    STEP_STORE.set(teller)
+    config: RunnableConfig = {
+        "configurable": {"thread_id": "t", "checkpoint_ns": "", EPOCH_KEY: attempt.epoch}
+    }
     for number, name in enumerate("abc", 1):
         await teller.publish([(name, b"1")])
         await saver.aput(config, empty_checkpoint(), {}, {})
@@ -175,14 +179,23 @@ async def test_what_is_told_while_earlier_words_are_on_their_way_leaves_before_t
     storage: Storage,
 ) -> None:
     runs = Runs(storage)
-    teller = EventPublisher(runs, await claimed(runs), None, batch_delay_s=60)
+    attempt = await claimed(runs)
+    teller = EventPublisher(runs, attempt, None, batch_delay_s=60)
+    saver = RedisSaver(storage.redis, fence=EPOCH_KEY)
+    STEP_STORE.set(teller)
+    config: RunnableConfig = {
+        "configurable": {"thread_id": "t", "checkpoint_ns": "", EPOCH_KEY: attempt.epoch}
+    }
     await teller.publish([("a", b"1")])
-    await teller.send_now()
+    sending = asyncio.create_task(teller.flush())
+    await asyncio.sleep(0)
     for name in "bc":
         await teller.publish([(name, b"1")])
         await asyncio.sleep(0)
-    await teller.send_now()
+    await saver.aput(config, empty_checkpoint(), {}, {})
     assert await told(storage) == ["a", "b", "c"]
+    await sending
+    await saver.aclose()
 
 
 async def test_what_nobody_here_follows_leaves_in_a_moment(storage: Storage) -> None:

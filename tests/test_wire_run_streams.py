@@ -257,7 +257,7 @@ async def test_what_a_run_tells_just_as_it_was_taken_for_silent_is_not_lost(valk
         started = StartedRun("t", "r", attempt.started_event.id, resumable=False)
         async with aclosing(follow_run(here, started, heartbeat_s=0.05)) as told:
             assert await anext(told) is None
-            await runs.emit(attempt, 1, [("values", b"{}")])
+            await runs.emit(attempt, 1, [("values", b"{}", "")])
             await runs.finish(attempt, Outcome("success", "idle"))
             assert [event.name async for event in told if event] == ["values", "end"]
         await runs.unschedule_check("t", "r")

@@ -138,7 +138,7 @@ class CrashLoopIsolation:
         await self._taken.acquire()
         try:
             # Read before the run starts: a different checkpoint later is progress.
-            place = await self._newest_checkpoint(thread)
+            place = await self.newest_checkpoint(thread)
         except BaseException:
             self._taken.release()
             raise
@@ -155,9 +155,10 @@ class CrashLoopIsolation:
         while True:
             await asyncio.sleep(_CHECK_S)
             with suppress(Unavailable):
-                if await self._newest_checkpoint(thread) != checkpoint:
+                if await self.newest_checkpoint(thread) != checkpoint:
                     return
 
-    async def _newest_checkpoint(self, thread: str) -> str:
+    async def newest_checkpoint(self, thread: str) -> str:
+        """Return the id of the thread's newest checkpoint; "" if there is none."""
         newest = await self._saver.aget_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
         return newest.checkpoint["id"] if newest else ""

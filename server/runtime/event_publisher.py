@@ -1,22 +1,41 @@
-"""Publishes the events of an attempt in order and in batches, while the attempt goes on."""
+"""Publishes the events of an attempt in order and in batches, while the attempt goes on.
+
+A task's writes, and a checkpoint, leave in one transaction with the events published before them. So a
+process that dies has stored a task with all its events or not at all.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 from callsheet.server.runtime.encoding import Event
 from callsheet.server.runtime.event_buffer import LocalEventBuffer
+from callsheet.server.runtime.repeated_events import RepeatedEvents
+from callsheet.storage.checkpoints.context import CheckpointRef
+from callsheet.storage.redis.scripts import ScriptCall
 from callsheet.storage.runs.records import Attempt
 from callsheet.storage.runs.runs import Runs
 
 _MAX_WAITING: Final = 256
 """Events that may wait; further ones make the caller wait."""
+_SETTLE_TURNS: Final = 12
+"""Turns of the event loop in which what LangGraph streamed reaches `publish`; four to eight are needed."""
 BATCH_DELAY_S: Final = 0.01
 """Delay that remote followers do not notice."""
 
 
+@dataclass(frozen=True, eq=False)
+class _StoreRequest:
+    """Calls that store a task's writes or a checkpoint."""
+
+    calls: Sequence[ScriptCall]
+    reply: "asyncio.Future[Any]"
+    """Reply to the last call."""
+
+
 class EventPublisher:
-    """Publishes to the thread's stream in Redis and to the local buffer."""
+    """Publishes to the thread's stream in Redis and to the local buffer; a `StepStore`."""
 
     def __init__(
         self,
@@ -27,34 +46,71 @@ class EventPublisher:
         batch_delay_s: float = BATCH_DELAY_S,
     ) -> None:
         """Without a local follower, events wait `batch_delay_s` so that more leave together."""
+        self.thread = attempt.thread
+        self.repeated: RepeatedEvents | None = None
+        """Events of earlier attempts that are not published again."""
+        self.checkpoints: dict[str, str] = {}
+        """Newest checkpoint of this run by namespace."""
         self._runs = runs
         self._attempt = attempt
         self._buffer = buffer
         self._has_local_follower = has_local_follower
         self._batch_delay_s = batch_delay_s
         self._batches = 0
-        self._waiting: list[Event] = []
+        self._waiting: list[tuple[str, bytes, str]] = []
+        """Name, JSON and checkpoint of the events."""
+        self._requests: list[_StoreRequest] = []
+        self._beginning: set[str] = set()
+        """Namespaces of subgraphs whose input is being stored."""
+        self._early: dict[str, tuple[str, bytes]] = {}
+        """Their first values, which leave with the next checkpoint: no values belong to an input."""
+        self._settling = 0
+        """Store requests whose events may not have arrived yet."""
+        self._blocked = False
+        """True while the caller of `publish` waits."""
         self._sending: asyncio.Task[None] | None = None
         self._due: asyncio.TimerHandle | None = None
 
     async def publish(self, events: Sequence[Event]) -> None:
         """Queue the events; raise the error of an earlier batch, as `flush`."""
-        if self._sending and self._sending.done():
-            self._sending.result()
-        self._waiting += events
-        if self._waiting and not self._due and (self._sending is None or self._sending.done()):
+        self._raise_failure()
+        for name, data in events:
+            mode, _, namespace = name.partition("|")
+            if mode.endswith("values") and namespace in self._beginning:
+                self._early[namespace] = name, data
+            else:
+                self._queue(name, data)
+        if self._waiting and not self._due and not self._is_sending:
             self._schedule()
         if len(self._waiting) > _MAX_WAITING:
-            await self.flush()
+            self._blocked = True
+            try:
+                await self.flush()
+            finally:
+                self._blocked = False
 
-    async def send_now(self) -> None:
-        """Flush buffered events before the caller's next write; raises as `flush`."""
-        if self._sending and not self._sending.done() and self._waiting:
-            await self.flush()
-        elif self._due:
-            self._start_sending()
-            # The batch is queued to storage once its task has started.
-            await asyncio.sleep(0)
+    async def store_writes(self, calls: Sequence[ScriptCall]) -> list[Any]:
+        """Store a task's writes together with its events; raises as `flush`."""
+        await self._settle()
+        return await self._store(calls)
+
+    async def store_checkpoint(
+        self, ref: CheckpointRef, source: str, calls: Sequence[ScriptCall]
+    ) -> list[Any]:
+        """Store a checkpoint together with the events before it; raises as `flush`."""
+        self.checkpoints[ref.namespace] = ref.checkpoint
+        if early := self._early.pop(ref.namespace, None):
+            self._queue(*early)
+        # The root graph waits for its checkpoint, and its events have arrived.
+        if not ref.namespace:
+            return await self._store(calls)
+        if source == "input":
+            self._beginning.add(ref.namespace)
+        try:
+            await self._settle()
+            return await self._store(calls)
+        finally:
+            self._beginning.discard(ref.namespace)
 
     async def flush(self) -> None:
         """Wait until all events are stored; raises `Fenced` if a later attempt has the thread."""
@@ -67,9 +123,11 @@ class EventPublisher:
     async def drain(self) -> list[Event]:
         """Stop sending and return the unsent events, which leave with the run's end; raises as `flush`."""
         self._unschedule()
+        for event in self._early.values():
+            self._queue(*event)
         unsent, self._waiting = self._waiting, []
         await self.flush()
-        return unsent
+        return [(name, data) for name, data, _ in unsent]
 
     async def discard(self) -> None:
         """Stop sending and drop the unsent events."""
@@ -78,6 +136,44 @@ class EventPublisher:
         if self._sending:
             self._sending.cancel()
             await asyncio.gather(self._sending, return_exceptions=True)
+        for request in self._requests:
+            request.reply.cancel()
+
+    def _queue(self, name: str, data: bytes) -> None:
+        mode, _, namespace = name.partition("|")
+        checkpoint = self.checkpoints.get(namespace, "") if mode.endswith("values") else ""
+        if not (self.repeated and self.repeated.drop(name, data, checkpoint)):
+            self._waiting.append((name, data, checkpoint))
+
+    async def _settle(self) -> None:
+        """Wait for events of a task that has just ended; LangGraph streams them before it stores the task."""
+        self._settling += 1
+        try:
+            turns = 0
+            while turns < _SETTLE_TURNS:
+                await asyncio.sleep(0)
+                turns += 1
+                if self._blocked and self._is_sending and self._sending:
+                    await asyncio.shield(self._sending)
+                    turns = 0
+        finally:
+            self._settling -= 1
+
+    async def _store(self, calls: Sequence[ScriptCall]) -> list[Any]:
+        self._raise_failure()
+        request = _StoreRequest(calls, asyncio.get_running_loop().create_future())
+        self._requests.append(request)
+        if not self._is_sending:
+            self._start_sending()
+        return [await request.reply]
+
+    @property
+    def _is_sending(self) -> bool:
+        return self._sending is not None and not self._sending.done()
+
+    def _raise_failure(self) -> None:
+        if self._sending and self._sending.done():
+            self._sending.result()
 
     def _schedule(self) -> None:
         """Send the waiting events: at once for a local follower, else after the delay."""
@@ -98,12 +194,53 @@ class EventPublisher:
             self._due = None
 
     async def _send(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
+        while self._waiting or self._requests:
+            ready = await self._count_ready()
+            batch, self._waiting = self._waiting[:ready], self._waiting[ready:]
+            requests, self._requests = self._requests, []
+            if not batch and not requests:
+                return
             self._batches += 1
-            ids = await self._runs.emit(self._attempt, self._batches, batch)
-            if self._buffer:
-                self._buffer.add(ids, batch)
-            if self._waiting and not self._has_local_follower():
+            await self._send_batch(batch, requests)
+            if self._waiting and not self._requests and not self._has_local_follower():
                 self._schedule()
                 return
+
+    async def _count_ready(self) -> int:
+        """Return how many waiting events may leave: the store requests of their tasks wait, too.
+
+        LangGraph begins to store a task one turn of the event loop after it streamed its events.
+        """
+        while True:
+            count = len(self._waiting)
+            await asyncio.sleep(0)
+            if not self._settling or self._blocked:
+                return count
+
+    async def _send_batch(
+        self, batch: Sequence[tuple[str, bytes, str]], requests: Sequence[_StoreRequest]
+    ) -> None:
+        try:
+            ids, replies = await self._runs.emit(
+                self._attempt,
+                self._batches,
+                batch,
+                [request.calls[-1] for request in requests],
+                [call for request in requests for call in request.calls[:-1]],
+            )
+        except BaseException as error:
+            _fail([*requests, *self._requests], error)
+            raise
+        for request, reply in zip(requests, replies, strict=True):
+            if not request.reply.done():
+                request.reply.set_result(reply)
+        if self._buffer:
+            self._buffer.add(ids, [(name, data) for name, data, _ in batch])
+
+
+def _fail(requests: Sequence[_StoreRequest], error: BaseException) -> None:
+    """Raise the error where the requests are awaited; a cancellation cancels those who wait."""
+    for request in requests:
+        if isinstance(error, Exception) and not request.reply.done():
+            request.reply.set_exception(error)
+        request.reply.cancel()

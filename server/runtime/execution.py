@@ -6,7 +6,7 @@ run; otherwise the input never arrived and is passed again.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
@@ -24,9 +24,12 @@ from callsheet.server.runtime import user
 from callsheet.server.runtime.encoding import Event, EventTranslator, dumps, sha256_of
 from callsheet.server.runtime.errors import serialize_error
 from callsheet.server.runtime.event_publisher import EventPublisher
+from callsheet.server.runtime.repeated_events import RepeatedEvents
 from callsheet.state.errors import CallsheetError, Conflict, Fenced, StorageDown, Unavailable
-from callsheet.storage.checkpoints.context import BEFORE_CHECKPOINT
+from callsheet.storage.checkpoints import RedisSaver
+from callsheet.storage.checkpoints.context import STEP_STORE
 from callsheet.storage.runs.announcements import Announcements, wait_for_signal
+from callsheet.storage.runs.events import Event as StoredEvent
 from callsheet.storage.runs.records import Action, Attempt, Outcome, Run
 from callsheet.storage.runs.runs import Runs
 
@@ -67,6 +70,8 @@ class RunExecution:
     run: Run
     graph: Pregel[Any, Any]
     """Graph with the server's checkpointer and store."""
+    stored_events: Callable[[], AsyncIterable[StoredEvent]]
+    """Events of the run that earlier attempts have stored."""
     timeout_s: float
     """Longest duration of an attempt."""
     reply: BuildReply | None = None
@@ -164,26 +169,42 @@ class RunExecution:
             # Only before this run's first checkpoint; later it would fork from the old one again.
             config["configurable"] |= self.run.request.get("checkpoint") or {}
         translator = self._translator()
-        if before is None or before.tasks or not self._has_own_checkpoint(before):
-            await self._publish_answers()
-            given = self._graph_input(before)
-            if isinstance(given, Command) and _only_ends(given):
-                # LangGraph has no edge to END here, and would raise the interrupt again.
-                await self.graph.aupdate_state(config, None, as_node=END)
-            else:
-                await self._stream(translator, given, config)
+        await self._recall_events(before)
+        await self._publish_answers()
+        given = self._graph_input(before)
+        if isinstance(given, Command) and _only_ends(given):
+            # LangGraph has no edge to END here, and would raise the interrupt again.
+            await self.graph.aupdate_state(config, None, as_node=END)
         else:
-            await self._republish_values(before)
+            # Also if it has ended: the attempt that ended it may not have published its last values.
+            await self._stream(translator, given, config)
         if translator.finished and not self.reply:
             return Outcome("success")
         state = await self.graph.aget_state(_newest_config(config))
         return await self._success(state, translator.closing_events(state))
 
-    async def _republish_values(self, done: StateSnapshot) -> None:
-        """Publish the final values: the attempt that computed them died, perhaps before it published them."""
-        request = self.run.request
-        if request.get("protocol") or "values" in request["stream_mode"]:
-            await self.publisher.publish([("values", dumps(done.values))])
+    async def _recall_events(self, before: StateSnapshot | None) -> None:
+        """Have the publisher drop the events that an earlier attempt has stored."""
+        if self.attempt.number == 1:
+            return
+        continues = self._has_own_checkpoint(before)
+        self.publisher.repeated = repeated = await RepeatedEvents.read(
+            self.stored_events(), has_checkpoint=continues and self.graph.cache is None
+        )
+        for state in _with_subgraphs(before) if before else ():
+            place = state.config["configurable"]
+            namespace, checkpoint = (
+                place.get("checkpoint_ns", ""),
+                place["checkpoint_id"] if continues else "",
+            )
+            self.publisher.checkpoints[namespace] = checkpoint
+            repeated.resume(namespace, checkpoint, has_values=not continues or await self._has_values(state))
+
+    async def _has_values(self, state: StateSnapshot) -> bool:
+        """Return whether the step of a checkpoint changed its values, so that LangGraph streamed them."""
+        stored = await cast("RedisSaver", self.graph.checkpointer).aget_tuple(state.config)
+        updated = stored and stored.checkpoint.get("updated_channels")
+        return updated is None or not isinstance(state.values, Mapping) or bool({*updated} & {*state.values})
 
     def _translator(self) -> EventTranslator | ProtocolTranslator:
         request = self.run.request
@@ -194,9 +215,9 @@ class RunExecution:
     async def _stream(
         self, translator: EventTranslator | ProtocolTranslator, given: Any, config: RunnableConfig
     ) -> None:
-        """Run the graph and publish its events; those of a step are stored before its checkpoint."""
+        """Run the graph and publish its events; those of a task are stored with its writes."""
         request = self.run.request
-        BEFORE_CHECKPOINT.set(self.publisher.send_now)
+        STEP_STORE.set(self.publisher)
         options = {
             "context": request["context"],
             "interrupt_before": request["interrupt_before"],
@@ -218,7 +239,8 @@ class RunExecution:
     async def _state_before(self, config: RunnableConfig) -> StateSnapshot | None:
         """Return the thread's state if the graph's input depends on it; else None."""
         if self.attempt.number > 1:
-            return await self.graph.aget_state(_newest_config(config))
+            streams_subgraphs = bool(self.run.request["subgraphs"] or self.run.request.get("protocol"))
+            return await self.graph.aget_state(_newest_config(config), subgraphs=streams_subgraphs)
         if self.run.request.get("answers"):
             place = _newest_config(config)
             place["configurable"] |= self.run.request.get("checkpoint") or {}
@@ -344,6 +366,15 @@ def interrupts_by_task(state: StateSnapshot) -> dict[str, list[dict[str, Any]]]:
         for task in state.tasks
         if task.interrupts and task.result is None
     }
+
+
+def _with_subgraphs(state: StateSnapshot) -> Iterator[StateSnapshot]:
+    """Yield the state of a graph and of its running subgraphs that have a checkpoint."""
+    if state.config["configurable"].get("checkpoint_id"):
+        yield state
+    for task in state.tasks:
+        if isinstance(task.state, StateSnapshot):
+            yield from _with_subgraphs(task.state)
 
 
 def run_result(state: StateSnapshot) -> dict[str, Any]:

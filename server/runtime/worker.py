@@ -30,7 +30,7 @@ from callsheet.state.errors import Broken, CallsheetError, Conflict, Fenced, Mis
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.announcements import Announcements
-from callsheet.storage.runs.events import Event
+from callsheet.storage.runs.events import START_ID, Event
 from callsheet.storage.runs.records import (
     Action,
     Attempt,
@@ -305,6 +305,7 @@ class Worker:
             attempt,
             record,
             self.graphs[record.graph],
+            partial(self.events.stored_events, attempt.thread, attempt.run, START_ID),
             self._options.timeout_s,
             self._options.replies.get(record.graph) if record.request["reply"] else None,
         )
@@ -334,7 +335,8 @@ class Worker:
                     await self.runs.release(claimed)
                 raise Drained
             if isinstance(claimed, CrashSuspect):
-                await stack.enter_async_context(self._isolation.isolate(thread))
+                if await self._isolation.newest_checkpoint(thread) == claimed.checkpoint:
+                    await stack.enter_async_context(self._isolation.isolate(thread))
                 alone = True
             elif isinstance(claimed, LeaseHeld):
                 await asyncio.sleep(min(claimed.remaining_s, _POLL_S))
@@ -432,7 +434,8 @@ def _progress(event: Event) -> dict[str, Any] | None:
 
 
 def _attach(graph: Pregel[Any, Any], saver: BaseCheckpointSaver[Any]) -> Pregel[Any, Any]:
-    copied = graph.copy(update={"checkpointer": saver})
+    # Eager, so that a task's events are streamed before its checkpoint is stored.
+    copied = graph.copy(update={"checkpointer": saver, "stream_eager": True})
     # LangGraph ignores a misspelt key silently, and a run without persistence is never a fallback.
     if copied.checkpointer is not saver:
         raise Broken(f"graph {graph.name!r} did not take the saver")

@@ -5,10 +5,10 @@ implementation serves an asyncio connection, a blocking one and a cluster.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 
@@ -62,10 +62,27 @@ T = TypeVar("T")
 Operation = Generator[Sequence[ScriptCall], list[Any], T]
 """Yields the calls of a round trip in order, receives their replies, and returns the result."""
 
-BEFORE_CHECKPOINT: Final[ContextVar[Callable[[], Awaitable[None]] | None]] = ContextVar(
-    "before_checkpoint", default=None
-)
-"""Hook awaited before a checkpoint of this context is stored."""
+
+class StepStore(Protocol):
+    """Stores the steps of one thread in transactions with something else, such as their events.
+
+    Each method executes the calls and returns their replies. The last call is of the thread's slot, and in
+    the transaction; the others may be executed before it on their own.
+    """
+
+    thread: str
+
+    async def store_writes(self, calls: Sequence[ScriptCall]) -> list[Any]:
+        """Store a task's writes."""
+
+    async def store_checkpoint(
+        self, ref: CheckpointRef, source: str, calls: Sequence[ScriptCall]
+    ) -> list[Any]:
+        """Store a checkpoint; `source` is LangGraph's, "input" for one before the first step."""
+
+
+STEP_STORE: Final[ContextVar[StepStore | None]] = ContextVar("step_store", default=None)
+"""Stores the fenced writes and checkpoints of this context, instead of the saver's own connection."""
 
 _ENTRY_TTL_FACTOR: Final = 1.25
 """Lifetime of a thread's index entry relative to the thread's; it is renewed after half the surplus."""

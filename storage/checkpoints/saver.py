@@ -3,6 +3,7 @@
 import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from typing import Any, Final, Self, TypedDict, TypeVar, Unpack, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -23,15 +24,16 @@ from callsheet.state.errors import Invalid
 from callsheet.storage.checkpoints import maintenance, reading, writing
 from callsheet.storage.checkpoints.codec import Codec
 from callsheet.storage.checkpoints.context import (
-    BEFORE_CHECKPOINT,
+    STEP_STORE,
     KeyPolicy,
     Operation,
     SaverContext,
+    StepStore,
     checkpoint_ref,
 )
 from callsheet.storage.checkpoints.message_log import CACHED_BYTES, LogCache
 from callsheet.storage.checkpoints.reading import Listing, list_filter
-from callsheet.storage.checkpoints.transports import Transports
+from callsheet.storage.checkpoints.transports import ExecuteBatch, Transports
 from callsheet.storage.checkpoints.write_scripts import Fence
 from callsheet.storage.redis.keys import CHECKPOINT_PREFIX, run_keys
 
@@ -129,9 +131,12 @@ class RedisSaver(BaseCheckpointSaver[int]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Store a checkpoint as the child of the one in `config`, and return its own config."""
-        if before_checkpoint := BEFORE_CHECKPOINT.get():
-            await before_checkpoint()
-        return await self._execute(self._put(config, checkpoint, metadata, new_versions))
+        ref = checkpoint_ref(config)._replace(checkpoint=checkpoint["id"])
+        steps = self._step_store(config, ref.thread)
+        return await self._execute(
+            self._put(config, checkpoint, metadata, new_versions),
+            partial(steps.store_checkpoint, ref, metadata.get("source", "")) if steps else None,
+        )
 
     def put(
         self,
@@ -147,7 +152,10 @@ class RedisSaver(BaseCheckpointSaver[int]):
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store a task's writes, pending at the checkpoint in `config`. A write already stored is kept."""
-        await self._execute(self._put_writes(config, writes, (task_path, task_id)))
+        steps = self._step_store(config, checkpoint_ref(config).thread)
+        await self._execute(
+            self._put_writes(config, writes, (task_path, task_id)), steps.store_writes if steps else None
+        )
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -266,8 +274,12 @@ class RedisSaver(BaseCheckpointSaver[int]):
             return None
         return Fence(run_keys(thread).thread, str(epoch))
 
-    async def _execute(self, operation: Operation[T]) -> T:
-        execute_batch = await self._transports.for_running_loop()
+    def _step_store(self, config: RunnableConfig, thread: str) -> StepStore | None:
+        steps = STEP_STORE.get()
+        return steps if steps and steps.thread == thread and self._fence_of(config, thread) else None
+
+    async def _execute(self, operation: Operation[T], execute_batch: ExecuteBatch | None = None) -> T:
+        execute_batch = execute_batch or await self._transports.for_running_loop()
         try:
             calls = next(operation)
             while True:

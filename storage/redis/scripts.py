@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Coroutine, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol
 
 Argument = str | bytes | int | float
@@ -57,6 +58,42 @@ class ScriptCall(NamedTuple):
     def eval_args(self) -> tuple[Argument, ...]:
         """Return the command for a server that lacks the script."""
         return ("EVAL", self.script.source, len(self.keys), *self.keys, *self.args)
+
+
+def combine(calls: Sequence[ScriptCall]) -> ScriptCall:
+    """Return one atomic call that executes all of them in order and replies with their replies.
+
+    All keys must be in one slot. A call that refuses to act does not stop the next one.
+    """
+    scripts = tuple(dict.fromkeys(call.script for call in calls))
+    keys, args = list[str](), list[Argument]()
+    for call in calls:
+        keys += call.keys
+        args += (scripts.index(call.script) + 1, len(call.keys), len(call.args), *call.args)
+    return ScriptCall(_combined_script(scripts), keys, args, durable=any(call.durable for call in calls))
+
+
+@lru_cache
+def _combined_script(scripts: tuple[Script, ...]) -> Script:
+    functions = ",\n".join(f"function(KEYS, ARGV)\n{script.source}\nend" for script in scripts)
+    return Script(f"local scripts = {{\n{functions}\n}}\n{_CALL_ALL}")
+
+
+_CALL_ALL: Final = """
+local function slice(list, first, count)
+  local part = {}
+  for i = 1, count do part[i] = list[first + i - 1] end
+  return part
+end
+local replies, key, arg = {}, 1, 1
+while arg <= #ARGV do
+  local keys, args = tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2])
+  local reply = scripts[tonumber(ARGV[arg])](slice(KEYS, key, keys), slice(ARGV, arg + 3, args))
+  replies[#replies + 1] = reply or false
+  key, arg = key + keys, arg + 3 + args
+end
+return replies
+"""
 
 
 class Batchable(Protocol):

@@ -36,6 +36,8 @@ class Event:
     name: str
     data: bytes
     """JSON."""
+    checkpoint: str = ""
+    """For values of a graph: the newest checkpoint of their namespace that the run had stored, if any."""
 
 
 class EventCursor:
@@ -83,4 +85,5 @@ async def newest_of_run(storage: Storage, thread: str, run: str, among: int) -> 
 
 
 def _event(entry_id: bytes, fields: dict[bytes, bytes]) -> Event:
-    return Event(entry_id.decode(), fields[b"run"].decode(), fields[b"event"].decode(), fields[b"data"])
+    run, name, checkpoint = (fields.get(key, b"").decode() for key in (b"run", b"event", b"checkpoint"))
+    return Event(entry_id.decode(), run, name, fields[b"data"], checkpoint)

@@ -137,7 +137,13 @@ class LeaseHeld:
 
 @dataclass(frozen=True)
 class CrashSuspect:
-    """Earlier attempts at the run crashed; this run, or another in the same process, may be the cause."""
+    """Earlier attempts at the run crashed; this run, or another in the same process, may be the cause.
+
+    It is suspect no more if the thread's newest checkpoint is another one.
+    """
+
+    checkpoint: str
+    """Id of the checkpoint at which it crashed last but one; empty if there was none."""
 
 
 @dataclass(frozen=True)

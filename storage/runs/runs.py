@@ -15,7 +15,7 @@ from callsheet.state.errors import Busy, Conflict, Fenced, Missing
 from callsheet.storage.idempotency import reused_key
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, execute, hgetall
+from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, combine, execute, hgetall
 from callsheet.storage.runs import scripts
 from callsheet.storage.runs.events import ATTEMPT_STARTED, Event
 from callsheet.storage.runs.records import (
@@ -87,7 +87,7 @@ class Runs:
     ) -> Attempt | LeaseHeld | CrashSuspect | None:
         """Start an attempt at a run; None if the run is not active.
 
-        The flag promises that this process executes no other run that has crashed before.
+        The flag promises that this process executes no other suspect, or that the run is none any more.
         """
         answer = await self._call_once(scripts.CLAIM, thread, run, int(self.lease_s * 1000), int(isolated))
         match answer:
@@ -99,8 +99,8 @@ class Runs:
                 return attempt
             case [b"held", left_ms]:
                 return LeaseHeld(left_ms / 1000)
-            case [b"suspect"]:
-                return CrashSuspect()
+            case [b"suspect", checkpoint]:
+                return CrashSuspect(checkpoint.decode())
         return None
 
     async def renew(self, attempt: Attempt) -> Action | None:
@@ -115,17 +115,35 @@ class Runs:
             raise _fenced_error(attempt)
         return answer.decode() or None  # type: ignore[return-value]  # an action
 
-    async def emit(self, attempt: Attempt, batch: int, events: Sequence[tuple[str, bytes]]) -> list[str]:
-        """Append events (name, JSON) to the thread and return their ids.
+    async def emit(
+        self,
+        attempt: Attempt,
+        batch: int,
+        events: Sequence[tuple[str, bytes, str]],
+        calls: Sequence[ScriptCall] = (),
+        before: Sequence[ScriptCall] = (),
+    ) -> tuple[list[str], list[Any]]:
+        """Append events (name, JSON, checkpoint) to the thread in one transaction with `calls`.
 
-        `batch` is a counter of the attempt: a batch that arrives twice is appended once. Raises `Fenced`
-        when a later attempt has the thread.
+        Returns the ids of the events and the replies to the calls. Their keys are in the thread's slot, and
+        they check the attempt themselves. The calls `before` are executed first, on their own. `batch` is a
+        counter of the attempt: a batch that arrives twice is appended once. Raises `Fenced` when a later
+        attempt has the thread.
         """
+        if not events:
+            *_, replies = await self._redis.execute_batch([*before, combine(calls)])
+            return [], replies
         flat = [part for event in events for part in event]
-        ids = await self._call(scripts.EMIT, attempt.thread, attempt.run, attempt.epoch, batch, *flat)
+        appending = ScriptCall(
+            scripts.EMIT, keys.run_keys(attempt.thread), [attempt.run, attempt.epoch, batch, *flat]
+        )
+        *_, reply = await self._redis.execute_batch(
+            [*before, combine([*calls, appending]) if calls else appending]
+        )
+        *replies, ids = reply if calls else [reply]
         if not ids:
             raise _fenced_error(attempt)
-        return _texts(ids)
+        return _texts(ids), replies
 
     async def finish(self, attempt: Attempt, outcome: Outcome) -> tuple[str, list[str]]:
         """End the run; return the id of the next active run, or "", and the ids of `outcome.events`.

@@ -29,8 +29,10 @@ local function run_key(run) return string.sub(meta, 1, -5) .. 'run:' .. run end
 
 local function update_run(run, ...) redis.call('HSET', run_key(run), 'updatedMs', now_ms(), ...) end
 
-local function add_event(run, name, data)
-  return redis.call('XADD', events, 'MAXLEN', '~', {MAX_EVENTS}, '*', 'run', run, 'event', name, 'data', data)
+local function add_event(run, name, data, checkpoint)
+  local fields = {{'run', run, 'event', name, 'data', data}}
+  if checkpoint and checkpoint ~= '' then fields[7], fields[8] = 'checkpoint', checkpoint end
+  return redis.call('XADD', events, 'MAXLEN', '~', {MAX_EVENTS}, '*', unpack(fields))
 end
 
 -- Publishes 'events', or 'cancel' for the process that executes the active run.
@@ -309,8 +311,8 @@ if redis.call('HGET', meta, 'active') ~= id then return {'over'} end
 local left_ms = redis.call('PTTL', lease)
 if left_ms > 0 then return {'held', left_ms} end
 -- At least two attempts have crashed; a checkpoint may have been written between them.
-local died, spared = unpack(redis.call('HMGET', run_key(id), 'died', 'spared'))
-if isolated == '0' and not spared and tonumber(died or 0) > 0 then return {'suspect'} end
+local died, spared, at = unpack(redis.call('HMGET', run_key(id), 'died', 'spared', 'diedAt'))
+if isolated == '0' and not spared and tonumber(died or 0) > 0 then return {'suspect', at} end
 return once({'yours', start_attempt(id, lease_ms)})
 """)
 
@@ -325,7 +327,7 @@ EMIT: Final = _script(rf"""
 local run, epoch, batch = unpack(ARGV, 1, 3)
 local current, last = unpack(redis.call('HMGET', meta, 'epoch', 'batch'))
 if current ~= epoch then return {{}} end
-local ids, count = {{}}, (#ARGV - 3) / 2
+local ids, count = {{}}, (#ARGV - 3) / 3
 if last == batch then
   -- The same call again, because its reply was lost: return the ids of the run's newest events.
   for _, entry in ipairs(redis.call('XREVRANGE', events, '+', '-', 'COUNT', count + {MAX_FOREIGN_EVENTS})) do
@@ -333,7 +335,7 @@ if last == batch then
   end
   return ids
 end
-for i = 4, #ARGV, 2 do ids[#ids + 1] = add_event(run, ARGV[i], ARGV[i + 1]) end
+for i = 4, #ARGV, 3 do ids[#ids + 1] = add_event(run, ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
 redis.call('HSET', meta, 'batch', batch)
 announce()
 return ids

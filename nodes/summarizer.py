@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from callsheet import storage
@@ -22,8 +22,9 @@ _OFFER = re.compile(r"[?？]|ไหม|มั้ย|吗|呢")
 def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
     """Return the node that ends a turn.
 
-    `drafts` holds the last version of each stream that this turn wrote (A-R9). The messages stay complete;
-    compaction changes only the planner's next input (A-R12).
+    `drafts` holds the last version of each stream that this turn wrote (A-R9). Compaction changes the planner's
+    next input (A-R12). All messages stay, but long results of look-ups give way to a note: they repeat stored
+    versions, and each checkpoint would carry all of them.
     """
 
     async def summarizer(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -32,9 +33,11 @@ def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
         streams = await artefact.streams(workflow.streams)
         created = state.get("created", [])
         changed: dict[str, Any] = {"drafts": {made["stream"]: made["versionId"] for made in created}}
-        if closing := _closing_message(state, streams, created):
-            changed["messages"] = [closing]
-        return changed | _compact(workflow, state, streams)
+        closing = _closing_message(state, streams, created)
+        compacted, omitted = _compact(workflow, state, streams)
+        if messages := [*omitted, *([closing] if closing else [])]:
+            changed["messages"] = messages
+        return changed | compacted
 
     return summarizer
 
@@ -81,19 +84,25 @@ def _has_no_calls(message: Any) -> bool:
     return isinstance(message, AIMessage) and not conversation.calls_of(message)
 
 
-def _compact(workflow: WorkflowSpec, state: Workflow, streams: dict[str, Stream]) -> dict[str, Any]:
+def _compact(
+    workflow: WorkflowSpec, state: Workflow, streams: dict[str, Stream]
+) -> tuple[dict[str, Any], list[AnyMessage]]:
+    """Return the changed keys of the state and the replaced messages; both empty while nothing is due."""
     messages = state["messages"]
     summary = state.get("summary", "")
     recent = conversation.messages_after(messages, state.get("summary_upto", "") if summary else "")
     index = conversation.compaction_index(recent)
     if not index:
-        return {}
+        return {}, []
     before = summary.split("\n\nLive versions:")[0]
     text = "\n".join(part for part in (before, conversation.summarize_turns(recent[:index])) if part)
-    return {
+    changed = {
         "summary": f"{text}\n\nLive versions:\n{_table(workflow, streams)}",
         "summary_upto": str(recent[index - 1].id),
     }
+    summarized = messages[: len(messages) - len(recent) + index]
+    look_ups = {name for name, tool in workflow.tools.items() if not tool.writes}
+    return changed, conversation.omit_look_ups(summarized, look_ups)
 
 
 def _table(workflow: WorkflowSpec, streams: dict[str, Stream]) -> str:

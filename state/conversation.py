@@ -1,7 +1,8 @@
 """Pure functions of a thread's messages: open tool calls, model input, compaction and the readable form."""
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from langchain_core.messages import (
@@ -23,6 +24,8 @@ KEPT_TURNS: Final = 3
 """Turns that compaction leaves in full (A-R12)."""
 MAX_TOKENS: Final = 8_000
 """Most tokens, approximately, sent in full; beyond it the older turns are summarised (A66, A67)."""
+KEPT_CHARACTERS: Final = 500
+"""Longest result of a look-up that is kept once its turn was summarised."""
 
 
 def calls_of(message: BaseMessage) -> list[ToolCall]:
@@ -102,6 +105,19 @@ def summarize_turns(messages: Sequence[AnyMessage]) -> str:
         elif isinstance(message, AIMessage) and not calls_of(message) and message.text:
             lines.append(f"  answered: {' '.join(message.text.split())[:200]}")
     return "\n".join(lines)
+
+
+def omit_look_ups(messages: Sequence[AnyMessage], tools: Collection[str]) -> list[AnyMessage]:
+    """Return replacements for the long results of these tools: a note instead of the result, the same id."""
+    return [
+        message.model_copy(update={"content": _omission(len(message.text))})
+        for message in messages
+        if isinstance(message, ToolMessage) and message.name in tools and len(message.text) > KEPT_CHARACTERS
+    ]
+
+
+def _omission(characters: int) -> str:
+    return json.dumps({"omitted": f"{characters} characters, when the conversation was summarised"})
 
 
 def sentences(text: str) -> list[str]:

@@ -46,7 +46,7 @@ class Workflow(TypedDict):
     """State keys common to all workflows."""
 
     messages: Annotated[list[AnyMessage], add_messages]
-    """The complete conversation; never shortened."""
+    """The complete conversation; long results of look-ups are left out once they were summarised."""
     plan: NotRequired[Plan | None]
     """The current round, or None."""
     decided: NotRequired[bool]

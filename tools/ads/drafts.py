@@ -18,6 +18,8 @@ from callsheet.tools.registry import tool
 
 RECENT_VERSIONS: Final = 5
 """Versions of a stream that `get_current_state` shows in full."""
+LISTED_VERSIONS: Final = 20
+"""Versions of a stream that it lists; of earlier ones it shows the number."""
 DEFAULT_COUNT: Final = 10
 _AdId = Annotated[str, Field(description="The ad this conversation is about", min_length=1, max_length=255)]
 
@@ -254,15 +256,15 @@ def _data(streams: Mapping[str, Stream], name: str) -> Mapping[str, Any]:
 
 def _stream_state(name: str, stream: Stream) -> dict[str, Any]:
     newest, recent = stream.versions[-1], stream.versions[-RECENT_VERSIONS:]
+    listed = stream.versions[-LISTED_VERSIONS:]
     return {
         "versionId": newest.id,
         "summary": ad.summary(name, newest.data),
         "status": version_fields(newest, newest)["status"],
         "activeVersionId": stream.active,
         "data": newest.data,
-        "versions": [
-            _version_view(name, version, newest, full=version in recent) for version in stream.versions
-        ],
+        "earlierVersions": len(stream.versions) - len(listed),
+        "versions": [_version_view(name, version, newest, full=version in recent) for version in listed],
     }
 
 

@@ -1,7 +1,7 @@
 """Memory of a server whose streams carry data: 900 streams of 4 MB, and 15,000 small ones.
 
-Each row is a tenth of the streams, eight at a time, each read to its end. The ratio is to the first tenth; the
-memory is that of the server's process, its Redis apart.
+Each row is a tenth of the streams, eight at a time, each read to its end. The ratio is to the first tenth;
+the memory is that of the server's process, its Redis apart.
 """
 
 import asyncio

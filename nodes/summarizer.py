@@ -22,9 +22,9 @@ _OFFER = re.compile(r"[?？]|ไหม|มั้ย|吗|呢")
 def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
     """Return the node that ends a turn.
 
-    `drafts` holds the last version of each stream that this turn wrote (A-R9). Compaction changes the planner's
-    next input (A-R12). All messages stay, but long results of look-ups give way to a note: they repeat stored
-    versions, and each checkpoint would carry all of them.
+    `drafts` holds the last version of each stream that this turn wrote (A-R9). Compaction changes the
+    planner's next input (A-R12). All messages stay, but long results of look-ups give way to a note: they
+    repeat stored versions, and every state would carry all of them.
     """
 
     async def summarizer(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:

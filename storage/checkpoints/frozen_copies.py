@@ -141,9 +141,7 @@ def _deep_copy(value: Any) -> Any:
     if kind in _LEAVES:
         return value
     if kind is dict:
-        return {
-            name: item if item.__class__ in _LEAVES else _deep_copy(item) for name, item in value.items()
-        }
+        return {name: item if item.__class__ in _LEAVES else _deep_copy(item) for name, item in value.items()}
     if kind is list:
         return [item if item.__class__ in _LEAVES else _deep_copy(item) for item in value]
     if kind is tuple:

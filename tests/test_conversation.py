@@ -64,6 +64,19 @@ def test_ten_turns_are_sent_in_full_unless_they_are_very_long():
     assert conversation.compaction_index(long) == conversation.turn_starts(long)[2]
 
 
+def test_only_long_results_of_look_ups_are_omitted_and_keep_their_place():
+    long = ToolMessage("x" * 501, tool_call_id="1", name="look", id="m1")
+    others = [
+        ToolMessage("x" * 500, tool_call_id="2", name="look", id="m2"),
+        ToolMessage("x" * 501, tool_call_id="3", name="write", id="m3"),
+        HumanMessage("x" * 501, name="look", id="m4"),
+    ]
+    [omitted] = conversation.omit_look_ups([long, *others], {"look"})
+    assert (omitted.id, omitted.tool_call_id, omitted.name) == ("m1", "1", "look")
+    assert "501 characters" in omitted.text
+    assert conversation.omit_look_ups([omitted], {"look"}) == []
+
+
 def test_three_turns_are_never_summarised_however_long():
     assert conversation.compaction_index(turns(3, size=20_000)) is None
 

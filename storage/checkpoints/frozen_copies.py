@@ -136,14 +136,13 @@ def _intern(shape: T) -> T:
 
 
 def _deep_copy(value: Any) -> Any:
-    # A call for each leaf would take most of the time of long conversations.
     kind = value.__class__
     if kind in _LEAVES:
         return value
     if kind is dict:
-        return {name: item if item.__class__ in _LEAVES else _deep_copy(item) for name, item in value.items()}
+        return {name: _deep_copy(item) for name, item in value.items()}
     if kind is list:
-        return [item if item.__class__ in _LEAVES else _deep_copy(item) for item in value]
+        return [_deep_copy(item) for item in value]
     if kind is tuple:
         return tuple(_deep_copy(item) for item in value)
     raise _UnsupportedType
@@ -155,17 +154,7 @@ def _identical(live: Any, frozen: Any) -> bool:
     if live is frozen or live.__class__ is not kind:
         return live is frozen
     if kind is dict:
-        if live.keys() != frozen.keys():
-            return False
-        pairs: Any = ((live[name], frozen[name]) for name in frozen)
-    elif kind is list or kind is tuple:
-        if len(live) != len(frozen):
-            return False
-        pairs = zip(live, frozen, strict=True)
-    else:
-        return bool(live == frozen)
-    # Copies share their leaves, so most pairs are the same object.
-    for one, other in pairs:  # noqa: SIM110 -- all() would cost as much as the comparison
-        if one is not other and not _identical(one, other):
-            return False
-    return True
+        return live.keys() == frozen.keys() and all(_identical(live[name], frozen[name]) for name in frozen)
+    if kind is list or kind is tuple:
+        return len(live) == len(frozen) and all(map(_identical, live, frozen))
+    return bool(live == frozen)

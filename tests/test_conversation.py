@@ -1,7 +1,7 @@
 """What a thread's messages say: open calls, what is sent, when it is summarised, what a reader sees."""
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from callsheet.state import conversation
 from callsheet.state.workflow import Usage, add_usage
@@ -65,13 +65,14 @@ def test_ten_turns_are_sent_in_full_unless_they_are_very_long():
 
 
 def test_only_long_results_of_look_ups_are_omitted_and_keep_their_place():
-    long = ToolMessage("x" * 501, tool_call_id="1", name="look", id="m1")
-    others = [
+    messages: list[AnyMessage] = [
+        ToolMessage("x" * 501, tool_call_id="1", name="look", id="m1"),
         ToolMessage("x" * 500, tool_call_id="2", name="look", id="m2"),
         ToolMessage("x" * 501, tool_call_id="3", name="write", id="m3"),
         HumanMessage("x" * 501, name="look", id="m4"),
     ]
-    [omitted] = conversation.omit_look_ups([long, *others], {"look"})
+    [omitted] = conversation.omit_look_ups(messages, {"look"})
+    assert isinstance(omitted, ToolMessage)
     assert (omitted.id, omitted.tool_call_id, omitted.name) == ("m1", "1", "look")
     assert "501 characters" in omitted.text
     assert conversation.omit_look_ups([omitted], {"look"}) == []

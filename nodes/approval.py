@@ -1,7 +1,8 @@
 """Asks a person to approve destructive steps, or every step if the caller wants that.
 
-Nothing with an effect happens before the question. A rejection reaches the planner with its reason, and a
-rejected step is not proposed again in the same turn.
+Nothing with an effect happens before the question. A rejection reaches the planner with its reason, and
+a rejected step is not proposed again in the same turn. Consent is stored by call, and the executor requires
+it: a client that sets the plan, or the next node, approves nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,10 +17,12 @@ from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.consent import consent
 from callsheet.state.context import Context
-from callsheet.state.errors import Invalid
-from callsheet.state.plan import Plan, Step, fingerprint
+from callsheet.state.errors import Invalid, Refused
+from callsheet.state.plan import Plan, Step, call_digest, fingerprint
 from callsheet.state.workflow import Workflow
+from callsheet.storage import consents
 from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome, failed_outcome, tool_message
 from callsheet.tools.guard.repair import repair_arguments
 
@@ -57,6 +60,7 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
             return {}
         readable = [_with_repaired_arguments(step) for step in steps]
         shown = approval_request(readable, await _describe_steps(workflow, state, runtime, readable))
+        await _record_question(workflow.scope(state, runtime), steps)
         decided = list(zip(steps, _decisions(interrupt(shown), len(steps)), strict=True))
         refused = [(step, choice) for step, choice in decided if choice["type"] == "reject"]
         if refused:
@@ -66,6 +70,8 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
                 "rejected": [*state.get("rejected", []), *(fingerprint(step) for step, _ in refused)],
             }
         edits = {step["id"]: _apply_edit(step, choice) for step, choice in decided}
+        approved = [call_digest(plan["id"], step) for step in edits.values()]
+        await consents.grant(await storage.current(), workflow.scope(state, runtime).thread, approved)
         return {"plan": Plan(id=plan["id"], steps=[edits.get(step["id"], step) for step in plan["steps"]])}
 
     return approval
@@ -95,6 +101,16 @@ def approval_request(steps: Sequence[Step], about: Sequence[str]) -> dict[str, A
             {"decisions": [{"type": "reject", "message": "leave it as it is"}]},
         ],
     }
+
+
+async def _record_question(scope: Scope, steps: Sequence[Step]) -> None:
+    """Record the calls that the person is asked about; raises `Refused` if they changed with the answer."""
+    calls = " ".join(call_digest(scope.plan, step) for step in steps)
+    if not await consents.ask(await storage.current(), scope.thread, scope.task, calls):
+        raise Refused(
+            "the plan has changed since the person was asked",
+            remedy="answer the question without an update of the plan",
+        )
 
 
 async def _describe_steps(

@@ -1,23 +1,26 @@
 """Planner: calls the model and turns its tool calls into a plan."""
 
-import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
-from callsheet import providers, storage
+from callsheet import storage
+from callsheet.nodes.asking import ask_model
+from callsheet.nodes.budget import STOPPED, Declined, within_budget
 from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.providers.routing import Request, Route, route
+from callsheet.providers.routing import Request
 from callsheet.state import conversation
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid
 from callsheet.state.plan import Plan, Step, fingerprint, with_dependencies
 from callsheet.state.workflow import Usage, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.spending import Account
 from callsheet.tools.guard.attempt import abandoned_outcome
 from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome, tool_message
@@ -30,6 +33,9 @@ _OPENING_SUFFIX: Final = ":opening"
 """Suffix of the ids of opening messages."""
 
 
+_NEW_TURN: Final[Mapping[str, Any]] = {"results": [], "created": [], "drafts": {}}
+
+
 def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
     """Return the planner node."""
 
@@ -39,20 +45,18 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
         fresh = isinstance(history[-1], HumanMessage)
         rounds = 0 if fresh else state.get("rounds", 0)
         rejected = [] if fresh else state.get("rejected", [])
-        provider = _choose_route(run_context(runtime), scope)
-        sent = conversation.model_input(
-            workflow.prompt(state, scope.artefact),
-            history,
-            state.get("summary", ""),
-            state.get("summary_upto", ""),
-        )
-        model = providers.load(provider.spec)
-        limit = run_context(runtime).get("max_rounds", MAX_ROUNDS)
-        # With the tools but tool_choice "none": providers refuse a history with tool calls without tools.
-        choice = "none" if rounds >= limit else _tool_choice(workflow, run_context(runtime), rounds)
-        bound = model.bind_tools(definitions(workflow.tools), tool_choice=choice)
-        reply = await bound.ainvoke(sent)
-        answer = _without_calls(reply) if rounds >= limit else reply
+        summary = (state.get("summary", ""), state.get("summary_upto", ""))
+        sent = conversation.model_input(workflow.prompt(state, scope.artefact), history, *summary)
+        account = Account(scope.owner, scope.thread, conversation.turn_id(history))
+        tools = definitions(workflow.tools)
+        choice = _tool_choice(workflow, run_context(runtime), rounds)
+        try:
+            ask = partial(ask_model, _routing_request(run_context(runtime), scope), sent, tools, choice)
+            provider, reply = await within_budget(account, ask, state.get("stopped"))
+        except Declined:
+            stopped = [*repaired, AIMessage(STOPPED)]
+            return {"messages": stopped, "plan": None, "decided": False, "stopped": account.turn}
+        answer = _without_calls(reply) if choice == "none" else reply
         plan = _plan(workflow, answer)
         if plan and any(fingerprint(step) in rejected for step in plan["steps"]):
             answer, plan = _without_calls(answer), None
@@ -65,7 +69,7 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
             "usage": _usage(reply),
             "provider": provider.provider,
             "provider_reason": provider.reason,
-            **({"results": [], "created": [], "drafts": {}} if fresh else {}),
+            **(_NEW_TURN if fresh else {}),
         }
 
     return planner
@@ -121,8 +125,11 @@ def _needs_opening(messages: Sequence[AnyMessage], dangling: Mapping[int, Any], 
 
 
 def _tool_choice(workflow: WorkflowSpec, chosen: Context, rounds: int) -> Any:
-    """Return `tool_choice` for this round: the chosen one for the first round, "auto" after it."""
+    """Return `tool_choice` of this round: the chosen one first, then "auto", and "none" at the limit."""
     choice: Any = chosen.get("tool_choice", "auto")
+    if rounds >= chosen.get("max_rounds", MAX_ROUNDS):
+        # With the tools all the same: providers refuse a history with tool calls without tools.
+        return "none"
     if rounds:
         return "auto"
     if isinstance(choice, str) and choice in {"auto", "required"}:
@@ -136,14 +143,13 @@ def _tool_choice(workflow: WorkflowSpec, chosen: Context, rounds: int) -> Any:
     return choice
 
 
-def _choose_route(context: Context, scope: Scope) -> Route:
-    request = Request(
+def _routing_request(context: Context, scope: Scope) -> Request:
+    return Request(
         provider=context.get("model") or context.get("provider", ""),
         language=scope.facts.get("language", ""),
         complexity=context.get("complexity", ""),
         budget=context.get("budget", ""),
     )
-    return route(request, providers.with_key(os.environ))
 
 
 def _plan(workflow: WorkflowSpec, answer: AIMessage) -> Plan | None:

@@ -10,12 +10,27 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables.config import ensure_config, get_async_callback_manager_for_config
 from langgraph.runtime import Runtime
 
+from callsheet import storage
+from callsheet.nodes.budget import Declined, within_budget
 from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state import conversation
+from callsheet.state.budgets import BudgetExceeded
 from callsheet.state.context import Context
-from callsheet.state.plan import Plan, Step, StepResult, StepStatus, blocked_steps, ready_steps
+from callsheet.state.plan import (
+    Plan,
+    Step,
+    StepResult,
+    StepStatus,
+    blocked_steps,
+    call_digest,
+    ready_steps,
+)
 from callsheet.state.workflow import DraftMade, Workflow
+from callsheet.storage import consents
+from callsheet.storage.spending import Account
 from callsheet.tools.guard import guard
+from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import Outcome, ToolExecutionError, failed_outcome, tool_message
 from callsheet.tools.registry import Tool
 
@@ -57,25 +72,46 @@ def tool_executor_node(workflow: WorkflowSpec) -> Node[Workflow]:
         scope = workflow.scope(state, runtime)
         execution = PlanExecution(
             plan,
-            lambda step: report_to_callbacks(step, guard.call(tools, step, scope)),
+            lambda step: report_to_callbacks(step, _call(tools, step, scope)),
             parallel=run_context(runtime).get("parallel", PARALLEL),
             report=runtime.stream_writer,
             stopping=lambda: runtime.drain_requested,
         )
-        results = await execution.run([result for result in earlier if result["plan"] == plan["id"]])
+        account = Account(scope.owner, scope.thread, conversation.turn_id(state["messages"]))
+        done = [result for result in earlier if result["plan"] == plan["id"]]
+        try:
+            results, stopped = await within_budget(account, lambda: execution.run(done)), {}
+        except Declined:
+            results, stopped = execution.stop(), {"stopped": account.turn}
         kept = [result for result in earlier if result["plan"] != plan["id"]] + results
         if len(results) < len(plan["steps"]):
             return {"results": kept}
         made = _created_drafts(tools, results)
         return {
             "results": kept,
-            "messages": _answers(results),
+            "messages": [*_answers(results), *workflow.question_messages(results)],
             "plan": None,
             "created": [*state.get("created", []), *made],
             **workflow.after_plan(state, made),
+            **stopped,
         }
 
     return tool_executor
+
+
+async def _call(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
+    """Execute a step; a destructive one only with a person's consent to exactly this call."""
+    tool = tools.get(step["tool"])
+    if tool and tool.is_destructive:
+        digest = call_digest(scope.plan, step)
+        if not await consents.use(await storage.current(), scope.thread, scope.task, digest):
+            return failed_outcome(
+                "permission_denied",
+                "No person has approved this call",
+                suggestion="Call it again, so that the person is asked",
+                retryable=True,
+            )
+    return await guard.call(tools, step, scope)
 
 
 class PlanExecution:
@@ -97,14 +133,17 @@ class PlanExecution:
         self._stopping = stopping
         self._results: dict[str, StepResult] = {}
         self._running: dict[asyncio.Task[StepResult], str] = {}
+        self._exceeded: BudgetExceeded | None = None
 
     async def run(self, done: list[StepResult]) -> list[StepResult]:
         """Return the results in plan order; fewer than steps if the process stops meanwhile.
 
         A failed step blocks only the steps that depend on it. An error that ends the attempt (storage away,
         lease lost) is raised after the running steps were cancelled; their receipts keep their effects.
+        `BudgetExceeded` is raised after the running steps have ended; the next call runs the others.
         """
-        self._results = {result["id"]: result for result in done}
+        self._exceeded = None
+        self._results.update({result["id"]: result for result in done})
         for step in self._plan["steps"]:
             if step["id"] not in self._results:
                 self._report_step(step, "pending", input=step["params"])
@@ -117,6 +156,18 @@ class PlanExecution:
                 self._start()
         finally:
             await self._cancel()
+        if self._exceeded:
+            raise self._exceeded
+        return self._in_order()
+
+    def stop(self) -> list[StepResult]:
+        """Return the results in plan order; steps that were not executed failed because of the budget."""
+        for step in self._plan["steps"]:
+            if step["id"] not in self._results:
+                self._record(step, "error", _stopped_output(step), 0.0)
+        return self._in_order()
+
+    def _in_order(self) -> list[StepResult]:
         return [self._results[step["id"]] for step in self._plan["steps"] if step["id"] in self._results]
 
     def _start(self) -> None:
@@ -124,7 +175,7 @@ class PlanExecution:
         while stuck := blocked_steps(self._plan, self._statuses()):
             for step in stuck:
                 self._record(step, "blocked", _blocked_output(step), 0.0)
-        if self._stopping():
+        if self._stopping() or self._exceeded:
             return
         for step in ready_steps(self._plan, self._statuses(), self._running.values()):
             if len(self._running) >= self._parallel:
@@ -140,7 +191,10 @@ class PlanExecution:
 
     def _finish_task(self, task: asyncio.Task[StepResult]) -> None:
         del self._running[task]
-        task.result()
+        try:
+            task.result()
+        except BudgetExceeded as exceeded:
+            self._exceeded = exceeded
 
     def _record(self, step: Step, status: StepStatus, output: dict[str, Any], took_s: float) -> StepResult:
         result = StepResult(
@@ -183,6 +237,14 @@ def _blocked_output(step: Step) -> dict[str, Any]:
         f"{step['tool']} was not executed, because a step it depends on failed",
         suggestion="Correct the failed step and call this one again",
         retryable=True,
+    ).output
+
+
+def _stopped_output(step: Step) -> dict[str, Any]:
+    return failed_outcome(
+        "permission_denied",
+        f"{step['tool']} was not executed, because its budget was not raised",
+        suggestion="Tell the person that the turn ended here",
     ).output
 
 

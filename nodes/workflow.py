@@ -7,6 +7,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
+from langchain_core.messages import AnyMessage
 from langgraph.config import get_config
 from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
@@ -16,7 +17,7 @@ from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RUN_KEY, run_context
 from callsheet.state.context import Context
 from callsheet.state.errors import Broken, Invalid
 from callsheet.state.owners import LOCAL
-from callsheet.state.plan import Step
+from callsheet.state.plan import Step, StepResult
 from callsheet.state.versions import Version
 from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.tools.guard.call import Scope
@@ -126,6 +127,11 @@ class WorkflowSpec(ABC):
         """Return further state keys to set once a plan has ended; `made` are the versions it made."""
         del state, made
         return {}
+
+    def question_messages(self, results: Sequence[StepResult]) -> Sequence[AnyMessage]:
+        """Return messages that ask what an interrupt asks next, for front ends that show messages alone."""
+        del results
+        return ()
 
     def check_version(self, stream: str, data: Mapping[str, Any]) -> None:
         """Raise `Invalid`, or pydantic's error, for imported data that no tool could have written."""

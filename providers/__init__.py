@@ -5,13 +5,16 @@ module here and one entry in `PROVIDERS`.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from langchain_core.language_models import BaseChatModel
-
+from callsheet.providers.local import find_ollama
 from callsheet.state.errors import Invalid
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
 
 OFFLINE = "offline"
 
@@ -23,30 +26,26 @@ class Provider:
     title: str
     """Name in messages."""
     key: str = ""
-    """Environment variable of the API key; empty when none is needed."""
+    """Environment variable that makes it available, its API key as a rule; empty when none is needed."""
     model_class: str = ""
-    """`module:Class`, imported on first use; empty while this version cannot use the provider."""
-
-    @property
-    def supported(self) -> bool:
-        """True when this version can load the provider's models."""
-        return bool(self.model_class)
+    """`module:Class`, imported on first use."""
 
 
 PROVIDERS: Mapping[str, Provider] = {
     "openai": Provider("OpenAI", "OPENAI_API_KEY", "callsheet.providers.openai:OpenAIModel"),
-    "qwen": Provider("Qwen", "DASHSCOPE_API_KEY"),
-    "kimi": Provider("Kimi", "MOONSHOT_API_KEY"),
+    "qwen": Provider("Qwen", "DASHSCOPE_API_KEY", "callsheet.providers.qwen:QwenModel"),
+    "kimi": Provider("Kimi", "MOONSHOT_API_KEY", "callsheet.providers.kimi:KimiModel"),
+    "compatible": Provider(
+        "the compatible server", "COMPATIBLE_BASE_URL", "callsheet.providers.compatible:CompatibleModel"
+    ),
+    "ollama": Provider("Ollama", "OLLAMA_MODEL", "callsheet.providers.ollama:OllamaModel"),
     OFFLINE: Provider("the offline model", model_class="callsheet.providers.offline.model:OfflineModel"),
 }
 """Every provider by name, in the order in which one replaces another."""
 
-USE_OPENAI = "set OPENAI_API_KEY, and OPENAI_BASE_URL to use any other Chat Completions endpoint"
-"""Remedy for a provider that this version cannot use."""
-
 
 def with_key(environ: Mapping[str, str]) -> frozenset[str]:
-    """Return the names of the providers whose key is set or that need none, supported or not."""
+    """Return the names of the providers whose key is set or that need none."""
     return frozenset(
         name
         for name, provider in PROVIDERS.items()
@@ -54,19 +53,22 @@ def with_key(environ: Mapping[str, str]) -> frozenset[str]:
     )
 
 
-def load(spec: str, *, environ: Mapping[str, str] | None = None) -> BaseChatModel:
+def find_local(environ: MutableMapping[str, str]) -> None:
+    """Look for Ollama on this machine if no provider is available; at most 300 ms, once at start."""
+    find_ollama(environ, [provider.key for provider in PROVIDERS.values() if provider.key])
+
+
+def load(spec: str, *, environ: Mapping[str, str] | None = None) -> "BaseChatModel":
     """Return the model that `spec` names: `provider/model`, or `provider` for its default model.
 
-    `environ` defaults to the process's environment. Raises `Invalid` for an unknown or unsupported provider,
-    for one without its key, and for a named model of the offline provider, which has only one.
+    `environ` defaults to the process's environment. Raises `Invalid` for an unknown provider, for one without
+    its key, and for a named model of the offline provider, which has only one.
     """
     name, _, model = spec.strip().partition("/")
     name = name.casefold()
     if name not in PROVIDERS:
         raise Invalid(f"no provider {name!r} for model {spec!r}", remedy=f"use one of {', '.join(PROVIDERS)}")
     provider = PROVIDERS[name]
-    if not provider.supported:
-        raise Invalid(f"this version cannot use {provider.title} yet", remedy=USE_OPENAI)
     if model and not provider.key:
         raise Invalid(
             f"provider {name!r} has no model {model!r}", remedy=f"use {name!r} without a model name"

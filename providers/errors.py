@@ -3,15 +3,56 @@
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 
 import openai
 from langchain_core.exceptions import ContextOverflowError
 
-from callsheet.state.errors import Broken, CallsheetError, Invalid, Limited, TimedOut, TooLarge, Unavailable
+from callsheet.state.errors import (
+    Broken,
+    CallsheetError,
+    ContextOverflow,
+    Invalid,
+    Limited,
+    Refused,
+    TimedOut,
+    Unavailable,
+)
+
+_OVERFLOW = (
+    "context_length_exceeded",  # OpenAI: https://developers.openai.com/api/docs/guides/error-codes
+    "exceeds the context window",  # OpenAI's Responses API
+    "maximum context length",  # vLLM, and OpenAI's words
+    "longer than the maximum model length",  # vLLM
+    "exceed_context_size_error",  # llama.cpp: https://github.com/ggml-org/llama.cpp/pull/15780
+    "exceeds the available context size",  # llama.cpp
+    "context size has been exceeded",  # llama.cpp
+    "exceeded model token limit",  # Kimi: https://github.com/MoonshotAI/kimi-cli/issues/2011
+    "model max length exceeded",  # Kimi
+    "range of input length should be",  # Qwen: https://www.alibabacloud.com/help/model-studio/error-code
+    "prompt is too long",
+)
+"""Codes, types and wordings of a request that is longer than the model's context."""
+_POLICY = ("content_policy_violation", "content_filter", "data_inspection_failed", "datainspectionfailed")
+"""Codes and types of a request that the vendor's content policy refuses."""
+_QUOTA = ("insufficient_quota", "exceeded_current_quota_error", "arrearage")
+"""Codes and types of a key without credit."""
+_NO_USE_S = 3600.0
+"""Seconds to wait where only a person can help: with another key, or more credit."""
+_MAX_WORDS = 300
+"""Characters of the vendor's own words in a message."""
+
+
+class PolicyRefusal(Refused):
+    """The vendor's content policy refuses the request; `ChatModel` answers with a refusal."""
+
+
+class RequestRejected(Broken):
+    """The vendor rejects the form of the request; a simpler one may be accepted."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +73,7 @@ class ErrorTranslator:
         """Raise every failure of the block as `Refused`, `Unavailable` or `Broken`."""
         try:
             yield
-        except (openai.OpenAIError, TimeoutError, json.JSONDecodeError) as error:
+        except (openai.OpenAIError, TimeoutError, ValueError) as error:
             raise self._translation(error) from self.safe_cause(error)
 
     def safe_cause(self, error: Exception) -> Exception | None:
@@ -40,20 +81,28 @@ class ErrorTranslator:
         secret = isinstance(error, openai.AuthenticationError) or self._quotes_key(str(error))
         return None if secret else error
 
-    def unreadable_answer(self) -> Unavailable:
-        """Return the error for an answer that is not a chat completion."""
-        return Unavailable(f"{self.title} sent an answer that is not a chat completion", remedy="try again")
+    def unreadable_answer(self, words: str = "", details: dict[str, object] | None = None) -> Unavailable:
+        """Return the error for an answer that is not a chat completion; `words` are its own."""
+        return Unavailable(
+            f"{self.title} sent an answer that is not a chat completion{self._quotation(words)}",
+            remedy=f"try again, and check {self.prefix}_BASE_URL if it is set",
+            details=details,
+        )
+
+    def overflow(self, detail: str = "") -> ContextOverflow:
+        """Return the error for a conversation that is longer than the model's context."""
+        return ContextOverflow(
+            f"the conversation is longer than {self.title}'s {self.model!r} can read{detail}",
+            remedy="send less at once, start a new conversation, or choose a model with a larger context",
+        )
 
     def cut_stream(self, detail: str = "") -> Unavailable:
         """Return the error for a stream that did not reach its end."""
         return Unavailable(f"{self.title} broke off its answer{detail}", remedy="try again")
 
     def _translation(self, error: Exception) -> CallsheetError:
-        if _overflows(error):
-            return TooLarge(
-                f"the conversation is longer than {self.title}'s {self.model!r} can read",
-                remedy="shorten it, or choose a model with a larger context",
-            )
+        if _overflows(error) or _says(error, _POLICY):
+            return self._content_error(error)
         if isinstance(error, openai.APITimeoutError | TimeoutError):
             return TimedOut(
                 f"{self.title} did not answer in time", remedy=f"try again, or raise {self._timeout}"
@@ -65,37 +114,52 @@ class ErrorTranslator:
             return self._status_error(error)
         if isinstance(error, openai.APIError):
             return self.cut_stream(self._vendor_message(error))
-        return self.unreadable_answer()
+        return self.unreadable_answer("" if isinstance(error, json.JSONDecodeError) else str(error))
+
+    def _content_error(self, error: Exception) -> CallsheetError:
+        if _overflows(error):
+            return self.overflow()
+        words = self._vendor_message(error) if isinstance(error, openai.APIError) else ""
+        return PolicyRefusal(f"{self.title} refuses this request{words}")
 
     def _status_error(self, error: openai.APIStatusError) -> CallsheetError:
-        status = error.status_code
+        status, detail = error.status_code, self._vendor_message(error)
         match status:
             case 401 | 403:
-                return Broken(
+                failure = Unavailable(
                     f"{self.title} refuses the key in {self._key} for {self.model!r} ({status})",
                     remedy=f"set {self._key} to a key that may use this model",
                 )
+                failure.retry_after_s = _NO_USE_S
+                return failure
             case 404:
                 return Invalid(
-                    f"{self.title} has no model {self.model!r} for this key",
+                    f"{self.title} has no model {self.model!r} for this key{detail}",
                     remedy=f"choose another model, or set {self.prefix}_MODEL",
                 )
             case 400 | 422:
-                return Broken(f"{self.title} rejects the form of the request{self._vendor_message(error)}")
-        detail = self._vendor_message(error)
+                return RequestRejected(f"{self.title} rejects the form of the request{detail}")
         failure = (
             Limited(f"{self.title} limits the key in {self._key}{detail}", remedy="wait, or add credit")
             if status in {402, 429}
             else Unavailable(f"{self.title} failed ({status}){detail}", remedy="try again")
         )
-        failure.retry_after_s = _retry_after_s(error.response.headers)
+        no_credit = status == HTTPStatus.PAYMENT_REQUIRED or _says(error, _QUOTA)
+        failure.retry_after_s = _NO_USE_S if no_credit else _retry_after_s(error.response.headers)
         return failure
 
     def _vendor_message(self, error: openai.APIError) -> str:
         """Return the vendor's own message with a leading colon; empty when it would show the key."""
         body = error.body
         message = str(body["message"]) if isinstance(body, dict) and body.get("message") else error.message
-        return "" if self._quotes_key(message) else f": {message}"
+        return self._quotation(message)
+
+    def _quotation(self, words: str) -> str:
+        """Return `words` shortened, with a leading colon; nothing when they would show the key."""
+        if not words or self._quotes_key(words):
+            return ""
+        line = " ".join(words.split())
+        return f": {line if len(line) <= _MAX_WORDS else line[:_MAX_WORDS] + '…'}"
 
     def _quotes_key(self, text: str) -> bool:
         return bool(self.key) and self.key in text
@@ -111,8 +175,19 @@ class ErrorTranslator:
 
 def _overflows(error: Exception) -> bool:
     too_large = isinstance(error, openai.APIStatusError) and error.status_code == 413  # noqa: PLR2004 - HTTP
-    has_code = isinstance(error, openai.APIError) and error.code == "context_length_exceeded"
-    return too_large or has_code or isinstance(error, ContextOverflowError)
+    return too_large or _says(error, _OVERFLOW) or isinstance(error, ContextOverflowError)
+
+
+def _says(error: Exception, marks: Sequence[str]) -> bool:
+    """Return True if the vendor's code, type or message holds one of `marks`.
+
+    LangChain raises a failed answer of the Responses API as a `ValueError` with code and message.
+    """
+    text = str(error)
+    if isinstance(error, openai.APIError):
+        body = error.body if isinstance(error.body, Mapping) else {}
+        text = f"{error.code} {error.type} {body.get('code')} {body.get('type')} {error.message}"
+    return any(mark in text.casefold() for mark in marks)
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float:

@@ -1,14 +1,16 @@
 """Choice of the provider that answers a request, with the reason (A47, A-R1).
 
-The first rule that applies wins: the caller's provider; the language; premium or complex work; the economical
-provider, if the caller gave a budget or complexity at all; the default. A provider without a key, or one that
-this version cannot use, is replaced by the next in `PROVIDERS` that can answer.
+The first rule that applies wins: the caller's provider; the language; premium or complex work; the
+economical provider, if the caller gave a budget or complexity at all; the default. A provider without
+a key is replaced by the next in `PROVIDERS` that can answer; so is one that failed a moment ago, unless
+the caller named it.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from callsheet.providers import OFFLINE, PROVIDERS, USE_OPENAI, Provider
+from callsheet.providers import OFFLINE, PROVIDERS, Provider
 from callsheet.state.errors import Invalid
 from callsheet.state.languages import find
 
@@ -52,22 +54,30 @@ class Route:
 
 
 def route(
-    request: Request, available: Collection[str], providers: Mapping[str, Provider] = PROVIDERS
+    request: Request,
+    available: Collection[str],
+    providers: Mapping[str, Provider] = PROVIDERS,
+    failed: Mapping[str, str] = MappingProxyType({}),
 ) -> Route:
     """Return the provider that answers `request`.
 
-    `available` names the providers whose key is set (`providers.available`), supported or not. Raises
+    `available` names the providers whose key is set (`providers.with_key`); `failed` has those that failed a
+    moment ago, each with its error. The offline model never stands in for a vendor whose key is set. Raises
     `Invalid` for a provider that is not in `providers`.
     """
     name, _, model = request.provider.strip().partition("/")
     preferred, reason = _preferred_provider(request, name.casefold(), providers)
-    usable = [name for name, provider in providers.items() if provider.supported and name in available]
-    if preferred == OFFLINE or preferred in usable:
+    vendors = [name for name in providers if name in available and name != OFFLINE]
+    if preferred == OFFLINE or (preferred in vendors and (name or preferred not in failed)):
         return Route(preferred, reason, model)
-    substitute = next((name for name in usable if name != OFFLINE), None)
+    substitute = next((name for name in vendors if name not in failed), None)
+    if substitute is None and preferred in vendors:
+        return Route(preferred, reason)
+    substitute = substitute or next(iter(vendors), None)
     if substitute is None:
-        return Route(OFFLINE, _offline_reason(available, providers))
-    problem = _problem(providers[preferred], has_key=preferred in available)
+        return Route(OFFLINE, "no key is set (such as OPENAI_API_KEY), so the offline model answers")
+    provider = providers[preferred]
+    problem = failed.get(preferred) or f"{provider.title} is not available (it needs {provider.key})"
     return Route(substitute, f"{reason}, but {problem}, so {providers[substitute].title} answers")
 
 
@@ -95,26 +105,3 @@ def _by_cost(budget: str, complexity: str) -> tuple[str, str]:
     if budget or complexity:
         return "qwen", "work that is neither premium nor complex is for Qwen, which costs less"
     return "openai", "OpenAI is the default"
-
-
-def _problem(provider: Provider, *, has_key: bool) -> str:
-    if provider.supported:
-        return f"{provider.title} is not available (it needs {provider.key})"
-    key_set = f" ({provider.key} is set)" if has_key else ""
-    return f"this version cannot use {provider.title} yet{key_set}"
-
-
-def _offline_reason(available: Collection[str], providers: Mapping[str, Provider]) -> str:
-    """Return the reason for the offline model when no other provider can answer."""
-    vendors = {name: provider for name, provider in providers.items() if provider.key}
-    unsupported = [provider for name, provider in vendors.items() if name in available]
-    if unsupported:
-        keys = " and ".join(provider.key for provider in unsupported)
-        verb = "is" if len(unsupported) == 1 else "are"
-        titles = " or ".join(provider.title for provider in unsupported)
-        return (
-            f"{keys} {verb} set, but this version cannot use {titles} yet, so the offline model answers; "
-            f"{USE_OPENAI}"
-        )
-    keys = " or ".join(provider.key for provider in vendors.values() if provider.supported)
-    return f"no key is set ({keys}), so the offline model answers"

@@ -175,7 +175,9 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
             stack.callback(storage.use, None)
             loading = app.state.loading = asyncio.create_task(_load(app, settings, opened, stack))
             stack.callback(loading.cancel)
-            has_user_limits = {settings.tools, settings.tool_grants, settings.prices} != {"{}"}
+            has_user_limits = {settings.tools, settings.tool_grants, settings.prices, settings.budgets} != {
+                "{}"
+            }
             if app.state.graphs is not None or has_user_limits:
                 # The user's graphs or limits may be invalid; then the server reports it and stops.
                 await loading

@@ -30,7 +30,7 @@ from callsheet.server.langgraph import (
     webhooks,
 )
 from callsheet.server.langgraph.protocol import commands, events, socket
-from callsheet.server.operations import health_routes, tool_routes
+from callsheet.server.operations import health_routes, tool_routes, usage_routes
 from callsheet.server.runtime import graph_loading, graphs_file
 from callsheet.server.runtime.execution import BuildReply
 from callsheet.server.runtime.finalizer import CallWebhook
@@ -49,6 +49,7 @@ _SHARED: Final[tuple[APIRouter, ...]] = (
     archive_routes.router,
     artefact_routes.router,
     tool_routes.router,
+    usage_routes.router,
 )
 _LANGGRAPH: Final[tuple[APIRouter, ...]] = (
     # The busiest first: routes are tried in order.

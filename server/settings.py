@@ -5,6 +5,7 @@ beats the default. Each provider reads its own key.
 """
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from dotenv import load_dotenv
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from callsheet.providers import find_local
 from callsheet.state.errors import Invalid
 
 ENV_FILE: Final = ".env"
@@ -96,6 +98,10 @@ class Settings(BaseSettings):
     """Most requests of one owner in any 60 seconds, over all processes; 0 for no limit."""
     streams_per_owner: int = Field(0, ge=0, le=100_000)
     """Most open streams of one owner, over all processes; 0 for no limit."""
+    crons_per_owner: int = Field(100, ge=0, le=100_000)
+    """Most crons of one owner; 0 for no limit."""
+    cron_interval_s: float = Field(60.0, ge=60, le=86_400)
+    """Shortest time between two runs of a cron, in seconds."""
     carry_runs: bool = True
     """False leaves the execution of runs to `callsheet worker` processes on the same Redis."""
     runs_at_once: int = Field(64, ge=1, le=1_000)
@@ -113,7 +119,11 @@ class Settings(BaseSettings):
     tool_grants: Annotated[str, AfterValidator(json_object)] = "{}"
     """Permissions by owner as JSON, such as `{"*": ["*"], "ana": ["page:*"]}`; all to everyone if unset."""
     prices: Annotated[str, AfterValidator(json_object)] = "{}"
-    """Prices of models as JSON, US dollars per million input and output tokens: `{"*": [0.15, 0.60]}`."""
+    """Prices of models as JSON, US dollars per million tokens of input, output and cached input:
+    `{"my-model": [0.15, 0.60, 0.075]}`; `*` for models without a price."""
+    budgets: Annotated[str, AfterValidator(json_object)] = "{}"
+    """Caps on the cost of model calls as JSON, in US dollars: `{"turn": 0.05, "thread": 1, "day": 20}`.
+    A day is an owner's day in UTC."""
     webhook_private: bool = False
     """True lets webhooks call this machine and its network, not the public internet alone."""
     webhook_secret: SecretStr | None = Field(None, repr=False)
@@ -148,10 +158,11 @@ class Settings(BaseSettings):
 def read_settings(env_file: Path | None = None, **chosen: Any) -> Settings:
     """Return the settings; `chosen` ones beat all others.
 
-    `.env` is read into the environment, where providers find their keys; variables that are set stay. Raises
-    `Invalid` with the variable and the rule.
+    `.env` is read into the environment, where providers find their keys; variables that are set stay. Without
+    any key a running Ollama is looked for, once. Raises `Invalid` with the variable and the rule.
     """
     load_dotenv(env_file or Path(ENV_FILE))
+    find_local(os.environ)
     try:
         return Settings(**{name: value for name, value in chosen.items() if value is not None})
     except ValidationError as error:

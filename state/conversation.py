@@ -62,6 +62,12 @@ def turn_starts(messages: Sequence[BaseMessage]) -> list[int]:
     return [index for index, message in enumerate(messages) if isinstance(message, HumanMessage)]
 
 
+def turn_id(messages: Sequence[BaseMessage]) -> str:
+    """Return the id of the newest human message, which began the turn; empty for none."""
+    starts = turn_starts(messages)
+    return str(messages[starts[-1]].id) if starts else ""
+
+
 def messages_after(messages: Sequence[AnyMessage], message_id: str) -> list[AnyMessage]:
     """Return the messages after the one with this id; all messages when none has it."""
     for index, message in enumerate(messages):

@@ -8,6 +8,7 @@ CallsheetError
 │   ├── Missing          the thing does not exist, or is not the caller's (404)
 │   ├── Conflict         the state has changed since the caller read it (409)
 │   └── TooLarge         over a stated limit (413)
+│       └── ContextOverflow  a conversation is longer than the model can read
 ├── Unavailable        a later retry may succeed (503)
 │   ├── Busy             another run holds the thread (409, with Retry-After)
 │   ├── Limited          a rate limit (429)
@@ -17,6 +18,7 @@ CallsheetError
 │   └── StorageDown      Redis or Valkey cannot be reached (503)
 │       ├── StorageSilent  no answer; also a TimedOut, since the outcome may be unknown
 │       └── StorageRefused  the connection is refused; also an Invalid, since a setting may be wrong
+├── BudgetExceeded     a model call could exceed a budget; a person decides whether it is raised
 ├── Oversized          a tool's result is too large
 ├── Fenced             this attempt lost its lease; its writes are refused and it must stop
 └── Broken             a bug or a broken installation (500)
@@ -59,6 +61,10 @@ class Conflict(Refused):
 
 class TooLarge(Refused):
     """Over a stated limit."""
+
+
+class ContextOverflow(TooLarge):
+    """A conversation is longer than the model can read; a shorter copy may succeed."""
 
 
 class Unavailable(CallsheetError):

@@ -4,6 +4,7 @@ A step is one tool call. It waits for every earlier step that writes a stream it
 independent steps run concurrently and dependent ones in the model's order.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -89,6 +90,12 @@ def blocked_steps(plan: Plan, done: Mapping[str, StepStatus]) -> list[Step]:
 def fingerprint(step: Step) -> str:
     """Return a text that is equal for steps with the same tool and parameters."""
     return canonical_json([step["tool"], step["params"]])
+
+
+def call_digest(plan: str, step: Step) -> str:
+    """Return the digest of one call: its plan's id, its own id, the tool and the arguments."""
+    call = [plan, step["id"], step["tool"], step["params"], step.get("raw")]
+    return hashlib.sha256(canonical_json(call).encode(errors="backslashreplace")).hexdigest()
 
 
 def utf8_safe(step: Step) -> Step:

@@ -61,6 +61,8 @@ class Workflow(TypedDict):
     """Rounds of tool calls in this turn."""
     rejected: NotRequired[list[str]]
     """Fingerprints of the steps a person rejected in this turn."""
+    stopped: NotRequired[str]
+    """Id of the message whose turn ended because a budget was not raised."""
     usage: NotRequired[Annotated[Usage, add_usage]]
     """Tokens of all turns."""
     summary: NotRequired[str]

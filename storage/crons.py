@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from callsheet.state.errors import Missing
+from callsheet.state.errors import Invalid, Missing
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Argument, Script
@@ -19,6 +19,14 @@ local score = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if not score or tonumber(score) ~= tonumber(ARGV[2]) then return 0 end
 if ARGV[3] == '' then return redis.call('ZREM', KEYS[1], ARGV[1]) end
 redis.call('ZADD', KEYS[1], ARGV[3], ARGV[1])
+return 1
+""")
+
+_CREATE: Final = Script("""
+local most = tonumber(ARGV[3])
+local is_new = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0
+if is_new and most > 0 and redis.call('HLEN', KEYS[1]) >= most then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return 1
 """)
 
@@ -64,9 +72,17 @@ class Due:
     """Due time in milliseconds since the epoch."""
 
 
-async def create(storage: Storage, cron: Cron, next_ms: int | None) -> None:
-    """Store a new schedule that is due at `next_ms`; None for never."""
-    await storage.redis.hset(keys.owned_crons(cron.owner), cron.id, _encode(cron))
+async def create(storage: Storage, cron: Cron, next_ms: int | None, most: int = 0) -> None:
+    """Store a new schedule that is due at `next_ms`; None for never. Twice is safe.
+
+    Raises `Invalid` for an owner who has `most` schedules; 0 for no limit.
+    """
+    args: list[Argument] = [cron.id, _encode(cron), most]
+    if not await _CREATE(storage.redis, [keys.owned_crons(cron.owner)], args):
+        raise Invalid(
+            f"owner {cron.owner!r} has {most} crons, and no more are allowed",
+            remedy="delete one, or raise CALLSHEET_CRONS_PER_OWNER",
+        )
     await _set_due(storage, cron, next_ms)
 
 

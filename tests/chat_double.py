@@ -1,6 +1,7 @@
-"""A vendor's Chat Completions endpoint on loopback: scripted answers, recorded requests, OpenAI's own rules.
+"""A vendor's endpoint on loopback: scripted answers, recorded requests, the vendor's own rules.
 
-A request that breaks a rule of the API is answered 400 as OpenAI answers it, whatever the script says (X12).
+A request that breaks a rule of the API is answered as that vendor answers it, whatever the script says (X12).
+OpenAI's Responses API is served beside Chat Completions.
 """
 
 import json
@@ -12,7 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
-from tests.chat_rules import broken_rule
+from tests import responses_double
+from tests.chat_rules import PARSE_ERROR, broken_rule
 
 KEY = "sk-double-0123456789abcdef"
 """The key the double accepts."""
@@ -27,9 +29,18 @@ class Say:
     prompt_tokens: int = 11
     completion_tokens: int = 7
     break_off: str = ""
-    """How a stream ends after its first piece of text: `error` with an error event, `end` without a word."""
+    """How a stream ends after its first piece of text: `error` with an error event, `end` without a word,
+    `stall` without an end."""
     piece: int = 5
     """Characters of a piece of a stream."""
+    reasoning: str = ""
+    """Reasoning, in a field of its own."""
+    reasoning_field: str = "reasoning_content"
+    finish: str = ""
+    """Finish reason, where it is not the usual one."""
+    refusal: str = ""
+    indexes: Sequence[int | None] = ()
+    """Indexes of the calls in a stream, where they are not 0, 1, 2 …"""
 
 
 @dataclass(frozen=True)
@@ -75,8 +86,9 @@ class Recorded:
 class ChatDouble:
     """The endpoint, for as long as it is entered."""
 
-    def __init__(self, *replies: Reply, key: str = KEY) -> None:
+    def __init__(self, *replies: Reply, key: str = KEY, vendor: str = "openai") -> None:
         self.key = key
+        self.vendor = vendor
         self.requests: list[Recorded] = []
         self.closing = threading.Event()
         self._replies = deque(replies)
@@ -93,6 +105,11 @@ class ChatDouble:
         """What points OpenAI's provider here, without a second attempt."""
         return {"OPENAI_API_KEY": self.key, "OPENAI_BASE_URL": self.url, "OPENAI_MAX_RETRIES": "0"}
 
+    def environ_of(self, prefix: str, **settings: str) -> dict[str, str]:
+        """What points a vendor's provider here, without a second attempt; further settings without prefix."""
+        chosen = {"API_KEY": self.key, "BASE_URL": self.url, "MAX_RETRIES": "0", **settings}
+        return {f"{prefix}_{name}": value for name, value in chosen.items()}
+
     @property
     def unused(self) -> int:
         """Replies nobody asked for."""
@@ -107,9 +124,16 @@ class ChatDouble:
         if request.headers.get("authorization") != f"Bearer {self.key}":
             shown = request.headers.get("authorization", "").removeprefix("Bearer ")
             return Fail(401, f"Incorrect API key provided: {shown}.", "invalid_api_key")
-        rule = broken_rule(request.body) if request.path == "/v1/chat/completions" else "no such path"
+        match request.path:
+            case "/v1/chat/completions":
+                rule = broken_rule(request.body, self.vendor)
+            case "/v1/responses":
+                rule = responses_double.broken_rule(request.body)
+            case _:
+                rule = "no such path"
         if rule:
-            return Fail(400, rule, "invalid_request_error")
+            crashes = rule == PARSE_ERROR and self.vendor == "llama.cpp"
+            return Fail(500 if crashes else 400, rule, "invalid_request_error")
         return self._replies.popleft() if self._replies else Fail(400, "the script has no further reply")
 
     def __enter__(self) -> Self:
@@ -140,6 +164,8 @@ class _Handler(BaseHTTPRequestHandler):
             case Fail() as fail:
                 error = {"message": fail.message, "type": "error", "param": None, "code": fail.code}
                 self._send(fail.status, json.dumps({"error": error}).encode(), headers=fail.headers)
+            case Say() as say if request.path == "/v1/responses":
+                self._respond(say, body)
             case Say() as say if body.get("stream"):
                 self._stream(say, body)
             case Say() as say:
@@ -163,15 +189,29 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(raw)
 
-    def _stream(self, say: Say, body: Mapping[str, Any]) -> None:
+    def _respond(self, say: Say, body: Mapping[str, Any]) -> None:
+        if not body.get("stream"):
+            self._send(200, json.dumps(responses_double.response(say, body)).encode())
+            return
+        self._begin_stream()
+        for event in responses_double.events(say, body):
+            self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+            self.wfile.flush()
+
+    def _begin_stream(self) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
+
+    def _stream(self, say: Say, body: Mapping[str, Any]) -> None:
+        self._begin_stream()
         for chunk in _chunks(say, body):
             self.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
             self.wfile.flush()
             if say.break_off and chunk["choices"][0]["delta"].get("content"):
+                if say.break_off == "stall":
+                    self.double.closing.wait()
                 if say.break_off == "error":
                     self.wfile.write(b'data: {"error": {"message": "the engine stopped"}}\n\n')
                 return
@@ -179,6 +219,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         """Say nothing on standard error."""
+
+
+def _extra(say: Say) -> dict[str, str]:
+    fields = ((say.reasoning_field, say.reasoning), ("refusal", say.refusal))
+    return {name: text for name, text in fields if text}
+
+
+def _finish(say: Say) -> str:
+    return say.finish or ("tool_calls" if say.calls else "stop")
 
 
 def _usage(say: Say) -> dict[str, int]:
@@ -191,19 +240,18 @@ def _usage(say: Say) -> dict[str, int]:
 
 
 def _completion(say: Say, model: str) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": say.text or None}
+    message: dict[str, Any] = {"role": "assistant", "content": say.text or None, **_extra(say)}
     if say.calls:
         message["tool_calls"] = [
             {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
             for call_id, name, arguments in say.calls
         ]
-    finish = "tool_calls" if say.calls else "stop"
     return {
         "id": "chatcmpl-double",
         "object": "chat.completion",
         "created": 1,
         "model": model,
-        "choices": [{"index": 0, "message": message, "finish_reason": finish, "logprobs": None}],
+        "choices": [{"index": 0, "message": message, "finish_reason": _finish(say), "logprobs": None}],
         "usage": _usage(say),
     }
 
@@ -211,9 +259,13 @@ def _completion(say: Say, model: str) -> dict[str, Any]:
 def _chunks(say: Say, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The stream in the API's order: role, text, each call's name and then its arguments, end, usage."""
     yield _chunk(body, {"role": "assistant", "content": ""})
+    for name, text in _extra(say).items():
+        for piece in _pieces(text, say.piece):
+            yield _chunk(body, {name: piece})
     for piece in _pieces(say.text, say.piece):
         yield _chunk(body, {"content": piece})
-    for index, (call_id, name, arguments) in enumerate(say.calls):
+    indexes = say.indexes or range(len(say.calls))
+    for index, (call_id, name, arguments) in zip(indexes, say.calls, strict=True):
         start = {
             "index": index,
             "id": call_id,
@@ -223,7 +275,7 @@ def _chunks(say: Say, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield _chunk(body, {"tool_calls": [start]})
         for piece in _pieces(arguments, say.piece):
             yield _chunk(body, {"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
-    yield _chunk(body, {}, "tool_calls" if say.calls else "stop")
+    yield _chunk(body, {}, _finish(say))
     if (body.get("stream_options") or {}).get("include_usage"):
         yield {**_chunk(body, {}), "choices": [], "usage": _usage(say)}
 

@@ -1,7 +1,8 @@
-"""What OpenAI's Chat Completions refuses with 400: the request's form, its history, its tools (X12)."""
+"""What a vendor's Chat Completions refuses: the request's form, its history, its tools (X12)."""
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -32,14 +33,22 @@ _KNOWN = {
 }
 
 
-def broken_rule(body: Mapping[str, Any]) -> str | None:
-    """Return the first rule `body` breaks, in the API's own words where it has some, or None."""
-    return next((rule for rules in (_form, _history, _tools) for rule in rules(body)), None)
+_MESSAGE = {"role", "content", "name", "tool_calls", "tool_call_id", "refusal", "audio"}
+PARSE_ERROR = "Failed to parse tool call arguments as JSON"
+"""llama.cpp answers it with 500."""
+
+
+def broken_rule(body: Mapping[str, Any], vendor: str = "openai") -> str | None:
+    """Return the first rule of `vendor` that `body` breaks, in the API's own words where known, or None.
+
+    `vendor` is openai, qwen, kimi, vllm or llama.cpp. All refuse what breaks a conversation: a call without
+    its answer, an answer without its call, a tool without a name.
+    """
+    checks = (_form, *_VENDORS[vendor], _history, _tools)
+    return next((rule for check in checks for rule in check(body)), None)
 
 
 def _form(body: Mapping[str, Any]) -> Iterator[str]:
-    for name in sorted(set(body) - _KNOWN):
-        yield f"Unrecognized request argument supplied: {name}"
     if not isinstance(body.get("model"), str) or not body["model"]:
         yield "you must provide a model parameter"
     if not isinstance(body.get("messages"), list) or not body["messages"]:
@@ -105,8 +114,6 @@ def _calls(at: int, message: Mapping[str, Any]) -> Iterator[str]:
     ids = [call.get("id") for call in calls]
     if len(set(ids)) < len(ids) or not all(isinstance(one, str) and one for one in ids):
         yield f"messages[{at}].tool_calls need ids, each a different one"
-    if any(isinstance(one, str) and len(one) > _LONGEST_ID for one in ids):
-        yield f"Invalid 'messages[{at}].tool_calls[].id': expected a string with maximum length {_LONGEST_ID}"
     for call in calls:
         function = call.get("function") or {}
         if call.get("type") != "function" or not _NAME.fullmatch(function.get("name") or ""):
@@ -155,3 +162,78 @@ def _choice(choice: object, names: Sequence[str]) -> Iterator[str]:
             yield "Invalid value: 'tool_choice' names a function that is not in 'tools'."
     elif choice not in {"auto", "none", "required"}:
         yield f"Invalid value: {choice!r}. Supported values are: 'none', 'auto', and 'required'."
+
+
+def _strict(body: Mapping[str, Any]) -> Iterator[str]:
+    """OpenAI: nothing it does not know, and no long id.
+
+    https://platform.openai.com/docs/api-reference/chat/create ; https://github.com/microsoft/autogen/issues/6377
+    """
+    for name in sorted(set(body) - _KNOWN):
+        yield f"Unrecognized request argument supplied: {name}"
+    for at, message in enumerate(body["messages"]):
+        for name in sorted(set(message) - _MESSAGE):
+            yield f"Additional properties are not allowed ({name!r} was unexpected) - 'messages.{at}'"
+        for call in message.get("tool_calls") or ():
+            if len(str(call.get("id"))) > _LONGEST_ID:
+                yield (
+                    f"Invalid 'messages[{at}].tool_calls[].id': "
+                    f"expected a string with maximum length {_LONGEST_ID}"
+                )
+
+
+def _one_system(body: Mapping[str, Any]) -> Iterator[str]:
+    """Qwen's template, wherever it is served: https://github.com/vllm-project/vllm/issues/41114."""
+    if any(message.get("role") == "system" for message in body["messages"][1:]):
+        yield "System message must be at the beginning."
+
+
+def _json_arguments(body: Mapping[str, Any]) -> Iterator[str]:
+    """llama.cpp and vLLM parse the arguments of the history for the template."""
+    for message in body["messages"]:
+        for call in message.get("tool_calls") or ():
+            try:
+                parsed = json.loads(call["function"]["arguments"])
+            except ValueError:
+                parsed = None
+            if not isinstance(parsed, dict):
+                yield PARSE_ERROR
+
+
+def _qwen(body: Mapping[str, Any]) -> Iterator[str]:
+    """https://www.alibabacloud.com/help/model-studio/error-code ."""
+    thinks = body.get("enable_thinking") or "thinking" in body["model"]
+    if thinks and not body.get("stream"):
+        yield "parameter.enable_thinking must be set to false for non-streaming calls"
+    if thinks and (isinstance(body.get("tool_choice"), Mapping) or body.get("tool_choice") == "required"):
+        yield "The tool_choice parameter does not support being set to required or object in thinking mode"
+    if body["model"] == "qwen-max" and body.get("stream") and body.get("tools"):
+        yield "The incremental_output parameter must be true when stream and tools are used"
+
+
+def _kimi(body: Mapping[str, Any]) -> Iterator[str]:
+    """https://platform.kimi.ai/docs/guide/use-kimi-k2-thinking-model and /docs/api/models-overview ."""
+    if body["model"].startswith("moonshot-"):
+        return
+    if body.get("temperature", 1) != 1:
+        yield "invalid temperature: only 1 is allowed for this model"
+    if (body.get("thinking") or {}).get("type") == "disabled":
+        return
+    if isinstance(body.get("tool_choice"), Mapping) or body.get("tool_choice") == "required":
+        yield "tool_choice 'specified' is incompatible with thinking enabled"
+    for at, message in enumerate(body["messages"]):
+        if message.get("tool_calls") and not message.get("reasoning_content"):
+            yield (
+                "thinking is enabled but reasoning_content is missing in assistant tool call message "
+                f"at index {at}"
+            )
+
+
+Check = Callable[[Mapping[str, Any]], Iterator[str]]
+_VENDORS: Mapping[str, tuple[Check, ...]] = {
+    "openai": (_strict,),
+    "qwen": (_one_system, _qwen),
+    "kimi": (_kimi,),
+    "vllm": (_one_system, _json_arguments),
+    "llama.cpp": (_one_system, _json_arguments),
+}

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 # What is imported stays, so going through it for garbage again and again is an eighth of all the work.
 gc.set_threshold(100_000, 20, 50)
 
+# A model server that runs on this machine answers no test that does not ask for it.
+os.environ["OLLAMA_DISCOVERY"] = "off"
+
 # Whatever a test speaks TLS with it trusts by name; reading all the authorities of the machine costs each
 # client 20 ms and more, and there are thousands.
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("authority.pem"))
@@ -54,6 +57,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long, slow = config.getoption("--long"), _whole(config)
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item.nodeid)))
+        if item.get_closest_marker("local_llm") and not os.environ.get("CALLSHEET_LOCAL_LLM_URL"):
+            item.add_marker(pytest.mark.skip(reason="runs where CALLSHEET_LOCAL_LLM_URL is set"))
         if item.get_closest_marker("long") and not long:
             item.add_marker(pytest.mark.skip(reason="runs with --long only"))
         elif item.get_closest_marker("slow") and not slow:

@@ -236,6 +236,51 @@ async def test_a_stream_tells_steps_then_drafts_then_the_reply(client: httpx.Asy
             assert told[place - 1][1]["preview"]["versionId"] in told[place][1].values()
 
 
+async def test_the_words_beside_a_call_come_before_its_step_and_in_pieces(
+    client: httpx.AsyncClient, double: ChatDouble
+) -> None:
+    """A63, A82: over REST, too, the vendor streams."""
+    await generated(client)
+    look = ("c1", "get_current_state", "{}")
+    double.script(Say("First I look.", calls=[look]), Say("All is well."))
+    reply = await client.post(
+        "/api/ads/ad-1/chat",
+        json={"message": "hello", "provider": "openai"},
+        headers={"Accept": "text/event-stream"},
+    )
+    told = events(reply.text)
+    texts = [data for name, data in told if name == "text"]
+    assert "".join(one["content"] for one in texts) == "First I look.All is well."
+    assert len(texts) > 4
+    assert len({one["messageId"] for one in texts}) == 2
+    names = [name for name, _ in told]
+    assert names.index("text") < names.index("step")
+    assert told[-1][1]["message"] == "All is well."
+    double.script(Say("Again."))
+    await client.post("/api/ads/ad-1/chat", json={"message": "again", "provider": "openai"})
+    assert [request.body["stream"] for request in double.requests] == [True] * 3
+
+
+async def test_words_of_an_answer_that_broke_off_have_an_id_of_their_own(
+    client: httpx.AsyncClient, double: ChatDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A-R20: the answer that counts is another message, and it alone is stored."""
+    await generated(client)
+    monkeypatch.setenv("OPENAI_MAX_RETRIES", "1")
+    double.script(Say("Half a sentence", break_off="end"), Say("A whole sentence."))
+    reply = await client.post(
+        "/api/ads/ad-1/chat",
+        json={"message": "hello", "provider": "openai"},
+        headers={"Accept": "text/event-stream"},
+    )
+    told = events(reply.text)
+    texts = [data for name, data in told if name == "text"]
+    whole = [one["content"] for one in texts if one["messageId"] == texts[-1]["messageId"]]
+    assert ("".join(whole), told[-1][1]["message"]) == ("A whole sentence.", "A whole sentence.")
+    conversation = (await client.get("/api/ads/ad-1/conversation")).text
+    assert "Half" not in conversation
+
+
 async def test_a_stream_that_fails_ends_with_the_error(client: httpx.AsyncClient, double: ChatDouble) -> None:
     await generated(client)
     reply = await client.post(

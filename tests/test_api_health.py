@@ -58,7 +58,7 @@ async def test_it_answers_before_the_workflows_are_loaded_and_holds_what_needs_t
     """`/ok` never waits; a request that came too early is answered as one that did not."""
     async with running(valkey_url) as app, calling(app) as one:
         assert (await one.get("/ok")).status_code == 200
-        assert not hasattr(app.state, "parts")
+        assert not hasattr(app.state, "context")
         assert (await one.get("/api/ads")).json() == {"ads": [], "next": None}
 
 

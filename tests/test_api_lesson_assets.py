@@ -84,6 +84,6 @@ async def test_a_models_work_has_its_price(teacher: Teacher, model: ChatDouble) 
     took = ok(await teacher.http.get(f"{SESSION}/analytics", headers=teacher.named))
     used: dict[str, Any] = told["usage"]
     assert took["conversation"]["cost"] == pytest.approx(
-        (used["inputTokens"] * 0.15 + used["outputTokens"] * 0.60) / 1e6, abs=1e-8
+        (used["inputTokens"] * 0.10 + used["outputTokens"] * 0.50) / 1e6, abs=1e-8
     )
     assert took["cost"] == took["conversation"]["cost"] > 0

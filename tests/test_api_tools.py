@@ -40,7 +40,7 @@ async def test_the_tools_are_listed_with_what_they_take_and_on_what_terms(client
     by_name = {one["name"]: one for one in found["tools"]}
     assert set(by_name) == set(REGISTRY)
     music = by_name["create_music_draft"]
-    assert music["inputSchema"]["required"] == ["adId", "prompt"]
+    assert music["inputSchema"]["required"] == ["prompt"]
     assert (music["domain"], music["effect"], music["safetyLevel"]) == ("ad", "write", "safe")
     assert (music["allowed"], music["available"], music["breaker"]["state"]) == (True, True, "closed")
     assert (music["limits"]["calls"], music["limits"]["cacheSeconds"]) == (1, 0)

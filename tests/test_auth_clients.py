@@ -1,9 +1,11 @@
 """LangGraph's own client on a server that asks (X16)."""
 
+import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import pytest
@@ -20,10 +22,11 @@ from langgraph_sdk.errors import (
 )
 from typing_extensions import TypedDict
 from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
-from callsheet.storage import Storage
+from callsheet.server.http.tokens import LEEWAY_S
+from callsheet.storage import Storage, api_keys
 from tests.auth_cases import bearer, key, nothing_told  # noqa: F401 -- used by every test
 from tests.signing import SECRET, shared
 from tests.wire_server import serving
@@ -108,6 +111,57 @@ async def test_a_page_says_who_asks_as_a_subprotocol_of_its_web_socket(
         with pytest.raises(InvalidStatus):
             async with connect(place, subprotocols=[Subprotocol(one) for one in wrong]):
                 pass
+
+
+COMMANDS = {
+    "/ws": (
+        {"type": "userMessage", "conversationId": "page-1", "content": "x", "provider": "offline"},
+        "error",
+    ),
+    "/threads/page-1/stream/events": (STARTED, "message"),
+}
+"""Web socket to a command on it, and to the field of a refusal that says why."""
+
+
+@pytest.fixture
+def workflows(valkey_url: str, caplog: pytest.LogCaptureFixture) -> Iterator[str]:
+    """The URL of a server with all workflows, whose libraries do not log headers."""
+    for library in ("uvicorn.error", "websockets.client"):
+        caplog.set_level(logging.INFO, library)
+    with serving(valkey_url, None, **CHOSEN) as found:
+        yield found
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+async def test_an_open_web_socket_is_closed_once_its_key_is_revoked(
+    workflows: str, storage: Storage, path: str
+) -> None:
+    alice = await key(storage, "alice")
+    async with connect(workflows.replace("http", "ws", 1) + path, additional_headers=bearer(alice)) as socket:
+        command, field = COMMANDS[path]
+        await socket.send("{}")
+        assert "is revoked" not in str(await socket.recv())
+        await api_keys.revoke(storage, alice.split("_")[1])
+        await socket.send(json.dumps(command))
+        assert "is revoked" in json.loads(await socket.recv())[field]
+        with pytest.raises(ConnectionClosed):
+            await socket.recv()
+        assert socket.close_code == 1008
+        assert "is revoked" in str(socket.close_reason)
+    assert not [key async for key in storage.redis.scan_iter("thread:*")], "nothing was done"
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+async def test_an_open_web_socket_is_closed_once_its_token_has_expired(workflows: str, path: str) -> None:
+    token = shared(exp=int(time.time()) - LEEWAY_S + 2)
+    place = workflows.replace("http", "ws", 1) + path
+    async with connect(place, additional_headers=bearer(token), max_queue=None) as socket:
+        for _ in range(30):
+            with suppress(ConnectionClosed):
+                await socket.send(json.dumps(COMMANDS[path][0]))
+            await asyncio.sleep(0.5 if socket.close_code is None else 0)
+        assert socket.close_code == 1008
+        assert socket.close_reason == "the token has expired"
 
 
 class Seen(TypedDict):

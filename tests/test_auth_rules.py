@@ -211,7 +211,7 @@ async def test_a_web_socket_with_a_key_is_let_in_as_its_owner(storage: Storage) 
         reached.append((get_caller(scope).owner, logs.context_fields()["owner"]))
 
     class State:
-        parts = type("Parts", (), {"storage": storage})
+        context = type("Context", (), {"storage": storage})
 
     door = AuthenticationMiddleware(app, Authenticator(Settings(auth=("keys",))))
     headers = [(b"authorization", f"Bearer {await key(storage, 'alice')}".encode())]

@@ -53,7 +53,7 @@ def test_serve_says_where_it_is_who_answers_and_where_the_data_lies(serving: Ser
     assert f"Open {serving.url} " in said
     assert f"Docs {serving.url}/docs " in said
     assert f"Data {serving.data_dir} " in said
-    assert "Model offline no key is set (OPENAI_API_KEY)" in said
+    assert "Model offline no key is set (such as OPENAI_API_KEY)" in said
     assert httpx.get(f"{serving.url}/ok").json() == {"ok": True}
 
 

@@ -142,7 +142,7 @@ def test_a_question_is_answered_by_the_next_command(command: Command) -> None:
     last = asked.out.splitlines()[-1]
     assert last.startswith("Continue with: ")
     assert "callsheet run menu_writer --thread " in last
-    assert last.endswith(" --answer '…'")
+    assert last.endswith(" --answer yes")
     thread = last.split("--thread ")[1].split()[0]
     answer = json.dumps({"decisions": [{"type": "approve"}]})
     done = command("run", "menu_writer", "--thread", thread, "--answer", answer)

@@ -61,6 +61,21 @@ async def test_the_question_carries_all_that_an_answer_needs(chat: Chat, waiting
     assert all(one["source"]["quote"] for one in waiting["facts"])
 
 
+async def test_the_question_is_also_said_in_a_message(chat: Chat) -> None:
+    """B51: for front ends that show messages and neither tool calls nor interrupts."""
+    state = await chat.says(material("photosynthesis").text)
+    facts = asked(state)["facts"]
+    last = state["messages"][-1]
+    assert last.type == "ai"
+    assert not last.tool_calls
+    lines = last.text.splitlines()
+    assert lines[0].endswith("Which shall the lesson tell?")
+    assert [line for line in lines if line[:1].isdigit()] == [
+        f"{one['number']}. {one['concept']}: {one['details']}" for one in facts
+    ]
+    assert lines[-1].startswith("Answer with numbers")
+
+
 async def test_after_the_choice_no_model_is_asked_what_to_do(chat: Chat, waiting: dict[str, Any]) -> None:
     """B10, B41: and what was proposed stays as it was."""
     state = await chat.answers([1, 3])

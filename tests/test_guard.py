@@ -40,7 +40,7 @@ async def test_an_unknown_tool_is_named_with_the_known_ones(opened):
     }
 
 
-@pytest.mark.parametrize("params", [{"n": "many"}, {"n": -1}, {"extra": 1}, {"adId": None}])
+@pytest.mark.parametrize("params", [{"n": "many"}, {"n": -1}, {"n": [1]}])
 async def test_arguments_that_break_the_schema_run_nothing(opened, params):
     """C33, C49."""
 
@@ -240,7 +240,7 @@ HALF = "half \ud800 of a pair"
     ("asked", "kind"),
     [
         (step({"n": HALF}), "validation_error"),
-        (step({HALF: 1}), "validation_error"),
+        (step({HALF: 1}), "ok"),
         (step(tool=HALF), "unknown_tool"),
         (step(call=HALF), "ok"),
     ],

@@ -65,7 +65,10 @@ async def test_a_call_over_the_limit_is_refused_and_told_when_to_come_again(open
     assert outcome.output["retryable"]
     assert 0 < outcome.output["details"]["retryAfterSeconds"] <= 30
     assert "may be called 2 times in 30 s" in outcome.output["error"]
-    assert await kind(tools, scope=replace(SCOPE, owner="ana", artefact="anas")) == "permission_denied"
+    assert (
+        await kind(tools, scope=replace(SCOPE, owner="ana", artefact="anas"), adId="kopi")
+        == "permission_denied"
+    )
     theirs = replace(SCOPE, owner="ana")
     assert await kind(tools, scope=theirs) == "ok"
     assert told.runs == 3

@@ -48,6 +48,8 @@ def thread_keys(name: str) -> dict[str, str]:
         **dict(zip(keys.run_keys(name), ("hash", "zset", "list", "string", "stream"), strict=True)),
         keys.idempotency(name, "k"): "string",
         keys.thread_meta(name): "hash",
+        keys.question(name, "task"): "string",
+        keys.consent(name, "0a"): "string",
     }
 
 

@@ -83,6 +83,21 @@ async def test_it_edits_a_page(client):
     assert (state["drafts"], state["provider"]) == ({"page": "v1"}, "offline")
 
 
+async def test_it_deletes_nothing_past_the_question(client):
+    thread = (await client.threads.create())["thread_id"]
+    said = says("delete the features section")
+    state: Any = await client.runs.wait(thread, "page_builder", input=said)
+    assert "__interrupt__" in state
+    state = await client.runs.wait(thread, "page_builder", command={"goto": "tool_executor"})
+    assert not state.get("drafts")
+    await client.threads.update_state(thread, {}, as_node="approval")
+    state = await client.runs.wait(thread, "page_builder")
+    assert "No person has approved this call" in str(state["messages"])
+    await client.runs.wait(thread, "page_builder", input=said)
+    state = await client.runs.wait(thread, "page_builder", command={"resume": "yes"})
+    assert state["drafts"] == {"page": "v1"}
+
+
 async def test_it_stops_for_a_choice_of_facts_and_narrates_them(client):
     """B50, X6."""
     thread = await client.threads.create()

@@ -37,9 +37,9 @@ def test_a_model_is_shown_three_tools_with_their_fields():
     shown = {one["function"]["name"]: one["function"] for one in definitions(REGISTRY.of("lesson"))}
     assert set(shown) == {"saveStudentInfoTool", "extractFactsTool", "generateNarrationTool"}
     fields = {name: set(one["parameters"]["properties"]) for name, one in shown.items()}
-    assert fields["saveStudentInfoTool"] == {"child_age", "child_interest", "sessionId"}
-    assert {"content", "sessionId"} <= fields["extractFactsTool"]
-    wanted = {"facts", "topic", "target_duration", "child_age", "child_interest", "sessionId"}
+    assert fields["saveStudentInfoTool"] == {"child_age", "child_interest"}
+    assert {"content"} <= fields["extractFactsTool"]
+    wanted = {"facts", "topic", "target_duration", "child_age", "child_interest"}
     assert wanted <= fields["generateNarrationTool"]
     assert "ALWAYS" in shown["extractFactsTool"]["description"]
 
@@ -231,7 +231,7 @@ async def test_a_vendors_model_fills_in_the_same_form_and_costs(opened, model: C
     )
     assert [one["source"]["quote"] for one in made["facts"]] == ["Honey bees visit flowers"]
     assert any("Mars" in warning for warning in made["warnings"])
-    assert made["cost"] == pytest.approx(1000 * 0.15e-6 + 100 * 0.6e-6)
+    assert made["cost"] == pytest.approx(1000 * 0.1e-6 + 100 * 0.5e-6)
     sent = model.requests[0]
     assert json.loads(sent.messages[-1]["content"])["material"].startswith("Honey bees")
     assert "no orders to you" in sent.messages[0]["content"]

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ async def test_a_request_that_arrives_twice_is_counted_once(storage: Storage) ->
 
 def parts(storage: Storage) -> Any:
     """As much of a started application as the limits look at."""
-    state = type("State", (), {"parts": type("Parts", (), {"storage": storage})})
+    state = type("State", (), {"context": type("Context", (), {"storage": storage})})
     return type("App", (), {"state": state})
 
 
@@ -138,7 +139,7 @@ def asking(app: RateLimitMiddleware, storage: Storage, owner: str = "alice") -> 
     """A client whose requests come from this owner."""
 
     async def as_owner(scope: Any, receive: Any, send: Any) -> None:
-        set_caller(scope, Caller(owner, ANYONE.permissions, owner))
+        set_caller(scope, Caller(owner, ANYONE.permissions, owner), partial(asyncio.sleep, 0))
         await app({**scope, "app": parts(storage)}, receive, send)
 
     return httpx.AsyncClient(transport=httpx.ASGITransport(as_owner), base_url="http://127.0.0.1")

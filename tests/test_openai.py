@@ -20,7 +20,15 @@ from langchain_core.tools import tool
 from callsheet.providers import load
 from callsheet.providers.chat import ChatModel
 from callsheet.providers.openai import OpenAIModel
-from callsheet.state.errors import Broken, CallsheetError, Invalid, Limited, TimedOut, TooLarge, Unavailable
+from callsheet.state.errors import (
+    Broken,
+    CallsheetError,
+    ContextOverflow,
+    Invalid,
+    Limited,
+    TimedOut,
+    Unavailable,
+)
 from tests.chat_double import KEY, ChatDouble, Fail, Raw, Say, Silence
 
 SEARCH = ("call_1", "search_voices", '{"language": "thai", "count": 10}')
@@ -179,7 +187,7 @@ async def test_another_vendor_needs_a_title_a_prefix_an_address_and_a_model():
     with ChatDouble(Say("Hi."), Fail(403)) as double:
         model = Kestrel.from_environ("", {"KESTREL_API_KEY": KEY, "KESTREL_BASE_URL": double.url})
         assert (await model.ainvoke(BRIEF)).content == "Hi."
-        with pytest.raises(Broken, match="Kestrel refuses the key in KESTREL_API_KEY for 'kestrel-1'"):
+        with pytest.raises(Unavailable, match="Kestrel refuses the key in KESTREL_API_KEY for 'kestrel-1'"):
             await model.ainvoke(BRIEF)
     assert Kestrel.from_environ("", {"KESTREL_API_KEY": KEY}).openai_api_base == "https://kestrel.invalid/v1"
     with pytest.raises(Invalid, match="KESTREL_API_KEY is not set"):
@@ -211,17 +219,18 @@ def test_a_setting_that_is_not_a_number_is_refused_by_name(name, value):
 
 
 def test_half_a_retry_is_refused():
-    with pytest.raises(Invalid, match=r"OPENAI_MAX_RETRIES is '1\.5', which is not a whole number"):
+    with pytest.raises(Invalid, match=r"OPENAI_MAX_RETRIES is '1\.5': input should be a valid integer"):
         load("openai", environ={"OPENAI_API_KEY": KEY, "OPENAI_MAX_RETRIES": "1.5"})
 
 
-async def test_a_wrong_key_is_a_broken_installation_whose_message_names_the_variable():
+async def test_a_wrong_key_is_no_bug_of_ours_and_its_message_names_the_variable():
     with ChatDouble(Say("unreachable")) as double:
         wrong = {**double.environ, "OPENAI_API_KEY": "sk-wrong-98765"}
         errors = await told(load("openai", environ=wrong))
     for error in errors:
-        assert isinstance(error, Broken)
+        assert type(error) is Unavailable
         assert "OPENAI_API_KEY" in error.message
+        assert "OPENAI_API_KEY" in error.remedy
         assert "sk-wrong-98765" not in "".join(traceback.format_exception(error))
 
 
@@ -251,10 +260,10 @@ async def test_a_rate_limit_says_how_long_to_wait(headers, wait_s):
         (Fail(503), Unavailable, "503"),
         (Fail(400, "bad schema"), Broken, "bad schema"),
         (Fail(404, "no such model"), Invalid, "gpt-6-luna"),
-        (Fail(403, "region"), Broken, "OPENAI_API_KEY"),
+        (Fail(403, "region"), Unavailable, "OPENAI_API_KEY"),
         (Fail(402, "no credit"), Limited, "no credit"),
-        (Fail(413, "too much"), TooLarge, "longer than"),
-        (Fail(400, "too long", "context_length_exceeded"), TooLarge, "longer than"),
+        (Fail(413, "too much"), ContextOverflow, "longer than"),
+        (Fail(400, "too long", "context_length_exceeded"), ContextOverflow, "longer than"),
         (Raw(b"<html>gateway</html>", "text/html"), Unavailable, "OpenAI"),
         (Raw(b'{"id": "x"}'), Unavailable, "OpenAI"),
         (Raw(b'{"id": '), Unavailable, "OpenAI"),
@@ -265,7 +274,7 @@ async def test_a_rate_limit_says_how_long_to_wait(headers, wait_s):
 async def test_a_failure_of_the_vendor_is_told_in_our_own_tree(reply, kind, said):
     with ChatDouble(*[reply] * 4) as double:
         for error in await told(load("openai", environ=double.environ)):
-            assert type(error) is kind
+            assert isinstance(error, kind)
             assert said in error.message
         assert double.unused == 0
 

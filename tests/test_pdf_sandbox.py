@@ -1,10 +1,13 @@
 """PDFs are read in a process of their own: what one of them takes is nobody else's trouble (B4, B5)."""
 
+import asyncio
+
 import psutil
 import pytest
 
 from callsheet.state.errors import Invalid, TooLarge
 from callsheet.state.uploads import MAX_MATERIAL
+from callsheet.tools.guard.sandbox import MAX_PROCESSES
 from callsheet.tools.lessons import pdf as pdf_reader
 from callsheet.tools.lessons.pdf import Limits
 from callsheet.tools.lessons.sources import pasted_source
@@ -49,6 +52,22 @@ async def test_a_pdf_that_takes_too_long_is_given_up():
     whole = pdf("\n\n".join([material("the_moon").text.strip()] * 60), rows=3)
     with pytest.raises(TooLarge, match=r"took over 0\.1 s of processor"):
         await pdf_reader.read_sandboxed(whole, "book.pdf", limits=Limits(cpu_s=0.1))
+
+
+@pytest.mark.slow
+async def test_the_pdfs_of_one_owner_do_not_keep_another_waiting():
+    heavy = pdf("\n\n".join([material("the_moon").text.strip()] * 2_000), rows=400)
+    light = pdf(material("the_moon").text.strip())
+
+    async def given_up() -> None:
+        with pytest.raises(TooLarge, match=r"took over 1 s of processor"):
+            await pdf_reader.read_sandboxed(heavy, "book.pdf", limits=Limits(cpu_s=1), owner="alice")
+
+    of_alice = [asyncio.create_task(given_up()) for _ in range(MAX_PROCESSES + 2)]
+    await asyncio.sleep(0)
+    assert (await pdf_reader.read_sandboxed(light, "moon.pdf", owner="bob")).pages
+    assert sum(task.done() for task in of_alice) <= 1
+    await asyncio.gather(*of_alice)
 
 
 async def test_a_file_over_the_limit_starts_no_process():

@@ -5,26 +5,31 @@ import pytest
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons.agents import results
 from callsheet.state.plan import StepResult
-from callsheet.state.pricing import PRICES, cost, parse_prices, price
+from callsheet.state.pricing import PRICES, Price, cost, parse_prices, price, total
 
 
-def test_the_reference_is_fifteen_and_sixty_cents_for_a_million_tokens():
-    """B58."""
+def test_a_known_model_costs_its_list_price_and_an_unknown_one_is_not_priced():
+    """B58, X14."""
     assert cost("gpt-4o-mini", 1_000_000, 1_000_000) == 0.75
-    assert cost("some-new-model", 2_000, 1_000) == 0.0009
+    assert cost("gpt-4o-mini", 1_000_000, 0, cached=1_000_000) == 0.075
     assert cost("offline", 10**9, 10**9) == 0
+    assert cost("some-new-model", 2_000, 1_000) is None
+    assert cost("gpt-4o-audio-preview", 2_000, 1_000) is None
+    assert (total([0.1, 0.2]), total([0.1, None]), total([])) == (0.3, None, 0)
 
 
-def test_an_operators_price_goes_before_the_reference():
+def test_an_operators_price_goes_before_the_list_price():
     """B-R1: configuration, by model."""
-    table = parse_prices({"gpt-5": [1.25, 10], "gpt-5-mini": [0.25, 2.0], "*": [1, 2]})
-    assert price("gpt-5-mini-2025-08-07", table) == (0.25, 2.0)
-    assert price("gpt-5-2025-08-07", table) == (1.25, 10.0)
+    table = parse_prices({"gpt-5": [2, 11], "own": [0.25, 2.0, 0.1], "*": [1, 2]})
+    assert price("gpt-5-2025-08-07", table) == Price(2.0, 11.0, 2.0)
+    assert price("own", table) == Price(0.25, 2.0, 0.1)
     assert price("gpt-4o-mini-2024-07-18", table) == PRICES["gpt-4o-mini"]
-    assert price("else", table) == (1.0, 2.0)
+    assert price("else", table) == Price(1.0, 2.0, 1.0)
 
 
-@pytest.mark.parametrize("told", [1, [1], [1, 2, 3], ["1", 2], [True, 1], [-1, 1], [float("inf"), 1], None])
+@pytest.mark.parametrize(
+    "told", [1, [1], [1, 2, 3, 4], ["1", 2], [True, 1], [-1, 1], [float("inf"), 1], None]
+)
 def test_a_price_that_is_none_is_refused_by_name(told):
     with pytest.raises(Invalid, match="the price of 'gpt-5'"):
         parse_prices({"gpt-5": told})

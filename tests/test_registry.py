@@ -183,10 +183,10 @@ def test_the_five_tools_are_described_as_models_expect_them():
     required = {name: one["parameters"]["required"] for name, one in described.items()}
     assert required == {
         "search_voices": ["language"],
-        "create_voice_draft": ["adId", "tracks"],
-        "create_music_draft": ["adId", "prompt"],
-        "create_sfx_draft": ["adId", "prompts"],
-        "get_current_state": ["adId"],
+        "create_voice_draft": ["tracks"],
+        "create_music_draft": ["prompt"],
+        "create_sfx_draft": ["prompts"],
+        "get_current_state": [],
     }
     search = described["search_voices"]["parameters"]["properties"]
     assert list(search) == ["language", "gender", "accent", "style", "count"]

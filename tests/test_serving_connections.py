@@ -7,7 +7,7 @@ import socket
 import struct
 import weakref
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final
 
 import pytest
@@ -55,6 +55,12 @@ class Caller:
             assert "connection: close" not in head
             size = int(head.split("content-length: ")[1].split("\r\n")[0])
             return int(head.split()[1]), json.loads(await self._reader.readexactly(size))
+
+    async def rest(self) -> bytes:
+        """What is sent until the server ends the connection."""
+        with suppress(ConnectionError):
+            return await self._reader.read()
+        return b""
 
 
 @asynccontextmanager
@@ -156,3 +162,67 @@ def remembered() -> list[Any]:
         for one in gc.get_objects()
         if type(one).__module__ == "callsheet.server.http.streaming"
     ]
+
+
+HEAD: Final = b"GET /ok HTTP/1.1\r\nHost: localhost\r\n"
+HEADERS_S: Final = 1.0
+
+
+@pytest.fixture(scope="module")
+def hurried(redis: str) -> Iterator[str]:
+    with serving(redis, GRAPHS, headers_s=HEADERS_S) as found:
+        yield found
+
+
+async def test_headers_that_never_end_close_their_connection(hurried: str) -> None:
+    async with AsyncExitStack() as stack:
+        callers = [await stack.enter_async_context(calling(hurried)) for _ in range(200)]
+        for number, caller in enumerate(callers):
+            if number % 4 == 1:
+                caller.send(HEAD)
+            elif number % 4 == 2:
+                caller.send(HEAD + b"\r\n")
+                assert (await caller.reply())[0] == 200
+                caller.send(b"\r\n")
+            elif number % 4 == 3:
+                caller.send(HEAD + b"\r\n" + HEAD)
+                assert (await caller.reply())[0] == 200
+        async with asyncio.timeout(20):
+            assert [await caller.rest() for caller in callers] == [b""] * len(callers)
+
+
+async def test_a_request_and_an_idle_connection_may_last_longer_than_headers(hurried: str) -> None:
+    async with calling(hurried) as caller:
+        for _ in range(2):
+            caller.send("POST /threads HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{")
+            await asyncio.sleep(1.5 * HEADERS_S)
+            caller.send("}")
+            assert (await caller.reply())[0] == 200
+            await asyncio.sleep(1.5 * HEADERS_S)
+
+
+CHUNKED: Final = (
+    b"POST /threads HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+)
+
+
+@pytest.mark.parametrize("start", [b"GET /", HEAD + b"X-A: ", CHUNKED + b"X-A: "])
+async def test_headers_that_grow_without_end_close_their_connection(url: str, start: bytes) -> None:
+    async with calling(url) as caller, asyncio.timeout(20):
+        caller.send(start)
+        sent = 0
+        with suppress(ConnectionError):
+            while sent < 60 * 2**20 and not caller.writer.is_closing():
+                caller.send(b"x" * 65_536)
+                await caller.writer.drain()
+                sent += 65_536
+                await asyncio.sleep(0)
+        assert sent < 20 * 2**20, "what the system buffers, and no more"
+        await caller.rest()
+
+
+async def test_headers_of_a_common_size_are_read(url: str) -> None:
+    async with calling(url) as caller:
+        for _ in range(3):
+            caller.send(HEAD + b"".join(b"X-%d: %s\r\n" % (n, b"x" * 4_000) for n in range(8)) + b"\r\n")
+            assert (await caller.reply())[0] == 200

@@ -228,3 +228,12 @@ async def test_a_thread_nobody_has_has_no_stream(http: httpx.AsyncClient) -> Non
     assert (await http.post(place, json={"channels": []})).status_code == 404
     for wrong in ({}, {"channels": "values"}, {"channels": [], "since": -1}, {"channels": [], "depth": "x"}):
         assert (await http.post(place, json=wrong)).status_code == 422
+
+
+async def test_a_message_without_words_that_no_model_streamed_is_not_told(wire: Wire) -> None:
+    """A node's call of a tool; LangGraph's own server leaves it out too."""
+    await wire.start("tools", {"messages": [{"role": "user", "content": "3"}]})
+    told = await wire.seen(ended(how="completed"))
+    starts = [event for event in told if event["method"] == "messages"]
+    assert all(event["params"]["node"] != "call" for event in starts)
+    assert values(told)[-1]["messages"][1]["tool_calls"]

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError, UnprocessableEntityError
 
@@ -22,6 +23,7 @@ from callsheet.storage.threads.records import NewThread
 from tests.waiting import eventually
 from tests.wire_graphs import GRAPHS
 from tests.wire_served import anew, home, threaded
+from tests.wire_server import serving
 
 HOURLY = "0 * * * *"
 HOUR_MS = 3_600_000
@@ -29,7 +31,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with home() as found:
+    with home(cron_interval_s=300) as found:
         yield found
 
 
@@ -106,6 +108,8 @@ async def test_schedules_are_listed_in_pages(client: LangGraphClient) -> None:
         {"schedule": "often"},
         {"schedule": "99 * * * *"},
         {"schedule": "* * * * * *"},
+        {"schedule": "*/4 * * * *"},
+        {"schedule": "0,58 * * * *"},
         {"schedule": HOURLY, "timezone": "Mars/Olympus"},
         {"schedule": HOURLY, "webhook": "file:///etc/passwd"},
     ],
@@ -115,6 +119,22 @@ async def test_what_is_no_schedule_is_refused(client: LangGraphClient, said: Any
         await client.crons.create("counter", input={"x": 1}, **said)
     with pytest.raises(UnprocessableEntityError):
         await client.crons.create("nobody", schedule=HOURLY)
+
+
+async def test_an_owner_has_so_many_crons_and_none_is_due_too_often(valkey_url: str) -> None:
+    with serving(valkey_url, crons_per_owner=2, cron_interval_s=600) as url:
+        async with get_client(url=url) as client:
+            with pytest.raises(UnprocessableEntityError, match=r"shortest is 600; choose a longer"):
+                await client.crons.create("counter", schedule="0,1 9 * * 1")
+            made: Any = [await client.crons.create("counter", schedule="*/10 * * * *") for _ in range(2)]
+            with pytest.raises(
+                UnprocessableEntityError, match=r"has 2 crons, and no more are allowed; delete"
+            ):
+                await client.crons.create("counter", schedule=HOURLY)
+            with pytest.raises(UnprocessableEntityError, match="shortest is 600"):
+                await client.crons.update(made[0]["cron_id"], schedule="*/5 * * * *")
+            await client.crons.delete(made[0]["cron_id"])
+            await client.crons.create("counter", schedule=HOURLY)
 
 
 async def test_a_schedule_on_a_thread_needs_the_thread(client: LangGraphClient) -> None:

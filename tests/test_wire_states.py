@@ -146,6 +146,30 @@ async def test_a_checkpoint_that_is_not_there_is_not_found(client: LangGraphClie
         await client.threads.get_state(thread_id, checkpoint=nowhere)
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("state/checkpoint", {"checkpoint": {"checkpoint_id": {"a": 1}}}),
+        ("state/checkpoint", {"checkpoint": {"checkpoint_id": True}}),
+        ("state/checkpoint", {"checkpoint": {"checkpoint_ns": [1]}}),
+        ("state/checkpoint", {"checkpoint": {"checkpoint_map": {"": 5}}}),
+        ("state/checkpoint", {"checkpoint": {"checkpoint_id": "x", "checkpoint_map": "x"}}),
+        ("state", {"values": {}, "checkpoint": {"checkpoint_id": {"a": 1}}}),
+        ("history", {"before": {"configurable": 0.1}}),
+        ("history", {"before": {"checkpoint_id": 5}}),
+        ("history", {"checkpoint": {"checkpoint_ns": {"a": 1}}}),
+    ],
+)
+async def test_what_cannot_name_a_checkpoint_is_refused(
+    client: LangGraphClient, storage: Storage, url: str, path: str, body: Any
+) -> None:
+    thread = await ran(client, storage, "counter", {"x": 1})
+    async with httpx.AsyncClient(base_url=url) as http:
+        reply = await http.post(f"/threads/{thread}/{path}", json=body)
+    assert reply.status_code == 422, reply.text
+    assert "checkpoint" in reply.json()["detail"]
+
+
 async def test_a_history_is_cut_where_it_is_asked_to_be(client: LangGraphClient, storage: Storage) -> None:
     thread_id = await ran(client, storage, "counter", {"x": 1})
     every: Any = await client.threads.get_history(thread_id)

@@ -167,6 +167,19 @@ async def test_a_deleted_thread_leaves_nothing(client: LangGraphClient, storage:
     )
 
 
+async def test_a_busy_thread_is_deleted_with_its_runs(client: LangGraphClient, storage: Storage) -> None:
+    """As LangGraph's server does; the run that was under way writes nothing afterwards."""
+    thread_id = await new(client)
+    await client.runs.create(thread_id, "slow", input={"x": 200})
+    await client.runs.create(thread_id, "slow", input={"x": 200}, multitask_strategy="enqueue")
+    await client.threads.delete(thread_id)
+    with pytest.raises(NotFoundError):
+        await client.threads.get(thread_id)
+    await asyncio.sleep(1)
+    left = [key.decode() async for key in storage.redis.scan_iter(f"*{keys.hash_tag(thread_id)}*")]
+    assert left == []
+
+
 async def test_a_thread_with_a_run_is_not_deleted_under_it(client: LangGraphClient, storage: Storage) -> None:
     thread_id = await ran(client, storage, "agent", HELLO)
     async with thread_records.hold(storage, thread_id, "local"):

@@ -10,6 +10,7 @@ from langgraph_sdk.client import LangGraphClient
 
 from callsheet.server.app import create_app
 from callsheet.server.http.serving import bind_sockets, server_config
+from callsheet.server.http.streaming import HEADERS_S
 from callsheet.server.settings import Settings
 from callsheet.storage import Storage
 from callsheet.storage.checkpoints import RedisSaver
@@ -19,11 +20,13 @@ from tests.wire_graphs import GRAPHS
 
 
 @contextmanager
-def serving(redis_url: str, graphs: Mapping[str, Any] | None = GRAPHS, **chosen: Any) -> Iterator[str]:
+def serving(
+    redis_url: str, graphs: Mapping[str, Any] | None = GRAPHS, headers_s: float = HEADERS_S, **chosen: Any
+) -> Iterator[str]:
     """A server in a thread; its URL."""
     settings = Settings(redis_url=redis_url, **chosen)
     sockets = bind_sockets("127.0.0.1", 0)
-    server = uvicorn.Server(server_config(create_app(settings, graphs), settings, patience_s=2))
+    server = uvicorn.Server(server_config(create_app(settings, graphs), settings, 2, headers_s))
     thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
     thread.start()
     try:

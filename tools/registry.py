@@ -16,6 +16,7 @@ from typing_extensions import Unpack
 from callsheet.state.errors import Broken
 from callsheet.tools.guard.call import Call, Scope
 from callsheet.tools.guard.policy import ToolOptions
+from callsheet.tools.schemas import model_schema
 
 Args = TypeVar("Args", bound=BaseModel, contravariant=True)
 Safety = Literal["safe", "potentially_destructive"]
@@ -76,7 +77,7 @@ class Tool:
     writes: frozenset[str] = frozenset()
     """Streams it writes versions of; empty for a tool without effect on the artefact."""
     subject: str | None = None
-    """Argument that names the artefact; the guard checks that it is the thread's artefact."""
+    """Argument that names the artefact. Models do not see it; the guard fills it in and refuses another."""
     permissions: frozenset[str] = frozenset()
     """Permissions that the caller needs, all of them (C1); everyone has all unless restricted."""
     safety: Safety = "safe"
@@ -281,39 +282,13 @@ def definitions(tools: Mapping[str, Tool]) -> list[dict[str, Any]]:
 def definition(item: Tool) -> dict[str, Any]:
     """Return the tool in OpenAI's function format (A1), `required` as an array (A-R2); do not change it.
 
-    Made when it is first asked for (C5).
+    The argument that names the artefact is left out: the server fills it in. Made on first use (C5).
     """
-    # A sandbox process needs tools, but no models.
-    from langchain_core.utils.json_schema import dereference_refs  # noqa: PLC0415
-
-    schema = dereference_refs(item.schema.model_json_schema())
-    parameters = {
-        "type": "object",
-        **_plain({key: schema[key] for key in ("properties", "required") if key in schema}),
-    }
+    schema = model_schema(item.schema)
+    properties = {name: about for name, about in schema.get("properties", {}).items() if name != item.subject}
+    required = [name for name in schema.get("required", ()) if name != item.subject]
+    parameters = {"type": "object", "properties": properties, "required": required}
     return {
         "type": "function",
         "function": {"name": item.name, "description": item.description, "parameters": parameters},
     }
-
-
-def _plain(schema: Any, *, names: bool = False) -> Any:
-    """Return a JSON Schema as models read it best: no titles, no defaults of None, no unions with null."""
-    if isinstance(schema, list):
-        return [_plain(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if not names and "anyOf" in schema:
-        schema = _without_null(schema)
-    dropped = () if names else ("title", "default", "additionalProperties")
-    return {
-        key: _plain(value, names=key == "properties" and not names)
-        for key, value in schema.items()
-        if key not in dropped
-    }
-
-
-def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    options = [option for option in schema["anyOf"] if option.get("type") != "null"]
-    rest = {key: value for key, value in schema.items() if key != "anyOf"}
-    return {**options[0], **rest} if len(options) == 1 else {**rest, "anyOf": options}

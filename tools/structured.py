@@ -1,24 +1,44 @@
-"""Structured output: a model fills in a pydantic form, any vendor's or the offline one (B7)."""
+"""Structured output: a model fills in a pydantic form, any vendor's or the offline one (B7).
+
+A ladder of requests, each simpler than the one before: a JSON Schema mode where the vendor has one, a forced
+tool, an offered tool, JSON in the answer. A request that the vendor rejects, and an answer without JSON, lead
+to the next rung. Almost-JSON is repaired, and an answer that does not fit goes back with what is wrong.
+"""
 
 import json
 import os
+import re
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
-from pydantic import BaseModel
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import Runnable
+from pydantic import BaseModel, ValidationError
 
 from callsheet import providers
+from callsheet.providers.errors import RequestRejected
+from callsheet.providers.outages import outages
 from callsheet.providers.routing import Request, route
 from callsheet.state import pricing
-from callsheet.state.errors import Unavailable
+from callsheet.state.errors import Invalid, Unavailable
 from callsheet.tools.guard import guard
+from callsheet.tools.guard.arguments import read_arguments
+from callsheet.tools.guard.repair import repair_arguments
+from callsheet.tools.model_calls import call_model
+from callsheet.tools.schemas import model_schema
 
 Form = TypeVar("Form", bound=BaseModel)
-MAX_TRIES: Final = 2
+Rung = Literal["json_schema", "forced_tool", "offered_tool", "prose"]
+RUNGS: Final[tuple[Rung, ...]] = ("forced_tool", "offered_tool", "prose")
+"""Rungs of a model that names none of its own in `structured_rungs`."""
+MAX_ANSWERS: Final = 3
+_MAX_PROBLEMS: Final = 5
+_FENCE: Final = re.compile(r"```[\w-]*\n([^`]*)```")
+_CUT: Final = frozenset({"length", "max_tokens", "max_output_tokens"})
 
 
 @dataclass(frozen=True)
@@ -26,8 +46,8 @@ class FilledForm(Generic[Form]):
     """A form filled in by a model, with cost and duration."""
 
     form: Form
-    cost: float
-    """US dollars (B58); 0 for the offline model."""
+    cost: float | None
+    """US dollars (B58); 0 for the offline model, None if the model's price is unknown."""
     duration: float
     """Seconds."""
 
@@ -42,7 +62,8 @@ def model_for(spec: str, language: str) -> BaseChatModel:
 
 def model_name(spec: str, language: str) -> str:
     """Return the name of the model that `model_for` returns."""
-    return route(Request(provider=spec, language=language), providers.with_key(os.environ)).spec
+    request = Request(provider=spec, language=language)
+    return route(request, providers.with_key(os.environ), failed=outages().current()).spec
 
 
 def is_offline(spec: str) -> bool:
@@ -53,30 +74,139 @@ def is_offline(spec: str) -> bool:
 async def fill_in(
     model: BaseChatModel, form: type[Form], prompt: str, request: Mapping[str, Any]
 ) -> FilledForm[Form]:
-    """Return the form that the model fills in from the request; a failed answer is retried once.
+    """Return the form that the model fills in from the request, after at most `MAX_ANSWERS` answers.
 
-    Raises the provider's errors, and `Unavailable` if the second answer does not fit the form either.
+    Raises the provider's errors, and `Unavailable` with what is wrong if no answer fits the form.
     """
     began = time.monotonic()
-    structured = model.with_structured_output(form, method="function_calling", include_raw=True)
     # As JSON, so that no text of the request can pass for another field or for our instructions.
-    messages = [SystemMessage(prompt), HumanMessage(json.dumps(request, ensure_ascii=False))]
-    cost = 0.0
-    for _ in range(MAX_TRIES):
-        answer: Any = await structured.ainvoke(messages, {"tags": ["nostream"]})
-        cost += _cost(model, answer["raw"])
-        if isinstance(answer["parsed"], form):
-            return FilledForm(answer["parsed"], round(cost, 8), round(time.monotonic() - began, 3))
-    reason = str(answer["parsing_error"] or "it called no tool")[:200]
+    messages: list[AnyMessage] = [
+        SystemMessage(prompt),
+        HumanMessage(json.dumps(request, ensure_ascii=False)),
+    ]
+    ladder = _Ladder(model, form, messages, list(getattr(model, "structured_rungs", RUNGS)))
+    problem = ""
+    for _ in range(MAX_ANSWERS):
+        answer = await ladder.ask()
+        try:
+            filled = _parse(form, answer)
+        except Invalid as error:
+            problem = error.message
+            ladder.correct(answer, error)
+        else:
+            return FilledForm(filled, pricing.total(ladder.costs), round(time.monotonic() - began, 3))
     raise Unavailable(
-        f"the model's answer does not fit {form.__name__}: {reason}",
+        f"the model's answer does not fit {form.__name__}: {problem}",
         remedy="try again, or choose another model",
     )
 
 
-def _cost(model: BaseChatModel, raw: AIMessage) -> float:
+class NoForm(Invalid):
+    """The answer holds no JSON object."""
+
+
+@dataclass
+class _Ladder(Generic[Form]):
+    """The conversation about one form."""
+
+    model: BaseChatModel
+    form: type[Form]
+    messages: list[AnyMessage]
+    rungs: list[Rung]
+    """The rungs that are left; the first is the current one."""
+    costs: list[float | None] = field(default_factory=list)
+
+    async def ask(self) -> AIMessage:
+        """Return the next answer; a rung that the vendor rejects is left."""
+        while True:
+            sent = self._messages()
+            invoke = partial(self._bound().ainvoke, sent, {"tags": ["nostream"]})
+            try:
+                answer = await call_model(self.model, sent, invoke)
+            except RequestRejected:
+                if len(self.rungs) == 1:
+                    raise
+                self.rungs.pop(0)
+                continue
+            self.costs.append(_cost(self.model, answer))
+            return answer
+
+    def correct(self, answer: AIMessage, problem: Invalid) -> None:
+        """Send the answer back with what is wrong; one without a form makes the next request simpler."""
+        if isinstance(problem, NoForm) and len(self.rungs) > 1:
+            self.rungs.pop(0)
+        text = next(_texts(answer), "") or "(nothing)"
+        wish = f"{problem.message}. Answer again with the whole {self.form.__name__}, corrected."
+        self.messages += [AIMessage(text), HumanMessage(wish)]
+
+    def _messages(self) -> Sequence[AnyMessage]:
+        if self.rungs[0] != "prose":
+            return self.messages
+        schema = json.dumps(model_schema(self.form), ensure_ascii=False)
+        rule = f"Answer with one JSON object and nothing else. It fits this JSON Schema:\n{schema}"
+        return [SystemMessage(f"{self.messages[0].text}\n\n{rule}"), *self.messages[1:]]
+
+    def _bound(self) -> Runnable[Any, AIMessage]:
+        """Return the model with what the current rung sends beside the messages."""
+        name, schema = self.form.__name__, model_schema(self.form)
+        about = " ".join((self.form.__doc__ or name).split())
+        match self.rungs[0]:
+            case "json_schema":
+                wanted = {"name": name, "description": about, "schema": schema}
+                return self.model.bind(response_format={"type": "json_schema", "json_schema": wanted})
+            case "prose":
+                return self.model
+            case rung:
+                tool = {"name": name, "description": about, "parameters": schema}
+                choice = name if rung == "forced_tool" else "auto"
+                return self.model.bind_tools(
+                    [{"type": "function", "function": tool}], tool_choice=choice, parallel_tool_calls=False
+                )
+
+
+def _parse(form: type[Form], answer: AIMessage) -> Form:
+    """Return the form that an answer holds; raises `NoForm`, or `Invalid` with what is wrong."""
+    if refusal := answer.additional_kwargs.get("refusal"):
+        raise Unavailable(f"the model refuses: {refusal}"[:300], remedy="change the material, or the model")
+    if answer.response_metadata.get("finish_reason") in _CUT:
+        raise Invalid("The answer was cut off at its length limit; write less")
+    problem: Invalid = NoForm(f"The answer holds no {form.__name__} as JSON")
+    for text in _texts(answer):
+        try:
+            given, _ = read_arguments(form, repair_arguments(text))
+            return form.model_validate(given)
+        except ValidationError as error:
+            problem = Invalid(f"The answer does not fit: {_problems(error)}")
+            break
+        except Invalid:
+            continue
+    raise problem
+
+
+def _texts(answer: AIMessage) -> Iterator[str]:
+    """Return what may be the form: arguments of calls, fenced text, and text between the outer braces."""
+    for call in answer.tool_calls:
+        yield json.dumps(call["args"], ensure_ascii=False)
+    for broken in answer.invalid_tool_calls:
+        yield broken["args"] or ""
+    text = answer.text.rpartition("</think>")[2]
+    yield from _FENCE.findall(text)
+    first, last = text.find("{"), text.rfind("}")
+    if 0 <= first < last:
+        yield text[first : last + 1]
+    elif text.strip():
+        yield text
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}"
+        for item in error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
+    )
+
+
+def _cost(model: BaseChatModel, raw: AIMessage) -> float | None:
     used = raw.usage_metadata
-    if used is None:
-        return 0.0
-    name = raw.response_metadata.get("model_name") or getattr(model, "model_name", "")
-    return pricing.cost(str(name), used["input_tokens"], used["output_tokens"], guard.policy.prices)
+    name = str(raw.response_metadata.get("model_name") or getattr(model, "model_name", ""))
+    read, written = (used["input_tokens"], used["output_tokens"]) if used else (0, 0)
+    return pricing.cost(name, read, written, table=guard.policy.prices)

@@ -27,6 +27,9 @@ from callsheet.state.lessons.selection_words import asks_to_choose_again, revise
 from callsheet.state.lessons.workflow import LessonState
 from callsheet.state.versions import Version
 
+QUESTION: Final = ":question"
+"""Suffix of the ids of messages that ask in words what an interrupt asks."""
+_HOW_TO_ANSWER: Final = 'Answer with numbers, such as "1 and 3", with "all", or say what you want instead.'
 _EFFECT: Final = "The facts you choose are confirmed, and the narration is written from them and no others."
 
 
@@ -99,6 +102,14 @@ def fact_question(proposed: Version) -> Interrupt:
         SCHEMA,
         [{"facts": [one["id"] for one in facts[:3]]}, "the first two"],
     )
+
+
+def question_text(extracted: Mapping[str, Any]) -> str:
+    """Return the question in words, for front ends that show messages and no interrupt (B51)."""
+    facts = (
+        f"{number}. {one['concept']}: {one['details']}" for number, one in enumerate(extracted["facts"], 1)
+    )
+    return "\n".join([str(extracted["message"]), "", *facts, "", _HOW_TO_ANSWER])
 
 
 def _facts(proposed: Version, name: str) -> list[Fact]:

@@ -5,7 +5,7 @@ from typing import Any, Literal, NotRequired
 from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
-from callsheet.server.artefacts.replies import ToolCall, Usage, VersionSummary
+from callsheet.server.artefacts.replies import ApprovalQuestion, ModelUse, ToolCall, Usage, VersionSummary
 from callsheet.state.ads.brief import Brief
 from callsheet.state.ads.timeline import Timeline
 from callsheet.state.workflow import DraftMade
@@ -46,12 +46,15 @@ class AdTurn(TypedDict):
     created: list[DraftMade]
     """Every version this turn made, in order."""
     message: str
+    """Empty while a question is pending."""
+    question: ApprovalQuestion | None
     timeline: Timeline
     mixer: Mixer
     provider: str
     providerReason: str
     toolCalls: list[ToolCall]
     usage: Usage
+    turnUsage: ModelUse
 
 
 class Version(VersionSummary):

@@ -1,5 +1,6 @@
 """Audio ads over REST: make from a brief, refine by chat, read (A50–A61)."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -10,6 +11,7 @@ from callsheet.server.ads import edits, service, views
 from callsheet.server.ads.bodies import AdChat, AdGenerate, MixerUpdate
 from callsheet.server.ads.replies import AdList, AdTurn, AdView, Conversation, Mixer, StreamLocks
 from callsheet.server.artefacts import views as locks
+from callsheet.server.artefacts.service import CHAT
 from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
@@ -31,8 +33,9 @@ _RUN[200] |= {"content": EVENTS["content"]}
 async def generate_ad(body: AdGenerate, request: Request, idempotency_key: IdempotencyKey = None) -> Response:
     """Create an ad from a brief: voices, music and effects as new drafts (A50, A53).
 
-    With `Accept: text/event-stream` the reply is a stream of events: `step`, `drafts`, then `result` or
-    `error`.
+    With `Accept: text/event-stream` the reply is a stream of events: `text` (the model's words as they come),
+    `step`, `drafts`, then `result` or `error`. Words of an answer that broke off and was asked for again have
+    another `messageId` than those that count.
     """
     ad_request = body.to_request(current_owner(request), idempotency_key)
     return await _execute(request, await service.generate_run(app_context(request).storage, ad_request))
@@ -131,6 +134,7 @@ async def _execute(request: Request, domain_run: DomainRun) -> Response:
         return await service.run(ctx.worker, ctx.storage, domain_run, report)
 
     if events.wants_event_stream(request):
+        domain_run = replace(domain_run, stream_modes=CHAT)
         return events.event_stream_reply(ctx.streams, ctx.workflows.tools, run)
     reply, ack = await run()
     return JsonReply(reply, background=BackgroundTask(ack))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from callsheet.graphs import ad_creation
-from callsheet.server.artefacts.service import ArtefactService, RequestOptions
+from callsheet.server.artefacts.service import ArtefactService, RequestOptions, answer_in_words, question_view
 from callsheet.server.artefacts.turn_view import turn_fields
-from callsheet.server.artefacts.turns import clean_message, human_message, last_message
+from callsheet.server.artefacts.turns import clean_message, human_message, last_message, turn_use
 from callsheet.server.runtime.execution import BuildReply
 from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.worker import Ack, OnProgress, Worker
@@ -88,6 +88,7 @@ async def generate_run(storage: Storage, request: GenerateRequest) -> DomainRun:
 async def chat_run(worker: Worker, storage: Storage, request: ChatRequest) -> DomainRun:
     """Return the run that continues a conversation; changed settings are added to the message as notes.
 
+    A plain yes or no answers a pending question.
     Writes nothing. Raises `Invalid` for an ad without a conversation (A57) and for invalid values, `Busy`
     during its first run, and `Missing` for another ad's conversation (A-R14).
     """
@@ -97,6 +98,8 @@ async def chat_run(worker: Worker, storage: Storage, request: ChatRequest) -> Do
     if not values.get("messages"):
         await worker.runs.require_idle(thread.id)
         raise Invalid(NO_CONVERSATION, remedy="send a brief to POST /api/ai/generate first")
+    if answer_run := await answer_in_words(worker, request, thread, text):
+        return answer_run
     changes, notes = _changes(values, request)
     return request.domain_run(
         thread,
@@ -143,7 +146,8 @@ def reply_builder(storage: Storage) -> BuildReply:
         thread = await threads.get(storage, run.thread, run.owner)
         facts = ad_facts(state)
         await ADS.artefact(storage, thread).set_facts(facts)
-        return turn_view(thread, state) | await timing(storage, thread, facts)
+        used = await turn_use(storage, run.owner, run.thread, state)
+        return turn_view(thread, state) | used | await timing(storage, thread, facts)
 
     return build
 
@@ -174,13 +178,16 @@ def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
     """Return a turn's versions and message, from the state it ended in; JSON.
 
     `drafts` has only the streams that the turn changed (A56), `created` every version with the tool call that
-    made it (A-R9), `toolCalls` the calls in order (A76), `usage` the tokens of the whole conversation (A66).
+    made it (A-R9), `question` the pending one, `toolCalls` the calls in order (A76), `usage` the tokens of
+    the whole conversation (A66).
     """
+    interrupts = state.get("__interrupt__") or ()
     return {
         "conversationId": thread.id,
         "adId": ADS.artefact_id(thread),
         "drafts": dict(state.get("drafts", {})),
-        "message": last_message(state),
+        "message": "" if interrupts else last_message(state),
+        "question": question_view(interrupts[0].id, interrupts[0].value) if interrupts else None,
         **turn_fields(state, _shorten),
     }
 

@@ -87,6 +87,26 @@ class Usage(TypedDict):
     modelCalls: int
 
 
+class ModelUse(TypedDict):
+    """Use of models (X14). The offline model is free and not counted."""
+
+    modelCalls: int
+    inputTokens: int
+    """Cached ones included."""
+    cachedTokens: int
+    outputTokens: int
+    costUsd: float | None
+    """US dollars; null if the price of a call is unknown."""
+
+
+class ApprovalQuestion(TypedDict):
+    """A question that waits for a person."""
+
+    id: str
+    actions: list[dict[str, Any]]
+    """Each `{name, args, description}`."""
+
+
 class VersionSummary(TypedDict):
     """A version without its data (A31)."""
 

@@ -9,6 +9,7 @@ from callsheet.server.runtime.encoding import sha256_of
 from callsheet.server.runtime.execution import pending_interrupts
 from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.worker import Worker
+from callsheet.state.consent import consent
 from callsheet.state.context import Context
 from callsheet.state.errors import Conflict, Missing
 from callsheet.state.owners import LOCAL
@@ -91,6 +92,22 @@ class ArtefactService:
         await threads.bind(storage, thread)
         await self.artefact(storage, thread).open(owner=thread.owner, thread=thread.id, facts=facts or {})
         await indexes.touch(storage, thread.owner, self.kind, self.artefact_id(thread))
+
+
+async def answer_in_words(
+    worker: Worker, request: RequestOptions, thread: Thread, text: str
+) -> DomainRun | None:
+    """Return the run that answers a pending question by a plain yes or no; None for any other message."""
+    answer = consent(text)
+    if answer is None or not pending_interrupts(await worker.state(thread)):
+        return None
+    decision = {"type": "approve"} if answer else {"type": "reject", "message": text}
+    return await answer_interrupt(worker, request, thread, {"decisions": [decision]})
+
+
+def question_view(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an approval question as the API shows it."""
+    return {"id": name, "actions": list(value.get("action_requests", ()))}
 
 
 async def answer_interrupt(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from callsheet.server.artefacts.turns import last_message, tool_calls, usage
+from callsheet.server.artefacts.turns import last_message, tool_calls, turn_use, usage
 from callsheet.server.runtime.execution import BuildReply
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run
@@ -45,6 +45,7 @@ def reply_builder(storage: Storage) -> BuildReply:
     """Return the function that builds the reply to a run."""
 
     async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
-        return turn_view(await threads.get(storage, run.thread, run.owner), state)
+        view = turn_view(await threads.get(storage, run.thread, run.owner), state)
+        return view | await turn_use(storage, run.owner, run.thread, state)
 
     return build

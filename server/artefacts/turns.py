@@ -3,9 +3,10 @@
 import os
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from callsheet.providers import with_key
 from callsheet.providers.routing import Request, route
@@ -13,9 +14,11 @@ from callsheet.state import conversation
 from callsheet.state.ads import brief
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid, Missing
-from callsheet.state.owners import storage_id
+from callsheet.state.owners import LOCAL, storage_id
+from callsheet.storage import spending
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.spending import Account, ModelUsage
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
@@ -36,7 +39,7 @@ def identifier(text: str, field_name: str) -> str:
 async def find_thread(
     storage: Storage, graph: str, artefact: Artefact, owner: str, conversation_id: str | None
 ) -> Thread:
-    """Return the thread of the owner's artefact: its own, else the requested one, else one of the same name.
+    """Return the thread of the owner's artefact: its own, else the requested one, else the default one.
 
     Raises `Missing` for a thread of another artefact.
     """
@@ -45,19 +48,39 @@ async def find_thread(
     bound = meta.get("thread") if meta.get("owner") == owner else None
     if requested and bound and requested != bound:
         raise threads.missing_thread(requested)
-    thread = Thread(
-        requested or bound or storage_id(owner, "thread", artefact.id),
-        owner,
-        graph,
-        f"{artefact.kind}:{artefact.id}",
-    )
+    name = f"{artefact.kind}:{artefact.id}"
+    known = requested or bound
+    if known is None:
+        return await _default_thread(
+            storage, Thread(storage_id(owner, "thread", artefact.id), owner, graph, name)
+        )
+    existing = await _existing_thread(storage, known, owner)
+    if existing and existing.graph == graph and existing.artefact != name:
+        raise threads.missing_thread(known)
+    return Thread(known, owner, graph, name)
+
+
+async def _default_thread(storage: Storage, named: Thread) -> Thread:
+    """Return the thread of an artefact without one: `named` if it is the artefact's, else the derived one.
+
+    `named` has an id that others can predict. So it is used if it exists, or if the owner is the local one,
+    whose threads are called like their artefacts.
+    """
+    existing = await _existing_thread(storage, named.id, named.owner)
+    if existing:
+        fits = existing.graph == "" or (existing.graph, existing.artefact) == (named.graph, named.artefact)
+    else:
+        fits = named.owner == LOCAL and not await threads.has_owner(storage, named.id)
+    if fits:
+        return named
+    return replace(named, id=await threads.derived_id(storage, named.owner, named.artefact))
+
+
+async def _existing_thread(storage: Storage, thread_id: str, owner: str) -> Thread | None:
     try:
-        existing = await threads.get(storage, thread.id, owner)
+        return await threads.get(storage, thread_id, owner)
     except Missing:
-        return thread
-    if existing.graph == thread.graph and existing.artefact != thread.artefact:
-        raise threads.missing_thread(thread.id)
-    return thread
+        return None
 
 
 def clean_message(text: str) -> str:
@@ -91,8 +114,10 @@ def checked_context(context: Context) -> Context:
 
 
 def last_message(state: Mapping[str, Any]) -> str:
-    """Return the model's newest message without tool calls; empty for none."""
+    """Return the newest turn's last message of the model without tool calls; empty for none."""
     for message in reversed(state.get("messages", ())):
+        if isinstance(message, HumanMessage):
+            break
         if isinstance(message, AIMessage) and not conversation.calls_of(message):
             return message.text
     return ""
@@ -106,6 +131,23 @@ def usage(state: Mapping[str, Any]) -> dict[str, int]:
         "outputTokens": counted.get("output_tokens", 0),
         "cachedTokens": counted.get("cached_tokens", 0),
         "modelCalls": counted.get("calls", 0),
+    }
+
+
+async def turn_use(storage: Storage, owner: str, thread: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `turnUsage`: use of models in the newest turn, its tools included (X14)."""
+    account = Account(owner, thread, conversation.turn_id(state.get("messages", ())))
+    return {"turnUsage": use_view(spending.total(await spending.read_usage(storage, account, "turn")))}
+
+
+def use_view(used: ModelUsage) -> dict[str, Any]:
+    """Return the use of models as the API shows it."""
+    return {
+        "modelCalls": used.calls,
+        "inputTokens": used.input,
+        "cachedTokens": used.cached,
+        "outputTokens": used.output,
+        "costUsd": None if used.unpriced else round(used.cost, 9),
     }
 
 

@@ -113,8 +113,15 @@ def _question_text(question: Any) -> str:
         actions = [
             str(action.get("description") or action.get("name")) for action in question["action_requests"]
         ]
-        return "\n".join(f"  {action}" for action in actions)
+        wish = ["Shall I do this? Answer yes or no."] if _takes_yes(question) else []
+        return "\n".join([*wish, *(f"  {action}" for action in actions)])
     return question if isinstance(question, str) else json.dumps(question, ensure_ascii=False, indent=2)
+
+
+def _takes_yes(question: Any) -> bool:
+    """Return True for a question that "yes" and "no" answer."""
+    configs = question.get("review_configs", ()) if isinstance(question, Mapping) else ()
+    return any("approve" in config.get("allowed_decisions", ()) for config in configs)
 
 
 def _show(turn: "GraphTurn", graph: str, *, as_json: bool) -> None:
@@ -131,5 +138,6 @@ def _show(turn: "GraphTurn", graph: str, *, as_json: bool) -> None:
         typer.echo(f"Made {version['stream']} {version['versionId']}")
     if turn.question is not None:
         _show_question(turn.question, err=False)
-    last = "--answer '…'" if turn.question is not None else '"…"'
+    answer = "--answer yes" if _takes_yes(turn.question) else "--answer '…'"
+    last = answer if turn.question is not None else '"…"'
     typer.echo(f"Continue with: {text_input.program()} run {graph} --thread {turn.thread} {last}")

@@ -8,6 +8,7 @@ socket; it offers the subprotocols `bearer` and the credential, and the server a
 import asyncio
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, Protocol
 
 from starlette.datastructures import Headers
@@ -124,7 +125,7 @@ class AuthenticationMiddleware:
             _log.log(level, "rejected: %s", error.message)
             await reject(error, scope, receive, send, _challenge(error, scope))
             return
-        set_caller(scope, caller)
+        set_caller(scope, caller, partial(self._authenticator.authenticate, scope))
         with logs.log_context(owner=caller.owner if self._authenticator.required else ""):
             await self._app(scope, receive, _accept_subprotocol(scope, send))
 

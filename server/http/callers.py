@@ -1,5 +1,6 @@
 """Callers, their permissions, and the permission that a request needs."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qs
@@ -13,6 +14,7 @@ from callsheet.state.owners import LOCAL
 PERMISSIONS: Final = ("read", "write", "admin")
 """Permissions; each includes those before it."""
 _SCOPE_KEY: Final = "callsheet.caller"
+_CHECK_KEY: Final = "callsheet.check_credential"
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _ADMIN_PATHS: Final = frozenset({"/metrics"})
 """Paths that show data of all owners."""
@@ -81,9 +83,15 @@ def get_caller(scope: Scope) -> Caller:
     return caller
 
 
-def set_caller(scope: Scope, caller: Caller) -> None:
-    """Store the caller in the request's scope."""
+def set_caller(scope: Scope, caller: Caller, check: Callable[[], Awaitable[object]]) -> None:
+    """Store the caller in the request's scope, and the check of its credential."""
     scope[_SCOPE_KEY] = caller
+    scope[_CHECK_KEY] = check
+
+
+async def check_credential(connection: HTTPConnection) -> None:
+    """Check again, as the request did; raises `Unauthenticated` for a credential revoked or expired since."""
+    await connection.scope[_CHECK_KEY]()
 
 
 def required_permission(scope: Scope) -> str:

@@ -1,4 +1,4 @@
-"""Server-sent events of a domain run: steps, drafts, and the result (A82)."""
+"""Server-sent events of a domain run: steps, drafts, the model's words, and the result (A63, A82)."""
 
 import asyncio
 import json
@@ -79,8 +79,9 @@ async def _lines(queue: "asyncio.Queue[bytes | Ack | None]", heartbeat_s: float)
 
 async def _execute(run: StreamRun, tools: Tools, queue: "asyncio.Queue[bytes | Ack | None]") -> None:
     def report(event: Mapping[str, Any]) -> None:
+        kind = "text" if event.get("type") == "text" else "step"
         queue.put_nowait(
-            _event("step", {name: one for name, one in event.items() if name not in _LARGE_FIELDS})
+            _event(kind, {name: one for name, one in event.items() if name not in _LARGE_FIELDS})
         )
         if drafts := _drafts(event, tools):
             queue.put_nowait(_event("drafts", drafts))

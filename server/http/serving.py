@@ -62,11 +62,19 @@ def serve(settings: Settings, version: str) -> None:
             listener.close()
 
 
-def server_config(app: ASGIApp, settings: Settings, patience_s: int = _SHUTDOWN_S) -> uvicorn.Config:
-    """Return uvicorn's configuration; requests in progress get `patience_s` to end at a stop."""
+def server_config(
+    app: ASGIApp,
+    settings: Settings,
+    patience_s: int = _SHUTDOWN_S,
+    headers_s: float = streaming.HEADERS_S,
+) -> uvicorn.Config:
+    """Return uvicorn's configuration.
+
+    Requests in progress get `patience_s` to end at a stop, and headers `headers_s` to arrive.
+    """
     return uvicorn.Config(
         app,
-        http=streaming.http_protocol(settings.slow_reader_s),
+        http=streaming.http_protocol(settings.slow_reader_s, headers_s),
         lifespan="on",
         log_config=None,
         access_log=False,

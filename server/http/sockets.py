@@ -12,10 +12,11 @@ from fastapi import WebSocket
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from callsheet.server.context import app_context
-from callsheet.server.http.errors import TRY_LATER
+from callsheet.server.http.callers import check_credential
+from callsheet.server.http.errors import POLICY_VIOLATION, TRY_LATER
 from callsheet.server.http.limits import rate_limit_error
 from callsheet.server.http.origins import current_owner
-from callsheet.state.errors import Unavailable
+from callsheet.state.errors import CallsheetError, Unauthenticated, Unavailable
 from callsheet.storage import rate_limits
 
 MAX_SUBSCRIPTIONS: Final = 32
@@ -40,7 +41,10 @@ class SocketSession(ABC):
 
     @abstractmethod
     async def handle(self, text: bytes) -> None:
-        """Handle one message; raises `Unavailable` if the client should try again later."""
+        """Handle one message.
+
+        Raises `Unavailable` if the client should try again later, and `Unauthenticated` as `admit`.
+        """
 
     async def serve(self) -> None:
         """Accept the connection and handle its messages until it closes."""
@@ -51,12 +55,18 @@ class SocketSession(ABC):
         except WebSocketDisconnect:
             return
         except Unavailable as error:
-            await self._close_for_retry(error)
+            await self._close(TRY_LATER, error)
+        except Unauthenticated as error:
+            await self._close(POLICY_VIOLATION, error)
         finally:
             await self._stop()
 
-    async def check_rate(self) -> None:
-        """Count a message as a request; raises `Limited`."""
+    async def admit(self) -> None:
+        """Check the credential again, and count a message as a request.
+
+        Raises `Unauthenticated` for a credential revoked or expired since the last message, and `Limited`.
+        """
+        await check_credential(self._socket)
         most = self._ctx.settings.requests_per_minute
         if most:
             count = await rate_limits.count_request(self._ctx.storage, self._owner, uuid.uuid4().hex, most)
@@ -105,7 +115,7 @@ class SocketSession(ABC):
         try:
             await source
         except Unavailable as error:
-            await self._close_for_retry(error)
+            await self._close(TRY_LATER, error)
 
     def _end_subscription(self, name: str, task: asyncio.Task[None]) -> None:
         """Remove a subscription; close the connection if it failed, so that no client waits for it."""
@@ -117,8 +127,8 @@ class SocketSession(ABC):
             _log.error("a subscription of a web socket failed", exc_info=error)
             self._closing = asyncio.create_task(self._socket.close(_INTERNAL_ERROR))
 
-    async def _close_for_retry(self, error: Unavailable) -> None:
-        await self._socket.close(TRY_LATER, error.message[:100])
+    async def _close(self, code: int, error: CallsheetError) -> None:
+        await self._socket.close(code, error.message[:100])
 
     async def _stop(self) -> None:
         for task in self._subscriptions.values():

@@ -1,4 +1,4 @@
-"""Streaming replies that end with their reader, and connections that are reset for slow readers.
+"""Streaming replies that end with their reader, and connections with limits for readers and headers.
 
 A slow reader's connection is reset and not ended in order: an orderly end would look complete. The reader
 resumes after the id of the last event it received.
@@ -8,7 +8,7 @@ import asyncio
 import logging
 import socket
 import struct
-from typing import Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -46,20 +46,38 @@ class StreamingReply(StreamingResponse):
         limit.reschedule(0)
 
 
+if TYPE_CHECKING:
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as _HttpTools
+else:
+    # Not installed on Windows.
+    _HttpTools = asyncio.Protocol
+
+HEADERS_S: Final = 15.0
+"""Seconds for the headers of a request to arrive, and for the first request of a connection."""
+MAX_HEADER_BYTES: Final = 64 * 1024
+"""Bytes of headers that may wait for their end."""
 MIN_BYTES_PER_CHECK: Final = 64 * 1024
 """Bytes that a reader must take between two checks."""
+_TOO_LARGE: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+)
 _RESET: Final = struct.pack("ii", 1, 0)
 _log = logging.getLogger(__name__)
 
 
-def http_protocol(slow_s: float) -> type[asyncio.Protocol]:
-    """Return uvicorn's HTTP protocol with resets for readers slower than `MIN_BYTES_PER_CHECK` in `slow_s`.
+def http_protocol(slow_s: float, headers_s: float = HEADERS_S) -> type[asyncio.Protocol]:
+    """Return uvicorn's HTTP protocol with limits for headers and readers.
 
-    Time counts only while uvicorn's write buffer is full. 0 disables resets.
+    A connection is reset if its reader takes less than `MIN_BYTES_PER_CHECK` in `slow_s` while uvicorn's
+    write buffer is full. 0 disables resets.
     """
-    if not slow_s:
-        return type("Forgetting", (_KeepAliveFix, AutoHTTPProtocol), {})
-    return type("Patient", (_SlowReaderCutoff, _KeepAliveFix, AutoHTTPProtocol), {"slow_s": slow_s})
+    bases: list[type[Any]] = [_KeepAliveFix, AutoHTTPProtocol]
+    # h11, which uvicorn uses without httptools, limits the size itself.
+    if hasattr(AutoHTTPProtocol, "on_headers_complete"):
+        bases.insert(0, _HeaderLimits)
+    if slow_s:
+        bases.insert(0, _SlowReaderCutoff)
+    return type("Limited", tuple(bases), {"slow_s": slow_s, "headers_s": headers_s})
 
 
 class _KeepAliveFix(asyncio.Protocol):
@@ -75,6 +93,65 @@ class _KeepAliveFix(asyncio.Protocol):
         if self.timeout_keep_alive_task:
             self.timeout_keep_alive_task.cancel()
             self.timeout_keep_alive_task = None
+
+
+class _HeaderLimits(_HttpTools):
+    """Closes a connection whose headers are late or too long; uvicorn 0.54 waits for ever and keeps all.
+
+    The methods beside asyncio's are the callbacks of httptools' parser.
+    """
+
+    headers_s: float
+    _late: asyncio.TimerHandle | None = None
+    """Set while headers are awaited."""
+    _unparsed_bytes = 0
+    """Bytes since the last piece of a body or the end of headers: of headers, or of a body's trailers."""
+    _reads_body = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast("asyncio.Transport", transport))
+        self._await_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_headers()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._reads_body:
+            self._await_headers()
+        self._unparsed_bytes += len(data)
+        super().data_received(data)
+        if self._unparsed_bytes > MAX_HEADER_BYTES:
+            if self._late:
+                self.transport.write(_TOO_LARGE)
+            self.transport.close()
+
+    def on_message_begin(self) -> None:
+        self._await_headers()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._end_headers()
+        self._reads_body = True
+        self._unparsed_bytes = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._unparsed_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._reads_body = False
+        super().on_message_complete()
+
+    def _await_headers(self) -> None:
+        if not self._late:
+            self._late = asyncio.get_running_loop().call_later(self.headers_s, self.transport.close)
+
+    def _end_headers(self) -> None:
+        if self._late:
+            self._late.cancel()
+            self._late = None
 
 
 class _SlowReaderCutoff(asyncio.Protocol):

@@ -8,10 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.requests import Integer
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
+from callsheet.state.errors import Invalid
 
 _Item = TypeVar("_Item")
 Responses = dict[int | str, JsonObject]
 _NULL: Final = {"type": "null"}
+CHECKPOINT_FIELDS: Final = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 _MOVED: Final = ("title", "description", "default")
 
 
@@ -56,6 +58,20 @@ class Page(Body):
     def cut(self, items: Sequence[_Item]) -> Sequence[_Item]:
         """Return the items of this page, and one more if there is a next page."""
         return items[self.offset : self.offset + self.limit + 1]
+
+
+def checkpoint_fields(checkpoint: Any) -> JsonObject:
+    """Return the fields that name a checkpoint, without other fields and empty ones; raises `Invalid`."""
+    if not isinstance(checkpoint, Mapping):
+        raise Invalid(f"checkpoint {checkpoint!r:.40} is not an object", remedy="send its checkpoint_id")
+    fields = {name: checkpoint[name] for name in CHECKPOINT_FIELDS if checkpoint.get(name)}
+    branches = fields.get("checkpoint_map", {})
+    names = [fields.get(name, "") for name in CHECKPOINT_FIELDS[:2]]
+    if not isinstance(branches, Mapping) or not all(
+        isinstance(name, str) for name in (*names, *branches.values())
+    ):
+        raise Invalid("ids in 'checkpoint' must be strings", remedy="send its checkpoint_id")
+    return fields
 
 
 def page_reply(items: Sequence[Any], page: Page) -> WireJsonReply:

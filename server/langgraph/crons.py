@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
+from itertools import islice, pairwise
 from typing import Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -20,6 +21,7 @@ from callsheet.server.http.origins import current_owner
 from callsheet.server.http.requests import Flag, StrictRoute
 from callsheet.server.langgraph import starting
 from callsheet.server.langgraph.bodies import Page, contains, page_reply, read_responses, write_responses
+from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
 from callsheet.server.langgraph.run_bodies import RunCreate
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply, iso_time, select_fields
 from callsheet.server.langgraph.webhooks import checked_url
@@ -33,6 +35,8 @@ router = APIRouter(route_class=StrictRoute, tags=["crons"])
 CHECK_INTERVAL_S: Final = 1.0
 """Seconds between two checks for due crons."""
 _SCHEDULE_FIELDS: Final = 5
+_CHECKED_TIMES: Final = 64
+"""Due times between which the shortest interval is looked for."""
 _EXAMPLE: Final = "send five fields, such as '0 9 * * 1-5' for nine o'clock on working days"
 _CRON_FIELDS: Final = frozenset(
     {"schedule", "timezone", "end_time", "enabled", "on_run_completed", "metadata", "assistant_id"}
@@ -79,13 +83,15 @@ class CronSearch(CronCount, Page):
     select: list[str] | None = None
 
 
-@router.post("/runs/crons", responses=write_responses(JsonObject))
+@router.post("/runs/crons", responses=write_responses(JsonObject), openapi_extra=IDEMPOTENT)
 async def create_cron(body: CronCreate, request: Request) -> Response:
     """Create a cron of stateless runs."""
     return WireJsonReply(await _create(request, body, None))
 
 
-@router.post("/threads/{thread_id}/runs/crons", responses=write_responses(JsonObject))
+@router.post(
+    "/threads/{thread_id}/runs/crons", responses=write_responses(JsonObject), openapi_extra=IDEMPOTENT
+)
 async def create_thread_cron(thread_id: str, body: CronCreate, request: Request) -> Response:
     """Create a cron of runs on a thread."""
     await thread_records.get(app_context(request).storage, thread_id, current_owner(request))
@@ -124,7 +130,7 @@ async def update_cron(cron_id: str, body: CronUpdate, request: Request) -> Respo
         ctx.storage,
         current_owner(request),
         cron_id,
-        lambda cron: _with_changes(cron, body),
+        lambda cron: _require_interval(ctx, _with_changes(cron, body)),
         lambda cron: _next_ms(cron, _now_ms()),
     )
     return WireJsonReply(await _view(ctx, cron))
@@ -154,6 +160,22 @@ def next_due_ms(schedule: str, timezone: str | None, after_ms: int, end_ms: int 
         return None
     ms = int(due.timestamp() * 1000)
     return ms if end_ms is None or ms <= end_ms else None
+
+
+def _require_interval(ctx: AppContext, cron: Cron) -> Cron:
+    """Return the cron; raises `Invalid` if it is malformed, or due more often than the settings allow."""
+    next_due_ms(cron.schedule, cron.timezone, _now_ms())
+    shortest_s = ctx.settings.cron_interval_s
+    due = islice(CronSim(cron.schedule, datetime.now(_zone(cron.timezone))), _CHECKED_TIMES)
+    gap_s = min(
+        (after.timestamp() - before.timestamp() for before, after in pairwise(due)), default=shortest_s
+    )
+    if gap_s < shortest_s:
+        raise Invalid(
+            f"schedule {cron.schedule!r} is due every {gap_s:g} s, and the shortest is {shortest_s:g}",
+            remedy="choose a longer interval, or lower CALLSHEET_CRON_INTERVAL_S",
+        )
+    return cron
 
 
 def _zone(name: str | None) -> tzinfo:
@@ -205,10 +227,20 @@ async def _start_run(ctx: AppContext, cron: Cron, due: Due) -> None:
 
 async def _create(request: Request, body: CronCreate, thread: str | None) -> JsonObject:
     ctx, owner = app_context(request), current_owner(request)
+    cron = await create_once(
+        request,
+        body,
+        lambda cron_id: _store(ctx, owner, body, thread, cron_id),
+        lambda cron_id: crons.get(ctx.storage, owner, cron_id),
+    )
+    return await _view(ctx, cron)
+
+
+async def _store(ctx: AppContext, owner: str, body: CronCreate, thread: str | None, cron_id: str) -> Cron:
     assistant = await starting.resolve_assistant(ctx, owner, body.assistant_id)
     now_ms = _now_ms()
     cron = Cron(
-        str(uuid.uuid4()),
+        cron_id,
         owner,
         assistant.assistant_id,
         body.schedule,
@@ -222,8 +254,9 @@ async def _create(request: Request, body: CronCreate, thread: str | None) -> Jso
         body.metadata or {},
         body.on_run_completed,
     )
-    await crons.create(ctx.storage, cron, _next_ms(cron, now_ms))
-    return await _view(ctx, cron)
+    _require_interval(ctx, cron)
+    await crons.create(ctx.storage, cron, _next_ms(cron, now_ms), ctx.settings.crons_per_owner)
+    return cron
 
 
 def _with_changes(cron: Cron, body: CronUpdate) -> Cron:

@@ -9,10 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.server.http.auth import public_config
 from callsheet.server.http.requests import Flag, Number
+from callsheet.server.langgraph.bodies import CHECKPOINT_FIELDS, checkpoint_fields
 from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.server.langgraph.webhooks import checked_url
 from callsheet.server.runtime.run_request import request_fields
-from callsheet.state.errors import Invalid, Refused
+from callsheet.state.errors import Refused
 from callsheet.storage.assistants import Assistant
 from callsheet.storage.runs.records import RunRequest, Strategy
 
@@ -29,7 +30,6 @@ Mode = Literal[
     "tools",
 ]
 _Nodes = Literal["*"] | list[str]
-_CHECKPOINT_FIELDS: Final = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 _MAX_DELAY_S: Final = 366 * 86_400
 
 
@@ -154,13 +154,8 @@ def run_request(body: RunCreate, assistant: Assistant, server: RunContext) -> Ru
 
 def checkpoint_of(body: RunCreate) -> JsonObject:
     """Return the checkpoint that a run starts from; empty for the newest. Raises `Invalid`."""
-    fields = {**_public_configurable(body.config), **(body.checkpoint or {})}
-    checkpoint = {name: fields[name] for name in _CHECKPOINT_FIELDS if fields.get(name)}
-    if body.checkpoint_id:
-        checkpoint["checkpoint_id"] = body.checkpoint_id
-    if not all(isinstance(checkpoint.get(name, ""), str) for name in _CHECKPOINT_FIELDS[:2]):
-        raise Invalid("ids in 'checkpoint' must be strings", remedy="send its checkpoint_id")
-    return checkpoint
+    checkpoint = checkpoint_fields({**_public_configurable(body.config), **(body.checkpoint or {})})
+    return checkpoint | ({"checkpoint_id": body.checkpoint_id} if body.checkpoint_id else {})
 
 
 def _configurable(body: RunCreate, assistant: Assistant) -> JsonObject:
@@ -171,7 +166,7 @@ def _configurable(body: RunCreate, assistant: Assistant) -> JsonObject:
             "'config.configurable' and 'context' are two names of one thing", remedy="send one of them"
         )
     merged = {**assistant.context, **_public_configurable(assistant.config), **(body.context or own)}
-    return {name: value for name, value in merged.items() if name not in _CHECKPOINT_FIELDS}
+    return {name: value for name, value in merged.items() if name not in CHECKPOINT_FIELDS}
 
 
 def _public_configurable(config: Mapping[str, Any] | None) -> JsonObject:

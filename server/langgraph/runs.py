@@ -1,7 +1,9 @@
 """Routes of runs: create one or a batch, wait, stream, list, cancel, delete."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+import itertools
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,6 +19,8 @@ from callsheet.server.http.origins import current_owner
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.langgraph import run_streams, waiting
 from callsheet.server.langgraph.bodies import read_responses, write_responses
+from callsheet.server.langgraph.cancellation import end_run
+from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
 from callsheet.server.langgraph.run_bodies import BatchRunCreate, RunCreate
 from callsheet.server.langgraph.run_streams import ENDED, ThreadMode, event_stream_reply
 from callsheet.server.langgraph.shapes import RUN_FIELDS, JsonObject, run_view
@@ -69,47 +73,55 @@ class RunsCancel(BaseModel):
     status: Literal["pending", "running", "all"] | None = None
 
 
-@router.post("/threads/{thread_id}/runs", responses=_CREATE)
+@router.post("/threads/{thread_id}/runs", responses=_CREATE, openapi_extra=IDEMPOTENT)
 async def create_run(thread_id: str, body: RunCreate, request: Request) -> Response:
     """Create a run on a thread. Returns before the run ends."""
     return await _create_reply(request, thread_id, body)
 
 
-@router.post("/threads/{thread_id}/runs/stream", responses=_CREATE_STREAM)
+@router.post("/threads/{thread_id}/runs/stream", responses=_CREATE_STREAM, openapi_extra=IDEMPOTENT)
 async def stream_run(thread_id: str, body: RunCreate, request: Request) -> Response:
     """Create a run on a thread and stream its events."""
     return await _create_and_stream_reply(request, thread_id, body)
 
 
-@router.post("/threads/{thread_id}/runs/wait", responses=_CREATE)
+@router.post("/threads/{thread_id}/runs/wait", responses=_CREATE, openapi_extra=IDEMPOTENT)
 async def wait_for_run(thread_id: str, body: RunCreate, request: Request) -> Response:
     """Create a run on a thread and wait for its result."""
     return await _create_and_wait_reply(request, thread_id, body)
 
 
-@router.post("/runs", responses=_CREATE)
+@router.post("/runs", responses=_CREATE, openapi_extra=IDEMPOTENT)
 async def create_stateless_run(body: RunCreate, request: Request) -> Response:
     """Create a stateless run, which has a thread of its own. Returns before the run ends."""
     return await _create_reply(request, None, body)
 
 
-@router.post("/runs/stream", responses=_CREATE_STREAM)
+@router.post("/runs/stream", responses=_CREATE_STREAM, openapi_extra=IDEMPOTENT)
 async def stream_stateless_run(body: RunCreate, request: Request) -> Response:
     """Create a stateless run and stream its events."""
     return await _create_and_stream_reply(request, None, body)
 
 
-@router.post("/runs/wait", responses=_CREATE)
+@router.post("/runs/wait", responses=_CREATE, openapi_extra=IDEMPOTENT)
 async def wait_for_stateless_run(body: RunCreate, request: Request) -> Response:
     """Create a stateless run and wait for its result."""
     return await _create_and_wait_reply(request, None, body)
 
 
-@router.post("/runs/batch", responses=write_responses(list[JsonObject]))
+@router.post("/runs/batch", responses=write_responses(list[JsonObject]), openapi_extra=IDEMPOTENT)
 async def create_run_batch(body: list[BatchRunCreate], request: Request) -> Response:
     """Create several runs. If one of them is invalid, none is created."""
     ctx = app_context(request)
-    batch = await start_batch(ctx, current_owner(request), body)
+
+    async def find(batch: str) -> list[StartedRun]:
+        wanted = zip(_ids(batch), body, strict=False)
+        runs = [await _run(request, id_, run.thread_id or None) for id_, run in wanted]
+        return [_started_run(run, "") for run in runs]
+
+    batch = await create_once(
+        request, body, lambda id_: start_batch(ctx, current_owner(request), body, _ids(id_)), find
+    )
     return EventJsonReply([await _created_view(ctx, started) for started in batch])
 
 
@@ -167,9 +179,11 @@ async def get_stateless_run(run_id: str, request: Request) -> Response:
 
 @router.delete("/threads/{thread_id}/runs/{run_id}", status_code=204, responses=write_responses(None))
 async def delete_run(thread_id: str, run_id: str, request: Request) -> Response:
-    """Delete the record of a run that has ended. Its effects on the thread stay."""
-    run = await _run(request, run_id, thread_id)
-    await app_context(request).worker.runs.delete(run.thread, run.id)
+    """Delete the record of a run; an unfinished one is cancelled first. Its effects on the thread stay."""
+    ctx, run = app_context(request), await _run(request, run_id, thread_id)
+    if run.status not in ENDED:
+        await end_run(ctx, run)
+    await ctx.worker.runs.delete(run.thread, run.id)
     return Response(status_code=204)
 
 
@@ -231,13 +245,10 @@ async def cancel_run(
 ) -> Response:
     """Cancel a run. With `action=rollback`, its checkpoints and its record are deleted too."""
     ctx, run = app_context(request), await _run(request, run_id, thread_id)
-    since = await events.newest_id(ctx.storage, run.thread)
-    ended = await ctx.worker.cancel(run.thread, run.id, action)
     if not wait:
+        await ctx.worker.cancel(run.thread, run.id, action)
         return Response(status_code=202)
-    if not ended:
-        async for _ in run_streams.follow_run(ctx, StartedRun(run.thread, run.id, since, resumable=False)):
-            pass
+    await end_run(ctx, run, action)
     return EventJsonReply({})
 
 
@@ -262,7 +273,14 @@ async def join_thread_stream(
     return event_stream_reply(run_streams.stream_thread(ctx, record, after, modes))
 
 
-async def start_batch(ctx: AppContext, owner: str, bodies: Sequence[BatchRunCreate]) -> list[StartedRun]:
+def _ids(batch: str) -> Iterator[str]:
+    """Yield the ids of a batch's runs."""
+    return (str(uuid.uuid5(uuid.UUID(batch), str(number))) for number in itertools.count())
+
+
+async def start_batch(
+    ctx: AppContext, owner: str, bodies: Sequence[BatchRunCreate], ids: Iterator[str]
+) -> list[StartedRun]:
     """Record the runs in order and submit them, or none of them.
 
     Raises `TooLarge` for a batch over the limit, and `Invalid` naming the first invalid run. Errors that only
@@ -273,14 +291,14 @@ async def start_batch(ctx: AppContext, owner: str, bodies: Sequence[BatchRunCrea
             f"a batch of {len(bodies)} runs is over the limit of {limit}",
             remedy="send fewer at a time, or raise CALLSHEET_MAX_BATCH_RUNS",
         )
-    return [await record_run(ctx, run) for run in await _validate_batch(ctx, owner, bodies)]
+    return [await record_run(ctx, run) for run in await _validate_batch(ctx, owner, bodies, ids)]
 
 
 async def _validate_batch(
-    ctx: AppContext, owner: str, bodies: Sequence[BatchRunCreate]
+    ctx: AppContext, owner: str, bodies: Sequence[BatchRunCreate], ids: Iterator[str]
 ) -> list[ValidatedRun]:
     results = await asyncio.gather(
-        *(validate_run(ctx, owner, body.thread_id or None, body) for body in bodies),
+        *(validate_run(ctx, owner, body.thread_id or None, body, next(ids)) for body in bodies),
         return_exceptions=True,
     )
     validated: list[ValidatedRun] = []
@@ -353,22 +371,38 @@ async def _created_view(ctx: AppContext, started: StartedRun) -> JsonObject:
     return run_view(replace(record, status="pending"))
 
 
+async def _start(request: Request, thread_id: str | None, body: RunCreate) -> StartedRun | Run:
+    """Record a run and submit it, or return the run of the same idempotency key."""
+    ctx, owner = app_context(request), current_owner(request)
+    return await create_once(
+        request,
+        body,
+        lambda run_id: start_run(ctx, owner, thread_id, body, run_id),
+        lambda run_id: _run(request, run_id, thread_id),
+        path=f"/threads/{thread_id}/runs" if thread_id else "/runs",
+    )
+
+
 async def _create_reply(request: Request, thread_id: str | None, body: RunCreate) -> Response:
-    ctx = app_context(request)
-    started = await start_run(ctx, current_owner(request), thread_id, body)
+    ctx, run = app_context(request), await _start(request, thread_id, body)
+    started = _started_run(run, "") if isinstance(run, Run) else run
     return EventJsonReply(await _created_view(ctx, started), headers={"Content-Location": started.path})
 
 
 async def _create_and_stream_reply(request: Request, thread_id: str | None, body: RunCreate) -> Response:
-    ctx = app_context(request)
-    started = await start_run(ctx, current_owner(request), thread_id, body)
-    return _stream_reply(ctx, started, cancel=body.on_disconnect == "cancel")
+    ctx, run = app_context(request), await _start(request, thread_id, body)
+    cancel = body.on_disconnect == "cancel"
+    if isinstance(run, Run):
+        return await _join_stream_reply(ctx, run, run_streams.BEGINNING, [], cancel=cancel)
+    return _stream_reply(ctx, run, cancel=cancel)
 
 
 async def _create_and_wait_reply(request: Request, thread_id: str | None, body: RunCreate) -> Response:
-    ctx = app_context(request)
-    started = await start_run(ctx, current_owner(request), thread_id, body)
-    return _wait_reply(ctx, started, cancel=body.on_disconnect == "cancel")
+    ctx, run = app_context(request), await _start(request, thread_id, body)
+    cancel = body.on_disconnect == "cancel"
+    if isinstance(run, Run):
+        return _join_reply(ctx, run, cancel=cancel)
+    return _wait_reply(ctx, run, cancel=cancel)
 
 
 def _stream_reply(

@@ -17,13 +17,12 @@ from callsheet.server.http.origins import current_owner
 from callsheet.server.http.requests import Flag, Integer, StrictRoute
 from callsheet.server.http.streaming import StreamingReply
 from callsheet.server.langgraph import shapes, updates
-from callsheet.server.langgraph.bodies import Body, read_responses, write_responses
+from callsheet.server.langgraph.bodies import Body, checkpoint_fields, read_responses, write_responses
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
 from callsheet.state.errors import Missing
 from callsheet.storage.threads import records as thread_records
 
 router = APIRouter(prefix="/threads/{thread_id}", route_class=StrictRoute, tags=["threads"])
-_CHECKPOINT_FIELDS: Final = frozenset({"checkpoint_id", "checkpoint_ns", "checkpoint_map"})
 _FIRST_BATCH: Final = 11
 """States of a history that are read first: a page of the default size, and one more."""
 _MAX_BATCH: Final = 200
@@ -188,9 +187,7 @@ async def _encoded_states(
 ) -> AsyncGenerator[tuple[str, bytes], None]:
     """Yield checkpoint id and JSON of `query.limit` states and one more; they are read a few at a time."""
     config = _checkpoint_config(thread_id, query.checkpoint or {})
-    before: JsonObject = (
-        {"checkpoint_id": query.before} if isinstance(query.before, str) else query.before or {}
-    )
+    before = {"checkpoint_id": query.before} if isinstance(query.before, str) else query.before or {}
     position = _checkpoint_config(thread_id, before.get("configurable", before)) if before else None
     left = query.limit + 1
     # The saver reads whole pages to find matching metadata.
@@ -218,7 +215,9 @@ async def _json_array(items: deque[bytes]) -> AsyncIterator[bytes]:
     yield b"]" if separator == b"," else b"[]"
 
 
-def _checkpoint_config(thread_id: str, checkpoint: JsonObject) -> RunnableConfig:
-    """Return the config of a checkpoint of this thread; a thread id inside `checkpoint` is ignored."""
-    fields = {name: checkpoint[name] for name in _CHECKPOINT_FIELDS if checkpoint.get(name) is not None}
-    return {"configurable": {"checkpoint_ns": "", **fields, "thread_id": thread_id}}
+def _checkpoint_config(thread_id: str, checkpoint: Any) -> RunnableConfig:
+    """Return the config of a checkpoint of this thread; a thread id inside `checkpoint` is ignored.
+
+    Raises `Invalid`.
+    """
+    return {"configurable": {"checkpoint_ns": "", **checkpoint_fields(checkpoint), "thread_id": thread_id}}

@@ -15,6 +15,8 @@ from callsheet.server.http.origins import current_owner
 from callsheet.server.http.requests import Number, StrictRoute
 from callsheet.server.langgraph import retention, shapes, thread_search, updates
 from callsheet.server.langgraph.bodies import Body, page_reply, read_responses, write_responses
+from callsheet.server.langgraph.cancellation import end_runs_of_thread
+from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
 from callsheet.server.langgraph.thread_search import ThreadCount, ThreadSearch
 from callsheet.server.langgraph.updates import Superstep
@@ -57,19 +59,34 @@ class ThreadPrune(Body):
     strategy: Literal["delete", "keep_latest"] = "delete"
 
 
-@router.post("", responses=write_responses(JsonObject))
+@router.post("", responses=write_responses(JsonObject), openapi_extra=IDEMPOTENT)
 async def create_thread(request: Request, body: ThreadCreate | None = None) -> Response:
     """Create a thread. With `supersteps`, also write its history."""
-    ctx, body = app_context(request), body or ThreadCreate()
+    ctx, body, owner = app_context(request), body or ThreadCreate(), current_owner(request)
+
+    async def find(token: str) -> ThreadRecord:
+        record = await thread_records.get(ctx.storage, body.thread_id or token, owner)
+        # A process may have died between the thread and its history.
+        lacks_history = body.supersteps and await thread_search.newest_values(ctx, record) is None
+        if record.token != token or lacks_history:
+            raise thread_records.missing_thread(record.id)
+        return record
+
+    record = await create_once(request, body, lambda token: _create(ctx, owner, body, token), find)
+    return WireJsonReply(shapes.thread_view(record, await thread_search.newest_values(ctx, record)))
+
+
+async def _create(ctx: AppContext, owner: str, body: ThreadCreate, token: str) -> ThreadRecord:
     metadata = body.metadata or {}
     graph = metadata.get("graph_id")
     new = NewThread(
-        identifier(body.thread_id or str(uuid.uuid4()), "thread_id"),
-        current_owner(request),
+        identifier(body.thread_id or token, "thread_id"),
+        owner,
         graph if isinstance(graph, str) else "",
         metadata,
         _ttl(body.ttl),
         has_unused_id=body.thread_id is None,
+        token=token,
     )
     record = await thread_records.create(ctx.storage, new, or_get=body.if_exists == "do_nothing")
     if body.supersteps:
@@ -81,7 +98,7 @@ async def create_thread(request: Request, body: ThreadCreate | None = None) -> R
                 await retention.delete_thread(ctx, record)
             raise
         record = await thread_records.get(ctx.storage, record.id, record.owner)
-    return WireJsonReply(shapes.thread_view(record, await thread_search.newest_values(ctx, record)))
+    return record
 
 
 @router.post("/search", responses=write_responses(list[JsonObject]))
@@ -152,9 +169,10 @@ async def update_thread(
 
 @router.delete("/{thread_id}", status_code=204, responses=write_responses(None))
 async def delete_thread(thread_id: str, request: Request) -> Response:
-    """Delete a thread with its states, runs and events."""
+    """Delete a thread with its states, runs and events. Unfinished runs are cancelled first."""
     ctx = app_context(request)
     record = await thread_records.get(ctx.storage, thread_id, current_owner(request))
+    await end_runs_of_thread(ctx, record.id)
     await retention.delete_thread(ctx, record)
     return Response(status_code=204)
 

@@ -71,7 +71,7 @@ async def add_page(lesson: Lesson, url: str, web: WebClient = WEB) -> Source:
     """Make a public web page the lesson's material; raise what `web_sources.fetch_source` raises."""
     if sources.page_address(url) is None:
         raise Invalid(f"{url[:200]!r} is no web address", remedy="begin it with https://")
-    return await _store(lesson, await web_sources.fetch_source(url.strip(), web))
+    return await _store(lesson, await web_sources.fetch_source(url.strip(), web, owner=lesson.thread.owner))
 
 
 async def read_file(name: str, chunks: AsyncIterator[bytes]) -> bytes:
@@ -90,7 +90,7 @@ async def add_file(lesson: Lesson, name: str, data: bytes, report: OnProgress) -
     ticket = _ticket(name)
     record = await asyncio.to_thread(uploads.describe_file, name, data)
     if file_extension(name) == "pdf":
-        source = await pdf.read_sandboxed(data, name, report)
+        source = await pdf.read_sandboxed(data, name, report, owner=lesson.thread.owner)
     else:
         source = await asyncio.to_thread(_read_text, data, name)
     await files.store(

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from callsheet.server.artefacts.replies import ToolCall, Usage, VersionSummary
+from callsheet.server.artefacts.replies import ModelUse, ToolCall, Usage, VersionSummary
 from callsheet.state.lessons.agents import AgentResult
 from callsheet.state.lessons.assets import AssetType
 from callsheet.state.lessons.lesson import Status, Step
@@ -56,10 +56,11 @@ class LessonTurn(_Lesson):
     provider: str
     providerReason: str
     usage: Usage
+    turnUsage: ModelUse
     agents: list[AgentResult]
     """Results of the turn's agents, each with cost and duration (B18-B20)."""
-    cost: float
-    """US dollars of the turn's tools (B58)."""
+    cost: float | None
+    """US dollars of the turn's tools (B58); null if a price is unknown."""
     duration: float
     """Seconds of the turn's tools."""
 
@@ -113,15 +114,15 @@ class ToolStatistics(TypedDict):
 class AgentStatistics(ToolStatistics):
     """Statistics of an agent."""
 
-    cost: float
-    """US dollars."""
+    cost: float | None
+    """US dollars; null if a price is unknown."""
 
 
 class ConversationStatistics(Usage):
     """Tokens and cost of the conversation itself."""
 
-    cost: float
-    """US dollars."""
+    cost: float | None
+    """US dollars; null if a price is unknown."""
 
 
 class SessionStatistics(TypedDict):
@@ -131,8 +132,8 @@ class SessionStatistics(TypedDict):
     tools: dict[str, ToolStatistics]
     agents: dict[str, AgentStatistics]
     conversation: ConversationStatistics
-    cost: float
-    """Total in US dollars."""
+    cost: float | None
+    """Total in US dollars; null if a price is unknown."""
 
 
 class LessonMessage(TypedDict):

@@ -13,15 +13,16 @@ from langgraph.types import Interrupt
 
 from callsheet.graphs import fact_narration
 from callsheet.nodes.lessons import selection
+from callsheet.nodes.lessons.selection import QUESTION
 from callsheet.nodes.question import decision_plan
 from callsheet.server.artefacts.service import CHAT, ArtefactService, RequestOptions, answer_interrupt
 from callsheet.server.artefacts.turn_view import turn_fields
-from callsheet.server.artefacts.turns import clean_message, human_message, identifier
+from callsheet.server.artefacts.turns import clean_message, human_message, identifier, turn_use
 from callsheet.server.lessons import sessions
 from callsheet.server.runtime.execution import BuildReply, pending_interrupts
 from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.worker import Worker
-from callsheet.state import conversation
+from callsheet.state import conversation, pricing
 from callsheet.state.errors import Conflict, Invalid
 from callsheet.state.lessons import agents
 from callsheet.state.lessons import selection as answers
@@ -169,7 +170,8 @@ def reply_builder(storage: Storage) -> BuildReply:
 
     async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
         thread = await threads.get(storage, run.thread, run.owner)
-        return await turn_view(storage, thread, state)
+        view = await turn_view(storage, thread, state)
+        return view | await turn_use(storage, run.owner, run.thread, state)
 
     return build
 
@@ -195,7 +197,7 @@ async def turn_view(storage: Storage, thread: Thread, state: Mapping[str, Any]) 
         "interrupt": {"id": interrupts[0].id, "value": interrupts[0].value} if interrupts else None,
         **turn_fields(state, _shorten),
         "agents": agents.results(results),
-        "cost": round(sum(float(entry["output"].get("cost", 0)) for entry in results), 8),
+        "cost": pricing.total(entry["output"].get("cost", 0) for entry in results),
         "duration": round(sum(float(entry["duration_s"]) for entry in results), 3),
     }
 
@@ -237,10 +239,12 @@ def _failure(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _turn_message(state: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> str:
-    """Return the turn's last message: the model's, else a tool's (B69)."""
+    """Return the turn's last message: the model's, else a tool's (B69); the reply lists the facts itself."""
     for entry in reversed(state.get("messages", ())):
         if entry.type == "human":
             break
+        if str(entry.id).endswith(QUESTION):
+            continue
         if entry.type == "ai" and entry.text and not conversation.calls_of(entry):
             return str(entry.text)
     messages = [str(entry["output"]["message"]) for entry in results if entry["output"].get("message")]

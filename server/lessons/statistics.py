@@ -8,9 +8,10 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from callsheet.server.artefacts.turns import usage
 from callsheet.server.lessons.edits import Lesson
+from callsheet.state import pricing
 from callsheet.state.lessons.agents import AGENTS
-from callsheet.state.pricing import cost
 from callsheet.storage import tool_calls
+from callsheet.storage.spending import Account, read_usage, total
 from callsheet.storage.tool_calls import CallFilter
 from callsheet.tools.guard import guard
 
@@ -22,13 +23,15 @@ _DIGITS: Final = 8
 async def session_statistics(lesson: Lesson, state: Mapping[str, Any]) -> dict[str, Any]:
     """Return counts and success rates of tools and agents over 30 days, and the cost.
 
-    The unknown cost of failed attempts of a model is not included.
+    The total is that of all model calls, also of those that failed to give a usable answer.
     """
     call_filter = CallFilter(thread=lesson.thread.id)
     calls = await tool_calls.list_calls(lesson.storage, lesson.thread.owner, call_filter, _MAX_CALLS)
     by_tool = _group_by_tool(calls)
     results = await lesson.artefact.receipt_results()
     agent_costs = {name: _agent_cost(results, stream) for stream, name in _STREAMS.items()}
+    account = Account(lesson.thread.owner, lesson.thread.id, "")
+    spent = total(await read_usage(lesson.storage, account, "thread"))
     conversation_usd = conversation_cost(state.get("messages", ()))
     return {
         "sessionId": lesson.thread.id,
@@ -38,7 +41,7 @@ async def session_statistics(lesson: Lesson, state: Mapping[str, Any]) -> dict[s
             for tool, agent in AGENTS.items()
         },
         "conversation": {**usage(state), "cost": conversation_usd},
-        "cost": round(conversation_usd + sum(agent["cost"] for agent in agent_costs.values()), _DIGITS),
+        "cost": None if spent.unpriced else round(spent.cost, _DIGITS),
     }
 
 
@@ -46,17 +49,17 @@ _STREAMS: Final = {"facts_extracted": "FactExtractionAgent", "script_generated":
 """Agents by the status that their results have."""
 
 
-def conversation_cost(messages: Iterable[AnyMessage]) -> float:
-    """Return the cost of the model's messages in US dollars."""
+def conversation_cost(messages: Iterable[AnyMessage]) -> float | None:
+    """Return the cost of the model's messages in US dollars; None if a price is unknown."""
     answers = (message for message in messages if isinstance(message, AIMessage) and message.usage_metadata)
-    return round(sum(_message_cost(answer) for answer in answers), _DIGITS)
+    return pricing.total(_message_cost(answer) for answer in answers)
 
 
-def _message_cost(message: AIMessage) -> float:
+def _message_cost(message: AIMessage) -> float | None:
     tokens, model = message.usage_metadata, str(message.response_metadata.get("model_name", ""))
-    return (
-        cost(model, tokens["input_tokens"], tokens["output_tokens"], guard.policy.prices) if tokens else 0.0
-    )
+    if not tokens:
+        return 0.0
+    return pricing.cost(model, tokens["input_tokens"], tokens["output_tokens"], table=guard.policy.prices)
 
 
 def _group_by_tool(calls: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
@@ -80,5 +83,4 @@ def _tool_statistics(calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _agent_cost(results: Iterable[Mapping[str, Any]], status: str) -> dict[str, Any]:
-    costs = [float(result.get("cost", 0)) for result in results if result.get("status") == status]
-    return {"cost": round(sum(costs), _DIGITS)}
+    return {"cost": pricing.total(one.get("cost", 0) for one in results if one.get("status") == status)}

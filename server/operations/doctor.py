@@ -108,7 +108,7 @@ async def _check_settings(settings: Settings) -> list[Finding]:
         _attempt("Access", lambda: _check_access(settings), f"{access}; listens on {settings.host}"),
         graphs,
     ]
-    if {settings.tools, settings.tool_grants, settings.prices} != {"{}"}:
+    if {settings.tools, settings.tool_grants, settings.prices, settings.budgets} != {"{}"}:
         findings.append(_check_tools(settings, tools))
     if any(os.environ.get(name) for name in tracing.EXPORTER_VARIABLES):
         findings.append(
@@ -153,13 +153,17 @@ def _attempt(part: str, attempt: Callable[[], object], message: str) -> Finding:
 def _check_models(environment: Mapping[str, str]) -> Iterator[Finding]:
     available = providers.with_key(environment)
     for name, one in providers.PROVIDERS.items():
-        if one.key and one.supported:
+        if one.key:
             message = f"{one.key} is {'set' if name in available else 'not set'}"
-            yield Finding(f"Key of {name}", "ok", message)
+            part = "Key" if one.key.endswith("_API_KEY") else "Setting"
+            yield Finding(f"{part} of {name}", "ok", message)
     chosen = route(Request(), available)
     if chosen.provider == "offline":
         yield Finding(
-            "Model", "warn", f"offline: {chosen.reason}", "Set a key for answers by a language model."
+            "Model",
+            "warn",
+            f"offline: {chosen.reason}",
+            "Set a key, or start Ollama with a model that calls tools: docs/models.md.",
         )
     else:
         # Loaded as for a run, so that its invalid settings are found; it is not called.

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from callsheet import providers
+from callsheet.providers.outages import outages
 from callsheet.providers.routing import Request as Asked
 from callsheet.providers.routing import route
 from callsheet.server.context import AppContext, app_context
@@ -48,7 +49,7 @@ async def show_health(request: Request) -> JsonReply:
     if not fatal:
         problems = [*problems, *await _worker_problems(ctx)]
     tools = await _tools(ctx) if server_health else {}
-    chosen = route(Asked(), providers.with_key(os.environ))
+    chosen = route(Asked(), providers.with_key(os.environ), failed=outages().current())
     content = {
         "status": "degraded" if problems else "ok",
         "version": request.app.version,

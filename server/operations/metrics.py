@@ -23,7 +23,9 @@ from prometheus_client import (
 
 from callsheet.server.operations.telemetry import Telemetry
 from callsheet.storage.redis.health import ServerHealth
+from callsheet.storage.spending import ModelUsage
 from callsheet.storage.tool_admission import Breaker, State
+from callsheet.tools import model_calls
 from callsheet.tools.guard import guard
 
 MEDIA_TYPE: Final = CONTENT_TYPE_LATEST
@@ -55,6 +57,10 @@ class Metrics:
         self._calls = self._counter("tool_calls", "Tool calls", "tool", "outcome")
         self._call_s = self._seconds("tool_call", "A tool call, its waiting included", _RUN_S, "tool")
         self._look_ups = self._counter("tool_look_ups", "Cacheable look-ups", "tool", "cache")
+        self._model_calls = self._counter("model_calls", "Calls of models", "model", "outcome")
+        self._model_s = self._seconds("model_call", "A model's answer", _RUN_S, "model")
+        self._tokens = self._counter("model_tokens", "Tokens of models", "model", "kind")
+        self._dollars = self._counter("model_cost_usd", "Cost of models with a known price", "model")
         self._breakers = self._gauge("tool_breaker", "0 closed, 1 half-open, 2 open", "tool")
         self._storage_up = self._gauge("storage_up", "1 if Redis answers and accepts writes")
         self._storage_s = self._gauge("storage_answer_seconds", "Latency of Redis")
@@ -80,6 +86,14 @@ class Metrics:
     def count_cache_lookup(self, tool: str, *, hit: bool) -> None:
         """Count a cacheable look-up."""
         self._look_ups.labels(tool, "hit" if hit else "miss").inc()
+
+    def count_model_call(self, model: str, outcome: str, took_s: float, usage: ModelUsage) -> None:
+        """Count a call of a model; a model without a known price is `other`."""
+        self._model_calls.labels(model, outcome).inc()
+        self._model_s.labels(model).observe(took_s)
+        for kind in ("input", "cached", "output"):
+            self._tokens.labels(model, kind).inc(getattr(usage, kind))
+        self._dollars.labels(model).inc(usage.cost)
 
     def exposition(
         self,
@@ -120,9 +134,10 @@ async def collect_metrics(observer: Telemetry, version: str) -> AsyncIterator[No
     """Collect metrics, tool calls included, for the length of the `with`; then send the traces."""
     observer.metrics = Metrics(version)
     before, guard.counters = guard.counters, observer
+    models, model_calls.counters = model_calls.counters, observer.metrics
     try:
         yield
     finally:
-        guard.counters = before
+        guard.counters, model_calls.counters = before, models
         if observer.tracing:
             await asyncio.to_thread(observer.tracing.close)

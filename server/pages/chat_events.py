@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from callsheet.server.pages.service import question_view
+from callsheet.server.artefacts.service import question_view
 from callsheet.server.runtime.worker import Worker
 from callsheet.state.errors import Missing
 from callsheet.storage.runs.events import END, PAUSED, Event

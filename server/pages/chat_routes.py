@@ -9,7 +9,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from callsheet.server.artefacts.replies import ToolCall, Usage
+from callsheet.server.artefacts.replies import ApprovalQuestion, ModelUse, ToolCall, Usage
 from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
@@ -22,14 +22,6 @@ from callsheet.server.pages.chat_events import Frame
 from callsheet.server.runtime.encoding import dumps
 from callsheet.server.runtime.run_request import DomainRun
 from callsheet.state.workflow import DraftMade
-
-
-class ApprovalQuestion(TypedDict):
-    """A question before a deletion."""
-
-    id: str
-    actions: list[dict[str, Any]]
-    """Each `{name, args, description}`."""
 
 
 class PageTurn(TypedDict):
@@ -47,6 +39,7 @@ class PageTurn(TypedDict):
     providerReason: str
     toolCalls: list[ToolCall]
     usage: Usage
+    turnUsage: ModelUse
 
 
 router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["pages"], default_response_class=JsonReply)

@@ -27,7 +27,7 @@ from callsheet.server.pages.chat_bodies import (
 from callsheet.server.pages.chat_stream import StreamPosition
 from callsheet.server.runtime.encoding import dumps
 from callsheet.server.runtime.run_request import DomainRun
-from callsheet.state.errors import CallsheetError, Invalid, Limited
+from callsheet.state.errors import CallsheetError, Invalid, Limited, Unauthenticated
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 from callsheet.tools.guard.outcome import outcome_of_error
@@ -51,10 +51,12 @@ class _Chat(SocketSession):
         try:
             message = _parse(text)
             conversation = message.conversationId
-            await self.check_rate()
+            await self.admit()
             await self._dispatch(message)
         except CallsheetError as error:
             await self._send(_error(error, conversation))
+            if isinstance(error, Unauthenticated):
+                raise
 
     async def _dispatch(self, message: IncomingMessage) -> None:
         match message:

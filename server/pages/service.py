@@ -7,18 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from callsheet.server.artefacts.service import CHAT, ArtefactService, RequestOptions, answer_interrupt
-from callsheet.server.artefacts.turn_view import turn_fields
-from callsheet.server.artefacts.turns import (
-    clean_message,
-    human_message,
-    identifier,
-    last_message,
+from callsheet.server.artefacts.service import (
+    CHAT,
+    ArtefactService,
+    RequestOptions,
+    answer_in_words,
+    answer_interrupt,
+    question_view,
 )
-from callsheet.server.runtime.execution import BuildReply, pending_interrupts
+from callsheet.server.artefacts.turn_view import turn_fields
+from callsheet.server.artefacts.turns import clean_message, human_message, identifier, last_message, turn_use
+from callsheet.server.runtime.execution import BuildReply
 from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.worker import Worker
-from callsheet.state.consent import consent
 from callsheet.state.errors import Invalid
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run
@@ -62,10 +63,8 @@ async def chat_run(worker: Worker, storage: Storage, request: ChatRequest) -> Do
     selected = request.selected_element_id
     if selected is not None:
         identifier(selected, "selectedElementId")
-    answer = consent(text)
-    if answer is not None and pending_interrupts(await worker.state(thread)):
-        decision = {"type": "approve"} if answer else {"type": "reject", "message": text}
-        return await answer_interrupt(worker, request, thread, {"decisions": [decision]})
+    if answer_run := await answer_in_words(worker, request, thread, text):
+        return answer_run
     return request.domain_run(
         thread,
         {"ask": "chat", "message": text, "selected": selected},
@@ -94,7 +93,8 @@ def reply_builder(storage: Storage) -> BuildReply:
     """Return the function that builds the reply to a run."""
 
     async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
-        return turn_view(await threads.get(storage, run.thread, run.owner), state)
+        view = turn_view(await threads.get(storage, run.thread, run.owner), state)
+        return view | await turn_use(storage, run.owner, run.thread, state)
 
     return build
 
@@ -114,8 +114,3 @@ def turn_view(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
         "question": question_view(interrupts[0].id, interrupts[0].value) if interrupts else None,
         **turn_fields(state),
     }
-
-
-def question_view(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an approval question as the API shows it."""
-    return {"id": name, "actions": list(value.get("action_requests", ()))}

@@ -31,7 +31,8 @@ def apply_tool_policy(settings: Settings) -> Iterator[None]:
 
 def read_tool_policy(settings: Settings) -> ToolPolicy:
     """Return the operator's policy; raises `Invalid` for an unknown option."""
-    return parse_policy(*(json.loads(one) for one in (settings.tools, settings.tool_grants, settings.prices)))
+    written = (settings.tools, settings.tool_grants, settings.prices, settings.budgets)
+    return parse_policy(*(json.loads(one) for one in written))
 
 
 def unknown_tools(settings: Settings, served: Collection[str]) -> str:

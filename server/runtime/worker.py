@@ -30,6 +30,7 @@ from callsheet.state.errors import Broken, CallsheetError, Conflict, Fenced, Mis
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.announcements import Announcements
+from callsheet.storage.runs.events import Event
 from callsheet.storage.runs.records import (
     Action,
     Attempt,
@@ -137,8 +138,8 @@ class Worker:
             async for event in self.events.follow_run(
                 thread.id, created.run, created.since, heartbeat_s=_CHECK_S
             ):
-                if event and event.name == "custom":
-                    report(json.loads(event.data))
+                if event and (progress := _progress(event)):
+                    report(progress)
         return await self._reply(thread, created.run), partial(
             self.runs.mark_answered, thread.id, created.run
         )
@@ -414,6 +415,20 @@ async def running_worker(
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
             await worker.finalizer.stop()
+
+
+def _progress(event: Event) -> dict[str, Any] | None:
+    """Return what an event reports to the caller: a step, or words of the model as they come."""
+    if event.name not in {"custom", "messages"}:
+        return None
+    data = json.loads(event.data)
+    if event.name == "custom":
+        return dict(data)
+    chunk = data[0]
+    words = chunk["content"] if str(chunk.get("type")).startswith("AIMessage") else ""
+    if not words or not isinstance(words, str):
+        return None
+    return {"type": "text", "messageId": chunk.get("id"), "content": words}
 
 
 def _attach(graph: Pregel[Any, Any], saver: BaseCheckpointSaver[Any]) -> Pregel[Any, Any]:

@@ -21,7 +21,7 @@ class AgentResult(TypedDict):
     success: bool
     data: dict[str, Any]
     """`{facts, message, topic, learningObjective}`, or `{script}`; empty on failure."""
-    cost: float
+    cost: float | None
     """US dollars; 0 on failure."""
     duration: float
     """Seconds."""
@@ -45,5 +45,5 @@ def _result(step: StepResult) -> AgentResult:
     else:
         names = ("facts", "message", "topic", "learningObjective")
         data = {name: output[name] for name in names if name in output}
-    cost, duration_s = float(output.get("cost", 0.0)), float(output.get("duration", step["duration_s"]))
+    cost, duration_s = output.get("cost", 0.0), float(output.get("duration", step["duration_s"]))
     return AgentResult(agent=agent, success=True, data=data, cost=cost, duration=duration_s)

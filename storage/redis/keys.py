@@ -228,6 +228,20 @@ def idempotency(thread: str, key: str) -> str:
     return f"thread:{hash_tag(thread)}:idempotency:{key}"
 
 
+CONSENT_S: Final = 30 * DAY_S
+"""Time for which a question about destructive calls, and the consent to one, are remembered."""
+
+
+def question(thread: str, task: str) -> str:
+    """Digest of the calls about which a task asked a person."""
+    return f"thread:{hash_tag(thread)}:question:{task}"
+
+
+def consent(thread: str, call: str) -> str:
+    """Task that used a person's consent to the call with this digest; empty before."""
+    return f"thread:{hash_tag(thread)}:consent:{call}"
+
+
 def thread_meta(thread: str) -> str:
     """Hash of the thread: owner, graph, metadata, status."""
     return f"thread:{hash_tag(thread)}:meta"
@@ -323,6 +337,34 @@ def extraction(owner: str, question: str) -> str:
     return f"owner:{hash_tag(owner)}:extraction:{question}"
 
 
+def keyed_request(owner: str, digest: str) -> str:
+    """Digest of the body sent with an idempotency key; expires after a day."""
+    return f"owner:{hash_tag(owner)}:request:{digest}"
+
+
+# Use of models.
+
+USAGE_TTL_S: Final = 400 * DAY_S
+"""Lifetime of an owner's or thread's account after its last model call."""
+TURN_USAGE_TTL_S: Final = 30 * DAY_S
+"""Lifetime of a turn's account after its last model call."""
+
+
+def usage_of_day(owner: str, day: str) -> str:
+    """Hash of the owner's use of models on a day (ISO 8601, UTC), and reservations against budgets."""
+    return f"owner:{hash_tag(owner)}:usage:day:{day}"
+
+
+def usage_of_thread(owner: str, thread: str) -> str:
+    """Hash of the use of models in a thread."""
+    return f"owner:{hash_tag(owner)}:usage:thread:{thread}"
+
+
+def usage_of_turn(owner: str, thread: str, turn: str) -> str:
+    """Hash of the use of models in a turn."""
+    return f"owner:{hash_tag(owner)}:usage:turn:{thread}:{turn}"
+
+
 CRONS_DUE: Final = "crons:due"
 """Sorted set of the cron jobs, by next start."""
 
@@ -333,6 +375,8 @@ THREADS_EXPIRING: Final = "threads:expiring"
 
 RATE_WINDOW_S: Final = 60.0
 """Window in which an owner's requests are counted."""
+THREAD_ID_SEED: Final = "threads:secret"
+"""Secret that ids of threads are derived with."""
 STREAM_LEASE_S: Final = 30.0
 """Time for which an open stream counts unless its process renews it."""
 API_KEYS: Final = "apikeys"
@@ -360,6 +404,8 @@ KEYS: Final = (
     Key("thread:{<id>}:queue", "list", "forever", "runs waiting for the active one"),
     Key("thread:{<id>}:events", "stream", DAY_S, "events of the runs"),
     Key("thread:{<id>}:lease", "string", RUN_LEASE_S, "epoch of the worker that may write now"),
+    Key("thread:{<id>}:question:<task*>", "string", CONSENT_S, "calls about which a task asked a person"),
+    Key("thread:{<id>}:consent:<digest>", "string", CONSENT_S, "task that used the consent to a call"),
     Key("thread:{<id>}:idempotency:<key*>", "string", DAY_S, "the run of an idempotency key"),
     Key("thread:{<id>}:meta", "hash", "forever", "the thread itself"),
     Key("{runs}:open", "zset", "forever", "unfinished runs, by next check"),
@@ -378,10 +424,15 @@ KEYS: Final = (
     Key("owner:{<id>}:store:index", "zset", "forever", "items of the store by namespace and key"),
     Key("owner:{<id>}:crons", "hash", "forever", "the owner's cron jobs, JSON by id"),
     Key("owner:{<id>}:extraction:<digest>", "string", DAY_S, "facts extracted from a source, JSON"),
+    Key("owner:{<id>}:usage:day:<day>", "hash", USAGE_TTL_S, "an owner's use of models on a day"),
+    Key("owner:{<id>}:usage:thread:<thread*>", "hash", USAGE_TTL_S, "a thread's use of models"),
+    Key("owner:{<id>}:usage:turn:<turn*>", "hash", TURN_USAGE_TTL_S, "a turn's use of models"),
     Key(CRONS_DUE, "zset", "forever", "cron jobs, by next start"),
     Key(THREADS_EXPIRING, "zset", "forever", "threads to delete or prune, by due time"),
+    Key(THREAD_ID_SEED, "string", "forever", "secret that ids of threads are derived with"),
     Key(API_KEYS, "zset", "forever", "all API keys, by creation time"),
     Key("apikey:{<id>}", "hash", "forever", "an API key, without its text"),
+    Key("owner:{<id>}:request:<digest>", "string", DAY_S, "digest of the body of an idempotency key"),
     Key("owner:{<id>}:requests", "zset", RATE_WINDOW_S, "the owner's recent requests, by time"),
     Key("owner:{<id>}:streams", "zset", STREAM_LEASE_S, "the owner's open streams, by end of lease"),
     Key("tool:{<id>}:calls:<owner*>", "zset", TOOL_WINDOW_S, "an owner's recent calls, by time"),

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.state.errors import Busy, Conflict, Fenced, Missing
+from callsheet.storage.idempotency import reused_key
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Argument, Script, ScriptCall, execute, hgetall
@@ -289,10 +290,7 @@ def _run(thread: str, run: str, record: Mapping[bytes, bytes]) -> Run:
 def _require_recorded(verdict: str, run: str, thread: str, request: RunRequest) -> None:
     """Raise the reason why a run was not recorded; `run` is the run that prevents it."""
     if verdict == "mismatch":
-        raise Conflict(
-            f"idempotency key {request.idempotency_key!r} is already used for another request",
-            remedy="use a new key for a new request",
-        )
+        raise reused_key(request.idempotency_key)
     if verdict == "answered":
         raise Conflict(
             f"run {run!r} answers this question already", remedy="wait for it, and read the thread's state"

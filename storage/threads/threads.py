@@ -1,6 +1,9 @@
 """Binding of a thread to its owner, its graph and the artefacts created on it."""
 
+import hmac
 import json
+import secrets
+import uuid
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,6 +40,12 @@ local known = cjson.decode(also or '[]')
 for _, name in ipairs(known) do if name == ARGV[2] then return 0 end end
 known[#known + 1] = ARGV[2]
 return redis.call('HSET', KEYS[1], 'also', cjson.encode(known))
+""")
+
+_SECRET: Final = Script("""
+local secret = redis.call('GET', KEYS[1])
+if not secret then redis.call('SET', KEYS[1], ARGV[1]) end
+return secret or ARGV[1]
 """)
 
 
@@ -89,6 +98,21 @@ async def get(storage: Storage, thread_id: str, owner: str) -> Thread:
     if fields[0] is None or fields[0].decode() != owner:
         raise missing_thread(thread_id)
     return Thread(thread_id, *(part.decode() if part else "" for part in fields))
+
+
+async def derived_id(storage: Storage, owner: str, name: str) -> str:
+    """Return an id, always the same, for the owner's thread of this name: an artefact `kind:id`, a request.
+
+    It depends on a secret of the storage, so that nobody else can create a thread with this id first.
+    """
+    secret: bytes = await _SECRET(storage.redis, [keys.THREAD_ID_SEED], [secrets.token_hex(32)])
+    digest = hmac.digest(secret, json.dumps([owner, name]).encode(), "sha256")
+    return str(uuid.UUID(bytes=digest[:16], version=4))
+
+
+async def has_owner(storage: Storage, thread_id: str) -> bool:
+    """Return whether a thread of this id belongs to anybody; the first run of a new one may come before."""
+    return bool(await storage.redis.hexists(keys.thread_meta(thread_id), "owner"))
 
 
 async def exists(storage: Storage, thread_id: str) -> bool:

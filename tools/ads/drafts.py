@@ -1,4 +1,4 @@
-"""The five tools of an audio ad (A1-A23): each reads, or writes one version of one stream."""
+"""The five tools of an audio ad (A1-A23, A-R5): each reads, or writes one version of one stream."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ class SearchVoices(_Arguments):
 
 
 class Track(_Arguments):
-    """One spoken track (A13)."""
+    """One spoken track."""
 
     voiceId: str = Field(
         description="Id of a voice that search_voices returned", min_length=1, max_length=200
@@ -77,14 +77,14 @@ class MusicDraft(_Arguments):
 
 
 class EffectPlacement(_Arguments):
-    """Placement of an effect (A16, A-R5)."""
+    """Placement of an effect."""
 
     type: Literal["start", "end", "afterVoice", "beforeVoices", "withFirstVoice"]
     index: int | None = Field(None, description="Track counted from 0, only for afterVoice", ge=0, le=1000)
 
 
 class EffectPrompt(_Arguments):
-    """One effect (A16)."""
+    """One effect."""
 
     description: str = Field(description="The sound, in English", min_length=1, max_length=500)
     placement: EffectPlacement | None = Field(None, description="Placement; the end when left out")

@@ -19,9 +19,11 @@ from typing import Any, Final, Protocol
 from pydantic import BaseModel, ValidationError
 
 from callsheet import storage
+from callsheet.state.budgets import BudgetExceeded
 from callsheet.state.errors import CallsheetError, Fenced, Forbidden, Invalid, StorageDown
 from callsheet.state.plan import Step, utf8_safe
 from callsheet.storage.redis.scripts import execute_all
+from callsheet.tools.guard.arguments import read_arguments
 from callsheet.tools.guard.attempt import Attempt, resolve_tool
 from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import (
@@ -77,8 +79,9 @@ policy: ToolPolicy = ToolPolicy()
 async def call(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
     """Execute one step, never twice for one receipt, and return its outcome.
 
-    Raises `StorageDown` if storage is away and `Fenced` if this attempt has lost the step. Both end the
-    attempt; a later one finds the effects by their receipts.
+    Raises `StorageDown` if storage is away, `Fenced` if this attempt has lost the step, and `BudgetExceeded`
+    before a model call that a person must agree to. All end the attempt; a later one finds the effects by
+    their receipts.
     """
     tool = tools.get(step["tool"])
     # A model may invent names without end, and a counter keeps every name.
@@ -133,12 +136,13 @@ async def _refuse(record: CallRecord, error: CallsheetError) -> Outcome:
 async def _execute_known(tool: Tool, record: CallRecord) -> Outcome:
     opened = await storage.current()
     try:
-        args = _validate(tool, record.step)
+        args, ignored = _validate(tool, record.step, record.scope)
         _check_permission(tool, args, record.step, record.scope)
         attempt = Attempt(opened, tool, resolve_tool(tool, policy), args, record)
     except CallsheetError as error:
         return await _refuse(record, error)
-    outcome = await attempt.report(await _outcome(attempt))
+    outcome = await _outcome(attempt)
+    outcome = await attempt.report(_with_ignored(outcome, ignored))
     if attempt.cached is not None:
         counters.count_lookup(tool.name, hit=attempt.cached)
     return outcome
@@ -149,7 +153,7 @@ async def _outcome(attempt: Attempt) -> Outcome:
         return Outcome(ok=True, output=await attempt.run())
     except (StorageDown, Fenced):
         raise
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, BudgetExceeded):
         await asyncio.shield(attempt.cancel())
         raise
     except CallsheetError as error:
@@ -160,10 +164,24 @@ async def _outcome(attempt: Attempt) -> Outcome:
         return failed_outcome("execution_error", UNEXPECTED, retryable=True)
 
 
-def _validate(tool: Tool, step: Step) -> BaseModel:
-    params = repair_arguments(step["raw"]) if "raw" in step else step["params"]
+def _with_ignored(outcome: Outcome, ignored: list[str]) -> Outcome:
+    """Return the outcome with the unknown arguments that were dropped, so that the model reads of them."""
+    if not ignored:
+        return outcome
+    if outcome.ok:
+        return Outcome(ok=True, output={**outcome.output, "ignoredArguments": ignored})
+    error = f"{outcome.output['error']} (unknown arguments were ignored: {', '.join(ignored)})"
+    return Outcome(ok=False, output={**outcome.output, "error": error})
+
+
+def _validate(tool: Tool, step: Step, scope: Scope) -> tuple[BaseModel, list[str]]:
+    """Return the arguments, and the unknown names among them; the artefact's id is filled in."""
+    given = repair_arguments(step["raw"]) if "raw" in step else step["params"]
+    params, ignored = read_arguments(tool.schema, given)
+    if tool.subject:
+        params[tool.subject] = params.get(tool.subject) or scope.artefact
     try:
-        return tool.schema.model_validate(params)
+        return tool.schema.model_validate(params), ignored
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(str(part) for part in item['loc']) or tool.name}: {item['msg']}"

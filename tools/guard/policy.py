@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
+from callsheet.state.budgets import Budgets, parse_budgets
 from callsheet.state.errors import Invalid
 from callsheet.state.pricing import PRICES, Price, parse_prices
 
@@ -92,6 +93,8 @@ class ToolPolicy:
 
     prices: Mapping[str, Price] = field(default_factory=lambda: PRICES)
     """Prices of models by name (B-R1)."""
+    budgets: Budgets = field(default_factory=Budgets)
+    """Caps on the cost of model calls (X14)."""
 
     def grants_all(self, owner: str, permissions: frozenset[str]) -> bool:
         """Return True if the owner has all permissions; a grant may be a pattern such as `page:*`."""
@@ -115,7 +118,10 @@ def _resolve(named: ToolOptions, own: ToolOptions, every: ToolOptions, calls: in
 
 
 def parse_policy(
-    options: Mapping[str, Any], grants: Mapping[str, Any], prices: Mapping[str, Any] | None = None
+    options: Mapping[str, Any],
+    grants: Mapping[str, Any],
+    prices: Mapping[str, Any] | None = None,
+    budgets: Mapping[str, Any] | None = None,
 ) -> ToolPolicy:
     """Parse the operator's JSON; raises `Invalid` with the tool and the field, or the owner."""
     for owner, listed in grants.items():
@@ -126,7 +132,7 @@ def parse_policy(
             )
     read = {name: _parse_options(name, written) for name, written in options.items()}
     granted = {ALL_TOOLS: (ALL_TOOLS,), **{owner: tuple(listed) for owner, listed in grants.items()}}
-    return ToolPolicy(read, granted, parse_prices(prices or {}))
+    return ToolPolicy(read, granted, parse_prices(prices or {}), parse_budgets(budgets or {}))
 
 
 def _parse_options(name: str, written: Any) -> ToolOptions:

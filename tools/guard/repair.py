@@ -21,7 +21,8 @@ _FENCE: Final = re.compile(r"\A\s*```[\w-]*\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
 def repair_arguments(text: str) -> dict[str, Any]:
     """Return the JSON object that `text` holds or nearly holds; valid JSON is never changed.
 
-    An empty text is an empty object, as providers send it for a tool without arguments. Raises `Invalid` for
+    An empty text is an empty object, as providers send it for a tool without arguments; text that is encoded
+    twice is decoded twice. Raises `Invalid` for
     anything that is not an object even after repair.
     """
     if not text.strip():
@@ -33,6 +34,8 @@ def repair_arguments(text: str) -> dict[str, Any]:
         )
     fenced = _FENCE.match(text)
     value = _parse(fenced.group(1) if fenced else text)
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        value = _parse(value)
     if not isinstance(value, dict):
         raise Invalid(f"the arguments are {type(value).__name__}, not an object", remedy="send a JSON object")
     return value

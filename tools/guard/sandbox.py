@@ -15,12 +15,12 @@ import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from pydantic import BaseModel
 
@@ -38,6 +38,10 @@ _PROGRESS: Final = b"progress "
 _STDERR_BYTES: Final = 2_000
 _SIZE: Final = Path("/proc/self/statm")
 _queues: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]] = WeakKeyDictionary()
+_turns: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[str, asyncio.Lock]]] = (
+    WeakKeyDictionary()
+)
+"""Locks of owners whose tasks take turns."""
 _log = logging.getLogger(__name__)
 _START: Final = "from callsheet.tools.guard.sandbox import serve; serve()"
 
@@ -77,6 +81,8 @@ class SandboxTask:
     arguments: Mapping[str, Any]
     """JSON."""
     data: bytes = field(default=b"", repr=False)
+    owner: str = ""
+    """Owner whose tasks run one at a time, so that others get their turn; empty for no such limit."""
 
 
 async def run_sandboxed(tool: Tool, args: BaseModel, scope: Scope, policy: EffectivePolicy) -> dict[str, Any]:
@@ -102,13 +108,20 @@ async def run_task(
         "memory_bytes": limits.memory_bytes,
         "cpu_s": limits.cpu_s,
     }
-    async with queue:
+    async with _turn(task.owner), queue:
         folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="callsheet-tool-")
         try:
             message = b"%b\n%b" % (json.dumps(order).encode(), task.data)
             return await _communicate(task, message, folder, limits, report)
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+def _turn(owner: str) -> AbstractAsyncContextManager[object]:
+    if not owner:
+        return nullcontext()
+    locks = _turns.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
+    return locks.setdefault(owner, asyncio.Lock())
 
 
 async def _communicate(

@@ -1,20 +1,14 @@
 """Arguments of the lesson's tools, with the names of the API (B2, B4, B9)."""
 
-from typing import Final
-
 from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.state.lessons.narration import Kind
-
-_SESSION: Final = "Set by the server; leave it out"
 
 
 class LessonArguments(BaseModel):
     """Arguments that every tool of a lesson has."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, coerce_numbers_to_str=True)
-
-    sessionId: str | None = Field(None, description=_SESSION, max_length=255)
 
 
 class StudentInfo(LessonArguments):
@@ -47,7 +41,7 @@ class ExtractionRequest(LessonArguments):
 
 
 class GivenFact(BaseModel):
-    """One fact to tell (B9)."""
+    """One fact to tell."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from langchain_core.language_models import BaseChatModel
 
 from callsheet import storage
+from callsheet.state import pricing
 from callsheet.state.languages import detect
 from callsheet.state.lessons.facts import MAX_FACTS, Fact, distinct, fact_id, find_passage, shortfall
 from callsheet.state.plan import canonical_json
@@ -36,7 +37,7 @@ class Extraction:
     language: str
     facts: tuple[Fact, ...]
     warnings: tuple[str, ...]
-    cost: float
+    cost: float | None
     """US dollars."""
     duration: float
     """Seconds."""
@@ -82,7 +83,7 @@ async def extract_facts(
         language=language,
         facts=tuple(kept),
         warnings=(*shortfall(kept), *_warnings(unverified, sum(one.form.leftOut for one in filled))),
-        cost=round(sum(one.cost for one in filled), 8),
+        cost=pricing.total(one.cost for one in filled),
         duration=round(sum(one.duration for one in filled), 3),
     )
 

@@ -11,7 +11,7 @@ from callsheet.state.lessons.facts import Fact, new_fact
 from callsheet.state.lessons.narration import Narration
 from callsheet.state.lessons.student import Student
 from callsheet.state.versions import Version
-from callsheet.tools.guard.call import Call
+from callsheet.tools.guard.call import Call, Scope
 from callsheet.tools.guard.policy import ToolOptions
 from callsheet.tools.lessons import fact_finding, sources, web_sources
 from callsheet.tools.lessons import narration as narration_writer
@@ -66,7 +66,7 @@ def create_extract_tool(web: WebClient) -> Tool:
         """Find the facts of the lesson material. ALWAYS use it when the teacher gives lesson content."""
         uploaded, previous = await _newest(call, "source"), await _newest(call, "facts")
         source = sources.source_to_read(args.content, uploaded, previous)
-        source = source or await _read_content(args.content, web, call.scope.model)
+        source = source or await _read_content(args.content, web, call.scope)
         preferences = _extraction_preferences(args, source, previous)
         extraction = await fact_finding.extract_facts_cached(source, preferences, call, _report)
         if not extraction.facts:
@@ -140,17 +140,17 @@ def _target_duration(
     return {"targetDuration": narration.clamp_length(seconds)} if seconds else {}
 
 
-async def _read_content(content: str, web: WebClient, model: str) -> Source:
+async def _read_content(content: str, web: WebClient, scope: Scope) -> Source:
     """Return the text, or the page at its address; the offline model fetches nothing (B-R17)."""
     page = sources.page_address(content)
     if page is None:
         return sources.pasted_source(content)
-    if is_offline(model):
+    if is_offline(scope.model):
         raise Invalid(
             f"the offline model fetches no web pages: {page[:200]!r}",
             remedy="add the page to the lesson's sources yourself, or paste its text",
         )
-    return await web_sources.fetch_source(page, web, _report)
+    return await web_sources.fetch_source(page, web, _report, owner=scope.owner)
 
 
 def _extraction_data(extraction: Extraction, source: Source) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from callsheet.state import pricing
 from callsheet.state.errors import Invalid, Unavailable
 from callsheet.state.lessons import narration, student
 from callsheet.state.lessons.facts import Fact
@@ -41,8 +42,8 @@ class WrittenNarration:
     narration: Narration
     changed: tuple[str, ...]
     """Ids of the changed segments; the others are the same to the byte."""
-    cost: float
-    """US dollars."""
+    cost: float | None
+    """US dollars; None if the price is unknown."""
     duration: float
     """Seconds."""
 
@@ -61,19 +62,20 @@ async def write_narration(
     if earlier is not None and not plan:
         return WrittenNarration(earlier, (), 0.0, 0.0)
     chosen = model_for(model, brief.language)
-    cost = duration = 0.0
+    cost: float | None = 0.0
+    duration = 0.0
     problems: list[str] = []
     for _ in range(MAX_DRAFTS):
         filled = await fill_in(
             chosen, NarrationScript, SCRIPT_PROMPT, _request(brief, plan, problems, earlier)
         )
-        cost, duration = cost + filled.cost, duration + filled.duration
+        cost, duration = pricing.total((cost, filled.cost)), duration + filled.duration
         problems = list(_problems(brief, plan, filled.form))
         if not problems:
             assembled = _assemble(brief, plan, filled, earlier)
             before = earlier.segments if earlier else ()
             changed = tuple(segment.id for segment in assembled.segments if segment not in before)
-            return WrittenNarration(assembled, changed, round(cost, 8), round(duration, 3))
+            return WrittenNarration(assembled, changed, cost, round(duration, 3))
     raise Unavailable(
         f"the model's narration cannot be used: {'; '.join(problems)}"[:500],
         remedy="try again, choose fewer facts, or ask for a longer narration",

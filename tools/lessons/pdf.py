@@ -36,7 +36,7 @@ class Limits:
     """Limits of reading one PDF; a small file may unpack to more memory than a machine has."""
 
     memory_bytes: int = 768 * 1024 * 1024
-    cpu_s: float = 120.0
+    cpu_s: float = 20.0
     output_bytes: int = 12 * MAX_CHARS + 65_536
     """JSON needs at most twelve characters for one of the text."""
 
@@ -57,13 +57,17 @@ async def read_sandboxed(
     name: str = "the PDF",
     report: OnProgress = lambda _done, _of: None,
     limits: Limits = _LIMITS,
+    *,
+    owner: str = "",
 ) -> Source:
     """Return a PDF as a source, read in the sandbox; `report` receives the pages read.
+
+    The PDFs of an `owner` are read one at a time, so that nobody else waits for all of them.
 
     Raises as `read`, and `TooLarge` beyond the limits.
     """
     _require_size(data, name)
-    task = SandboxTask(f"reading {name}", __name__, "read_in_sandbox", {"name": name}, data)
+    task = SandboxTask(f"reading {name}", __name__, "read_in_sandbox", {"name": name}, data, owner)
     try:
         fields = await run_task(task, limits, report)
     except Oversized as error:

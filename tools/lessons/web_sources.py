@@ -17,9 +17,9 @@ _OK: Final = range(200, 300)
 
 
 async def fetch_source(
-    url: str, web: WebClient = WEB, report: OnProgress = lambda _done, _of: None
+    url: str, web: WebClient = WEB, report: OnProgress = lambda _done, _of: None, *, owner: str = ""
 ) -> Source:
-    """Return the material at a public address; `report` receives the pages read of a PDF.
+    """Return the material at a public address; `report` and `owner` are those of a PDF.
 
     Raises as `WebClient.get`, `Invalid` for an error page or a page without text, and `TooLarge`.
     """
@@ -30,7 +30,7 @@ async def fetch_source(
             remedy="open the page yourself and paste its text",
         )
     if answer.media_type == "application/pdf" or answer.data.startswith(b"%PDF-"):
-        return await pdf.read_sandboxed(answer.data, answer.url[:200], report)
+        return await pdf.read_sandboxed(answer.data, answer.url[:200], report, owner=owner)
     return await asyncio.to_thread(_read, answer)
 
 

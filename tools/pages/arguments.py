@@ -1,16 +1,13 @@
 """Arguments of the page's tools (C21, C22).
 
-The server sets owner, page and thread; such fields of a model are dropped. Other unknown fields are refused.
+Unknown fields are refused; the guard has dropped a model's before.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from callsheet.state.pages.page import MAX_LABEL, MAX_TEXT
-
-_SERVER_FIELDS: Final = {"userId", "ownerId", "pageId", "conversationId", "threadId", "toolCallId"}
-"""Fields that the server sets (C2)."""
 
 
 def _texts(values: Any) -> Any:
@@ -46,13 +43,6 @@ class Arguments(BaseModel):
     """Arguments of a page's tool."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _only_ours(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        return {name: value for name, value in given.items() if name not in _SERVER_FIELDS}
 
 
 class ElementChanges(Arguments):

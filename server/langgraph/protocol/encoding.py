@@ -131,8 +131,9 @@ class ProtocolTranslator:
         if not isinstance(message, BaseMessage):
             part = self._message_part(namespace, message, str(metadata.get("run_id")))
             return [protocol_event("messages", namespace, part, node=node)]
-        if isinstance(message, BaseMessageChunk | ToolMessage):
-            # Chunks belong to the first wire, and `tools` events hold the results of tools.
+        if isinstance(message, BaseMessageChunk | ToolMessage) or not message.text:
+            # Chunks belong to the first wire, `tools` events hold the results of tools, and LangGraph's own
+            # server leaves out a message without text that no model streamed.
             return []
         return [
             protocol_event("messages", namespace, part, node=node)

@@ -19,7 +19,7 @@ from callsheet.server.langgraph.protocol.commands import ProtocolCommand, error_
 from callsheet.server.langgraph.protocol.events import Subscription, follow_thread
 from callsheet.server.langgraph.protocol.views import ThreadView
 from callsheet.server.runtime.encoding import dumps
-from callsheet.state.errors import Limited, Missing
+from callsheet.state.errors import Limited, Missing, Unauthenticated
 
 router = APIRouter()
 
@@ -49,9 +49,11 @@ class _ProtocolSession(SocketSession):
             await self._reply(error_reply(None, "invalid_argument", rule))
             return
         try:
-            await self.check_rate()
-        except Limited as error:
+            await self.admit()
+        except (Limited, Unauthenticated) as error:
             await self._reply(error_reply(command.id, "unknown_error", f"{error.message}; {error.remedy}"))
+            if isinstance(error, Unauthenticated):
+                raise
             return
         match command.method:
             case "subscription.subscribe":

@@ -1,0 +1,78 @@
+"""The planner's question to a model: overflow is compacted, and an outage passes to another provider."""
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages.utils import count_tokens_approximately
+
+from callsheet import providers
+from callsheet.providers.outages import outages
+from callsheet.providers.routing import Request, Route, route
+from callsheet.state.conversation import calls_of, turn_starts
+from callsheet.state.errors import ContextOverflow, StorageDown, Unavailable
+from callsheet.tools.model_calls import call_model
+
+
+async def ask_model(
+    request: Request, sent: Sequence[AnyMessage], tools: Sequence[dict[str, Any]], choice: Any
+) -> tuple[Route, AIMessage]:
+    """Return the model's answer with the route to it.
+
+    Where a provider fails and the caller named none, the next one with a key answers instead. Raises the
+    first provider's error once nobody can: the offline model never stands in for a vendor whose key is set.
+    """
+    available = providers.with_key(os.environ)
+    failures: dict[str, Unavailable] = {}
+    while True:
+        chosen = route(request, available, failed=outages().current())
+        if chosen.provider in failures:
+            raise next(iter(failures.values()))
+        try:
+            return chosen, await _answer(chosen, sent, tools, choice)
+        except StorageDown:
+            raise
+        except Unavailable as error:
+            outages().report(chosen.provider, error)
+            failures[chosen.provider] = error
+            if request.provider:
+                raise
+
+
+async def _answer(
+    chosen: Route, sent: Sequence[AnyMessage], tools: Sequence[dict[str, Any]], choice: Any
+) -> AIMessage:
+    """Return the answer; after an overflow try once more with half of the conversation."""
+    model: BaseChatModel = providers.load(chosen.spec)
+    # Always as a stream, so that words reach every reader as they come; the offline model has none.
+    stream = {} if chosen.provider == providers.OFFLINE else {"stream": True}
+    bound = model.bind_tools(tools, tool_choice=choice, **stream)
+    try:
+        return await call_model(model, sent, partial(bound.ainvoke, list(sent)), tools)
+    except ContextOverflow:
+        shorter = halve(sent)
+        if len(shorter) == len(sent):
+            raise
+        return await call_model(model, shorter, partial(bound.ainvoke, shorter), tools)
+
+
+def halve(sent: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return the conversation in about half of its tokens, without its oldest turns.
+
+    The system prompt, the first user message (the brief) with the answer to it, and the last turn stay. Turns
+    are left out whole, so that results stay with their calls.
+    """
+    starts = turn_starts(sent)
+    if len(starts) <= 1:
+        return list(sent)
+    # Some templates want user and assistant in turn.
+    reply = [
+        one for one in sent[starts[1] - 1 : starts[1]] if isinstance(one, AIMessage) and not calls_of(one)
+    ]
+    head = [*sent[: starts[0] + 1], *reply]
+    limit = count_tokens_approximately(sent) / 2
+    fitting = (start for start in starts[1:-1] if count_tokens_approximately([*head, *sent[start:]]) <= limit)
+    return [*head, *sent[next(fitting, starts[-1]) :]]

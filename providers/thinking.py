@@ -1,0 +1,177 @@
+"""Repair of answers: reasoning is separated from the text, and tool calls are read strictly."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.tool import invalid_tool_call, tool_call
+from langchain_core.outputs import ChatGenerationChunk
+
+REASONING: Final = "reasoning_content"
+"""Key of a message's `additional_kwargs`, and field of Kimi's, Qwen's, vLLM's and llama.cpp's API."""
+MAKER: Final = "model_provider"
+"""Key of a message's `response_metadata` for the vendor that made it."""
+RAW_CALLS: Final = "raw_calls"
+"""Key of a streamed message's `additional_kwargs` for its calls, where one has broken arguments."""
+_FIELDS: Final = (REASONING, "reasoning")
+"""Names of the field for reasoning; Ollama and newer vLLM use the second."""
+_OPEN: Final = "<think>"
+_CLOSE: Final = "</think>"
+
+
+def extra_fields(message: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fields of an API's message or delta that `ChatOpenAI` drops: reasoning and refusal."""
+    reasoning = next((message[name] for name in _FIELDS if isinstance(message.get(name), str)), "")
+    refusal = message.get("refusal") or ""
+    return {name: text for name, text in ((REASONING, reasoning), ("refusal", refusal)) if text}
+
+
+def own_reasoning(message: BaseMessage, maker: str) -> str:
+    """Return the reasoning kept with a message if `maker` made it; otherwise an empty text."""
+    if message.response_metadata.get(MAKER) != maker:
+        return ""
+    return str(message.additional_kwargs.get(REASONING, ""))
+
+
+def split_message(message: AIMessage) -> None:
+    """Move the reasoning at the beginning of a complete message's text to `reasoning_content`."""
+    if not isinstance(message.content, str):
+        return
+    text = message.content
+    # Where the template itself opens the block, only its end is in the answer.
+    opened = _OPEN + text if _CLOSE in text and _OPEN not in text else text
+    splitter = ThinkSplitter()
+    shown, thought = splitter.push(opened)
+    shown_rest, thought_rest = splitter.flush()
+    message.content = shown + shown_rest
+    if thought + thought_rest:
+        kept = message.additional_kwargs.get(REASONING, "")
+        message.additional_kwargs[REASONING] = kept + thought + thought_rest
+
+
+class ThinkSplitter:
+    """Splits a text that arrives in pieces at `<think>…</think>`, which may be cut anywhere.
+
+    Only a block at the beginning is reasoning; a later `<think>` is something that the model writes about.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._state = "start"
+
+    def push(self, piece: str) -> tuple[str, str]:
+        """Return the answer and the reasoning that are certain after `piece`."""
+        shown = thought = ""
+        self._held += piece
+        if self._state == "start":
+            self._begin(self._held.lstrip())
+        if self._state == "thought":
+            before, closed, after = self._held.partition(_CLOSE)
+            certain = len(before) if closed else len(before) - _partial_end(before, _CLOSE)
+            thought, self._held = before[:certain], after if closed else before[certain:]
+            self._state = "gap" if closed else "thought"
+        if self._state == "gap":
+            self._held = self._held.lstrip()
+            self._state = "answer" if self._held else "gap"
+        if self._state == "answer":
+            shown, self._held = self._held, ""
+        return shown, thought
+
+    def flush(self) -> tuple[str, str]:
+        """Return what was held back, at the end of the text."""
+        held, self._held = self._held, ""
+        return ("", held) if self._state == "thought" else (held, "")
+
+    def _begin(self, stripped: str) -> None:
+        """Decide whether the text begins with reasoning, as soon as that is certain."""
+        if stripped.startswith(_OPEN):
+            self._held, self._state = stripped[len(_OPEN) :], "thought"
+        elif not _OPEN.startswith(stripped):
+            self._state = "answer"
+
+
+class StreamRepair:
+    """Repairs the chunks of one stream: reasoning is separated, tool calls are numbered from 0 (A44)."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        """A chunk has arrived."""
+        self.finished = False
+        """The vendor has said why the answer ended."""
+        self._splitter = ThinkSplitter()
+        self._numbers: dict[Any, int] = {}
+        self._calls: list[dict[str, str]] = []
+
+    def repair(self, chunk: ChatGenerationChunk) -> ChatGenerationChunk:
+        """Return `chunk` with its text split and its calls numbered; ids stay as they are (A45)."""
+        self.begun = True
+        message = chunk.message
+        if not isinstance(message, AIMessageChunk):
+            return chunk
+        ends = bool((chunk.generation_info or message.response_metadata).get("finish_reason"))
+        self.finished = self.finished or ends
+        if isinstance(message.content, str):
+            shown, thought = self._splitter.push(message.content)
+            if ends:
+                rest, thought_rest = self._splitter.flush()
+                shown, thought = shown + rest, thought + thought_rest
+            message.content = chunk.text = shown
+            if thought:
+                message.additional_kwargs[REASONING] = message.additional_kwargs.get(REASONING, "") + thought
+        for call in message.tool_call_chunks:
+            self._add(call)
+        if ends and not all(holds_object(call["args"]) for call in self._calls):
+            message.additional_kwargs[RAW_CALLS] = self._calls
+        return chunk
+
+    def _add(self, piece: Any) -> None:
+        """Number a piece of a call: a new id is a new call, whatever index the vendor gives it."""
+        raw, call_id = piece["index"], piece["id"] or ""
+        number = self._numbers.get(raw)
+        known = "" if number is None else self._calls[number]["id"]
+        if number is None or (call_id and known and call_id != known):
+            number = self._numbers[raw] = len(self._calls)
+            self._calls.append({"id": call_id, "name": "", "args": ""})
+        elif call_id:
+            # Some vendors repeat name and id in every piece, and LangChain would append them.
+            piece["name"] = None
+        piece["index"] = number
+        call = self._calls[number]
+        call["id"], call["name"] = call["id"] or call_id, call["name"] + (piece["name"] or "")
+        call["args"] += piece["args"] or ""
+
+
+def holds_object(text: str) -> bool:
+    """Return True if `text` is a JSON object as it stands, or empty."""
+    return not text or (text.lstrip().startswith("{") and decode_arguments(text) is not None)
+
+
+def read_raw_calls(message: AIMessage) -> None:
+    """Read the calls of a message strictly, where LangChain would guess the end of broken arguments."""
+    raw_calls = message.additional_kwargs.pop(RAW_CALLS, ())
+    if not raw_calls:
+        return
+    message.tool_calls, message.invalid_tool_calls = [], []
+    for call in raw_calls:
+        arguments = decode_arguments(call["args"])
+        if arguments is None:
+            message.invalid_tool_calls.append(invalid_tool_call(**call, error="not a JSON object"))
+        else:
+            message.tool_calls.append(tool_call(name=call["name"], args=arguments, id=call["id"]))
+
+
+def decode_arguments(text: str) -> dict[str, Any] | None:
+    """Return the JSON object in `text`, which some models encode twice; None if it holds none."""
+    decoded: Any = text or "{}"
+    try:
+        while isinstance(decoded, str):
+            decoded = json.loads(decoded, strict=False)
+    except ValueError:
+        return None
+    return decoded if isinstance(decoded, dict) else None
+
+
+def _partial_end(text: str, mark: str) -> int:
+    """Return how many characters at the end of `text` may be the beginning of `mark`."""
+    return next((size for size in range(len(mark) - 1, 0, -1) if text.endswith(mark[:size])), 0)

@@ -1,0 +1,130 @@
+"""Budgets of model calls in US dollars: per turn, per thread, and per owner and day (X14)."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from callsheet.state.errors import CallsheetError, Invalid
+
+BudgetName = Literal["turn", "thread", "day"]
+"""`day` is an owner's day in UTC."""
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """Caps in US dollars; None for no cap."""
+
+    turn: float | None = None
+    thread: float | None = None
+    day: float | None = None
+
+    def __bool__(self) -> bool:
+        """Return True if there is a cap."""
+        return any(getattr(self, one.name) is not None for one in fields(self))
+
+
+@dataclass(frozen=True)
+class OverBudget:
+    """A budget that the next model call could exceed."""
+
+    budget: BudgetName
+    spent: float
+    """US dollars spent and reserved."""
+    estimate: float
+    """Most that the call can cost, in US dollars."""
+    cap: float
+
+    def question(self, problem: str = "") -> dict[str, Any]:
+        """Return the value of the interrupt that asks a person to raise the budget.
+
+        `problem` says why the last answer was refused.
+        """
+        text = (
+            f"The next model call may cost ${self.estimate:.4f}. The budget of this {self.budget} is "
+            f"${self.cap:.4f}, of which ${self.spent:.4f} is spent. Raise the budget, or stop here?"
+        )
+        args = {"budget": self.budget, "spent": self.spent, "estimate": self.estimate, "cap": self.cap}
+        return {
+            "action_requests": [
+                {"name": "raise_budget", "args": args, "description": f"{problem}\n\n{text}".strip()}
+            ],
+            "review_configs": [
+                {"action_name": "raise_budget", "allowed_decisions": ["approve", "edit", "reject"]}
+            ],
+            "type": "raise_budget",
+            **args,
+            "problem": problem,
+            "examples": [
+                {"decisions": [{"type": "approve"}]},
+                {
+                    "decisions": [
+                        {"type": "edit", "edited_action": {"name": "raise_budget", "args": {"cap": 1.5}}}
+                    ]
+                },
+                {"decisions": [{"type": "reject"}]},
+            ],
+        }
+
+    def raised_cap(self, answer: Any) -> float | None:
+        """Return the cap that an answer to the question sets; None if the person declines.
+
+        An approval adds the cap once more, or the estimate if that is larger. Raises `Invalid` for any other
+        answer, and for a cap that is too low for the call.
+        """
+        if answer is False:
+            return None
+        decision = _decision(answer)
+        if decision["type"] == "reject":
+            return None
+        approved = max(self.cap * 2, self.spent + self.estimate)
+        if decision["type"] == "approve":
+            return approved
+        cap = (decision.get("edited_action") or {}).get("args", {}).get("cap")
+        if not _is_amount(cap) or cap < self.spent + self.estimate:
+            raise Invalid(
+                f"the cap {cap!r} is too low for a call that may cost ${self.estimate:.4f}",
+                remedy=f"send at least {self.spent + self.estimate:.4f}, or decline",
+            )
+        return float(cap)
+
+
+class BudgetExceeded(CallsheetError):
+    """A model call could exceed a budget; nothing was sent. A person decides whether the budget is raised."""
+
+    def __init__(self, over: OverBudget) -> None:
+        super().__init__(
+            f"the model call may cost ${over.estimate:.4f}; of the {over.budget}'s ${over.cap:.4f}, "
+            f"${over.spent:.4f} is spent",
+            remedy="raise the budget, or stop here",
+        )
+        self.over = over
+
+
+def parse_budgets(amounts: Mapping[str, Any]) -> Budgets:
+    """Parse `{"turn": dollars, "thread": dollars, "day": dollars}`; raises `Invalid` naming the wrong one."""
+    known = [one.name for one in fields(Budgets)]
+    for name, amount in amounts.items():
+        if name not in known or not _is_amount(amount):
+            raise Invalid(
+                f"the budget {name!r} is {amount!r:.80}",
+                remedy=f'give {", ".join(known)} in US dollars, such as {{"turn": 0.05}}',
+            )
+    return Budgets(**{name: float(amount) for name, amount in amounts.items()})
+
+
+def _decision(answer: Any) -> Mapping[str, Any]:
+    if answer is True:
+        return {"type": "approve"}
+    listed = answer.get("decisions") if isinstance(answer, Mapping) else None
+    first = listed[0] if isinstance(listed, list) and len(listed) == 1 else None
+    if not isinstance(first, Mapping) or first.get("type") not in {"approve", "edit", "reject"}:
+        raise Invalid(
+            f"the answer {str(answer)[:200]!r} holds no decision",
+            remedy='send {"decisions": [{"type": "approve"}]}, or edit or reject',
+        )
+    return first
+
+
+def _is_amount(amount: Any) -> bool:
+    return isinstance(amount, int | float) and not isinstance(amount, bool) and 0 < amount < math.inf

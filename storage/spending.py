@@ -1,0 +1,191 @@
+"""Use of models by owner, day, thread and turn, and reservations against budgets (X14).
+
+All keys of an owner are in one slot, so that one script decides about a call: parallel calls cannot exceed a
+budget together. Amounts are whole nano-dollars. A call is reserved before it is sent and settled with its
+usage afterwards; the reservation of a call whose process died ends with its lease.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+from callsheet.state.budgets import BudgetName, Budgets, OverBudget
+from callsheet.storage.redis import keys
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.scripts import Argument, Script, hgetall
+
+_NANO: Final = 1_000_000_000
+_NO_CAP: Final = -1
+_NAMES: Final[tuple[BudgetName, ...]] = ("turn", "thread", "day")
+_TTLS_MS: Final = (int(keys.TURN_USAGE_TTL_S * 1000), *[int(keys.USAGE_TTL_S * 1000)] * 2)
+
+# Fields of an account: spent, raised, <metric>:<model>, and r:<call> = "<amount> <end of lease in ms>". A
+# reservation that ran out counts no more; the turn's stays, since it says that the call was not settled.
+_RESERVE: Final = Script("""
+local call, amount, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local t = redis.call('TIME')
+local ms = t[1] * 1000 + math.floor(t[2] / 1000)
+for at, key in ipairs(KEYS) do
+  local cap, used = tonumber(ARGV[3 + at]), 0
+  if cap >= 0 then
+    local all = redis.call('HGETALL', key)
+    for i = 1, #all, 2 do
+      if all[i] == 'spent' then used = used + tonumber(all[i + 1])
+      elseif all[i] == 'raised' then cap = math.max(cap, tonumber(all[i + 1]))
+      elseif string.sub(all[i], 1, 2) == 'r:' and all[i] ~= 'r:' .. call then
+        local reserved, ends = string.match(all[i + 1], '(%d+) (%d+)')
+        if tonumber(ends) > ms then used = used + tonumber(reserved)
+        elseif at > 1 then redis.call('HDEL', key, all[i]) end
+      end
+    end
+    if used + amount > cap then return {at, string.format('%.0f', used), string.format('%.0f', cap)} end
+  end
+end
+for at, key in ipairs(KEYS) do
+  if at == 1 or tonumber(ARGV[3 + at]) >= 0 then
+    redis.call('HSET', key, 'r:' .. call, string.format('%.0f %.0f', amount, ms + lease))
+    redis.call('PEXPIRE', key, ARGV[6 + at])
+  end
+end
+return {0}
+""")
+
+_SETTLE: Final = Script("""
+local call, model = 'r:' .. ARGV[1], ARGV[2]
+if redis.call('HDEL', KEYS[1], call) == 0 then return 0 end
+for at, key in ipairs(KEYS) do
+  redis.call('HDEL', key, call)
+  if ARGV[6] then
+    redis.call('HINCRBY', key, 'spent', ARGV[10])
+    for i, metric in ipairs({'calls', 'input', 'output', 'cached', 'cost', 'unpriced'}) do
+      redis.call('HINCRBY', key, metric .. ':' .. model, ARGV[5 + i])
+    end
+    redis.call('PEXPIRE', key, ARGV[2 + at])
+  end
+end
+return 1
+""")
+
+_RAISE: Final = Script("""
+local raised = tonumber(redis.call('HGET', KEYS[1], 'raised') or 0)
+redis.call('HSET', KEYS[1], 'raised', string.format('%.0f', math.max(raised, tonumber(ARGV[1]))))
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 1
+""")
+
+
+@dataclass(frozen=True)
+class Account:
+    """The one who pays for a model call."""
+
+    owner: str
+    thread: str
+    turn: str
+    """Id of the message that began the turn."""
+    day: date = field(default_factory=lambda: datetime.now(UTC).date())
+
+    def key(self, name: BudgetName) -> str:
+        """Return the key of one of the three accounts."""
+        if name == "day":
+            return keys.usage_of_day(self.owner, self.day.isoformat())
+        if name == "thread":
+            return keys.usage_of_thread(self.owner, self.thread)
+        return keys.usage_of_turn(self.owner, self.thread, self.turn)
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of turn, thread and day."""
+        return [self.key(name) for name in _NAMES]
+
+
+@dataclass(frozen=True)
+class ModelUsage:
+    """Use of one model, or of several together."""
+
+    calls: int = 0
+    input: int = 0
+    """Tokens, cached ones included."""
+    output: int = 0
+    cached: int = 0
+    cost: float = 0.0
+    """US dollars of the calls whose price is known."""
+    unpriced: int = 0
+    """Calls whose price is unknown."""
+
+    def __add__(self, other: "ModelUsage") -> "ModelUsage":
+        """Return the sum."""
+        mine, others = asdict(self), asdict(other)
+        return ModelUsage(**{name: mine[name] + others[name] for name in mine})
+
+
+async def reserve(
+    storage: Storage, account: Account, call: str, estimate: float, budgets: Budgets, lease_s: float
+) -> OverBudget | None:
+    """Reserve the most that a call can cost; return the budget it could exceed, with nothing reserved.
+
+    Reserving a call again replaces its reservation. `lease_s` is longer than the call may take.
+    """
+    caps = [_nano(getattr(budgets, name), _NO_CAP) for name in _NAMES]
+    args: list[Argument] = [call, _nano(estimate, 0), int(lease_s * 1000), *caps, *_TTLS_MS]
+    at, *amounts = await _RESERVE(storage.redis, account.keys, args)
+    if at == 0:
+        return None
+    used, cap = (int(amount) / _NANO for amount in amounts)
+    return OverBudget(_NAMES[at - 1], used, estimate, cap)
+
+
+async def settle(
+    storage: Storage, account: Account, call: str, model: str = "", usage: ModelUsage | None = None
+) -> None:
+    """Replace a call's reservation by its usage, or by nothing if the vendor did not answer.
+
+    Calling it twice is safe.
+    """
+    args: list[Argument] = [call, model, *_TTLS_MS]
+    if usage:
+        numbers = (usage.calls, usage.input, usage.output, usage.cached)
+        args += [*numbers, _nano(usage.cost, 0), usage.unpriced]
+    await _SETTLE(storage.redis, account.keys, args)
+
+
+async def raise_budget(storage: Storage, account: Account, name: BudgetName, cap: float) -> None:
+    """Set the cap of a turn or thread that a person agreed to; calling it twice is safe."""
+    ttl_ms = _TTLS_MS[_NAMES.index(name)]
+    await _RAISE(storage.redis, [account.key(name)], [_nano(cap, 0), ttl_ms])
+
+
+async def read_usage(storage: Storage, account: Account, name: BudgetName) -> Mapping[str, ModelUsage]:
+    """Return the use of a turn, a thread, or the owner's day, by model."""
+    return _by_model(await hgetall(storage.redis, account.key(name)))
+
+
+async def read_days(
+    storage: Storage, owner: str, first: date, last: date
+) -> Mapping[date, Mapping[str, ModelUsage]]:
+    """Return an owner's use by day and model; days without use are left out."""
+    days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+    accounts = [Account(owner, "", "", day) for day in days]
+    hashes = await asyncio.gather(*(hgetall(storage.redis, one.key("day")) for one in accounts))
+    used = ((day, _by_model(entries)) for day, entries in zip(days, hashes, strict=True))
+    return {day: models for day, models in used if models}
+
+
+def _by_model(entries: Mapping[bytes, bytes]) -> dict[str, ModelUsage]:
+    numbers: dict[str, dict[str, Any]] = {}
+    for name, value in entries.items():
+        metric, _, model = name.decode().partition(":")
+        if metric in ModelUsage.__dataclass_fields__:
+            amount = int(value) / _NANO if metric == "cost" else int(value)
+            numbers.setdefault(model, {})[metric] = amount
+    return {model: ModelUsage(**metrics) for model, metrics in sorted(numbers.items())}
+
+
+def total(models: Mapping[str, ModelUsage]) -> ModelUsage:
+    """Return the use of all models together."""
+    return sum(models.values(), ModelUsage())
+
+
+def _nano(dollars: float | None, default: int) -> int:
+    return default if dollars is None else round(dollars * _NANO)

@@ -1,0 +1,150 @@
+"""Ollama, found on this machine when no key is set."""
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from callsheet.providers import find_local, load, with_key
+from callsheet.providers.local import LIMIT_S, ollama_url
+from callsheet.providers.routing import Request, route
+from callsheet.server.settings import read_settings
+
+EMBEDDER = {"name": "nomic-embed-text:latest", "capabilities": ["embedding"]}
+CHATTER = {"name": "qwen3:8b", "capabilities": ["completion", "tools", "thinking"]}
+
+
+@contextmanager
+def ollama(models: list[dict[str, Any]], shown: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """An Ollama with these models; `shown` has the answers of /api/show. Yields its host and port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.answer({"models": models} if self.path == "/api/tags" else {})
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self.answer((shown or {})[asked["model"]])
+
+        def answer(self, content: Any) -> None:
+            body = json.dumps(content).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_the_first_model_that_can_call_tools_answers_and_is_named_as_the_reason():
+    with ollama([EMBEDDER, CHATTER]) as host:
+        environ = {"OLLAMA_HOST": host}
+        find_local(environ)
+    assert environ["OLLAMA_MODEL"] == "qwen3:8b"
+    assert with_key(environ) == {"ollama", "offline"}
+    answer = route(Request(), with_key(environ))
+    assert answer.provider == "ollama"
+    assert answer.reason.endswith("OpenAI is not available (it needs OPENAI_API_KEY), so Ollama answers")
+    model: Any = load("ollama", environ=environ)
+    assert (model.model_name, model.openai_api_base) == ("qwen3:8b", f"http://{host}/v1")
+
+
+def test_an_older_ollama_is_asked_for_each_model():
+    shown = {"old": {"capabilities": ["completion"]}, "new": {"capabilities": ["completion", "tools"]}}
+    with ollama([{"name": "old"}, {"name": "new"}], shown) as host:
+        environ = {"OLLAMA_HOST": host}
+        find_local(environ)
+    assert environ["OLLAMA_MODEL"] == "new"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"OLLAMA_DISCOVERY": "off"},
+        {"OPENAI_API_KEY": "sk-x"},
+        {"COMPATIBLE_BASE_URL": "http://127.0.0.1:1"},
+        {"OLLAMA_MODEL": "mine"},
+    ],
+)
+def test_nothing_is_looked_for_where_a_provider_is_set_or_the_search_is_off(more):
+    with ollama([CHATTER]) as host:
+        environ = {"OLLAMA_HOST": host, **more}
+        find_local(environ)
+    assert environ.get("OLLAMA_MODEL") == more.get("OLLAMA_MODEL")
+
+
+@pytest.mark.parametrize("models", [[], [EMBEDDER], [{"nonsense": 1}]])
+def test_a_server_without_a_fitting_model_is_not_used(models):
+    with ollama(models) as host:
+        environ = {"OLLAMA_HOST": host}
+        find_local(environ)
+    assert "OLLAMA_MODEL" not in environ
+
+
+def test_a_server_that_is_silent_costs_no_more_than_the_limit():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        environ = {"OLLAMA_HOST": f"127.0.0.1:{silent.getsockname()[1]}"}
+        began = time.monotonic()
+        find_local(environ)
+        took_s = time.monotonic() - began
+    assert "OLLAMA_MODEL" not in environ
+    assert took_s < 20 * LIMIT_S
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("", "http://127.0.0.1:11434"),
+        ("0.0.0.0", "http://127.0.0.1:11434"),
+        ("studio.local:8000", "http://studio.local:8000"),
+        ("https://models.example", "https://models.example:443"),
+        ("[::1]:11434", "http://[::1]:11434"),
+    ],
+)
+def test_ollama_s_address_may_be_written_as_ollama_itself_reads_it(host, url):
+    assert ollama_url({"OLLAMA_HOST": host}) == url
+
+
+def test_the_search_is_made_when_settings_are_read(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OLLAMA_MODEL", "")
+    monkeypatch.delenv("OLLAMA_DISCOVERY")
+    with ollama([CHATTER]) as host:
+        monkeypatch.setenv("OLLAMA_HOST", host)
+        read_settings()
+    assert os.environ["OLLAMA_MODEL"] == "qwen3:8b"
+
+
+@pytest.mark.local_llm
+async def test_a_real_local_model_calls_a_tool():
+    """Runs where `CALLSHEET_LOCAL_LLM_URL` is set, such as http://127.0.0.1:8080/v1; see docs/models.md."""
+    environ = {
+        "COMPATIBLE_BASE_URL": os.environ["CALLSHEET_LOCAL_LLM_URL"],
+        "COMPATIBLE_MODEL": os.environ.get("CALLSHEET_LOCAL_LLM_MODEL", "local"),
+        "COMPATIBLE_TIMEOUT_S": "600",
+    }
+    schema = {"type": "object", "properties": {"language": {"type": "string"}}, "required": ["language"]}
+    tool = {"type": "function", "function": {"name": "search_voices", "parameters": schema}}
+    model = load("compatible", environ=environ).bind_tools([tool], stream=True)
+    answer: Any = await model.ainvoke([HumanMessage("Search voices that speak Thai. Use the tool.")])
+    assert [call["name"] for call in answer.tool_calls] == ["search_voices"]
+    assert "<think>" not in answer.text

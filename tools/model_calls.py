@@ -1,0 +1,133 @@
+"""The one way a model is called: estimate, reserve, call, settle (X14).
+
+A node names the account that pays; its tools and their tasks inherit it. Every call is recorded with the
+usage that the vendor reports. The offline model is free and is not recorded.
+"""
+
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages.utils import count_tokens_approximately
+
+from callsheet import storage
+from callsheet.state import pricing
+from callsheet.state.budgets import BudgetExceeded
+from callsheet.storage import spending
+from callsheet.storage.spending import Account, ModelUsage
+from callsheet.tools.guard import guard
+
+OUTPUT_TOKENS: Final = 4_096
+"""Most output tokens that are expected of a call whose model has no limit set."""
+LEASE_S: Final = 900.0
+"""Lifetime of a reservation; longer than a call with its retries takes."""
+UNKNOWN_MODEL: Final = "other"
+"""Label of a model without a price, so that callers cannot make up labels."""
+
+
+class ModelCounters(Protocol):
+    """Counts model calls."""
+
+    def count_model_call(self, model: str, outcome: str, took_s: float, usage: ModelUsage) -> None:
+        """Count one call; `outcome` is `ok` or `failed`."""
+        ...
+
+
+class _NoCounters:
+    def count_model_call(self, model: str, outcome: str, took_s: float, usage: ModelUsage) -> None:
+        del model, outcome, took_s, usage
+
+
+counters: ModelCounters = _NoCounters()
+"""Set once, by the server."""
+_account: ContextVar[Account | None] = ContextVar("account", default=None)
+
+
+@contextmanager
+def charge(account: Account) -> Iterator[None]:
+    """Charge the model calls of this task, and of the tasks it starts, to `account`."""
+    token = _account.set(account)
+    try:
+        yield
+    finally:
+        _account.reset(token)
+
+
+async def call_model(
+    model: BaseChatModel,
+    messages: Sequence[BaseMessage],
+    invoke: Callable[[], Awaitable[AIMessage]],
+    tools: Sequence[dict[str, Any]] = (),
+) -> AIMessage:
+    """Return what `invoke` returns: the answer of `model` to `messages`, with `tools` offered.
+
+    Raises `BudgetExceeded` before anything is sent, and what `invoke` raises.
+    """
+    account = _account.get()
+    name = str(getattr(model, "model_name", ""))
+    if account is None or not name:
+        return await invoke()
+    call = _Charged(account, uuid.uuid4().hex, name)
+    await call.reserve(model, _estimate_tokens(messages, tools))
+    began = time.monotonic()
+    answer = None
+    try:
+        answer = await invoke()
+        return answer
+    finally:
+        await call.settle(messages, answer, time.monotonic() - began)
+
+
+@dataclass(frozen=True)
+class _Charged:
+    account: Account
+    id: str
+    model: str
+
+    async def reserve(self, model: BaseChatModel, input_tokens: int) -> None:
+        output = getattr(model, "max_tokens", None) or OUTPUT_TOKENS
+        estimate = _cost(self.model, input_tokens, output) or 0.0
+        opened = await storage.current()
+        over = await spending.reserve(opened, self.account, self.id, estimate, guard.policy.budgets, LEASE_S)
+        if over:
+            raise BudgetExceeded(over)
+
+    async def settle(self, messages: Sequence[BaseMessage], answer: AIMessage | None, took_s: float) -> None:
+        usage = _usage(self.model, messages, answer) if answer else None
+        name = self.model if guard.policy.prices.get(self.model) else UNKNOWN_MODEL
+        counters.count_model_call(name, "ok" if answer else "failed", took_s, usage or ModelUsage())
+        await spending.settle(await storage.current(), self.account, self.id, self.model, usage)
+
+
+def _usage(model: str, messages: Sequence[BaseMessage], answer: AIMessage) -> ModelUsage:
+    """Return the usage that the vendor reports, or an estimate if it reports none."""
+    used = answer.usage_metadata
+    read = used["input_tokens"] if used else count_tokens_approximately(messages)
+    written = used["output_tokens"] if used else count_tokens_approximately([answer])
+    cached = used.get("input_token_details", {}).get("cache_read", 0) if used else 0
+    cost = _cost(model, read, written, cached)
+    return ModelUsage(
+        calls=1,
+        input=read,
+        output=written,
+        cached=cached,
+        cost=cost or 0.0,
+        unpriced=int(cost is None),
+    )
+
+
+def _estimate_tokens(messages: Sequence[BaseMessage], tools: Sequence[dict[str, Any]]) -> int:
+    """Return the expected tokens; a text in a script of three bytes a character takes three times as many."""
+    text = "".join(message.text for message in messages)
+    bytes_per_char = len(text.encode("utf-8", "replace")) / max(1, len(text))
+    return int(count_tokens_approximately(messages, tools=[*tools]) * bytes_per_char)
+
+
+def _cost(model: str, read: int, written: int, cached: int = 0) -> float | None:
+    return pricing.cost(model, read, written, cached=cached, table=guard.policy.prices)

@@ -233,7 +233,7 @@ async def test_who_tells_more_than_storage_takes_waits(storage: Storage) -> None
     assert len(await told(storage)) == 300
 
 
-async def test_the_events_of_a_run_are_freed_with_it_and_not_by_a_garbage_collection(storage: Storage) -> None:
+async def test_the_events_of_a_run_are_freed_without_a_garbage_collection(storage: Storage) -> None:
     runs = Runs(storage)
     attempt = await claimed(runs)
 

@@ -140,6 +140,8 @@ class Settings(BaseSettings):
     """Format of log lines; `auto` is text on a terminal and JSON elsewhere."""
     storage_patience_s: float = Field(1.0, gt=0, le=30)
     """Seconds that a request waits for Redis before it gets 503."""
+    max_history_bytes: int = Field(32_000_000, ge=1_000)
+    """Most bytes of states in one reply of a thread's history; a larger state comes alone."""
     max_import_bytes: int = Field(100_000_000, ge=1_000)
     """Largest thread file that may be imported over REST, in bytes."""
 

@@ -152,7 +152,15 @@ async def test_older_versions_are_listed_without_their_content(use):
         await use("create_music_draft", adId="ad-7", prompt=f"take {i}")
     listed = (await use("get_current_state", adId="ad-7"))["music"]["versions"]
     assert [one["versionId"] for one in listed] == [f"v{i}" for i in range(1, 8)]
-    assert ["data" in one for one in listed] == [False] * 2 + [True] * 5
+    assert ["data" in one for one in listed] == [False] * 2 + [True] * 4 + [False]
+
+
+async def test_of_many_versions_the_newest_are_listed_and_the_rest_counted(use):
+    for i in range(23):
+        await use("create_music_draft", adId="ad-7", prompt=f"take {i}")
+    music = (await use("get_current_state", adId="ad-7"))["music"]
+    assert [one["versionId"] for one in music["versions"]] == [f"v{i}" for i in range(14, 24)]
+    assert music["earlierVersions"] == 13
 
 
 async def test_what_is_brought_back_names_the_version_it_restores(use, opened):

@@ -1,13 +1,16 @@
 """Following a run in the process that carries it out, without asking Redis; and telling beside the work."""
 
 import asyncio
+import gc
+import weakref
+from dataclasses import replace
 
 import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 
 from callsheet.nodes.node import EPOCH_KEY
-from callsheet.server.runtime.event_buffer import LocalEventBuffer
+from callsheet.server.runtime.event_buffer import LocalEventBuffer, LocalEventBuffers
 from callsheet.server.runtime.event_bus import EventBus
 from callsheet.server.runtime.event_publisher import EventPublisher
 from callsheet.server.runtime.run_request import request_fields
@@ -241,3 +244,37 @@ async def test_who_tells_more_than_storage_takes_waits(storage: Storage) -> None
         await teller.publish([(f"e{number}", b"1")])
     await teller.flush()
     assert len(await told(storage)) == 300
+
+
+async def test_the_events_of_a_run_are_freed_without_a_garbage_collection(storage: Storage) -> None:
+    runs = Runs(storage)
+    attempt = await claimed(runs)
+
+    async def publish() -> "weakref.ref[EventPublisher]":
+        publisher = EventPublisher(runs, attempt, LocalEventBuffer(BEGUN))
+        STEP_STORE.set(publisher)
+        await publisher.publish([("custom", b"1")])
+        await publisher.flush()
+        await publisher.discard()
+        return weakref.ref(publisher)
+
+    gc.disable()
+    try:
+        published = [await asyncio.create_task(publish()) for _ in range(5)]
+        await asyncio.sleep(0.01)
+        # A connection that was opened for one of them keeps its context.
+        assert len([one for one in published if one()]) <= 1
+    finally:
+        gc.enable()
+
+
+async def test_the_buffer_of_a_large_run_is_dropped_when_it_ends() -> None:
+    buffers = LocalEventBuffers()
+    small, large = buffers.begin(BEGUN), buffers.begin(replace(BEGUN, run="l"))
+    small.add(["1-0", "1-1"], [("custom", b"x"), (END, b"success")])
+    large.add(["1-0", "1-1"], [("custom", b"x" * 100_000), (END, b"success")])
+    for one in (small, large):
+        buffers.end(one)
+    await asyncio.sleep(0.01)
+    assert buffers.last("r")
+    assert buffers.last("l") is None

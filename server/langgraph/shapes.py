@@ -33,12 +33,17 @@ class WireJsonReply(Response):
         return encode_wire_json(content)
 
 
-def encode_wire_json(value: Any) -> bytes:
+EncodedMessages = dict[int, tuple[BaseMessage, orjson.Fragment]]
+"""Messages with their JSON, by their `id()`."""
+
+
+def encode_wire_json(value: Any, encoded: EncodedMessages | None = None) -> bytes:
     """Return any value as JSON.
 
-    A repeated message is encoded once: each state of a history repeats the messages before it.
+    A repeated message is encoded once: each state of a history repeats the messages before it. `encoded`
+    keeps them for the next value.
     """
-    encoded: dict[int, tuple[BaseMessage, orjson.Fragment]] = {}
+    encoded = {} if encoded is None else encoded
 
     def default(item: Any) -> Any:
         if not isinstance(item, BaseMessage):

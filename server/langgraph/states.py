@@ -1,9 +1,13 @@
 """Routes of a thread's states: read the newest or an earlier one, list the history, update the state."""
 
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
 from langchain_core.runnables import RunnableConfig
+from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
 from pydantic import Field
 from starlette.responses import Response
@@ -11,6 +15,7 @@ from starlette.responses import Response
 from callsheet.server.context import app_context
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.requests import Flag, Integer, StrictRoute
+from callsheet.server.http.streaming import StreamingReply
 from callsheet.server.langgraph import shapes, updates
 from callsheet.server.langgraph.bodies import Body, checkpoint_fields, read_responses, write_responses
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
@@ -18,6 +23,11 @@ from callsheet.state.errors import Missing
 from callsheet.storage.threads import records as thread_records
 
 router = APIRouter(prefix="/threads/{thread_id}", route_class=StrictRoute, tags=["threads"])
+_FIRST_BATCH: Final = 11
+"""States of a history that are read first: a page of the default size, and one more."""
+_MAX_BATCH: Final = 200
+_BATCH_BYTES: Final = 4_000_000
+"""Approximate bytes of states read at a time after them."""
 _REMEDY: Final = "see the tasks of the thread's state for its subgraphs"
 _Select = Annotated[
     list[str] | None, Query(description="Fields of the state; `values.messages` chooses one value")
@@ -105,7 +115,7 @@ async def get_history(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 10,
     before: Annotated[str | None, Query(description="Id of a checkpoint")] = None,
 ) -> Response:
-    """List a thread's states, newest first."""
+    """List a thread's states, newest first; `X-Pagination-Next` is the `before` of the next page."""
     return await _history_reply(request, thread_id, HistoryQuery(limit=limit, before=before))
 
 
@@ -113,7 +123,7 @@ async def get_history(
 async def search_state_history(
     thread_id: str, request: Request, body: HistoryQuery | None = None
 ) -> Response:
-    """Search a thread's states, newest first."""
+    """Search a thread's states, newest first; `X-Pagination-Next` is the `before` of the next page."""
     return await _history_reply(request, thread_id, body or HistoryQuery())
 
 
@@ -142,23 +152,67 @@ async def _history_reply(request: Request, thread_id: str, query: HistoryQuery) 
     if not record.graph:
         return WireJsonReply([])
     graph = updates.graph_of_thread(ctx, record)
-    before = query.before
-    if isinstance(before, str):
-        before = {"checkpoint_id": before}
-    elif before:
-        before = before.get("configurable", before)
-    states = graph.aget_state_history(
-        _checkpoint_config(thread_id, query.checkpoint or {}),
-        filter=query.metadata,
-        before=_checkpoint_config(thread_id, before) if before else None,
-        limit=query.limit,
-    )
     try:
-        return WireJsonReply(
-            [shapes.select_fields(shapes.state_view(state), query.select) async for state in states]
-        )
+        states, next_before = await _read_history(graph, thread_id, query, ctx.settings.max_history_bytes)
     except ValueError as error:
         raise Missing(str(error), remedy=_REMEDY) from error
+    # The brackets, and the commas between the states.
+    headers = {"Content-Length": str(sum(map(len, states)) + max(2, len(states) + 1))}
+    if next_before:
+        headers["X-Pagination-Next"] = next_before
+    return StreamingReply(_json_array(states), media_type="application/json", headers=headers)
+
+
+async def _read_history(
+    graph: Pregel[Any, Any], thread_id: str, query: HistoryQuery, max_bytes: int
+) -> tuple[deque[bytes], str | None]:
+    """Return the states as JSON, and the checkpoint before which the next page begins; None for no next page.
+
+    There are at most `query.limit`, of at most `max_bytes` unless the first is larger. The reply begins once
+    all are read: its headers name the next page, and an error cannot leave half an array.
+    """
+    states: deque[bytes] = deque()
+    size, last = 0, None
+    async with aclosing(_encoded_states(graph, thread_id, query)) as source:
+        async for checkpoint_id, text in source:
+            if states and (len(states) == query.limit or size + len(text) > max_bytes):
+                return states, last
+            states.append(text)
+            size, last = size + len(text), checkpoint_id
+    return states, None
+
+
+async def _encoded_states(
+    graph: Pregel[Any, Any], thread_id: str, query: HistoryQuery
+) -> AsyncGenerator[tuple[str, bytes], None]:
+    """Yield checkpoint id and JSON of `query.limit` states and one more; they are read a few at a time."""
+    config = _checkpoint_config(thread_id, query.checkpoint or {})
+    before = {"checkpoint_id": query.before} if isinstance(query.before, str) else query.before or {}
+    position = _checkpoint_config(thread_id, before.get("configurable", before)) if before else None
+    left = query.limit + 1
+    # The saver reads whole pages to find matching metadata.
+    batch = left if query.metadata else min(left, _FIRST_BATCH)
+    while batch:
+        encoded: shapes.EncodedMessages = {}
+        read = size = 0
+        async for state in graph.aget_state_history(
+            config, filter=query.metadata, before=position, limit=batch
+        ):
+            view = shapes.select_fields(shapes.state_view(state), query.select)
+            text = shapes.encode_wire_json(view, encoded)
+            read, size, position = read + 1, size + len(text), state.config
+            yield state.config["configurable"]["checkpoint_id"], text
+        left -= read
+        batch = min(left, _MAX_BATCH, _BATCH_BYTES * read // size + 1) if read == batch else 0
+
+
+async def _json_array(items: deque[bytes]) -> AsyncIterator[bytes]:
+    """Yield a JSON array of the items, and forget each that was sent."""
+    separator = b"["
+    while items:
+        yield separator + items.popleft()
+        separator = b","
+    yield b"]" if separator == b"," else b"[]"
 
 
 def _checkpoint_config(thread_id: str, checkpoint: Any) -> RunnableConfig:

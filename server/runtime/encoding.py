@@ -29,6 +29,8 @@ _TOOL_EVENTS: Final = {
 }
 """LangGraph's tool events: the clients' event name, the clients' field, LangGraph's field."""
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
+_MAX_IN_PLACE: Final = 1024
+"""Bytes of JSON that stay in the buffer they were written to."""
 _UPDATES: Final = "updates"
 Event = tuple[str, bytes]
 """Name and JSON."""
@@ -40,9 +42,11 @@ def dumps(value: object, unknown: Callable[[Any], Any] | None = None) -> bytes:
     `unknown` converts values that JSON lacks; the default is `to_jsonable`.
     """
     try:
-        return orjson.dumps(value, default=unknown or to_jsonable, option=_OPTIONS)
+        text = orjson.dumps(value, default=unknown or to_jsonable, option=_OPTIONS)
     except orjson.JSONEncodeError:
         return json.dumps(value, default=unknown or to_jsonable, skipkeys=True).encode()
+    # orjson's buffer was up to twelve times as large; a copy leaves its room whole for the next one.
+    return bytes(memoryview(text)) if len(text) > _MAX_IN_PLACE else text
 
 
 def sha256_of(value: object) -> str:

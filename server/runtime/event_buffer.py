@@ -11,6 +11,8 @@ _MAX_BYTES: Final = 4 * 1024 * 1024
 """Bytes kept of one run; followers of a longer one go on reading from Redis."""
 _ENDED_TTL_S: Final = 5.0
 """Seconds that an ended run is kept for followers that start late."""
+_ENDED_MAX_BYTES: Final = 64 * 1024
+"""Bytes kept of an ended run; late followers of a longer one read it from Redis."""
 
 
 class LocalEventBuffer:
@@ -21,7 +23,8 @@ class LocalEventBuffer:
         self.last: dict[str, Event] = {first.name: first}
         """Newest event by name."""
         self._events = [first]
-        self._bytes = len(first.data)
+        self.bytes = len(first.data)
+        """Size of the kept events."""
         self.followers = 0
         """Number of present followers."""
         self._changed = asyncio.Event()
@@ -44,9 +47,9 @@ class LocalEventBuffer:
         for event_id, (name, data) in zip(ids, events, strict=True):
             event = Event(event_id, self.run, name, data)
             self._events.append(event)
-            self._bytes += len(data)
+            self.bytes += len(data)
             self.last[name] = event
-        if self.over or self._bytes > _MAX_BYTES:
+        if self.over or self.bytes > _MAX_BYTES:
             self.close()
         self._notify()
 
@@ -96,9 +99,10 @@ class LocalEventBuffers:
         return buffer
 
     def end(self, buffer: LocalEventBuffer) -> None:
-        """Close a buffer, and drop it after `_ENDED_TTL_S`."""
+        """Close a buffer, and drop it: a large one now, others after `_ENDED_TTL_S`."""
         buffer.close()
-        asyncio.get_running_loop().call_later(_ENDED_TTL_S, self._drop, buffer)
+        kept_s = _ENDED_TTL_S if buffer.bytes <= _ENDED_MAX_BYTES else 0
+        asyncio.get_running_loop().call_later(kept_s, self._drop, buffer)
 
     def find(self, run: str, after: str = START_ID) -> LocalEventBuffer | None:
         """Return a run's buffer; None if this process has none with events after the id `after`.

@@ -133,9 +133,11 @@ class EventPublisher:
         """Stop sending and drop the unsent events."""
         self._unschedule()
         self._waiting.clear()
-        if self._sending:
-            self._sending.cancel()
-            await asyncio.gather(self._sending, return_exceptions=True)
+        # The task's context refers to this publisher: the cycle would keep the run's events.
+        sending, self._sending = self._sending, None
+        if sending:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
         for request in self._requests:
             request.reply.cancel()
 

@@ -18,6 +18,8 @@ from callsheet.tools.registry import tool
 
 RECENT_VERSIONS: Final = 5
 """Versions of a stream that `get_current_state` shows in full."""
+LISTED_VERSIONS: Final = 10
+"""Versions of a stream that it lists; of earlier ones it shows the number."""
 DEFAULT_COUNT: Final = 10
 _AdId = Annotated[str, Field(description="The ad this conversation is about", min_length=1, max_length=255)]
 
@@ -270,14 +272,18 @@ def _data(streams: Mapping[str, Stream], name: str) -> Mapping[str, Any]:
 
 def _stream_state(name: str, stream: Stream) -> dict[str, Any]:
     newest, recent = stream.versions[-1], stream.versions[-RECENT_VERSIONS:]
+    listed = stream.versions[-LISTED_VERSIONS:]
     return {
         "versionId": newest.id,
         "summary": ad.summary(name, newest.data),
         "status": version_fields(newest, newest)["status"],
         "activeVersionId": stream.active,
         "data": newest.data,
+        "earlierVersions": len(stream.versions) - len(listed),
+        # The newest one's data is above; it is the longest part of a look-up that every state keeps.
         "versions": [
-            _version_view(name, version, newest, full=version in recent) for version in stream.versions
+            _version_view(name, version, newest, full=version in recent and version is not newest)
+            for version in listed
         ],
     }
 

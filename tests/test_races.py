@@ -103,7 +103,7 @@ async def test_a_run_that_is_recorded_while_its_thread_goes_goes_with_it(
 
     async def later(name: str, *asked: Any, **more: Any) -> Any:
         found = await listed(name, *asked, **more)
-        if name == keys.run_keys(thread).runs:
+        if name == keys.run_keys(thread).runs and len(made) < 2:
             await another()
         return found
 
@@ -188,8 +188,8 @@ async def test_a_run_that_goes_with_its_thread_is_waited_for_no_longer(
     reading = await followed(here, thread, here.worker.events.follow_run(thread, run, events.START_ID))
     waiting = asyncio.create_task(http.get(f"/threads/{thread}/runs/{run}/join"))
     await http.delete(f"/threads/{thread}")
-    assert await reading == [None]
-    assert (await waiting).json()["__error__"]["error"] == "UserRollback"
+    assert [(one.name, one.data) for one in await reading] == [("end", b"interrupted")]
+    assert (await waiting).status_code == 200
 
 
 async def test_only_what_is_still_over_is_swept_away(

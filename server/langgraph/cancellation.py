@@ -5,12 +5,15 @@ from contextlib import suppress
 from typing import Final
 
 from callsheet.server.context import AppContext
+from callsheet.server.langgraph import retention
 from callsheet.server.langgraph.run_streams import ENDED, follow_run
 from callsheet.server.langgraph.starting import StartedRun
 from callsheet.state.errors import Busy, Missing
 from callsheet.storage.runs import events
 from callsheet.storage.runs.records import Action, Run
+from callsheet.storage.threads.records import ThreadRecord
 
+_ATTEMPTS: Final = 3
 _PATIENCE_S: Final = 30.0
 """Seconds in which the runs of a thread must end; longer than the lease of a process that died."""
 
@@ -21,6 +24,23 @@ async def end_run(ctx: AppContext, run: Run, action: Action = "interrupt") -> No
     if not await ctx.worker.cancel(run.thread, run.id, action):
         async for _ in follow_run(ctx, StartedRun(run.thread, run.id, since, resumable=False)):
             pass
+
+
+async def delete_with_runs(ctx: AppContext, record: ThreadRecord) -> None:
+    """Delete a thread with its runs; unfinished ones are cancelled first.
+
+    Raises `Busy` if new runs keep coming, and as `retention.delete_thread`.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        await end_runs_of_thread(ctx, record.id)
+        try:
+            await retention.delete_thread(ctx, record)
+        except Busy:
+            # A run was recorded meanwhile.
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            return
 
 
 async def end_runs_of_thread(ctx: AppContext, thread: str) -> None:

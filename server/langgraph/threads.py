@@ -15,7 +15,7 @@ from callsheet.server.http.origins import current_owner
 from callsheet.server.http.requests import Number, StrictRoute
 from callsheet.server.langgraph import retention, shapes, thread_search, updates
 from callsheet.server.langgraph.bodies import Body, page_reply, read_responses, write_responses
-from callsheet.server.langgraph.cancellation import end_runs_of_thread
+from callsheet.server.langgraph.cancellation import delete_with_runs
 from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
 from callsheet.server.langgraph.thread_search import ThreadCount, ThreadSearch
@@ -172,8 +172,7 @@ async def delete_thread(thread_id: str, request: Request) -> Response:
     """Delete a thread with its states, runs and events. Unfinished runs are cancelled first."""
     ctx = app_context(request)
     record = await thread_records.get(ctx.storage, thread_id, current_owner(request))
-    await end_runs_of_thread(ctx, record.id)
-    await retention.delete_thread(ctx, record)
+    await delete_with_runs(ctx, record)
     return Response(status_code=204)
 
 

@@ -7,7 +7,7 @@ run; otherwise the input never arrived and is passed again.
 import asyncio
 import logging
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
@@ -24,6 +24,7 @@ from callsheet.server.runtime import user
 from callsheet.server.runtime.encoding import Event, EventTranslator, dumps, sha256_of
 from callsheet.server.runtime.errors import serialize_error
 from callsheet.server.runtime.event_publisher import EventPublisher
+from callsheet.server.runtime.graph_factory import graph_of_run
 from callsheet.server.runtime.repeated_events import RepeatedEvents
 from callsheet.state.errors import CallsheetError, Conflict, Fenced, StorageDown, Unavailable
 from callsheet.storage.checkpoints import RedisSaver
@@ -99,7 +100,7 @@ class RunExecution:
 
     async def _execute(self) -> Outcome:
         try:
-            async with asyncio.timeout(self.timeout_s) as limit:
+            async with asyncio.timeout(self.timeout_s) as limit, self._own_graph() as self.graph:
                 return await self._work_under_lease()
         except (Fenced, Drained, StorageDown):
             # Not the run's fault: it continues, here or in another process.
@@ -109,6 +110,12 @@ class RunExecution:
                 late = TimeoutError(f"took longer than {self.timeout_s:g} s")
                 return self._failure(late, "timeout")
             return self._failure(error)
+
+    def _own_graph(self) -> AbstractAsyncContextManager[Pregel[Any, Any]]:
+        """Return the graph of this run, which a factory may make from its config and context."""
+        config = self._config()
+        owner = config["configurable"].get(user.USER)
+        return graph_of_run(self.graph, config, self.run.request["context"] or {}, owner)
 
     async def _work_under_lease(self) -> Outcome:
         """Execute the graph while the lease is renewed; raises as `run_to_outcome`."""

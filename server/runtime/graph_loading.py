@@ -1,12 +1,12 @@
 """Load the graphs of a langgraph.json: import, compile, attach storage."""
 
 import functools
-import inspect
 import logging
 import os
 import sys
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
+from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -19,6 +19,14 @@ from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
 
+from callsheet.server.runtime.graph_factory import (
+    GraphFactory,
+    arguments_of,
+    enter,
+    factory_of,
+    for_reading,
+    mark,
+)
 from callsheet.server.runtime.graphs_file import GraphLocation, GraphsFile, is_missing
 from callsheet.state.errors import Broken, CallsheetError, Invalid
 
@@ -31,8 +39,8 @@ _log = logging.getLogger(__name__)
 async def load_graphs(file: GraphsFile, stack: AsyncExitStack) -> dict[str, Pregel[Any, Any]]:
     """Return the graphs of `file`; context managers they return are closed with `stack`.
 
-    A factory is called once, with an empty config if it takes one. Raises `Invalid` if a graph cannot be
-    imported or made.
+    A factory is called here with an empty config, to read its graph, and again for each run if it takes
+    arguments. Raises `Invalid` if a graph cannot be imported or made.
     """
     for name, value in file.env.items():
         os.environ.setdefault(name, value)
@@ -63,26 +71,23 @@ def _attach(
     # LangGraph ignores a misspelt key silently, and a run without persistence is never a fallback.
     if copied.checkpointer is not saver or copied.store is not store:
         raise Broken(f"graph {name!r} did not take the server's storage")
-    return copied
+    return mark(copied, factory_of(graph))
 
 
 async def _graph(location: GraphLocation, stack: AsyncExitStack) -> Pregel[Any, Any]:
     value = _variable(location)
     if isinstance(value, Pregel | StateGraph) or not callable(value):
         return _compile(location, value)
+    factory = GraphFactory(value, arguments_of(value, location.name), partial(_compile, location))
     try:
-        made = _call_factory(location, value)
-        if inspect.isawaitable(made):
-            made = await made
-        if isinstance(made, AbstractAsyncContextManager):
-            made = await stack.enter_async_context(made)
-        elif isinstance(made, AbstractContextManager):
-            made = stack.enter_context(made)
+        if factory.arguments:
+            graph = await stack.enter_async_context(factory.build(*for_reading()))
+            return mark(graph, factory)
+        return _compile(location, await enter(value(), stack))
     except CallsheetError:
         raise
     except Exception as error:
         raise _failure(location, "cannot be made", error) from error
-    return _compile(location, made)
 
 
 def _compile(location: GraphLocation, value: Any) -> Pregel[Any, Any]:
@@ -94,16 +99,6 @@ def _compile(location: GraphLocation, value: Any) -> Pregel[Any, Any]:
         f"graph {location.name!r}: {location.variable!r} is of type {type(value).__name__}",
         remedy="name a StateGraph, a compiled graph, an entrypoint, or a function that returns one",
     )
-
-
-def _call_factory(location: GraphLocation, factory: Any) -> Any:
-    needed = [one for one in inspect.signature(factory).parameters.values() if one.default is one.empty]
-    if len(needed) > 1:
-        raise Invalid(
-            f"graph {location.name!r}: the factory {location.variable!r} needs {len(needed)} arguments",
-            remedy="write it with one argument, the config, or with none",
-        )
-    return factory({"configurable": {}}) if needed else factory()
 
 
 def _variable(location: GraphLocation) -> Any:

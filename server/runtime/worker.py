@@ -24,6 +24,7 @@ from callsheet.server.runtime.event_bus import EventBus
 from callsheet.server.runtime.event_publisher import EventPublisher
 from callsheet.server.runtime.execution import BuildReply, Drained, Redeliver, RunExecution
 from callsheet.server.runtime.finalizer import RETRY_S, CallWebhook, RunFinalizer
+from callsheet.server.runtime.graph_factory import factory_of, mark
 from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.task_queue import TaskQueue
 from callsheet.state.errors import Broken, CallsheetError, Conflict, Fenced, Missing
@@ -439,7 +440,7 @@ def _attach(graph: Pregel[Any, Any], saver: BaseCheckpointSaver[Any]) -> Pregel[
     # LangGraph ignores a misspelt key silently, and a run without persistence is never a fallback.
     if copied.checkpointer is not saver:
         raise Broken(f"graph {graph.name!r} did not take the saver")
-    return copied
+    return mark(copied, factory_of(graph))
 
 
 def _config(thread: str) -> RunnableConfig:

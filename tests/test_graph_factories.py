@@ -136,7 +136,7 @@ async def test_a_thread_of_a_factory_is_read_and_continued(client: LangGraphClie
     await client.runs.wait(thread, "by_config", input={}, config=chosen)
     assert (await client.threads.get_state(thread))["values"]["model"] == "gpt-x"
     await client.runs.wait(thread, "by_config", input={})
-    history: list[Any] = await client.threads.get_history(thread)
+    history: Any = await client.threads.get_history(thread)
     assert history[0]["values"]["model"] == "none"
     schemas: Any = await client.assistants.get_schemas("by_config")
     assert schemas["state_schema"]["properties"].keys() == {"model", "seen"}

@@ -134,7 +134,8 @@ async def test_a_thread_of_a_factory_is_read_and_continued(client: LangGraphClie
     thread = (await client.threads.create())["thread_id"]
     chosen: Any = {"configurable": {"model": "gpt-x"}}
     await client.runs.wait(thread, "by_config", input={}, config=chosen)
-    assert (await client.threads.get_state(thread))["values"]["model"] == "gpt-x"
+    state: Any = await client.threads.get_state(thread)
+    assert state["values"]["model"] == "gpt-x"
     await client.runs.wait(thread, "by_config", input={})
     history: Any = await client.threads.get_history(thread)
     assert history[0]["values"]["model"] == "none"

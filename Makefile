@@ -23,7 +23,7 @@ PROCESSES := --numprocesses 3 --dist loadgroup
 # Bytecode that is not kept is made again by every process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test tested covered check linted fuzz fuzzer bench lock clean
+.PHONY: run test tested covered check linted fuzz faults fuzzer bench lock clean
 
 run: .venv/run  ## install what is needed and serve on 127.0.0.1:2024
 	@$(BIN)/callsheet serve
@@ -53,6 +53,9 @@ linted: .venv/dev
 
 fuzz: .venv/dev fuzzer  ## send the server what a fuzzer makes of its description, for ten minutes
 	@$(BIN)/python -m pytest -q -s tests/test_fuzz.py --long
+
+faults: .venv/dev  ## kill processes and Redis under load for ten minutes, and compare with a model
+	@$(BIN)/python -m tests.faults --minutes 10 --redis
 
 fuzzer: .venv-fuzz/done  ## install the fuzzer, which has an environment of its own
 

@@ -125,6 +125,8 @@ class Reader:
     told: list[Told] = field(default_factory=list)
     breaks: int = 0
     """How often its server went away."""
+    modes: list[str] = field(default_factory=lambda: [*_MODES])
+    """Stream modes of the run."""
 
     async def begin(self, pace_s: float) -> None:
         """Have the run made."""
@@ -133,10 +135,11 @@ class Reader:
         body = {
             "assistant_id": "clerk",
             "input": {"pages": self.pages, "pace_s": pace_s, "stamped": []},
-            "stream_mode": _MODES,
+            "stream_mode": self.modes,
             "stream_resumable": True,
         }
         reply = await http.post(f"{url}/threads/{self.thread}/runs", json=body)
+        reply.raise_for_status()
         self.run = reply.json()["run_id"]
 
     async def read(self) -> None:

@@ -33,7 +33,7 @@ async def export_thread(thread_id: str, request: Request) -> Response:
 
     JSON lines with checksums. Refused with 409 while a run is active.
     """
-    lines = await archive.export_thread(_archive(request), thread_id, current_owner(request))
+    lines = await archive.export_thread(thread_archive(request), thread_id, current_owner(request))
     # Read the first line now, while an error can still set the status.
     first = await anext(lines)
     name = f"attachment; filename*=UTF-8''{quote(thread_id, safe='')}.jsonl"
@@ -61,7 +61,7 @@ async def import_thread(
     All or nothing: 409 if the thread or one of its artefacts exists.
     """
     record = await archive.import_thread(
-        _archive(request), await request.body(), current_owner(request), new_id=new_id
+        thread_archive(request), await request.body(), current_owner(request), new_id=new_id
     )
     return JsonReply({"threadId": record.id, "graph": record.graph, "artefact": record.artefact or None}, 201)
 
@@ -73,6 +73,7 @@ async def _stream(first: bytes, following: AsyncIterator[bytes]) -> AsyncIterato
         await asyncio.sleep(0)
 
 
-def _archive(request: Request) -> ThreadArchive:
+def thread_archive(request: Request) -> ThreadArchive:
+    """Return the dependencies of exports and imports."""
     ctx = app_context(request)
     return ThreadArchive(ctx.storage, ctx.saver, ctx.workflows, request.app.version)

@@ -9,6 +9,8 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from callsheet.server.artefacts.archive import copy_with_artefacts
+from callsheet.server.artefacts.archive_routes import thread_archive
 from callsheet.server.artefacts.turns import identifier
 from callsheet.server.context import AppContext, app_context
 from callsheet.server.http.origins import current_owner
@@ -23,6 +25,7 @@ from callsheet.server.langgraph.updates import Superstep
 from callsheet.state.errors import CallsheetError, Missing
 from callsheet.storage.checkpoints import maintenance
 from callsheet.storage.threads import records as thread_records
+from callsheet.storage.threads import threads
 from callsheet.storage.threads.records import NewThread, ThreadRecord
 
 router = APIRouter(prefix="/threads", route_class=StrictRoute, tags=["threads"])
@@ -178,10 +181,13 @@ async def delete_thread(thread_id: str, request: Request) -> Response:
 
 @router.post("/{thread_id}/copy", responses=write_responses(JsonObject))
 async def copy_thread(thread_id: str, request: Request) -> Response:
-    """Copy a thread with its history."""
+    """Copy a thread with its history, and with the artefacts that its workflow made."""
     ctx = app_context(request)
     record = await thread_records.get(ctx.storage, thread_id, current_owner(request))
     new_id = str(uuid.uuid4())
+    if await threads.artefacts_of(ctx.storage, record.id):
+        await copy_with_artefacts(thread_archive(request), record, new_id)
+        return await _thread_reply(ctx, new_id, record.owner)
     await ctx.saver.acopy_thread(record.id, new_id)
     copied = await thread_records.copy(ctx.storage, record, new_id)
     if graph := ctx.graphs.get(record.graph):

@@ -25,6 +25,8 @@ MODES = {
     "messages-tuple": ["messages-tuple"],
     "all": ["values", "updates", "custom", "tasks", "checkpoints", "debug", "messages-tuple"],
 }
+SHORT = ("updates", "values", "all")
+"""Modes of the short form; `--long` has all."""
 REPEATED = ("metadata", "custom", "messages")
 """Events that belong to an attempt, or to nodes that are executed again."""
 TIMES = {"timestamp", "ts", "created_at"}
@@ -91,7 +93,9 @@ def _plain(name: str, data: Any) -> Any:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode", [one if one in SHORT else pytest.param(one, marks=pytest.mark.long) for one in MODES]
+)
 async def test_a_run_killed_anywhere_sends_every_event_of_a_step_once(
     shop: Shop, mode: str, when: Any, request: pytest.FixtureRequest
 ) -> None:

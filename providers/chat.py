@@ -61,6 +61,10 @@ class ChatModel(ChatOpenAI):
     """Attempts after the first, by `ainvoke`."""
     patience_s: float = 0
     """Longest wait that the vendor may ask for before another attempt."""
+    concurrency: int = 0
+    """Calls at once of all processes; 0 for no limit."""
+    tokens_per_minute: int = 0
+    """Tokens a minute of all processes; 0 for no limit."""
     context_tokens: int | None = None
     """Tokens that a request may have; None if not known."""
     thinks: bool = False
@@ -102,6 +106,8 @@ class ChatModel(ChatOpenAI):
             "retries": settings.max_retries,
             "patience_s": settings.patience_s,
             "context_tokens": settings.context_tokens,
+            "concurrency": settings.concurrency,
+            "tokens_per_minute": settings.tokens_per_minute,
             "temperature": settings.temperature,
             "max_tokens": settings.max_output_tokens,
             "reasoning_effort": settings.reasoning_effort or None,

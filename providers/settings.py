@@ -37,6 +37,11 @@ class VendorSettings(BaseModel):
     patience_s: float = Field(60.0, ge=0)
     """Longest wait that a vendor may ask for before another attempt."""
 
+    concurrency: int = Field(0, ge=0)
+    """Calls at once of all processes; 0 for no limit."""
+    tokens_per_minute: int = Field(0, ge=0)
+    """Tokens a minute of all processes; 0 for no limit."""
+
     @classmethod
     def read(cls, prefix: str, environ: Mapping[str, str]) -> Self:
         """Return the settings in `environ`; an empty one is not set. Raises `Invalid` for a wrong one."""

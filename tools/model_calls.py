@@ -1,4 +1,4 @@
-"""The one way a model is called: estimate, reserve, call, settle (X14).
+"""The one way a model is called: estimate, reserve, wait for the vendor's limits, call, settle (X14).
 
 A node names the account that pays; its tools and their tasks inherit it. Every call is recorded with the
 usage that the vendor reports. The offline model is free and is not recorded.
@@ -19,13 +19,15 @@ from langchain_core.messages.utils import count_tokens_approximately
 from callsheet import storage
 from callsheet.state import pricing
 from callsheet.state.budgets import BudgetExceeded
-from callsheet.storage import spending
+from callsheet.storage import model_limits, spending
+from callsheet.storage.model_limits import VendorLimits
+from callsheet.storage.redis import keys
 from callsheet.storage.spending import Account, ModelUsage
 from callsheet.tools.guard import guard
 
 OUTPUT_TOKENS: Final = 4_096
 """Most output tokens that are expected of a call whose model has no limit set."""
-LEASE_S: Final = 900.0
+LEASE_S: Final = keys.VENDOR_CALL_LEASE_S
 """Lifetime of a reservation; longer than a call with its retries takes."""
 UNKNOWN_MODEL: Final = "other"
 """Label of a model without a price, so that callers cannot make up labels."""
@@ -73,11 +75,12 @@ async def call_model(
     name = str(getattr(model, "model_name", ""))
     if account is None or not name:
         return await invoke()
-    call = _Charged(account, uuid.uuid4().hex, name)
-    await call.reserve(model, _estimate_tokens(messages, tools))
+    call = _Charged(account, uuid.uuid4().hex, name, _limits(model), _estimate_tokens(messages, tools))
+    await call.reserve(model)
     began = time.monotonic()
     answer = None
     try:
+        await call.admit()
         answer = await invoke()
         return answer
     finally:
@@ -89,10 +92,18 @@ class _Charged:
     account: Account
     id: str
     model: str
+    limits: VendorLimits
+    input_tokens: int
+    """Estimate."""
 
-    async def reserve(self, model: BaseChatModel, input_tokens: int) -> None:
+    async def admit(self) -> None:
+        if self.limits:
+            opened = await storage.current()
+            await model_limits.admit(opened, self.limits, self.id, self.input_tokens, LEASE_S)
+
+    async def reserve(self, model: BaseChatModel) -> None:
         output = getattr(model, "max_tokens", None) or OUTPUT_TOKENS
-        estimate = _cost(self.model, input_tokens, output) or 0.0
+        estimate = _cost(self.model, self.input_tokens, output) or 0.0
         opened = await storage.current()
         over = await spending.reserve(opened, self.account, self.id, estimate, guard.policy.budgets, LEASE_S)
         if over:
@@ -102,7 +113,20 @@ class _Charged:
         usage = _usage(self.model, messages, answer) if answer else None
         name = self.model if guard.policy.prices.get(self.model) else UNKNOWN_MODEL
         counters.count_model_call(name, "ok" if answer else "failed", took_s, usage or ModelUsage())
-        await spending.settle(await storage.current(), self.account, self.id, self.model, usage)
+        opened = await storage.current()
+        await spending.settle(opened, self.account, self.id, self.model, usage)
+        if self.limits:
+            used = usage.input + usage.output if usage else self.input_tokens
+            await model_limits.release(opened, self.limits, self.id, self.input_tokens, used)
+
+
+def _limits(model: BaseChatModel) -> VendorLimits:
+    return VendorLimits(
+        str(getattr(model, "vendor", "") or getattr(model, "title", "")),
+        calls=getattr(model, "concurrency", 0),
+        tokens_per_minute=getattr(model, "tokens_per_minute", 0),
+        patience_s=getattr(model, "patience_s", 60.0),
+    )
 
 
 def _usage(model: str, messages: Sequence[BaseMessage], answer: AIMessage) -> ModelUsage:

@@ -365,6 +365,22 @@ def usage_of_turn(owner: str, thread: str, turn: str) -> str:
     return f"owner:{hash_tag(owner)}:usage:turn:{thread}:{turn}"
 
 
+VENDOR_CALL_LEASE_S: Final = 900.0
+"""Time for which a call of a vendor's model counts unless it ends before."""
+VENDOR_TOKENS_TTL_S: Final = 120.0
+"""Lifetime of a vendor's bucket of tokens after its last call; it is full again by then."""
+
+
+def vendor_calls(vendor: str) -> str:
+    """Sorted set of the calls of a vendor's models, by end of lease."""
+    return f"vendor:{hash_tag(vendor)}:calls"
+
+
+def vendor_tokens(vendor: str) -> str:
+    """Hash of the tokens that are left of a vendor's minute."""
+    return f"vendor:{hash_tag(vendor)}:tokens"
+
+
 CRONS_DUE: Final = "crons:due"
 """Sorted set of the cron jobs, by next start."""
 
@@ -427,6 +443,8 @@ KEYS: Final = (
     Key("owner:{<id>}:usage:day:<day>", "hash", USAGE_TTL_S, "an owner's use of models on a day"),
     Key("owner:{<id>}:usage:thread:<thread*>", "hash", USAGE_TTL_S, "a thread's use of models"),
     Key("owner:{<id>}:usage:turn:<turn*>", "hash", TURN_USAGE_TTL_S, "a turn's use of models"),
+    Key("vendor:{<id>}:calls", "zset", VENDOR_CALL_LEASE_S, "calls of a vendor's models, by end of lease"),
+    Key("vendor:{<id>}:tokens", "hash", VENDOR_TOKENS_TTL_S, "tokens left of a vendor's minute"),
     Key(CRONS_DUE, "zset", "forever", "cron jobs, by next start"),
     Key(THREADS_EXPIRING, "zset", "forever", "threads to delete or prune, by due time"),
     Key(THREAD_ID_SEED, "string", "forever", "secret that ids of threads are derived with"),

@@ -18,7 +18,7 @@ from callsheet.server.context import AppContext, app_context
 from callsheet.server.http.auth import public_config
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.requests import Flag, StrictRoute
-from callsheet.server.langgraph import starting
+from callsheet.server.langgraph import inputs, starting
 from callsheet.server.langgraph.bodies import Page, contains, page_reply, read_responses, write_responses
 from callsheet.server.langgraph.run_bodies import RunCreate
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply, iso_time, select_fields
@@ -206,6 +206,7 @@ async def _start_run(ctx: AppContext, cron: Cron, due: Due) -> None:
 async def _create(request: Request, body: CronCreate, thread: str | None) -> JsonObject:
     ctx, owner = app_context(request), current_owner(request)
     assistant = await starting.resolve_assistant(ctx, owner, body.assistant_id)
+    inputs.check_input(ctx.graphs[assistant.graph_id], body.input)
     now_ms = _now_ms()
     cron = Cron(
         str(uuid.uuid4()),

@@ -29,7 +29,7 @@ Mode = Literal[
     "tools",
 ]
 _Nodes = Literal["*"] | list[str]
-_CHECKPOINT_FIELDS: Final = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
+_CHECKPOINT_TYPES: Final = {"checkpoint_id": str, "checkpoint_ns": str, "checkpoint_map": dict}
 _MAX_DELAY_S: Final = 366 * 86_400
 
 
@@ -154,13 +154,21 @@ def run_request(body: RunCreate, assistant: Assistant, server: RunContext) -> Ru
 
 def checkpoint_of(body: RunCreate) -> JsonObject:
     """Return the checkpoint that a run starts from; empty for the newest. Raises `Invalid`."""
-    fields = {**_public_configurable(body.config), **(body.checkpoint or {})}
-    checkpoint = {name: fields[name] for name in _CHECKPOINT_FIELDS if fields.get(name)}
-    if body.checkpoint_id:
-        checkpoint["checkpoint_id"] = body.checkpoint_id
-    if not all(isinstance(checkpoint.get(name, ""), str) for name in _CHECKPOINT_FIELDS[:2]):
-        raise Invalid("ids in 'checkpoint' must be strings", remedy="send its checkpoint_id")
-    return checkpoint
+    given = {"checkpoint_id": body.checkpoint_id} if body.checkpoint_id else {}
+    return checkpoint_fields({**_public_configurable(body.config), **(body.checkpoint or {}), **given})
+
+
+def checkpoint_fields(given: Any) -> JsonObject:
+    """Return the fields of a checkpoint that LangGraph reads; raises `Invalid` for one of the wrong type."""
+    if not isinstance(given, Mapping):
+        raise Invalid("a checkpoint must be an object", remedy="send its checkpoint_id")
+    fields = {name: given[name] for name in _CHECKPOINT_TYPES if given.get(name)}
+    for name, value in fields.items():
+        if not isinstance(value, _CHECKPOINT_TYPES[name]):
+            raise Invalid(
+                f"{name!r} cannot be {str(value)[:40]!r}", remedy="send it as the thread's state shows it"
+            )
+    return fields
 
 
 def _configurable(body: RunCreate, assistant: Assistant) -> JsonObject:
@@ -171,7 +179,7 @@ def _configurable(body: RunCreate, assistant: Assistant) -> JsonObject:
             "'config.configurable' and 'context' are two names of one thing", remedy="send one of them"
         )
     merged = {**assistant.context, **_public_configurable(assistant.config), **(body.context or own)}
-    return {name: value for name, value in merged.items() if name not in _CHECKPOINT_FIELDS}
+    return {name: value for name, value in merged.items() if name not in _CHECKPOINT_TYPES}
 
 
 def _public_configurable(config: Mapping[str, Any] | None) -> JsonObject:

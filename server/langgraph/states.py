@@ -1,5 +1,7 @@
 """Routes of a thread's states: read the newest or an earlier one, list the history, update the state."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
@@ -13,12 +15,13 @@ from callsheet.server.http.origins import current_owner
 from callsheet.server.http.requests import Flag, Integer, StrictRoute
 from callsheet.server.langgraph import shapes, updates
 from callsheet.server.langgraph.bodies import Body, read_responses, write_responses
+from callsheet.server.langgraph.inputs import STATE_ERRORS, describe
+from callsheet.server.langgraph.run_bodies import checkpoint_fields
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
-from callsheet.state.errors import Missing
+from callsheet.state.errors import Conflict, Missing
 from callsheet.storage.threads import records as thread_records
 
 router = APIRouter(prefix="/threads/{thread_id}", route_class=StrictRoute, tags=["threads"])
-_CHECKPOINT_FIELDS: Final = frozenset({"checkpoint_id", "checkpoint_ns", "checkpoint_map"})
 _REMEDY: Final = "see the tasks of the thread's state for its subgraphs"
 _Select = Annotated[
     list[str] | None, Query(description="Fields of the state; `values.messages` chooses one value")
@@ -53,7 +56,7 @@ class HistoryQuery(Body):
     select: list[str] | None = None
 
 
-@router.get("/state", responses=read_responses(JsonObject, 400))
+@router.get("/state", responses=read_responses(JsonObject, 400, 409))
 async def get_state(
     thread_id: str,
     request: Request,
@@ -72,7 +75,7 @@ async def get_state_at_checkpoint(thread_id: str, body: StateQuery, request: Req
     )
 
 
-@router.get("/state/{checkpoint_id}", responses=read_responses(JsonObject, 400))
+@router.get("/state/{checkpoint_id}", responses=read_responses(JsonObject, 400, 409))
 async def get_state_at_checkpoint_id(
     thread_id: str,
     checkpoint_id: str,
@@ -99,7 +102,7 @@ async def update_state(thread_id: str, body: StateUpdate, request: Request) -> R
     )
 
 
-@router.get("/history", responses=read_responses(list[JsonObject], 400))
+@router.get("/history", responses=read_responses(list[JsonObject], 400, 409))
 async def get_history(
     thread_id: str,
     request: Request,
@@ -127,10 +130,9 @@ async def _state_reply(
         empty = StateSnapshot({}, (), {"configurable": {}}, None, None, None, (), ())
         return WireJsonReply(shapes.select_fields(shapes.state_view(empty), select))
     graph = updates.graph_of_thread(ctx, record)
-    try:
-        snapshot = await graph.aget_state(_checkpoint_config(thread_id, checkpoint), subgraphs=subgraphs)
-    except ValueError as error:
-        raise Missing(str(error), remedy=_REMEDY) from error
+    config = _checkpoint_config(thread_id, checkpoint)
+    with _state_errors(config):
+        snapshot = await graph.aget_state(config, subgraphs=subgraphs)
     name = checkpoint.get("checkpoint_id") or checkpoint.get("checkpoint_ns")
     if name and not snapshot.created_at:
         raise Missing(f"thread {thread_id!r} has no checkpoint {name!r}", remedy="see its history")
@@ -148,21 +150,32 @@ async def _history_reply(request: Request, thread_id: str, query: HistoryQuery) 
         before = {"checkpoint_id": before}
     elif before:
         before = before.get("configurable", before)
+    config = _checkpoint_config(thread_id, query.checkpoint or {})
     states = graph.aget_state_history(
-        _checkpoint_config(thread_id, query.checkpoint or {}),
+        config,
         filter=query.metadata,
         before=_checkpoint_config(thread_id, before) if before else None,
         limit=query.limit,
     )
+    with _state_errors(config):
+        views = [shapes.select_fields(shapes.state_view(state), query.select) async for state in states]
+    return WireJsonReply(views)
+
+
+@contextmanager
+def _state_errors(config: RunnableConfig) -> Iterator[None]:
+    """Raise `Missing` for an unknown subgraph, and `Conflict` for a state that the graph cannot build."""
     try:
-        return WireJsonReply(
-            [shapes.select_fields(shapes.state_view(state), query.select) async for state in states]
-        )
-    except ValueError as error:
-        raise Missing(str(error), remedy=_REMEDY) from error
+        yield
+    except STATE_ERRORS as error:
+        if config["configurable"]["checkpoint_ns"]:
+            raise Missing(str(error), remedy=_REMEDY) from error
+        raise Conflict(
+            f"the state of thread {config['configurable']['thread_id']!r} cannot be built: {describe(error)}",
+            remedy="continue from a checkpoint in its history, update the state, or delete the thread",
+        ) from error
 
 
 def _checkpoint_config(thread_id: str, checkpoint: JsonObject) -> RunnableConfig:
     """Return the config of a checkpoint of this thread; a thread id inside `checkpoint` is ignored."""
-    fields = {name: checkpoint[name] for name in _CHECKPOINT_FIELDS if checkpoint.get(name) is not None}
-    return {"configurable": {"checkpoint_ns": "", **fields, "thread_id": thread_id}}
+    return {"configurable": {"checkpoint_ns": "", **checkpoint_fields(checkpoint), "thread_id": thread_id}}

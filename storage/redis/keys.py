@@ -349,6 +349,9 @@ def usage_of_turn(owner: str, thread: str, turn: str) -> str:
 CRONS_DUE: Final = "crons:due"
 """Sorted set of the cron jobs, by next start."""
 
+DATA_MARKER: Final = "marker"
+"""Random text, written by the first server; another text shows that the data was emptied or replaced."""
+
 THREADS_EXPIRING: Final = "threads:expiring"
 """Sorted set of the threads to delete or prune, by due time."""
 
@@ -405,6 +408,7 @@ KEYS: Final = (
     Key("owner:{<id>}:usage:thread:<thread*>", "hash", USAGE_TTL_S, "a thread's use of models"),
     Key("owner:{<id>}:usage:turn:<turn*>", "hash", TURN_USAGE_TTL_S, "a turn's use of models"),
     Key(CRONS_DUE, "zset", "forever", "cron jobs, by next start"),
+    Key(DATA_MARKER, "string", "forever", "shows that the data was emptied or replaced when it changes"),
     Key(THREADS_EXPIRING, "zset", "forever", "threads to delete or prune, by due time"),
     Key(API_KEYS, "zset", "forever", "all API keys, by creation time"),
     Key("apikey:{<id>}", "hash", "forever", "an API key, without its text"),

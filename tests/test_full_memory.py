@@ -140,3 +140,27 @@ async def test_an_emptied_redis_is_noticed_by_every_server(
     assert len([line for line in caplog.messages if "was emptied" in line]) == 2
     async with served(server.url) as http:
         assert (await health(http))[1]["status"] == "ok"
+
+
+async def test_an_ad_of_which_a_part_was_evicted_is_no_internal_error(
+    server: Server, redis: Redis, http: httpx.AsyncClient
+) -> None:
+    """Whichever key is gone: the rest is shown, or 404 says what is missing; no list breaks."""
+    await generated(http)
+    ad = "/api/ads/ad-1"
+    paths = [ad, *(f"{ad}/{part}" for part in ("voices", "music/v1", "timeline", "mixer", "conversation"))]
+    paths += ["/api/artefacts/ad/ad-1", "/threads/ad-1", "/threads/ad-1/state", "/threads/ad-1/history"]
+    paths += ["/api/ads", "/threads/ad-1/runs"]
+    told = set()
+    for key in [key for key in redis.scan_iter() if b"{ad-1}" in key]:
+        dump, left_ms = redis.dump(key), redis.pttl(key)
+        assert dump
+        redis.delete(key)
+        for path in paths:
+            reply = await http.get(path)
+            assert reply.status_code in {200, 404}, (key, path, reply.text)
+            told |= {reply.text} if reply.status_code == 404 else set()
+        assert (await http.post("/threads/search", json={})).status_code == 200, key
+        redis.restore(key, max(0, left_ms), dump, replace=True)
+    assert any("'music' is gone from storage" in one for one in told)
+    assert any("Restore all keys" in one for one in told)

@@ -49,7 +49,7 @@ def check_update(graph: Pregel[Any, Any], update: Any, before: Mapping[str, Any]
     `before` has the values that the thread will have when the run starts; None if they are unknown, and then
     any message may be there to be removed.
     """
-    channels = _message_channels(graph)
+    channels = message_channels(graph)
     for name, value in _pairs(update):
         if name not in channels:
             continue
@@ -76,7 +76,7 @@ def describe(error: Exception) -> str:
 
 
 @cache
-def _message_channels(graph: Pregel[Any, Any]) -> Mapping[str, BinaryOperatorAggregate[Any]]:
+def message_channels(graph: Pregel[Any, Any]) -> Mapping[str, BinaryOperatorAggregate[Any]]:
     """Return the channels of the graph that hold messages, by name."""
     return {
         name: channel

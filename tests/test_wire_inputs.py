@@ -86,6 +86,9 @@ async def test_messages_that_no_graph_takes_are_neither_scheduled_nor_written(
 ) -> None:
     values = {"messages": messages}
     await refused(http, "/runs/crons", {"assistant_id": "agent", "schedule": "0 0 1 1 *", "input": values})
+    cron: Any = await client.crons.create("agent", schedule="0 0 1 1 *", input=GIVEN)
+    reply = await http.patch(f"/runs/crons/{cron['cron_id']}", json={"input": values})
+    assert reply.status_code == 422, reply.text
     thread = (await client.threads.create(graph_id="agent"))["thread_id"]
     await refused(http, f"/threads/{thread}/state", {"values": values, "as_node": "plan"})
     step = {"updates": [{"values": values, "as_node": "plan"}]}

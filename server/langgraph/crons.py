@@ -119,10 +119,14 @@ async def get_cron(cron_id: str, request: Request) -> Response:
 @router.patch("/runs/crons/{cron_id}", responses=write_responses(JsonObject))
 async def update_cron(cron_id: str, body: CronUpdate, request: Request) -> Response:
     """Update a cron. Fields that are not sent keep their values."""
-    ctx = app_context(request)
+    ctx, owner = app_context(request), current_owner(request)
+    if body.input is not None:
+        name = (await crons.get(ctx.storage, owner, cron_id)).assistant
+        assistant = await starting.resolve_assistant(ctx, owner, name)
+        inputs.check_input(ctx.graphs[assistant.graph_id], body.input)
     cron = await crons.update(
         ctx.storage,
-        current_owner(request),
+        owner,
         cron_id,
         lambda cron: _with_changes(cron, body),
         lambda cron: _next_ms(cron, _now_ms()),

@@ -77,8 +77,8 @@ def emptied(url: str) -> None:
 
 def keys_of(url: str) -> set[bytes]:
     with Redis.from_url(url) as redis:
-        # Neither what is counted of a caller, nor what the server and the task engine say of themselves.
-        kept = (key for key in redis.scan_iter() if b"owner:" not in key and key != b"marker")
+        # Neither what is counted of a caller, nor what the task engine says of its workers.
+        kept = (key for key in redis.scan_iter() if b"owner:" not in key)
         return {key for key in kept if not key.startswith(b"callsheet:")}
 
 

@@ -349,7 +349,7 @@ def usage_of_turn(owner: str, thread: str, turn: str) -> str:
 CRONS_DUE: Final = "crons:due"
 """Sorted set of the cron jobs, by next start."""
 
-DATA_MARKER: Final = "marker"
+DATA_MARKER: Final = "callsheet:marker"
 """Random text, written by the first server; another text shows that the data was emptied or replaced."""
 
 THREADS_EXPIRING: Final = "threads:expiring"

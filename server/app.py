@@ -31,6 +31,7 @@ from callsheet.server.runtime import graphs_file
 from callsheet.server.settings import Settings, read_settings
 from callsheet.state.uploads import MAX_FILE, MAX_MATERIAL
 from callsheet.storage import Storage
+from callsheet.storage.redis import health
 
 _LOOPBACK_PAGES: Final = (
     r"https?://([\w-]+\.)*localhost(:\d+)?|https?://127(\.\d+){3}(:\d+)?|https?://\[::1\](:\d+)?"
@@ -171,6 +172,7 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
             AsyncExitStack() as stack,
         ):
             storage.use(opened)
+            app.state.warnings = await _log_warnings(opened)
             app.state.probe = StorageProbe(opened, settings.storage_patience_s * 2 / 3)
             stack.callback(storage.use, None)
             loading = app.state.loading = asyncio.create_task(_load(app, settings, opened, stack))
@@ -186,6 +188,14 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
             yield
 
     return lifespan
+
+
+async def _log_warnings(opened: Storage) -> list[str]:
+    """Log and return the settings of storage that may lose data."""
+    warnings = [str(each) for each in health.health_warnings(await health.read_health(opened))]
+    for warning in warnings:
+        _log.warning("%s: %s", opened.origin, warning)
+    return warnings
 
 
 def _without_validation_errors(spec: dict[str, Any]) -> dict[str, Any]:

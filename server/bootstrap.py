@@ -31,7 +31,7 @@ from callsheet.server.langgraph import (
 )
 from callsheet.server.langgraph.protocol import commands, events, socket
 from callsheet.server.operations import health_routes, tool_routes, usage_routes
-from callsheet.server.runtime import graph_loading, graphs_file
+from callsheet.server.runtime import background, graph_loading, graphs_file
 from callsheet.server.runtime.execution import BuildReply
 from callsheet.server.runtime.finalizer import CallWebhook
 from callsheet.server.runtime.graph_loading import Graphs
@@ -44,6 +44,8 @@ from callsheet.storage.redis.connection import Storage
 from callsheet.storage.store import RedisStore, running_owner
 from callsheet.tools.registry import Tool
 
+_MARKER_INTERVAL_S: Final = 30.0
+"""Seconds between two checks that storage still has its data."""
 _SHARED: Final[tuple[APIRouter, ...]] = (
     health_routes.router,
     archive_routes.router,
@@ -167,5 +169,6 @@ def webhook_caller(settings: Settings) -> CallWebhook:
 
 
 def start_maintenance(ctx: AppContext) -> tuple[Callable[[], Awaitable[object]], ...]:
-    """Start retention and crons, and return the functions that stop them."""
-    return retention.start_sweeping(ctx), crons.start_firing(ctx)
+    """Start retention, crons and the check for lost data, and return the functions that stop them."""
+    check = background.start_periodic(ctx.marker.check, _MARKER_INTERVAL_S, "lost data is not noticed")
+    return retention.start_sweeping(ctx), crons.start_firing(ctx), check

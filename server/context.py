@@ -13,6 +13,7 @@ from callsheet.server.runtime.worker import Worker
 from callsheet.server.settings import Settings
 from callsheet.storage.assistants import iso_now
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.health import DataMarker
 from callsheet.storage.store import RedisStore
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class AppContext:
     store: RedisStore
     workflows: "Workflows"
     """The same graphs without storage, with their specifications and features."""
+    marker: DataMarker
+    """Shows whether the data is still there."""
     started_at: str = field(default_factory=iso_now)
     """Time of the server's start, in the format of LangGraph's REST API."""
 

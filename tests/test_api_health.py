@@ -107,6 +107,8 @@ async def test_storage_that_goes_away_is_503_and_comes_back_by_itself(server: Se
 async def test_a_full_memory_is_a_warning_before_it_is_a_failure(server: Server) -> None:
     """X13: what is in danger is named while everything still works."""
     async with served(server.url) as client:
+        # The start is over, so that nothing else takes the memory that is left.
+        assert (await client.get("/health")).status_code == 200
         with Redis.from_url(server.url) as redis:
             redis.config_set("maxmemory", redis.info("memory")["used_memory"] + 40_000)
             reply = await client.get("/health")
@@ -128,6 +130,8 @@ async def test_a_replica_is_of_no_use(server: Server, tmp_path: Path) -> None:
     assert "replica" in reply.json()["error"]
     assert reply.headers["retry-after"] == "1"
     assert refused.status_code == 503
+    # By the probe, within the promised time; the command's own retries would take longer.
+    assert refused.json()["error"].endswith("is a replica and takes no writes")
 
 
 async def test_the_password_of_redis_is_shown_nowhere(tmp_path: Path) -> None:

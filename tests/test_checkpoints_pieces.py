@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 from redis import Redis
 
-from callsheet.state.errors import Broken
+from callsheet.state.errors import Missing
 from callsheet.storage.checkpoints import RedisSaver, message_log
 from callsheet.storage.checkpoints.frozen_copies import freeze
 from callsheet.storage.checkpoints.message_log import LogCache, ThreadLog
@@ -249,7 +249,7 @@ async def test_a_thread_without_all_of_its_log_is_broken_and_says_so(saver, valk
         with Redis.from_url(valkey_url) as server:
             server.rpop("checkpoint:{t}:log", 3 - left)
 
-        with pytest.raises(Broken, match="there is none"):
+        with pytest.raises(Missing, match="there is none"):
             await newest(other, "t")
 
 

@@ -139,13 +139,13 @@ def test_a_wrong_redis_address_is_refused_before_the_start() -> None:
         serving.describe_storage(Settings(redis_url="http://db.example"))
 
 
-def test_the_greeting_names_address_documentation_model_place_and_end(
+def test_the_greeting_names_address_documentation_model_place_warnings_and_end(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    Console(width=60).print(serving.greeting("1.2.3", "http://[::1]:2024", "/data\x1b[2J"))
+    Console(width=60).print(serving.greeting("1.2.3", "http://[::1]:2024", "/data\x1b[2J", ["It forgets."]))
     said = " ".join(capsys.readouterr().out.split())
     assert said.startswith("Callsheet 1.2.3 Open http://[::1]:2024 Docs http://[::1]:2024/docs Model ")
-    assert said.endswith("Data /data[2J Stop Ctrl-C")
+    assert said.endswith("Data /data[2J Warning It forgets. Stop Ctrl-C")
 
 
 def test_an_ipv6_address_stands_in_brackets() -> None:

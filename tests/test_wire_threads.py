@@ -5,7 +5,6 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -402,20 +401,3 @@ async def test_the_conversation_of_an_ad_is_a_thread_too(valkey_url: str) -> Non
             state: Any = await client.threads.get_state(thread["thread_id"])
             assert (state["next"], state["values"]) == ([], thread["values"])
             assert len(await client.threads.get_history(thread["thread_id"])) > 3
-
-
-@pytest.mark.parametrize("messages", [[{"role": "nobody", "content": "hi"}], [5], [{"role": "user"}]])
-async def test_a_thread_whose_state_cannot_be_built_breaks_no_list(
-    client: LangGraphClient, messages: list[Any]
-) -> None:
-    """It is shown without values, in the list, by itself, after a change and as a copy."""
-    thread = await new(client, metadata={"mark": (mark := uuid.uuid4().hex)})
-    with suppress(UnprocessableEntityError):
-        await client.runs.wait(thread, "agent", input={"messages": messages}, raise_error=False)
-    (found,) = await client.threads.search(metadata={"mark": mark})
-    assert (found["thread_id"], found["values"]) == (thread, None)
-    assert (await client.threads.get(thread))["values"] is None
-    await client.threads.update(thread, metadata={"changed": True})
-    await client.threads.copy(thread)
-    both = await client.threads.search(metadata={"mark": mark})
-    assert [one["values"] for one in both] == [None, None]

@@ -6,13 +6,16 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.pregel import Pregel
 
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.server.artefacts.turns import identifier
 from callsheet.server.artefacts.uploads import describe_file
 from callsheet.server.features import FeatureApi
 from callsheet.server.http.auth import public_config
+from callsheet.server.langgraph.inputs import message_channels
 from callsheet.state.errors import Invalid, TooLarge
 from callsheet.state.uploads import MAX_MATERIAL
 from callsheet.storage.redis.connection import Storage
@@ -105,6 +108,8 @@ async def copy_with_artefacts(archive: ThreadArchive, record: ThreadRecord, new_
 
 
 def _check(archive: ThreadArchive, file: ThreadFile) -> None:
+    if file.thread.graph:
+        _check_messages(archive.workflows.graphs[file.thread.graph], file)
     for entry in file.artefacts:
         spec, feature = archive.workflow(entry.artefact.kind)
         identifier(entry.artefact.id, f"{spec.kind} id")
@@ -112,6 +117,17 @@ def _check(archive: ThreadArchive, file: ThreadFile) -> None:
         if feature:
             feature.check_artefact(entry)
         _check_files(entry, feature.max_file_bytes if feature else 0)
+
+
+def _check_messages(graph: Pregel[Any, Any], file: ThreadFile) -> None:
+    """Raise `Invalid` for a checkpoint with something else where the graph keeps its messages."""
+    for entry in file.checkpoints:
+        values = {} if entry.namespace else entry.checkpoint["channel_values"]
+        for name in message_channels(graph).keys() & values.keys():
+            value = values[name]
+            if not (isinstance(value, list) and all(isinstance(each, BaseMessage) for each in value)):
+                rule = f"{name!r} of checkpoint {entry.checkpoint['id']!r} is not a list of messages"
+                raise Invalid(rule, remedy="export the thread again")
 
 
 def _check_versions(spec: WorkflowSpec, entry: ArtefactEntry) -> None:

@@ -34,7 +34,7 @@ class StorageProbe:
         return await asyncio.shield(self._probe)
 
     async def _probe_storage(self) -> CallsheetError | None:
-        answer = asyncio.create_task(self._ping())
+        answer = asyncio.create_task(self._check_role())
         for _ in range(_CHECKS):
             # Each check counts once, however late; an answer that has arrived by then is read first.
             await asyncio.wait((answer,), timeout=self._patience_s / _CHECKS)
@@ -45,12 +45,16 @@ class StorageProbe:
         rule = f"{self._storage.origin} did not answer within {self._patience_s:g} s"
         return StorageSilent(rule, remedy="try again; GET /health says more")
 
-    async def _ping(self) -> CallsheetError | None:
+    async def _check_role(self) -> CallsheetError | None:
+        """Return the error of a storage that does not answer, or that is a replica."""
         try:
-            await self._storage.redis.ping()
+            role = (await self._storage.redis.info("replication"))["role"]
         except StorageDown as error:
             return error
-        return None
+        if role == "master":
+            return None
+        rule = f"{self._storage.origin} is a replica and takes no writes"
+        return StorageDown(rule, remedy="point REDIS_URL to the primary")
 
 
 class StorageOutageMiddleware:

@@ -5,7 +5,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import uvicorn
@@ -50,7 +50,7 @@ def serve(settings: Settings, version: str) -> None:
     async def ready() -> None:
         app.state.loading.add_done_callback(lambda _: process.tune_garbage_collection())
         # In a thread, so that requests are answered meanwhile.
-        await asyncio.to_thread(lambda: where.print(greeting(version, url, place)))
+        await asyncio.to_thread(lambda: where.print(greeting(version, url, place, app.state.warnings)))
 
     server = _Server(config, guarded, ready)
     try:
@@ -186,8 +186,8 @@ def url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def greeting(version: str, url: str, place: str) -> Padding:
-    """Return the greeting: URL, provider with its reason, location of the data."""
+def greeting(version: str, url: str, place: str, warnings: Sequence[str] = ()) -> Padding:
+    """Return the greeting: URL, provider with its reason, location of the data, warnings about it."""
     # Importing the model libraries takes longer than the rest of the start.
     from callsheet.providers import with_key  # noqa: PLC0415
     from callsheet.providers.routing import Request, route  # noqa: PLC0415
@@ -200,6 +200,8 @@ def greeting(version: str, url: str, place: str) -> Padding:
     grid.add_row("Docs", Text(f"{url}/docs", "cyan"))
     grid.add_row("Model", Text.assemble(chosen.provider, (f"  {chosen.reason}", "dim")))
     grid.add_row("Data", Text(terminal.without_control_chars(place)))
+    for warning in warnings:
+        grid.add_row("Warning", Text(warning, "yellow"))
     grid.add_row("Stop", Text("Ctrl-C"))
     title = Text.assemble(("Callsheet", "bold"), (f" {version}", "dim"))
     return Padding(Group(title, "", grid), (1, 2))

@@ -19,7 +19,7 @@ from callsheet.server.context import AppContext, app_context
 from callsheet.server.http.auth import public_config
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.requests import Flag, StrictRoute
-from callsheet.server.langgraph import starting
+from callsheet.server.langgraph import inputs, starting
 from callsheet.server.langgraph.bodies import Page, contains, page_reply, read_responses, write_responses
 from callsheet.server.langgraph.idempotency import IDEMPOTENT, create_once
 from callsheet.server.langgraph.run_bodies import RunCreate
@@ -125,10 +125,14 @@ async def get_cron(cron_id: str, request: Request) -> Response:
 @router.patch("/runs/crons/{cron_id}", responses=write_responses(JsonObject))
 async def update_cron(cron_id: str, body: CronUpdate, request: Request) -> Response:
     """Update a cron. Fields that are not sent keep their values."""
-    ctx = app_context(request)
+    ctx, owner = app_context(request), current_owner(request)
+    if body.input is not None:
+        name = (await crons.get(ctx.storage, owner, cron_id)).assistant
+        assistant = await starting.resolve_assistant(ctx, owner, name)
+        inputs.check_input(ctx.graphs[assistant.graph_id], body.input)
     cron = await crons.update(
         ctx.storage,
-        current_owner(request),
+        owner,
         cron_id,
         lambda cron: _require_interval(ctx, _with_changes(cron, body)),
         lambda cron: _next_ms(cron, _now_ms()),
@@ -238,6 +242,7 @@ async def _create(request: Request, body: CronCreate, thread: str | None) -> Jso
 
 async def _store(ctx: AppContext, owner: str, body: CronCreate, thread: str | None, cron_id: str) -> Cron:
     assistant = await starting.resolve_assistant(ctx, owner, body.assistant_id)
+    inputs.check_input(ctx.graphs[assistant.graph_id], body.input)
     now_ms = _now_ms()
     cron = Cron(
         cron_id,

@@ -13,6 +13,7 @@ from langgraph.pregel import Pregel
 from langgraph.types import Interrupt
 
 from callsheet.server.langgraph.run_bodies import ResumeValues
+from callsheet.server.langgraph.thread_search import build_state
 from callsheet.server.runtime.encoding import sha256_of
 from callsheet.server.runtime.execution import pending_interrupts
 from callsheet.server.runtime.worker import Worker
@@ -60,8 +61,8 @@ def _by_interrupt(resume: Any, pending: Mapping[str, Interrupt]) -> Mapping[str,
 async def _pending(
     graph: Pregel[Any, Any], thread: str, checkpoint: Mapping[str, Any]
 ) -> dict[str, Interrupt]:
-    state = await graph.aget_state({"configurable": {"thread_id": thread, **checkpoint}})
-    return {interrupt.id: interrupt for interrupt in pending_interrupts(state)}
+    state = await build_state(graph, thread, checkpoint)
+    return {interrupt.id: interrupt for interrupt in pending_interrupts(state)} if state else {}
 
 
 def _sorted_names(names: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, get_type_hints
@@ -9,6 +10,7 @@ from typing import Any, Final, get_type_hints
 from langgraph.pregel import Pregel
 
 from callsheet.server.context import AppContext
+from callsheet.server.langgraph.inputs import check_input, check_update, removes_messages
 from callsheet.server.langgraph.resumes import bind_resume
 from callsheet.server.langgraph.run_bodies import (
     ResumeValues,
@@ -17,6 +19,7 @@ from callsheet.server.langgraph.run_bodies import (
     checkpoint_of,
     run_request,
 )
+from callsheet.server.langgraph.thread_search import build_state
 from callsheet.state.errors import Conflict, Invalid, Missing, Refused
 from callsheet.storage import indexes
 from callsheet.storage.assistants import Assistant, Assistants
@@ -79,8 +82,8 @@ async def validate_run(
 ) -> ValidatedRun:
     """Return the run, checked against the thread as it is now; writes nothing.
 
-    Raises `Missing` for an unknown thread, `Invalid` for an unknown assistant, and `Conflict` for a thread of
-    another graph and for a resume without a pending interrupt.
+    Raises `Missing` for an unknown thread, `Invalid` for an unknown assistant and for input that the graph
+    cannot take, and `Conflict` for a thread of another graph and for a resume without a pending interrupt.
     """
     if thread is None:
         return await _validate_stateless(ctx, owner, body, run or str(uuid.uuid4()))
@@ -110,8 +113,9 @@ async def _validate_on_thread(
         resume = await bind_resume(
             ctx.worker, thread, assistant.graph_id, checkpoint_of(body), body.command.resume
         )
-    names = context_names(ctx.graphs[assistant.graph_id])
-    request = run_request(body, assistant, RunContext(run, owner, names, resume))
+    graph = ctx.graphs[assistant.graph_id]
+    await _check_input(graph, body, record)
+    request = run_request(body, assistant, RunContext(run, owner, context_names(graph), resume))
     if record is None:
         return ValidatedRun(thread, request, body, new)
     return ValidatedRun(thread, replace(request, precondition=_precondition(record, new)), body, None)
@@ -125,9 +129,24 @@ async def _validate_stateless(ctx: AppContext, owner: str, body: RunCreate, run:
     temporary_id, kept_id = stateless_thread_ids(run)
     thread = kept_id if keep else temporary_id
     new = NewThread(thread, owner, assistant.graph_id, _thread_metadata(assistant)) if keep else None
-    names = context_names(ctx.graphs[assistant.graph_id])
-    request = run_request(body, assistant, RunContext(run, owner, names, temporary=not keep))
+    graph = ctx.graphs[assistant.graph_id]
+    await _check_input(graph, body, None)
+    request = run_request(body, assistant, RunContext(run, owner, context_names(graph), temporary=not keep))
     return ValidatedRun(thread, request, body, new, stateless=True)
+
+
+async def _check_input(graph: Pregel[Any, Any], body: RunCreate, record: ThreadRecord | None) -> None:
+    """Raise `Invalid` for input that the graph cannot take; `record` is None for a new thread."""
+    command = body.command.model_dump(exclude_unset=True) if body.command else {}
+    given = command.get("update") if command else body.input
+    before: Mapping[str, Any] | None = {}
+    if record and not removes_messages(given):
+        before = None
+    elif record:
+        # A run that is still active may yet add the message.
+        state = await build_state(graph, record.id, checkpoint_of(body)) if record.status != "busy" else None
+        before = state and state.values
+    (check_update if command else check_input)(graph, given, before)
 
 
 async def record_run(ctx: AppContext, validated: ValidatedRun) -> StartedRun:

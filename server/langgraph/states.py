@@ -1,8 +1,8 @@
 """Routes of a thread's states: read the newest or an earlier one, list the history, update the state."""
 
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, contextmanager
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
@@ -18,8 +18,9 @@ from callsheet.server.http.requests import Flag, Integer, StrictRoute
 from callsheet.server.http.streaming import StreamingReply
 from callsheet.server.langgraph import shapes, updates
 from callsheet.server.langgraph.bodies import Body, checkpoint_fields, read_responses, write_responses
+from callsheet.server.langgraph.inputs import STATE_ERRORS, describe
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
-from callsheet.state.errors import Missing
+from callsheet.state.errors import Conflict, Missing
 from callsheet.storage.threads import records as thread_records
 
 router = APIRouter(prefix="/threads/{thread_id}", route_class=StrictRoute, tags=["threads"])
@@ -62,7 +63,7 @@ class HistoryQuery(Body):
     select: list[str] | None = None
 
 
-@router.get("/state", responses=read_responses(JsonObject, 400))
+@router.get("/state", responses=read_responses(JsonObject, 400, 409))
 async def get_state(
     thread_id: str,
     request: Request,
@@ -81,7 +82,7 @@ async def get_state_at_checkpoint(thread_id: str, body: StateQuery, request: Req
     )
 
 
-@router.get("/state/{checkpoint_id}", responses=read_responses(JsonObject, 400))
+@router.get("/state/{checkpoint_id}", responses=read_responses(JsonObject, 400, 409))
 async def get_state_at_checkpoint_id(
     thread_id: str,
     checkpoint_id: str,
@@ -108,7 +109,7 @@ async def update_state(thread_id: str, body: StateUpdate, request: Request) -> R
     )
 
 
-@router.get("/history", responses=read_responses(list[JsonObject], 400))
+@router.get("/history", responses=read_responses(list[JsonObject], 400, 409))
 async def get_history(
     thread_id: str,
     request: Request,
@@ -136,10 +137,9 @@ async def _state_reply(
         empty = StateSnapshot({}, (), {"configurable": {}}, None, None, None, (), ())
         return WireJsonReply(shapes.select_fields(shapes.state_view(empty), select))
     graph = updates.graph_of_thread(ctx, record)
-    try:
-        snapshot = await graph.aget_state(_checkpoint_config(thread_id, checkpoint), subgraphs=subgraphs)
-    except ValueError as error:
-        raise Missing(str(error), remedy=_REMEDY) from error
+    config = _checkpoint_config(thread_id, checkpoint)
+    with _state_errors(config):
+        snapshot = await graph.aget_state(config, subgraphs=subgraphs)
     name = checkpoint.get("checkpoint_id") or checkpoint.get("checkpoint_ns")
     if name and not snapshot.created_at:
         raise Missing(f"thread {thread_id!r} has no checkpoint {name!r}", remedy="see its history")
@@ -152,10 +152,8 @@ async def _history_reply(request: Request, thread_id: str, query: HistoryQuery) 
     if not record.graph:
         return WireJsonReply([])
     graph = updates.graph_of_thread(ctx, record)
-    try:
+    with _state_errors(_checkpoint_config(thread_id, query.checkpoint or {})):
         states, next_before = await _read_history(graph, thread_id, query, ctx.settings.max_history_bytes)
-    except ValueError as error:
-        raise Missing(str(error), remedy=_REMEDY) from error
     # The brackets, and the commas between the states.
     headers = {"Content-Length": str(sum(map(len, states)) + max(2, len(states) + 1))}
     if next_before:
@@ -213,6 +211,20 @@ async def _json_array(items: deque[bytes]) -> AsyncIterator[bytes]:
         yield separator + items.popleft()
         separator = b","
     yield b"]" if separator == b"," else b"[]"
+
+
+@contextmanager
+def _state_errors(config: RunnableConfig) -> Iterator[None]:
+    """Raise `Missing` for an unknown subgraph, and `Conflict` for a state that the graph cannot build."""
+    try:
+        yield
+    except STATE_ERRORS as error:
+        if config["configurable"]["checkpoint_ns"]:
+            raise Missing(str(error), remedy=_REMEDY) from error
+        raise Conflict(
+            f"the state of thread {config['configurable']['thread_id']!r} cannot be built: {describe(error)}",
+            remedy="continue from a checkpoint in its history, update the state, or delete the thread",
+        ) from error
 
 
 def _checkpoint_config(thread_id: str, checkpoint: Any) -> RunnableConfig:

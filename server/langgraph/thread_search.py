@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import AsyncIterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from langgraph.pregel import Pregel
@@ -12,7 +13,9 @@ from pydantic import Field
 from callsheet.server.context import AppContext
 from callsheet.server.langgraph import shapes
 from callsheet.server.langgraph.bodies import Body, Page, contains
+from callsheet.server.langgraph.inputs import STATE_ERRORS
 from callsheet.server.langgraph.shapes import JsonObject
+from callsheet.state.errors import Missing
 from callsheet.storage.threads import records as thread_records
 from callsheet.storage.threads.records import ThreadRecord
 
@@ -82,14 +85,16 @@ async def newest_values(ctx: AppContext, record: ThreadRecord) -> Any:
     return snapshot.values if snapshot and snapshot.created_at else None
 
 
-async def build_state(graph: Pregel[Any, Any], thread_id: str) -> StateSnapshot | None:
-    """Return a thread's newest state; None if the graph's reducers fail on the stored writes.
+async def build_state(
+    graph: Pregel[Any, Any], thread_id: str, checkpoint: Mapping[str, Any] = MappingProxyType({})
+) -> StateSnapshot | None:
+    """Return a thread's state, the newest by default; None if it cannot be built.
 
-    One bad input must not break the list of all threads.
+    Neither values that the graph's reducers do not take nor evicted data may break the list of all threads.
     """
     try:
-        return await graph.aget_state({"configurable": {"thread_id": thread_id}})
-    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        return await graph.aget_state({"configurable": {**checkpoint, "thread_id": thread_id}})
+    except (*STATE_ERRORS, Missing) as error:
         _log.warning("cannot build the state of thread %s: %s", thread_id, error)
         return None
 

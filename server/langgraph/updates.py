@@ -11,6 +11,7 @@ from langgraph.types import Command, StateUpdate
 from callsheet.server.context import AppContext
 from callsheet.server.langgraph import shapes
 from callsheet.server.langgraph.bodies import Body
+from callsheet.server.langgraph.inputs import check_update
 from callsheet.server.langgraph.shapes import JsonObject
 from callsheet.server.langgraph.thread_search import build_state
 from callsheet.server.runtime.encoding import dumps
@@ -67,11 +68,12 @@ async def apply_update(
 ) -> RunnableConfig:
     """Write `values` at a checkpoint as `as_node` would, and return the config of the new checkpoint.
 
-    Raises `Busy` while a run holds the thread, and `Refused` for values that the graph does not accept.
+    Raises `Busy` while a run holds the thread, and `Refused` or `Invalid` for values that the graph refuses.
     """
     graph = graph_of_thread(ctx, record)
     if isinstance(values, list) and not values:
         values = None
+    check_update(graph, values)
     async with thread_records.hold(ctx.storage, record.id, record.owner):
         with _graph_errors():
             written = await graph.aupdate_state(_with_metadata(at, record), values, as_node)
@@ -86,6 +88,9 @@ async def apply_supersteps(ctx: AppContext, record: ThreadRecord, supersteps: Se
     """Write a history; raises as `apply_update`."""
     graph = graph_of_thread(ctx, record)
     steps = [[update.to_state_update() for update in step.updates] for step in supersteps]
+    for step in supersteps:
+        for update in step.updates:
+            check_update(graph, update.values)
     at: RunnableConfig = {"configurable": {"thread_id": record.id}}
     async with thread_records.hold(ctx.storage, record.id, record.owner):
         with _graph_errors():

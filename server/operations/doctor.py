@@ -207,25 +207,19 @@ def _check_persistence(server_health: ServerHealth) -> Iterator[Finding]:
     """Check persistence and memory."""
     for trouble in health.health_problems(server_health):
         yield Finding("Storage", "fail" if trouble.fatal else "warn", trouble.message, trouble.remedy)
-    if server_health.persistent:
-        yield Finding("Persistence", "ok", "every change is written to an append-only file")
-    else:
-        yield Finding(
-            "Persistence",
-            "warn",
-            "no append-only file: changes after the last snapshot are lost if Redis stops",
-            "Set appendonly to yes.",
-        )
     used = f"{server_health.used_bytes / 2**20:.0f} MiB used"
     limit = f"of {server_health.limit_bytes / 2**20:.0f}" if server_health.limit_bytes else "without a limit"
-    if server_health.eviction_policy != "noeviction":
-        policy = server_health.eviction_policy
-        message = f"{used} {limit}; maxmemory-policy {policy} deletes keys when memory is full"
+    findings = {
+        "persistence": Finding("Persistence", "ok", "every change is written to an append-only file"),
+        "memory": Finding("Memory", "ok", f"{used} {limit}; no eviction"),
+    }
+    for warning in health.health_warnings(server_health):
         # Without a memory limit nothing is evicted yet.
-        status: Status = "fail" if server_health.limit_bytes else "warn"
-        yield Finding("Memory", status, message, "Set maxmemory-policy to noeviction.")
-    else:
-        yield Finding("Memory", "ok", f"{used} {limit}; no eviction")
+        evicts = warning.component == "memory" and server_health.limit_bytes
+        status: Status = "fail" if evicts else "warn"
+        part = findings[warning.component].part
+        findings[warning.component] = Finding(part, status, warning.message, warning.remedy)
+    yield from findings.values()
 
 
 async def _check_clock(opened: Storage) -> Finding:

@@ -57,6 +57,7 @@ async def show_health(request: Request) -> JsonReply:
         "provider": {"name": chosen.provider, "reason": chosen.reason},
         **({"tools": _availability(tools)} if tools else {}),
         **_problem_fields(problems),
+        **_warning_fields(server_health),
     }
     return JsonReply(content, 503 if fatal else 200, {"Retry-After": "1"} if fatal else None)
 
@@ -119,6 +120,10 @@ async def _read_storage(ctx: AppContext) -> tuple[ServerHealth | None, Sequence[
     try:
         async with asyncio.timeout(patience_s):
             now = await vitals.read_health(ctx.storage)
+            problems = vitals.health_problems(now)
+            if not any(problem.fatal for problem in problems):
+                problems += await ctx.marker.check()
+            return now, problems
     except CallsheetError as error:
         return None, [HealthProblem("storage", fatal=True, message=error.message, remedy=error.remedy)]
     except TimeoutError:
@@ -126,7 +131,6 @@ async def _read_storage(ctx: AppContext) -> tuple[ServerHealth | None, Sequence[
         return None, [
             HealthProblem("storage", fatal=True, message=message, remedy="Check that it is running.")
         ]
-    return now, vitals.health_problems(now)
 
 
 def _storage_fields(server_health: ServerHealth | None) -> Mapping[str, Any]:
@@ -135,6 +139,11 @@ def _storage_fields(server_health: ServerHealth | None) -> Mapping[str, Any]:
         if server_health
         else {}
     )
+
+
+def _warning_fields(server_health: ServerHealth | None) -> Mapping[str, Any]:
+    warnings = vitals.health_warnings(server_health) if server_health else ()
+    return {"warnings": [str(each) for each in warnings]} if warnings else {}
 
 
 def _problem_fields(problems: Sequence[HealthProblem]) -> Mapping[str, Any]:

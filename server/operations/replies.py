@@ -25,6 +25,8 @@ class Health(TypedDict):
     remedy: NotRequired[str]
     degraded: NotRequired[list[str]]
     """`storage`, `memory`, `persistence`, `workers`."""
+    warnings: NotRequired[list[str]]
+    """Settings of Redis that may lose data later."""
 
 
 class ToolBreaker(TypedDict):

@@ -18,6 +18,7 @@ from callsheet.server.runtime.tool_policy import apply_tool_policy, warn_of_unkn
 from callsheet.server.runtime.worker import Worker, WorkerOptions, running_worker
 from callsheet.server.settings import Settings
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.health import DataMarker
 
 _EXTRA_THREADS: Final = 8
 """Threads for imports, files and name resolution, beside those of nodes."""
@@ -44,6 +45,7 @@ class Runtime:
             self.graphs,
             self.memory.store,
             self.workflows,
+            DataMarker(storage),
         )
 
 

@@ -250,10 +250,15 @@ def _json_tail(fields: Mapping[str, Any]) -> str:
     return f",{tail}" if fields else tail
 
 
-def _stream(name: str, active: bytes | None, records: Sequence[bytes]) -> Stream:
+def _stream(name: str, active: bytes | None, records: Sequence[bytes | None]) -> Stream:
     versions = tuple(_version(name, record) for record in records)
     return Stream(versions, active.decode() if active else None)
 
 
-def _version(stream: str, record: bytes) -> Version:
+def _version(stream: str, record: bytes | None) -> Version:
+    if record is None:
+        raise Missing(
+            f"a version of {stream!r} is gone from storage",
+            remedy="Redis has evicted it or somebody deleted it: restore a backup, or make a new artefact",
+        )
     return Version(stream=stream, **json.loads(record))

@@ -63,7 +63,9 @@ class CommandPolicy:
             case CallsheetError():
                 return root
             case exceptions.OutOfMemoryError():
-                return StorageDown(f"{self.origin} is out of memory", remedy="Raise its maxmemory.")
+                return StorageDown(
+                    f"{self.origin} is out of memory", remedy="Raise its maxmemory, or delete threads."
+                )
             case exceptions.ResponseError() if str(root).startswith("MISCONF"):
                 return StorageDown(
                     f"{self.origin} cannot write to its disk: {root}", remedy="Free some space."

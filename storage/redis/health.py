@@ -1,14 +1,24 @@
 """Health of the Redis server: its disk, memory and role, and the problems an operator should know."""
 
+import logging
 import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.scripts import Script
 
 _NEARLY_FULL: Final = 0.9
 """Share of the memory limit from which memory is reported as a problem."""
+_log = logging.getLogger(__name__)
+
+_MARK: Final = Script("""
+redis.call('SET', KEYS[1], ARGV[1], 'NX')
+return redis.call('GET', KEYS[1])
+""")
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,32 @@ class HealthProblem:
     message: str
     remedy: str
 
+    def __str__(self) -> str:
+        """Return message and remedy."""
+        return f"{self.message}. {self.remedy}"
+
+
+class DataMarker:
+    """A key that shows whether writes are accepted, and whether the data of this process's start is gone."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._known: bytes | None = None
+        self._lost = False
+
+    async def check(self) -> list[HealthProblem]:
+        """Write the key if it is missing; return the loss of data as a problem. Raises as any write does."""
+        current: bytes = await _MARK(self._storage.redis, [keys.DATA_MARKER], [uuid.uuid4().hex])
+        known, self._known = self._known, current
+        if known not in {None, current}:
+            self._lost = True
+            _log.error("%s was emptied or replaced: what was stored before is gone", self._storage.origin)
+        if not self._lost:
+            return []
+        message = f"{self._storage.origin} was emptied or replaced since this server started"
+        remedy = "If that was not intended, restore a backup; then restart this server."
+        return [HealthProblem("persistence", fatal=False, message=message, remedy=remedy)]
+
 
 async def read_health(storage: Storage) -> ServerHealth:
     """Return the server's current health; raises what any command raises."""
@@ -81,6 +117,24 @@ def health_problems(health: ServerHealth) -> list[HealthProblem]:
         message = f"has evicted {health.evicted_keys} keys because its memory was full"
         report("memory", message, "Set maxmemory-policy to noeviction.")
     return problems
+
+
+def health_warnings(health: ServerHealth) -> list[HealthProblem]:
+    """Return the settings of the server that may lose data later."""
+    warnings = []
+    if not health.persistent:
+        message = "no append-only file: changes after the last snapshot are lost if Redis stops"
+        warnings.append(
+            HealthProblem("persistence", fatal=False, message=message, remedy="Set appendonly to yes.")
+        )
+    if health.eviction_policy != "noeviction":
+        message = f"maxmemory-policy {health.eviction_policy} deletes keys when memory is full"
+        warnings.append(
+            HealthProblem(
+                "memory", fatal=False, message=message, remedy="Set maxmemory-policy to noeviction."
+            )
+        )
+    return warnings
 
 
 def _parse_info(info: Mapping[str, Any], answered_s: float) -> ServerHealth:

@@ -384,6 +384,9 @@ def vendor_tokens(vendor: str) -> str:
 CRONS_DUE: Final = "crons:due"
 """Sorted set of the cron jobs, by next start."""
 
+DATA_MARKER: Final = "callsheet:marker"
+"""Random text, written by the first server; another text shows that the data was emptied or replaced."""
+
 THREADS_EXPIRING: Final = "threads:expiring"
 """Sorted set of the threads to delete or prune, by due time."""
 
@@ -446,6 +449,7 @@ KEYS: Final = (
     Key("vendor:{<id>}:calls", "zset", VENDOR_CALL_LEASE_S, "calls of a vendor's models, by end of lease"),
     Key("vendor:{<id>}:tokens", "hash", VENDOR_TOKENS_TTL_S, "tokens left of a vendor's minute"),
     Key(CRONS_DUE, "zset", "forever", "cron jobs, by next start"),
+    Key(DATA_MARKER, "string", "forever", "shows that the data was emptied or replaced when it changes"),
     Key(THREADS_EXPIRING, "zset", "forever", "threads to delete or prune, by due time"),
     Key(THREAD_ID_SEED, "string", "forever", "secret that ids of threads are derived with"),
     Key(API_KEYS, "zset", "forever", "all API keys, by creation time"),

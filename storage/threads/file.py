@@ -1,6 +1,7 @@
 """Contents of an exported thread, parsed and checked completely before anything is written."""
 
 from base64 import b64decode
+from binascii import unhexlify
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -69,19 +70,35 @@ class _Checkpoint(_Line):
     writes: list[_Write]
 
 
+def _check_hexadecimal(checkpoint_id: str) -> str:
+    # LangGraph derives the ids of tasks from these digits.
+    unhexlify(checkpoint_id.replace("-", ""))
+    return checkpoint_id
+
+
 class _CheckpointFields(_Line):
     """Fields of a checkpoint in every version of LangGraph."""
 
     v: int
-    id: str = Field(min_length=1, max_length=100)
+    id: Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_hexadecimal)]
     ts: str
     channel_versions: dict[str, ChannelVersion]
     versions_seen: dict[str, dict[str, ChannelVersion]]
 
 
+class _MetadataFields(BaseModel):
+    """Fields of a checkpoint's metadata that LangGraph reads."""
+
+    parents: dict[str, str] = Field(default_factory=dict)
+    step: int = 0
+
+
 def _check_facts(facts: dict[str, str]) -> dict[str, str]:
     if reserved := sorted(facts.keys() & {"owner", "thread", "importing"}):
         raise ValueError(f"a file must not set {reserved[0]!r}")
+    for name in ("createdMs", "updatedMs"):
+        if name in facts and not (facts[name].isdecimal() and int(facts[name]) <= _MAX_MS):
+            raise ValueError(f"{name!r} must be a time in milliseconds")
     return facts
 
 
@@ -268,8 +285,7 @@ class _Reader:
         checkpoint, metadata = self.codec.decode(line.checkpoint), self.codec.decode(line.metadata)
         fields = {name: checkpoint[name] for name in _CheckpointFields.model_fields}
         versions = _CheckpointFields.model_validate(fields).channel_versions
-        if not isinstance(metadata, dict):
-            raise Invalid("the file has a checkpoint without metadata", remedy=_REMEDY)
+        _MetadataFields.model_validate(metadata)
         values = {channel: self.values[line.ns, channel, versions[channel]] for channel in line.values}
         checkpoint = {**checkpoint, "channel_values": values}
         writes = tuple((write.task, write.channel, self.codec.decode(write.value)) for write in line.writes)

@@ -23,6 +23,8 @@ VERSION: Final = 2
 _REMEDY: Final = "export the thread again"
 _CHECKSUM_DIGITS: Final = 16
 """Hexadecimal digits of a line's checksum, which detects damage, not tampering."""
+_MAX_DIGITS: Final = 20
+"""Characters of the longest integer of 64 bits."""
 _SCALARS: Final = (str, int, float, bool, type(None))
 
 
@@ -73,13 +75,14 @@ def read_lines(content: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _parse_line(number: int, line: bytes) -> tuple[str, dict[str, Any]]:
     try:
-        parsed = json.loads(line, parse_constant=_refuse_constant)
+        parsed = json.loads(line, parse_constant=_refuse_constant, parse_int=_parse_int)
         kind, checksum, data = parsed["type"], parsed["sha256"], parsed["data"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         if number == 1:
             raise _not_a_thread() from error
+        reason = f": {error}" if isinstance(error, _OutOfRange) else ""
         raise Invalid(
-            f"line {number} of the file is not a line of an exported thread", remedy=_REMEDY
+            f"line {number} of the file is not a line of an exported thread{reason}", remedy=_REMEDY
         ) from error
     if not (isinstance(kind, str) and isinstance(data, dict)) or checksum != _checksum(data):
         raise Invalid(f"line {number} of the file is damaged: its checksum is wrong", remedy=_REMEDY)
@@ -100,6 +103,17 @@ def _not_a_thread() -> Invalid:
     return Invalid(
         "the file is not an exported thread", remedy="send a file written by `callsheet threads export`"
     )
+
+
+class _OutOfRange(ValueError):
+    """A number that no checkpoint can hold."""
+
+
+def _parse_int(text: str) -> int:
+    """Return the integer; raises `_OutOfRange` for one that LangGraph's encoding cannot write."""
+    if len(text) > _MAX_DIGITS or not -(2**63) <= (number := int(text)) < 2**64:
+        raise _OutOfRange(f"the integer {text[:_MAX_DIGITS]} has more than 64 bits")
+    return number
 
 
 def _refuse_constant(text: str) -> float:

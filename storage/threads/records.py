@@ -47,6 +47,12 @@ redis.call('HDEL', KEYS[1], 'error')
 return 1
 """)
 
+# A full Redis refuses ZADD as a script's first write, and a thread that expires frees memory.
+_POSTPONE: Final = Script("""
+redis.call('ZREM', KEYS[1], ARGV[1])
+return redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])
+""")
+
 # Repeatable in the same way.
 _HOLD: Final = Script("""
 local thread, lease, token = KEYS[1], KEYS[2], ARGV[3]
@@ -54,6 +60,8 @@ local owner, active = unpack(redis.call('HMGET', thread, 'owner', 'active'))
 if owner ~= ARGV[1] then return -1 end
 if redis.call('GET', lease) == token then return 1 end
 if active or redis.call('EXISTS', lease) == 1 then return 0 end
+-- A full Redis refuses a script's first write only, and never a DEL: so deletions can free memory.
+redis.call('DEL', lease)
 redis.call('HINCRBY', thread, 'epoch', 1)
 redis.call('SET', lease, token, 'PX', ARGV[2])
 return 1
@@ -282,7 +290,7 @@ async def list_expired(storage: Storage, now_ms: int, limit: int) -> list[Thread
 
 async def postpone(storage: Storage, record: ThreadRecord, until_ms: int) -> None:
     """Return an expired thread from `list_expired` again only after `until_ms`."""
-    await storage.redis.zadd(keys.THREADS_EXPIRING, {_expiry_member(record): until_ms})
+    await _POSTPONE(storage.redis, [keys.THREADS_EXPIRING], [_expiry_member(record), until_ms])
 
 
 def missing_thread(thread_id: str) -> Missing:

@@ -1,0 +1,111 @@
+"""Checks of a graph's input before its run is recorded; only what is certain to fail is refused."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from inspect import isclass
+from typing import Any, Final, cast
+
+from langchain_core.messages import HumanMessage
+from langgraph.channels import BinaryOperatorAggregate, LastValue
+from langgraph.graph import START, add_messages
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.pregel import Pregel
+from pydantic import BaseModel, ValidationError
+
+from callsheet.state.errors import Invalid
+
+STATE_ERRORS: Final = (AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""Errors of a graph's reducers for values that they cannot merge."""
+_REDUCERS: Final = (add_messages, cast("Any", add_messages)().func)
+"""LangGraph's reducer of messages, without and with options."""
+_MAX_REASON: Final = 300
+
+
+def check_input(graph: Pregel[Any, Any], given: Any, before: Mapping[str, Any] | None = None) -> None:
+    """Raise `Invalid` for input that no state of the graph can take; `before` is that of `check_update`."""
+    if given is None or not isinstance(graph, CompiledStateGraph) or "__root__" in graph.channels:
+        return
+    if not isinstance(given, dict):
+        raise _misfit(graph, "the input", f"it is {type(given).__name__}, not an object")
+    check_update(graph, given, before)
+    schema = graph.builder.input_schema
+    # A node with a schema of its own, or an edge past the nodes, may never read the field.
+    own = any(node.input_schema is not schema for node in graph.builder.nodes.values())
+    if not isclass(schema) or not issubclass(schema, BaseModel) or own or START in graph.builder.branches:
+        return
+    try:
+        schema.model_validate(given)
+    except ValidationError as error:
+        for fault in error.errors():
+            name = fault["loc"][0] if fault["loc"] else None
+            # Earlier states and reducers may change what another field holds.
+            if name in given and isinstance(graph.channels.get(str(name)), LastValue):
+                raise _misfit(graph, repr(name), fault["msg"]) from error
+
+
+def check_update(graph: Pregel[Any, Any], update: Any, before: Mapping[str, Any] | None = None) -> None:
+    """Raise `Invalid` for messages that the graph cannot take; `update` is an object or a list of pairs.
+
+    `before` has the values that the thread will have when the run starts; None if they are unknown, and then
+    any message may be there to be removed.
+    """
+    channels = message_channels(graph)
+    for name, value in _pairs(update):
+        if name not in channels:
+            continue
+        held = _named_messages(value) if before is None else before.get(name) or []
+        try:
+            channels[name].from_checkpoint(held).update([value])
+        except STATE_ERRORS as error:
+            raise _misfit(graph, repr(name), describe(error)) from error
+
+
+def removes_messages(update: Any) -> bool:
+    """Return True if `update` may remove a message, which only a state that holds it can take."""
+    objects = (one for _, value in _pairs(update) for one in _objects(value))
+    return any("remove" in (one.get("role"), one.get("type")) for one in objects)
+
+
+def describe(error: Exception) -> str:
+    """Return what a reducer's error says, in one line."""
+    if isinstance(error, ValidationError):
+        fault = error.errors()[0]
+        return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+    text = f"it lacks {error}" if isinstance(error, LookupError) else str(error)
+    return text.partition("\n")[0][:_MAX_REASON]
+
+
+@cache
+def message_channels(graph: Pregel[Any, Any]) -> Mapping[str, BinaryOperatorAggregate[Any]]:
+    """Return the channels of the graph that hold messages, by name."""
+    return {
+        name: channel
+        for name, channel in graph.channels.items()
+        if isinstance(channel, BinaryOperatorAggregate)
+        and getattr(channel.operator, "func", channel.operator) in _REDUCERS
+    }
+
+
+def _pairs(update: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(update, dict):
+        yield from update.items()
+    elif isinstance(update, list):
+        for pair in update:
+            if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str):  # noqa: PLR2004
+                yield pair[0], pair[1]
+
+
+def _named_messages(value: Any) -> list[HumanMessage]:
+    """Return a message for each id in `value`."""
+    return [HumanMessage("", id=one["id"]) for one in _objects(value) if isinstance(one.get("id"), str)]
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
+
+
+def _misfit(graph: Pregel[Any, Any], what: str, reason: str) -> Invalid:
+    return Invalid(
+        f"{what} does not fit graph {graph.name!r}: {reason}",
+        remedy="see the assistant's input schema; a message has a role, such as user, and a content",
+    )

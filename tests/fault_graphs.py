@@ -4,6 +4,8 @@ import asyncio
 import operator
 import os
 import signal
+import time
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 from langgraph.config import get_config, get_stream_writer
@@ -66,6 +68,28 @@ async def page(state: Pages, *, runtime: Runtime[None]) -> dict[str, Any]:
     return {"stamped": [outcome.output["versionId"]]}
 
 
+class Entries(TypedDict):
+    """Lines to be written to a file, one in each step; nobody has receipts for them."""
+
+    file: str
+    name: str
+    steps: int
+    pace_s: float
+    done: Annotated[list[int], operator.add]
+
+
+def append(file: str, line: str) -> None:
+    with Path(file).open("a") as opened:
+        opened.write(line)
+
+
+async def entry(state: Entries) -> dict[str, Any]:
+    number = len(state["done"])
+    await asyncio.sleep(state["pace_s"])
+    append(state["file"], f"{state['name']} {number} {os.getpid()} {time.time()}\n")
+    return {"done": [number]}
+
+
 def _step(number: int) -> Any:
     return {"id": "stamp", "tool": "stamp", "params": {"number": number}, "reads": [], "writes": [STREAM]}
 
@@ -100,5 +124,16 @@ def poisonous() -> Graph:
     return builder.compile(name="poison")
 
 
+def writing() -> Graph:
+    builder: StateGraph[Entries, None, Entries, Entries] = StateGraph(Entries)
+    builder.add_node("entry", entry)
+    builder.add_edge(START, "entry")
+    builder.add_conditional_edges(
+        "entry", lambda state: "entry" if len(state["done"]) < state["steps"] else END
+    )
+    return builder.compile(name="writer")
+
+
 clerk = stamping()
+writer = writing()
 poison = poisonous()

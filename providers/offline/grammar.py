@@ -28,7 +28,8 @@ SLOTS: Final[Mapping[str, str]] = {
 }
 """Classes of words that several workflows share; a client's name has capitals."""
 _POLITE: Final = re.compile(
-    r"^(?:(?:please|now|ok|okay|and|also|could you|can you|would you)[, ]+)+|(?<![, ])[, ]+please$", re.IGNORECASE
+    r"^(?:(?:please|now|ok|okay|and|also|could you|can you|would you)[, ]+)+|(?<![, ])[, ]+please$",
+    re.IGNORECASE,
 )
 _SEPARATOR: Final = re.compile(r" ?(?:,? and then |,? and |,? then |[,;.] )", re.IGNORECASE)
 _QUOTE: Final = re.compile(SLOTS["quote"])

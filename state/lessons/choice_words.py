@@ -52,12 +52,14 @@ EDGE: Final = re.compile(
 IDS: Final = re.compile(r"(?:fact|image)-\w+")
 BARE_NUMBERS: Final = re.compile(r"#?\d{1,9}(?: #?\d{1,9})+")
 TOPIC: Final = re.compile(
-    r"(?:(?:the|that|those|any|all|every) ){0,4}(?P<many>ones|facts|images|pictures|photos|bits|points|everything|all)?"
+    r"(?:(?:the|that|those|any|all|every) ){0,4}"
+    r"(?P<many>ones|facts|images|pictures|photos|bits|points|everything|all)?"
     r"(?:one|fact|image|picture|photo|bit|point)? "
     r"(?:about|on|of|with|mentioning|that (?:say|mention|talk about|is|are about)s?) (?P<topic>.+)"
 )
 NAMED_TOPIC: Final = re.compile(
-    r"(?:the )?(?P<topic>.{1,200}?) (?:(?P<many>ones|facts|images|pictures|photos)|one|fact|image|picture|photo)"
+    r"(?:the )?(?P<topic>.{1,200}?) "
+    r"(?:(?P<many>ones|facts|images|pictures|photos)|one|fact|image|picture|photo)"
 )
 
 SEPARATOR: Final = re.compile(
@@ -79,8 +81,8 @@ EXCLUSION: Final = re.compile(
     r"|don't (?:use|tell|want|take|include)|i don't want)\b\s*|(?:ยกเว้น|ไม่เอา)\s*"
 )
 EXCEPT: Final = re.compile(
-    r"(?:(?<![\s,])[\s,]+)?\b(?:but not|but|except(?: for)?|apart from|other than|without|excluding|minus|not|menos|excepto"
-    r"|salvo|ausser|ohne|sauf|sans)\b ?| ?ยกเว้น ?"
+    r"(?:(?<![\s,])[\s,]+)?\b(?:but not|but|except(?: for)?|apart from|other than|without|excluding|minus|not"
+    r"|menos|excepto|salvo|ausser|ohne|sauf|sans)\b ?| ?ยกเว้น ?"
 )
 CHINESE_EXCEPT: Final = re.compile(r"除了(?P<but>.{1,200}?)(?:以外|之外)?(?:都要|全部|都可以|全要|其他都要)")
 ALL: Final = re.compile(

@@ -27,10 +27,13 @@ _NUMBER: Final = re.compile(
     re.IGNORECASE,
 )
 _GRADE: Final = re.compile(
-    rf"\b(?:grade\s+(\d{{1,9}})|(\d{{1,9}})(?:st|nd|rd|th)[\s-]+grade|({'|'.join(ORDINALS)})[\s-]+grade)", re.IGNORECASE
+    rf"\b(?:grade\s+(\d{{1,9}})|(\d{{1,9}})(?:st|nd|rd|th)[\s-]+grade|({'|'.join(ORDINALS)})[\s-]+grade)",
+    re.IGNORECASE,
 )
 _GRADE_TO_AGE: Final = 5
-_CHINESE: Final = re.compile(r"(?=[一二两三四五六七八九十])([一二两三四五六七八九]?)(十?)([一二三四五六七八九]?)(?=\s*[岁歲歳])")
+_CHINESE: Final = re.compile(
+    r"(?=[一二两三四五六七八九十])([一二两三四五六七八九]?)(十?)([一二三四五六七八九]?)(?=\s*[岁歲歳])"
+)
 _CHINESE_DIGITS: Final = "零一二三四五六七八九"
 _SEPARATOR: Final = re.compile(
     r"(?:(?<![^\S\n])[^\S\n]+)?(?:[,;/&+\n]|\b(?:and|und|et|y|e|i|oraz|en)\b|、|，|和)\s*", re.IGNORECASE

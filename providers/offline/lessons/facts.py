@@ -34,7 +34,8 @@ _REFERS_BACK: Final = re.compile(
     re.IGNORECASE,
 )
 _ORDERS: Final = re.compile(
-    r"ignore (?:all|any|every|previous)\b.{0,200}instruction|system prompt|developer mode|\b\w+Tool\b|</?material>",
+    r"ignore (?:all|any|every|previous)\b.{0,200}instruction|system prompt|developer mode|\b\w+Tool\b|"
+    r"</?material>",
     re.IGNORECASE,
 )
 """Instructions to a model, which are left out and counted."""

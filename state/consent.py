@@ -31,11 +31,13 @@ _FILLERS: Final = (
     "tolong|saja|terima kasih|ạ|nhé|cảm ơn|ครับ|ค่ะ|คะ|นะ|เลย|请|吧|了|谢谢"
 )
 """Words that may accompany either, separated by | as above."""
+_LONGEST: Final = 200
+"""Maximum characters of a plain answer."""
 
 
 def consent(text: str) -> bool | None:
     """Return True for a plain yes, False for a plain no, and None for any other text."""
-    plain = _plain(text)
+    plain = _plain(text) if len(text) <= _LONGEST else ""
     for answer, pattern in _ANSWERS.items():
         if pattern.fullmatch(plain):
             return answer
@@ -50,9 +52,12 @@ def _plain(text: str) -> str:
 
 
 def _pattern(phrases: str) -> re.Pattern[str]:
-    """Return a pattern for one or more of the phrases, with filler words around them."""
+    """Return a pattern for one or more of the phrases, with filler words around them.
+
+    Some phrases consist of others ("no thanks"), so unbounded repetitions would take exponential time.
+    """
     phrase, filler = _either(phrases), _either(_FILLERS)
-    return re.compile(f"(?:{filler} ?)*{phrase}(?: ?(?:{phrase}|{filler}))*")
+    return re.compile(f"(?:{filler} ?){{0,4}}{phrase}(?: ?(?:{phrase}|{filler})){{0,6}}")
 
 
 def _either(phrases: str) -> str:

@@ -15,7 +15,9 @@ _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _ACTIVE: Final = re.compile(
     rb"<\s*(script|html|iframe|svg|body|object|embed)[\s>/]|<\?php|<%@", re.IGNORECASE
 )
-_MARKUP: Final = re.compile(rb"\s*<(!doctype|!--|html|head|body|script|svg|\?xml|\?php)", re.IGNORECASE)
+_MARKUP: Final = re.compile(
+    rb"(?<!\s)\s*<(!doctype|!--|html|head|body|script|svg|\?xml|\?php)", re.IGNORECASE
+)
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _ARCHIVE_END: Final = b"PK\x05\x06"
 _NEAR: Final = 66_000

@@ -5,6 +5,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextvars import Context
 from dataclasses import dataclass, field
 
 from callsheet.storage.redis.connection import Storage, connect, open_storage
@@ -46,7 +47,7 @@ async def current() -> Storage:
     if used := _shared.used.get(loop):
         return used
     if loop not in _shared.opened:
-        _shared.opened[loop] = loop.create_task(_open(loop))
+        _shared.opened[loop] = loop.create_task(_open(loop), context=Context())
     return await asyncio.shield(_shared.opened[loop])
 
 

@@ -4,6 +4,8 @@ import asyncio
 import operator
 import os
 import signal
+import time
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 from langchain_core.messages import AIMessage
@@ -65,6 +67,28 @@ async def page(state: Pages, *, runtime: Runtime[None]) -> dict[str, Any]:
     # Whoever is killed here has had the effect, and no checkpoint says so.
     await asyncio.sleep(LINGER * state["pace_s"])
     return {"stamped": [outcome.output["versionId"]]}
+
+
+class Entries(TypedDict):
+    """Lines to be written to a file, one in each step; nobody has receipts for them."""
+
+    file: str
+    name: str
+    steps: int
+    pace_s: float
+    done: Annotated[list[int], operator.add]
+
+
+def append(file: str, line: str) -> None:
+    with Path(file).open("a") as opened:
+        opened.write(line)
+
+
+async def entry(state: Entries) -> dict[str, Any]:
+    number = len(state["done"])
+    await asyncio.sleep(state["pace_s"])
+    append(state["file"], f"{state['name']} {number} {os.getpid()} {time.time()}\n")
+    return {"done": [number]}
 
 
 def _step(number: int) -> Any:
@@ -143,6 +167,17 @@ def poisonous() -> Graph:
     return builder.compile(name="poison")
 
 
+def writing() -> Graph:
+    builder: StateGraph[Entries, None, Entries, Entries] = StateGraph(Entries)
+    builder.add_node("entry", entry)
+    builder.add_edge(START, "entry")
+    builder.add_conditional_edges(
+        "entry", lambda state: "entry" if len(state["done"]) < state["steps"] else END
+    )
+    return builder.compile(name="writer")
+
+
 clerk = stamping()
 relay = relaying()
+writer = writing()
 poison = poisonous()

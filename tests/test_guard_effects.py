@@ -6,9 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from callsheet.server.runtime.run_request import request_fields
 from callsheet.state.errors import Conflict, Fenced, Invalid, NotReached
 from callsheet.state.owners import LOCAL
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
+from callsheet.storage.runs.leases import LEASE, Lease
+from callsheet.storage.runs.records import Attempt, RunRequest
+from callsheet.storage.runs.runs import Runs
 from callsheet.tools.guard import guard
 from callsheet.tools.guard.outcome import ToolExecutionError
 from callsheet.tools.guard.policy import ToolOptions
@@ -268,3 +272,34 @@ async def test_a_host_may_call_a_tool_itself_and_gets_an_exception(opened):
     assert error.tool_call_id.startswith("call_")
     with pytest.raises(ToolExecutionError, match="Unknown tool: nope"):
         await guard.execute(tools, "nope", {}, SCOPE)
+
+
+async def test_a_call_whose_lease_ran_out_meanwhile_has_no_effect(opened):
+    """X8: the process stood still between the claim and the effect, and a later attempt has the thread."""
+    called = []
+
+    async def reach_out(args, call):
+        called.append(call.scope.epoch)
+        return {}
+
+    runs = Runs(opened, lease_s=0.05)
+    request = request_fields(input={})
+    created = await runs.create("t", RunRequest("r", "g", LOCAL, request), claim=True)
+    lease = Lease(runs, created.attempt)
+    token = LEASE.set(lease)
+    tools = made(reach_out, outside=True)
+    try:
+        while not lease.has_expired:  # noqa: ASYNC110 -- the clock is the machine's
+            await asyncio.sleep(0.01)
+        assert (await guard.call(tools, step(writes=()), SCOPE)).ok, "nobody has taken it over"
+        while not isinstance(await runs.claim("t", "r"), Attempt):  # noqa: ASYNC110 -- as above
+            await asyncio.sleep(0.01)
+        while not lease.has_expired:  # noqa: ASYNC110 -- as above
+            await asyncio.sleep(0.01)
+        with pytest.raises(Fenced):
+            await guard.call(tools, step(call="c2", writes=()), SCOPE)
+    finally:
+        LEASE.reset(token)
+        await runs.delete_all("t")
+        await runs.unschedule_check("t", "r")
+    assert called == [1]

@@ -28,9 +28,10 @@ SLOTS: Final[Mapping[str, str]] = {
 }
 """Classes of words that several workflows share; a client's name has capitals."""
 _POLITE: Final = re.compile(
-    r"^(?:(?:please|now|ok|okay|and|also|could you|can you|would you)[, ]+)+|[, ]+please$", re.IGNORECASE
+    r"^(?:(?:please|now|ok|okay|and|also|could you|can you|would you)[, ]+)+|(?<![, ])[, ]+please$",
+    re.IGNORECASE,
 )
-_SEPARATOR: Final = re.compile(r"\s*(?:,? and then |,? and |,? then |[,;.] )\s*", re.IGNORECASE)
+_SEPARATOR: Final = re.compile(r" ?(?:,? and then |,? and |,? then |[,;.] )", re.IGNORECASE)
 _QUOTE: Final = re.compile(SLOTS["quote"])
 _MARKS: Final = {"[": "(?:", "]": ")?", "] ": " )?", "(": "(?:", ")": ")", "|": "|"}
 _MARK: Final = re.compile(r"\{(?:(?P<name>\w+):)?(?P<slot>\w+)\}|\] ?|[\[(|)]|[^\[\](){}|]+")

@@ -41,7 +41,7 @@ TAGS: Final = {
 """Descriptions of the tags, in the order of the document."""
 _REQUIREMENTS: Final = re.compile(r" \((?:[A-Z](?:-R)?\d+(?:[–-][A-Z](?:-R)?\d+)?(?:, )?)+\)")
 """Requirement numbers in docstrings, which callers need not see."""
-_CLAUSE: Final = re.compile(r"(.+?)[.:;](?:\s|$)", re.DOTALL)
+_CLAUSE_END: Final = re.compile(r"[.:;](?:\s|$)")
 _STATUSES: Final = (401, 403, 429)
 _SCHEMES: Final = {
     "key": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
@@ -82,8 +82,9 @@ def _summarize(spec: dict[str, Any]) -> None:
     """Set each operation's summary to the first clause of its description, the route's docstring."""
     for methods in spec["paths"].values():
         for operation in methods.values():
-            if clause := _CLAUSE.match(operation["description"]):
-                operation["summary"] = clause[1]
+            description = operation["description"]
+            if end := _CLAUSE_END.search(description):
+                operation["summary"] = description[: end.start()]
 
 
 def _drop_requirement_numbers(part: Any) -> None:

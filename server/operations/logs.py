@@ -31,12 +31,13 @@ _SECRET_NAME: Final = re.compile(
 )
 _SECRET_TEXT: Final = re.compile(
     r"""(?ix)
-    (?P<head> \b[a-z][\w+.-]*://[^\s/@:"']*: )(?P<url>[^\s@/"']+(?=@)) |
+    (?P<head> (?<![\w+.-])[\w+.-]++://[^\s/@:"']*: )(?P<url>[^\s@/"']+(?=@)) |
     (?P<scheme> \b(?:bearer|basic)\s+ )(?=\S*[\d=])[\w.~+/=-]{6,} |
-    (?P<field> \b[\w-]*(?:authorization|passw(?:or)?d|secret|api[-_]?key|(?:access|refresh|id|auth)[-_]token|
-        (?<![a-z])token) ["']?\s*[:=]\s*["']? (?:b['"])? )(?!\[hidden\]|bearer\b|basic\b)[^\s"',;&}\])]{3,} |
+    (?P<field> (?<![\w-])[\w-]*(?:authorization|passw(?:or)?d|secret|api[-_]?key|
+        (?:access|refresh|id|auth)[-_]token|(?<![a-z])token)
+        ["']?\s*[:=]\s*["']? (?:b['"])? )(?!\[hidden\]|bearer\b|basic\b)[^\s"',;&}\])]{3,} |
     \b(?:sk|cs|pk|ghp|lsv2)[-_][\w-]{12,} |
-    \beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*
+    \beyJ[\w-]{8,1000}\.[\w-]{8,}+\.[\w-]*
     """
 )
 

@@ -31,6 +31,7 @@ from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.checkpoints.context import STEP_STORE
 from callsheet.storage.runs.announcements import Announcements, wait_for_signal
 from callsheet.storage.runs.events import Event as StoredEvent
+from callsheet.storage.runs.leases import LEASE, Lease
 from callsheet.storage.runs.records import Action, Attempt, Outcome, Run
 from callsheet.storage.runs.runs import Runs
 
@@ -81,8 +82,16 @@ class RunExecution:
     cancelled: Action | None = None
     _work_limit: asyncio.Timeout | None = None
     """Set while the graph runs; rescheduling it stops the graph."""
+    lease: Lease = field(init=False)
+    _task: "asyncio.Task[object] | None" = None
+    """Task that executes the graph; None before and after."""
+    _fenced: bool = False
+    """True once the attempt was stopped because a later one has the thread."""
     _heartbeat: "asyncio.Task[None] | None" = None
     """Task that renews the lease."""
+
+    def __post_init__(self) -> None:
+        self.lease = Lease(self.runs, self.attempt)
 
     async def run_to_outcome(self) -> Outcome:
         """Execute the run and return its outcome with the events that are not stored yet.
@@ -122,9 +131,15 @@ class RunExecution:
         # Most runs end before anybody can cancel them.
         later = asyncio.get_running_loop().call_later(_HEARTBEAT_DELAY_S, self.start_heartbeat)
         spell = self._work_limit = asyncio.timeout(None)
+        self._task, token = asyncio.current_task(), LEASE.set(self.lease)
         try:
             async with spell:
                 return await self._work()
+        except asyncio.CancelledError as error:
+            if not (self._fenced and self._task):
+                raise
+            self._task.uncancel()
+            raise Fenced(f"run {self.run.id!r} lost its lease while the process stood still") from error
         except GraphDrained as error:
             raise Drained from error
         except TimeoutError:
@@ -133,11 +148,19 @@ class RunExecution:
             self._heartbeat.result()
             return self._cancellation()
         finally:
-            self._work_limit = None
+            self._work_limit = self._task = None
+            LEASE.reset(token)
             later.cancel()
             if self._heartbeat:
                 self._heartbeat.cancel()
                 await asyncio.gather(self._heartbeat, return_exceptions=True)
+
+    def stop_fenced(self) -> None:
+        """Cancel the graph's tasks at once: a later attempt has the thread."""
+        if self._task and not self._fenced:
+            self._fenced = True
+            for task in (*self.lease.tasks, self._task):
+                task.cancel()
 
     def start_heartbeat(self) -> None:
         """Start renewing the lease and checking for a cancellation."""
@@ -161,7 +184,7 @@ class RunExecution:
     async def _renew(self) -> Action | None:
         try:
             async with asyncio.timeout(self.runs.lease_s * _FENCED_AT):
-                return await self.runs.renew(self.attempt)
+                return await self.lease.renew()
         except (TimeoutError, Unavailable) as error:
             # Another process may have the thread when storage answers again.
             raise Fenced(f"run {self.run.id!r} could not renew its lease") from error

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, KeysView, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,6 +25,7 @@ from callsheet.server.runtime.event_publisher import EventPublisher
 from callsheet.server.runtime.execution import BuildReply, Drained, Redeliver, RunExecution
 from callsheet.server.runtime.finalizer import RETRY_S, CallWebhook, RunFinalizer
 from callsheet.server.runtime.graph_factory import factory_of, mark
+from callsheet.server.runtime.lease_watch import watch_leases
 from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.task_queue import TaskQueue
 from callsheet.state.errors import Broken, CallsheetError, Conflict, Fenced, Missing
@@ -116,6 +117,11 @@ class Worker:
     def running_count(self) -> int:
         """Runs that this process executes now."""
         return len(self._executions)
+
+    @property
+    def executions(self) -> KeysView[RunExecution]:
+        """Attempts in progress."""
+        return self._executions.keys()
 
     async def run_and_ack(self, request: DomainRun, report: OnProgress = lambda _: None) -> dict[str, Any]:
         """Execute the request, here or in another process, and return its reply."""
@@ -407,6 +413,7 @@ async def running_worker(
         )
         engine = await stack.enter_async_context(delivery)
         worker = Worker(storage, saver, graphs, engine, options, observer)
+        stack.enter_context(watch_leases(worker.runs, worker.executions))
         await worker.open()
         tasks = [asyncio.create_task(worker.listen())]
         if executes:

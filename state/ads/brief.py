@@ -41,9 +41,9 @@ _ALIASES: Final[dict[str, tuple[str, ...]]] = {
 }
 _FIELD_BY_ALIAS: Final = {alias: name for name, aliases in _ALIASES.items() for alias in aliases}
 _SECONDS: Final = re.compile(
-    r"(\d+(?:[.,]\d+)?)\s*-?\s*"
-    r"(?:(mins?|minutes?|minuty?|minutos?|minut[ey]?|menit|phút|นาที|分钟?|m)"
-    r"|(s|secs?|seconde?s?|sek\w{0,5}|seg\w{0,6}|secunde?|detik|giây|vteřin\w?|วินาที|วิ(?![ก-๛])|秒钟?))?"
+    r"(?<!\d)(\d++(?:[.,]\d++)?)"
+    r"(?:\s*+-?\s*+(?:(mins?|minutes?|minuty?|minutos?|minut[ey]?|menit|phút|นาที|分钟?|m)"
+    r"|(s|secs?|seconde?s?|sek\w{0,5}|seg\w{0,6}|secunde?|detik|giây|vteřin\w?|วินาที|วิ(?![ก-๛])|秒钟?)))?"
     # Thai and Chinese text continues without a space.
     r"(?![a-zà-ɏḀ-ỹ\d])",
     re.IGNORECASE,

@@ -1,4 +1,7 @@
-"""Multilingual patterns for a choice in words: numbers, positions, all, none and exceptions."""
+"""Multilingual patterns for a choice in words: numbers, positions, all, none and exceptions.
+
+They read text with single blanks. Repetitions are bounded, so that no text takes long.
+"""
 
 import re
 from typing import Final
@@ -25,40 +28,42 @@ NUMBERS: Final = {
 """Values of cardinal and ordinal words."""
 LAST: Final = frozenset({"last", "último", "última", "letzten", "letzte", "dernier", "dernière", "สุดท้าย"})
 
-_ARTICLE: Final = r"(?:(?:the|el|la|los|las|die|der|das|den|dem|le|les)\s+|l')?"
+_ARTICLE: Final = r"(?:(?:the|el|la|los|las|die|der|das|den|dem|le|les) |l')?"
 _NOUN: Final = (
     r"(?:facts?|images?|pictures?|photos?|numbers?|nos?\.?|points?|items?|hechos?|fakten|faits?|ข้อ(?:ที่)?)"
 )
 _PLURALS: Final = r"(?:facts|images|pictures|photos)"
 _WORD: Final = "|".join(sorted((re.escape(word) for word in (*NUMBERS, *LAST)), key=len, reverse=True))
-_NUM: Final = rf"(?:#\s*)?(?:\d+(?:st|nd|rd|th|\.|º)?|第?(?:{_WORD})个?)"
-_TAIL: Final = r"(?:\s+(?:ones?|facts?|images?|pictures?|photos?|points?|hechos?|fakten|faits?))?"
+_NUM: Final = rf"(?:# ?)?(?:\d{{1,9}}(?:st|nd|rd|th|\.|º)?|第?(?:{_WORD})个?)"
+_TAIL: Final = r"(?: (?:ones?|facts?|images?|pictures?|photos?|points?|hechos?|fakten|faits?))?"
 
-NUMBER: Final = re.compile(rf"{_ARTICLE}(?:{_NOUN}\s*)?(?P<at>{_NUM}){_TAIL}")
+NUMBER: Final = re.compile(rf"{_ARTICLE}(?:{_NOUN} ?)?(?P<at>{_NUM}){_TAIL}")
 SPAN: Final = re.compile(
-    rf"{_ARTICLE}(?:{_NOUN}\s*)?(?P<at>{_NUM}){_TAIL}\s*(?:-|–|to|through|until|bis|à|al)\s*{_ARTICLE}"
-    rf"(?:{_NOUN}\s*)?(?P<to>{_NUM}){_TAIL}"
+    rf"{_ARTICLE}(?:{_NOUN} ?)?(?P<at>{_NUM}){_TAIL} ?(?:-|–|to|through|until|bis|à|al) ?{_ARTICLE}"
+    rf"(?:{_NOUN} ?)?(?P<to>{_NUM}){_TAIL}"
 )
 ONWARDS: Final = re.compile(rf"(?:everything |all )?from {_ARTICLE}(?P<at>{_NUM}){_TAIL} (?:on|onwards?)")
 _FIRST: Final = r"(?:first|primer[oa]s|ersten|premi(?:ers|ères)|前)"
 _FINAL: Final = r"(?:last|últim[oa]s|letzten|derni(?:ers|ères)|最?后)"
 EDGE: Final = re.compile(
-    rf"{_ARTICLE}(?:(?P<first>{_FIRST})|{_FINAL})\s*(?P<n>{_NUM}){_TAIL}"
+    rf"{_ARTICLE}(?:(?P<first>{_FIRST})|{_FINAL}) ?(?P<n>{_NUM}){_TAIL}"
     rf"|{_ARTICLE}(?P<m>{_NUM}) (?:(?P<premiers>{_FIRST})|{_FINAL}){_TAIL}"
 )
 IDS: Final = re.compile(r"(?:fact|image)-\w+")
-BARE_NUMBERS: Final = re.compile(r"#?\d+(?:\s+#?\d+)+")
+BARE_NUMBERS: Final = re.compile(r"#?\d{1,9}(?: #?\d{1,9})+")
 TOPIC: Final = re.compile(
-    r"(?:(?:the|that|those|any|all|every)\s+)*(?P<many>ones|facts|images|pictures|photos|bits|points|everything|all)?"
-    r"(?:one|fact|image|picture|photo|bit|point)?\s+"
-    r"(?:about|on|of|with|mentioning|that (?:say|mention|talk about|is|are about)s?)\s+(?P<topic>.+)"
+    r"(?:(?:the|that|those|any|all|every) ){0,4}"
+    r"(?P<many>ones|facts|images|pictures|photos|bits|points|everything|all)?"
+    r"(?:one|fact|image|picture|photo|bit|point)? "
+    r"(?:about|on|of|with|mentioning|that (?:say|mention|talk about|is|are about)s?) (?P<topic>.+)"
 )
 NAMED_TOPIC: Final = re.compile(
-    r"(?:the\s+)?(?P<topic>.+?)\s+(?:(?P<many>ones|facts|images|pictures|photos)|one|fact|image|picture|photo)"
+    r"(?:the )?(?P<topic>.{1,200}?) "
+    r"(?:(?P<many>ones|facts|images|pictures|photos)|one|fact|image|picture|photo)"
 )
 
 SEPARATOR: Final = re.compile(
-    r"\s*(?:[,;&+、，]|\b(?:and also|as well as|along with|plus|and|y|und|et)\b|和|与|และ|กับ)\s*"
+    r" ?(?:[,;&+、，]|\b(?:and also|as well as|along with|plus|and|y|und|et)\b|和|与|และ|กับ) ?"
 )
 LEADING_WORDS: Final = re.compile(
     r"(?:(?:ok(?:ay)?|yes|sure|great|please|well|so|then|and|also|just|only)\b[\s,.!:;–-]*"
@@ -70,16 +75,16 @@ LEADING_WORDS: Final = re.compile(
 )
 CHOICE_VERB: Final = re.compile(r"\b(?:use|take|keep|choose|select|pick|include|do|have|go (?:with|for))\b")
 """Verbs in the leading words that show a choice."""
-TRAILING_WORDS: Final = re.compile(r"[\s,]*\b(?:please|only|thanks|thank you)$")
+TRAILING_WORDS: Final = re.compile(r"(?:(?<![\s,])[\s,]+)?\b(?:please|only|thanks|thank you)$")
 EXCLUSION: Final = re.compile(
     r"(?:(?:please|but)\s+)?(?:not|drop|remove|delete|skip|forget|exclude|without|leave out|take out"
     r"|don't (?:use|tell|want|take|include)|i don't want)\b\s*|(?:ยกเว้น|ไม่เอา)\s*"
 )
 EXCEPT: Final = re.compile(
-    r"[\s,]*\b(?:but not|but|except(?: for)?|apart from|other than|without|excluding|minus|not|menos|excepto"
-    r"|salvo|ausser|ohne|sauf|sans)\b\s*|\s*ยกเว้น\s*"
+    r"(?:(?<![\s,])[\s,]+)?\b(?:but not|but|except(?: for)?|apart from|other than|without|excluding|minus|not"
+    r"|menos|excepto|salvo|ausser|ohne|sauf|sans)\b ?| ?ยกเว้น ?"
 )
-CHINESE_EXCEPT: Final = re.compile(r"除了(?P<but>.+?)(?:以外|之外)?(?:都要|全部|都可以|全要|其他都要)")
+CHINESE_EXCEPT: Final = re.compile(r"除了(?P<but>.{1,200}?)(?:以外|之外)?(?:都要|全部|都可以|全要|其他都要)")
 ALL: Final = re.compile(
     rf"all(?: of (?:them|these|those|the {_PLURALS})| (?:the )?{_PLURALS}| (?:of )?these)?|everything"
     r"|every (?:one|fact|image|picture|photo)"
@@ -92,13 +97,13 @@ NONE: Final = re.compile(
     r"|no (?:facts?|images?|pictures?|photos?)|ninguno|keine[ns]?|aucun|都不要|ไม่เอาเลย"
 )
 ADDITION: Final = re.compile(
-    r"(?:^|[\s,;]*\band\s+)(?:please\s+)?(?:also\s+)?(?:add|include)\s*"
+    r"(?:^|(?:(?<![\s,;])[\s,;]+)?\band\s+)(?:please\s+)?(?:also\s+)?(?:add|include)\s*"
     r"(?:\s(?:(?:a|the|this|another|one)\s+)?(?:new |more )?fact\s*(?:that\s+|:\s*)|\sthat\s+|:\s*)"
     r"(?P<fact>.+)$",
     re.IGNORECASE | re.DOTALL,
 )
 CHOOSE_AGAIN: Final = re.compile(
-    r"(?:(?:please|can i|could i|may i|let me|i want to|i'd like to)\s+)*"
+    r"(?:(?:please|can i|could i|may i|let me|i want to|i'd like to) ){0,4}"
     r"(?:choose|select|pick|change|edit|see|show(?: me)?) "
     r"(?:(?:(?:the|my) )?(?:facts|selection|choice)(?: (?:again|anew|once more|that are told))?|again)\??"
 )

@@ -6,12 +6,12 @@ from typing import Final
 from callsheet.state.lessons.student import TEENS, TO_TWELVE, age
 
 _MINUTE_S: Final = 60
-_NUMBER: Final = rf"\d+(?:[.,]\d+)?|an?|(?:{'|'.join((*TO_TWELVE, *TEENS))})\b"
+_NUMBER: Final = rf"\d++(?:[.,]\d++)?|an?|(?:{'|'.join((*TO_TWELVE, *TEENS))})\b"
 _LENGTH: Final = (
     rf"(?:\b(?:{_NUMBER})[\s-]*(?:seconds?|secs?|s|minutes?|mins?|m|segundos?|minutos?|sekunden?|minuten?"
-    r"|secondes?)\b|\d+\s*[秒分])"
+    r"|secondes?)\b|(?<!\d)\d++\s*[秒分])"
 )
-_AMOUNT_UNIT: Final = re.compile(rf"({_NUMBER})[\s-]*(\w)", re.IGNORECASE)
+_AMOUNT_UNIT: Final = re.compile(rf"(?<!\d)({_NUMBER})[\s-]*(\w)", re.IGNORECASE)
 _LENGTH_PATTERN: Final = re.compile(_LENGTH, re.IGNORECASE)
 
 

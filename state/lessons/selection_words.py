@@ -6,6 +6,7 @@ A message counts as a choice only if all of it parses as one.
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 from callsheet.state.errors import Invalid
@@ -14,6 +15,12 @@ from callsheet.state.lessons.facts import Fact, new_fact
 
 _LONGEST = 2_000
 """Maximum characters of a choice."""
+_MAX_EXCEPTIONS = 20
+"""Maximum words like "but" and "not", each of which begins a choice within the choice."""
+_MAX_PARTS = 100
+"""Maximum parts of a list."""
+_MAX_ITEM_PARTS = 8
+"""Maximum parts of one item: a name may have commas and "and"."""
 _CONCEPT_WORDS = 4
 """Maximum words of a concept taken from a sentence."""
 
@@ -111,6 +118,9 @@ def fact_from_sentence(text: str) -> Fact:
 def _select(text: str, items: Sequence[Item]) -> tuple[Item, ...] | None:
     """Return the items that a text names, in the order offered, or None."""
     plain = _plain(text)
+    exceptions = (choice_words.EXCEPT, choice_words.EXCLUSION)
+    if sum(len(pattern.findall(plain)) for pattern in exceptions) > _MAX_EXCEPTIONS:
+        return None
     lead = choice_words.LEADING_WORDS.match(plain)
     if plain.endswith("?") and not (lead and lead["asks"]):
         return None
@@ -160,7 +170,7 @@ def _selects_all(plain: str, facts: Sequence[Choosable]) -> bool:
     counted = choice_words.ALL_COUNTED.fullmatch(choice_words.LEADING_WORDS.sub("", plain, count=1))
     if counted and choice_words.number(counted["n"]) == len(facts):
         return True
-    parts = [part for part in re.split(r"[\s]*[,.!;][\s]*", plain) if part]
+    parts = [part for part in re.split(r" ?[,.!;] ?", plain) if part]
     return bool(parts) and all(
         choice_words.ALL.fullmatch(choice_words.TRAILING_WORDS.sub("", part)) for part in parts
     )
@@ -175,6 +185,8 @@ def _list_ids(text: str, facts: Sequence[Choosable], *, allow_topics: bool) -> s
         parts = text.split()
     else:
         parts = [part for part in choice_words.SEPARATOR.split(text) if part]
+    if len(parts) > _MAX_PARTS:
+        return None
     ids: set[str] = set()
     while parts:
         match = _longest_item(parts, facts)
@@ -191,7 +203,7 @@ def _list_ids(text: str, facts: Sequence[Choosable], *, allow_topics: bool) -> s
 
 def _longest_item(parts: Sequence[str], facts: Sequence[Choosable]) -> tuple[int, set[str]] | None:
     """Return the length of the longest run of first parts that names something, and its ids."""
-    for size in range(len(parts), 0, -1):
+    for size in range(min(len(parts), _MAX_ITEM_PARTS), 0, -1):
         ids = _item_ids(" and ".join(parts[:size]), facts)
         if ids is not None:
             return size, ids
@@ -275,6 +287,7 @@ def _plain(text: str) -> str:
     return " ".join(folded.split()).rstrip(".!。 ")
 
 
+@lru_cache(maxsize=256)
 def _stems(text: str) -> frozenset[str]:
     words = frozenset(re.findall(r"[^\W_]+", text.casefold())) - choice_words.STOP_WORDS
     return frozenset(_singular(word) for word in words)

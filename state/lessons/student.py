@@ -22,18 +22,21 @@ ORDINALS: Final = (
     *("seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"),
 )
 _NUMBER: Final = re.compile(
-    rf"(?P<digits>\d+)|\b(?:(?P<tens>{'|'.join(_TENS)})(?:[\s-]+(?P<unit>{'|'.join(_SMALL[1:10])}))?"
+    rf"(?P<digits>\d{{1,9}})|\b(?:(?P<tens>{'|'.join(_TENS)})(?:[\s-]+(?P<unit>{'|'.join(_SMALL[1:10])}))?"
     rf"|(?P<small>{'|'.join(sorted(_SMALL, key=len, reverse=True))}))\b",
     re.IGNORECASE,
 )
 _GRADE: Final = re.compile(
-    rf"\b(?:grade\s+(\d+)|(\d+)(?:st|nd|rd|th)[\s-]+grade|({'|'.join(ORDINALS)})[\s-]+grade)", re.IGNORECASE
+    rf"\b(?:grade\s+(\d{{1,9}})|(\d{{1,9}})(?:st|nd|rd|th)[\s-]+grade|({'|'.join(ORDINALS)})[\s-]+grade)",
+    re.IGNORECASE,
 )
 _GRADE_TO_AGE: Final = 5
-_CHINESE: Final = re.compile(r"([一二两三四五六七八九]?)(十?)([一二三四五六七八九]?)(?=\s*[岁歲歳])")
+_CHINESE: Final = re.compile(
+    r"(?=[一二两三四五六七八九十])([一二两三四五六七八九]?)(十?)([一二三四五六七八九]?)(?=\s*[岁歲歳])"
+)
 _CHINESE_DIGITS: Final = "零一二三四五六七八九"
 _SEPARATOR: Final = re.compile(
-    r"\s*(?:[,;/&+\n]|\b(?:and|und|et|y|e|i|oraz|en)\b|、|，|和)\s*", re.IGNORECASE
+    r"(?:(?<![^\S\n])[^\S\n]+)?(?:[,;/&+\n]|\b(?:and|und|et|y|e|i|oraz|en)\b|、|，|和)\s*", re.IGNORECASE
 )
 
 
@@ -117,7 +120,7 @@ def _plausible(years: int) -> int | None:
 
 FORMULA: Final = "Flesch-Kincaid"
 _WORD: Final = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)*")
-_END: Final = re.compile(r"[.!?…]+(?=[\s\"'”’)\]]|$)")
+_END: Final = re.compile(r"[.!?…](?=[\s\"'”’)\]]|$)")
 _VOWELS: Final = re.compile(r"[aeiouy]+")
 _SPLIT_VOWELS: Final = re.compile(
     r"i[aou](?!n|ge)|e[ou]s?$|(?<![qg])ua|uo|reat(?:e|in)|ier|[aeo]y(?:er|or)|oing|[yi]ing"

@@ -25,10 +25,10 @@ def _url_rule(schemes: tuple[str, ...]) -> Callable[[str], bool]:
         # Browsers drop control characters before they read the scheme, so none are allowed.
         if not text.isprintable() or "\\" in text or text.startswith("//"):
             return False
-        scheme = re.match(r"[^/?#]*?:", text)
-        if scheme is None:
+        scheme, colon, _ = text.partition(":")
+        if not colon or not {"/", "?", "#"}.isdisjoint(scheme):
             return True
-        name = scheme[0][:-1].lower()
+        name = scheme.lower()
         # A web URL has a host right after the scheme, and no user name before it.
         web = re.match(r"https?://[^/?#@\s]+([/?#]|$)", text, re.IGNORECASE)
         return name in schemes and (web is not None or not name.startswith("http"))

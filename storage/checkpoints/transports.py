@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from threading import Lock
 from typing import Any, Final
@@ -25,6 +25,8 @@ _UNLIMITED: Final = 1 << 30
 _CLUSTER_CONCURRENCY: Final = 16
 """Concurrent calls to a cluster, whose client opens a connection for each."""
 _BLOCKING_CONNECTIONS: Final = 8
+_SHORT_TIMEOUT_S: Final = 2.0
+"""Seconds that an event loop may be blocked by one command."""
 _REMEDY: Final = "Start the server, or correct the URL."
 _DEFAULT_ADDRESS: Final = {"host": "localhost", "port": 6379}
 _ADDRESS_OPTIONS: Final = ("host", "port", "path", "db")
@@ -114,6 +116,16 @@ class Transports:
                 await own_batcher.aclose()
 
 
+@contextmanager
+def blocking_transport(
+    client: Redis | RedisCluster,
+) -> Iterator[Callable[[Sequence[ScriptCall]], list[Any]]]:
+    """Yield a transport that blocks the event loop, on connections of its own. Raises `StorageDown`."""
+    origin = _origin(client)
+    with _translated_errors(origin), closing(_blocking_twin(client, _SHORT_TIMEOUT_S)) as twin:
+        yield _BlockingTransport(twin, origin, wait_aof=False).execute_batch
+
+
 class _ClusterTransport:
     """Sends each call to the cluster node that has its keys."""
 
@@ -193,7 +205,7 @@ def _origin(client: Any) -> str:
     return f"Redis at {options.get('path') or '{host}:{port}'.format(**_DEFAULT_ADDRESS | options)}"
 
 
-def _blocking_twin(client: Redis | RedisCluster) -> Any:
+def _blocking_twin(client: Redis | RedisCluster, timeout_s: float = TIMEOUT_S) -> Any:
     """Return a blocking client of the same servers, with at most `_BLOCKING_CONNECTIONS` to a single one."""
     # Timeouts are not retried: the caller has waited long enough by then.
     retry = Retry(ExponentialWithJitterBackoff(cap=0.5, base=0.01), 10, (redis.ConnectionError,))
@@ -203,7 +215,7 @@ def _blocking_twin(client: Redis | RedisCluster) -> Any:
             for node in client.startup_nodes
         ]
         secure = issubclass(client.connection_kwargs.get("connection_class", object), SSLConnection)
-        options = _common_options(client.connection_kwargs) | ({"ssl": True} if secure else {})
+        options = _common_options(client.connection_kwargs, timeout_s) | ({"ssl": True} if secure else {})
         return redis.RedisCluster(startup_nodes=nodes, retry=retry, **options)
     pool = client.connection_pool
     if isinstance(pool, SentinelConnectionPool):
@@ -222,14 +234,14 @@ def _blocking_twin(client: Redis | RedisCluster) -> Any:
             timeout=TIMEOUT_S,
             retry=retry,
             **address,
-            **_common_options(pool.connection_kwargs),
+            **_common_options(pool.connection_kwargs, timeout_s),
         )
     )
 
 
-def _common_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def _common_options(options: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
     """Return the connection options that a blocking client shares, with a timeout in any case."""
     common = {
         key: value for key, value in options.items() if key in _COMMON_OPTIONS or key.startswith("ssl_")
     }
-    return common | {"socket_timeout": common.get("socket_timeout") or TIMEOUT_S}
+    return common | {"socket_timeout": min(common.get("socket_timeout") or TIMEOUT_S, timeout_s)}

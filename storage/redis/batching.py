@@ -10,6 +10,7 @@ and no pool can run out.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from functools import partial
 from itertools import chain, islice
 from typing import Any, Final, cast
@@ -252,8 +253,9 @@ class Batcher:
 
     def _start_connection(self) -> None:
         connection = self._idle.pop() if self._idle else _Connection(self._connect())
-        # The task runs after everything that is ready now, so concurrent calls share its first batch.
-        connection.task = self.loop.create_task(self._send_queue(connection))
+        # The task runs after everything that is ready now, so concurrent calls share its first batch. It has
+        # no context, because it outlives the run that happens to start it.
+        connection.task = self.loop.create_task(self._send_queue(connection), context=Context())
         self._busy.add(connection)
 
     def _check_queue_at(self, time_s: float) -> None:

@@ -112,6 +112,8 @@ class Attempt:
     """Counted from 1."""
     started_event: Event
     """Event that announced the attempt on the thread."""
+    lease_ends_s: float
+    """End of the first lease, by `now_s`."""
 
 
 @dataclass(frozen=True)
@@ -185,3 +187,9 @@ async def count_open(storage: Storage) -> Mapping[str, int]:
         counts.update((status or b"").decode() for status in await pipeline.execute())
         start += _PAGE_SIZE
     return {status: counts[status] for status in OPEN_STATUSES}
+
+
+def now_s() -> float:
+    """Return the seconds since this machine started; while it was suspended, too, where they are counted."""
+    clock: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)

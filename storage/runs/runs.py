@@ -28,6 +28,7 @@ from callsheet.storage.runs.records import (
     Outcome,
     Run,
     RunRequest,
+    now_s,
 )
 
 LEASE_S: Final = 10.0
@@ -43,7 +44,7 @@ class Runs:
     """Runs of all threads."""
 
     def __init__(self, storage: Storage, lease_s: float = LEASE_S) -> None:
-        self._redis = storage.redis
+        self.redis: Final = storage.redis
         self.lease_s = min(lease_s, keys.RUN_LEASE_S)
 
     async def create(self, thread: str, request: RunRequest, *, claim: bool = False) -> Created:
@@ -66,7 +67,8 @@ class Runs:
         # The entry comes first: after a crash, nothing would find a run without one.
         entry = _check_call(thread, request.id, request.due_ms, _FIRST_CHECK_S)
         record = ScriptCall(scripts.CREATE, [*keys.run_keys(thread), memo], args)
-        _, answer = await self._redis.execute_batch([entry, record])
+        began_s = now_s()
+        _, answer = await self.redis.execute_batch([entry, record])
         verdict, run, since = _texts(answer[:3])
         _require_recorded(verdict, run, thread, request)
         if run != request.id:
@@ -74,7 +76,7 @@ class Runs:
             if verdict == "start":
                 # A failed run that resumes has no entry any more.
                 await self.schedule_check(thread, run, _FIRST_CHECK_S)
-        attempt = _attempt(thread, run, *answer[3:]) if answer[3:] else None
+        attempt = _attempt((thread, run), began_s + self.lease_s, *answer[3:]) if answer[3:] else None
         return Created(verdict, run, since, attempt)  # type: ignore[arg-type]  # the script's verdicts
 
     async def admit(self, thread: str, run: str) -> bool:
@@ -89,10 +91,11 @@ class Runs:
 
         The flag promises that this process executes no other suspect, or that the run is none any more.
         """
+        began_s = now_s()
         answer = await self._call_once(scripts.CLAIM, thread, run, int(self.lease_s * 1000), int(isolated))
         match answer:
             case [b"yours", *fields]:
-                attempt = _attempt(thread, run, *fields)
+                attempt = _attempt((thread, run), began_s + self.lease_s, *fields)
                 if attempt.number > 1:
                     # A process that saw an earlier attempt fail may just have removed the entry.
                     await self.schedule_check(thread, run, _FIRST_CHECK_S)
@@ -108,12 +111,15 @@ class Runs:
 
         Raises `Fenced` when a later attempt, or a cancellation, has taken the thread.
         """
-        answer: bytes = await self._call(
-            scripts.RENEW, attempt.thread, attempt.run, attempt.epoch, int(self.lease_s * 1000)
-        )
+        answer: bytes = (await self.redis.execute_batch([self.renew_call(attempt)]))[0]
         if answer == b"fenced":
             raise _fenced_error(attempt)
         return answer.decode() or None  # type: ignore[return-value]  # an action
+
+    def renew_call(self, attempt: Attempt) -> ScriptCall:
+        """Return the script that renews a lease; its answer is `fenced`, or the requested cancellation."""
+        args: list[Argument] = [attempt.run, attempt.epoch, int(self.lease_s * 1000)]
+        return ScriptCall(scripts.RENEW, keys.run_keys(attempt.thread), args)
 
     async def emit(
         self,
@@ -193,13 +199,13 @@ class Runs:
 
     async def get(self, thread: str, run: str) -> Run:
         """Return the record of a run; raises `Missing` if there is none."""
-        return _run(thread, run, await hgetall(self._redis, keys.run(thread, run)))
+        return _run(thread, run, await hgetall(self.redis, keys.run(thread, run)))
 
     async def list_runs(
         self, thread: str, start: int = 0, count: int = 0, *, newest_first: bool = True
     ) -> list[Run]:
         """Return `count` runs of the thread from index `start` on; all of them for 0."""
-        members: list[bytes] = await self._redis.zrange(
+        members: list[bytes] = await self.redis.zrange(
             keys.run_keys(thread).runs, start, start + count - 1 if count else -1, desc=newest_first
         )
         return await self._existing([(thread, member.decode()) for member in members])
@@ -210,7 +216,7 @@ class Runs:
 
     async def active(self, thread: str) -> str | None:
         """Return the id of the thread's active run; None for an idle thread."""
-        run: bytes | None = await self._redis.hget(keys.run_keys(thread).thread, "active")
+        run: bytes | None = await self.redis.hget(keys.run_keys(thread).thread, "active")
         return run.decode() if run else None
 
     async def require_idle(self, thread: str) -> None:
@@ -241,10 +247,10 @@ class Runs:
         return [run for run in runs if run.owner == owner and run.status in {"pending", "running"}]
 
     async def _all_open(self) -> list[tuple[str, str]]:
-        return [_parse_member(member) for member in await self._redis.zrange(keys.open_runs(), 0, -1)]
+        return [_parse_member(member) for member in await self.redis.zrange(keys.open_runs(), 0, -1)]
 
     async def _existing(self, ids: Sequence[tuple[str, str]]) -> list[Run]:
-        records = await asyncio.gather(*(hgetall(self._redis, keys.run(*run_id)) for run_id in ids))
+        records = await asyncio.gather(*(hgetall(self.redis, keys.run(*run_id)) for run_id in ids))
         return [_run(*run_id, record) for run_id, record in zip(ids, records, strict=True) if record]
 
     async def mark_webhook_called(self, thread: str, run: str) -> None:
@@ -257,11 +263,11 @@ class Runs:
 
     async def unschedule_check(self, thread: str, run: str) -> None:
         """Remove a run from the periodic checks."""
-        await execute(self._redis, "ZREM", keys.open_runs(), _member(thread, run))
+        await execute(self.redis, "ZREM", keys.open_runs(), _member(thread, run))
 
     async def schedule_check(self, thread: str, run: str, after_s: float) -> None:
         """Check a run after `after_s` seconds, in case no process executes it."""
-        await self._redis.execute_batch([_check_call(thread, run, 0, after_s)])
+        await self.redis.execute_batch([_check_call(thread, run, 0, after_s)])
 
     async def poll_due_checks(self, again_s: float, limit: int = 500) -> list[tuple[str, str]]:
         """Return (thread, run) of the checks that are due, oldest first; a run may have ended.
@@ -269,12 +275,12 @@ class Runs:
         No process gets the same check again within `again_s` seconds.
         """
         members: list[bytes] = await scripts.POLL_DUE_CHECKS(
-            self._redis, [keys.open_runs()], [int(again_s * 1000), limit]
+            self.redis, [keys.open_runs()], [int(again_s * 1000), limit]
         )
         return [_parse_member(member) for member in members]
 
     async def _call(self, script: Script, thread: str, *args: Argument) -> Any:
-        return await script(self._redis, keys.run_keys(thread), args)
+        return await script(self.redis, keys.run_keys(thread), args)
 
     async def _call_once(self, script: Script, thread: str, *args: Argument) -> Any:
         """Run a script made by `scripts._once`."""
@@ -354,8 +360,11 @@ def _json(value: Any) -> str:
     return _ENCODER.encode(value)
 
 
-def _attempt(thread: str, run: str, epoch: int, number: int, event_id: bytes, data: bytes) -> Attempt:
-    return Attempt(thread, run, epoch, number, Event(event_id.decode(), run, ATTEMPT_STARTED, data))
+def _attempt(
+    run_id: tuple[str, str], lease_ends_s: float, epoch: int, number: int, event_id: bytes, data: bytes
+) -> Attempt:
+    started = Event(event_id.decode(), run_id[1], ATTEMPT_STARTED, data)
+    return Attempt(*run_id, epoch, number, started, lease_ends_s)
 
 
 def _fenced_error(attempt: Attempt) -> Fenced:

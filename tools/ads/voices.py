@@ -23,7 +23,7 @@ MAX_COUNT = 50
 """Voices in one answer, at most (A6)."""
 
 _TAG = re.compile(r"[a-z]{2,3}(?:-[a-z]{4})?-([a-z]{2}|\d{3})")
-_PARENTHESES = re.compile(r"\(([^)]+)\)")
+_PARENTHESES = re.compile(r"\(([^()]+)\)")
 
 
 @dataclass(frozen=True)

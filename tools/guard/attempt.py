@@ -33,6 +33,7 @@ from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.artefacts.receipts import Claim, Fence, RecordedResult
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.redis.scripts import Command, ScriptCall
+from callsheet.storage.runs.leases import LEASE
 from callsheet.storage.tool_admission import Admitted, Rejected, ToolLimits, Verdict
 from callsheet.tools.guard.call import Call, Scope
 from callsheet.tools.guard.execution import DeadlineExceeded, run_tool, run_with_deadline
@@ -288,6 +289,8 @@ class Attempt:
 
     async def _run_once(self) -> dict[str, Any]:
         call = Call(self.scope, self.artefact, self.step["id"], self.tool.writes, self.fence)
+        if lease := LEASE.get():
+            await lease.require()
         return await run_tool(self.tool, self.args, call, self.policy)
 
     def _may_retry(self, error: Unavailable) -> bool:

@@ -26,7 +26,8 @@ _MIN_PAGES: Final = 3
 """Least number of pages for running heads: lines on half of the pages."""
 _LETTERS_A_PAGE: Final = 20
 _NUMBER: Final = re.compile(
-    r"\W*(?:(?:page|p\.|seite|página|第)\s*)?\d{1,4}(?:\s*(?:/|of|von|de)\s*\d+)?\s*页?\W*", re.IGNORECASE
+    r"\W{0,9}(?:(?:page|p\.|seite|página|第)\s{0,9})?\d{1,4}(?:\s{0,9}(?:/|of|von|de)\s{0,9}\d{1,9})?\s{0,9}页?\W{0,9}",
+    re.IGNORECASE,
 )
 _STOPS: Final = (".", "!", "?", "…", ":", ";", "”", '"', "。", "！", "？")
 

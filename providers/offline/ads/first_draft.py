@@ -47,11 +47,11 @@ _SENTENCE_END: Final = re.compile(r"(?<!\bSt\.)(?<!\bMr\.)(?<!\bDr\.)(?<=[.!?…
 _THAI_END: Final = re.compile(r"(?<!\d)\s+(?!\d)")
 """Thai ends a sentence with a blank; a blank beside a number ends none."""
 _CLAUSE_END: Final = re.compile(r"[,.:;!?–-](?=\s|$)|\s–|\n")
-_VERB: Final = re.compile(r"is|are|es|é|ist|est|jest|je|este|adalah|là|[a-z]+s|[^\w]")
+_VERB: Final = re.compile(r"is|are|es|é|ist|est|jest|je|este|adalah|là|[a-z]{1,40}s|[^\w]")
 """Word after a name of one word; other sentences begin with a capital, too."""
 _CONTACT: Final = re.compile(
-    r"(?:\+|\b)\d[\d ()/-]{5,}\d|\b[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}\b|"
-    r"\d+ (?:[A-Z]\w+ )+(?:St|Street|Rd|Road|Ave|Avenue|Lane|Square|Quay|Way)\b"
+    r"(?:\+|\b)\d[\d ()/-]{5,40}\d|\b[\w-]{1,60}(?:\.[\w-]{1,60}){0,4}\.[a-z]{2,}\b|"
+    r"\d{1,9} (?:[A-Z]\w{1,40} ){1,6}(?:St|Street|Rd|Road|Ave|Avenue|Lane|Square|Quay|Way)\b"
 )
 _BY_CLIENT: Final = re.compile(r"(?:We|Our|Your)(?: \S+){3}")
 _MAX_CHARS: Final = 400

@@ -17,7 +17,7 @@ from callsheet.state.lessons.facts import MAX_FACTS, MIN_FACTS
 ENGLISH: Final[dict[str, Any]] = tomllib.loads(files(__package__).joinpath("english.toml").read_text("utf-8"))
 _ABBREVIATIONS: Final = ("Mr", "Mrs", "Ms", "Dr", "St", "No", "vs", "e.g", "i.e", "etc", "approx", "[A-HJ-Z]")
 _NO_ABBREVIATION: Final = "".join(rf"(?<!\b{each})" for each in _ABBREVIATIONS)
-_END: Final = re.compile(rf"{_NO_ABBREVIATION}[.!?…]+[\"'”’»)\]]*(?=\s+[^\sa-z])|[。！？।؟]+[”」』）]*|\n+")
+_END: Final = re.compile(rf"{_NO_ABBREVIATION}[.!?…][\"'”’»)\]]*(?=\s+[^\sa-z])|[。！？।؟]+[”」』）]*|\n+")
 _LIST_MARK: Final = re.compile(r"\s*(?:(?:[-*•‣–]|\(?\d{1,3}[.)])\s+)?")
 _PIECE: Final = re.compile(r"\S.{0,900}(?=\s|$)|\S.{0,900}", re.DOTALL)
 """A sentence, or a part of a text without sentence ends."""
@@ -34,7 +34,8 @@ _REFERS_BACK: Final = re.compile(
     re.IGNORECASE,
 )
 _ORDERS: Final = re.compile(
-    r"ignore (?:all|any|every|previous)\b.*instruction|system prompt|developer mode|\b\w+Tool\b|</?material>",
+    r"ignore (?:all|any|every|previous)\b.{0,200}instruction|system prompt|developer mode|\b\w+Tool\b|"
+    r"</?material>",
     re.IGNORECASE,
 )
 """Instructions to a model, which are left out and counted."""
@@ -44,8 +45,8 @@ _NOISE: Final = re.compile(
     re.IGNORECASE,
 )
 """Words of a web page, or of an author about the text."""
-_SENTENCE_END: Final = re.compile(r"[.!…。！।؟]+[\"'”’»」)\]]*$")
-_TERM: Final = r"([\w’'-]+(?: [\w’'-]+){0,2}?)"
+_SENTENCE_END: Final = re.compile(r"[.!…。！।؟][\"'”’»」)\]]*$")
+_TERM: Final = r"([\w’'-]{1,60}(?: [\w’'-]{1,60}){0,2}?)"
 _DEFINED: Final = re.compile(
     rf"(?:(?:an?|the) )?{_TERM} (?:is|are|was|were|means?) (?:an?|the|any|all|what|that) ", re.IGNORECASE
 )
@@ -53,7 +54,7 @@ _CALLED: Final = re.compile(
     rf"\b(?:called|known as|named|termed) (?:an? |the )?{_TERM}(?=[^\w\s’'-]|$| (?:that|which|and|or)\b)",
     re.IGNORECASE,
 )
-_PROPER_NAME: Final = re.compile(r"(?<!^)\b[A-Z][\w’']+(?: [A-Z][\w’']+)+")
+_PROPER_NAME: Final = re.compile(r"(?<!^)\b[A-Z][\w’']{1,60}(?: [A-Z][\w’']{1,60})+")
 
 
 class _Passage(NamedTuple):

@@ -164,7 +164,7 @@ def _font_px(detail: Mapping[str, Any]) -> float:
     if size is None:
         heading = detail["type"] == "heading"
         return _HEADING_PX[detail["attributes"].get("level", "2")] if heading else _TEXT_PX
-    if not re.fullmatch(r"[0-9.]+px", size):
+    if not re.fullmatch(r"[0-9.]{1,9}px", size):
         raise Unclear(f"its font size is {size}, and I know sizes in pixels only")
     return float(size[:-2])
 

@@ -1,0 +1,67 @@
+"""Stops attempts that lost their thread while this process stood still, before their code goes on.
+
+A timer's callback runs before the tasks that the same wake-up continues. So it finds the leases that expired
+meanwhile, renews them in one blocking round trip, and cancels every task of an attempt that is fenced.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Coroutine, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final
+
+from callsheet.server.runtime.execution import RunExecution
+from callsheet.state.errors import CallsheetError
+from callsheet.storage.runs.leases import LEASE, renew_blocking
+from callsheet.storage.runs.runs import Runs
+
+_CHECKS_PER_LEASE: Final = 20
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def watch_leases(runs: Runs, executions: Collection[RunExecution]) -> Iterator[None]:
+    """Watch the leases of these executions on the running event loop."""
+    loop = asyncio.get_running_loop()
+    factory = loop.get_task_factory()
+    loop.set_task_factory(partial(_create_task, factory or asyncio.Task))
+    timer = loop.call_later(0, lambda: None)
+
+    def check() -> None:
+        nonlocal timer
+        timer = loop.call_later(runs.lease_s / _CHECKS_PER_LEASE, check)
+        if expired := [each for each in executions if each.lease.has_expired]:
+            _stop_fenced(runs, expired)
+
+    check()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        loop.set_task_factory(factory)
+
+
+def _stop_fenced(runs: Runs, executions: Collection[RunExecution]) -> None:
+    try:
+        lost = renew_blocking(runs, [each.lease for each in executions])
+    except CallsheetError as error:
+        _log.warning("%d runs stop, because their leases cannot be renewed: %s", len(executions), error)
+        lost = [each.lease for each in executions]
+    for each in executions:
+        if each.lease in lost:
+            each.stop_fenced()
+
+
+def _create_task(
+    create: Callable[..., Any],
+    loop: asyncio.AbstractEventLoop,
+    work: Coroutine[Any, Any, Any],
+    **options: Any,
+) -> Any:
+    """Create a task and note it in the lease of the attempt that starts it."""
+    task = create(work, loop=loop, **options) if create is asyncio.Task else create(loop, work, **options)
+    context = options.get("context")
+    if lease := context.get(LEASE) if context is not None else LEASE.get():
+        lease.tasks.add(task)
+    return task

@@ -1,0 +1,65 @@
+"""An attempt's lease as its own process knows it, for code that must not go on without it.
+
+A process may stand still for longer than a lease: stopped, suspended, or busy with one long computation. When
+it goes on, another process may have the thread, so it asks Redis before anything else.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Final
+from weakref import WeakSet
+
+from callsheet.storage.checkpoints.transports import blocking_transport
+from callsheet.storage.runs.records import Action, Attempt, now_s
+from callsheet.storage.runs.runs import Runs
+
+
+class Lease:
+    """The lease of one attempt."""
+
+    def __init__(self, runs: Runs, attempt: Attempt) -> None:
+        self.attempt: Final = attempt
+        self._runs = runs
+        self._ends_s = attempt.lease_ends_s
+        self.tasks: Final[WeakSet[asyncio.Task[object]]] = WeakSet()
+        """Tasks that the attempt's graph has started."""
+
+    @property
+    def has_expired(self) -> bool:
+        """True if another process may have the thread."""
+        return now_s() >= self._ends_s
+
+    async def renew(self) -> Action | None:
+        """Renew the lease; returns and raises as `Runs.renew`."""
+        began_s = now_s()
+        action = await self._runs.renew(self.attempt)
+        self.extend(began_s)
+        return action
+
+    async def require(self) -> None:
+        """Renew the lease if it has expired; raise `Fenced` when a later attempt has the thread."""
+        if self.has_expired:
+            await self.renew()
+
+    def extend(self, began_s: float) -> None:
+        """Note a renewal that began at `began_s`."""
+        self._ends_s = began_s + self._runs.lease_s
+
+
+LEASE: Final[ContextVar[Lease | None]] = ContextVar("callsheet_lease", default=None)
+"""Lease of the attempt whose code is running; None outside attempts."""
+
+
+def renew_blocking(runs: Runs, leases: Sequence[Lease]) -> list[Lease]:
+    """Renew the leases while the event loop waits; return those that later attempts have.
+
+    Raises `StorageDown` if storage does not answer.
+    """
+    began_s = now_s()
+    with blocking_transport(runs.redis) as execute_batch:
+        answers = execute_batch([runs.renew_call(lease.attempt) for lease in leases])
+    kept = [lease for lease, answer in zip(leases, answers, strict=True) if answer != b"fenced"]
+    for lease in kept:
+        lease.extend(began_s)
+    return [lease for lease in leases if lease not in kept]

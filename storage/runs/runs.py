@@ -137,13 +137,13 @@ class Runs:
         attempt has the thread.
         """
         if not events:
-            *_, replies = await self._redis.execute_batch([*before, combine(calls)])
+            *_, replies = await self.redis.execute_batch([*before, combine(calls)])
             return [], replies
         flat = [part for event in events for part in event]
         appending = ScriptCall(
             scripts.EMIT, keys.run_keys(attempt.thread), [attempt.run, attempt.epoch, batch, *flat]
         )
-        *_, reply = await self._redis.execute_batch(
+        *_, reply = await self.redis.execute_batch(
             [*before, combine([*calls, appending]) if calls else appending]
         )
         *replies, ids = reply if calls else [reply]

@@ -285,6 +285,7 @@ async def test_a_call_whose_lease_ran_out_meanwhile_has_no_effect(opened):
     runs = Runs(opened, lease_s=0.05)
     request = request_fields(input={})
     created = await runs.create("t", RunRequest("r", "g", LOCAL, request), claim=True)
+    assert created.attempt
     lease = Lease(runs, created.attempt)
     token = LEASE.set(lease)
     tools = made(reach_out, outside=True)

@@ -1,5 +1,7 @@
 """Facts and the passages that say them (B6, B-R10)."""
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,3 +68,9 @@ def test_a_confidence_is_between_nothing_and_one():
     """B6."""
     with pytest.raises(ValueError, match="less than or equal to 1"):
         Fact(id="f", concept="c", details="d", confidence=1.1)
+
+
+def test_a_quote_of_one_word_over_and_over_is_looked_for_in_a_moment():
+    began = time.process_time()
+    assert find_passage("a  " * 8_000 + "b", "a " * 32_000) is None
+    assert time.process_time() - began < 2

@@ -1,5 +1,8 @@
 """A narration changed by hand: what is not named is the same, and sentences keep the facts they say."""
 
+import time
+from contextlib import suppress
+
 import pytest
 
 from callsheet.state.errors import Invalid, Missing
@@ -114,3 +117,12 @@ def test_single_segments_come_back_only_where_they_have_the_same_room():
         restore_segments(now, told(), ["nobody"])
     assert restore_segments(now, told(90), []).total_duration == 90
     assert narration.clamp_length(1) == 15
+
+
+@pytest.mark.parametrize("text", ["a" * 19_990, "ab " * 6_660, "a" + ". b" * 6_600])
+def test_a_long_text_is_compared_with_a_long_word_in_a_moment(text):
+    before = apply_edits(told(), [SegmentEdit(id="hook", narration="a" * 20_000)])
+    began = time.process_time()
+    with suppress(Invalid):
+        apply_edits(before, [SegmentEdit(id="hook", narration=f"{text}x")])
+    assert time.process_time() - began < 5

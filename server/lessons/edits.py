@@ -153,7 +153,10 @@ async def edit_narration(lesson: Lesson, edits: Sequence[SegmentEdit]) -> Narrat
     """
     head, current = await _editable_narration(lesson)
     return await _write_narration(
-        lesson, head, current.data, narration_edits.apply_edits(_parse(current), edits)
+        lesson,
+        head,
+        current.data,
+        await asyncio.to_thread(narration_edits.apply_edits, _parse(current), edits),
     )
 
 

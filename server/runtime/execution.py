@@ -155,9 +155,15 @@ class RunExecution:
                 self._heartbeat.cancel()
                 await asyncio.gather(self._heartbeat, return_exceptions=True)
 
+    @property
+    def is_overdue(self) -> bool:
+        """True if the graph runs although its lease has expired; not if the heartbeat stops it already."""
+        stopped = self._fenced or (self._heartbeat is not None and self._heartbeat.done())
+        return self._task is not None and not stopped and self.lease.has_expired
+
     def stop_fenced(self) -> None:
         """Cancel the graph's tasks at once: a later attempt has the thread."""
-        if self._task and not self._fenced:
+        if self._task:
             self._fenced = True
             for task in (*self.lease.tasks, self._task):
                 task.cancel()

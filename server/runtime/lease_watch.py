@@ -31,7 +31,7 @@ def watch_leases(runs: Runs, executions: Collection[RunExecution]) -> Iterator[N
     def check() -> None:
         nonlocal timer
         timer = loop.call_later(runs.lease_s / _CHECKS_PER_LEASE, check)
-        if expired := [each for each in executions if each.lease.has_expired]:
+        if expired := [each for each in executions if each.is_overdue]:
             _stop_fenced(runs, expired)
 
     check()

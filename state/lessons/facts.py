@@ -3,7 +3,9 @@
 import hashlib
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -64,12 +66,17 @@ def find_passage(quote: str, text: str) -> Passage | None:
     start = text.find(quote) if quote.strip() else -1
     if start >= 0:
         return Passage(quote=quote, start=start, end=start + len(quote))
-    pieces = [re.escape(_normalize(piece)) for piece in quote.split()]
+    wanted = " ".join(_normalize(quote).split())
     # Normalizing keeps every character's offset, so that a match is a span of the text itself.
-    match = re.search(r"\s+".join(pieces), _normalize(text)) if pieces else None
-    if not match:
+    words = list(re.finditer(r"\S+", _normalize(text)))
+    starts = list(accumulate((len(word[0]) + 1 for word in words), initial=0))
+    at = " ".join(word[0] for word in words).find(wanted) if wanted else -1
+    if at < 0:
         return None
-    return Passage(quote=text[match.start() : match.end()], start=match.start(), end=match.end())
+    first, last = (bisect_right(starts, place) - 1 for place in (at, at + len(wanted) - 1))
+    start = words[first].start() + at - starts[first]
+    end = words[last].start() + at + len(wanted) - starts[last]
+    return Passage(quote=text[start:end], start=start, end=end)
 
 
 def distinct(facts: Iterable[Fact]) -> list[Fact]:

@@ -13,6 +13,10 @@ from callsheet.state.lessons.narration import Narration, Segment, Sentence
 
 _SENTENCE_BREAK: Final = re.compile(r"(?<=[.!?…])\s+|(?<=[.!?…][\"'”’)])\s+|(?<=[。！？])")
 _MIN_SIMILARITY: Final = 0.5
+_MAX_COMPARED: Final = 40
+"""Sentences of a segment that are compared for similarity, which takes quadratic time."""
+_COMPARED_CHARS: Final = 200
+"""Characters of a sentence that are compared."""
 """Minimum similarity to an old sentence for keeping its facts."""
 
 
@@ -78,7 +82,8 @@ def _split_sentences(text: str, old: Segment) -> Sequence[Sentence]:
             None,
         )
         part = " ".join(kept.text.split()) if kept else _SENTENCE_BREAK.split(rest, maxsplit=1)[0]
-        sentences.append(kept or Sentence(text=part, factIds=_similar_facts(part, old)))
+        facts = _similar_facts(part, old) if not kept and len(sentences) < _MAX_COMPARED else ()
+        sentences.append(kept or Sentence(text=part, factIds=facts))
         rest = rest[len(part) :].lstrip()
     if not sentences:
         raise Invalid(f"segment {old.id!r} would be empty", remedy="write at least one sentence")
@@ -93,8 +98,12 @@ def _starts_with(rest: str, sentence: str) -> bool:
 def _similar_facts(part: str, old: Segment) -> tuple[str, ...]:
     """Return the facts of the most similar old sentence, or none if no sentence is similar."""
     scored = [
-        (difflib.SequenceMatcher(None, sentence.text, part, autojunk=False).ratio(), sentence)
-        for sentence in old.sentences
+        (_similarity(sentence.text[:_COMPARED_CHARS], part[:_COMPARED_CHARS]), sentence)
+        for sentence in old.sentences[:_MAX_COMPARED]
     ]
     ratio, most = max(scored, key=lambda pair: pair[0])
     return most.factIds if ratio >= _MIN_SIMILARITY else ()
+
+
+def _similarity(old: str, new: str) -> float:
+    return difflib.SequenceMatcher(None, old, new, autojunk=False).ratio()

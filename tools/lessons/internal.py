@@ -77,7 +77,9 @@ async def editNarrationTool(args: SegmentEdits, call: Call) -> dict[str, Any]:  
     tip = await call.artefact.stream_head("narration")
     if tip.newest is None:
         raise Invalid("there is no narration yet to change", remedy="write one first")
-    new = narration_edits.apply_edits(Narration.model_validate(tip.newest.data), args.edits)
+    new = await asyncio.to_thread(
+        narration_edits.apply_edits, Narration.model_validate(tip.newest.data), args.edits
+    )
     shown = new.model_dump(mode="json")
     names = ", ".join(one.id for one in args.edits)
     result = {

@@ -134,7 +134,7 @@ def _source(pages: Sequence[Sequence[Line]], name: str) -> Source:
             remedy="send a copy with text (run it through OCR), or paste the text",
         )
     heads = _running_heads(pages)
-    text = _join_pages([_text([line for line in page if _is_content(line, page, heads)]) for page in pages])
+    text = _join_pages([_text(_content(page, heads)) for page in pages])
     scanned = f"{empty} of the {len(pages)} pages have no text; if they were scanned, they were not read"
     return check_size(
         Source(
@@ -193,10 +193,14 @@ def _edges(page: Sequence[Line]) -> list[Line]:
     return [line for line in page if line.y in {*ys[:1], *ys[-1:]}]
 
 
-def _is_content(line: Line, page: Sequence[Line], heads: frozenset[str]) -> bool:
-    if line not in _edges(page):
-        return True
-    return _shape(line.text) not in heads and not _NUMBER.fullmatch(line.text.strip())
+def _content(page: Sequence[Line], heads: frozenset[str]) -> list[Line]:
+    """Return the lines that are neither running heads nor page numbers."""
+    edges = set(_edges(page))
+    return [line for line in page if line not in edges or _is_edge_content(line.text, heads)]
+
+
+def _is_edge_content(text: str, heads: frozenset[str]) -> bool:
+    return _shape(text) not in heads and not _NUMBER.fullmatch(text.strip())
 
 
 def _shape(text: str) -> str:

@@ -56,6 +56,12 @@ def test_ids_may_stand_among_words() -> None:
     assert read("the " + "very " * 500 + "last", teas) == NotAChoice("the " + "very " * 500 + "last")
 
 
+@pytest.mark.parametrize("text", ["all" + " but 1" * 25, "1, " * 120 + "2"], ids=["exceptions", "parts"])
+def test_a_choice_of_very_many_parts_goes_to_the_model(text: str) -> None:
+    """X7: the time to read a choice is bounded."""
+    assert read(text, TEA) == NotAChoice(text)
+
+
 def test_what_is_said_beside_a_choice_is_a_wish() -> None:
     """B33."""
     assert read({"facts": [1], "message": " shorter "}, TEA) == Chosen((TEA[0],), wish="shorter")

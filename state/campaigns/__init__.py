@@ -1,0 +1,1 @@
+"""Campaigns of an ad library, and questions about them."""

@@ -1,0 +1,1 @@
+"""The campaign library: its records and its index."""

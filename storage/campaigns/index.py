@@ -1,0 +1,74 @@
+"""The port of campaign search: full text, exact filters and meaning."""
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Literal, NamedTuple, Protocol
+
+from callsheet.state.campaigns.campaign import Campaign, EmbeddingField
+from callsheet.state.campaigns.filters import Filters
+
+GroupBy = Literal["channel", "company", "product", "value_prop", "sentiment", "visual_style", "month"]
+SortBy = Literal["newest", "oldest", "company", "spend", "volume"]
+
+
+class Match(NamedTuple):
+    """One campaign of a result."""
+
+    campaign: Campaign
+    score: float = 0.0
+    """Higher is better; comparable within one result."""
+    snippet: str = ""
+    """Words around the first match."""
+
+
+class Matches(NamedTuple):
+    """A page of a result, best first."""
+
+    matches: tuple[Match, ...]
+    total: int
+    """All campaigns that match (E-R8)."""
+
+
+class Group(NamedTuple):
+    """A value of a dimension and its campaigns; a campaign with several values counts in each."""
+
+    value: str
+    """`2026-03` for months."""
+    count: int
+    spend: float
+    volume: int
+
+
+class CampaignIndex(Protocol):
+    """Search in one owner's library. Every method is safe to call from several tasks."""
+
+    async def put(self, campaigns: Sequence[Campaign]) -> int:
+        """Add or replace campaigns by id; return how many were new."""
+
+    async def delete(self, ids: Sequence[str]) -> int:
+        """Delete campaigns; return how many there were."""
+
+    async def get(self, ids: Sequence[str]) -> list[Campaign]:
+        """Return the campaigns with these ids, in this order; unknown ids are left out."""
+
+    async def filter(
+        self, filters: Filters, *, sort: SortBy = "newest", offset: int = 0, limit: int = 50
+    ) -> Matches:
+        """Return the campaigns that meet all conditions."""
+
+    async def full_text(self, query: str, filters: Filters, *, limit: int = 50) -> Matches:
+        """Return campaigns whose copy has the words; quoted words are a phrase (E-R9)."""
+
+    async def similar(
+        self, query: str, filters: Filters, *, field: EmbeddingField = "value_prop", limit: int = 20
+    ) -> Matches:
+        """Return the campaigns nearest in meaning."""
+
+    async def group(self, filters: Filters, by: GroupBy) -> tuple[Group, ...]:
+        """Return counts by value, largest first; months in order."""
+
+    async def newest(self) -> date | None:
+        """Return the newest `capture_date`; None for an empty library."""
+
+    async def count(self) -> int:
+        """Return the number of campaigns."""

@@ -25,7 +25,7 @@ def ours():
     return set(about["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
 
 
-PRODUCT = ("embedded", "workflows", "server")
+PRODUCT = ("embedded", "workflows", "search", "server"\)
 LAYERS = ("graphs", "nodes", "providers", "server", "state", "storage", "tools")
 
 
@@ -229,7 +229,8 @@ def test_every_locked_dependency_of_ours_is_in_the_lock():
         if "==" in line
     }
     extras = project["optional-dependencies"]
-    lists = (project["dependencies"], extras["embedded"], extras["workflows"], extras["server"][1:])
+    parts = (extras["embedded"], extras["workflows"], extras["search"], extras["server"][1:])
+    lists = (project["dependencies"], *parts)
     for wanted in chain(*lists):
         name = wanted.split(">")[0].split("[")[0].casefold()
         assert name in locked, f"{name} is not locked; run: make lock"
@@ -298,7 +299,7 @@ def origin(module):
 
 @pytest.mark.parametrize("package", LAYERS)
 def test_whatever_we_import_is_a_dependency_of_ours(package):
-    declared = wanted(*PRODUCT, "telemetry", "jwks")
+    declared = wanted(*PRODUCT, "telemetry", "jwks", "postgresql")
     undeclared = {(name, file.name) for name, file in imported(package) if origin(name) not in declared}
     assert undeclared == set(), "name what it comes from in pyproject.toml, and say why in DESIGN.md"
 

@@ -1,6 +1,7 @@
 """The port of campaign search: full text, exact filters and meaning."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Literal, NamedTuple, Protocol
 
@@ -29,7 +30,8 @@ class Matches(NamedTuple):
     """All campaigns that match (E-R8)."""
 
 
-class Group(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Group:
     """A value of a dimension and its campaigns; a campaign with several values counts in each."""
 
     value: str

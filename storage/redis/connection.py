@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,12 +39,15 @@ class Storage:
     """Name of the server for messages, without the password."""
     lease: embedded.Lease | None = None
     """Keeps the embedded server running; None for any other server."""
+    attached: dict[str, Any] = field(default_factory=dict, compare=False)
+    """Open files and memory of this process that belong to the connection, by name; dropped with it."""
 
     def __repr__(self) -> str:
         return f"Storage({self.origin!r})"
 
     async def aclose(self) -> None:
         """Close all connections and the lease. Safe to call twice."""
+        self.attached.clear()
         try:
             await self.redis.aclose()
         finally:

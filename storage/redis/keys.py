@@ -342,6 +342,38 @@ def keyed_request(owner: str, digest: str) -> str:
     return f"owner:{hash_tag(owner)}:request:{digest}"
 
 
+CAMPAIGN_CALL_TTL_S: Final = 600.0
+"""Time for which the result of a change of a library is kept, for the same change sent again."""
+
+
+class LibraryKeys(NamedTuple):
+    """Keys of an owner's campaign library."""
+
+    records: str
+    """Hash of the campaigns as JSON, by id."""
+    changes: str
+    """Sorted set of the campaigns by number of their last change."""
+    deletions: str
+    """Sorted set of deleted campaigns by number of the deletion."""
+    meta: str
+    """Hash: number of the last change, and the generation, a random text that begins a new count."""
+    vectors: str
+    """Hash of vectors that were paid for, by campaign."""
+
+
+@lru_cache(maxsize=1024)
+def library(owner: str) -> LibraryKeys:
+    """Keys of the owner's campaign library."""
+    stem = f"owner:{hash_tag(owner)}:campaigns:"
+    parts = ("records", "changes", "deletions", "meta", "vectors")
+    return LibraryKeys(*(f"{stem}{part}" for part in parts))
+
+
+def library_call(owner: str, name: str) -> str:
+    """Result of one change of the owner's campaign library."""
+    return f"owner:{hash_tag(owner)}:campaigns:call:{name}"
+
+
 # Use of models.
 
 USAGE_TTL_S: Final = 400 * DAY_S
@@ -443,6 +475,12 @@ KEYS: Final = (
     Key("owner:{<id>}:store:index", "zset", "forever", "items of the store by namespace and key"),
     Key("owner:{<id>}:crons", "hash", "forever", "the owner's cron jobs, JSON by id"),
     Key("owner:{<id>}:extraction:<digest>", "string", DAY_S, "facts extracted from a source, JSON"),
+    Key("owner:{<id>}:campaigns:records", "hash", "forever", "campaigns of the owner's library, JSON by id"),
+    Key("owner:{<id>}:campaigns:changes", "zset", "forever", "campaigns by number of their last change"),
+    Key("owner:{<id>}:campaigns:deletions", "zset", "forever", "deleted campaigns by number of deletion"),
+    Key("owner:{<id>}:campaigns:meta", "hash", "forever", "generation and last change of the library"),
+    Key("owner:{<id>}:campaigns:vectors", "hash", "forever", "vectors of an embeddings service, by campaign"),
+    Key("owner:{<id>}:campaigns:call:<call>", "string", CAMPAIGN_CALL_TTL_S, "result of one change"),
     Key("owner:{<id>}:usage:day:<day>", "hash", USAGE_TTL_S, "an owner's use of models on a day"),
     Key("owner:{<id>}:usage:thread:<thread*>", "hash", USAGE_TTL_S, "a thread's use of models"),
     Key("owner:{<id>}:usage:turn:<turn*>", "hash", TURN_USAGE_TTL_S, "a turn's use of models"),

@@ -67,6 +67,8 @@ class ErrorTranslator:
     url: str
     key: str = field(repr=False)
     """API key; appears in no message."""
+    answer: str = "a chat completion"
+    """Kind of answer in messages."""
 
     @contextmanager
     def translate(self) -> Iterator[None]:
@@ -84,8 +86,8 @@ class ErrorTranslator:
     def unreadable_answer(self, words: str = "", details: dict[str, object] | None = None) -> Unavailable:
         """Return the error for an answer that is not a chat completion; `words` are its own."""
         return Unavailable(
-            f"{self.title} sent an answer that is not a chat completion{self._quotation(words)}",
-            remedy=f"try again, and check {self.prefix}_BASE_URL if it is set",
+            f"{self.title} sent an answer that is not {self.answer}{self._quotation(words)}",
+            remedy=f"try again, and check {self._base_url} if it is set",
             details=details,
         )
 
@@ -108,7 +110,7 @@ class ErrorTranslator:
                 f"{self.title} did not answer in time", remedy=f"try again, or raise {self._timeout}"
             )
         if isinstance(error, openai.APIConnectionError):
-            remedy = f"check the network, and {self.prefix}_BASE_URL if it is set"
+            remedy = f"check the network, and {self._base_url} if it is set"
             return Unavailable(f"{self.title} cannot be reached at {self.url}", remedy=remedy)
         if isinstance(error, openai.APIStatusError):
             return self._status_error(error)
@@ -167,6 +169,10 @@ class ErrorTranslator:
     @property
     def _key(self) -> str:
         return f"{self.prefix}_API_KEY"
+
+    @property
+    def _base_url(self) -> str:
+        return f"{self.prefix}_BASE_URL"
 
     @property
     def _timeout(self) -> str:

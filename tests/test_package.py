@@ -25,7 +25,7 @@ def ours():
     return set(about["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
 
 
-PRODUCT = ("embedded", "workflows", "search", "server"\)
+PRODUCT = ("embedded", "workflows", "search", "server")
 LAYERS = ("graphs", "nodes", "providers", "server", "state", "storage", "tools")
 
 

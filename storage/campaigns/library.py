@@ -118,6 +118,6 @@ def _offline() -> OfflineEmbeddings:
 
 def _data_dir(storage: Storage) -> Path | None:
     if storage.lease:
-        return storage.lease.home
+        return storage.lease.home.parent
     configured = os.environ.get(folders.DATA_DIR_VARIABLE)
     return Path(configured).expanduser() if configured else None

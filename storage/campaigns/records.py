@@ -16,6 +16,9 @@ from callsheet.storage.redis.scripts import Argument, Script
 _CHUNK: Final = 500
 """Most campaigns in one script."""
 _CHUNK_BYTES: Final = 1_000_000
+_READ: Final = 2_000
+"""Most changes that are read at once: each reading makes a segment of the index."""
+_READ_BYTES: Final = 4_000_000
 _MAX_DELETIONS: Final = 10_000
 """Deletions that are remembered; after more, every index is built again."""
 _CALL_MS: Final = int(keys.CAMPAIGN_CALL_TTL_S * 1000)
@@ -156,7 +159,7 @@ class RedisRecords:
 
     async def changes(self, after: int) -> Changes:
         """Return the next changes after number `after`."""
-        args = [after, _CHUNK, _CHUNK_BYTES]
+        args = [after, _READ, _READ_BYTES]
         generation, last, texts, deleted = await _CHANGES(self._storage.redis, self._keys[:4], args)
         head = Head((generation or b"").decode(), int(last))
         campaigns = [Campaign.model_validate_json(text) for text in texts]

@@ -1,5 +1,6 @@
 """Campaigns for tests."""
 
+from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
@@ -95,3 +96,21 @@ LIBRARY = (
     campaign("alder-plain", capture_date=date(2025, 11, 5), campaign_text="We are Alder."),
 )
 """Six campaigns of three companies over seven months."""
+
+
+class Counting:
+    """Embeddings that cost something: a vector of the lengths of the first words."""
+
+    is_costly = True
+
+    def __init__(self, model: str = "counting", dimensions: int = 3) -> None:
+        self.model = model
+        self.dimensions = dimensions
+        self.texts: list[str] = []
+        self.error: Exception | None = None
+
+    async def vectors(self, texts: Sequence[str]) -> list[list[float]]:
+        if self.error:
+            raise self.error
+        self.texts += texts
+        return [[float(len(text) % (i + 2)) + 1 for i in range(self.dimensions)] for text in texts]

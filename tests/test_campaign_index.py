@@ -1,7 +1,7 @@
 """What every index of campaigns does, whichever it is (E12, E18-E22, E26, E30, E-R3, E-R7 to E-R9)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import date
 from typing import Any
 
@@ -12,16 +12,29 @@ from hypothesis import strategies as st
 from callsheet.state.campaigns.filters import DateRange, Filters, Values
 from callsheet.storage import Storage
 from callsheet.storage.campaigns.index import CampaignIndex, Group, Matches
-from callsheet.storage.campaigns.library import own_library
+from callsheet.storage.campaigns.library import delete_library, own_library
 from tests.campaigns import LIBRARY, campaign
+from tests.postgres_server import postgres
 
 ALL = Filters()
 
 
-@pytest.fixture(params=["embedded"])
-def index_of(request: pytest.FixtureRequest, storage: Storage) -> Callable[[str], Awaitable[CampaignIndex]]:
+@pytest.fixture(scope="module")
+def postgres_url() -> Iterator[str]:
+    with postgres() as url:
+        yield url
+
+
+@pytest.fixture(params=["embedded", "postgresql"])
+async def index_of(
+    request: pytest.FixtureRequest, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Callable[[str], Awaitable[CampaignIndex]]]:
     """An owner's library, by the name of the owner."""
-    return lambda owner: own_library(storage, owner)
+    if request.param == "postgresql":
+        monkeypatch.setenv("CALLSHEET_CAMPAIGNS_URL", request.getfixturevalue("postgres_url"))
+    yield lambda owner: own_library(storage, owner)
+    for owner in ("ana", "bob", "nobody"):
+        await delete_library(storage, owner)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -21,29 +21,11 @@ from callsheet.storage.campaigns.sample import SampleRecords
 from callsheet.storage.embedded import watchdog
 from callsheet.storage.redis import keys
 from tests.campaign_writer import EACH
-from tests.campaigns import LIBRARY, campaign
+from tests.campaigns import LIBRARY, Counting, campaign
 from tests.redis_server import cluster
 
 ALL = Filters()
 ROOT = Path(__file__).parent.parent
-
-
-class Counting:
-    """Embeddings that cost something: a vector of the lengths of the first words."""
-
-    is_costly = True
-
-    def __init__(self, model: str = "counting", dimensions: int = 3) -> None:
-        self.model = model
-        self.dimensions = dimensions
-        self.texts: list[str] = []
-        self.error: Exception | None = None
-
-    async def vectors(self, texts: Sequence[str]) -> list[list[float]]:
-        if self.error:
-            raise self.error
-        self.texts += texts
-        return [[float(len(text) % (i + 2)) + 1 for i in range(self.dimensions)] for text in texts]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VALUE_PROPS, VISUAL_STYLES
 from callsheet.state.campaigns.filters import Filters, Values
 from callsheet.storage.campaigns.index import Group, GroupBy, SortBy
-from callsheet.storage.campaigns.rows import NONE, Row, bits
+from callsheet.storage.campaigns.rows import NONE, Row, bits, sort_groups
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -142,10 +142,7 @@ class Columns:
     def group(self, mask: Mask, by: GroupBy) -> tuple[Group, ...]:
         """Return counts, spend and volume by value; a campaign without a value is in no group."""
         rows = np.flatnonzero(mask)
-        groups = list(self._groups(rows, by))
-        if by == "month":
-            return tuple(sorted(groups, key=lambda group: group.value))
-        return tuple(sorted(groups, key=lambda group: (-group.count, group.value)))
+        return sort_groups(self._groups(rows, by), by)
 
     def newest(self) -> date | None:
         """Return the newest capture date."""

@@ -179,7 +179,7 @@ class RedisRecords:
         for chunk in _chunks((each, campaign.model_dump_json()) for each, campaign in newest.items()):
             added = await self._change(_PUT, most, [part for pair in chunk for part in pair])
             if added < 0:
-                raise _too_many(most)
+                raise too_many(most)
             new += added
         return new
 
@@ -214,7 +214,7 @@ class RedisRecords:
             texts = await self._storage.redis.hmget(self._keys.records, ids[start : start + _CHUNK])
             known += sum(text is not None for text in texts)
         if known < len(ids) and await self.count() + len(ids) - known > most:
-            raise _too_many(most)
+            raise too_many(most)
 
 
 def _chunks(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
@@ -231,7 +231,8 @@ def _chunks(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]
         yield chunk
 
 
-def _too_many(most: int) -> TooLarge:
+def too_many(most: int) -> TooLarge:
+    """Return the error for a library that would hold more than `most` campaigns."""
     return TooLarge(
         f"the library would hold more than {most} campaigns",
         remedy="delete some, or raise CALLSHEET_MAX_CAMPAIGNS",

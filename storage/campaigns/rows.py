@@ -1,9 +1,10 @@
 """One campaign as a row of numbers and short texts: what exact conditions are about."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VALUE_PROPS, VISUAL_STYLES, Campaign
+from callsheet.storage.campaigns.index import Group, GroupBy
 
 NONE: Final = -1
 """Code of a value that is not there."""
@@ -53,3 +54,10 @@ def bits(values: Sequence[str], chosen: Sequence[str]) -> int:
 
 def _code(values: Sequence[str], value: str | None) -> int:
     return NONE if value is None else values.index(value)
+
+
+def sort_groups(groups: Iterable[Group], by: GroupBy) -> tuple[Group, ...]:
+    """Return the groups, largest first; months in order."""
+    if by == "month":
+        return tuple(sorted(groups, key=lambda group: group.value))
+    return tuple(sorted(groups, key=lambda group: (-group.count, group.value)))

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from redis.exceptions import RedisError, ResponseError
 
@@ -21,6 +21,13 @@ OLDEST_VERSION: Final = (6, 2)
 """The oldest Redis with every command used here."""
 _CHECK_TIMEOUT_S: Final = 10.0
 _REMEDY: Final = f"Start the server, or correct {URL_VARIABLE}."
+
+
+class Attached(Protocol):
+    """Something that is closed with a storage."""
+
+    async def aclose(self) -> None:
+        """Close it. Safe to call twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +46,17 @@ class Storage:
     """Name of the server for messages, without the password."""
     lease: embedded.Lease | None = None
     """Keeps the embedded server running; None for any other server."""
-    attached: dict[str, Any] = field(default_factory=dict, compare=False)
-    """Open files and memory of this process that belong to the connection, by name; dropped with it."""
+    attached: dict[str, Attached] = field(default_factory=dict, compare=False)
+    """What is open as long as the connection, by name."""
 
     def __repr__(self) -> str:
         return f"Storage({self.origin!r})"
 
     async def aclose(self) -> None:
         """Close all connections and the lease. Safe to call twice."""
-        self.attached.clear()
         try:
+            while self.attached:
+                await self.attached.popitem()[1].aclose()
             await self.redis.aclose()
         finally:
             if self.lease:

@@ -1,0 +1,267 @@
+"""Campaign search in PostgreSQL: tsvector for words, pgvector for meaning, one table for all owners."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import date
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from callsheet.state.campaigns.campaign import Campaign, EmbeddingField
+from callsheet.state.campaigns.filters import Filters, Values
+from callsheet.state.errors import Invalid, StorageDown, Unavailable
+from callsheet.storage.campaigns import postgres_sql as sql
+from callsheet.storage.campaigns.embeddings import Embeddings
+from callsheet.storage.campaigns.index import Group, GroupBy, Match, Matches, SortBy
+from callsheet.storage.campaigns.library import URL_VARIABLE
+from callsheet.storage.campaigns.records import too_many
+from callsheet.storage.campaigns.rows import sort_groups
+from callsheet.storage.campaigns.vectors import FIELDS, unit_vectors
+from callsheet.storage.campaigns.words import Query, copy_text, embedding_texts, normalize, parse
+
+_MAX_CONNECTIONS: Final = 10
+_TIMEOUT_S: Final = 60.0
+_EMBEDDED_AT_ONCE: Final = 200
+_PUT_AT_ONCE: Final = 1_000
+_log = logging.getLogger(__name__)
+
+
+class PostgresPool:
+    """Connections to one database, opened and given its tables on first use."""
+
+    def __init__(self, url: str) -> None:
+        server = urlsplit(url)
+        if server.scheme not in {"postgresql", "postgres"}:
+            rule = f"{URL_VARIABLE} begins with {server.scheme!r}, and must begin with postgresql://"
+            raise Invalid(
+                rule, remedy=f"Correct {URL_VARIABLE}, or unset it to use the index in this process."
+            )
+        self._url = url
+        self._origin = f"PostgreSQL at {server.hostname or 'this machine'!r}"
+        self._opening = asyncio.Lock()
+        self._pool: Any = None
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Any]:
+        """Yield a connection in a transaction; raises `StorageDown` if the database cannot be used."""
+        try:
+            async with self._opening:
+                self._pool = self._pool or await self._open()
+            async with self._pool.acquire() as connection, connection.transaction():
+                yield connection
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+            rule = f"{self._origin} cannot be used: {error or type(error).__name__}"
+            raise StorageDown(rule, remedy=f"Start the server, or correct {URL_VARIABLE}.") from error
+
+    async def aclose(self) -> None:
+        """Close all connections. Safe to call twice."""
+        if self._pool:
+            self._pool.terminate()
+
+    async def _open(self) -> Any:
+        # Generic plans would read whole tables: each condition may be absent.
+        options = {"plan_cache_mode": "force_custom_plan", "application_name": "callsheet"}
+        pool = await asyncpg.create_pool(
+            self._url,
+            min_size=1,
+            max_size=_MAX_CONNECTIONS,
+            command_timeout=_TIMEOUT_S,
+            server_settings=options,
+        )
+        async with pool.acquire() as connection, connection.transaction():
+            # Two processes that create the same table at once would fail.
+            await connection.execute(sql.LOCK_SCHEMA)
+            await connection.execute(sql.SCHEMA)
+        return pool
+
+
+class PostgresIndex:
+    """The `CampaignIndex` of one owner."""
+
+    def __init__(self, pool: PostgresPool, owner: str, embeddings: Embeddings, *, most: int = 0) -> None:
+        self._pool = pool
+        self._owner = _storable(owner)
+        self._embeddings = embeddings
+        self._most = most
+        self._embedding = asyncio.Lock()
+
+    async def put(self, campaigns: Sequence[Campaign]) -> int:
+        """Add or replace campaigns by id, all or none; return how many were new."""
+        rows = list({each["id"]: each for each in map(_row, campaigns)}.values())
+        new = 0
+        async with self._pool.connection() as connection:
+            await connection.execute(sql.LOCK, self._owner)
+            for start in range(0, len(rows), _PUT_AT_ONCE):
+                text = json.dumps(rows[start : start + _PUT_AT_ONCE])
+                new += sum(row["is_new"] for row in await connection.fetch(sql.PUT, self._owner, text))
+            if self._most and new and await connection.fetchval(sql.SIZE, self._owner) > self._most:
+                raise too_many(self._most)
+        try:
+            await self._add_vectors()
+        except StorageDown:
+            raise
+        except Unavailable as error:
+            _log.warning("Campaigns are stored without embeddings, which a search will add: %s", error)
+        return new
+
+    async def delete(self, ids: Sequence[str]) -> int:
+        """Delete campaigns; return how many there were."""
+        return len(await self._fetch(sql.DELETE, list(map(_storable, ids))))
+
+    async def delete_all(self) -> None:
+        """Delete all campaigns. Twice is safe."""
+        await self._fetch(sql.DELETE_ALL)
+
+    async def has_campaigns(self) -> bool:
+        """Return whether there is any campaign."""
+        return bool((await self._fetch(sql.EXISTS))[0][0])
+
+    async def get(self, ids: Sequence[str]) -> list[Campaign]:
+        """Return the campaigns with these ids, in this order; unknown ids are left out."""
+        campaigns = map(_campaign, await self._fetch(sql.GET, list(map(_storable, ids))))
+        by_id = {campaign.id: campaign for campaign in campaigns}
+        return [by_id[each] for each in ids if each in by_id]
+
+    async def filter(
+        self, filters: Filters, *, sort: SortBy = "newest", offset: int = 0, limit: int = 50
+    ) -> Matches:
+        """Return the campaigns that meet all conditions."""
+        conditions = _conditions(filters)
+        async with self._pool.connection() as connection:
+            total = await connection.fetchval(sql.COUNT, self._owner, *conditions)
+            rows = await connection.fetch(sql.FILTER[sort], self._owner, *conditions, offset, limit)
+        return Matches(tuple(Match(_campaign(row)) for row in rows), total)
+
+    async def full_text(self, query: str, filters: Filters, *, limit: int = 50) -> Matches:
+        """Return campaigns whose copy has the words; quoted words are a phrase (E-R9)."""
+        text = _tsquery(parse(query))
+        if not text or not limit:
+            return Matches((), 0)
+        conditions = _conditions(filters)
+        async with self._pool.connection() as connection:
+            total = await connection.fetchval(sql.COUNT_WORDS, self._owner, *conditions, text)
+            rows = await connection.fetch(sql.FULL_TEXT, self._owner, *conditions, text, limit)
+            campaigns = [_campaign(row) for row in rows]
+            copies = [_storable(copy_text(campaign)) for campaign in campaigns]
+            snippets = await connection.fetch(sql.SNIPPETS, copies, text)
+        parts = zip(campaigns, rows, snippets, strict=True)
+        return Matches(tuple(Match(each, row["score"], snippet[0]) for each, row, snippet in parts), total)
+
+    async def similar(
+        self, query: str, filters: Filters, *, field: EmbeddingField = "value_prop", limit: int = 20
+    ) -> Matches:
+        """Return the campaigns nearest in meaning."""
+        if not query.strip() or not await self.has_campaigns():
+            return Matches((), 0)
+        await self._add_vectors()
+        vector = (await unit_vectors(self._embeddings, [query]))[0].tolist()
+        conditions = _conditions(filters)
+        model = self._embeddings.model
+        async with self._pool.connection() as connection:
+            total = await connection.fetchval(sql.COUNT, self._owner, *conditions)
+            rows = await connection.fetch(sql.SIMILAR[field], self._owner, *conditions, vector, model, limit)
+        return Matches(tuple(Match(_campaign(row), row["score"]) for row in rows), total)
+
+    async def group(self, filters: Filters, by: GroupBy) -> tuple[Group, ...]:
+        """Return counts by value, largest first; months in order."""
+        rows = await self._fetch(sql.GROUP[by], *_conditions(filters))
+        groups = (Group(value, count, round(spend, 2), volume) for value, count, spend, volume in rows)
+        return sort_groups(groups, by)
+
+    async def newest(self) -> date | None:
+        """Return the newest `capture_date`; None for an empty library."""
+        newest: date | None = (await self._fetch(sql.NEWEST))[0][0]
+        return newest
+
+    async def count(self) -> int:
+        """Return the number of campaigns."""
+        return int((await self._fetch(sql.SIZE))[0][0])
+
+    async def _fetch(self, query: str, *parameters: object) -> list[Any]:
+        async with self._pool.connection() as connection:
+            return list(await connection.fetch(query, self._owner, *parameters))
+
+    async def _add_vectors(self) -> None:
+        """Add the vectors of all campaigns that have none of this model."""
+        model = self._embeddings.model
+        async with self._embedding:
+            while rows := await self._fetch(sql.WITHOUT_VECTORS, model, _EMBEDDED_AT_ONCE):
+                records = [row["record"] for row in rows]
+                campaigns = [_campaign(row) for row in rows]
+                texts = [text for each in campaigns for text in embedding_texts(each).values()]
+                vectors = await unit_vectors(self._embeddings, texts)
+                matrices = vectors.reshape(len(campaigns), len(FIELDS), -1).tolist()
+                values = [
+                    (self._owner, _storable(campaign.id), record, model, *matrix)
+                    for campaign, record, matrix in zip(campaigns, records, matrices, strict=True)
+                ]
+                async with self._pool.connection() as connection:
+                    await connection.executemany(sql.PUT_VECTORS, values)
+
+
+def _row(campaign: Campaign) -> dict[str, Any]:
+    texts = {
+        "id": campaign.id,
+        "record": campaign.model_dump_json(),
+        "channel": campaign.channel,
+        "company": campaign.company.casefold(),
+        "brand": campaign.brand.casefold(),
+        "product": campaign.primary_product.casefold(),
+        "company_name": campaign.company,
+        "product_name": campaign.primary_product,
+        "sentiment": campaign.imagery_sentiment or "",
+        "visual_style": campaign.imagery_visual_style or "",
+        "captured": campaign.capture_date.isoformat(),
+        "words": normalize(copy_text(campaign)),
+    }
+    return {
+        **{name: _storable(text) for name, text in texts.items()},
+        "value_props": list(campaign.key_value_props),
+        "has_offer": bool(campaign.offer.strip()),
+        "spend": campaign.spend,
+        "volume": campaign.volume,
+    }
+
+
+def _campaign(row: Any) -> Campaign:
+    return Campaign.model_validate_json(row["record"])
+
+
+def _conditions(filters: Filters) -> list[object]:
+    """Return the parameters $2 to $16 of every query with conditions."""
+    days = filters.date_range
+    return [
+        *_lists(filters),
+        *_lists(filters.exclude),
+        filters.has_offer,
+        days and days.start,
+        days and days.end,
+    ]
+
+
+def _lists(values: Values) -> list[list[str] | None]:
+    # Nothing has a name of spaces, and what has no name must not match it.
+    company, product = (
+        [_storable(name.strip().casefold()) for name in each if name.strip()] if each else None
+        for each in (values.company, values.product)
+    )
+    channel, *enums = (
+        [str(value) for value in each] or None
+        for each in (values.channel, values.value_prop, values.sentiment, values.visual_style)
+    )
+    return [channel, company, product, *enums]
+
+
+def _tsquery(query: Query) -> str:
+    """Return a query of to_tsquery; its words have letters and digits only."""
+    phrases = (" <-> ".join(f"'{word}'" for word in phrase) for phrase in query.phrases)
+    return " & ".join(f"({phrase})" for phrase in phrases)
+
+
+def _storable(text: str) -> str:
+    """Return the text without what PostgreSQL's text cannot hold."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()

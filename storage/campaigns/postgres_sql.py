@@ -1,0 +1,145 @@
+"""The SQL of campaigns in PostgreSQL: constants, whose values are parameters."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from callsheet.state.campaigns.campaign import EmbeddingField
+from callsheet.storage.campaigns.index import GroupBy, SortBy
+
+# Without stop words, because `no fee` is not `fee`.
+SCHEMA: Final = """
+CREATE EXTENSION IF NOT EXISTS vector;
+DO $$ BEGIN
+  CREATE TEXT SEARCH DICTIONARY callsheet_english (TEMPLATE = snowball, LANGUAGE = english);
+  CREATE TEXT SEARCH CONFIGURATION callsheet_english (COPY = simple);
+  ALTER TEXT SEARCH CONFIGURATION callsheet_english
+    ALTER MAPPING REPLACE simple WITH callsheet_english;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
+END $$;
+CREATE TABLE IF NOT EXISTS callsheet_campaigns (
+  owner text NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  record text NOT NULL,
+  channel text NOT NULL,
+  company text COLLATE "C" NOT NULL,
+  brand text NOT NULL,
+  product text NOT NULL,
+  company_name text NOT NULL,
+  product_name text NOT NULL,
+  value_props text[] NOT NULL,
+  sentiment text NOT NULL,
+  visual_style text NOT NULL,
+  has_offer boolean NOT NULL,
+  captured date NOT NULL,
+  spend double precision,
+  volume bigint,
+  words tsvector NOT NULL,
+  model text,
+  value_prop_vector vector,
+  copy_vector vector,
+  visual_vector vector,
+  PRIMARY KEY (owner, id)
+);
+CREATE INDEX IF NOT EXISTS callsheet_campaigns_words ON callsheet_campaigns USING gin (words);
+CREATE INDEX IF NOT EXISTS callsheet_campaigns_captured ON callsheet_campaigns (owner, captured);
+"""
+
+_WHERE: Final = """
+ WHERE owner = $1
+   AND ($2::text[] IS NULL OR channel = ANY ($2))
+   AND ($3::text[] IS NULL OR company = ANY ($3) OR brand = ANY ($3))
+   AND ($4::text[] IS NULL OR product = ANY ($4))
+   AND ($5::text[] IS NULL OR value_props && $5)
+   AND ($6::text[] IS NULL OR sentiment = ANY ($6))
+   AND ($7::text[] IS NULL OR visual_style = ANY ($7))
+   AND ($8::text[] IS NULL OR NOT channel = ANY ($8))
+   AND ($9::text[] IS NULL OR NOT (company = ANY ($9) OR brand = ANY ($9)))
+   AND ($10::text[] IS NULL OR NOT product = ANY ($10))
+   AND ($11::text[] IS NULL OR NOT value_props && $11)
+   AND ($12::text[] IS NULL OR NOT sentiment = ANY ($12))
+   AND ($13::text[] IS NULL OR NOT visual_style = ANY ($13))
+   AND ($14::boolean IS NULL OR has_offer = $14)
+   AND ($15::date IS NULL OR captured >= $15)
+   AND ($16::date IS NULL OR captured <= $16)
+"""
+"""Conditions of `postgres.parameters`."""
+
+_FROM: Final = f" FROM callsheet_campaigns {_WHERE}"
+COUNT: Final = f"SELECT count(*) {_FROM}"
+_PAGE: Final = "id OFFSET $17 LIMIT $18"
+FILTER: Final[Mapping[SortBy, str]] = {
+    "newest": f"SELECT record {_FROM} ORDER BY captured DESC, {_PAGE}",
+    "oldest": f"SELECT record {_FROM} ORDER BY captured, {_PAGE}",
+    "company": f"SELECT record {_FROM} ORDER BY company, {_PAGE}",
+    "spend": f"SELECT record {_FROM} ORDER BY spend DESC NULLS LAST, {_PAGE}",
+    "volume": f"SELECT record {_FROM} ORDER BY volume DESC NULLS LAST, {_PAGE}",
+}
+COUNT_WORDS: Final = COUNT + " AND words @@ to_tsquery('callsheet_english', $17)"
+FULL_TEXT: Final = f"""
+SELECT record, ts_rank(words, to_tsquery('callsheet_english', $17), 1) AS score
+  {_FROM} AND words @@ to_tsquery('callsheet_english', $17)
+ ORDER BY score DESC, id LIMIT $18
+"""
+SNIPPETS: Final = """
+SELECT ts_headline('callsheet_english', text, to_tsquery('callsheet_english', $2),
+                   'StartSel="", StopSel="", MaxFragments=1, MaxWords=24, MinWords=12')
+  FROM unnest($1::text[]) WITH ORDINALITY AS texts (text, number) ORDER BY number
+"""
+_SIMILAR: Final = f"""
+SELECT record, -(%(column)s <#> $17::real[]::vector) AS score
+  {_FROM} AND model = $18
+ ORDER BY %(column)s <#> $17::real[]::vector, id LIMIT $19
+"""
+SIMILAR: Final[Mapping[EmbeddingField, str]] = {
+    "value_prop": _SIMILAR % {"column": "value_prop_vector"},
+    "copy": _SIMILAR % {"column": "copy_vector"},
+    "visual": _SIMILAR % {"column": "visual_vector"},
+}
+_SUMS: Final = "count(*), coalesce(sum(spend), 0), coalesce(sum(volume), 0)::bigint"
+GROUP: Final[Mapping[GroupBy, str]] = {
+    "channel": f"SELECT channel, {_SUMS} {_FROM} GROUP BY 1",
+    "company": f"SELECT company_name, {_SUMS} {_FROM} GROUP BY 1",
+    "product": f"SELECT product_name, {_SUMS} {_FROM} AND product_name <> '' GROUP BY 1",
+    "value_prop": f"SELECT prop, {_SUMS} FROM callsheet_campaigns, unnest(value_props) AS prop"
+    f" {_WHERE} GROUP BY 1",
+    "sentiment": f"SELECT sentiment, {_SUMS} {_FROM} AND sentiment <> '' GROUP BY 1",
+    "visual_style": f"SELECT visual_style, {_SUMS} {_FROM} AND visual_style <> '' GROUP BY 1",
+    "month": f"SELECT to_char(captured, 'YYYY-MM'), {_SUMS} {_FROM} GROUP BY 1",
+}
+"""Rows of value, count, spend and volume, in no order."""
+
+LOCK_SCHEMA: Final = "SELECT pg_advisory_xact_lock(hashtextextended('callsheet campaigns', 1))"
+# One library at a time, so that the limit holds.
+LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('callsheet campaigns ' || $1, 0))"
+SIZE: Final = "SELECT count(*) FROM callsheet_campaigns WHERE owner = $1"
+EXISTS: Final = "SELECT EXISTS (SELECT FROM callsheet_campaigns WHERE owner = $1)"
+NEWEST: Final = "SELECT max(captured) FROM callsheet_campaigns WHERE owner = $1"
+GET: Final = "SELECT record FROM callsheet_campaigns WHERE owner = $1 AND id = ANY ($2::text[])"
+DELETE: Final = "DELETE FROM callsheet_campaigns WHERE owner = $1 AND id = ANY ($2::text[]) RETURNING 1"
+DELETE_ALL: Final = "DELETE FROM callsheet_campaigns WHERE owner = $1"
+PUT: Final = """
+INSERT INTO callsheet_campaigns AS stored (owner, id, record, channel, company, brand, product, company_name,
+  product_name, value_props, sentiment, visual_style, has_offer, captured, spend, volume, words)
+SELECT $1, id, record, channel, company, brand, product, company_name, product_name, value_props, sentiment,
+  visual_style, has_offer, captured, spend, volume, to_tsvector('callsheet_english', words)
+  FROM jsonb_to_recordset($2::jsonb) AS given (id text, record text, channel text, company text, brand text,
+    product text, company_name text, product_name text, value_props text[], sentiment text,
+    visual_style text, has_offer boolean, captured date, spend double precision, volume bigint, words text)
+ON CONFLICT (owner, id) DO UPDATE SET record = excluded.record, channel = excluded.channel,
+  company = excluded.company, brand = excluded.brand, product = excluded.product,
+  company_name = excluded.company_name, product_name = excluded.product_name,
+  value_props = excluded.value_props, sentiment = excluded.sentiment, visual_style = excluded.visual_style,
+  has_offer = excluded.has_offer, captured = excluded.captured, spend = excluded.spend,
+  volume = excluded.volume, words = excluded.words,
+  model = CASE WHEN stored.record = excluded.record THEN stored.model END
+RETURNING (xmax = 0) AS is_new
+"""
+WITHOUT_VECTORS: Final = """
+SELECT record FROM callsheet_campaigns WHERE owner = $1 AND model IS DISTINCT FROM $2 LIMIT $3
+"""
+# A record that changed meanwhile keeps no vectors of its earlier text.
+PUT_VECTORS: Final = """
+UPDATE callsheet_campaigns SET model = $4, value_prop_vector = $5::real[]::vector,
+  copy_vector = $6::real[]::vector, visual_vector = $7::real[]::vector
+ WHERE owner = $1 AND id = $2 AND record = $3
+"""

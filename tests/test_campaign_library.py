@@ -17,6 +17,8 @@ from callsheet.storage.campaigns.embedded import EmbeddedIndex
 from callsheet.storage.campaigns.embeddings import OfflineEmbeddings
 from callsheet.storage.campaigns.index import CampaignIndex
 from callsheet.storage.campaigns.library import delete_library, library, own_library
+from callsheet.storage.campaigns.row_log import Progress, RowLog
+from callsheet.storage.campaigns.rows import row_of
 from callsheet.storage.campaigns.sample import SampleRecords
 from callsheet.storage.embedded import watchdog
 from callsheet.storage.redis import keys
@@ -157,6 +159,26 @@ async def test_a_process_killed_while_it_writes_leaves_an_index_that_goes_on(
     assert len((await mine.similar("offer", ALL, limit=10_000)).matches) == stored
     await mine.put([campaign("last", campaign_text="The last offer of many")])
     assert (await mine.full_text("offer many", ALL)).total == stored + 1
+
+
+def test_a_writer_waits_for_another_one_and_not_for_ever(tmp_path):
+    one, two = (RowLog(tmp_path / "rows.sqlite", wait_s=0.05) for _ in range(2))
+    with one.transaction() as progress:
+        one.set_progress(progress._replace(seq=7))
+        with pytest.raises(Unavailable, match="another process"), two.transaction():
+            pass
+    assert two.progress().seq == 7
+
+
+def test_a_transaction_that_fails_leaves_nothing(tmp_path):
+    log = RowLog(tmp_path / "rows.sqlite")
+    with pytest.raises(ZeroDivisionError), log.transaction() as progress:
+        log.set_progress(progress._replace(seq=progress.seq // 0))
+    with pytest.raises(ZeroDivisionError), log.transaction() as progress:
+        log.set_progress(progress._replace(seq=7))
+        log.append(0, [row_of(LIBRARY[0])], ["gone"])
+        log.append(1 // 0, [], [])
+    assert (log.progress(), log.read(0, 10)) == (Progress(), [])
 
 
 async def test_a_deleted_library_leaves_nothing(storage, other, folder):

@@ -42,12 +42,13 @@ class Progress(NamedTuple):
 class RowLog:
     """An append-only list of rows. Without a file it is in memory."""
 
-    def __init__(self, file: Path | None = None) -> None:
+    def __init__(self, file: Path | None = None, *, wait_s: float = _WAIT_S) -> None:
         # One thread at a time uses it: the index holds a lock.
         connection = sqlite3.connect(
-            file or ":memory:", timeout=_WAIT_S, isolation_level=None, check_same_thread=False
+            file or ":memory:", timeout=wait_s, isolation_level=None, check_same_thread=False
         )
         self._connection = connection
+        self._wait_s = wait_s
         weakref.finalize(self, connection.close)
         connection.execute("PRAGMA journal_mode = WAL")
         for statement in _SCHEMA:
@@ -59,7 +60,7 @@ class RowLog:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
-            rule = f"another process has written the index of campaigns for {_WAIT_S:.0f} s: {error}"
+            rule = f"another process has written the index of campaigns for {self._wait_s:g} s: {error}"
             raise Unavailable(rule, remedy="Try again; end a process that hangs.") from error
         try:
             yield self.progress()

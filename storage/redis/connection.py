@@ -47,7 +47,7 @@ class Storage:
     lease: embedded.Lease | None = None
     """Keeps the embedded server running; None for any other server."""
     attached: dict[str, Attached] = field(default_factory=dict, compare=False)
-    """What is open as long as the connection, by name."""
+    """Open files, memory and connections that are closed with this one, by name."""
 
     def __repr__(self) -> str:
         return f"Storage({self.origin!r})"

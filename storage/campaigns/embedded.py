@@ -99,7 +99,8 @@ class EmbeddedIndex:
             return Matches((), 0)
         await self._add_vectors(index)
         vector = (await unit_vectors(self._embeddings, [query]))[0]
-        return await self._matches(await asyncio.to_thread(index.nearest, vector, filters, field, limit))
+        ranked = await asyncio.to_thread(index.nearest, vector, filters, field, limit)
+        return await self._matches(ranked)
 
     async def group(self, filters: Filters, by: GroupBy) -> tuple[Group, ...]:
         """Return counts by value, largest first; months in order."""

@@ -20,7 +20,7 @@ from callsheet.storage.campaigns.index import Group, GroupBy, SortBy
 from callsheet.storage.campaigns.row_log import Progress, RowLog
 from callsheet.storage.campaigns.rows import row_of
 from callsheet.storage.campaigns.text_index import TextIndex
-from callsheet.storage.campaigns.vectors import Matrix, Vectors
+from callsheet.storage.campaigns.vectors import RELEVANT_SHARE, Matrix, Vectors
 from callsheet.storage.campaigns.words import Query
 
 
@@ -111,7 +111,7 @@ class LocalIndex:
             return self._text.snippets(query, texts)
 
     def nearest(self, query: Matrix, filters: Filters, field: EmbeddingField, limit: int) -> Ranked:
-        """Return the campaigns with the highest cosines."""
+        """Return the campaigns with the highest cosines, as far as these say anything."""
         with self._lock:
             if not self._vectors:
                 return Ranked([], [], 0)
@@ -119,6 +119,8 @@ class LocalIndex:
             size = self.progress.vector_rows
             rows = np.flatnonzero(self._columns.mask(filters)[:size])
             scores = self._vectors.scores(field, query, rows, size)
+            relevant = (scores > 0) & (scores >= RELEVANT_SHARE * scores.max(initial=0))
+            rows, scores = rows[relevant], scores[relevant]
             best = np.argpartition(-scores, limit)[:limit] if limit < len(rows) else np.arange(len(rows))
             ranked = sorted((-float(scores[i]), self._columns.ids[rows[i]]) for i in best.tolist())
             return Ranked([each for _, each in ranked], [-score for score, _ in ranked], len(rows))

@@ -20,7 +20,7 @@ from callsheet.storage.campaigns.index import Group, GroupBy, Match, Matches, So
 from callsheet.storage.campaigns.library import URL_VARIABLE
 from callsheet.storage.campaigns.records import too_many
 from callsheet.storage.campaigns.rows import sort_groups
-from callsheet.storage.campaigns.vectors import FIELDS, unit_vectors
+from callsheet.storage.campaigns.vectors import FIELDS, RELEVANT_SHARE, unit_vectors
 from callsheet.storage.campaigns.words import Query, copy_text, embedding_texts, normalize, parse
 
 _MAX_CONNECTIONS: Final = 10
@@ -159,12 +159,11 @@ class PostgresIndex:
             return Matches((), 0)
         await self._add_vectors()
         vector = (await unit_vectors(self._embeddings, [query]))[0].tolist()
-        conditions = _conditions(filters)
-        model = self._embeddings.model
-        async with self._pool.connection() as connection:
-            total = await connection.fetchval(sql.COUNT, self._owner, *conditions)
-            rows = await connection.fetch(sql.SIMILAR[field], self._owner, *conditions, vector, model, limit)
-        return Matches(tuple(Match(_campaign(row), row["score"]) for row in rows), total)
+        given = (vector, self._embeddings.model, RELEVANT_SHARE)
+        # One at least, which has the total.
+        rows = await self._fetch(sql.SIMILAR[field], *_conditions(filters), *given, max(limit, 1))
+        total = rows[0]["total"] if rows else 0
+        return Matches(tuple(Match(_campaign(row), row["score"]) for row in rows[:limit]), total)
 
     async def group(self, filters: Filters, by: GroupBy) -> tuple[Group, ...]:
         """Return counts by value, largest first; months in order."""

@@ -86,10 +86,18 @@ SELECT ts_headline('callsheet_english', text, to_tsquery('callsheet_english', $2
   FROM unnest($1::text[]) WITH ORDINALITY AS texts (text, number) ORDER BY number
 """
 _SIMILAR: Final = f"""
-SELECT record, -(%(column)s <#> $17::real[]::vector) AS score
-  {_FROM} AND model = $18
- ORDER BY %(column)s <#> $17::real[]::vector, id LIMIT $19
+WITH scored AS MATERIALIZED (
+  SELECT id, -(%(column)s <#> $17::real[]::vector) AS score {_FROM} AND model = $18
+), relevant AS (
+  SELECT id, score, count(*) OVER () AS total FROM scored
+   WHERE score > 0 AND score >= $19 * (SELECT max(score) FROM scored)
+   ORDER BY score DESC, id LIMIT $20
+)
+SELECT record, score, total
+  FROM relevant JOIN callsheet_campaigns AS stored ON stored.owner = $1 AND stored.id = relevant.id
+ ORDER BY score DESC, relevant.id
 """
+"""Scores of at least a share of $19 of the best one."""
 SIMILAR: Final[Mapping[EmbeddingField, str]] = {
     "value_prop": _SIMILAR % {"column": "value_prop_vector"},
     "copy": _SIMILAR % {"column": "copy_vector"},

@@ -15,6 +15,8 @@ Matrix = NDArray[np.float32]
 
 MAX_EMBEDDED_CHARS: Final = 4_000
 """Text after these characters does not change a vector."""
+RELEVANT_SHARE: Final = 0.5
+"""Share of the best score that another match has at least."""
 FIELDS: Final[tuple[EmbeddingField, ...]] = get_args(EmbeddingField)
 _FIRST_CAPACITY: Final = 1024
 _FLOAT_BYTES: Final = 4

@@ -134,6 +134,7 @@ async def test_a_damaged_index_is_built_again(valkey_url, folder, storage, file,
     assert ids(await again.full_text("cash back", ALL)) == ["birch-cash"]
     assert ids(await again.similar("fraud", ALL))[0] == "cedar-security"
     assert await again.count() == 6
+    assert len(indexes(folder)) == 1
 
 
 @pytest.mark.fault

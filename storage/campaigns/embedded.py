@@ -161,6 +161,8 @@ class EmbeddedIndex:
                 index = LocalIndex(place.path)
             except Damaged as error:
                 _log.warning("An index of campaigns is built again: %s", error)
+                # Lets the next one remove it, unless another process uses it.
+                del place
             else:
                 self._place = place
                 return index

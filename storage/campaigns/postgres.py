@@ -91,7 +91,7 @@ class PostgresIndex:
 
     async def put(self, campaigns: Sequence[Campaign]) -> int:
         """Add or replace campaigns by id, all or none; return how many were new."""
-        rows = list({each["id"]: each for each in map(_row, campaigns)}.values())
+        rows = await asyncio.to_thread(_rows, campaigns)
         new = 0
         async with self._pool.connection() as connection:
             await connection.execute(sql.LOCK, self._owner)
@@ -200,6 +200,11 @@ class PostgresIndex:
                 ]
                 async with self._pool.connection() as connection:
                     await connection.executemany(sql.PUT_VECTORS, values)
+
+
+def _rows(campaigns: Sequence[Campaign]) -> list[dict[str, Any]]:
+    """Return the rows to store, the last one of each id."""
+    return list({each["id"]: each for each in map(_row, campaigns)}.values())
 
 
 def _row(campaign: Campaign) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 A change is one script. A process that holds everything up to change n reads what came after n.
 """
 
+import asyncio
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
@@ -162,7 +163,7 @@ class RedisRecords:
         args = [after, _READ, _READ_BYTES]
         generation, last, texts, deleted = await _CHANGES(self._storage.redis, self._keys[:4], args)
         head = Head((generation or b"").decode(), int(last))
-        campaigns = [Campaign.model_validate_json(text) for text in texts]
+        campaigns = await asyncio.to_thread(lambda: [Campaign.model_validate_json(text) for text in texts])
         return Changes(head, campaigns, [each.decode() for each in deleted])
 
     async def get(self, ids: Sequence[str]) -> list[Campaign | None]:
@@ -211,8 +212,8 @@ class RedisRecords:
     async def _require_space(self, ids: Sequence[str], most: int) -> None:
         known = 0
         for start in range(0, len(ids), _CHUNK):
-            texts = await self._storage.redis.hmget(self._keys.records, ids[start : start + _CHUNK])
-            known += sum(text is not None for text in texts)
+            changes = await self._storage.redis.zmscore(self._keys.changes, ids[start : start + _CHUNK])
+            known += sum(change is not None for change in changes)
         if known < len(ids) and await self.count() + len(ids) - known > most:
             raise too_many(most)
 

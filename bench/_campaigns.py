@@ -64,6 +64,11 @@ class SyntheticEmbeddings:
         self.model = "synthetic"
         self._random = np.random.default_rng(1)
 
+    def suited_to(self, campaigns: int) -> "SyntheticEmbeddings":
+        """Return these."""
+        del campaigns
+        return self
+
     async def vectors(self, texts: Sequence[str]) -> Any:
         """Return a vector for each text."""
         return self._random.standard_normal((len(texts), 256), "float32")

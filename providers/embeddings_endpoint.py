@@ -57,6 +57,11 @@ class EmbeddingsEndpoint:
                 vectors += await self._embed_batch(client, batch)
         return vectors
 
+    def suited_to(self, campaigns: int) -> "EmbeddingsEndpoint":
+        """Return these embeddings, whatever the size of a library."""
+        del campaigns
+        return self
+
     async def _embed_batch(self, client: openai.AsyncOpenAI, texts: list[str]) -> list[list[float]]:
         with self._errors.translate():
             # Not every server knows base64, the client's default.

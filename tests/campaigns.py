@@ -109,6 +109,9 @@ class Counting:
         self.texts: list[str] = []
         self.error: Exception | None = None
 
+    def suited_to(self, campaigns: int) -> "Counting":
+        return self
+
     async def vectors(self, texts: Sequence[str]) -> list[list[float]]:
         if self.error:
             raise self.error

@@ -332,7 +332,7 @@ async def test_any_text_is_a_query(index, query):
         ("protects against fraud", "value_prop", "cedar-security"),
         ("seaside holiday", "visual", "alder-travel"),
         ("lock", "visual", "cedar-security"),
-        ("limited time, act now", "copy", "cedar-credit"),
+        ("apply before the end of the week", "copy", "cedar-credit"),
     ],
 )
 async def test_the_campaign_nearest_in_meaning_comes_first(index, query, field, expected):

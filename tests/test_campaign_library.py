@@ -115,7 +115,7 @@ async def test_the_index_on_disk_is_used_again(storage, other, folder):
     assert {"rows.sqlite", "value_prop.f32", "copy.f32", "visual.f32", "words"} <= set(written)
     embeddings.texts.clear()
     again = await own_library(other, "ana", embeddings)
-    assert len((await again.similar("x", ALL)).matches) == 5
+    assert len((await again.similar("x", ALL)).matches) == 6
     assert embeddings.texts == ["x"]
     assert len(indexes(folder)) == 1
 
@@ -236,7 +236,7 @@ async def test_costly_vectors_are_computed_once_for_all_processes(valkey_url, st
     async with connect(valkey_url) as opened:
         # Another machine: nothing on its disk.
         elsewhere = await own_library(opened, "ana", embeddings)
-        assert len((await elsewhere.similar("x", ALL)).matches) == 5
+        assert len((await elsewhere.similar("x", ALL)).matches) == 6
         assert len(embeddings.texts) == paid + 1
         await elsewhere.put([campaign("birch-cash", campaign_text="Changed")])
         assert len(embeddings.texts) > paid + 1
@@ -248,7 +248,7 @@ async def test_another_model_embeds_everything_again(storage, folder):
     first, second = Counting("one"), Counting("two", dimensions=5)
     await (await own_library(storage, "ana", first)).put(LIBRARY)
     index = await own_library(storage, "ana", second)
-    assert len((await index.similar("x", ALL)).matches) == 5
+    assert len((await index.similar("x", ALL)).matches) == 6
     assert len(second.texts) == len(first.texts) + 1
 
 
@@ -268,7 +268,7 @@ async def test_campaigns_are_stored_while_embeddings_are_unavailable(storage, fo
     with pytest.raises(Unavailable, match="away"):
         await mine.similar("cash", ALL)
     embeddings.error = None
-    assert len((await mine.similar("cash", ALL)).matches) == 5
+    assert len((await mine.similar("cash", ALL)).matches) == 6
 
 
 async def test_without_a_data_folder_the_index_is_temporary(valkey_url, monkeypatch, tmp_path):

@@ -73,7 +73,7 @@ async def test_another_model_embeds_everything_again(database):
     await (await own_library(database, "ana", first)).put(LIBRARY)
     assert len(first.texts) == paid
     index = await own_library(database, "ana", second)
-    assert len((await index.similar("x", ALL)).matches) == 5
+    assert len((await index.similar("x", ALL)).matches) == 6
     assert len(second.texts) == paid + 1
 
 
@@ -86,7 +86,7 @@ async def test_campaigns_are_stored_while_embeddings_are_unavailable(database):
     with pytest.raises(Unavailable, match="away"):
         await mine.similar("cash", ALL)
     embeddings.error = None
-    assert len((await mine.similar("cash", ALL)).matches) == 5
+    assert len((await mine.similar("cash", ALL)).matches) == 6
 
 
 async def test_text_that_postgresql_cannot_hold_is_kept_in_the_record(database):

@@ -8,7 +8,7 @@ from callsheet.providers.embeddings import configured_embeddings
 from callsheet.providers.embeddings_endpoint import EmbeddingsEndpoint
 from callsheet.state.campaigns.filters import Filters
 from callsheet.state.errors import CallsheetError, Invalid, Limited, Unavailable
-from callsheet.storage.campaigns.embeddings import OfflineEmbeddings
+from callsheet.storage.campaigns.embeddings import MAX_SENTENCE_CAMPAIGNS, OfflineEmbeddings
 from callsheet.storage.campaigns.library import own_library
 from callsheet.storage.campaigns.vectors import unit_vectors
 from tests.campaigns import LIBRARY, campaign
@@ -44,6 +44,33 @@ async def test_texts_of_one_meaning_are_near_without_a_service():
     assert products[0, 0] == pytest.approx(1, abs=1e-5)
     assert products[0, 1] > products[0, 2]
     assert products[3, 3] == products[4, 4] == 0
+
+
+async def test_a_small_library_has_both_models_and_a_large_one_the_fast_one():
+    words = OfflineEmbeddings()
+    both = words.suited_to(300)
+    assert both.suited_to(MAX_SENTENCE_CAMPAIGNS + 1) is words
+    assert words.model != both.model
+    texts = ["no annual fee", "card without yearly cost", "fraud alerts"]
+    vectors = await unit_vectors(both, texts)
+    assert vectors.shape == (3, 768)
+    alone = await unit_vectors(words, texts)
+    # The cosine of both is the mean of each one's.
+    sentences = vectors[:, 256:] * 2**0.5
+    assert vectors[0] @ vectors[1] == pytest.approx(
+        (alone[0] @ alone[1] + sentences[0] @ sentences[1]) / 2, abs=1e-4
+    )
+
+
+async def test_a_library_that_grows_is_embedded_with_the_fast_model(storage):
+    mine = await own_library(storage, "ana")
+    await mine.put(LIBRARY)
+    assert (await mine.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
+    await mine.put([campaign(f"c{i}") for i in range(MAX_SENTENCE_CAMPAIGNS)])
+    assert (await mine.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
+    await mine.delete([f"c{i}" for i in range(MAX_SENTENCE_CAMPAIGNS)])
+    assert (await mine.similar("fraud", ALL)).matches[0].campaign.id == "cedar-security"
+    assert await mine.count() == 6
 
 
 async def test_campaigns_are_found_with_the_configured_embeddings(storage, endpoint, double):

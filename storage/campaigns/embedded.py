@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date
 from itertools import count
 from pathlib import Path
@@ -26,6 +27,15 @@ _EMBEDDED_AT_ONCE: Final = 500
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """An index of one generation, with the embeddings of its vectors."""
+
+    generation: str
+    embeddings: Embeddings
+    index: LocalIndex
+
+
 class EmbeddedIndex:
     """A `CampaignIndex` whose records are `records`; the index is in `folder`, or in memory without one."""
 
@@ -36,16 +46,16 @@ class EmbeddedIndex:
         self._embeddings = embeddings
         self._folder = folder
         self._most = most
-        self._opened: tuple[str, LocalIndex] | None = None
+        self._opened: _Opened | None = None
         self._place: IndexFolder | None = None
         self._changing = asyncio.Lock()
 
     async def put(self, campaigns: Sequence[Campaign]) -> int:
         """Add or replace campaigns by id; return how many were new."""
         new = await self._records.put(campaigns, self._most)
-        index = await self._current()
+        opened = await self._current()
         try:
-            await self._add_vectors(index)
+            await self._add_vectors(opened)
         except Unavailable as error:
             _log.warning("Campaigns are stored without embeddings, which a search will add: %s", error)
         return new
@@ -75,14 +85,14 @@ class EmbeddedIndex:
         self, filters: Filters, *, sort: SortBy = "newest", offset: int = 0, limit: int = 50
     ) -> Matches:
         """Return the campaigns that meet all conditions."""
-        index = await self._current()
+        index = (await self._current()).index
         ranked = await asyncio.to_thread(index.filter, filters, sort, offset, limit)
         return await self._matches(ranked)
 
     async def full_text(self, query: str, filters: Filters, *, limit: int = 50) -> Matches:
         """Return campaigns whose copy has the words; quoted words are a phrase (E-R9)."""
         parsed = parse(query)
-        index = await self._current()
+        index = (await self._current()).index
         ranked = await asyncio.to_thread(index.full_text, parsed, filters, limit)
         matches, total = await self._matches(ranked)
         texts = [copy_text(match.campaign) for match in matches]
@@ -94,26 +104,27 @@ class EmbeddedIndex:
         self, query: str, filters: Filters, *, field: EmbeddingField = "value_prop", limit: int = 20
     ) -> Matches:
         """Return the campaigns nearest in meaning."""
-        index = await self._current()
+        opened = await self._current()
+        index = opened.index
         if not query.strip() or not index.count():
             return Matches((), 0)
-        await self._add_vectors(index)
-        vector = (await unit_vectors(self._embeddings, [query]))[0]
+        await self._add_vectors(opened)
+        vector = (await unit_vectors(opened.embeddings, [query]))[0]
         ranked = await asyncio.to_thread(index.nearest, vector, filters, field, limit)
         return await self._matches(ranked)
 
     async def group(self, filters: Filters, by: GroupBy) -> tuple[Group, ...]:
         """Return counts by value, largest first; months in order."""
-        index = await self._current()
+        index = (await self._current()).index
         return await asyncio.to_thread(index.group, filters, by)
 
     async def newest(self) -> date | None:
         """Return the newest `capture_date`; None for an empty library."""
-        return (await self._current()).newest()
+        return (await self._current()).index.newest()
 
     async def count(self) -> int:
         """Return the number of campaigns."""
-        return (await self._current()).count()
+        return (await self._current()).index.count()
 
     async def _matches(self, ranked: Ranked) -> Matches:
         """Return the records of a result; a campaign deleted meanwhile is left out."""
@@ -121,39 +132,45 @@ class EmbeddedIndex:
         pairs = zip(campaigns, ranked.scores, strict=True)
         return Matches(tuple(Match(campaign, score) for campaign, score in pairs if campaign), ranked.total)
 
-    async def _current(self) -> LocalIndex:
+    async def _current(self) -> _Opened:
         """Return the index with every change that was stored before this call."""
         head = await self._records.head()
-        if self._opened and self._opened[0] == head.generation:
-            index = self._opened[1]
-            if index.progress.seq >= head.seq:
-                return index
+        if (opened := self._reusable(head)) and opened.index.progress.seq >= head.seq:
+            return opened
         async with self._changing:
             return await self._follow(head)
 
-    async def _follow(self, head: Head) -> LocalIndex:
+    async def _follow(self, head: Head) -> _Opened:
         """Apply changes until the index has those of `head`, in a new index for a new generation."""
         while True:
-            index = await self._open(head.generation)
-            await asyncio.to_thread(index.refresh)
-            if (after := index.progress.seq) >= head.seq:
-                return index
+            opened: _Opened = self._reusable(head) or await asyncio.to_thread(self._open, head)
+            self._opened = opened
+            await asyncio.to_thread(opened.index.refresh)
+            if (after := opened.index.progress.seq) >= head.seq:
+                return opened
             changes = await self._records.changes(after)
             if changes.head.generation != head.generation:
                 head = await self._records.head()
                 continue
-            await asyncio.to_thread(index.apply, after, changes.head.seq, changes.campaigns, changes.deleted)
+            await asyncio.to_thread(
+                opened.index.apply, after, changes.head.seq, changes.campaigns, changes.deleted
+            )
 
-    async def _open(self, generation: str) -> LocalIndex:
-        if not self._opened or self._opened[0] != generation:
-            index = await asyncio.to_thread(self._open_files, generation)
-            self._opened = (generation, index)
-        return self._opened[1]
+    def _reusable(self, head: Head) -> _Opened | None:
+        """Return the opened index if it is of this generation, and its model suits the size."""
+        opened, suited = self._opened, self._embeddings.suited_to(head.campaigns)
+        if opened and opened.generation == head.generation and opened.embeddings is suited:
+            return opened
+        return None
 
-    def _open_files(self, generation: str) -> LocalIndex:
+    def _open(self, head: Head) -> _Opened:
+        embeddings = self._embeddings.suited_to(head.campaigns)
+        return _Opened(head.generation, embeddings, self._open_files(head.generation, embeddings.model))
+
+    def _open_files(self, generation: str, model: str) -> LocalIndex:
         if not self._folder or not generation:
             return LocalIndex()
-        name = hashlib.sha256(f"{generation} {self._embeddings.model}".encode()).hexdigest()[:32]
+        name = hashlib.sha256(f"{generation} {model}".encode()).hexdigest()[:32]
         for attempt in count():
             # Another process may go on with a damaged index, so the new one has another name.
             place = IndexFolder(self._folder, f"{name}-{attempt}")
@@ -168,30 +185,31 @@ class EmbeddedIndex:
                 return index
         raise AssertionError("count() does not end")
 
-    async def _add_vectors(self, index: LocalIndex) -> None:
+    async def _add_vectors(self, opened: _Opened) -> None:
         """Add the vectors of all rows that have none."""
+        index = opened.index
         async with self._changing:
             while True:
                 first, ids = index.rows_without_vectors(_EMBEDDED_AT_ONCE)
                 if not ids:
                     return
                 known = await self._records.get([each for each in ids if each])
-                vectors = await self._vectors([campaign for campaign in known if campaign])
+                vectors = await self._vectors(opened.embeddings, [campaign for campaign in known if campaign])
                 await asyncio.to_thread(index.add_vectors, first, ids, vectors)
 
-    async def _vectors(self, campaigns: Sequence[Campaign]) -> dict[str, Matrix]:
+    async def _vectors(self, embeddings: Embeddings, campaigns: Sequence[Campaign]) -> dict[str, Matrix]:
         """Return a vector for each field of each campaign; costly ones are kept in storage."""
-        model = self._embeddings.model
+        model = embeddings.model
         texts = {campaign.id: list(embedding_texts(campaign).values()) for campaign in campaigns}
         stored: dict[str, Matrix] = {}
-        if self._embeddings.is_costly and texts:
+        if embeddings.is_costly and texts:
             kept = zip(texts, await self._records.vectors(list(texts)), strict=True)
             stored = unpack(model, texts, dict(kept))
         missing = {each: parts for each, parts in texts.items() if each not in stored}
         if not missing:
             return stored
-        made = await unit_vectors(self._embeddings, [part for parts in missing.values() for part in parts])
+        made = await unit_vectors(embeddings, [part for parts in missing.values() for part in parts])
         vectors = dict(zip(missing, made.reshape(-1, len(FIELDS), made.shape[1]), strict=True))
-        if self._embeddings.is_costly:
+        if embeddings.is_costly:
             await self._records.put_vectors(pack(model, missing, vectors))
         return stored | vectors

@@ -157,9 +157,9 @@ class PostgresIndex:
         """Return the campaigns nearest in meaning."""
         if not query.strip() or not await self.has_campaigns():
             return Matches((), 0)
-        await self._add_vectors()
-        vector = (await unit_vectors(self._embeddings, [query]))[0].tolist()
-        given = (vector, self._embeddings.model, RELEVANT_SHARE)
+        embeddings = await self._add_vectors()
+        vector = (await unit_vectors(embeddings, [query]))[0].tolist()
+        given = (vector, embeddings.model, RELEVANT_SHARE)
         # One at least, which has the total.
         rows = await self._fetch(sql.SIMILAR[field], *_conditions(filters), *given, max(limit, 1))
         total = rows[0]["total"] if rows else 0
@@ -184,15 +184,16 @@ class PostgresIndex:
         async with self._pool.connection() as connection:
             return list(await connection.fetch(query, self._owner, *parameters))
 
-    async def _add_vectors(self) -> None:
-        """Add the vectors of all campaigns that have none of this model."""
-        model = self._embeddings.model
+    async def _add_vectors(self) -> Embeddings:
+        """Add the vectors of all campaigns that have none of the model, and return its embeddings."""
+        embeddings = self._embeddings.suited_to(await self.count())
+        model = embeddings.model
         async with self._embedding:
             while rows := await self._fetch(sql.WITHOUT_VECTORS, model, _EMBEDDED_AT_ONCE):
                 records = [row["record"] for row in rows]
                 campaigns = [_campaign(row) for row in rows]
                 texts = [text for each in campaigns for text in embedding_texts(each).values()]
-                vectors = await unit_vectors(self._embeddings, texts)
+                vectors = await unit_vectors(embeddings, texts)
                 matrices = vectors.reshape(len(campaigns), len(FIELDS), -1).tolist()
                 values = [
                     (self._owner, _storable(campaign.id), record, model, *matrix)
@@ -200,6 +201,7 @@ class PostgresIndex:
                 ]
                 async with self._pool.connection() as connection:
                     await connection.executemany(sql.PUT_VECTORS, values)
+        return embeddings
 
 
 def _rows(campaigns: Sequence[Campaign]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.errors import TooLarge
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Argument, Script
+from callsheet.storage.redis.scripts import Argument, Command, Script, execute_all
 
 _CHUNK: Final = 500
 """Most campaigns in one script."""
@@ -97,6 +97,8 @@ class Head(NamedTuple):
     """Changes when the numbers of changes begin again; empty before the first campaign."""
     seq: int = 0
     """Number of the last change."""
+    campaigns: int = 0
+    """Number of campaigns there are."""
 
 
 class Changes(NamedTuple):
@@ -151,8 +153,12 @@ class RedisRecords:
 
     async def head(self) -> Head:
         """Return the state."""
-        generation, seq = await self._storage.redis.hmget(self._keys.meta, "generation", "seq")
-        return Head(generation.decode(), int(seq)) if generation else Head()
+        calls = [
+            Command(("HMGET", self._keys.meta, "generation", "seq")),
+            Command(("HLEN", self._keys.records)),
+        ]
+        (generation, seq), count = await execute_all(self._storage.redis, calls)
+        return Head(generation.decode(), int(seq), int(count)) if generation else Head()
 
     async def count(self) -> int:
         """Return the number of campaigns."""

@@ -23,7 +23,7 @@ class SampleRecords:
 
     async def head(self) -> Head:
         """Return the state after the only change."""
-        return Head(_GENERATION, 1)
+        return Head(_GENERATION, 1, len(self._by_id))
 
     async def count(self) -> int:
         """Return the number of campaigns."""

@@ -79,7 +79,10 @@ def embedding_texts(campaign: Campaign) -> dict[EmbeddingField, str]:
         *campaign.imagery_demographics,
     ]
     return {
-        "value_prop": _sentences([*campaign.key_value_props, *offer, campaign.primary_product]),
+        # The headline says what the value is good for.
+        "value_prop": _sentences(
+            [*campaign.key_value_props, *offer, campaign.primary_product, campaign.campaign_text]
+        ),
         "copy": copy_text(campaign),
         "visual": _sentences(visual),
     }

@@ -143,8 +143,10 @@ class EmbeddedIndex:
     async def _follow(self, head: Head) -> _Opened:
         """Apply changes until the index has those of `head`, in a new index for a new generation."""
         while True:
-            opened: _Opened = self._reusable(head) or await asyncio.to_thread(self._open, head)
-            self._opened = opened
+            opened = self._reusable(head)
+            if not opened:
+                opened = await asyncio.to_thread(self._open, head)
+                self._opened = opened
             await asyncio.to_thread(opened.index.refresh)
             if (after := opened.index.progress.seq) >= head.seq:
                 return opened

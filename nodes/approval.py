@@ -119,7 +119,7 @@ async def _describe_steps(
     """Return the target of each step, as the artefact is now."""
     scope = workflow.scope(state, runtime)
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-    newest = {stream: (await artefact.stream_head(stream)).newest for stream in workflow.streams}
+    newest = {stream: (await artefact.stream_head(stream)).newest for stream in await workflow.streams_of(artefact)}
     return [workflow.describe_step(state, step, newest) for step in steps]
 
 

@@ -31,7 +31,7 @@ def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
     async def summarizer(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         scope = workflow.scope(state, runtime)
         artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-        streams = await artefact.streams(workflow.streams)
+        streams = await artefact.streams(await workflow.streams_of(artefact))
         created = state.get("created", [])
         changed: dict[str, Any] = {"drafts": {made["stream"]: made["versionId"] for made in created}}
         lacks_drafts = not state.get("rejected") and bool(workflow.nudge(state, state["messages"], created))

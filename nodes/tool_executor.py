@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from langchain_core.messages import AnyMessage
@@ -88,7 +88,7 @@ def tool_executor_node(workflow: WorkflowSpec) -> Node[Workflow]:
         kept = [result for result in earlier if result["plan"] != plan["id"]] + results
         if len(results) < len(plan["steps"]):
             return {"results": kept}
-        made = _created_drafts(tools, results)
+        made = _created_drafts(tools, plan, results)
         return {
             "results": kept,
             "messages": [*_answers(results), *workflow.question_messages(results)],
@@ -260,10 +260,21 @@ def _answers(results: list[StepResult]) -> list[AnyMessage]:
     return [tool_message(result["id"], result["tool"], result["output"]) for result in results]
 
 
-def _created_drafts(tools: Mapping[str, Tool], results: list[StepResult]) -> list[DraftMade]:
+def _created_drafts(tools: Mapping[str, Tool], plan: Plan, results: list[StepResult]) -> list[DraftMade]:
+    declared = {step["id"]: step["writes"] for step in plan["steps"]}
     return [
-        DraftMade(stream=stream, versionId=result["output"]["versionId"], toolCallId=result["id"])
+        DraftMade(stream=stream, versionId=version_id, toolCallId=result["id"])
         for result in results
         if result["status"] == "completed" and result["tool"] in tools and REPEATED not in result["output"]
-        for stream in tools[result["tool"]].writes
+        for stream, version_id in written_versions(
+            tools[result["tool"]], declared[result["id"]], result["output"]
+        ).items()
     ]
+
+
+def written_versions(tool: Tool, declared: Sequence[str], output: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the versions that a call with these declared writes made, by stream."""
+    if "versionId" not in output:
+        return {}
+    versions: Mapping[str, str] | None = output.get("versions")
+    return versions or dict.fromkeys(tool.writes_of(declared), output["versionId"])

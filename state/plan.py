@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 _SORTED: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-StepStatus = Literal["pending", "in-progress", "completed", "error", "blocked", "cancelled"]
+StepStatus = Literal["pending", "in-progress", "completed", "error", "blocked", "skipped", "cancelled"]
 
 
 class Step(TypedDict):
@@ -34,6 +34,10 @@ class Step(TypedDict):
     """Streams it reads."""
     writes: list[str]
     """Streams it may write; other writes are refused."""
+    after: NotRequired[list[str]]
+    """Ids of steps that must have ended, however, before it starts."""
+    alone: NotRequired[bool]
+    """True if no other step may run at the same time (D-R2)."""
 
 
 class Plan(TypedDict):

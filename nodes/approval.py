@@ -8,7 +8,6 @@ it: a client that sets the plan, or the next node, approves nothing.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from langchain_core.messages import AnyMessage
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
@@ -18,13 +17,14 @@ from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.consent import consent
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid, Refused
-from callsheet.state.plan import Plan, Step, call_digest, fingerprint
+from callsheet.state.plan import Plan, Step, StepResult, call_digest, fingerprint
 from callsheet.state.workflow import Workflow
 from callsheet.storage import consents
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.tools.guard.call import Scope
-from callsheet.tools.guard.outcome import Outcome, failed_outcome, tool_message
+from callsheet.tools.guard.outcome import Outcome, failed_outcome
 from callsheet.tools.guard.repair import repair_arguments
+from callsheet.tools.registry import Tool
 
 RESPONSE_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
@@ -55,7 +55,7 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
 
     async def approval(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         plan = state.get("plan")
-        steps = _steps_to_approve(workflow, plan, every=bool(run_context(runtime).get("approve_plan")))
+        steps = _steps_to_approve(workflow.allowed_tools(state), plan, every=bool(run_context(runtime).get("approve_plan")))
         if plan is None or not steps:
             return {}
         readable = [_with_repaired_arguments(step) for step in steps]
@@ -65,7 +65,7 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
         refused = [(step, choice) for step, choice in decided if choice["type"] == "reject"]
         if refused:
             return {
-                "messages": _rejections(plan, refused),
+                "messages": workflow.answer_messages(plan, _rejections(plan, refused)),
                 "plan": None,
                 "rejected": [*state.get("rejected", []), *(fingerprint(step) for step, _ in refused)],
             }
@@ -133,9 +133,9 @@ def _with_repaired_arguments(step: Step) -> Step:
         return step
 
 
-def _steps_to_approve(workflow: WorkflowSpec, plan: Plan | None, *, every: bool) -> list[Step]:
+def _steps_to_approve(tools: Mapping[str, Tool], plan: Plan | None, *, every: bool) -> list[Step]:
     """Return the steps to approve: the destructive ones, or every one with an effect."""
-    known = [(step, workflow.tools.get(step["tool"])) for step in (plan["steps"] if plan else ())]
+    known = [(step, tools.get(step["tool"])) for step in (plan["steps"] if plan else ())]
     return [step for step, tool in known if tool and (tool.is_destructive or (every and step["writes"]))]
 
 
@@ -178,10 +178,17 @@ def _apply_edit(step: Step, choice: Mapping[str, Any]) -> Step:
     return {**step, "params": args}
 
 
-def _rejections(plan: Plan, refused: Sequence[tuple[Step, Mapping[str, Any]]]) -> list[AnyMessage]:
+def _rejections(plan: Plan, refused: Sequence[tuple[Step, Mapping[str, Any]]]) -> list[StepResult]:
     reasons = {step["id"]: str(choice.get("message") or "no reason given") for step, choice in refused}
     return [
-        tool_message(step["id"], step["tool"], _rejection(reasons.get(step["id"])).output)
+        StepResult(
+            id=step["id"],
+            plan=plan["id"],
+            tool=step["tool"],
+            status="cancelled",
+            output=_rejection(reasons.get(step["id"])).output,
+            duration_s=0.0,
+        )
         for step in plan["steps"]
     ]
 

@@ -57,6 +57,8 @@ def _closing_message(
         )
     if lacks_drafts and _has_no_calls(last) and _NO_DRAFTS not in text:
         return AIMessage(f"{text}\n\n{_NO_DRAFTS}", id=last.id, response_metadata=last.response_metadata)
+    if not streams:
+        return None
     known = {version.id for stream in streams.values() for version in stream.versions}
     stated = (part for part in conversation.sentences(text) if not _OFFER.search(part))
     invented = sorted({name for part in stated for name in _VERSION.findall(part)} - known)

@@ -17,11 +17,12 @@ from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RUN_KEY, run_context
 from callsheet.state.context import Context
 from callsheet.state.errors import Broken, Invalid
 from callsheet.state.owners import LOCAL
-from callsheet.state.plan import Step, StepResult, covers
+from callsheet.state.plan import Plan, Step, StepResult, covers
 from callsheet.state.versions import Version
 from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.tools.guard.call import Scope
+from callsheet.tools.guard.outcome import tool_message
 from callsheet.tools.registry import Tool
 
 RECURSION_LIMIT: Final = 1_000
@@ -136,6 +137,11 @@ class WorkflowSpec(ABC):
         """
         del state, history, created
         return ""
+
+    def answer_messages(self, plan: Plan, results: Sequence[StepResult]) -> list[AnyMessage]:
+        """Return the messages that answer the calls of an executed or rejected plan."""
+        del plan
+        return [tool_message(result["id"], result["tool"], result["output"]) for result in results]
 
     def question_messages(self, results: Sequence[StepResult]) -> Sequence[AnyMessage]:
         """Return messages that ask what an interrupt asks next, for front ends that show messages alone."""

@@ -45,6 +45,10 @@ class Plan(TypedDict):
 
     id: str
     steps: list[Step]
+    call: NotRequired[str]
+    """Id of the call that submitted the whole plan; absent where every step is a call."""
+    about: NotRequired[dict[str, str]]
+    """Texts of the plan: its reasoning, and words for the person."""
 
 
 class StepResult(TypedDict):

@@ -7,6 +7,7 @@ from callsheet.tools.registry import index
 REGISTRY: Final = index(
     ad=["callsheet.tools.ads.drafts"],
     lesson=["callsheet.tools.lessons.lesson", "callsheet.tools.lessons.internal"],
+    video=["callsheet.tools.video.plan"],
     page=["callsheet.tools.pages.edits", "callsheet.tools.pages.uploads", "callsheet.tools.web.fetch"],
 )
 """Every tool by name, each of one domain; a graph names the domains it allows."""

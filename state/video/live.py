@@ -108,7 +108,7 @@ def begin(record: Execution, task: str, epoch: int, now_ms: int) -> Execution:
     task it is pending again. A task that finds the execution over is a fork, and starts from the beginning.
     """
     if record["task"] == task:
-        _require_newest(record, epoch)
+        require_newest(record, task, epoch)
         return _with(record, epoch=epoch)
     steps = record["steps"]
     if record["status"] in ENDED:
@@ -190,7 +190,7 @@ def edited(record: Execution, step_id: str, params: Mapping[str, Any], now_ms: i
     after = {**before, **params}
     if after == before:
         return record
-    changed = _with_step(record, step_id, step=Step(**{**one["step"], "params": after}))  # type: ignore[typeddict-item]
+    changed = _with_step(record, step_id, step={**one["step"], "params": after})
     return _with_change(changed, "edited", step_id, now_ms, before=before, after=after)
 
 
@@ -379,8 +379,9 @@ def _too_late(record: Execution, why: str, remedy: str) -> Conflict:
     return Conflict(f"execution {record['id']!r} {why}", remedy=remedy)
 
 
-def _require_newest(record: Execution, epoch: int) -> None:
-    if epoch < record["epoch"]:
+def require_newest(record: Execution, task: str, epoch: int) -> None:
+    """Raise `Fenced` unless this attempt of this task is the last one that took the execution over."""
+    if record["task"] != task or epoch < record["epoch"]:
         raise Fenced(f"execution {record['id']!r} was taken over by a later attempt")
 
 

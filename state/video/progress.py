@@ -26,8 +26,13 @@ def events_between(before: Execution | None, after: Execution) -> Iterator[Event
             if one["status"] == "completed" and old["status"] != "completed":
                 for stream, version in written(one).items():
                     yield SCENE, {"stepId": one["step"]["id"], "sceneId": stream, "versionId": version}
-    if after["status"] in ENDED and (before is None or before["status"] != after["status"]):
+    if is_settled(after) and not (before and is_settled(before)):
         yield COMPLETE, complete_event(after)
+
+
+def is_settled(record: Execution) -> bool:
+    """Return True once the execution is over and none of its steps runs."""
+    return record["status"] in ENDED and all(one["status"] != "in-progress" for one in record["steps"])
 
 
 def plan_event(record: Execution) -> dict[str, Any]:

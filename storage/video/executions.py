@@ -11,7 +11,7 @@ from callsheet.state.video.live import Execution, Update, is_over
 from callsheet.state.video.progress import COMPLETE, Event, complete_event, events_between, plan_event
 from callsheet.storage.redis import keys
 from callsheet.storage.redis.connection import Storage
-from callsheet.storage.redis.scripts import Script
+from callsheet.storage.redis.scripts import Argument, Script
 
 KIND: Final = "video"
 MAX_EVENTS: Final = 5_000
@@ -51,9 +51,10 @@ class Executions:
         place = json.dumps({"project": self._project, "thread": record["thread"]})
         await self._redis.set(keys.execution_place(self._owner, record["id"]), place)
         while True:
-            _, held, changes = await self._read(record["id"])
-            if held or await self._write(None, record, changes):
-                return held or record
+            now_ms, held, changes = await self._read(record["id"])
+            new: Execution = {**record, "created_ms": now_ms}
+            if held or await self._write(None, new, changes):
+                return held or new
 
     async def update(self, execution_id: str, change: Update) -> Execution:
         """Apply a change to the newest record and return the result; raise what the change raises."""
@@ -106,7 +107,8 @@ class Executions:
             for text in (name, json.dumps(data, ensure_ascii=False))
         ]
         record = json.dumps(after, ensure_ascii=False)
-        arguments = [changes, record, uuid.uuid4().hex, after["id"], after["created_ms"], lifetime, MAX_EVENTS]
+        call = uuid.uuid4().hex
+        arguments: list[Argument] = [changes, record, call, after["id"], after["created_ms"], lifetime, MAX_EVENTS]
         return bool(await _WRITE(self._redis, self._keys(after["id"]), [*arguments, *events]))
 
     def _keys(self, execution_id: str) -> keys.ExecutionKeys:

@@ -68,6 +68,8 @@ def new_execution(
         id=plan["id"],
         thread=scope.thread,
         project=scope.artefact,
+        run=scope.run,
+        kind=texts.get("kind", "plan"),
         request=request,
         reasoning=texts.get("reasoning", ""),
         feedback=texts.get("feedback", ""),

@@ -57,6 +57,10 @@ class Execution(TypedDict):
     """Id of the plan."""
     thread: str
     project: str
+    run: str
+    """Id of the run that made it."""
+    kind: str
+    """`plan`, `undo` or `redo`."""
     request: str
     """The person's message."""
     reasoning: str

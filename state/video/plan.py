@@ -119,9 +119,24 @@ class Project:
     """Scenes that the person attached to the message; only these may be edited then."""
 
 
-def checked_steps(plan: SubmittedPlan, about: Project) -> list[Step]:
-    """Return the plan's steps in order, with ids, targets and dependencies; raise `Invalid` with every fault."""
-    return _Resolver(about).resolve(plan)
+def checked_steps(plan: SubmittedPlan, about: Project, earlier: Sequence[Step] = ()) -> list[Step]:
+    """Return the plan's steps in order, with ids, targets and dependencies; raise `Invalid` with every fault.
+
+    `earlier` are steps of the same execution that have not ended.
+    """
+    return _Resolver(about, earlier).resolve(plan)
+
+
+def order_after(order: Order, steps: Sequence[Step]) -> Order:
+    """Return the order with the new scenes of steps that may not have run, so that no id is given twice."""
+    new = [
+        step["params"].get("newSceneId") or step["params"]["sceneId"]
+        for step in steps
+        if step["tool"] in {"addScene", "duplicateScene"}
+    ]
+    for scene in new:
+        order = project.with_scene(order, scene)
+    return order
 
 
 def as_plan(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -137,8 +152,9 @@ def as_plan(given: Mapping[str, Any]) -> Mapping[str, Any]:
 class _Resolver:
     """Turns planned steps into steps."""
 
-    def __init__(self, about: Project) -> None:
+    def __init__(self, about: Project, earlier: Sequence[Step]) -> None:
         self._about = about
+        self._earlier = earlier
         self._order = about.order
         """The order as it will be after the steps so far."""
         self._next = about.order.next
@@ -331,7 +347,7 @@ class _Resolver:
         """Add what the step waits for because of scenes, the order and gathered context."""
         reads, writes = set(step["reads"]), set(step["writes"])
         keys = set(step["params"].get("contextKeys", ()))
-        for earlier in self._steps:
+        for earlier in (*self._earlier, *self._steps):
             wrote = set(earlier["writes"]) - ({ORDER} if not _reorders(step, earlier) else set())
             gathered = earlier["tool"] == "contextGatherer" and keys & _context_keys(earlier)
             if wrote & (reads | writes) or gathered:

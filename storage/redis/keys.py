@@ -214,6 +214,11 @@ def execution_keys(kind: str, artefact: str, execution: str) -> ExecutionKeys:
     return ExecutionKeys(f"{stem}:{execution}", f"{stem}-events:{execution}", f"{stem}s")
 
 
+def project_context(kind: str, artefact: str) -> str:
+    """Hash of the context that a project gathered: entries as JSON with their expiry, by key."""
+    return f"{kind}:{hash_tag(artefact)}:context"
+
+
 def execution_place(owner: str, execution: str) -> str:
     """Project and thread of an execution, as JSON."""
     return f"owner:{hash_tag(owner)}:execution:{execution}"
@@ -512,6 +517,7 @@ KEYS: Final = (
     Key("<kind>:{<id>}:file-part:<name>", "list", UPLOAD_TTL_S, "pieces of an unfinished upload"),
     Key("<kind>:{<id>}:execution:<execution>", "hash", "forever", "an execution of a plan"),
     Key("<kind>:{<id>}:execution-events:<execution>", "stream", "chosen", "events of an execution"),
+    Key("<kind>:{<id>}:context", "hash", "forever", "gathered context, by key"),
     Key("<kind>:{<id>}:executions", "zset", "forever", "executions by creation time"),
     Key("<kind>:{<id>}:look-up:<digest>", "string", "chosen", "cached result of a tool, JSON"),
     Key("<kind>:{<id>}:<stream>:versions", "list", "forever", "version ids, oldest first"),

@@ -55,7 +55,9 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
 
     async def approval(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         plan = state.get("plan")
-        steps = _steps_to_approve(workflow.allowed_tools(state), plan, every=bool(run_context(runtime).get("approve_plan")))
+        steps = _steps_to_approve(
+            workflow.allowed_tools(state), plan, every=bool(run_context(runtime).get("approve_plan"))
+        )
         if plan is None or not steps:
             return {}
         readable = [_with_repaired_arguments(step) for step in steps]
@@ -119,7 +121,9 @@ async def _describe_steps(
     """Return the target of each step, as the artefact is now."""
     scope = workflow.scope(state, runtime)
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-    newest = {stream: (await artefact.stream_head(stream)).newest for stream in await workflow.streams_of(artefact)}
+    newest = {
+        stream: (await artefact.stream_head(stream)).newest for stream in await workflow.streams_of(artefact)
+    }
     return [workflow.describe_step(state, step, newest) for step in steps]
 
 

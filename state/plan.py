@@ -66,9 +66,7 @@ class StepResult(TypedDict):
 
 def covers(declared: Collection[str], stream: str) -> bool:
     """Return True if `declared` names the stream, or its family: `scene-*` stands for `scene-1` and so on."""
-    return stream in declared or any(
-        name.endswith("*") and stream.startswith(name[:-1]) for name in declared
-    )
+    return stream in declared or any(name.endswith("*") and stream.startswith(name[:-1]) for name in declared)
 
 
 def with_dependencies(steps: Sequence[Step]) -> list[Step]:

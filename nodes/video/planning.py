@@ -73,7 +73,9 @@ class ScenePlanning(Planning):
             submitted = _read_plan(answer)
             steps = plan.checked_steps(submitted, about)
         except (Invalid, Missing) as error:
-            refusal = failed_outcome("validation_error", error.message, suggestion=error.remedy, retryable=True)
+            refusal = failed_outcome(
+                "validation_error", error.message, suggestion=error.remedy, retryable=True
+            )
             messages = [tool_message(str(calls[0]["id"]), SUBMIT, refusal.output), *others]
             replans = state.get("replans", 0)
             if replans < MAX_REPLANS:

@@ -147,9 +147,7 @@ class Worker:
             ):
                 if event and (progress := progress_of(event)):
                     report(progress)
-        return await self.reply(thread, created.run), partial(
-            self.runs.mark_answered, thread.id, created.run
-        )
+        return await self.reply(thread, created.run), partial(self.runs.mark_answered, thread.id, created.run)
 
     async def reply(self, thread: Thread, run: str) -> dict[str, Any]:
         """Return the reply to a run that has ended; raise its error."""

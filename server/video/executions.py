@@ -16,12 +16,10 @@ from callsheet.server.video import service
 from callsheet.server.video.service import VIDEOS, EditRequest
 from callsheet.state.errors import Conflict, Invalid, Missing
 from callsheet.state.plan import Plan
-from callsheet.state.video import live, plan, undo
+from callsheet.state.video import live, plan
 from callsheet.state.video.live import Execution, Update
 from callsheet.state.video.plan import PlannedStep, SubmittedPlan
-from callsheet.state.video.project import ORDER, order_of
-from callsheet.state.video.undo import History
-from callsheet.storage.artefacts.artefacts import Artefact, Stream
+from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.runs.events import END
 from callsheet.storage.runs.records import Created
 from callsheet.storage.threads import threads
@@ -213,52 +211,6 @@ async def answer_plan(
     run = await answer_interrupt(ref.ctx.worker, request, ref.thread, answer)
     await ref.ctx.worker.submit(ref.thread.id, run.to_run_request())
     return await ref.executions.get(ref.id)
-
-
-async def undo_run(
-    ctx: AppContext, request: RequestOptions, thread: Thread, execution_id: str | None, steps: Sequence[str]
-) -> DomainRun:
-    """Return the run that undoes an execution, by default the newest, or some of its steps."""
-    executions = Executions(ctx.storage, VIDEOS.artefact_id(thread), thread.owner)
-    if execution_id:
-        record = await executions.get(execution_id)
-    else:
-        record = undo.undone_execution(await executions.newest(MAX_LISTED))
-    wanted = undo.undo_steps(record, steps, await _history(VIDEOS.artefact(ctx.storage, thread), record))
-    prompts = [live.find(record, name)["step"]["display"] for name in steps]
-    about = ", ".join(prompts) or record["request"]
-    if record["kind"] == "plan":
-        text = f"the person undid {about!r}"
-        await settings.add_preference(ctx.storage, thread.owner, text, record["ended_ms"])
-    return service.decided_run(request, thread, service.decided_plan(wanted, undo.UNDO), f"Undo: {about}")
-
-
-async def redo_run(ctx: AppContext, request: RequestOptions, thread: Thread) -> DomainRun:
-    """Return the run that takes the newest undo back."""
-    executions = Executions(ctx.storage, VIDEOS.artefact_id(thread), thread.owner)
-    record = undo.redone_execution(await executions.newest(MAX_LISTED))
-    wanted = undo.undo_steps(record, [], await _history(VIDEOS.artefact(ctx.storage, thread), record))
-    text = f"Redo: {record['request'].removeprefix('Undo: ')}"
-    return service.decided_run(request, thread, service.decided_plan(wanted, undo.REDO), text)
-
-
-async def _history(artefact: Artefact, record: Execution) -> History:
-    """Return the versions of the streams that an execution wrote."""
-    names = [*dict.fromkeys(name for one in record["steps"] for name in one["step"]["writes"]), ORDER]
-    streams: dict[str, Stream] = await artefact.streams([*dict.fromkeys(names)])
-    newest = {name: one.id for name, stream in streams.items() if (one := stream.newest())}
-    order = order_of(current.data if (current := streams[ORDER].newest()) else None)
-
-    def parent(stream: str, version_id: str) -> str | None:
-        version = streams[stream].find(version_id)
-        return version.parent if version else None
-
-    def earlier_order(version_id: str) -> list[str]:
-        before = streams[ORDER].find(parent(ORDER, version_id) or "")
-        ids = [name for name in order_of(before.data if before else None).scenes if name in order.scenes]
-        return [*ids, *(name for name in order.scenes if name not in ids)]
-
-    return History(newest, parent, earlier_order)
 
 
 async def require_project(ctx: AppContext, name: str, owner: str) -> Thread:

@@ -34,7 +34,9 @@ async def progress_lines(
     cursor, loop = after or START_ID, asyncio.get_running_loop()
     sent_s = quiet_s = 0.0
     while True:
-        if loop.time() - sent_s >= INTERVAL_S and (fresh := await _read_all(executions, execution_id, cursor)):
+        if loop.time() - sent_s >= INTERVAL_S and (
+            fresh := await _read_all(executions, execution_id, cursor)
+        ):
             for event_id, event in coalesced(fresh):
                 yield _line(event, event_id)
             cursor, sent_s = fresh[-1][0], loop.time()

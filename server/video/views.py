@@ -8,7 +8,6 @@ from typing import Any, Final
 from callsheet.server.artefacts.turns import identifier
 from callsheet.server.artefacts.views import iso
 from callsheet.server.context import AppContext
-from callsheet.server.video.service import VIDEOS
 from callsheet.state.errors import Missing
 from callsheet.state.versions import Version, status, version_fields
 from callsheet.state.video import project
@@ -188,7 +187,9 @@ def execution_view(record: Execution) -> dict[str, Any]:
     return {
         **execution_summary(record),
         "plan": plan_view(record),
-        "changes": [{name: one[name] for name in ("kind", "step", "before", "after", "at")} for one in changes],
+        "changes": [
+            {name: one[name] for name in ("kind", "step", "before", "after", "at")} for one in changes
+        ],
         "approvedPlan": record["approved"],
     }
 

@@ -124,9 +124,7 @@ def begin(record: Execution, task: str, epoch: int, now_ms: int) -> Execution:
         ]
     started = record["started_ms"] or now_ms
     status: ExecutionStatus = "paused" if record["status"] == "paused" else "running"
-    return _with(
-        record, task=task, epoch=epoch, steps=steps, status=status, started_ms=started, ended_ms=0
-    )
+    return _with(record, task=task, epoch=epoch, steps=steps, status=status, started_ms=started, ended_ms=0)
 
 
 def startable(record: Execution) -> list[LiveStep]:
@@ -347,9 +345,7 @@ def _dependants(record: Execution, step_id: str) -> list[str]:
     size = 0
     while size != len(reached):
         size = len(reached)
-        reached |= {
-            one["step"]["id"] for one in record["steps"] if reached & {*one["step"]["dependencies"]}
-        }
+        reached |= {one["step"]["id"] for one in record["steps"] if reached & {*one["step"]["dependencies"]}}
     return [one["step"]["id"] for one in record["steps"] if one["step"]["id"] in reached - {step_id}]
 
 
@@ -361,7 +357,14 @@ def _again(record: Execution, step_ids: set[str]) -> Execution:
     for name in step_ids:
         generation = find(record, name)["generation"] + 1
         record = _with_step(
-            record, name, status="pending", generation=generation, output={}, started_ms=0, ended_ms=0, stale=False
+            record,
+            name,
+            status="pending",
+            generation=generation,
+            output={},
+            started_ms=0,
+            ended_ms=0,
+            stale=False,
         )
     status: ExecutionStatus = "paused" if record["status"] == "paused" else "running"
     return _with(record, status=status, ended_ms=0)

@@ -108,7 +108,8 @@ class ScenePatch(BaseModel):
     name: str | None = Field(default=None, max_length=200)
     seconds: float | None = Field(default=None, gt=0, le=600, description="New length; animations stay")
     speed: Annotated[float | None, AfterValidator(_checked_speed)] = Field(
-        default=None, description="Factor for the whole scene: 1.5 makes length and animations 1.5 times as fast"
+        default=None,
+        description="Factor for the whole scene: 1.5 makes length and animations 1.5 times as fast",
     )
     background: Color | None = Field(default=None, description="New colour of the background")
     background_to: Color | None = Field(default=None, description="Second colour, which makes it a gradient")
@@ -248,9 +249,9 @@ def _element_differences(before: Element, after: Element) -> Iterator[str]:
 
 
 def _movement(animations: Sequence[Animation]) -> str:
-    return ", ".join(f"{each.kind} {each.duration / FPS:g} s from {each.start / FPS:g} s" for each in animations) or (
-        "not at all"
-    )
+    return ", ".join(
+        f"{each.kind} {each.duration / FPS:g} s from {each.start / FPS:g} s" for each in animations
+    ) or ("not at all")
 
 
 def _label(element: Element) -> str:

@@ -66,7 +66,9 @@ class PlannedStep(BaseModel):
         description="What to change or make, complete in itself: the step sees only this, its scene and `like`",
     )
     like: list[str] = Field(
-        default=[], max_length=20, description="Ids of scenes that are examples: they are read and stay as they are"
+        default=[],
+        max_length=20,
+        description="Ids of scenes that are examples: they are read and stay as they are",
     )
     source: str = Field(default="", max_length=40, description="duplicateScene: id of the scene to copy")
     behind: str = Field(
@@ -81,7 +83,9 @@ class PlannedStep(BaseModel):
         default=None, gt=0, le=600, description="trimScene, addScene: length of the scene in seconds"
     )
     name: str = Field(default="", max_length=200, description="addScene: name of the new scene")
-    version: str = Field(default="", max_length=20, description="restoreVersion: id of the version, such as v2")
+    version: str = Field(
+        default="", max_length=20, description="restoreVersion: id of the version, such as v2"
+    )
     queries: list[str] = Field(default=[], max_length=10, description="contextGatherer: what to search for")
     sources: list[Literal["web", "examples", "trends"]] = Field(
         default=[], description="contextGatherer: where to search"

@@ -17,7 +17,11 @@ _PREVIEW: Final = ("sceneId", "versionId", "preview", "differences", "message")
 def events_between(before: Execution | None, after: Execution) -> Iterator[Event]:
     """Yield the events of a change; together they tell every change of a status."""
     known = {one["step"]["id"]: one for one in before["steps"]} if before else {}
-    if before is None or len(known) != len(after["steps"]) or before["status"] == "planned" != after["status"]:
+    if (
+        before is None
+        or len(known) != len(after["steps"])
+        or before["status"] == "planned" != after["status"]
+    ):
         yield PLAN, plan_event(after)
     for one in after["steps"]:
         old = known.get(one["step"]["id"])

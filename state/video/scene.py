@@ -163,10 +163,14 @@ class Scene(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(default="", max_length=200)
-    durationInFrames: int = Field(default=90, ge=MIN_FRAMES, le=MAX_FRAMES, description="Frames at 30 a second")
+    durationInFrames: int = Field(
+        default=90, ge=MIN_FRAMES, le=MAX_FRAMES, description="Frames at 30 a second"
+    )
     background: Background = Background()
     elements: tuple[Element, ...] = Field(default=(), max_length=MAX_ELEMENTS)
-    palette: tuple[Color, ...] = Field(default=(), max_length=8, description="Main colours, the first strongest")
+    palette: tuple[Color, ...] = Field(
+        default=(), max_length=8, description="Main colours, the first strongest"
+    )
     fonts: tuple[Font, ...] = Field(default=(), max_length=4)
     pace: Pace = "normal"
     audio: Audio | None = None

@@ -85,9 +85,7 @@ def undo_steps(record: Execution, step_ids: Sequence[str], about: History) -> li
     return _in_turn(steps)
 
 
-def _undo_step(
-    one: LiveStep, made: Mapping[str, Sequence[str]], about: History, name: str
-) -> Step | None:
+def _undo_step(one: LiveStep, made: Mapping[str, Sequence[str]], about: History, name: str) -> Step | None:
     """Return the step that undoes a step; None if the undoing of another one covers it."""
     step = one["step"]
     params = step["params"]

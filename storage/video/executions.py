@@ -108,7 +108,15 @@ class Executions:
         ]
         record = json.dumps(after, ensure_ascii=False)
         call = uuid.uuid4().hex
-        arguments: list[Argument] = [changes, record, call, after["id"], after["created_ms"], lifetime, MAX_EVENTS]
+        arguments: list[Argument] = [
+            changes,
+            record,
+            call,
+            after["id"],
+            after["created_ms"],
+            lifetime,
+            MAX_EVENTS,
+        ]
         return bool(await _WRITE(self._redis, self._keys(after["id"]), [*arguments, *events]))
 
     def _keys(self, execution_id: str) -> keys.ExecutionKeys:

@@ -69,9 +69,7 @@ async def add_preference(storage: Storage, owner: str, text: str, at_ms: int) ->
 async def delete_preference(storage: Storage, owner: str, preference: str) -> None:
     """Forget a preference; raise `Missing` if there is none."""
     if not await storage.redis.hdel(keys.video_settings(owner, _PREFERENCES), preference):
-        raise Missing(
-            f"there is no preference {preference!r}", remedy="list them with GET /api/preferences"
-        )
+        raise Missing(f"there is no preference {preference!r}", remedy="list them with GET /api/preferences")
 
 
 async def durations(storage: Storage, owner: str) -> Mapping[str, float]:

@@ -10,7 +10,9 @@ _References = Annotated[list[SceneId], Field(max_length=20, description="Scenes 
 _Keys = Annotated[list[str], Field(max_length=50, description="Keys of gathered context")]
 _Places = Annotated[
     list[SceneId] | None,
-    Field(description="The new scene goes behind the first of these that is there; none of them is the start"),
+    Field(
+        description="The new scene goes behind the first of these that is there; none of them is the start"
+    ),
 ]
 
 

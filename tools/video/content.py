@@ -57,7 +57,7 @@ def changed_result(scene_id: str, before: Scene, after: Scene, message: str = ""
     return {
         "sceneId": scene_id,
         "differences": lines,
-        "message": message or f"{scene_id}: {'; '.join(lines) or 'nothing changed'}",
+        XX,
         "preview": scene_preview(after),
     }
 
@@ -93,4 +93,3 @@ async def write_order(
             if attempt == _TRIES:
                 raise
     raise AssertionError
-

@@ -242,6 +242,7 @@ def _blocked_output(step: Step) -> dict[str, Any]:
 
 
 def stopped_output(step: Step) -> dict[str, Any]:
+    """Return the output of a step that the budget stopped."""
     return failed_outcome(
         "permission_denied",
         f"{step['tool']} was not executed, because its budget was not raised",

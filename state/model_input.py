@@ -30,7 +30,7 @@ def model_input(
 
 
 def with_state_block(sent: Sequence[AnyMessage], block: str) -> list[AnyMessage]:
-    """Return the input with `block` behind the text of the last user message; everything before is unchanged."""
+    """Return the input with `block` behind the last user message's text; what is before is unchanged."""
     copied = list(sent)
     if not block:
         return copied

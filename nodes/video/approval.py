@@ -1,7 +1,7 @@
 """Gate before the executor: records the plan, asks for approval if wanted, and holds a paused execution.
 
-The execution's record is made from the plan as it was approved, and the executor follows the record: an update of
-the thread's state changes nothing that a person has approved.
+The execution's record is made from the plan as it was approved, and the executor follows the record: an
+update of the thread's state changes nothing that a person has approved.
 """
 
 import hashlib

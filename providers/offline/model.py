@@ -22,7 +22,8 @@ from callsheet.providers.offline.conversation import Answer, read
 NAME = "offline"
 _ABOUT = (
     "I am the offline demo model: a grammar of English requests, no language model and no network. I make "
-    "audio ads, lessons, videos and landing pages when their tools are bound; with {tools} I have nothing to do."
+    "audio ads, lessons, videos and landing pages when their tools are bound; with {tools} I have nothing "
+    "to do."
 )
 _WORKFLOWS: Final[Mapping[str, frozenset[str]]] = {
     "lessons": frozenset({"saveStudentInfoTool", "extractFactsTool", "FactSheet", "NarrationScript"}),

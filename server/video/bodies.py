@@ -17,7 +17,7 @@ class ExecutionCreate(ModelChoice):
 
     message: str = Field("", description="What shall be different; may be left out with `preset`")
     sceneIds: _Ids = Field([], description="Scenes that the message is about; no other is edited then")
-    approve: Flag = Field(False, description="True shows the plan and waits for approval")
+    approve: Flag = Field(default=False, description="True shows the plan and waits for approval")
     preset: str | None = Field(None, max_length=200, description="Name of a saved message to run")
 
     def to_request(self, project_id: str, message: str, owner: str, key: str | None) -> EditRequest:

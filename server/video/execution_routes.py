@@ -22,7 +22,21 @@ from callsheet.state.errors import Missing
 from callsheet.state.video import live
 from callsheet.storage.video import settings
 
-router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["videos"], default_response_class=JsonReply)
+project_router = APIRouter(
+    prefix="/api/projects/{project_id}",
+    route_class=StrictRoute,
+    tags=["videos"],
+    default_response_class=JsonReply,
+)
+router = APIRouter(
+    prefix="/api/executions/{execution_id}",
+    route_class=StrictRoute,
+    tags=["videos"],
+    default_response_class=JsonReply,
+)
+progress_router = APIRouter(
+    prefix="/api/execution-progress/{execution_id}", route_class=StrictRoute, tags=["videos"]
+)
 _ERRORS = (400, 403, 404, 409, 422, 500, 503, 504)
 _HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 _CHANGED = documented_responses(*_ERRORS, reply=ExecutionView)
@@ -40,7 +54,7 @@ async def _execution_ref(execution_id: str, request: Request) -> ExecutionRef:
 _Execution = Annotated[ExecutionRef, Depends(_execution_ref)]
 
 
-@router.post("/projects/{project_id}/executions", responses=_STARTED)
+@project_router.post("/executions", responses=_STARTED)
 async def start_execution(
     project_id: str, body: ExecutionCreate, request: Request, idempotency_key: IdempotencyKey = None
 ) -> dict[str, Any]:
@@ -59,7 +73,7 @@ async def start_execution(
     return _started(await executions.start(ctx, wanted))
 
 
-@router.post("/projects/{project_id}/undo", responses=_STARTED)
+@project_router.post("/undo", responses=_STARTED)
 async def undo_execution(project_id: str, body: UndoCreate, request: Request) -> dict[str, Any]:
     """Undo the newest execution, another one, or some of its steps; every version stays."""
     ctx, owner = app_context(request), current_owner(request)
@@ -69,7 +83,7 @@ async def undo_execution(project_id: str, body: UndoCreate, request: Request) ->
     return _started(await executions.start_run(ctx, run, queued=True))
 
 
-@router.post("/projects/{project_id}/redo", responses=_STARTED)
+@project_router.post("/redo", responses=_STARTED)
 async def redo_execution(project_id: str, request: Request) -> dict[str, Any]:
     """Take the newest undo back, if nothing was changed after it."""
     ctx, owner = app_context(request), current_owner(request)
@@ -78,15 +92,13 @@ async def redo_execution(project_id: str, request: Request) -> dict[str, Any]:
     return _started(await executions.start_run(ctx, run, queued=True))
 
 
-@router.get(
-    "/executions/{execution_id}", responses=documented_responses(404, 500, 503, 504, reply=ExecutionView)
-)
+@router.get("", responses=documented_responses(404, 500, 503, 504, reply=ExecutionView))
 async def get_execution(ref: _Execution) -> dict[str, Any]:
     """Show an execution: its plan, the status of each step, and what people changed."""
     return views.execution_view(await ref.executions.get(ref.id))
 
 
-@router.get("/execution-progress/{execution_id}", responses=_STREAM, response_class=Response)
+@progress_router.get("", responses=_STREAM, response_class=Response)
 async def follow_execution(
     ref: _Execution,
     last_event_id: Annotated[str | None, Header(max_length=80)] = None,
@@ -101,58 +113,58 @@ async def follow_execution(
     return StreamingReply(lines, media_type="text/event-stream", headers=_HEADERS)
 
 
-@router.patch("/executions/{execution_id}/steps/{step_id}", responses=_CHANGED)
+@router.patch("/steps/{step_id}", responses=_CHANGED)
 async def edit_step(step_id: str, body: StepPatch, ref: _Execution) -> dict[str, Any]:
     """Change parameters of a pending step; 409 once it has started (D41, D43)."""
     return views.execution_view(await executions.edit_step(ref, step_id, body.params))
 
 
-@router.post("/executions/{execution_id}/steps", responses=_CHANGED)
+@router.post("/steps", responses=_CHANGED)
 async def insert_step(body: StepCreate, ref: _Execution) -> dict[str, Any]:
     """Insert a step into an execution that has not ended; `after` names steps of it."""
     return views.execution_view(await executions.insert_step(ref, body.step))
 
 
-@router.post("/executions/{execution_id}/steps/{step_id}/skip", responses=_CHANGED)
+@router.post("/steps/{step_id}/skip", responses=_CHANGED)
 async def skip_step(step_id: str, ref: _Execution) -> dict[str, Any]:
     """Skip a pending step; 409 once it has started (D42, D43)."""
     record = await executions.change(ref, lambda held, now: live.skipped(held, step_id, now))
     return views.execution_view(record)
 
 
-@router.post("/executions/{execution_id}/steps/{step_id}/retry", responses=_CHANGED)
+@router.post("/steps/{step_id}/retry", responses=_CHANGED)
 async def retry_step(step_id: str, ref: _Execution, request: Request) -> dict[str, Any]:
     """Do a failed step again, with the steps that it blocked, and no others (D50)."""
     options = RequestOptions(owner=current_owner(request))
     return views.execution_view(await executions.do_again(ref, options, retry=step_id))
 
 
-@router.post("/executions/{execution_id}/steps/{step_id}/rerun", responses=_CHANGED)
+@router.post("/steps/{step_id}/rerun", responses=_CHANGED)
 async def rerun_step(step_id: str, ref: _Execution, request: Request) -> dict[str, Any]:
     """Do a completed step again; steps that used its result are marked stale."""
     options = RequestOptions(owner=current_owner(request))
     return views.execution_view(await executions.do_again(ref, options, repeat=step_id))
 
 
-@router.post("/executions/{execution_id}/pause", responses=_CHANGED)
+@router.post("/pause", responses=_CHANGED)
 async def pause_execution(ref: _Execution) -> dict[str, Any]:
     """Start no further step until the execution is resumed."""
     return views.execution_view(await executions.change(ref, live.paused))
 
 
-@router.post("/executions/{execution_id}/resume", responses=_CHANGED)
+@router.post("/resume", responses=_CHANGED)
 async def resume_execution(ref: _Execution, request: Request) -> dict[str, Any]:
     """Let a paused execution go on."""
     return views.execution_view(await executions.resume(ref, RequestOptions(owner=current_owner(request))))
 
 
-@router.post("/executions/{execution_id}/cancel", responses=_CHANGED)
+@router.post("/cancel", responses=_CHANGED)
 async def cancel_execution(ref: _Execution, request: Request) -> dict[str, Any]:
     """Start nothing more; what runs ends, and what is done stays (D-R15)."""
     return views.execution_view(await executions.cancel(ref, RequestOptions(owner=current_owner(request))))
 
 
-@router.post("/executions/{execution_id}/decision", responses=_CHANGED)
+@router.post("/decision", responses=_CHANGED)
 async def decide_execution(body: PlanDecision, ref: _Execution, request: Request) -> dict[str, Any]:
     """Approve, edit or reject a plan that waits for approval."""
     answer = partial(executions.answer_plan, ref, RequestOptions(owner=current_owner(request)))

@@ -1,12 +1,13 @@
 """Server-sent events of an execution (D34-D40, D-R6 to D-R8).
 
-Events are collected and sent twice a second. In a collection every change of a status is kept; what is overtaken
-is dropped: an earlier event of a step with the same status. The end is sent at once.
+Events are collected and sent twice a second. In a collection every change of a status is kept; what is
+overtaken is dropped: an earlier event of a step with the same status. The end is sent at once.
 """
 
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any, Final
 
 from callsheet.state.errors import Missing
@@ -31,22 +32,34 @@ async def progress_lines(
         async for event in closing_events(executions, execution_id):
             yield _line(event, None)
         return
-    cursor, loop = after or START_ID, asyncio.get_running_loop()
-    sent_s = quiet_s = 0.0
-    while True:
-        if loop.time() - sent_s >= INTERVAL_S and (
-            fresh := await _read_all(executions, execution_id, cursor)
-        ):
-            for event_id, event in coalesced(fresh):
+    async with aclosing(_collections(executions, execution_id, after or START_ID)) as source:
+        async for collection in source:
+            if not collection:
+                yield b": still at it\n\n"
+            for event_id, event in coalesced(collection):
                 yield _line(event, event_id)
-            cursor, sent_s = fresh[-1][0], loop.time()
-            quiet_s = sent_s
+
+
+Events = list[tuple[str, Event]]
+"""Events with their ids."""
+
+
+async def _collections(
+    executions: Executions, execution_id: str, cursor: str
+) -> AsyncGenerator[Events, None]:
+    """Yield new events, at most twice a second, to the end; an empty list after each silence."""
+    loop = asyncio.get_running_loop()
+    quiet_s = loop.time()
+    while True:
+        if fresh := await _read_all(executions, execution_id, cursor):
+            yield fresh
             if fresh[-1][1][0] == COMPLETE:
                 return
-            continue
-        if loop.time() - quiet_s >= HEARTBEAT_S:
+            cursor, quiet_s = fresh[-1][0], loop.time()
+            await asyncio.sleep(INTERVAL_S - _POLL_S)
+        elif loop.time() - quiet_s >= HEARTBEAT_S:
             quiet_s = loop.time()
-            yield b": still at it\n\n"
+            yield []
             if await _is_gone(executions, execution_id):
                 return
         await asyncio.sleep(_POLL_S)

@@ -1,8 +1,9 @@
 """Projects and their scenes over REST."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
 
 from callsheet.server.artefacts.service import RequestOptions
 from callsheet.server.context import app_context
@@ -15,6 +16,7 @@ from callsheet.server.video.replies import (
     ExecutionList,
     ExecutionStarted,
     LockedScenes,
+    ProjectExport,
     ProjectList,
     ProjectView,
     SceneList,
@@ -22,12 +24,28 @@ from callsheet.server.video.replies import (
     SceneView,
 )
 from callsheet.server.video.views import ProjectRef
+from callsheet.state.video.preview import POLICY, project_page, scene_page
+from callsheet.state.video.scene import Scene
 
-router = APIRouter(
+list_router = APIRouter(
     prefix="/api/projects", route_class=StrictRoute, tags=["videos"], default_response_class=JsonReply
+)
+router = APIRouter(
+    prefix="/api/projects/{project_id}",
+    route_class=StrictRoute,
+    tags=["videos"],
+    default_response_class=JsonReply,
 )
 _READ = (400, 403, 404, 500, 503, 504)
 _QUERY = (*_READ, 422)
+
+
+_HTML: Final[dict[int | str, dict[str, Any]]] = {
+    **documented_responses(*_QUERY, reply=None),
+    200: {"content": {"text/html": {"schema": {"type": "string"}}}, "description": "The page"},
+}
+_VERSION = Query(max_length=80, description="A version's id; the newest if left out")
+_AT = Query(ge=0, le=36_000, description="Second at which the picture stands still; it plays if left out")
 
 
 async def _project_ref(project_id: str, request: Request) -> ProjectRef:
@@ -37,7 +55,7 @@ async def _project_ref(project_id: str, request: Request) -> ProjectRef:
 _Project = Annotated[ProjectRef, Depends(_project_ref)]
 
 
-@router.get("", responses=documented_responses(400, 403, 422, 500, 503, 504, reply=ProjectList))
+@list_router.get("", responses=documented_responses(400, 403, 422, 500, 503, 504, reply=ProjectList))
 async def list_projects(
     request: Request,
     after: Annotated[str | None, Query(max_length=300, description="`next` of the list before")] = None,
@@ -47,7 +65,7 @@ async def list_projects(
     return await views.project_list(app_context(request), current_owner(request), after, limit)
 
 
-@router.post(
+@list_router.post(
     "",
     status_code=201,
     responses=documented_responses(400, 409, 422, 500, 503, 504, reply=ProjectView, status=201),
@@ -59,38 +77,36 @@ async def create_project(body: ProjectCreate, request: Request) -> dict[str, Any
     )
 
 
-@router.get("/{project_id}", responses=documented_responses(*_READ, reply=ProjectView))
+@router.get("", responses=documented_responses(*_READ, reply=ProjectView))
 async def get_project(ref: _Project) -> dict[str, Any]:
     """Show a project: its scenes in order, deleted scenes and locks."""
     return await views.project_view(ref)
 
 
-@router.get("/{project_id}/scenes", responses=documented_responses(*_READ, reply=SceneList))
+@router.get("/scenes", responses=documented_responses(*_READ, reply=SceneList))
 async def list_scenes(ref: _Project) -> dict[str, Any]:
     """List the scenes in order."""
     return await views.scene_list(ref)
 
 
-@router.get("/{project_id}/scenes/{scene_id}", responses=documented_responses(*_QUERY, reply=SceneView))
+@router.get("/scenes/{scene_id}", responses=documented_responses(*_QUERY, reply=SceneView))
 async def get_scene(
     scene_id: str,
     ref: _Project,
-    version: Annotated[str | None, Query(max_length=80, description="A version's id; the newest")] = None,
+    version: Annotated[str | None, _VERSION] = None,
 ) -> dict[str, Any]:
     """Show a scene with its content."""
     return await views.one_scene(ref, scene_id, version)
 
 
-@router.get(
-    "/{project_id}/scenes/{scene_id}/versions", responses=documented_responses(*_READ, reply=SceneVersions)
-)
+@router.get("/scenes/{scene_id}/versions", responses=documented_responses(*_READ, reply=SceneVersions))
 async def list_scene_versions(scene_id: str, ref: _Project) -> dict[str, Any]:
     """List the versions of a scene, newest last."""
     return await views.scene_versions(ref, scene_id)
 
 
 @router.post(
-    "/{project_id}/scenes/{scene_id}/versions/{version_id}/restore",
+    "/scenes/{scene_id}/versions/{version_id}/restore",
     responses=documented_responses(*_READ, 409, reply=ExecutionStarted),
 )
 async def restore_scene_version(
@@ -101,19 +117,54 @@ async def restore_scene_version(
     return await projects.restore_version(ref, options, scene_id, version_id)
 
 
-@router.put("/{project_id}/locks/{scene_id}", responses=documented_responses(*_READ, reply=LockedScenes))
+@router.get("/preview", responses=_HTML, response_class=Response)
+async def preview_project(ref: _Project, at: Annotated[float | None, _AT] = None) -> Response:
+    """Play the whole video as one page without scripts."""
+    order, scenes = await projects.current_scenes(ref)
+    return _page(project_page(scenes, order.name, still_s=at))
+
+
+@router.get("/scenes/{scene_id}/preview", responses=_HTML, response_class=Response)
+async def preview_scene(
+    scene_id: str,
+    ref: _Project,
+    version: Annotated[str | None, _VERSION] = None,
+    at: Annotated[float | None, _AT] = None,
+) -> Response:
+    """Play a scene, now or in an earlier version, as one page without scripts."""
+    view = await views.one_scene(ref, scene_id, version)
+    return _page(scene_page(Scene.model_validate(view["scene"]), still_s=at))
+
+
+@router.get("/export", responses=documented_responses(*_READ, reply=ProjectExport))
+async def export_project(ref: _Project) -> dict[str, Any]:
+    """Export name and scenes; `POST /api/projects` takes them back."""
+    order, scenes = await projects.current_scenes(ref)
+    return {"name": order.name, "scenes": [scene.data() for scene in scenes]}
+
+
+@router.put("/locks/{scene_id}", responses=documented_responses(*_READ, reply=LockedScenes))
 async def lock_scene(scene_id: str, ref: _Project) -> dict[str, Any]:
     """Lock a scene against every change; `order` locks which scenes there are and where."""
     return await projects.lock(ref, scene_id)
 
 
-@router.delete("/{project_id}/locks/{scene_id}", responses=documented_responses(*_READ, reply=LockedScenes))
+@router.delete("/locks/{scene_id}", responses=documented_responses(*_READ, reply=LockedScenes))
 async def unlock_scene(scene_id: str, ref: _Project) -> dict[str, Any]:
     """Unlock a scene."""
     return await projects.unlock(ref, scene_id)
 
 
-@router.get("/{project_id}/executions", responses=documented_responses(*_QUERY, reply=ExecutionList))
+@router.get("/executions", responses=documented_responses(*_QUERY, reply=ExecutionList))
 async def list_executions(ref: _Project, limit: Annotated[int, Query(ge=1, le=100)] = 20) -> dict[str, Any]:
     """List the newest executions, newest first."""
     return await views.execution_list(ref, limit)
+
+
+def _page(html: str) -> Response:
+    headers = {
+        "Content-Security-Policy": f"{POLICY}; sandbox; frame-ancestors 'self'",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+    }
+    return Response(html, media_type="text/html", headers=headers)

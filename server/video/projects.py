@@ -16,7 +16,7 @@ from callsheet.state.plan import Step
 from callsheet.state.video import project
 from callsheet.state.video.project import MAX_SCENES, ORDER, Order
 from callsheet.state.video.scene import Scene
-from callsheet.state.video.starter import STARTERS
+from callsheet.state.video.starter import starters
 from callsheet.storage.artefacts.artefacts import NewVersion
 from callsheet.storage.redis.connection import Storage
 
@@ -51,9 +51,10 @@ async def create(storage: Storage, owner: str, name: str, title: str, scenes: tu
 
 def starter_scenes(name: str) -> tuple[Scene, ...]:
     """Return the scenes of a starter; raise `Invalid` for an unknown one."""
-    if name not in STARTERS:
-        raise Invalid(f"there is no starter {name!r}", remedy=f"use one of: {', '.join(STARTERS)}")
-    return STARTERS[name]
+    known = starters()
+    if name not in known:
+        raise Invalid(f"there is no starter {name!r}", remedy=f"use one of: {', '.join(known)}")
+    return known[name]
 
 
 def _scenes(given: list[dict[str, Any]]) -> tuple[Scene, ...]:
@@ -68,6 +69,12 @@ def _scenes(given: list[dict[str, Any]]) -> tuple[Scene, ...]:
             place = ".".join(str(part) for part in first["loc"])
             raise Invalid(f"scene {number} is not valid at {place or 'its top'}: {first['msg']}") from error
     return tuple(scenes)
+
+
+async def current_scenes(ref: ProjectRef) -> tuple[Order, list[Scene]]:
+    """Return the order and the scenes in it."""
+    order, heads = await views.read_scenes(ref.artefact)
+    return order, [Scene.model_validate(head.newest.data["scene"]) for head in heads.values() if head.newest]
 
 
 async def restore_version(

@@ -115,6 +115,13 @@ class ExecutionStarted(TypedDict):
     message: str
 
 
+class ProjectExport(TypedDict):
+    """A project that can be created again."""
+
+    name: str
+    scenes: list[dict[str, Any]]
+
+
 class LockedScenes(TypedDict):
     """Locked scenes."""
 

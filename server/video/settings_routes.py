@@ -18,6 +18,12 @@ from callsheet.storage.video import settings
 from callsheet.storage.video.context import ContextStore
 
 router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["videos"], default_response_class=JsonReply)
+context_router = APIRouter(
+    prefix="/api/projects/{project_id}",
+    route_class=StrictRoute,
+    tags=["videos"],
+    default_response_class=JsonReply,
+)
 _ERRORS = (400, 403, 404, 422, 500, 503, 504)
 
 
@@ -72,7 +78,7 @@ async def _store(project_id: str, request: Request) -> ContextStore:
 _Store = Annotated[ContextStore, Depends(_store)]
 
 
-@router.get("/projects/{project_id}/context", responses=documented_responses(*_ERRORS, reply=ContextEntries))
+@context_router.get("/context", responses=documented_responses(*_ERRORS, reply=ContextEntries))
 async def search_context(
     store: _Store, contains: Annotated[str, Query(max_length=255, description="Part of the keys")] = ""
 ) -> dict[str, Any]:
@@ -80,8 +86,8 @@ async def search_context(
     return {"entries": await store.search(contains)}
 
 
-@router.put(
-    "/projects/{project_id}/context/{key}",
+@context_router.put(
+    "/context/{key}",
     responses=documented_responses(*_ERRORS, 413, reply=ContextEntries),
 )
 async def set_context(key: str, body: ContextWrite, store: _Store) -> dict[str, Any]:
@@ -90,8 +96,8 @@ async def set_context(key: str, body: ContextWrite, store: _Store) -> dict[str, 
     return {"entries": {key: await store.get(key)}}
 
 
-@router.delete(
-    "/projects/{project_id}/context/{key}",
+@context_router.delete(
+    "/context/{key}",
     status_code=204,
     responses=documented_responses(*_ERRORS, reply=None, status=204),
 )

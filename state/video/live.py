@@ -1,7 +1,7 @@
 """An execution while it runs: one record that the executor and people change (D28-D31, D41-D43, D-R5, D-R8).
 
-Every function returns a new record and raises `Conflict` for a change that comes too late. Storage applies them
-one at a time, so that two changes never see the same record.
+Every function returns a new record and raises `Conflict` for a change that comes too late. Storage applies
+them one at a time, so that two changes never see the same record.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -259,7 +259,7 @@ def resumed(record: Execution, now_ms: int) -> Execution:
 
 
 def cancelled(record: Execution, now_ms: int) -> Execution:
-    """Return the record of an execution that starts nothing more; what runs ends, what is done stays (D-R15)."""
+    """Return the record of an execution that starts nothing more; what is done stays (D-R15)."""
     if record["status"] == "cancelled":
         return record
     if is_over(record):

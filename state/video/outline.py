@@ -56,8 +56,7 @@ def state_block(
     return "\n".join(
         [
             "<project>",
-            f"{order.name or 'Untitled'}: {len(order.scenes)} scenes, "
-            f"{sum(line.duration_s for line in lines if line.position):g} s",
+            _heading(order, lines),
             *(_line(line) for line in lines),
             *_deleted(order),
             *([f"Attached by the person, meant by their words: {', '.join(attached)}"] if attached else []),
@@ -67,6 +66,11 @@ def state_block(
             "</project>",
         ]
     )
+
+
+def _heading(order: Order, lines: Sequence[SceneLine]) -> str:
+    seconds = sum(line.duration_s for line in lines if line.position)
+    return f"{order.name or 'Untitled'}: {len(order.scenes)} scenes, {seconds:g} s"
 
 
 def _line(line: SceneLine) -> str:

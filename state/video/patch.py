@@ -94,8 +94,12 @@ class AnimationChange(BaseModel):
     easing: Easing = "ease-out"
 
 
+_SLOWEST: Final = 0.05
+_FASTEST: Final = 20
+
+
 def _checked_speed(value: float | None) -> float | None:
-    if value is not None and not 0.05 <= value <= 20:
+    if value is not None and not _SLOWEST <= value <= _FASTEST:
         raise ValueError("speed is a factor between 0.05 and 20; 2 is twice as fast")
     return value
 
@@ -212,30 +216,35 @@ def _animate(data: dict[str, Any], patch: ScenePatch) -> None:
 
 def differences(before: Scene, after: Scene) -> list[str]:
     """Return what changed, in plain words."""
-    lines: list[str] = []
+    return [*_field_differences(before, after), *_elements_differences(before, after)]
+
+
+def _field_differences(before: Scene, after: Scene) -> Iterator[str]:
     if before.name != after.name:
-        lines.append(f"name is now {after.name!r}")
+        yield f"name is now {after.name!r}"
     if before.durationInFrames != after.durationInFrames:
-        lines.append(f"{before.durationInFrames / FPS:g} s → {after.durationInFrames / FPS:g} s")
+        yield f"{before.durationInFrames / FPS:.3g} s → {after.durationInFrames / FPS:.3g} s"
     if before.background != after.background:
         to = f" to {after.background.to}" if after.background.to else ""
-        lines.append(f"background is now {after.background.color}{to}")
-    old = {element.id: element for element in before.elements}
-    new = {element.id: element for element in after.elements}
-    lines += [f"{_label(element)} is gone" for name, element in old.items() if name not in new]
-    lines += [f"{_label(element)} is new" for name, element in new.items() if name not in old]
-    for name, element in new.items():
-        if name in old and old[name] != element:
-            lines += _element_differences(old[name], element)
+        yield f"background is now {after.background.color}{to}"
     for field in ("palette", "fonts"):
         values: Sequence[str] = getattr(after, field)
         if getattr(before, field) != values:
-            lines.append(f"{field}: {', '.join(values) or 'none'}")
+            yield f"{field}: {', '.join(values) or 'none'}"
     if before.pace != after.pace:
-        lines.append(f"pace is now {after.pace}")
+        yield f"pace is now {after.pace}"
     if before.audio != after.audio:
-        lines.append(f"audio: {after.audio.description}" if after.audio else "the audio is gone")
-    return lines
+        yield f"audio: {after.audio.description}" if after.audio else "the audio is gone"
+
+
+def _elements_differences(before: Scene, after: Scene) -> Iterator[str]:
+    old = {element.id: element for element in before.elements}
+    new = {element.id: element for element in after.elements}
+    yield from (f"{_label(element)} is gone" for name, element in old.items() if name not in new)
+    yield from (f"{_label(element)} is new" for name, element in new.items() if name not in old)
+    for name, element in new.items():
+        if name in old and old[name] != element:
+            yield from _element_differences(old[name], element)
 
 
 def _element_differences(before: Element, after: Element) -> Iterator[str]:

@@ -6,6 +6,7 @@ step waits for which: a step that reads or writes a scene waits for the earlier 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
@@ -44,6 +45,7 @@ DISPLAY: Final[Mapping[str, str]] = {
 _PER_SCENE: Final = frozenset(
     {"editScene", "deleteScene", "restoreScene", "restoreVersion", "trimScene", "addAudio"}
 )
+_DIGITS: Final = 5
 _NEEDS_PROMPT: Final = frozenset({"editScene", "addScene", "addAudio"})
 
 
@@ -63,7 +65,7 @@ class PlannedStep(BaseModel):
     prompt: str = Field(
         default="",
         max_length=4_000,
-        description="What to change or make, complete in itself: the step sees only this, its scene and `like`",
+        description="What to do, complete in itself: the step sees only this, its scene and `like`",
     )
     like: list[str] = Field(
         default=[],
@@ -322,7 +324,7 @@ class _Resolver:
         wanted = name.strip()
         scene = self._new.get(wanted, wanted)
         number = wanted.removeprefix("scene").strip(" #")
-        if not project.is_scene_id(scene) and number.isdecimal() and len(number) < 6:
+        if not project.is_scene_id(scene) and number.isdecimal() and len(number) <= _DIGITS:
             position = int(number)
             known = self._about.order.scenes
             scene = known[position - 1] if 0 < position <= len(known) else scene
@@ -398,7 +400,7 @@ def plan_type(steps: Sequence[Step]) -> Literal["single", "parallel", "sequentia
         return "single"
     if not any(step["dependencies"] or step.get("alone") for step in steps):
         return "parallel"
-    waits = all(before["id"] in step["dependencies"] for before, step in zip(steps, steps[1:], strict=False))
+    waits = all(before["id"] in step["dependencies"] for before, step in pairwise(steps))
     return "sequential" if waits else "mixed"
 
 

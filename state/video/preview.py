@@ -33,6 +33,7 @@ _MOTIONS: Final[Mapping[str, Sequence[tuple[float, str]]]] = {
     "typewriter": ((0, "clip-path:inset(0 100% 0 0)"), (1, "clip-path:inset(0 0 0 0)")),
 }
 """Looks of an element during each animation, by the part of its time; {o} is the element's opacity."""
+_STILL: Final = "*{animation-play-state:paused!important;animation-delay:-{s}s!important}\n"
 _STYLE: Final = """\
 *{box-sizing:border-box;margin:0}
 body{background:#0b0b0f;color:#e5e7eb;font:15px/1.5 system-ui,sans-serif;min-height:100vh;display:grid;\
@@ -52,25 +53,29 @@ border-radius:10px;container-type:inline-size}.el{animation:none!important}}
 """
 
 
-def scene_page(scene: Scene, title: str = "") -> str:
-    """Return the page that plays one scene."""
-    return project_page([scene], title or scene.name)
+def scene_page(scene: Scene, *, still_s: float | None = None) -> str:
+    """Return the page that plays one scene, or shows it as it is after some seconds."""
+    return project_page([scene], scene.name, still_s=still_s)
 
 
-def project_page(scenes: Sequence[Scene], title: str = "") -> str:
-    """Return the page that plays scenes one after another, and begins again at the end."""
+def project_page(scenes: Sequence[Scene], title: str = "", *, still_s: float | None = None) -> str:
+    """Return the page that plays scenes one after another, and begins again at the end.
+
+    With `still_s` it stands still as it is after so many seconds.
+    """
     player = _Player(sum(scene.durationInFrames for scene in scenes))
     stages = "".join(player.scene(scene) for scene in scenes)
     listed = "".join(
-        f"<li><b>{number}</b> {escape(scene.name or f'Scene {number}')} · {scene.durationInFrames / FPS:g} s</li>"
+        f"<li><b>{number}</b> {escape(scene.name or f'Scene {number}')} · {round(scene.durationInFrames / FPS, 1):g} s</li>"
         for number, scene in enumerate(scenes, 1)
     )
     name = escape(title or "Video")
+    held = "" if still_s is None else _STILL.replace("{s}", f"{still_s:.3f}")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">\n'
         '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
-        f"<title>{name}</title>\n<style>\n{_STYLE}{''.join(player.keyframes)}</style>\n</head>\n<body>\n"
+        f"<title>{name}</title>\n<style>\n{_STYLE}{''.join(player.keyframes)}{held}</style>\n</head>\n<body>\n"
         f'<main class="stage" aria-label="{name}">\n{stages}</main>\n'
         f'<ol class="list">{listed}</ol>\n</body>\n</html>\n'
     )

@@ -1,7 +1,7 @@
 """A scene: its elements, their look and movement, within bounds that a player and a page can show safely.
 
-Colours are `#rrggbb`, places are per cent of the frame, sizes are pixels of a frame of 1920 × 1080, and times are
-frames at 30 a second. Whatever reaches CSS or HTML is one of these validated values.
+Colours are `#rrggbb`, places are per cent of the frame, sizes are pixels of a frame of 1920 × 1080, and times
+are frames at 30 a second. Whatever reaches CSS or HTML is one of these validated values.
 """
 
 import re

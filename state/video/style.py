@@ -120,6 +120,8 @@ def _lab(color: str) -> tuple[float, float, float]:
     return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
 
 
+_DARK: Final = 0.04045
+_NEAR_BLACK: Final = 0.008856
 _TO_XYZ: Final = (
     (0.4124, 0.3576, 0.1805),
     (0.2126, 0.7152, 0.0722),
@@ -129,11 +131,11 @@ _TO_XYZ: Final = (
 
 
 def _linear(value: float) -> float:
-    return value / 12.92 if value <= 0.04045 else float(((value + 0.055) / 1.055) ** 2.4)
+    return value / 12.92 if value <= _DARK else float(((value + 0.055) / 1.055) ** 2.4)
 
 
 def _root(value: float) -> float:
-    return float(value ** (1 / 3)) if value > 0.008856 else 7.787 * value + 16 / 116
+    return float(value ** (1 / 3)) if value > _NEAR_BLACK else 7.787 * value + 16 / 116
 
 
 def _ratio(one: float, other: float) -> float:

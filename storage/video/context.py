@@ -1,4 +1,4 @@
-"""Context that a project gathers: web pages, searches, styles; persistent and bounded (D15-D20, D-R9, D-R10)."""
+"""Context that a project gathers: web pages, searches, styles (D15-D20, D-R9, D-R10)."""
 
 import hashlib
 import json

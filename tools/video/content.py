@@ -57,7 +57,7 @@ def changed_result(scene_id: str, before: Scene, after: Scene, message: str = ""
     return {
         "sceneId": scene_id,
         "differences": lines,
-        XX,
+        "message": f"{scene_id}: {message or '; '.join(lines) or 'nothing changed'}",
         "preview": scene_preview(after),
     }
 

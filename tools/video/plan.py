@@ -12,8 +12,8 @@ from callsheet.tools.registry import tool
 async def submit_plan(args: SubmittedPlan, call: Call) -> dict[str, Any]:
     """Submit the whole plan of edits for what the person asked. Its steps run at once where they can.
 
-    Tools of steps: editScene, addScene, deleteScene (can be restored), restoreScene, restoreVersion, trimScene,
-    reorderScenes, duplicateScene, addAudio, contextGatherer.
+    Tools of steps: editScene, addScene, deleteScene (can be restored), restoreScene, restoreVersion,
+    trimScene, reorderScenes, duplicateScene, addAudio, contextGatherer.
     """
     del args, call
     # The planner turns the call into steps; the guard never gets it.

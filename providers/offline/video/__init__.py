@@ -2,11 +2,12 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from callsheet.providers.offline.conversation import Answer, Conversation, Request
-from callsheet.providers.offline.grammar import Form, Match, decline, match, number
+from callsheet.providers.offline.grammar import Form, Match, decline, match
+from callsheet.providers.offline.grammar import number as value_of
 from callsheet.providers.offline.video.forms import edit_form, new_scene
 
 _WHICH: Final = (
@@ -34,7 +35,8 @@ FORMS: Final = (
     Form("scene.add", "add a scene about {topic}", "add a scene about our prices", _SLOTS),
     Form("scene.delete", "(delete|remove) {scenes}", "delete scenes 3 and 4", _SLOTS),
     Form("scene.copy", "(duplicate|copy) {scenes}", "duplicate scene 1", _SLOTS),
-    Form("scene.first", "(move|put) {scenes} (first|last)", "move scene 3 first", _SLOTS),
+    Form("scene.first", "(move|put) {scenes} first", "move scene 3 first", _SLOTS),
+    Form("scene.last", "(move|put) {scenes} last", "move scene 1 last", _SLOTS),
     Form("video.new", "make a video about {topic}", "make a video about a bakery", _SLOTS),
 )  # fmt: skip
 _LINE: Final = re.compile(r"^(\d+)\. (scene-\d+) ", re.MULTILINE)
@@ -86,54 +88,49 @@ def _report(result: Mapping[str, Any]) -> str:
 def _steps(request: Match, project: str) -> list[dict[str, Any]]:
     ids = [scene for _, scene in _LINE.findall(project)]
     slots = request.slots
+    if request.form in {"scene.add", "video.new"}:
+        return [*_new_scenes(request)]
     scenes = _chosen(slots["scenes"], ids, project) if "scenes" in slots else ids
-    match request.form:
-        case "scene.look":
-            prompt, title = slots["look"].casefold(), f"Making {{}} {slots['look'].casefold()}"
-            return [_edit(scenes, prompt, title)]
-        case "scene.like" | "scene.colors":
-            [example] = _chosen(slots["example"], ids, project)
-            only = "the colors of" if request.form == "scene.colors" else "like"
-            changed = [scene for scene in scenes if scene != example]
-            look = {
-                "tool": "contextGatherer",
-                "scenes": [example],
-                "title": f"Reading the style of {example}",
-            }
-            return [
-                look,
-                {
-                    **_edit(changed, f"{only} {example}", f"Giving {{}} the look of {example}"),
-                    "like": [example],
-                },
-            ]
-        case "scene.text":
-            return [
-                _edit(scenes, f'replace "{slots["quote"]}" with "{slots["quote2"]}"', "Changing words in {}")
-            ]
-        case "scene.length":
-            return [{"tool": "trimScene", "scenes": scenes, "seconds": float(slots["amount"])}]
-        case "scene.delete":
-            return [{"tool": "deleteScene", "scenes": scenes}]
-        case "scene.copy":
-            return [{"tool": "duplicateScene", "source": scene} for scene in scenes]
-        case "scene.first":
-            rest = [scene for scene in ids if scene not in scenes]
-            return [{"tool": "reorderScenes", "order": [*scenes, *rest]}]
-        case "scene.add":
-            return [
-                {
-                    "tool": "addScene",
-                    "scenes": ["new-1"],
-                    "prompt": slots["topic"],
-                    "name": slots["topic"][:40],
-                }
-            ]
-    parts = ("Opening", "What it is", "Why it is good", "Where to find it")
-    return [
-        {"tool": "addScene", "scenes": [f"new-{n}"], "prompt": f"{part}: {slots['topic']}", "name": part}
-        for n, part in enumerate(parts, 1)
-    ]
+    if "example" in slots:
+        [example] = _chosen(slots["example"], ids, project)
+        return _like(request.form, [scene for scene in scenes if scene != example], example)
+    if request.form == "scene.look":
+        look = slots["look"].casefold()
+        return [_edit(scenes, look, f"Making {{}} {look}")]
+    if request.form == "scene.text":
+        return [_edit(scenes, f'replace "{slots["quote"]}" with "{slots["quote2"]}"', "Changing words in {}")]
+    return _rearranged(request, scenes, ids)
+
+
+def _rearranged(request: Match, scenes: Sequence[str], ids: Sequence[str]) -> list[dict[str, Any]]:
+    if request.form == "scene.length":
+        return [{"tool": "trimScene", "scenes": [*scenes], "seconds": float(request.slots["amount"])}]
+    if request.form == "scene.delete":
+        return [{"tool": "deleteScene", "scenes": [*scenes]}]
+    if request.form == "scene.copy":
+        return [{"tool": "duplicateScene", "source": scene} for scene in scenes]
+    rest = [scene for scene in ids if scene not in scenes]
+    last = request.form == "scene.last"
+    return [{"tool": "reorderScenes", "order": [*rest, *scenes] if last else [*scenes, *rest]}]
+
+
+def _like(form: str, changed: Sequence[str], example: str) -> list[dict[str, Any]]:
+    only = "the colors of" if form == "scene.colors" else "like"
+    look = {"tool": "contextGatherer", "scenes": [example], "title": f"Reading the style of {example}"}
+    edit = _edit(changed, f"{only} {example}", f"Giving {{}} the look of {example}")
+    return [look, {**edit, "like": [example]}]
+
+
+def _new_scenes(request: Match) -> Iterator[dict[str, Any]]:
+    topic = request.slots["topic"]
+    if request.form == "scene.add":
+        yield {"tool": "addScene", "scenes": ["new-1"], "prompt": topic, "name": topic[:40]}
+        return
+    for number, part in enumerate(_PARTS, 1):
+        yield {"tool": "addScene", "scenes": [f"new-{number}"], "prompt": f"{part}: {topic}", "name": part}
+
+
+_PARTS: Final = ("Opening", "What it is", "Why it is good", "Where to find it")
 
 
 def _edit(scenes: Sequence[str], prompt: str, title: str) -> dict[str, Any]:
@@ -156,7 +153,7 @@ def _chosen(words: str, ids: Sequence[str], project: str) -> list[str]:
         return [*ids]
     if lowered.startswith("the "):
         count = re.search(r"two|three|four|\d", lowered)
-        amount = int(number(count[0])) if count else 1
+        amount = int(value_of(count[0])) if count else 1
         return [*ids[-amount:]] if "last" in lowered else [*ids[:amount]]
     positions = [int(digits) for digits in re.findall(r"\d+", lowered)]
     if wrong := [position for position in positions if not 0 < position <= len(ids)]:

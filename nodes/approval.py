@@ -55,9 +55,8 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
 
     async def approval(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         plan = state.get("plan")
-        steps = _steps_to_approve(
-            workflow.allowed_tools(state), plan, every=bool(run_context(runtime).get("approve_plan"))
-        )
+        every = bool(run_context(runtime).get("approve_plan"))
+        steps = await _steps_in_question(workflow, state, runtime, every=every)
         if plan is None or not steps:
             return {}
         readable = [_with_repaired_arguments(step) for step in steps]
@@ -105,9 +104,30 @@ def approval_request(steps: Sequence[Step], about: Sequence[str]) -> dict[str, A
     }
 
 
+async def _steps_in_question(
+    workflow: WorkflowSpec, state: Workflow, runtime: Runtime[Context], *, every: bool
+) -> list[Step]:
+    """Return the steps to approve.
+
+    The run that brings the answer need not want every step approved as the one that asked did.
+    """
+    plan, tools = state.get("plan"), workflow.allowed_tools(state)
+    steps = _steps_to_approve(tools, plan, every=every)
+    effects = _steps_to_approve(tools, plan, every=True)
+    if plan is None or len(steps) == len(effects):
+        return steps
+    scope = workflow.scope(state, runtime)
+    asked = await consents.asked(await storage.current(), scope.thread, scope.task)
+    return effects if asked == _digests(scope, effects) else steps
+
+
+def _digests(scope: Scope, steps: Sequence[Step]) -> str:
+    return " ".join(call_digest(scope.plan, step) for step in steps)
+
+
 async def _record_question(scope: Scope, steps: Sequence[Step]) -> None:
     """Record the calls that the person is asked about; raises `Refused` if they changed with the answer."""
-    calls = " ".join(call_digest(scope.plan, step) for step in steps)
+    calls = _digests(scope, steps)
     if not await consents.ask(await storage.current(), scope.thread, scope.task, calls):
         raise Refused(
             "the plan has changed since the person was asked",

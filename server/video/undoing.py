@@ -1,6 +1,7 @@
 """Runs that undo and redo executions (D50)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from callsheet.server.artefacts.service import RequestOptions
 from callsheet.server.runtime.run_request import DomainRun
@@ -52,13 +53,18 @@ async def _history(artefact: Artefact, record: Execution) -> History:
     newest = {name: one.id for name, stream in streams.items() if (one := stream.newest())}
     order = order_of(current.data if (current := streams[ORDER].newest()) else None)
 
-    def parent(stream: str, version_id: str) -> str | None:
+    def earlier(stream: str, version_id: str) -> str | None:
+        ids = [version.id for version in streams[stream].versions]
+        place = ids.index(version_id) if version_id in ids else 0
+        return ids[place - 1] if place else None
+
+    def content(stream: str, version_id: str) -> Any:
         version = streams[stream].find(version_id)
-        return version.parent if version else None
+        return version.data if version else None
 
     def earlier_order(version_id: str) -> list[str]:
-        before = streams[ORDER].find(parent(ORDER, version_id) or "")
+        before = streams[ORDER].find(earlier(ORDER, version_id) or "")
         ids = [name for name in order_of(before.data if before else None).scenes if name in order.scenes]
         return [*ids, *(name for name in order.scenes if name not in ids)]
 
-    return History(newest, parent, earlier_order)
+    return History(order, newest, content, earlier, earlier_order)

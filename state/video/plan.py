@@ -76,7 +76,7 @@ class PlannedStep(BaseModel):
     behind: str = Field(
         default="",
         max_length=40,
-        description='addScene, duplicateScene: id of the scene before the new one; "start" for the first place',
+        description='addScene, duplicateScene: id of the scene before the new one; "start" for the first',
     )
     order: list[str] = Field(
         default=[], max_length=MAX_STEPS, description="reorderScenes: all ids in their new order"
@@ -216,12 +216,7 @@ class _Resolver:
             self._problems.append(f"{planned.tool} needs a prompt that says what to do")
         likes = [scene for name in planned.like if (scene := self._scene(name))]
         if planned.tool in _PER_SCENE:
-            if not planned.scenes:
-                self._problems.append(f"{planned.tool} names no scene")
-            for name in dict.fromkeys(planned.scenes):
-                scene = self._scene(name, deleted=planned.tool == "restoreScene")
-                if scene:
-                    yield self._about_scene(planned, scene, [one for one in likes if one != scene])
+            yield from self._existing_scenes(planned, likes)
         elif planned.tool in {"addScene", "duplicateScene"}:
             for name in planned.scenes or [""]:
                 yield self._new_scene(planned, name, likes)
@@ -229,6 +224,16 @@ class _Resolver:
             yield self._reordering(planned)
         else:
             yield from self._gathering(planned)
+
+    def _existing_scenes(
+        self, planned: PlannedStep, likes: list[str]
+    ) -> Iterator[tuple[dict[str, Any], list[str], list[str]]]:
+        if not planned.scenes:
+            self._problems.append(f"{planned.tool} names no scene")
+        for name in dict.fromkeys(planned.scenes):
+            scene = self._scene(name, deleted=planned.tool == "restoreScene")
+            if scene:
+                yield self._about_scene(planned, scene, [one for one in likes if one != scene])
 
     def _about_scene(
         self, planned: PlannedStep, scene: str, likes: list[str]

@@ -47,7 +47,8 @@ container-type:inline-size;box-shadow:0 20px 60px #0009;background:#000}
 .screen{width:100%;height:100%;border-radius:.8cqw;overflow:hidden}
 .list{width:min(100%,1280px);display:flex;flex-wrap:wrap;gap:8px 20px;padding:0;list-style:none;color:#9ca3af}
 .list b{color:#f3f4f6;font-weight:600}
-@media (prefers-reduced-motion:reduce){.stage{aspect-ratio:auto;overflow:visible;background:none;box-shadow:none}\
+@media (prefers-reduced-motion:reduce){.stage{aspect-ratio:auto;overflow:visible;background:none;\
+box-shadow:none}\
 .scene{position:relative;aspect-ratio:16/9;margin-bottom:16px;opacity:1!important;animation:none!important;\
 border-radius:10px;container-type:inline-size}.el{animation:none!important}}
 """
@@ -65,10 +66,7 @@ def project_page(scenes: Sequence[Scene], title: str = "", *, still_s: float | N
     """
     player = _Player(sum(scene.durationInFrames for scene in scenes))
     stages = "".join(player.scene(scene) for scene in scenes)
-    listed = "".join(
-        f"<li><b>{number}</b> {escape(scene.name or f'Scene {number}')} · {round(scene.durationInFrames / FPS, 1):g} s</li>"
-        for number, scene in enumerate(scenes, 1)
-    )
+    listed = "".join(_line(number, scene) for number, scene in enumerate(scenes, 1))
     name = escape(title or "Video")
     held = "" if still_s is None else _STILL.replace("{s}", f"{still_s:.3f}")
     return (
@@ -79,6 +77,11 @@ def project_page(scenes: Sequence[Scene], title: str = "", *, still_s: float | N
         f'<main class="stage" aria-label="{name}">\n{stages}</main>\n'
         f'<ol class="list">{listed}</ol>\n</body>\n</html>\n'
     )
+
+
+def _line(number: int, scene: Scene) -> str:
+    seconds = round(scene.durationInFrames / FPS, 1)
+    return f"<li><b>{number}</b> {escape(scene.name or f'Scene {number}')} · {seconds:g} s</li>"
 
 
 class _Player:

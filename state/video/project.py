@@ -89,8 +89,8 @@ def order_of(data: Any) -> Order:
 def with_scene(order: Order, scene_id: str, after: Sequence[str] | None = None) -> Order:
     """Return the order with a new scene behind the first of `after` that it has.
 
-    The scene becomes the first if none of them is there, and the last without a list. Calling it twice changes
-    nothing more. Raises `Invalid` for a project that is full.
+    The scene becomes the first if none of them is there, and the last without a list. Calling it twice
+    changes nothing more. Raises `Invalid` for a project that is full.
     """
     if scene_id in order.scenes:
         return order

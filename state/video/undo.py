@@ -12,7 +12,7 @@ from callsheet.state.plan import Step
 from callsheet.state.video import live
 from callsheet.state.video.live import Execution, LiveStep
 from callsheet.state.video.progress import written
-from callsheet.state.video.project import ORDER
+from callsheet.state.video.project import ORDER, Order
 
 UNDO: Final = "undo"
 REDO: Final = "redo"
@@ -27,10 +27,14 @@ _OPPOSITE: Final = {
 class History(NamedTuple):
     """What undoing needs to know of the project."""
 
+    order: Order
+    """The order now."""
     newest: Mapping[str, str]
     """Newest version of each stream."""
-    parent: Callable[[str, str], str | None]
-    """Returns the version that a version of a stream was made from."""
+    content: Callable[[str, str], Any]
+    """Returns the content of a version of a stream."""
+    earlier: Callable[[str, str], str | None]
+    """Returns the version of a stream that was the newest before a version; None for the first."""
     earlier_order: Callable[[str], Sequence[str]]
     """Returns the ids of the order before a version of it, of those that are there now."""
 
@@ -82,6 +86,8 @@ def undo_steps(record: Execution, step_ids: Sequence[str], about: History) -> li
     for one in reversed(done):
         if step := _undo_step(one, made, about, f"u{len(steps) + 1}"):
             steps.append(step)
+    if not steps:
+        raise Conflict("everything is as it was before already", remedy="choose other steps")
     return _in_turn(steps)
 
 
@@ -92,6 +98,9 @@ def _undo_step(one: LiveStep, made: Mapping[str, Sequence[str]], about: History,
     scene = params.get("newSceneId") or params.get("sceneId", "")
     display = f"Undoing: {step['display']}"
     if opposite := _OPPOSITE.get(step["tool"]):
+        there = scene in about.order.scenes
+        if there != (opposite == "deleteScene"):
+            return None
         return _step(name, opposite, display, {"sceneId": scene}, [scene], [ORDER])
     if step["tool"] == "reorderScenes":
         order = [*about.earlier_order(one["output"]["versionId"])]
@@ -99,14 +108,15 @@ def _undo_step(one: LiveStep, made: Mapping[str, Sequence[str]], about: History,
     versions = made[scene]
     if written(one)[scene] != versions[0]:
         return None
-    if about.newest.get(scene) not in versions:
+    before = about.earlier(scene, versions[0])
+    current = about.content(scene, about.newest[scene])
+    if before is None or current == about.content(scene, before):
+        return None
+    if current != about.content(scene, versions[-1]):
         raise Conflict(
             f"{scene} has changed since step {step['id']!r}: it is {about.newest.get(scene)} now",
-            remedy=f"choose the version that you want with POST …/scenes/{scene}/versions/{{version}}/restore",
+            remedy=f"restore the version you want: POST …/scenes/{scene}/versions/{{version}}/restore",
         )
-    before = about.parent(scene, versions[0])
-    if before is None:
-        return None
     return _step(name, "restoreVersion", display, {"sceneId": scene, "versionId": before}, [], [scene])
 
 
@@ -119,7 +129,7 @@ def _step(
 
 
 def _in_turn(steps: list[Step]) -> list[Step]:
-    """Return the steps with changes of the order one after another, since each is the opposite of the last."""
+    """Return the steps with changes of the order one after another."""
     before = ""
     for step in steps:
         if step["writes"] == [ORDER]:

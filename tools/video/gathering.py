@@ -22,7 +22,7 @@ TOP: Final = 3
 
 @tool(schema=GatherContext, display="Gathering context", reads=(SCENES,), internal=True)
 async def contextGatherer(args: GatherContext, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire (D48)
-    """Read the style of a scene, or look for examples, trends and web pages; later steps get what is gathered."""
+    """Read the style of a scene, or look for examples, trends and web pages, for later steps."""
     if not args.targetSceneId and not args.queries:
         raise Invalid("nothing to gather is named", remedy="Give `queries`, or `targetSceneId`")
     store = ContextStore(await current(), call.scope.artefact, call.scope.owner)

@@ -448,7 +448,12 @@ async def test_progress_is_streamed_and_resumed_without_gap_or_repetition(watche
     ]
     assert {one[2] for one in seen}.isdisjoint({one[2] for one in rest})
     assert {one[2] for one in whole} <= {one[2] for one in [*seen, *rest]}
-    wrong = await video.http.get(path, headers={"Last-Event-ID": "x"})
+
+
+async def test_only_a_known_execution_is_followed_from_a_known_place(video: Video):
+    name = await video.start("x", edit("scene-1"))
+    await video.ended(name)
+    wrong = await video.http.get(f"/api/execution-progress/{name}", headers={"Last-Event-ID": "x"})
     assert wrong.status_code == 400
     assert (await video.http.get("/api/execution-progress/none")).status_code == 404
 

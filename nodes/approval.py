@@ -117,8 +117,8 @@ async def _steps_in_question(
     if plan is None or len(steps) == len(effects):
         return steps
     scope = workflow.scope(state, runtime)
-    asked = await consents.asked(await storage.current(), scope.thread, scope.task)
-    return effects if asked == _digests(scope, effects) else steps
+    recorded = await consents.recorded_question(await storage.current(), scope.thread, scope.task)
+    return effects if recorded == _digests(scope, effects) else steps
 
 
 def _digests(scope: Scope, steps: Sequence[Step]) -> str:

@@ -62,7 +62,7 @@ class Planning:
         del state, scope
         return Planned(_plan(workflow, answer))
 
-    async def unanswered(self, state: Any, scope: Scope, call_id: str) -> Outcome | None:
+    async def outcome_of_open_call(self, state: Any, scope: Scope, call_id: str) -> Outcome | None:
         """Return the outcome of a call that an earlier run left open; None looks for its receipt."""
         del state, scope, call_id
         return None
@@ -76,15 +76,12 @@ def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> No
         scope = workflow.scope(state, runtime)
         history, repaired = await _history(workflow, own, state, scope)
         fresh = isinstance(history[-1], HumanMessage)
-        rounds = 0 if fresh else state.get("rounds", 0)
-        rejected = [] if fresh else state.get("rejected", [])
-        summary = (state.get("summary", ""), state.get("summary_upto", ""))
-        sent = model_input(workflow.prompt(state, scope.artefact), history, *summary)
-        sent = with_state_block(sent, await own.state_block(state, scope))
+        rounds, rejected = (0, []) if fresh else (state.get("rounds", 0), state.get("rejected", []))
+        sent = await _sent(workflow, own, state, scope, history)
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
         choice = _tool_choice(workflow, run_context(runtime), rounds)
-        request = _routing_request(run_context(runtime), scope)
-        ask = partial(ask_model, request, tools=definitions(workflow.tools), choice=choice)
+        routing = _routing_request(run_context(runtime), scope)
+        ask = partial(ask_model, routing, tools=definitions(workflow.tools), choice=choice)
         created = [] if fresh else state.get("created", [])
         missing = partial(_missing, workflow, state, history, created)
         can_go_on = choice != "none" and not rejected
@@ -95,7 +92,7 @@ def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> No
             return _end_turn([*repaired, AIMessage(STOPPED)], account.turn)
         answer = _without_calls(gated.message) if choice == "none" else gated.message
         planned = await own.plan(workflow, state, scope, answer)
-        if planned.plan and any(fingerprint(step) in rejected for step in planned.plan["steps"]):
+        if _proposes_again(planned, rejected):
             answer, planned = _without_calls(answer), Planned()
         return {
             "messages": [*repaired, answer, *planned.messages],
@@ -111,6 +108,24 @@ def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> No
         }
 
     return planner
+
+
+def _proposes_again(planned: Planned, rejected: Sequence[str]) -> bool:
+    """Return True if a plan has a step that the person has rejected in this turn."""
+    return any(fingerprint(step) in rejected for step in (planned.plan["steps"] if planned.plan else ()))
+
+
+async def _sent(
+    workflow: WorkflowSpec,
+    planning: Planning,
+    state: Workflow,
+    scope: Scope,
+    history: Sequence[AnyMessage],
+) -> list[AnyMessage]:
+    """Return the model's input."""
+    summary = (state.get("summary", ""), state.get("summary_upto", ""))
+    sent = model_input(workflow.prompt(state, scope.artefact), history, *summary)
+    return with_state_block(sent, await planning.state_block(state, scope))
 
 
 def _end_turn(messages: Sequence[BaseMessage], turn: str) -> dict[str, Any]:
@@ -153,7 +168,7 @@ async def _history(
     for index, message in enumerate(messages):
         complete.append(message)
         for call in dangling.get(index, ()):
-            outcome = await planning.unanswered(state, scope, str(call["id"]))
+            outcome = await planning.outcome_of_open_call(state, scope, str(call["id"]))
             if outcome is None:
                 receipts = await artefact.thread_receipts(scope.thread, f"{message.id}/{call['id']}")
                 outcome = (

@@ -31,10 +31,10 @@ async def ask(storage: Storage, thread: str, task: str, calls: str) -> bool:
     return bool(await _ASK(storage.redis, [keys.question(thread, task)], [calls, _LIFETIME_S]))
 
 
-async def asked(storage: Storage, thread: str, task: str) -> str:
+async def recorded_question(storage: Storage, thread: str, task: str) -> str:
     """Return the calls that a task has asked a person about; empty for none."""
-    recorded: bytes | None = await storage.redis.get(keys.question(thread, task))
-    return recorded.decode() if recorded else ""
+    calls: bytes | None = await storage.redis.get(keys.question(thread, task))
+    return calls.decode() if calls else ""
 
 
 async def grant(storage: Storage, thread: str, calls: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -62,7 +63,7 @@ async def test_a_killed_executor_is_gone_on_with_and_no_scene_changes_twice(
     end(second)
 
 
-def seen_scenes(execution: dict) -> list[str]:
+def seen_scenes(execution: dict[str, Any]) -> list[str]:
     return [step["params"]["sceneId"] for step in execution["plan"]["steps"]]
 
 

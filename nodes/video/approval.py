@@ -52,7 +52,7 @@ def scene_approval_node(workflow: WorkflowSpec) -> Node[VideoState]:
         if record["status"] != "planned" or state.get("decided"):
             return {}
         answer: dict[str, Any] = await ask(state, runtime=runtime)
-        await executions.update(record["id"], partial(_answered, answer.get("plan", plan)))
+        await executions.update(record["id"], partial(_answer, answer.get("plan", plan)))
         return answer
 
     return approval
@@ -75,7 +75,6 @@ def new_execution(
         feedback=texts.get("feedback", ""),
         status="planned",
         approved=digest(plan),
-        asked=False,
         task="",
         epoch=0,
         estimated_s=round(estimated_seconds(plan["steps"], seconds, parallel), 1),
@@ -92,10 +91,10 @@ def digest(plan: Plan) -> str:
     return hashlib.sha256(canonical_json(plan["steps"]).encode(errors="backslashreplace")).hexdigest()
 
 
-def _answered(plan: Plan | None, record: Execution, now_ms: int) -> Execution:
+def _answer(plan: Plan | None, record: Execution, now_ms: int) -> Execution:
     """Return the record after the person's answer; None is a rejected plan."""
     if plan is None:
-        return live.cancelled(record, now_ms)
+        return live.cancel(record, now_ms)
     return {**record, "approved": digest(plan), "steps": live.live_steps(plan["steps"])}
 
 
@@ -112,7 +111,7 @@ async def _hold(executions: Executions, record: Execution) -> dict[str, Any]:
             "examples": [{"resume": True}, {"resume": False}],
         }
     )
-    await executions.update(record["id"], live.resumed if _is_yes(answer) else live.cancelled)
+    await executions.update(record["id"], live.resume if _is_yes(answer) else live.cancel)
     return {}
 
 

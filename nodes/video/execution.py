@@ -68,25 +68,25 @@ class LiveExecution:
         """End the execution: pending steps have failed with this output."""
         for one in self.record["steps"]:
             if one["status"] in {"pending", "in-progress"}:
-                await self._update(partial(_finished, [(one["step"]["id"], "error", output)]))
-        await self._update(live.ended)
+                await self._update(partial(_finish_steps, [(one["step"]["id"], "error", output)]))
+        await self._update(live.end)
         return self.record
 
     async def _advance(self, ended: list[Ended | None]) -> None:
         """Record the steps that ended, and start what is ready, in one change."""
-        await self._update(partial(self._advanced, [one for one in ended if one]))
+        await self._update(partial(self._next_record, [one for one in ended if one]))
         for one in self._to_start(self.record):
             if one["status"] == "in-progress":
                 self._start(one)
 
-    def _advanced(self, ended: list[Ended], record: Execution, now_ms: int) -> Execution:
-        record = _finished(ended, record, now_ms)
+    def _next_record(self, ended: list[Ended], record: Execution, now_ms: int) -> Execution:
+        record = _finish_steps(ended, record, now_ms)
         for one in self._to_start(record):
             if one["status"] == "pending":
-                record = live.claimed(record, one["step"]["id"], now_ms)
+                record = live.claim_step(record, one["step"]["id"], now_ms)
         busy = {one["step"]["id"] for one in self._running.values()}
         if not busy and not (self._stopping() or self._exceeded):
-            record = live.ended(record, now_ms)
+            record = live.end(record, now_ms)
         return record
 
     def _to_start(self, record: Execution) -> list[LiveStep]:
@@ -146,12 +146,12 @@ class LiveExecution:
         await asyncio.gather(*self._running, return_exceptions=True)
 
 
-def _finished(ended: list[Ended], record: Execution, now_ms: int) -> Execution:
+def _finish_steps(ended: list[Ended], record: Execution, now_ms: int) -> Execution:
     for name, status, output in ended:
         if status == "pending":
-            record = live.released(record, name)
+            record = live.release_step(record, name)
         else:
-            record = live.finished(record, name, status, output, now_ms)
+            record = live.finish_step(record, name, status, output, now_ms)
     return record
 
 

@@ -86,7 +86,7 @@ class ScenePlanning(Planning):
         planned["about"] = {"reasoning": submitted.reasoning, "feedback": submitted.feedback}
         return Planned(planned, others, {"replans": 0, "execution": planned["id"]})
 
-    async def unanswered(self, state: VideoState, scope: Scope, call_id: str) -> Outcome | None:
+    async def outcome_of_open_call(self, state: VideoState, scope: Scope, call_id: str) -> Outcome | None:
         """Cancel the execution that an earlier run left open, and return what it did."""
         del call_id
         if not (name := state.get("execution")):
@@ -100,7 +100,7 @@ class ScenePlanning(Planning):
 
 
 def _abandon(record: Execution, now_ms: int) -> Execution:
-    return record if live.is_over(record) else live.cancelled(record, now_ms)
+    return record if live.is_over(record) else live.cancel(record, now_ms)
 
 
 def _read_plan(answer: AIMessage) -> SubmittedPlan:

@@ -39,7 +39,7 @@ def scene_executor_node(workflow: WorkflowSpec) -> Node[VideoState]:
         opened = await storage.current()
         executions = Executions(opened, scope.artefact, scope.owner)
         again = state.get("again")
-        record = await executions.update(plan["id"], partial(_taken_over, scope, again))
+        record = await executions.update(plan["id"], partial(_take_over, scope, again))
         tools = workflow.allowed_tools(state)
         execution = LiveExecution(
             executions,
@@ -59,22 +59,22 @@ def scene_executor_node(workflow: WorkflowSpec) -> Node[VideoState]:
         if not live.is_over(record):
             return {"results": live.results(record)}
         await _measure(opened, scope, record)
-        return _merged(workflow, state, record) | stopped
+        return _merge(workflow, state, record) | stopped
 
     return tool_executor
 
 
-def _taken_over(scope: Scope, again: Repetition | None, record: Execution, now_ms: int) -> Execution:
+def _take_over(scope: Scope, again: Repetition | None, record: Execution, now_ms: int) -> Execution:
     """Return the record as this task takes it over, with the steps that a person wants again."""
     if again and record["task"] != scope.task:
         for name in again["retry"]:
-            record = live.retried(record, name, now_ms)
+            record = live.retry_step(record, name, now_ms)
         for name in again["repeat"]:
-            record = live.repeated(record, name, now_ms)
+            record = live.repeat_step(record, name, now_ms)
     return live.begin(record, scope.task, scope.epoch, now_ms)
 
 
-def _merged(workflow: WorkflowSpec, state: VideoState, record: Execution) -> dict[str, Any]:
+def _merge(workflow: WorkflowSpec, state: VideoState, record: Execution) -> dict[str, Any]:
     """Return the state after an execution: results, versions, and the answer to the model's call."""
     results, plan = live.results(record), state["plan"]
     earlier = [one for one in state.get("results", []) if one["plan"] != record["id"]]
@@ -84,11 +84,11 @@ def _merged(workflow: WorkflowSpec, state: VideoState, record: Execution) -> dic
         "again": None,
         "results": earlier + results,
         "messages": [tool_message(str(open_call), SUBMIT, plan_output(record))] if open_call else [],
-        "created": [*state.get("created", []), *_created(workflow, record)],
+        "created": [*state.get("created", []), *_created_versions(workflow, record)],
     }
 
 
-def _created(workflow: WorkflowSpec, record: Execution) -> list[DraftMade]:
+def _created_versions(workflow: WorkflowSpec, record: Execution) -> list[DraftMade]:
     return [
         DraftMade(stream=stream, versionId=version, toolCallId=one["step"]["id"])
         for one in record["steps"]

@@ -61,7 +61,7 @@ class PlanDecision(BaseModel):
 
 
 class UndoCreate(ModelChoice):
-    """What to undo."""
+    """An execution or steps of it to undo."""
 
     executionId: str | None = Field(None, max_length=255, description="The newest that changed something")
     steps: _Ids = Field([], description="Steps of the execution; all of them if left out")

@@ -70,7 +70,7 @@ async def start_execution(
             raise Missing(f"there is no preset {body.preset!r}", remedy="list them with GET /api/presets")
         message = f"{known[body.preset]}\n\n{message}".strip()
     wanted = body.to_request(project_id, message, owner, idempotency_key)
-    return _started(await executions.start(ctx, wanted))
+    return _reply(await executions.start(ctx, wanted))
 
 
 @project_router.post("/undo", responses=_STARTED)
@@ -80,7 +80,7 @@ async def undo_execution(project_id: str, body: UndoCreate, request: Request) ->
     thread = await executions.require_project(ctx, project_id, owner)
     options = RequestOptions(context=body.context(), owner=owner)
     run = await undoing.undo_run(ctx.storage, options, thread, body.executionId, body.steps)
-    return _started(await executions.start_run(ctx, run, queued=True))
+    return _reply(await executions.start_run(ctx, run, queued=True))
 
 
 @project_router.post("/redo", responses=_STARTED)
@@ -89,7 +89,7 @@ async def redo_execution(project_id: str, request: Request) -> dict[str, Any]:
     ctx, owner = app_context(request), current_owner(request)
     thread = await executions.require_project(ctx, project_id, owner)
     run = await undoing.redo_run(ctx.storage, RequestOptions(owner=owner), thread)
-    return _started(await executions.start_run(ctx, run, queued=True))
+    return _reply(await executions.start_run(ctx, run, queued=True))
 
 
 @router.get("", responses=documented_responses(404, 500, 503, 504, reply=ExecutionView))
@@ -128,7 +128,7 @@ async def insert_step(body: StepCreate, ref: _Execution) -> dict[str, Any]:
 @router.post("/steps/{step_id}/skip", responses=_CHANGED)
 async def skip_step(step_id: str, ref: _Execution) -> dict[str, Any]:
     """Skip a pending step; 409 once it has started (D42, D43)."""
-    record = await executions.change(ref, lambda held, now: live.skipped(held, step_id, now))
+    record = await executions.change(ref, lambda held, now: live.skip_step(held, step_id, now))
     return views.execution_view(record)
 
 
@@ -149,7 +149,7 @@ async def rerun_step(step_id: str, ref: _Execution, request: Request) -> dict[st
 @router.post("/pause", responses=_CHANGED)
 async def pause_execution(ref: _Execution) -> dict[str, Any]:
     """Start no further step until the execution is resumed."""
-    return views.execution_view(await executions.change(ref, live.paused))
+    return views.execution_view(await executions.change(ref, live.pause))
 
 
 @router.post("/resume", responses=_CHANGED)
@@ -171,7 +171,7 @@ async def decide_execution(body: PlanDecision, ref: _Execution, request: Request
     return views.execution_view(await answer(body.decisions))
 
 
-def _started(started: Started) -> dict[str, Any]:
+def _reply(started: Started) -> dict[str, Any]:
     record = started.execution
     return {
         "executionId": record["id"] if record else None,

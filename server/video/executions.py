@@ -85,21 +85,27 @@ async def start_run(ctx: AppContext, run: DomainRun, *, queued: bool = False) ->
     await VIDEOS.claim(ctx.storage, thread)
     created = await (queue_run(ctx, run) if queued else ctx.worker.submit(thread.id, run.to_run_request()))
     executions = Executions(ctx.storage, VIDEOS.artefact_id(thread), thread.owner)
-    source = ctx.worker.events.follow_run(thread.id, created.run, created.since, heartbeat_s=_HEARTBEAT_S)
-    if created.verdict != "replay":
-        async with aclosing(source) as events:
-            async for event in events:
-                progress = progress_of(event) if event else None
-                if progress and progress.get("type") == "plan":
-                    return Started(thread, await executions.get(progress["executionId"]))
-                if event and event.name == END:
-                    break
+    if created.verdict != "replay" and (planned := await _planned_execution(ctx, thread.id, created)):
+        return Started(thread, await executions.get(planned))
     for record in await executions.newest(MAX_LISTED):
         if record["run"] == created.run:
             return Started(thread, record)
     reply = await ctx.worker.reply(thread, created.run)
     await ctx.worker.runs.mark_answered(thread.id, created.run)
     return Started(thread, None, reply["message"])
+
+
+async def _planned_execution(ctx: AppContext, thread: str, created: Created) -> str:
+    """Return the id of a run's execution once it has one; empty if the run ends without."""
+    source = ctx.worker.events.follow_run(thread, created.run, created.since, heartbeat_s=_HEARTBEAT_S)
+    async with aclosing(source) as events:
+        async for event in events:
+            progress = progress_of(event) if event else None
+            if progress and progress.get("type") == "plan":
+                return str(progress["executionId"])
+            if event and event.name == END:
+                break
+    return ""
 
 
 async def change(ref: ExecutionRef, update: Update) -> Execution:
@@ -110,7 +116,7 @@ async def change(ref: ExecutionRef, update: Update) -> Execution:
 async def edit_step(ref: ExecutionRef, step_id: str, params: Mapping[str, Any]) -> Execution:
     """Change parameters of a pending step, and remember it as a preference."""
     before = live.find(await ref.executions.get(ref.id), step_id)["step"]["params"].get("prompt")
-    record = await change(ref, lambda held, now: live.edited(held, step_id, params, now))
+    record = await change(ref, lambda held, now: live.edit_step(held, step_id, params, now))
     after = live.find(record, step_id)["step"]["params"].get("prompt")
     if before and after and before != after:
         text = f"for {record['request']!r} the person changed the step {before!r} to {after!r}"
@@ -123,7 +129,7 @@ async def insert_step(ref: ExecutionRef, step: PlannedStep) -> Execution:
     order, lines = await read_outline(ref.artefact)
     names = {line.id: line.name for line in lines}
 
-    def inserted(record: Execution, now_ms: int) -> Execution:
+    def insert(record: Execution, now_ms: int) -> Execution:
         known = {one["step"]["id"] for one in record["steps"]}
         if unknown := [name for name in step.after if name not in known]:
             raise Invalid(
@@ -138,9 +144,9 @@ async def insert_step(ref: ExecutionRef, step: PlannedStep) -> Execution:
             raise Conflict(f"step {taken[0]!r} exists already", remedy="choose another id, or none")
         for one in new:
             one["dependencies"] = [*dict.fromkeys([*one["dependencies"], *step.after])]
-        return live.inserted(record, new, now_ms)
+        return live.insert_steps(record, new, now_ms)
 
-    return await change(ref, inserted)
+    return await change(ref, insert)
 
 
 def _free_id(known: set[str]) -> str:
@@ -170,12 +176,12 @@ async def queue_run(ctx: AppContext, run: DomainRun) -> Created:
 
 
 def _again(retry: str, repeat: str, record: Execution, now_ms: int) -> Execution:
-    return live.retried(record, retry, now_ms) if retry else live.repeated(record, repeat, now_ms)
+    return live.retry_step(record, retry, now_ms) if retry else live.repeat_step(record, repeat, now_ms)
 
 
 async def resume(ref: ExecutionRef, request: RequestOptions) -> Execution:
     """Let a paused execution go on; its run waits for that once its running steps have ended."""
-    record = await change(ref, live.resumed)
+    record = await change(ref, live.resume)
     pending = pending_interrupts(await ref.ctx.worker.state(ref.thread))
     if question := next((one for one in pending if _is_about(one.value, ref.id)), None):
         run = await answer_interrupt(ref.ctx.worker, request, ref.thread, {"resume": True}, question.id)
@@ -185,7 +191,7 @@ async def resume(ref: ExecutionRef, request: RequestOptions) -> Execution:
 
 async def cancel(ref: ExecutionRef, request: RequestOptions) -> Execution:
     """Start nothing more; steps that run end, and what is done stays (D-R15)."""
-    record = await change(ref, live.cancelled)
+    record = await change(ref, live.cancel)
     pending = pending_interrupts(await ref.ctx.worker.state(ref.thread))
     if pending:
         paused = _is_about(pending[0].value, ref.id)

@@ -36,7 +36,7 @@ async def progress_lines(
         async for collection in source:
             if not collection:
                 yield b": still at it\n\n"
-            for event_id, event in coalesced(collection):
+            for event_id, event in coalesce(collection):
                 yield _line(event, event_id)
 
 
@@ -82,7 +82,7 @@ async def _is_gone(executions: Executions, execution_id: str) -> bool:
     return not await executions.has_events(execution_id)
 
 
-def coalesced(events: Sequence[tuple[str, Event]]) -> list[tuple[str, Event]]:
+def coalesce(events: Sequence[tuple[str, Event]]) -> list[tuple[str, Event]]:
     """Return the events without those that a later one of the same step and status overtakes."""
     kept: list[tuple[str, Event]] = []
     for event_id, (name, data) in events:

@@ -113,7 +113,7 @@ async def lock(ref: ProjectRef, name: str) -> dict[str, Any]:
     if name != ORDER and name not in order.all_ids():
         raise views.missing_scene(order, name)
     await ref.artefact.lock(name, ref.owner)
-    return await _locked(ref)
+    return await _locks_view(ref)
 
 
 async def unlock(ref: ProjectRef, name: str) -> dict[str, Any]:
@@ -121,8 +121,8 @@ async def unlock(ref: ProjectRef, name: str) -> dict[str, Any]:
     if name != ORDER:
         project.number_of(name)
     await ref.artefact.unlock(name)
-    return await _locked(ref)
+    return await _locks_view(ref)
 
 
-async def _locked(ref: ProjectRef) -> dict[str, Any]:
+async def _locks_view(ref: ProjectRef) -> dict[str, Any]:
     return {"locked": sorted(await ref.artefact.locks())}

@@ -135,7 +135,7 @@ class Presets(TypedDict):
 
 
 class Preference(TypedDict):
-    """What a person corrected; the model reads it with every plan."""
+    """A correction by a person; the model reads it with every plan."""
 
     id: str
     text: str

@@ -92,7 +92,7 @@ async def search_context(
 )
 async def set_context(key: str, body: ContextWrite, store: _Store) -> dict[str, Any]:
     """Store a value for later steps; 413 over 100 KB of JSON."""
-    await store.set_whole(key, body.value, ttl_s=body.expiresInSeconds)
+    await store.set_exact(key, body.value, ttl_s=body.expiresInSeconds)
     return {"entries": {key: await store.get(key)}}
 
 

@@ -23,7 +23,7 @@ from callsheet.storage.threads.threads import Thread
 
 @dataclass(frozen=True)
 class CliRequest:
-    """What the command wants."""
+    """A request of the command."""
 
     project: str
     text: str | None

@@ -68,8 +68,6 @@ class Execution(TypedDict):
     status: ExecutionStatus
     approved: str
     """Digest of the plan as it was approved."""
-    asked: bool
-    """True if a person approved it."""
     task: str
     """LangGraph's task that executes it."""
     epoch: int
@@ -146,24 +144,25 @@ def startable(record: Execution) -> list[LiveStep]:
     return [*running, *ready]
 
 
-def claimed(record: Execution, step_id: str, now_ms: int) -> Execution:
+def claim_step(record: Execution, step_id: str, now_ms: int) -> Execution:
     """Return the record with a step in progress."""
     return _with_step(record, step_id, status="in-progress", started_ms=now_ms)
 
 
-def released(record: Execution, step_id: str) -> Execution:
+def release_step(record: Execution, step_id: str) -> Execution:
     """Return the record with a started step pending again."""
     return _with_step(record, step_id, status="pending")
 
 
-def finished(
+def finish_step(
     record: Execution, step_id: str, status: StepStatus, output: Mapping[str, Any], now_ms: int
 ) -> Execution:
     """Return the record with a step that ended, and its dependants blocked if it failed."""
-    return _blocked(_with_step(record, step_id, status=status, output=dict(output), ended_ms=now_ms), now_ms)
+    changed = _with_step(record, step_id, status=status, output=dict(output), ended_ms=now_ms)
+    return _block_stuck(changed, now_ms)
 
 
-def ended(record: Execution, now_ms: int) -> Execution:
+def end(record: Execution, now_ms: int) -> Execution:
     """Return the record of an execution in which nothing can start any more."""
     statuses = {one["status"] for one in record["steps"]}
     if record["status"] == "cancelled" or statuses & {"pending", "in-progress"}:
@@ -180,7 +179,7 @@ def is_over(record: Execution) -> bool:
 # What people do.
 
 
-def edited(record: Execution, step_id: str, params: Mapping[str, Any], now_ms: int) -> Execution:
+def edit_step(record: Execution, step_id: str, params: Mapping[str, Any], now_ms: int) -> Execution:
     """Return the record with other parameters of a pending step (D41)."""
     one = _pending(record, step_id, "edited")
     if wrong := sorted(params.keys() - EDITABLE):
@@ -196,24 +195,24 @@ def edited(record: Execution, step_id: str, params: Mapping[str, Any], now_ms: i
     return _with_change(changed, "edited", step_id, now_ms, before=before, after=after)
 
 
-def skipped(record: Execution, step_id: str, now_ms: int) -> Execution:
+def skip_step(record: Execution, step_id: str, now_ms: int) -> Execution:
     """Return the record without a pending step (D42); steps that need a scene it would make are blocked."""
     _pending(record, step_id, "skipped")
     changed = _with_step(record, step_id, status="skipped", ended_ms=now_ms)
-    return _blocked(_with_change(changed, "skipped", step_id, now_ms), now_ms)
+    return _block_stuck(_with_change(changed, "skipped", step_id, now_ms), now_ms)
 
 
-def inserted(record: Execution, steps: Sequence[Step], now_ms: int) -> Execution:
+def insert_steps(record: Execution, steps: Sequence[Step], now_ms: int) -> Execution:
     """Return the record with further steps at the end."""
     if is_over(record):
         raise _too_late(record, "has ended", "start another execution with a message")
     changed = _with(record, steps=[*record["steps"], *live_steps(steps)])
     for step in steps:
         changed = _with_change(changed, "inserted", step["id"], now_ms, after=step["params"])
-    return _blocked(changed, now_ms)
+    return _block_stuck(changed, now_ms)
 
 
-def retried(record: Execution, step_id: str, now_ms: int) -> Execution:
+def retry_step(record: Execution, step_id: str, now_ms: int) -> Execution:
     """Return the record with a failed step and what it blocked to be done again (D50)."""
     one = find(record, step_id)
     if one["status"] not in {"error", "cancelled"}:
@@ -225,7 +224,7 @@ def retried(record: Execution, step_id: str, now_ms: int) -> Execution:
     return _with_change(_again(record, again), "retried", step_id, now_ms)
 
 
-def repeated(record: Execution, step_id: str, now_ms: int) -> Execution:
+def repeat_step(record: Execution, step_id: str, now_ms: int) -> Execution:
     """Return the record with a completed step to be done again; what was made from it is stale."""
     one = find(record, step_id)
     if one["status"] != "completed":
@@ -240,7 +239,7 @@ def repeated(record: Execution, step_id: str, now_ms: int) -> Execution:
     return _with_change(changed, "repeated", step_id, now_ms)
 
 
-def paused(record: Execution, now_ms: int) -> Execution:
+def pause(record: Execution, now_ms: int) -> Execution:
     """Return the record of an execution that starts no further step."""
     if record["status"] == "paused":
         return record
@@ -249,7 +248,7 @@ def paused(record: Execution, now_ms: int) -> Execution:
     return _with_change(_with(record, status="paused"), "paused", "", now_ms)
 
 
-def resumed(record: Execution, now_ms: int) -> Execution:
+def resume(record: Execution, now_ms: int) -> Execution:
     """Return the record of a paused execution that goes on."""
     if record["status"] == "running":
         return record
@@ -258,7 +257,7 @@ def resumed(record: Execution, now_ms: int) -> Execution:
     return _with_change(_with(record, status="running"), "resumed", "", now_ms)
 
 
-def cancelled(record: Execution, now_ms: int) -> Execution:
+def cancel(record: Execution, now_ms: int) -> Execution:
     """Return the record of an execution that starts nothing more; what is done stays (D-R15)."""
     if record["status"] == "cancelled":
         return record
@@ -314,7 +313,7 @@ def _satisfies(needed: LiveStep) -> bool:
     return needed["status"] == "completed"
 
 
-def _blocked(record: Execution, now_ms: int) -> Execution:
+def _block_stuck(record: Execution, now_ms: int) -> Execution:
     """Return the record with every step blocked that can no longer start."""
     while stuck := next(_stuck(record), None):
         record = _with_step(record, stuck, status="blocked", ended_ms=now_ms, output=_BLOCKED)

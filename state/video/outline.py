@@ -58,7 +58,7 @@ def state_block(
             "<project>",
             _heading(order, lines),
             *(_line(line) for line in lines),
-            *_deleted(order),
+            *_deleted_lines(order),
             *([f"Attached by the person, meant by their words: {', '.join(attached)}"] if attached else []),
             *(_last_plan(last) if last else ()),
             *([f"Gathered context: {', '.join(context)}"] if context else []),
@@ -78,7 +78,7 @@ def _line(line: SceneLine) -> str:
     return f"{line.position}. {line.id} {line.version}{name}, {line.duration_s:g} s: {line.about}"
 
 
-def _deleted(order: Order) -> list[str]:
+def _deleted_lines(order: Order) -> list[str]:
     if not order.deleted:
         return []
     listed = ", ".join(f"{scene.id} (was {scene.position})" for scene in order.deleted)

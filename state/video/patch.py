@@ -141,13 +141,13 @@ def apply_patch(scene: Scene, patch: ScenePatch) -> Scene:
             f"the scene has no element {', '.join(map(repr, unknown))}",
             remedy=f"its elements are: {', '.join(sorted(known)) or 'none'}",
         )
-    data = _timed(scene.data(), patch)
+    data = _set_times(scene.data(), patch)
     _paint(data, patch)
     data["elements"] = [each for each in data["elements"] if each["id"] not in patch.remove]
     for change in patch.change:
         for element in _targets(data, change.id):
             element.update(change.model_dump(include={*_LOOK}, exclude_none=True))
-    data["elements"] += _added(data, patch)
+    data["elements"] += _new_elements(data, patch)
     _animate(data, patch)
     try:
         return Scene.model_validate(data)
@@ -156,7 +156,7 @@ def apply_patch(scene: Scene, patch: ScenePatch) -> Scene:
         raise Invalid(f"the changed scene is not valid: {problems}") from error
 
 
-def _timed(data: dict[str, Any], patch: ScenePatch) -> dict[str, Any]:
+def _set_times(data: dict[str, Any], patch: ScenePatch) -> dict[str, Any]:
     if patch.speed:
         data["durationInFrames"] = _frames(data["durationInFrames"] / patch.speed)
         for animation in (each for element in data["elements"] for each in element["animations"]):
@@ -194,7 +194,7 @@ def _targets(data: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return [element for element in data["elements"] if name in {EVERY, element["id"]}]
 
 
-def _added(data: dict[str, Any], patch: ScenePatch) -> Iterator[dict[str, Any]]:
+def _new_elements(data: dict[str, Any], patch: ScenePatch) -> Iterator[dict[str, Any]]:
     taken = {element["id"] for element in data["elements"]}
     for new in patch.add:
         name = new.id or next(free for n in range(1, 200) if (free := f"{new.kind}-{n}") not in taken)

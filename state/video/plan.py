@@ -76,10 +76,10 @@ class PlannedStep(BaseModel):
     behind: str = Field(
         default="",
         max_length=40,
-        description='addScene, duplicateScene: id of the scene before the new one; "start" for the first',
+        description='New or moved scenes: id of the scene before them; "start" for the first place',
     )
     order: list[str] = Field(
-        default=[], max_length=MAX_STEPS, description="reorderScenes: all ids in their new order"
+        default=[], max_length=MAX_STEPS, description="reorderScenes: all ids in order, or move `scenes`"
     )
     seconds: float | None = Field(
         default=None, gt=0, le=600, description="trimScene, addScene: length of the scene in seconds"
@@ -116,7 +116,7 @@ class SubmittedPlan(BaseModel):
 
 @dataclass(frozen=True)
 class Project:
-    """What a plan is checked against."""
+    """The project that a plan is checked against."""
 
     order: Order
     names: Mapping[str, str] = field(default_factory=dict)
@@ -191,7 +191,7 @@ class _Resolver:
         return self._steps
 
     def _add(self, name: str, planned: PlannedStep) -> None:
-        made = list(self._resolved(planned))
+        made = list(self._targets(planned))
         ids = [name] if len(made) == 1 else [f"{name}.{number}" for number in range(1, len(made) + 1)]
         self._expanded.setdefault(name, []).extend(ids)
         for step_id, (params, reads, writes) in zip(ids, made, strict=True):
@@ -210,7 +210,7 @@ class _Resolver:
             self._derive(step)
             self._steps.append(step)
 
-    def _resolved(self, planned: PlannedStep) -> Iterator[tuple[dict[str, Any], list[str], list[str]]]:
+    def _targets(self, planned: PlannedStep) -> Iterator[tuple[dict[str, Any], list[str], list[str]]]:
         """Yield parameters, reads and writes of each step that a planned step becomes."""
         if planned.tool in _NEEDS_PROMPT and not planned.prompt.strip():
             self._problems.append(f"{planned.tool} needs a prompt that says what to do")
@@ -290,12 +290,22 @@ class _Resolver:
         return planned.tool == "duplicateScene"
 
     def _reordering(self, planned: PlannedStep) -> tuple[dict[str, Any], list[str], list[str]]:
-        scenes = [scene for name in planned.order if (scene := self._scene(name))]
+        scenes = self._moved_order(planned) if planned.scenes and not planned.order else []
+        scenes = scenes or [scene for name in planned.order if (scene := self._scene(name))]
         try:
-            self._order = project.reordered(self._order, scenes)
+            self._order = project.with_order(self._order, scenes)
         except Invalid as error:
             self._problems.append(f"{error.message} ({error.remedy})")
         return {"sceneIds": scenes}, [], [ORDER]
+
+    def _moved_order(self, planned: PlannedStep) -> list[str]:
+        """Return the order with some scenes behind another one, or at the start or the end."""
+        moving = [scene for name in planned.scenes if (scene := self._scene(name))]
+        rest = [scene for scene in self._order.scenes if scene not in moving]
+        behind = self._scene(planned.behind) if planned.behind not in {"", "start"} else ""
+        last = 0 if planned.behind == "start" else len(rest)
+        index = rest.index(behind) + 1 if behind in rest else last
+        return [*rest[:index], *moving, *rest[index:]]
 
     def _gathering(self, planned: PlannedStep) -> Iterator[tuple[dict[str, Any], list[str], list[str]]]:
         for name in [*planned.scenes, *planned.like]:

@@ -118,14 +118,14 @@ class _Player:
         for animation in element.animations:
             name = f"move{len(self.keyframes)}"
             end = min(animation.start + animation.duration, scene.durationInFrames)
-            self.keyframes.append(f"@keyframes {name}{{{self._moved(element, animation, end)}}}\n")
+            self.keyframes.append(f"@keyframes {name}{{{self._motion(element, animation, end)}}}\n")
             names.append((name, animation.easing))
         motion = [self._animation(names)] if names else []
         style = ";".join([*_look(element), *motion])
         kind = "el device" if element.kind == "device" else "el"
         return f'<div class="{kind}" style="{escape(style)}">{_content(element)}</div>'
 
-    def _moved(self, element: Element, animation: Animation, end: int) -> str:
+    def _motion(self, element: Element, animation: Animation, end: int) -> str:
         """Return the keyframes of an animation: its first look before it, its last one after it."""
         steps = _MOTIONS[animation.kind]
         length = end - animation.start

@@ -27,11 +27,16 @@ def events_between(before: Execution | None, after: Execution) -> Iterator[Event
         old = known.get(one["step"]["id"])
         if old is not None and old != one:
             yield STEP, step_event(after, one)
-            if one["status"] == "completed" and old["status"] != "completed":
-                for stream, version in written(one).items():
-                    yield SCENE, {"stepId": one["step"]["id"], "sceneId": stream, "versionId": version}
+            yield from _scene_events(old, one)
     if is_settled(after) and not (before and is_settled(before)):
         yield COMPLETE, complete_event(after)
+
+
+def _scene_events(before: LiveStep, after: LiveStep) -> Iterator[Event]:
+    """Yield the scenes that a step has changed once it is completed."""
+    if after["status"] == "completed" != before["status"]:
+        for stream, version in written(after).items():
+            yield SCENE, {"stepId": after["step"]["id"], "sceneId": stream, "versionId": version}
 
 
 def is_settled(record: Execution) -> bool:

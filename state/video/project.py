@@ -128,24 +128,16 @@ def with_restored(order: Order, scene_id: str) -> Order:
     return order.model_copy(update={"scenes": tuple(scenes), "deleted": deleted})
 
 
-def reordered(order: Order, scene_ids: Sequence[str]) -> Order:
+def with_order(order: Order, scene_ids: Sequence[str]) -> Order:
     """Return the order with its scenes as in `scene_ids`; raise `Invalid` unless it has each exactly once."""
     if sorted(scene_ids) != sorted(order.scenes):
-        wrong = _names(sorted(set(scene_ids).symmetric_difference(order.scenes))) or "one is named twice"
+        different = sorted(set(scene_ids).symmetric_difference(order.scenes))
+        wrong = _names(different) if different else "one is named twice"
         raise Invalid(
             f"an order names each scene of the project exactly once, which differs in: {wrong}",
             remedy=f"name all of: {_names(order.scenes)}",
         )
     return order.model_copy(update={"scenes": tuple(scene_ids)})
-
-
-def moved(order: Order, scene_id: str, position: int) -> Order:
-    """Return the order with a scene at another position, counted from 1; too large means the end."""
-    if scene_id not in order.scenes:
-        raise Missing(f"{scene_id!r} is not in the project", remedy=f"use one of: {_names(order.scenes)}")
-    scenes = [name for name in order.scenes if name != scene_id]
-    scenes.insert(max(position, 1) - 1, scene_id)
-    return order.model_copy(update={"scenes": tuple(scenes)})
 
 
 def _names(ids: Collection[str]) -> str:

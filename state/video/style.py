@@ -97,10 +97,10 @@ def _element_areas(element: Element) -> Sequence[tuple[str, float]]:
 
 def _palette_match(one: Sequence[tuple[str, float]], other: Sequence[tuple[str, float]]) -> float:
     """Return how much of what is seen in each has a like colour in the other."""
-    return (_covered(one, other) + _covered(other, one)) / 2
+    return (_coverage(one, other) + _coverage(other, one)) / 2
 
 
-def _covered(one: Sequence[tuple[str, float]], other: Sequence[tuple[str, float]]) -> float:
+def _coverage(one: Sequence[tuple[str, float]], other: Sequence[tuple[str, float]]) -> float:
     # The root makes small but striking colours count beside a large background.
     weights = {color: share**0.5 for color, share in one}
     near = {color: min(_difference(color, known) for known, _ in other) for color in weights}

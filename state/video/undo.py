@@ -25,7 +25,7 @@ _OPPOSITE: Final = {
 
 
 class History(NamedTuple):
-    """What undoing needs to know of the project."""
+    """The project as undoing needs to know it."""
 
     order: Order
     """The order now."""
@@ -45,7 +45,7 @@ def undone_execution(newest_first: Sequence[Execution]) -> Execution:
     for record in newest_first:
         if record["kind"] == UNDO:
             skip += 1
-        elif not _changed(record):
+        elif not _has_changes(record):
             continue
         elif skip:
             skip -= 1
@@ -138,5 +138,5 @@ def _in_turn(steps: list[Step]) -> list[Step]:
     return steps
 
 
-def _changed(record: Execution) -> bool:
+def _has_changes(record: Execution) -> bool:
     return any(one["status"] == "completed" and one["step"]["writes"] for one in record["steps"])

@@ -63,7 +63,7 @@ class ContextStore:
         await self._write(key, fitted, ttl_s)
         return shortened
 
-    async def set_whole(self, key: str, value: Any, *, ttl_s: int = 0) -> None:
+    async def set_exact(self, key: str, value: Any, *, ttl_s: int = 0) -> None:
         """Store a value; raise `TooLarge` for one over the limit."""
         size = _size(value)
         if size > MAX_BYTES:

@@ -128,8 +128,8 @@ async def find_place(storage: Storage, owner: str, execution_id: str) -> tuple[s
     place: Any = await storage.redis.get(keys.execution_place(owner, execution_id))
     if place is None:
         raise missing_execution(execution_id)
-    found = json.loads(place)
-    return found["project"], found["thread"]
+    place_data = json.loads(place)
+    return place_data["project"], place_data["thread"]
 
 
 def missing_execution(execution_id: str) -> Missing:

@@ -1,4 +1,4 @@
-"""What an owner keeps for all videos: presets, preferences, and how long steps take (D50)."""
+"""Settings of an owner for all videos: presets, preferences, and durations of steps (D50)."""
 
 import json
 import uuid

@@ -30,12 +30,12 @@ async def contextGatherer(args: GatherContext, call: Call) -> dict[str, Any]:  #
     result: dict[str, Any] = {"webResults": [], "examples": [], "trends": [], "relevantStyles": []}
     if args.targetSceneId:
         held = await read_scene(call, args.targetSceneId)
-        found_style = style.describe(style.extract_style(held.scene))
-        gathered[f"style:{args.targetSceneId}"] = found_style
-        result["relevantStyles"] = [{"sceneId": args.targetSceneId, **found_style}]
+        described = style.describe(style.extract_style(held.scene))
+        gathered[f"style:{args.targetSceneId}"] = described
+        result["relevantStyles"] = [{"sceneId": args.targetSceneId, **described}]
     if args.queries:
         await _search(args, store, result)
-        gathered |= _gathered(result)
+        gathered |= _entries(result)
     for key, value in gathered.items():
         await store.set(key, value)
     summary = _summary(args, result)
@@ -73,7 +73,7 @@ async def _web(store: ContextStore, query: str) -> dict[str, Any]:
     return answer
 
 
-def _gathered(result: Mapping[str, Any]) -> dict[str, Any]:
+def _entries(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries that later steps read (D25, D-R4)."""
     return {
         "gathered:latest": {name: result[name] for name in ("webResults", "examples", "trends")},

@@ -9,7 +9,7 @@ from callsheet.tools.guard.call import Call
 from callsheet.tools.registry import tool
 from callsheet.tools.video import content
 from callsheet.tools.video.arguments import DuplicateScene, EditScene, OneScene, ReorderScenes
-from callsheet.tools.video.scenes import MODEL_TIMEOUT, patched
+from callsheet.tools.video.scenes import MODEL_TIMEOUT, patch_scene
 
 
 @tool(schema=OneScene, display="Deleting a scene", reads=(SCENES,), writes=(ORDER,), internal=True)
@@ -30,7 +30,7 @@ async def restoreScene(args: OneScene, call: Call) -> dict[str, Any]:  # noqa: N
 async def reorderScenes(args: ReorderScenes, call: Call) -> dict[str, Any]:  # noqa: N802 -- as the others
     """Put the scenes into another order."""
     result = {"message": f"The order is now: {', '.join(args.sceneIds)}"}
-    return await content.write_order(call, lambda order: project.reordered(order, args.sceneIds), result)
+    return await content.write_order(call, lambda order: project.with_order(order, args.sceneIds), result)
 
 
 @tool(
@@ -49,7 +49,7 @@ async def duplicateScene(args: DuplicateScene, call: Call) -> dict[str, Any]:  #
         raise Conflict(f"{args.newSceneId} exists already", remedy="Plan the copy again")
     scene = held.scene
     if args.prompt:
-        scene, _ = await patched(call, held, EditScene(sceneId=args.sceneId, prompt=args.prompt))
+        scene, _ = await patch_scene(call, held, EditScene(sceneId=args.sceneId, prompt=args.prompt))
     result = {
         "sceneId": args.newSceneId,
         "message": f"{args.newSceneId} is a copy of {args.sceneId}",

@@ -55,11 +55,11 @@ repeat their words.
 async def editScene(args: EditScene, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire (D48)
     """Change one scene as the prompt says; examples are read and stay as they are."""
     held = await read_scene(call, args.sceneId)
-    changed, note = await patched(call, held, args)
+    changed, note = await patch_scene(call, held, args)
     return await write_scene(call, args.sceneId, held, changed, message=note)
 
 
-async def patched(call: Call, held: HeldScene, args: EditScene) -> tuple[Scene, str]:
+async def patch_scene(call: Call, held: HeldScene, args: EditScene) -> tuple[Scene, str]:
     """Return the scene as a model changes it, and the model's note about that."""
     request = {
         "scene": held.scene.data(),
@@ -119,11 +119,11 @@ async def addScene(args: AddScene, call: Call) -> dict[str, Any]:  # noqa: N802 
 async def trimScene(args: TrimScene, call: Call) -> dict[str, Any]:  # noqa: N802 -- its name on the wire (D48)
     """Change the length of a scene; a shorter one drops no element, and late movement comes earlier."""
     held = await read_scene(call, args.sceneId)
-    scene = trimmed(held.scene, round(args.durationSeconds * FPS))
+    scene = with_length(held.scene, round(args.durationSeconds * FPS))
     return await write_scene(call, args.sceneId, held, scene)
 
 
-def trimmed(scene: Scene, frames: int) -> Scene:
+def with_length(scene: Scene, frames: int) -> Scene:
     """Return the scene with another length; if an animation would start or end too late, all are scaled."""
     last = max(
         (each.start + each.duration for element in scene.elements for each in element.animations), default=0

@@ -99,10 +99,10 @@ def _steps(request: Match, project: str) -> list[dict[str, Any]]:
         return [_edit(scenes, look, f"Making {{}} {look}")]
     if request.form == "scene.text":
         return [_edit(scenes, f'replace "{slots["quote"]}" with "{slots["quote2"]}"', "Changing words in {}")]
-    return _rearranged(request, scenes, ids)
+    return _order_steps(request, scenes, ids)
 
 
-def _rearranged(request: Match, scenes: Sequence[str], ids: Sequence[str]) -> list[dict[str, Any]]:
+def _order_steps(request: Match, scenes: Sequence[str], ids: Sequence[str]) -> list[dict[str, Any]]:
     if request.form == "scene.length":
         return [{"tool": "trimScene", "scenes": [*scenes], "seconds": float(request.slots["amount"])}]
     if request.form == "scene.delete":

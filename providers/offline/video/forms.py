@@ -26,7 +26,7 @@ def edit_form(given: Mapping[str, Any]) -> dict[str, Any]:
     if words := _REPLACE.fullmatch(request):
         return {"change": _text_changes(scene, *words.groups())}
     if examples := [*(given.get("examples") or {}).values()]:
-        return _like(scene, examples[0], whole=request.startswith("like"))
+        return _like(scene, examples[0], everything=request.startswith("like"))
     if _COLOR.fullmatch(request):
         return {"background": request, "note": f"the background is {request}"}
     return {"note": "nothing that the offline model knows"}
@@ -66,8 +66,8 @@ def _text_changes(scene: Mapping[str, Any], old: str, new: str) -> list[dict[str
     ]
 
 
-def _like(scene: Mapping[str, Any], example: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
-    """Return the change that gives a scene the colours of another, and with `whole` its pace and fonts."""
+def _like(scene: Mapping[str, Any], example: Mapping[str, Any], *, everything: bool) -> dict[str, Any]:
+    """Return the change that gives a scene the colours of another; with `everything` its pace, too."""
     background = example["background"]
     old, new = _colors(scene), _colors(example)
     pairs = (
@@ -79,7 +79,7 @@ def _like(scene: Mapping[str, Any], example: Mapping[str, Any], *, whole: bool) 
         "palette": example.get("palette") or None,
         "recolor": pairs,
     }
-    if whole:
+    if everything:
         length, wanted = scene["durationInFrames"], example["durationInFrames"]
         change |= {
             "pace": example.get("pace"),

@@ -31,7 +31,7 @@ class NoSearch:
         """Raise `Invalid`."""
         raise Invalid(
             f"there is no web search to look for {query[:80]!r}",
-            remedy="set WEB_SEARCH_URL, and WEB_SEARCH_KEY where the service wants one",
+            remedy="set CALLSHEET_SEARCH_URL, and CALLSHEET_SEARCH_KEY where the service wants one",
         )
 
 
@@ -52,10 +52,10 @@ class HttpSearch:
 
 
 def search(environ: Mapping[str, str] | None = None) -> WebSearch:
-    """Return the search that WEB_SEARCH_URL and WEB_SEARCH_KEY configure, or `NoSearch`."""
+    """Return the search that CALLSHEET_SEARCH_URL and CALLSHEET_SEARCH_KEY configure, or `NoSearch`."""
     env = os.environ if environ is None else environ
-    url = env.get("WEB_SEARCH_URL", "").strip()
-    return HttpSearch(url, env.get("WEB_SEARCH_KEY", "").strip()) if url else NoSearch()
+    url = env.get("CALLSHEET_SEARCH_URL", "").strip()
+    return HttpSearch(url, env.get("CALLSHEET_SEARCH_KEY", "").strip()) if url else NoSearch()
 
 
 def _result(item: Mapping[str, Any]) -> dict[str, str]:

@@ -1,5 +1,9 @@
 """Plans: resolved, refused with every fault, labelled, estimated (D1-D14, D-R1, D-R11)."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 import pytest
 
 from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
@@ -21,7 +25,7 @@ def steps(*planned: dict[str, object], order: Order = ORDER, **about_: object) -
     return plan.checked_steps(submitted, Project(order, **about_))  # type: ignore[arg-type]
 
 
-def faults(*planned: dict[str, object], **more: object) -> str:
+def faults(*planned: dict[str, object], **more: Any) -> str:
     with pytest.raises(Invalid) as refused:
         steps(*planned, **more)
     return refused.value.message
@@ -336,7 +340,7 @@ def test_the_outline_shows_what_selectors_need():
 HISTORY = {"scene-1": {"v1": "old", "v2": "new", "v3": "newer"}, "scene-2": {"v1": "a", "v2": "b", "v3": "c"}}
 
 
-def history(order: Order = ORDER, **newest: str) -> undo.History:
+def history(order: Order = ORDER, newest: Mapping[str, str] = MappingProxyType({})) -> undo.History:
     current = {"scene-1": "v2", "scene-2": "v2", **newest}
     return undo.History(
         order,
@@ -348,7 +352,7 @@ def history(order: Order = ORDER, **newest: str) -> undo.History:
 
 
 def done(*planned: dict[str, object], kind: str = "plan") -> Execution:
-    held = {**record(*planned), "kind": kind}
+    held: Execution = {**record(*planned), "kind": kind}
     made: dict[str, int] = {}
     for one in held["steps"]:
         stream = one["step"]["writes"][0]
@@ -382,12 +386,12 @@ def test_every_kind_of_step_has_its_undo():
 
 def test_only_what_a_step_made_is_undone():
     twice = done(edit("scene-1"), edit("scene-1"))
-    assert undo_of(twice, history(**{"scene-1": "v3"})) == [
+    assert undo_of(twice, history(newest={"scene-1": "v3"})) == [
         ("restoreVersion", {"sceneId": "scene-1", "versionId": "v1"})
     ]
     for about_, words in (
-        (history(**{"scene-2": "v3"}), "scene-2 has changed since"),
-        (history(**{"scene-2": "v1"}), "as it was before already"),
+        (history(newest={"scene-2": "v3"}), "scene-2 has changed since"),
+        (history(newest={"scene-2": "v1"}), "as it was before already"),
     ):
         with pytest.raises(Conflict, match=words):
             undo.undo_steps(done(edit("scene-2")), [], about_)
@@ -405,8 +409,8 @@ def test_undo_and_redo_go_through_the_executions_one_by_one():
         done(edit("scene-1"), kind="undo"),
         done(edit("scene-1"), kind="redo"),
     )
-    older = {**plan_, "id": "older"}
-    nothing = {**record(edit("scene-1")), "id": "nothing"}
+    older: Execution = {**plan_, "id": "older"}
+    nothing: Execution = {**record(edit("scene-1")), "id": "nothing"}
     assert undo.undone_execution([nothing, plan_])["id"] == "e"
     assert undo.undone_execution([undone, plan_, older])["id"] == "older"
     assert undo.undone_execution([redone, undone, plan_]) is redone

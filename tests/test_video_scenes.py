@@ -128,7 +128,9 @@ def test_a_senseless_speed_is_refused(speed: float):
 def test_a_style_is_what_is_seen():
     """D22: colours by what they cover, then fonts, pace and movement."""
     style = extract_style(SCENE)
-    assert style.palette[0] == ("#0f172a", pytest.approx(0.717, abs=0.03))
+    color, share = style.palette[0]
+    assert color == "#0f172a"
+    assert share == pytest.approx(0.717, abs=0.03)
     assert (style.fonts, style.motions, style.easings) == (("Inter",), ("fade",), ("ease-out",))
     assert (style.seconds, style.motion_seconds) == (3.0, 0.4)
     plain = extract_style(Scene(name="x", background={"color": "#111111", "to": "#eeeeee"}))

@@ -124,8 +124,8 @@ async def test_the_web_is_searched_over_http_once_an_hour(
     video: Video, search: "Searched", monkeypatch: pytest.MonkeyPatch
 ):
     """D18, D23, D24: the first three results, from the cache the second time."""
-    monkeypatch.setenv("WEB_SEARCH_URL", f"{search.url}?safe=1")
-    monkeypatch.setenv("WEB_SEARCH_KEY", "secret")
+    monkeypatch.setenv("CALLSHEET_SEARCH_URL", f"{search.url}?safe=1")
+    monkeypatch.setenv("CALLSHEET_SEARCH_KEY", "secret")
     search.body = {
         "web": {"results": [{"title": f"T{n}", "url": "u", "description": f"D{n}"} for n in range(5)]}
     }

@@ -1,7 +1,7 @@
 """The forms that steps of a video's plan fill in: a change of a scene, and a new scene."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 _FASTER: Final = 1.5
@@ -88,9 +88,17 @@ def _like(scene: Mapping[str, Any], example: Mapping[str, Any], *, everything: b
         }
         fonts = [element["font"] for element in example["elements"] if element["kind"] == "text"]
         change["change"] = [{"id": "all", "font": fonts[0]}] if fonts else []
-        moves = [each["kind"] for element in example["elements"] for each in element["animations"]]
-        change["animations"] = [{"element": "all", "kind": moves[0]}] if moves else []
+        moves = [each for element in example["elements"] for each in element["animations"]]
+        change["animations"] = [
+            {"element": "all", "kind": kind, "duration": _mean(each["duration"] for each in moves)}
+            for kind in dict.fromkeys(each["kind"] for each in moves)
+        ]
     return {name: value for name, value in change.items() if value is not None}
+
+
+def _mean(frames: Iterable[int]) -> int:
+    known = [*frames]
+    return round(sum(known) / len(known))
 
 
 def _colors(scene: Mapping[str, Any]) -> list[str]:

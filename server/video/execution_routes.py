@@ -29,13 +29,13 @@ project_router = APIRouter(
     default_response_class=JsonReply,
 )
 router = APIRouter(
-    prefix="/api/executions/{execution_id}",
+    prefix="/api/executions/{plan_id}",
     route_class=StrictRoute,
     tags=["videos"],
     default_response_class=JsonReply,
 )
 progress_router = APIRouter(
-    prefix="/api/execution-progress/{execution_id}", route_class=StrictRoute, tags=["videos"]
+    prefix="/api/execution-progress/{plan_id}", route_class=StrictRoute, tags=["videos"]
 )
 _ERRORS = (400, 403, 404, 409, 422, 500, 503, 504)
 _HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
@@ -47,8 +47,8 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 }
 
 
-async def _execution_ref(execution_id: str, request: Request) -> ExecutionRef:
-    return await executions.find(app_context(request), current_owner(request), execution_id)
+async def _execution_ref(plan_id: str, request: Request) -> ExecutionRef:
+    return await executions.find(app_context(request), current_owner(request), plan_id)
 
 
 _Execution = Annotated[ExecutionRef, Depends(_execution_ref)]
@@ -58,7 +58,7 @@ _Execution = Annotated[ExecutionRef, Depends(_execution_ref)]
 async def start_execution(
     project_id: str, body: ExecutionCreate, request: Request, idempotency_key: IdempotencyKey = None
 ) -> dict[str, Any]:
-    """Edit a project by a message; the reply comes with the plan, and its steps run meanwhile.
+    """Start edits of a project by a message; the reply comes with the plan, and its steps run meanwhile.
 
     A project id that was never used is a new project.
     """
@@ -85,7 +85,7 @@ async def undo_execution(project_id: str, body: UndoCreate, request: Request) ->
 
 @project_router.post("/redo", responses=_STARTED)
 async def redo_execution(project_id: str, request: Request) -> dict[str, Any]:
-    """Take the newest undo back, if nothing was changed after it."""
+    """Redo the newest undo, if nothing was changed after it."""
     ctx, owner = app_context(request), current_owner(request)
     thread = await executions.require_project(ctx, project_id, owner)
     run = await undoing.redo_run(ctx.storage, RequestOptions(owner=owner), thread)
@@ -134,39 +134,39 @@ async def skip_step(step_id: str, ref: _Execution) -> dict[str, Any]:
 
 @router.post("/steps/{step_id}/retry", responses=_CHANGED)
 async def retry_step(step_id: str, ref: _Execution, request: Request) -> dict[str, Any]:
-    """Do a failed step again, with the steps that it blocked, and no others (D50)."""
+    """Retry a failed step, with the steps that it blocked, and no others (D50)."""
     options = RequestOptions(owner=current_owner(request))
     return views.execution_view(await executions.do_again(ref, options, retry=step_id))
 
 
 @router.post("/steps/{step_id}/rerun", responses=_CHANGED)
 async def rerun_step(step_id: str, ref: _Execution, request: Request) -> dict[str, Any]:
-    """Do a completed step again; steps that used its result are marked stale."""
+    """Repeat a completed step; steps that used its result are marked stale."""
     options = RequestOptions(owner=current_owner(request))
     return views.execution_view(await executions.do_again(ref, options, repeat=step_id))
 
 
 @router.post("/pause", responses=_CHANGED)
 async def pause_execution(ref: _Execution) -> dict[str, Any]:
-    """Start no further step until the execution is resumed."""
+    """Pause an execution: no further step starts until it is resumed."""
     return views.execution_view(await executions.change(ref, live.pause))
 
 
 @router.post("/resume", responses=_CHANGED)
 async def resume_execution(ref: _Execution, request: Request) -> dict[str, Any]:
-    """Let a paused execution go on."""
+    """Resume a paused execution."""
     return views.execution_view(await executions.resume(ref, RequestOptions(owner=current_owner(request))))
 
 
 @router.post("/cancel", responses=_CHANGED)
 async def cancel_execution(ref: _Execution, request: Request) -> dict[str, Any]:
-    """Start nothing more; what runs ends, and what is done stays (D-R15)."""
+    """Cancel an execution: what runs ends, and what is done stays (D-R15)."""
     return views.execution_view(await executions.cancel(ref, RequestOptions(owner=current_owner(request))))
 
 
 @router.post("/decision", responses=_CHANGED)
 async def decide_execution(body: PlanDecision, ref: _Execution, request: Request) -> dict[str, Any]:
-    """Approve, edit or reject a plan that waits for approval."""
+    """Decide about a plan that waits for approval: approve, edit or reject it."""
     answer = partial(executions.answer_plan, ref, RequestOptions(owner=current_owner(request)))
     return views.execution_view(await answer(body.decisions))
 

@@ -119,7 +119,7 @@ async def restore_scene_version(
 
 @router.get("/preview", responses=_HTML, response_class=Response)
 async def preview_project(ref: _Project, at: Annotated[float | None, _AT] = None) -> Response:
-    """Play the whole video as one page without scripts."""
+    """Show the whole video as one page that plays without scripts."""
     order, scenes = await projects.current_scenes(ref)
     return _page(project_page(scenes, order.name, still_s=at))
 
@@ -131,7 +131,7 @@ async def preview_scene(
     version: Annotated[str | None, _VERSION] = None,
     at: Annotated[float | None, _AT] = None,
 ) -> Response:
-    """Play a scene, now or in an earlier version, as one page without scripts."""
+    """Show a scene, now or in an earlier version, as one page that plays without scripts."""
     view = await views.one_scene(ref, scene_id, version)
     return _page(scene_page(Scene.model_validate(view["scene"]), still_s=at))
 

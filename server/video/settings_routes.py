@@ -54,7 +54,7 @@ async def delete_preset(name: str, request: Request) -> Response:
 
 @router.get("/preferences", responses=documented_responses(500, 503, 504, reply=Preferences))
 async def list_preferences(request: Request) -> dict[str, Any]:
-    """List what was learnt from a person's edits and undos; the model reads it with every plan."""
+    """List preferences learnt from a person's edits and undos; the model reads them with every plan."""
     known = await settings.preferences(app_context(request).storage, current_owner(request))
     return {"preferences": [{"id": one["id"], "text": one["text"], "at": iso(one["at_ms"])} for one in known]}
 
@@ -65,7 +65,7 @@ async def list_preferences(request: Request) -> dict[str, Any]:
     responses=documented_responses(404, 500, 503, 504, reply=None, status=204),
 )
 async def delete_preference(preference_id: str, request: Request) -> Response:
-    """Forget a preference."""
+    """Delete a preference."""
     await settings.delete_preference(app_context(request).storage, current_owner(request), preference_id)
     return Response(status_code=204)
 
@@ -91,7 +91,7 @@ async def search_context(
     responses=documented_responses(*_ERRORS, 413, reply=ContextEntries),
 )
 async def set_context(key: str, body: ContextWrite, store: _Store) -> dict[str, Any]:
-    """Store a value for later steps; 413 over 100 KB of JSON."""
+    """Set a value for later steps; 413 over 100 KB of JSON."""
     await store.set_exact(key, body.value, ttl_s=body.expiresInSeconds)
     return {"entries": {key: await store.get(key)}}
 

@@ -159,9 +159,9 @@ class PostgresIndex:
             return Matches((), 0)
         embeddings = await self._add_vectors()
         vector = (await unit_vectors(embeddings, [query]))[0].tolist()
-        given = (vector, embeddings.model, RELEVANT_SHARE)
+        given = (vector, field, embeddings.model, filters == Filters(), RELEVANT_SHARE)
         # One at least, which has the total.
-        rows = await self._fetch(sql.SIMILAR[field], *_conditions(filters), *given, max(limit, 1))
+        rows = await self._fetch(sql.SIMILAR, *_conditions(filters), *given, max(limit, 1))
         total = rows[0]["total"] if rows else 0
         return Matches(tuple(Match(_campaign(row), row["score"]) for row in rows[:limit]), total)
 

@@ -102,16 +102,12 @@ SELECT ts_headline('callsheet_english', text, to_tsquery('callsheet_english', $2
 """
 SIMILAR: Final = f"""
 WITH scored AS MATERIALIZED (
-  SELECT id, -(vector <#> $17::real[]::vector) AS score FROM callsheet_vectors
+  SELECT id, vector, -(vector <#> $17::real[]::vector) AS score FROM callsheet_vectors
    WHERE owner = $1 AND field = $18 AND model = $19 AND ($20 OR id IN (SELECT id {_FROM}))
-), relevant AS (
-  SELECT id, score, count(*) OVER () AS total FROM scored
-   WHERE score > 0 AND score >= $21 * (SELECT max(score) FROM scored)
-   ORDER BY score DESC, id LIMIT $22
 )
-SELECT record, score, total
-  FROM relevant JOIN callsheet_campaigns AS stored ON stored.owner = $1 AND stored.id = relevant.id
- ORDER BY score DESC, relevant.id
+SELECT id, score, vector::real[] AS vector, count(*) OVER () AS total FROM scored
+ WHERE score > 0 AND score >= $21 * (SELECT max(score) FROM scored)
+ ORDER BY score DESC, id LIMIT $22
 """
 """Scores of at least a share of $21 of the best one; $20 says that there are no conditions."""
 _SUMS: Final = "count(*), coalesce(sum(spend), 0), coalesce(sum(volume), 0)::bigint"

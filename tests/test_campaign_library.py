@@ -13,13 +13,17 @@ import pytest
 from callsheet.state.campaigns.filters import Filters
 from callsheet.state.errors import Forbidden, Invalid, TooLarge, Unavailable
 from callsheet.storage import Storage, connect
+from callsheet.storage.campaigns import sample_vectors
 from callsheet.storage.campaigns.embedded import EmbeddedIndex
 from callsheet.storage.campaigns.embeddings import OfflineEmbeddings
 from callsheet.storage.campaigns.index import CampaignIndex
+from callsheet.storage.campaigns.libraries import sample_campaigns
 from callsheet.storage.campaigns.library import delete_library, library, own_library
 from callsheet.storage.campaigns.row_log import Progress, RowLog
 from callsheet.storage.campaigns.rows import row_of
 from callsheet.storage.campaigns.sample import SampleRecords
+from callsheet.storage.campaigns.vector_cache import unpack
+from callsheet.storage.campaigns.words import embedding_texts
 from callsheet.storage.embedded import watchdog
 from callsheet.storage.redis import keys
 from tests.campaign_writer import EACH
@@ -76,6 +80,31 @@ async def test_the_sample_library_cannot_be_changed():
     for change in (sample.put(LIBRARY), sample.delete(["x"]), sample.delete_all()):
         with pytest.raises(Forbidden, match="sample library"):
             await change
+
+
+def test_the_vectors_of_the_sample_library_are_ready_made():
+    campaigns = sample_campaigns()
+    texts = {each.id: list(embedding_texts(each).values()) for each in campaigns}
+    model = OfflineEmbeddings().suited_to(len(campaigns)).model
+    ready = unpack(model, texts, sample_vectors.read())
+    assert set(ready) == set(texts), "run: python -m callsheet.storage.campaigns.sample_vectors"
+
+
+async def test_ready_made_vectors_are_used_unless_the_text_has_changed(tmp_path):
+    file = tmp_path / "vectors.npz"
+    assert sample_vectors.read(file) == {}
+    sample_vectors.read.cache_clear()
+    await asyncio.to_thread(sample_vectors.write, LIBRARY, file)
+    stored = sample_vectors.read(file)
+    embeddings = Counting(model=OfflineEmbeddings().suited_to(6).model, dimensions=768)
+    sample = EmbeddedIndex(SampleRecords(lambda: LIBRARY, lambda: stored), embeddings)
+    await sample.similar("fraud", ALL)
+    assert embeddings.texts == ["fraud"]
+    changed = (*LIBRARY[1:], LIBRARY[0].model_copy(update={"offer": "Another"}))
+    sample = EmbeddedIndex(SampleRecords(lambda: changed, lambda: stored), embeddings)
+    await sample.similar("fraud", ALL)
+    assert any("Another" in text for text in embeddings.texts)
+    assert len(embeddings.texts) < 6
 
 
 async def test_every_process_sees_what_any_of_them_stored(storage, other):

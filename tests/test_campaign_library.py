@@ -19,6 +19,7 @@ from callsheet.storage.campaigns.embeddings import OfflineEmbeddings
 from callsheet.storage.campaigns.index import CampaignIndex
 from callsheet.storage.campaigns.libraries import sample_campaigns
 from callsheet.storage.campaigns.library import delete_library, library, own_library
+from callsheet.storage.campaigns.records import Changes, RedisRecords
 from callsheet.storage.campaigns.row_log import Progress, RowLog
 from callsheet.storage.campaigns.rows import row_of
 from callsheet.storage.campaigns.sample import SampleRecords
@@ -229,6 +230,26 @@ async def test_a_deleted_library_leaves_nothing(storage, other, folder):
     assert await storage.redis.exists(*keys.library("ana")) == 0
     await mine.put(LIBRARY[:1])
     assert ids(await (await own_library(other, "ana")).filter(ALL)) == ["alder-travel"]
+
+
+async def test_a_library_replaced_while_it_is_read_is_read_again(storage, tmp_path):
+    class Replaced(RedisRecords):
+        """Records that somebody deletes and imports anew between two readings."""
+
+        readings = 0
+
+        async def changes(self, after: int) -> Changes:
+            self.readings += 1
+            if self.readings == 1:
+                await self.delete_all()
+                await self.put(LIBRARY[:2], 0)
+            return await super().changes(after)
+
+    records = Replaced(storage, "ana")
+    await records.put(LIBRARY, 0)
+    index = EmbeddedIndex(records, OfflineEmbeddings(), tmp_path / "index")
+    assert sorted(ids(await index.filter(ALL))) == ["alder-travel", "birch-cash"]
+    assert records.readings == 2
 
 
 async def test_many_deletions_begin_a_new_generation(storage, other):

@@ -1,4 +1,4 @@
-"""A process that puts campaigns into a library until it is killed: `campaign_writer.py URL`."""
+"""A process that puts campaigns into a library until it is killed: `campaign_writer.py URL NAME`."""
 
 import asyncio
 import sys
@@ -7,7 +7,7 @@ from callsheet import storage
 from callsheet.storage.campaigns.library import own_library
 from tests.campaigns import campaign
 
-EACH = 40
+EACH = 20
 
 
 async def main() -> None:
@@ -15,7 +15,9 @@ async def main() -> None:
         library = await own_library(opened, "ana")
         for batch in range(1_000):
             numbers = range(batch * EACH, (batch + 1) * EACH)
-            await library.put([campaign(f"c{n}", campaign_text=f"Offer number{n} of many") for n in numbers])
+            await library.put(
+                [campaign(f"{sys.argv[2]}-{n}", campaign_text=f"Offer number{n} of many") for n in numbers]
+            )
             # The parent counts lines.
             sys.stdout.write(f"{batch}\n")
             sys.stdout.flush()

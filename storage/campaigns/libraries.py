@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from callsheet.state.campaigns.campaign import Campaign
+from callsheet.storage.campaigns import sample_vectors
 from callsheet.storage.campaigns.embedded import EmbeddedIndex
 from callsheet.storage.campaigns.embeddings import Embeddings
 from callsheet.storage.campaigns.index import CampaignIndex
@@ -56,7 +57,7 @@ class Libraries:
     @cached_property
     def sample(self) -> EmbeddedIndex:
         """The bundled library."""
-        return EmbeddedIndex(SampleRecords(_sample_campaigns), self._embeddings)
+        return EmbeddedIndex(SampleRecords(sample_campaigns, sample_vectors.read), self._embeddings)
 
     def own(self, owner: str, most: int) -> OwnLibrary:
         """Return the owner's library of at most `most` campaigns, opened now or before."""
@@ -92,7 +93,8 @@ class Libraries:
         return folder
 
 
-def _sample_campaigns() -> Sequence[Campaign]:
+def sample_campaigns() -> Sequence[Campaign]:
+    """Return the bundled campaigns."""
     campaigns: Sequence[Campaign] = import_module("callsheet.state.campaigns.sample").sample_campaigns()
     return campaigns
 

@@ -20,7 +20,7 @@ from callsheet.storage.campaigns.index import Group, GroupBy, SortBy
 from callsheet.storage.campaigns.row_log import Progress, RowLog
 from callsheet.storage.campaigns.rows import row_of
 from callsheet.storage.campaigns.text_index import TextIndex
-from callsheet.storage.campaigns.vectors import RELEVANT_SHARE, Matrix, Vectors
+from callsheet.storage.campaigns.vectors import CANDIDATES, RELEVANT_SHARE, Matrix, Vectors, feedback
 from callsheet.storage.campaigns.words import Query
 
 
@@ -121,9 +121,14 @@ class LocalIndex:
             scores = self._vectors.scores(field, query, rows, size)
             relevant = (scores > 0) & (scores >= RELEVANT_SHARE * scores.max(initial=0))
             rows, scores = rows[relevant], scores[relevant]
-            best = np.argpartition(-scores, limit)[:limit] if limit < len(rows) else np.arange(len(rows))
-            ranked = sorted((-float(scores[i]), self._columns.ids[rows[i]]) for i in best.tolist())
-            return Ranked([each for _, each in ranked], [-score for score, _ in ranked], len(rows))
+            most, total = max(limit, CANDIDATES), len(rows)
+            if most < total:
+                best = np.argpartition(-scores, most)[:most]
+                rows, scores = rows[best], scores[best]
+            weighed = feedback(scores, self._vectors.take(field, rows, size)).tolist()
+            ids = [self._columns.ids[row] for row in rows]
+            ranked = sorted(zip([-score for score in weighed], ids, strict=True))[:limit]
+            return Ranked([each for _, each in ranked], [-score for score, _ in ranked], total)
 
     def group(self, filters: Filters, by: GroupBy) -> tuple[Group, ...]:
         """Return counts by value."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import asyncpg
+import numpy as np
 
 from callsheet.state.campaigns.campaign import Campaign, EmbeddingField
 from callsheet.state.campaigns.filters import Filters, Values
@@ -20,7 +21,7 @@ from callsheet.storage.campaigns.index import Group, GroupBy, Match, Matches, So
 from callsheet.storage.campaigns.library import URL_VARIABLE
 from callsheet.storage.campaigns.records import too_many
 from callsheet.storage.campaigns.rows import sort_groups
-from callsheet.storage.campaigns.vectors import FIELDS, RELEVANT_SHARE, unit_vectors
+from callsheet.storage.campaigns.vectors import CANDIDATES, FIELDS, RELEVANT_SHARE, feedback, unit_vectors
 from callsheet.storage.campaigns.words import Query, copy_text, embedding_texts, normalize, parse
 
 _MAX_CONNECTIONS: Final = 10
@@ -159,11 +160,16 @@ class PostgresIndex:
             return Matches((), 0)
         embeddings = await self._add_vectors()
         vector = (await unit_vectors(embeddings, [query]))[0].tolist()
-        given = (vector, embeddings.model, RELEVANT_SHARE)
-        # One at least, which has the total.
-        rows = await self._fetch(sql.SIMILAR[field], *_conditions(filters), *given, max(limit, 1))
-        total = rows[0]["total"] if rows else 0
-        return Matches(tuple(Match(_campaign(row), row["score"]) for row in rows[:limit]), total)
+        given = (vector, field, embeddings.model, filters == Filters(), RELEVANT_SHARE)
+        rows = await self._fetch(sql.SIMILAR, *_conditions(filters), *given, max(limit, CANDIDATES))
+        if not rows:
+            return Matches((), 0)
+        scores = np.array([row["score"] for row in rows], "float32")
+        weighed = feedback(scores, np.array([row["vector"] for row in rows], "float32"))
+        ranked = sorted(zip((-weighed).tolist(), [row["id"] for row in rows], strict=True))[:limit]
+        by_id = {each.id: each for each in await self.get([each for _, each in ranked])}
+        matches = (Match(by_id[each], -score) for score, each in ranked if each in by_id)
+        return Matches(tuple(matches), rows[0]["total"])
 
     async def group(self, filters: Filters, by: GroupBy) -> tuple[Group, ...]:
         """Return counts by value, largest first; months in order."""

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Final
 
-from callsheet.state.campaigns.campaign import EmbeddingField
 from callsheet.storage.campaigns.index import GroupBy, SortBy
 
 # Without stop words, because `no fee` is not `fee`.
@@ -35,11 +34,27 @@ CREATE TABLE IF NOT EXISTS callsheet_campaigns (
   volume bigint,
   words tsvector NOT NULL,
   model text,
-  value_prop_vector vector,
-  copy_vector vector,
-  visual_vector vector,
   PRIMARY KEY (owner, id)
 );
+CREATE TABLE IF NOT EXISTS callsheet_vectors (
+  owner text NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  field text NOT NULL,
+  model text NOT NULL,
+  vector vector NOT NULL,
+  PRIMARY KEY (owner, id, field),
+  FOREIGN KEY (owner, id) REFERENCES callsheet_campaigns ON DELETE CASCADE
+) PARTITION BY LIST (field);
+CREATE TABLE IF NOT EXISTS callsheet_vectors_value_prop
+  PARTITION OF callsheet_vectors FOR VALUES IN ('value_prop');
+CREATE TABLE IF NOT EXISTS callsheet_vectors_copy
+  PARTITION OF callsheet_vectors FOR VALUES IN ('copy');
+CREATE TABLE IF NOT EXISTS callsheet_vectors_visual
+  PARTITION OF callsheet_vectors FOR VALUES IN ('visual');
+-- In the row, where a scan reads them at once, as far as they fit.
+ALTER TABLE callsheet_vectors_value_prop ALTER COLUMN vector SET STORAGE MAIN;
+ALTER TABLE callsheet_vectors_copy ALTER COLUMN vector SET STORAGE MAIN;
+ALTER TABLE callsheet_vectors_visual ALTER COLUMN vector SET STORAGE MAIN;
 CREATE INDEX IF NOT EXISTS callsheet_campaigns_words ON callsheet_campaigns USING gin (words);
 CREATE INDEX IF NOT EXISTS callsheet_campaigns_captured ON callsheet_campaigns (owner, captured);
 """
@@ -85,24 +100,16 @@ SELECT ts_headline('callsheet_english', text, to_tsquery('callsheet_english', $2
                    'StartSel="", StopSel="", MaxFragments=1, MaxWords=24, MinWords=12')
   FROM unnest($1::text[]) WITH ORDINALITY AS texts (text, number) ORDER BY number
 """
-_SIMILAR: Final = f"""
+SIMILAR: Final = f"""
 WITH scored AS MATERIALIZED (
-  SELECT id, -(%(column)s <#> $17::real[]::vector) AS score {_FROM} AND model = $18
-), relevant AS (
-  SELECT id, score, count(*) OVER () AS total FROM scored
-   WHERE score > 0 AND score >= $19 * (SELECT max(score) FROM scored)
-   ORDER BY score DESC, id LIMIT $20
+  SELECT id, vector, -(vector <#> $17::real[]::vector) AS score FROM callsheet_vectors
+   WHERE owner = $1 AND field = $18 AND model = $19 AND ($20 OR id IN (SELECT id {_FROM}))
 )
-SELECT record, score, total
-  FROM relevant JOIN callsheet_campaigns AS stored ON stored.owner = $1 AND stored.id = relevant.id
- ORDER BY score DESC, relevant.id
+SELECT id, score, vector::real[] AS vector, count(*) OVER () AS total FROM scored
+ WHERE score > 0 AND score >= $21 * (SELECT max(score) FROM scored)
+ ORDER BY score DESC, id LIMIT $22
 """
-"""Scores of at least a share of $19 of the best one."""
-SIMILAR: Final[Mapping[EmbeddingField, str]] = {
-    "value_prop": _SIMILAR % {"column": "value_prop_vector"},
-    "copy": _SIMILAR % {"column": "copy_vector"},
-    "visual": _SIMILAR % {"column": "visual_vector"},
-}
+"""Scores of at least a share of $21 of the best one; $20 says that there are no conditions."""
 _SUMS: Final = "count(*), coalesce(sum(spend), 0), coalesce(sum(volume), 0)::bigint"
 GROUP: Final[Mapping[GroupBy, str]] = {
     "channel": f"SELECT channel, {_SUMS} {_FROM} GROUP BY 1",
@@ -147,7 +154,13 @@ SELECT record FROM callsheet_campaigns WHERE owner = $1 AND model IS DISTINCT FR
 """
 # A record that changed meanwhile keeps no vectors of its earlier text.
 PUT_VECTORS: Final = """
-UPDATE callsheet_campaigns SET model = $4, value_prop_vector = $5::real[]::vector,
-  copy_vector = $6::real[]::vector, visual_vector = $7::real[]::vector
- WHERE owner = $1 AND id = $2 AND record = $3
+WITH unchanged AS (
+  UPDATE callsheet_campaigns SET model = $4 WHERE owner = $1 AND id = $2 AND record = $3 RETURNING 1
+)
+INSERT INTO callsheet_vectors (owner, id, field, model, vector)
+SELECT $1, $2, field, $4, numbers::vector
+  FROM (VALUES ('value_prop', $5::real[]), ('copy', $6::real[]), ('visual', $7::real[]))
+    AS given (field, numbers)
+ WHERE EXISTS (SELECT FROM unchanged)
+ON CONFLICT (owner, id, field) DO UPDATE SET model = excluded.model, vector = excluded.vector
 """

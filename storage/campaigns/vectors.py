@@ -17,6 +17,11 @@ MAX_EMBEDDED_CHARS: Final = 4_000
 """Text after these characters does not change a vector."""
 RELEVANT_SHARE: Final = 0.5
 """Share of the best score that another match has at least."""
+CANDIDATES: Final = 200
+"""Best matches whose order `feedback` may change."""
+_MODELS: Final = 5
+"""Best matches that others should resemble."""
+_FEEDBACK_WEIGHT: Final = 0.6
 FIELDS: Final[tuple[EmbeddingField, ...]] = get_args(EmbeddingField)
 _FIRST_CAPACITY: Final = 1024
 _FLOAT_BYTES: Final = 4
@@ -61,6 +66,11 @@ class Vectors:
         scores: Matrix = (matrix @ query)[rows]
         return scores
 
+    def take(self, field: EmbeddingField, rows: NDArray[Any], size: int) -> Matrix:
+        """Return the vectors of `rows`, which are below `size`."""
+        taken: Matrix = self._matrix(field, size)[rows]
+        return taken
+
     def _matrix(self, field: EmbeddingField, size: int) -> Any:
         """Return the field's matrix with room for `size` rows."""
         matrix = self._matrices.get(field)
@@ -92,6 +102,18 @@ class Vectors:
 def _capacity(size: int) -> int:
     """Return the power of two that has room for `size` rows."""
     return max(_FIRST_CAPACITY, 1 << max(size - 1, 0).bit_length())
+
+
+def feedback(scores: Matrix, vectors: Matrix) -> Matrix:
+    """Return the scores of matches, weighed with how much each resembles the best ones (Rocchio).
+
+    Two texts that answer a question often share no word with it, but share some with each other.
+    """
+    best = np.argsort(-scores, kind="stable")[:_MODELS]
+    center = scores[best] @ vectors[best]
+    resemblance: Matrix = vectors @ (center / max(float(np.linalg.norm(center)), 1e-9))
+    weighed: Matrix = np.asarray(scores + _FEEDBACK_WEIGHT * resemblance, "float32")
+    return weighed / np.float32(1 + _FEEDBACK_WEIGHT)
 
 
 async def unit_vectors(embeddings: Embeddings, texts: Sequence[str]) -> Matrix:

@@ -1,0 +1,175 @@
+"""Quality of campaign search on the labelled questions in `evals/campaigns/questions.jsonl`.
+
+A line has the `question`, the `tool`, what a good model gives it (`query`, `filters`, `embedding_field`), and
+the `ids` of the campaigns that answer it. For each tool the table has recall@10 (of ten places, or fewer
+where fewer campaigns answer) and the mean reciprocal rank, beside plain BM25 and plain embeddings of
+everything a campaign says, both on the question as it was asked. The spread is that of the mean over samples
+of the questions (p5 to p95).
+"""
+
+import asyncio
+import json
+import math
+import random
+import re
+import statistics
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from bench._servers import ROOT
+from callsheet.state.campaigns.campaign import Campaign, EmbeddingField
+from callsheet.state.campaigns.filters import Filters
+from callsheet.storage.campaigns.embedded import EmbeddedIndex
+from callsheet.storage.campaigns.embeddings import OfflineEmbeddings
+from callsheet.storage.campaigns.sample import SampleRecords
+from callsheet.storage.campaigns.vectors import unit_vectors
+from callsheet.storage.campaigns.words import embedding_texts, normalize
+
+QUESTIONS: Final = ROOT / "evals" / "campaigns" / "questions.jsonl"
+PLACES: Final = 10
+_SAMPLES: Final = 1_000
+_K1: Final = 1.2
+_B: Final = 0.75
+
+
+class Question(NamedTuple):
+    """A labelled question."""
+
+    text: str
+    tool: str
+    arguments: Mapping[str, Any]
+    """Among others."""
+    ids: frozenset[str]
+
+
+Search = Callable[[Question], Awaitable[Sequence[str]]]
+
+
+def main() -> int:
+    """Print the table."""
+    asyncio.run(_measure())
+    return 0
+
+
+def read_questions() -> list[Question]:
+    """Return the labelled questions that campaigns answer."""
+    lines = [json.loads(line) for line in QUESTIONS.read_text().splitlines() if line.strip()]
+    questions = (Question(line["question"], line["tool"], line, frozenset(line["ids"])) for line in lines)
+    return [question for question in questions if question.ids]
+
+
+async def _measure() -> None:
+    embeddings = OfflineEmbeddings()
+    campaigns = import_module("callsheet.state.campaigns.sample").sample_campaigns()
+    index = EmbeddedIndex(SampleRecords(lambda: campaigns), embeddings)
+    words = PlainWords(campaigns)
+    vectors = PlainVectors(campaigns, embeddings)
+    searches: dict[str, Search] = {
+        "ours": lambda question: search(index, question),
+        "BM25": words.search,
+        "embeddings": vectors.search,
+    }
+    by_tool = defaultdict(list)
+    for question in read_questions():
+        by_tool[question.tool].append(question)
+    print(f"{'':<40}{'recall@10':>11}{'p5 to p95':>14}{'MRR':>8}")
+    for tool, questions in sorted(by_tool.items()):
+        for name, find in searches.items():
+            scores = [score(await find(question), question.ids) for question in questions]
+            _print_row(f"{tool}, {len(questions)} questions, {name}", scores)
+
+
+def _print_row(name: str, scores: Sequence[tuple[float, float]]) -> None:
+    random_ = random.Random(1)  # noqa: S311 -- repeatable, not secret
+    recalls = [recall for recall, _ in scores]
+    means = sorted(statistics.fmean(random_.choices(recalls, k=len(recalls))) for _ in range(_SAMPLES))
+    spread = f"{means[_SAMPLES // 20]:.2f} to {means[-_SAMPLES // 20]:.2f}"
+    reciprocal = statistics.fmean(rank for _, rank in scores)
+    print(f"{name:<40}{statistics.fmean(recalls):>11.3f}{spread:>14}{reciprocal:>8.3f}", flush=True)
+
+
+def score(ids: Sequence[str], expected: frozenset[str]) -> tuple[float, float]:
+    """Return recall in ten places, and the reciprocal rank of the first campaign that answers."""
+    hits = [each in expected for each in ids[:PLACES]]
+    first = next((1 / place for place, hit in enumerate(hits, 1) if hit), 0.0)
+    return sum(hits) / min(PLACES, len(expected)), first
+
+
+async def search(index: EmbeddedIndex, question: Question) -> list[str]:
+    """Return what the question's tool returns for its arguments."""
+    filters = Filters.model_validate(question.arguments.get("filters") or {})
+    query = question.arguments.get("query") or question.text
+    if question.tool == "filter_campaigns":
+        result = await index.filter(filters, limit=PLACES)
+    elif question.tool == "full_text_search":
+        result = await index.full_text(query, filters, limit=PLACES)
+    else:
+        field: EmbeddingField = question.arguments.get("embedding_field") or "value_prop"
+        result = await index.similar(query, filters, field=field, limit=PLACES)
+    return [match.campaign.id for match in result.matches]
+
+
+def everything(campaign: Campaign) -> str:
+    """Return all text of a campaign."""
+    return " ".join((campaign.company, campaign.channel, *embedding_texts(campaign).values()))
+
+
+class PlainWords:
+    """BM25 over all text of a campaign."""
+
+    def __init__(self, campaigns: Sequence[Campaign]) -> None:
+        self._ids = [campaign.id for campaign in campaigns]
+        self._counts = [Counter(_stems(everything(campaign))) for campaign in campaigns]
+        self._lengths = [sum(counts.values()) for counts in self._counts]
+        self._frequencies = Counter(word for counts in self._counts for word in counts)
+
+    async def search(self, question: Question) -> list[str]:
+        """Return the best ids."""
+        words = set(_stems(question.text))
+        scores = [self._score(words, row) for row in range(len(self._ids))]
+        order = sorted(range(len(scores)), key=lambda row: -scores[row])
+        return [self._ids[row] for row in order[:PLACES] if scores[row]]
+
+    def _score(self, words: set[str], row: int) -> float:
+        counts, mean = self._counts[row], statistics.fmean(self._lengths)
+        norm = _K1 * (1 - _B + _B * self._lengths[row] / mean)
+        return sum(
+            self._weight(word) * counts[word] * (_K1 + 1) / (counts[word] + norm)
+            for word in words
+            if word in counts
+        )
+
+    def _weight(self, word: str) -> float:
+        frequency = self._frequencies[word]
+        return math.log(1 + (len(self._ids) - frequency + 0.5) / (frequency + 0.5))
+
+
+class PlainVectors:
+    """Cosines of the offline embeddings, over all text of a campaign."""
+
+    def __init__(self, campaigns: Sequence[Campaign], embeddings: OfflineEmbeddings) -> None:
+        self._campaigns = campaigns
+        self._embeddings = embeddings
+        self._matrix: Any = None
+
+    async def search(self, question: Question) -> list[str]:
+        """Return the best ids."""
+        if self._matrix is None:
+            texts = [everything(campaign) for campaign in self._campaigns]
+            self._matrix = await unit_vectors(self._embeddings, texts)
+        query = (await unit_vectors(self._embeddings, [question.text]))[0]
+        order = np.argsort(-(self._matrix @ query))[:PLACES]
+        return [self._campaigns[row].id for row in order]
+
+
+def _stems(text: str) -> list[str]:
+    return [re.sub(r"(?:ing|ies|es|ed|s)$", "", word) for word in normalize(text).split()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -131,10 +131,10 @@ def resolve_filters(loose: LooseFilters, newest: date | None, today: date) -> Re
     excluded = _resolve_values(loose.exclude) if loose.exclude else {}
     dates = _resolve_dates(loose.date_range, newest, today, notes.append)
     filters = Filters(
-        **included,  # type: ignore[arg-type]
+        **included,
         date_range=dates,
         has_offer=loose.has_offer,
-        exclude=Values(**excluded),  # type: ignore[arg-type]
+        exclude=Values(**excluded),
     )
     return Resolved(filters, tuple(notes))
 

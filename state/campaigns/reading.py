@@ -190,7 +190,8 @@ def match_value(dimension: str, word: str) -> str | None:
     if not plain:
         return None
     for value in _KNOWN[dimension]:
-        if plain in {_plain(value), *(_plain(part) for part in value.split("/"))}:
+        spellings = {_plain(value), *(_plain(part) for part in value.split("/"))}
+        if plain.replace(" ", "") in {spelling.replace(" ", "") for spelling in spellings}:
             return value
     if alias := _ALIASES[dimension].get(plain):
         return alias

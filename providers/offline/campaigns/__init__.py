@@ -45,10 +45,11 @@ FORMS: Final = (
          "show me instagram campaigns", _SLOTS),
     Form("campaign.about", "(show|find) [me ]campaigns about {topic}",
          "find campaigns about airport perks", _SLOTS),
-    Form("campaign.follow", "(and|only) [on |the ]{topic}[ ones]", "and on instagram", _SLOTS),
+    Form("campaign.follow", "(on|only|just) [the |on ]{topic}[ ones]", "only the urgent ones", _SLOTS),
 )  # fmt: skip
 _LINE: Final = re.compile(r"^\[([^\]]+)\] ([^|]+) \|.*?\| (?:Offer: ([^|]+)|No offer)", re.MULTILINE)
 _SHOWN: Final = 5
+_FILLERS: Final = frozenset({"and", "with", "the", "all", "campaign", "campaigns", "ads"})
 
 
 def answer(conversation: Conversation) -> Answer:
@@ -107,7 +108,7 @@ def _filters(topic: str) -> tuple[dict[str, list[str]], str]:
             if f" {word} " in rest:
                 filters.setdefault(dimension, []).append(value)
                 rest = rest.replace(f" {word} ", " ")
-    left = [word for word in rest.split() if word not in {"and", "with", "the", "all"}]
+    left = [word for word in rest.split() if word not in _FILLERS]
     return filters, " ".join(left)
 
 

@@ -20,7 +20,7 @@ from callsheet.nodes.summarizer import summarizer_node
 from callsheet.nodes.tool_executor import tool_executor_node
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VALUE_PROPS, VISUAL_STYLES
-from callsheet.state.campaigns.workflow import CampaignState, Found
+from callsheet.state.campaigns.workflow import CampaignState, LastResult
 from callsheet.state.context import Context
 from callsheet.state.plan import Plan, StepResult
 from callsheet.tools import REGISTRY
@@ -87,7 +87,7 @@ class CampaignSearch(WorkflowSpec):
             changed["detected_filters"] = output["detectedFilters"]
             changed["aggregation"] = output.get("aggregation")
             if output["campaigns"]:
-                changed["result"] = Found(
+                changed["result"] = LastResult(
                     source=one["tool"], total=output["count"], campaigns=output["campaigns"]
                 )
         return changed

@@ -113,9 +113,9 @@ async def test_filters_of_the_page_apply_to_every_search(http: httpx.AsyncClient
 async def test_a_false_claim_is_sent_back_and_then_left_out(http: httpx.AsyncClient, model: ChatDouble):
     """An offer, a figure, a company and a date that no campaign has are caught, each by its name."""
     listed = (await http.get("/api/campaigns?channel=email&has_offer=true&limit=1")).json()["campaigns"][0]
-    good = {"text": f"{listed['company']}: {listed['offer']}", "campaigns": [listed["id"]]}
+    good: dict[str, Any] = {"text": f"{listed['company']}: {listed['offer']}", "campaigns": [listed["id"]]}
     good["offers"] = [listed["offer"]]
-    false = [
+    false: list[dict[str, Any]] = [
         {"text": "They give a free car.", "campaigns": [listed["id"]], "offers": ["a free car"]},
         {"text": "It cost 123456789 dollars.", "figures": [123456789]},
         {"text": "Acme Corp does it, too.", "companies": ["Acme Corp"]},
@@ -123,7 +123,8 @@ async def test_a_false_claim_is_sent_back_and_then_left_out(http: httpx.AsyncCli
         {"text": "There were 77777 of them."},
         {"text": "And this one.", "campaigns": ["c-9999"]},
     ]
-    model.script(search(channel=["email"], has_offer=True), *[statements(good, *false)] * 2)
+    model.script(search(channel=["email"], has_offer=True), statements(good, *false))
+    model.script(statements(good, *false))
     told = await ask(http, "offers by email?", provider="openai")
     refusal = model.requests[2].messages[-1]["content"]
     for fault in ("'a free car' is", "123456789", "'Acme Corp' is", "'1999-01-01'", "'77777'", "'c-9999'"):

@@ -55,14 +55,14 @@ class CampaignPlanning(Planning):
             return Planned(planned, (), {"checks": 0})
         outputs = known_results(state)
         if calls:
-            return self._checked(state, answer, outputs)
+            return self._check(state, answer, outputs)
         if outputs and state.get("results"):
             text = plain_answer(state, answer.text, outputs)
             if text != answer.text:
                 return Planned(None, [AIMessage(text)], {"truncated": True})
         return Planned()
 
-    def _checked(
+    def _check(
         self, state: CampaignState, answer: AIMessage, outputs: Sequence[Mapping[str, Any]]
     ) -> Planned:
         call = str(calls_of(answer)[0]["id"])
@@ -72,7 +72,7 @@ class CampaignPlanning(Planning):
             return self._sent_back(state, call, [error.message], outputs)
         evidence = evidence_of(outputs)
         wrong = {statement.text: problems(statement, evidence) for statement in given.statements}
-        faults = [f"{text[:120]!r}: {'; '.join(found)}" for text, found in wrong.items() if found]
+        faults = [f"{text[:120]!r}: {'; '.join(reasons)}" for text, reasons in wrong.items() if reasons]
         if faults and state.get("checks", 0) < MAX_CHECKS:
             return self._sent_back(state, call, faults, outputs)
         kept = [statement for statement in given.statements if not wrong[statement.text]]

@@ -41,7 +41,7 @@ class SearchWrite(BaseModel):
     message: str = Field(min_length=1, max_length=10_000)
     activeFilters: LooseFilters | None = None
 
-    def stored(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return the search as JSON."""
         return self.model_dump(mode="json", exclude_none=True)
 

@@ -144,22 +144,22 @@ async def delete_campaigns(request: Request) -> dict[str, Any]:
 @router.get("/searches", responses=documented_responses(500, 503, 504, reply=SavedSearches))
 async def list_searches(request: Request) -> dict[str, Any]:
     """List saved searches by name."""
-    return {"searches": await searches.saved(app_context(request).storage, current_owner(request))}
+    return {"searches": await searches.list_all(app_context(request).storage, current_owner(request))}
 
 
 @router.put("/searches/{name}", responses=documented_responses(*_ERRORS, reply=SavedSearches))
 async def save_search(name: str, body: SearchWrite, request: Request) -> dict[str, Any]:
     """Save a question with its filters under a name."""
     storage, owner = app_context(request).storage, current_owner(request)
-    await searches.save(storage, owner, identifier(name, "name"), body.stored())
-    return {"searches": await searches.saved(storage, owner)}
+    await searches.save(storage, owner, identifier(name, "name"), body.as_json())
+    return {"searches": await searches.list_all(storage, owner)}
 
 
 @router.post("/searches/{name}/run", responses=documented_responses(*_ERRORS, 429, reply=CampaignAnswer))
 async def repeat_search(name: str, request: Request) -> dict[str, Any]:
     """Repeat a saved search in a new conversation."""
     ctx, owner = app_context(request), current_owner(request)
-    known = await searches.saved(ctx.storage, owner)
+    known = await searches.list_all(ctx.storage, owner)
     if name not in known:
         raise Missing(f"there is no saved search {name!r}", remedy="list them with GET /api/searches")
     question = CampaignChat.model_validate(known[name])
@@ -173,7 +173,7 @@ async def delete_search(name: str, request: Request) -> dict[str, Any]:
     """Delete a saved search."""
     storage, owner = app_context(request).storage, current_owner(request)
     await searches.delete(storage, owner, name)
-    return {"searches": await searches.saved(storage, owner)}
+    return {"searches": await searches.list_all(storage, owner)}
 
 
 async def _resolve(request: Request, loose: LooseFilters) -> tuple[CampaignIndex, Resolved]:

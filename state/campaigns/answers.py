@@ -47,7 +47,7 @@ class Answer(BaseModel):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the searches of a conversation returned."""
+    """The results of a conversation's searches."""
 
     campaigns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By id."""

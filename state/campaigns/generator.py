@@ -1,6 +1,6 @@
 """Invented campaigns, made from a seed: the sample library, and large libraries for measurements.
 
-`python -m callsheet.state.campaigns.generator` writes the sample library's file.
+The sample library's file is `sample_lines()`; a test compares the two.
 """
 
 import json
@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from random import Random
 from typing import Any, Final
 
@@ -53,7 +52,7 @@ def _campaign(random: Random, number: int) -> Campaign:
     channel, product = random.choice(CHANNELS), random.choice(brand["products"])
     pools = [phrases()["props"][prop] for prop in props]
     tone = phrases()["sentiments"][sentiment]
-    offer = _filled(random, random.choice(pools[0]["offers"])) if random.random() < _OFFER_SHARE else ""
+    offer = _with_numbers(random, random.choice(pools[0]["offers"])) if random.random() < _OFFER_SHARE else ""
     headline = random.choice(random.choice(pools)["headlines"])
     opener, closer = random.choice(tone["openers"]), random.choice(tone["closers"])
     lines = [random.choice(pool["lines"]) for pool in pools]
@@ -90,7 +89,7 @@ def _props(random: Random, usual: Sequence[str]) -> list[Any]:
     return [first, random.choice(others)] if random.random() < 1 / 2 else [first]
 
 
-def _filled(random: Random, text: str) -> str:
+def _with_numbers(random: Random, text: str) -> str:
     """Return an offer with its numbers."""
     values = (("{xxx}", 200, 900, 50), ("{xx}", 20, 90, 5), ("{x}", 2, 6, 1), ("{y}", 0, 75, 5))
     for mark, low, high, step in values:
@@ -100,16 +99,8 @@ def _filled(random: Random, text: str) -> str:
     return text
 
 
-def write_sample(folder: Path) -> Path:
-    """Write the sample library and return its file."""
-    lines = [
-        json.dumps(campaign.model_dump(mode="json"), ensure_ascii=False)
-        for campaign in generate(SAMPLE_COUNT, SAMPLE_SEED)
-    ]
-    target = folder / FILE
-    target.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return target
-
-
-if __name__ == "__main__":
-    write_sample(Path(__file__).parent)
+def sample_lines() -> str:
+    """Return the sample library's file: one campaign a line."""
+    campaigns = generate(SAMPLE_COUNT, SAMPLE_SEED)
+    lines = [json.dumps(one.model_dump(mode="json"), ensure_ascii=False) for one in campaigns]
+    return "\n".join(lines) + "\n"

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 from callsheet.state.workflow import Workflow
 
 
-class Found(TypedDict):
+class LastResult(TypedDict):
     """The last result that had campaigns (E7, E-R4)."""
 
     source: str
@@ -23,7 +23,7 @@ class CampaignState(Workflow):
     """Filters of the page, which every tool applies (E23)."""
     searches: NotRequired[list[dict[str, Any]]]
     """Results of this turn's searches, campaigns included."""
-    result: NotRequired[Found | None]
+    result: NotRequired[LastResult | None]
     """The last result with campaigns; it lasts over turns, for "the second one"."""
     aggregation: NotRequired[dict[str, Any] | None]
     detected_filters: NotRequired[dict[str, Any]]

@@ -11,7 +11,7 @@ from callsheet.storage.redis.scripts import hgetall
 MAX_SEARCHES: Final = 200
 
 
-async def saved(storage: Storage, owner: str) -> dict[str, Any]:
+async def list_all(storage: Storage, owner: str) -> dict[str, Any]:
     """Return the owner's saved searches by name."""
     fields = await hgetall(storage.redis, keys.saved_searches(owner))
     return {name.decode(): json.loads(value) for name, value in sorted(fields.items())}
@@ -19,7 +19,7 @@ async def saved(storage: Storage, owner: str) -> dict[str, Any]:
 
 async def save(storage: Storage, owner: str, name: str, search: dict[str, Any]) -> None:
     """Save a search, replacing an earlier one of the name; raise `Invalid` for too many."""
-    known = await saved(storage, owner)
+    known = await list_all(storage, owner)
     if name not in known and len(known) >= MAX_SEARCHES:
         raise Invalid(f"an owner has at most {MAX_SEARCHES} saved searches", remedy="delete one first")
     value = json.dumps(search, ensure_ascii=False)

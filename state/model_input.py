@@ -31,15 +31,11 @@ def model_input(
 
 def with_state_block(sent: Sequence[AnyMessage], block: str) -> list[AnyMessage]:
     """Return the input with `block` behind the last user message's text; what is before is unchanged."""
-    copied = list(sent)
     if not block:
-        return copied
-    for index in range(len(copied) - 1, -1, -1):
-        message = copied[index]
-        if isinstance(message, HumanMessage):
-            copied[index] = message.model_copy(update={"content": f"{message.text}\n\n{block}"})
-            break
-    return copied
+        return list(sent)
+    last = max(index for index, message in enumerate(sent) if isinstance(message, HumanMessage))
+    content = f"{sent[last].text}\n\n{block}"
+    return [*sent[:last], sent[last].model_copy(update={"content": content}), *sent[last + 1 :]]
 
 
 def valid_history(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

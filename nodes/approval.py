@@ -8,7 +8,6 @@ it: a client that sets the plan, or the next node, approves nothing.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from langchain_core.messages import AnyMessage
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
@@ -18,13 +17,14 @@ from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.consent import consent
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid, Refused
-from callsheet.state.plan import Plan, Step, call_digest, fingerprint
+from callsheet.state.plan import Plan, Step, StepResult, call_digest, fingerprint
 from callsheet.state.workflow import Workflow
 from callsheet.storage import consents
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.tools.guard.call import Scope
-from callsheet.tools.guard.outcome import Outcome, failed_outcome, tool_message
+from callsheet.tools.guard.outcome import Outcome, failed_outcome
 from callsheet.tools.guard.repair import repair_arguments
+from callsheet.tools.registry import Tool
 
 RESPONSE_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
@@ -55,7 +55,8 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
 
     async def approval(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         plan = state.get("plan")
-        steps = _steps_to_approve(workflow, plan, every=bool(run_context(runtime).get("approve_plan")))
+        every = bool(run_context(runtime).get("approve_plan"))
+        steps = await _steps_in_question(workflow, state, runtime, every=every)
         if plan is None or not steps:
             return {}
         readable = [_with_repaired_arguments(step) for step in steps]
@@ -65,7 +66,7 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
         refused = [(step, choice) for step, choice in decided if choice["type"] == "reject"]
         if refused:
             return {
-                "messages": _rejections(plan, refused),
+                "messages": workflow.answer_messages(plan, _rejections(plan, refused)),
                 "plan": None,
                 "rejected": [*state.get("rejected", []), *(fingerprint(step) for step, _ in refused)],
             }
@@ -103,9 +104,30 @@ def approval_request(steps: Sequence[Step], about: Sequence[str]) -> dict[str, A
     }
 
 
+async def _steps_in_question(
+    workflow: WorkflowSpec, state: Workflow, runtime: Runtime[Context], *, every: bool
+) -> list[Step]:
+    """Return the steps to approve.
+
+    The run that brings the answer need not want every step approved as the one that asked did.
+    """
+    plan, tools = state.get("plan"), workflow.allowed_tools(state)
+    steps = _steps_to_approve(tools, plan, every=every)
+    effects = _steps_to_approve(tools, plan, every=True)
+    if plan is None or len(steps) == len(effects):
+        return steps
+    scope = workflow.scope(state, runtime)
+    recorded = await consents.recorded_question(await storage.current(), scope.thread, scope.task)
+    return effects if recorded == _digests(scope, effects) else steps
+
+
+def _digests(scope: Scope, steps: Sequence[Step]) -> str:
+    return " ".join(call_digest(scope.plan, step) for step in steps)
+
+
 async def _record_question(scope: Scope, steps: Sequence[Step]) -> None:
     """Record the calls that the person is asked about; raises `Refused` if they changed with the answer."""
-    calls = " ".join(call_digest(scope.plan, step) for step in steps)
+    calls = _digests(scope, steps)
     if not await consents.ask(await storage.current(), scope.thread, scope.task, calls):
         raise Refused(
             "the plan has changed since the person was asked",
@@ -119,7 +141,9 @@ async def _describe_steps(
     """Return the target of each step, as the artefact is now."""
     scope = workflow.scope(state, runtime)
     artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-    newest = {stream: (await artefact.stream_head(stream)).newest for stream in workflow.streams}
+    newest = {
+        stream: (await artefact.stream_head(stream)).newest for stream in await workflow.streams_of(artefact)
+    }
     return [workflow.describe_step(state, step, newest) for step in steps]
 
 
@@ -133,9 +157,9 @@ def _with_repaired_arguments(step: Step) -> Step:
         return step
 
 
-def _steps_to_approve(workflow: WorkflowSpec, plan: Plan | None, *, every: bool) -> list[Step]:
+def _steps_to_approve(tools: Mapping[str, Tool], plan: Plan | None, *, every: bool) -> list[Step]:
     """Return the steps to approve: the destructive ones, or every one with an effect."""
-    known = [(step, workflow.tools.get(step["tool"])) for step in (plan["steps"] if plan else ())]
+    known = [(step, tools.get(step["tool"])) for step in (plan["steps"] if plan else ())]
     return [step for step, tool in known if tool and (tool.is_destructive or (every and step["writes"]))]
 
 
@@ -178,10 +202,17 @@ def _apply_edit(step: Step, choice: Mapping[str, Any]) -> Step:
     return {**step, "params": args}
 
 
-def _rejections(plan: Plan, refused: Sequence[tuple[Step, Mapping[str, Any]]]) -> list[AnyMessage]:
+def _rejections(plan: Plan, refused: Sequence[tuple[Step, Mapping[str, Any]]]) -> list[StepResult]:
     reasons = {step["id"]: str(choice.get("message") or "no reason given") for step, choice in refused}
     return [
-        tool_message(step["id"], step["tool"], _rejection(reasons.get(step["id"])).output)
+        StepResult(
+            id=step["id"],
+            plan=plan["id"],
+            tool=step["tool"],
+            status="cancelled",
+            output=_rejection(reasons.get(step["id"])).output,
+            duration_s=0.0,
+        )
         for step in plan["steps"]
     ]
 

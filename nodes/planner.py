@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -18,7 +19,7 @@ from callsheet.providers.routing import Request
 from callsheet.state import conversation
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid
-from callsheet.state.model_input import model_input
+from callsheet.state.model_input import model_input, with_state_block
 from callsheet.state.plan import Plan, Step, fingerprint, with_dependencies
 from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
@@ -38,21 +39,49 @@ _OPENING_SUFFIX: Final = ":opening"
 _NEW_TURN: Final[Mapping[str, Any]] = {"results": [], "created": [], "drafts": {}}
 
 
-def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
+class Planned(NamedTuple):
+    """The meaning of a model's answer."""
+
+    plan: Plan | None = None
+    messages: Sequence[AnyMessage] = ()
+    """Messages behind the answer: results of calls that cannot be planned."""
+    state: Mapping[str, Any] = MappingProxyType({})
+    """Further keys of the state."""
+
+
+class Planning:
+    """The part of a planner that workflows may replace; by default every call is a step."""
+
+    async def state_block(self, state: Any, scope: Scope) -> str:
+        """Return a text about the artefact as it is now, sent behind the last user message and not stored."""
+        del state, scope
+        return ""
+
+    async def plan(self, workflow: WorkflowSpec, state: Any, scope: Scope, answer: AIMessage) -> Planned:
+        """Return the plan that the calls of an answer mean."""
+        del state, scope
+        return Planned(_plan(workflow, answer))
+
+    async def outcome_of_open_call(self, state: Any, scope: Scope, call_id: str) -> Outcome | None:
+        """Return the outcome of a call that an earlier run left open; None looks for its receipt."""
+        del state, scope, call_id
+        return None
+
+
+def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> Node[Workflow]:
     """Return the planner node."""
+    own = planning or Planning()
 
     async def planner(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         scope = workflow.scope(state, runtime)
-        history, repaired = await _history(workflow, state, scope)
+        history, repaired = await _history(workflow, own, state, scope)
         fresh = isinstance(history[-1], HumanMessage)
-        rounds = 0 if fresh else state.get("rounds", 0)
-        rejected = [] if fresh else state.get("rejected", [])
-        summary = (state.get("summary", ""), state.get("summary_upto", ""))
-        sent = model_input(workflow.prompt(state, scope.artefact), history, *summary)
+        rounds, rejected = (0, []) if fresh else (state.get("rounds", 0), state.get("rejected", []))
+        sent = await _sent(workflow, own, state, scope, history)
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
         choice = _tool_choice(workflow, run_context(runtime), rounds)
-        request = _routing_request(run_context(runtime), scope)
-        ask = partial(ask_model, request, tools=definitions(workflow.tools), choice=choice)
+        routing = _routing_request(run_context(runtime), scope)
+        ask = partial(ask_model, routing, tools=definitions(workflow.tools), choice=choice)
         created = [] if fresh else state.get("created", [])
         missing = partial(_missing, workflow, state, history, created)
         can_go_on = choice != "none" and not rejected
@@ -62,12 +91,12 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
         except Declined:
             return _end_turn([*repaired, AIMessage(STOPPED)], account.turn)
         answer = _without_calls(gated.message) if choice == "none" else gated.message
-        plan = _plan(workflow, answer)
-        if plan and any(fingerprint(step) in rejected for step in plan["steps"]):
-            answer, plan = _without_calls(answer), None
+        planned = await own.plan(workflow, state, scope, answer)
+        if _proposes_again(planned, rejected):
+            answer, planned = _without_calls(answer), Planned()
         return {
-            "messages": [*repaired, answer],
-            "plan": plan,
+            "messages": [*repaired, answer, *planned.messages],
+            "plan": planned.plan,
             "decided": False,
             "rounds": rounds + 1,
             "rejected": rejected,
@@ -75,9 +104,28 @@ def planner_node(workflow: WorkflowSpec) -> Node[Workflow]:
             "provider": gated.route.provider,
             "provider_reason": gated.route.reason,
             **(_NEW_TURN if fresh else {}),
+            **planned.state,
         }
 
     return planner
+
+
+def _proposes_again(planned: Planned, rejected: Sequence[str]) -> bool:
+    """Return True if a plan has a step that the person has rejected in this turn."""
+    return any(fingerprint(step) in rejected for step in (planned.plan["steps"] if planned.plan else ()))
+
+
+async def _sent(
+    workflow: WorkflowSpec,
+    planning: Planning,
+    state: Workflow,
+    scope: Scope,
+    history: Sequence[AnyMessage],
+) -> list[AnyMessage]:
+    """Return the model's input."""
+    summary = (state.get("summary", ""), state.get("summary_upto", ""))
+    sent = model_input(workflow.prompt(state, scope.artefact), history, *summary)
+    return with_state_block(sent, await planning.state_block(state, scope))
 
 
 def _end_turn(messages: Sequence[BaseMessage], turn: str) -> dict[str, Any]:
@@ -96,7 +144,7 @@ def _missing(
 
 
 async def _history(
-    workflow: WorkflowSpec, state: Workflow, scope: Scope
+    workflow: WorkflowSpec, planning: Planning, state: Workflow, scope: Scope
 ) -> tuple[list[AnyMessage], list[BaseMessage]]:
     """Return the conversation with every call answered, and the state update that adds the missing answers.
 
@@ -120,12 +168,14 @@ async def _history(
     for index, message in enumerate(messages):
         complete.append(message)
         for call in dangling.get(index, ()):
-            receipts = await artefact.thread_receipts(scope.thread, f"{message.id}/{call['id']}")
-            outcome = (
-                Outcome(ok=True, output=receipts[-1])
-                if receipts
-                else abandoned_outcome(workflow.tools.get(call["name"]))
-            )
+            outcome = await planning.outcome_of_open_call(state, scope, str(call["id"]))
+            if outcome is None:
+                receipts = await artefact.thread_receipts(scope.thread, f"{message.id}/{call['id']}")
+                outcome = (
+                    Outcome(ok=True, output=receipts[-1])
+                    if receipts
+                    else abandoned_outcome(workflow.tools.get(call["name"]))
+                )
             ended[str(message.id), str(call["id"])] = outcome
             complete.append(tool_message(str(call["id"]), call["name"], outcome.output))
     await close(opened, scope, ended)

@@ -31,7 +31,7 @@ def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
     async def summarizer(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
         scope = workflow.scope(state, runtime)
         artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
-        streams = await artefact.streams(workflow.streams)
+        streams = await artefact.streams(await workflow.streams_of(artefact))
         created = state.get("created", [])
         changed: dict[str, Any] = {"drafts": {made["stream"]: made["versionId"] for made in created}}
         lacks_drafts = not state.get("rejected") and bool(workflow.nudge(state, state["messages"], created))
@@ -57,6 +57,8 @@ def _closing_message(
         )
     if lacks_drafts and _has_no_calls(last) and _NO_DRAFTS not in text:
         return AIMessage(f"{text}\n\n{_NO_DRAFTS}", id=last.id, response_metadata=last.response_metadata)
+    if not streams:
+        return None
     known = {version.id for stream in streams.values() for version in stream.versions}
     stated = (part for part in conversation.sentences(text) if not _OFFER.search(part))
     invented = sorted({name for part in stated for name in _VERSION.findall(part)} - known)

@@ -3,10 +3,9 @@
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from langchain_core.messages import AnyMessage
 from langchain_core.runnables.config import ensure_config, get_async_callback_manager_for_config
 from langgraph.runtime import Runtime
 
@@ -74,7 +73,7 @@ def tool_executor_node(workflow: WorkflowSpec) -> Node[Workflow]:
         repeats = Repeats(tools, plan, earlier_writes(tools, state["messages"]))
         execution = PlanExecution(
             plan,
-            lambda step: report_to_callbacks(step, repeats.execute(step, _call(tools, step, scope))),
+            lambda step: report_to_callbacks(step, repeats.execute(step, call_tool(tools, step, scope))),
             parallel=run_context(runtime).get("parallel", PARALLEL),
             report=runtime.stream_writer,
             stopping=lambda: runtime.drain_requested,
@@ -88,10 +87,10 @@ def tool_executor_node(workflow: WorkflowSpec) -> Node[Workflow]:
         kept = [result for result in earlier if result["plan"] != plan["id"]] + results
         if len(results) < len(plan["steps"]):
             return {"results": kept}
-        made = _created_drafts(tools, results)
+        made = _created_drafts(tools, plan, results)
         return {
             "results": kept,
-            "messages": [*_answers(results), *workflow.question_messages(results)],
+            "messages": [*workflow.answer_messages(plan, results), *workflow.question_messages(results)],
             "plan": None,
             "created": [*state.get("created", []), *made],
             **workflow.after_plan(state, made),
@@ -101,7 +100,7 @@ def tool_executor_node(workflow: WorkflowSpec) -> Node[Workflow]:
     return tool_executor
 
 
-async def _call(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
+async def call_tool(tools: Mapping[str, Tool], step: Step, scope: Scope) -> Outcome:
     """Execute a step; a destructive one only with a person's consent to exactly this call."""
     tool = tools.get(step["tool"])
     if tool and tool.is_destructive:
@@ -166,7 +165,7 @@ class PlanExecution:
         """Return the results in plan order; steps that were not executed failed because of the budget."""
         for step in self._plan["steps"]:
             if step["id"] not in self._results:
-                self._record(step, "error", _stopped_output(step), 0.0)
+                self._record(step, "error", stopped_output(step), 0.0)
         return self._in_order()
 
     def _in_order(self) -> list[StepResult]:
@@ -242,7 +241,8 @@ def _blocked_output(step: Step) -> dict[str, Any]:
     ).output
 
 
-def _stopped_output(step: Step) -> dict[str, Any]:
+def stopped_output(step: Step) -> dict[str, Any]:
+    """Return the output of a step that the budget stopped."""
     return failed_outcome(
         "permission_denied",
         f"{step['tool']} was not executed, because its budget was not raised",
@@ -256,14 +256,21 @@ def _preview(result: StepResult) -> dict[str, Any]:
     return {"preview": shown, "output": output, "durationSeconds": result["duration_s"]}
 
 
-def _answers(results: list[StepResult]) -> list[AnyMessage]:
-    return [tool_message(result["id"], result["tool"], result["output"]) for result in results]
-
-
-def _created_drafts(tools: Mapping[str, Tool], results: list[StepResult]) -> list[DraftMade]:
+def _created_drafts(tools: Mapping[str, Tool], plan: Plan, results: list[StepResult]) -> list[DraftMade]:
+    declared = {step["id"]: step["writes"] for step in plan["steps"]}
     return [
-        DraftMade(stream=stream, versionId=result["output"]["versionId"], toolCallId=result["id"])
+        DraftMade(stream=stream, versionId=version_id, toolCallId=result["id"])
         for result in results
         if result["status"] == "completed" and result["tool"] in tools and REPEATED not in result["output"]
-        for stream in tools[result["tool"]].writes
+        for stream, version_id in written_versions(
+            tools[result["tool"]], declared[result["id"]], result["output"]
+        ).items()
     ]
+
+
+def written_versions(tool: Tool, declared: Sequence[str], output: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the versions that a call with these declared writes made, by stream."""
+    if "versionId" not in output:
+        return {}
+    versions: Mapping[str, str] | None = output.get("versions")
+    return versions or dict.fromkeys(tool.writes_of(declared), output["versionId"])

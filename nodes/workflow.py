@@ -17,10 +17,12 @@ from callsheet.nodes.node import EPOCH_KEY, OWNER_KEY, RUN_KEY, run_context
 from callsheet.state.context import Context
 from callsheet.state.errors import Broken, Invalid
 from callsheet.state.owners import LOCAL
-from callsheet.state.plan import Step, StepResult
+from callsheet.state.plan import Plan, Step, StepResult, covers
 from callsheet.state.versions import Version
 from callsheet.state.workflow import DraftMade, Workflow
+from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.tools.guard.call import Scope
+from callsheet.tools.guard.outcome import tool_message
 from callsheet.tools.registry import Tool
 
 RECURSION_LIMIT: Final = 1_000
@@ -56,7 +58,7 @@ class WorkflowSpec(ABC):
     kind: ClassVar[str]
     """Kind of the artefact it makes; first part of the artefact's keys."""
     streams: ClassVar[tuple[str, ...]]
-    """The artefact's version streams that turns are summarised by."""
+    """The artefact's version streams that turns are summarised by; `scene-*` is a family of streams."""
     other_streams: ClassVar[tuple[str, ...]] = ()
     """Further streams, which belong to the artefact and its export: uploads, for example."""
     state: ClassVar[type[Workflow]] = Workflow
@@ -136,6 +138,11 @@ class WorkflowSpec(ABC):
         del state, history, created
         return ""
 
+    def answer_messages(self, plan: Plan, results: Sequence[StepResult]) -> list[AnyMessage]:
+        """Return the messages that answer the calls of an executed or rejected plan."""
+        del plan
+        return [tool_message(result["id"], result["tool"], result["output"]) for result in results]
+
     def question_messages(self, results: Sequence[StepResult]) -> Sequence[AnyMessage]:
         """Return messages that ask what an interrupt asks next, for front ends that show messages alone."""
         del results
@@ -145,10 +152,18 @@ class WorkflowSpec(ABC):
         """Raise `Invalid`, or pydantic's error, for imported data that no tool could have written."""
         del stream, data
 
-    @property
-    def all_streams(self) -> tuple[str, ...]:
-        """Every stream of the artefact."""
-        return (*self.streams, *self.other_streams)
+    async def streams_of(self, artefact: Artefact) -> tuple[str, ...]:
+        """Return the streams of an artefact that turns are summarised by; some workflows add streams."""
+        del artefact
+        return self.streams
+
+    async def all_streams_of(self, artefact: Artefact) -> tuple[str, ...]:
+        """Return every stream of an artefact."""
+        return (*await self.streams_of(artefact), *self.other_streams)
+
+    def has_stream(self, name: str) -> bool:
+        """Return True if artefacts of this kind may have a stream of this name."""
+        return covers((*self.streams, *self.other_streams), name)
 
     def allowed_tools(self, state: Workflow) -> Mapping[str, Tool]:
         """Return the tools that the plan may call: internal ones too for a plan that a person decided."""

@@ -3,22 +3,18 @@
 https://developers.google.com/custom-search/v1/reference/rest/v1/cse/list
 """
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any, Final, Protocol
 from urllib.parse import urlencode
 
-import httpcore
-
-from callsheet.state.errors import Invalid, Unavailable
+from callsheet.providers.http_json import fetch_json
+from callsheet.state.errors import Invalid
 
 TOP: Final = 6
 """Images per search (B62)."""
 _URL: Final = "https://www.googleapis.com/customsearch/v1"
-_TIMEOUT_S: Final = 10.0
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,7 @@ class GoogleImages:
         """Return the first images with safe search on; raises `Unavailable`."""
         parameters = {"key": self._key, "cx": self._engine, "q": words, "searchType": "image"}
         options = {"num": str(TOP), "safe": "active"}
-        reply = await _fetch_json(f"{self._url}?{urlencode(parameters | options)}")
+        reply = await fetch_json(f"{self._url}?{urlencode(parameters | options)}", "the image search")
         return [_image(item) for item in reply.get("items", ())][:TOP]
 
 
@@ -76,24 +72,6 @@ def search(environ: Mapping[str, str] | None = None) -> ImageSearch:
     if not (key and engine):
         return NoSearch()
     return GoogleImages(key, engine, env.get("GOOGLE_SEARCH_URL", "").strip() or _URL)
-
-
-async def _fetch_json(url: str) -> Mapping[str, Any]:
-    timeouts = dict.fromkeys(("connect", "read", "write", "pool"), _TIMEOUT_S)
-    try:
-        async with httpcore.AsyncConnectionPool() as pool:
-            response = await pool.request("GET", url, extensions={"timeout": timeouts})
-        if response.status != HTTPStatus.OK:
-            raise _no_answer(f"status {response.status}")
-        reply: Mapping[str, Any] = json.loads(response.content)
-    except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, ValueError) as error:
-        # The error's text may contain the URL, which has the key in it.
-        raise _no_answer(type(error).__name__) from None
-    return reply
-
-
-def _no_answer(reason: str) -> Unavailable:
-    return Unavailable(f"the image search gave no answer: {reason}", remedy="try again later")
 
 
 def _image(item: Mapping[str, Any]) -> Image:

@@ -21,6 +21,7 @@ FEATURES: Final[Mapping[str, str]] = {
     "ad_creation": "callsheet.server.ads.feature",
     "fact_narration": "callsheet.server.lessons.feature",
     "page_builder": "callsheet.server.pages.feature",
+    "scene_edit": "callsheet.server.video.feature",
 }
 """Module of each feature by its workflow's name; the module holds `FEATURE`."""
 

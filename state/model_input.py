@@ -29,6 +29,19 @@ def model_input(
     return head + valid_history(messages_after(messages, upto if summary else ""))
 
 
+def with_state_block(sent: Sequence[AnyMessage], block: str) -> list[AnyMessage]:
+    """Return the input with `block` behind the last user message's text; what is before is unchanged."""
+    copied = list(sent)
+    if not block:
+        return copied
+    for index in range(len(copied) - 1, -1, -1):
+        message = copied[index]
+        if isinstance(message, HumanMessage):
+            copied[index] = message.model_copy(update={"content": f"{message.text}\n\n{block}"})
+            break
+    return copied
+
+
 def valid_history(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return a valid copy of a conversation."""
     copied: list[AnyMessage] = []

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 _SORTED: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-StepStatus = Literal["pending", "in-progress", "completed", "error", "blocked", "cancelled"]
+StepStatus = Literal["pending", "in-progress", "completed", "error", "blocked", "skipped", "cancelled"]
 
 
 class Step(TypedDict):
@@ -34,6 +34,10 @@ class Step(TypedDict):
     """Streams it reads."""
     writes: list[str]
     """Streams it may write; other writes are refused."""
+    after: NotRequired[list[str]]
+    """Ids of steps that must have ended, however, before it starts."""
+    alone: NotRequired[bool]
+    """True if no other step may run at the same time (D-R2)."""
 
 
 class Plan(TypedDict):
@@ -41,6 +45,10 @@ class Plan(TypedDict):
 
     id: str
     steps: list[Step]
+    call: NotRequired[str]
+    """Id of the call that submitted the whole plan; absent where every step is a call."""
+    about: NotRequired[dict[str, str]]
+    """Texts of the plan: its reasoning, and words for the person."""
 
 
 class StepResult(TypedDict):
@@ -54,6 +62,11 @@ class StepResult(TypedDict):
     output: dict[str, Any]
     """The tool's result, or `{error, suggestion, type, retryable}`."""
     duration_s: float
+
+
+def covers(declared: Collection[str], stream: str) -> bool:
+    """Return True if `declared` names the stream, or its family: `scene-*` stands for `scene-1` and so on."""
+    return stream in declared or any(name.endswith("*") and stream.startswith(name[:-1]) for name in declared)
 
 
 def with_dependencies(steps: Sequence[Step]) -> list[Step]:

@@ -31,6 +31,12 @@ async def ask(storage: Storage, thread: str, task: str, calls: str) -> bool:
     return bool(await _ASK(storage.redis, [keys.question(thread, task)], [calls, _LIFETIME_S]))
 
 
+async def recorded_question(storage: Storage, thread: str, task: str) -> str:
+    """Return the calls that a task has asked a person about; empty for none."""
+    calls: bytes | None = await storage.redis.get(keys.question(thread, task))
+    return calls.decode() if calls else ""
+
+
 async def grant(storage: Storage, thread: str, calls: Sequence[str]) -> None:
     """Record a person's consent to each call. Twice is safe."""
     for call in calls:

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,12 +91,12 @@ def run(*args: str, folder: Path, stdin: bytes = b"", **env: str) -> Finished:
     return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def begin(folder: Path, data_dir: Path, warm: Warm | None = None) -> Serving:
+def begin(folder: Path, data_dir: Path, warm: Warm | None = None, **env: str) -> Serving:
     """Start a server: forked where there is something warm to fork it from; it says things in `out`."""
     words = ("serve", "--port", "0", "--data-dir", str(data_dir))
     said = folder / "out"
     said.touch()
-    process = Forked.of(warm, folder, *words) if warm else _started(folder, words)
+    process = Forked.of(warm, folder, *words, **env) if warm else _started(folder, words, env)
     try:
         until(lambda: "Ctrl-C" in said.read_text() or process.poll() is not None, "greeting", patience_s=30)
         assert process.poll() is None, said.read_text()
@@ -108,11 +108,11 @@ def begin(folder: Path, data_dir: Path, warm: Warm | None = None) -> Serving:
     return Serving(process, url, data_dir, greeting)
 
 
-def _started(folder: Path, words: Sequence[str]) -> subprocess.Popen[str]:
+def _started(folder: Path, words: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
     with (folder / "out").open("w") as log:
         return subprocess.Popen(
             [*COMMAND, *words],
-            env=environment(),
+            env=environment(**env),
             cwd=folder,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from callsheet.providers.offline import lessons
+from callsheet.providers.offline import lessons, video
 from callsheet.providers.offline.ads import edits as ads
 from callsheet.providers.offline.ads import first_draft
 from callsheet.providers.offline.grammar import Form
@@ -52,11 +52,15 @@ _PAGE = """\
 An element is named by its text in quotation marks, by its label, by its type and position ("the
 second card", "the heading in the hero"), or as "it" and "this". The first form fills in the starter
 page."""
+_VIDEO = """\
+A scene is named by its position ("scene 2", "scenes 1 and 3", "the last two scenes"), by "all", or as
+"it": the scene that changed last."""
 SECTIONS = (
     Section("A brief for an ad", _BRIEF, first_draft.BRIEFS),
     Section("An ad", "An edit makes new versions of the streams that it names, and of no others.", ads.FORMS),
     Section("A lesson", _LESSON, lessons.FORMS),
     Section("A landing page", _PAGE, pages.FORMS),
+    Section("A video", _VIDEO, video.FORMS),
 )
 
 

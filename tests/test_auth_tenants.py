@@ -28,8 +28,18 @@ SECRET_WORD = "zyxomma"
 """What alice's things say and nobody else's reply may."""
 UNKNOWN = "0b7e8a54-7b0c-4d39-9d53-0d6fbb5f2a11"
 NOT_404 = {("POST", "/api/ads/{ad_id}/chat"): 400, ("POST", "/api/pages/{page_id}/chat"): 400}
-"""A57: an ad without a conversation is told so, whether there is an ad or not; a page begins with a chat."""
-NAMED = ("ad_id", "page_id", "artefact_id", "conversation_id", "thread_id", "assistant_id")
+NOT_404[("POST", "/api/projects/{project_id}/executions")] = 400
+"""A57: an ad without a conversation is told so, whether there is an ad or not; pages and videos begin so."""
+NAMED = (
+    "ad_id",
+    "page_id",
+    "project_id",
+    "plan_id",
+    "artefact_id",
+    "conversation_id",
+    "thread_id",
+    "assistant_id",
+)
 """Ids that are somebody's."""
 ENDLESS = ("stream", "stream/events", "{conversation_id}/events", "join")
 """How paths end whose replies go on."""
@@ -100,6 +110,9 @@ def bodies(ids: Mapping[str, str]) -> dict[tuple[str, str], Any]:
         ("POST", "/api/ads/{ad_id}/chat"): {"message": "make the music louder", "provider": "offline"},
         ("POST", "/api/pages/{page_id}/chat"): {"message": " ", "provider": "offline"},
         ("POST", "/api/pages/{page_id}/decisions"): {"decisions": [{"type": "approve"}]},
+        ("POST", "/api/projects/{project_id}/executions"): {"message": " "},
+        ("PATCH", "/api/executions/{plan_id}/steps/{step_id}"): {"params": {"prompt": "mine"}},
+        ("POST", "/api/executions/{plan_id}/steps"): {"step": {"tool": "editScene", "prompt": "mine"}},
         ("PATCH", "/api/ads/{ad_id}/mixer"): {"sfx": {"volumeDb": -9}},
         ("POST", "/api/ads/{ad_id}/{stream}"): {"musicPrompt": "mine now"},
         ("PATCH", "/api/ads/{ad_id}/{stream}/{version_id}"): {"musicPrompt": "mine now"},
@@ -156,9 +169,20 @@ async def furnished(client: httpx.AsyncClient, headers: Mapping[str, str]) -> di
     assert (await client.put("/store/items", json=item)).status_code == 204
     runs = (await client.get(f"/threads/{thread_id}/runs")).json()
     calls = await client.get("/api/tool-executions")
+    scenes = [{"name": SECRET_WORD}, {"name": "other"}]
+    assert (await client.post("/api/projects", json={"id": "film", "scenes": scenes})).status_code == 201
+    faster = {"message": "make all scenes faster", "provider": "offline"}
+    film = (await client.post("/api/projects/film/executions", json=faster)).json()
+    await client.put("/api/presets/mine", json={"message": SECRET_WORD})
     client.headers.pop("X-Api-Key")
     return dict.fromkeys(("upload_id", "file_id", "asset_id", "cron_id"), UNKNOWN) | {
         "execution_id": calls.json()["executions"][0]["id"],
+        "project_id": "film",
+        "plan_id": film["executionId"],
+        "scene_id": "scene-1",
+        "step_id": "s1.1",
+        "preference_id": UNKNOWN,
+        "name": "mine",
         "ad_id": "ad-1",
         "page_id": "home",
         "kind": "ad",

@@ -9,9 +9,10 @@ from tests.served import description
 VERBS: Final = frozenset(
     [
         *("Activate", "Add", "Answer", "Cancel", "Change", "Check", "Clone", "Compare", "Copy", "Count"),
-        *("Create", "Delete", "Download", "Edit", "Execute", "Export", "Get", "Import", "List", "Lock"),
-        *("Put", "Refine", "Restore", "Rewrite", "Search", "Send", "Set", "Show", "Stream", "Unlock"),
-        *("Update", "Upload", "Wait"),
+        *("Create", "Decide", "Delete", "Download", "Edit", "Execute", "Export", "Follow", "Get", "Import"),
+        *("Insert", "List", "Lock", "Pause", "Put", "Redo", "Refine", "Repeat", "Restore", "Resume"),
+        *("Retry", "Rewrite", "Save", "Search", "Send", "Set", "Show", "Skip", "Start", "Stream"),
+        *("Undo", "Unlock", "Update", "Upload", "Wait"),
     ]
 )
 """First words of summaries: the action, as a client sees it."""

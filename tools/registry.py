@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from typing_extensions import Unpack
 
 from callsheet.state.errors import Broken
+from callsheet.state.plan import covers
 from callsheet.tools.guard.call import Call, Scope
 from callsheet.tools.guard.policy import ToolOptions
 from callsheet.tools.schemas import model_schema
@@ -75,7 +76,10 @@ class Tool:
     reads: frozenset[str] = frozenset()
     """Streams it reads."""
     writes: frozenset[str] = frozenset()
-    """Streams it writes versions of; empty for a tool without effect on the artefact."""
+    """Streams it writes versions of; empty for a tool without effect on the artefact.
+
+    `scene-*` is a family, of which each step names the streams that it writes.
+    """
     subject: str | None = None
     """Argument that names the artefact. Models do not see it; the guard fills it in and refuses another."""
     permissions: frozenset[str] = frozenset()
@@ -115,6 +119,16 @@ class Tool:
     def is_async(self) -> bool:
         """True for a coroutine; others run in a thread or a process."""
         return inspect.iscoroutinefunction(self.run)
+
+    @cached_property
+    def _has_family(self) -> bool:
+        return any(name.endswith("*") for name in self.writes)
+
+    def writes_of(self, declared: Iterable[str]) -> frozenset[str]:
+        """Return the streams that a step with these declared writes may write."""
+        if not self._has_family:
+            return self.writes
+        return frozenset(stream for stream in declared if covers(self.writes, stream))
 
     @property
     def is_destructive(self) -> bool:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +18,7 @@ from callsheet.server.http.auth import public_config
 from callsheet.server.langgraph.inputs import message_channels
 from callsheet.state.errors import Invalid, TooLarge
 from callsheet.state.uploads import MAX_MATERIAL
+from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.threads import file as thread_file
 from callsheet.storage.threads import records as thread_records
@@ -45,10 +46,9 @@ class ThreadArchive:
     version: str
     """Version of Callsheet, written to the first line of a file."""
 
-    @property
-    def streams(self) -> dict[str, tuple[str, ...]]:
-        """Streams of each kind of artefact."""
-        return {spec.kind: spec.all_streams for spec in self.workflows.specs.values()}
+    async def streams_of(self, artefact: Artefact) -> Sequence[str]:
+        """Return every stream of an artefact."""
+        return await self.workflow(artefact.kind)[0].all_streams_of(artefact)
 
     def workflow(self, kind: str) -> tuple[WorkflowSpec, FeatureApi | None]:
         """Return the workflow that creates artefacts of this kind; raises `Invalid` if none is served."""
@@ -69,7 +69,7 @@ async def export_thread(archive: ThreadArchive, thread_id: str, owner: str) -> A
     record = await thread_records.get(archive.storage, thread_id, owner)
     for name in await threads.artefacts_of(archive.storage, record.id):
         archive.workflow(name.partition(":")[0])
-    source = ExportSource(archive.storage, archive.saver, archive.streams)
+    source = ExportSource(archive.storage, archive.saver, archive.streams_of)
     return export_lines(source, record, {"callsheet": archive.version})
 
 
@@ -133,7 +133,7 @@ def _check_messages(graph: Pregel[Any, Any], file: ThreadFile) -> None:
 def _check_versions(spec: WorkflowSpec, entry: ArtefactEntry) -> None:
     """Raise `Invalid`, or pydantic's error, for versions that no tool and no person could have written."""
     for version in entry.versions:
-        if version.stream not in spec.all_streams:
+        if not spec.has_stream(version.stream):
             raise Invalid(f"{spec.kind!r} has no stream {version.stream!r}", remedy="export the thread again")
         spec.check_version(version.stream, version.data)
 

@@ -52,7 +52,7 @@ async def get_artefact(kind: str, artefact_id: str, request: Request) -> Artefac
     """Show an artefact: its conversation, and the newest and the active version of each stream."""
     spec = _workflow(request, kind)
     artefact, meta = await _find(request, spec, artefact_id)
-    streams = await artefact.streams(spec.all_streams)
+    streams = await artefact.streams(await spec.all_streams_of(artefact))
     return ArtefactView(
         kind=spec.kind,
         id=artefact_id,
@@ -118,10 +118,9 @@ async def _find(request: Request, spec: WorkflowSpec, artefact_id: str) -> tuple
 
 async def _stream(request: Request, spec: WorkflowSpec, artefact_id: str, name: str) -> Stream:
     artefact, _ = await _find(request, spec, artefact_id)
-    if name not in spec.all_streams:
-        raise Missing(
-            f"a {spec.kind} has no stream {name!r}", remedy=f"use one of: {', '.join(spec.all_streams)}"
-        )
+    names = await spec.all_streams_of(artefact)
+    if name not in names:
+        raise Missing(f"a {spec.kind} has no stream {name!r}", remedy=f"use one of: {', '.join(names)}")
     return await artefact.stream(name)
 
 

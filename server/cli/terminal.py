@@ -21,9 +21,10 @@ _MARKS: Final[Mapping[str, tuple[str, str]]] = {
     "error": ("✖", "red"),
     "blocked": ("✖", "dim"),
     "cancelled": ("✖", "dim"),
+    "skipped": ("–", "dim"),
 }
 """Mark and colour of a step by its status."""
-_FINAL: Final = frozenset({"completed", "error", "blocked", "cancelled"})
+_FINAL: Final = frozenset({"completed", "error", "blocked", "cancelled", "skipped"})
 _FRAMES_PER_S: Final = 12
 
 

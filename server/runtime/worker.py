@@ -145,13 +145,12 @@ class Worker:
             async for event in self.events.follow_run(
                 thread.id, created.run, created.since, heartbeat_s=_CHECK_S
             ):
-                if event and (progress := _progress(event)):
+                if event and (progress := progress_of(event)):
                     report(progress)
-        return await self._reply(thread, created.run), partial(
-            self.runs.mark_answered, thread.id, created.run
-        )
+        return await self.reply(thread, created.run), partial(self.runs.mark_answered, thread.id, created.run)
 
-    async def _reply(self, thread: Thread, run: str) -> dict[str, Any]:
+    async def reply(self, thread: Thread, run: str) -> dict[str, Any]:
+        """Return the reply to a run that has ended; raise its error."""
         try:
             ended = await self.runs.get(thread.id, run)
         except Missing:
@@ -427,7 +426,7 @@ async def running_worker(
             await worker.finalizer.stop()
 
 
-def _progress(event: Event) -> dict[str, Any] | None:
+def progress_of(event: Event) -> dict[str, Any] | None:
     """Return what an event reports to the caller: a step, or words of the model as they come."""
     if event.name not in {"custom", "messages"}:
         return None

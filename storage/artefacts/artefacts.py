@@ -80,43 +80,59 @@ class Artefact(Steps):
     async def create_version(self, new: NewVersion, fence: Fence | None = None) -> dict[str, Any]:
         """Append a version and its receipt in one step and return `{"versionId", **new.result}`.
 
-        A step with a receipt writes nothing and returns that receipt. Without a fence (an edit by a person)
-        the receipt belongs to this call, so that resending it is safe. Raises `Fenced` for an outdated fence,
-        `Forbidden` for a locked stream, and `Conflict` for an outdated `new.expected_head`.
+        Repeats and errors are those of `create_versions`.
         """
-        head = new.expected_head
-        newest_id = head.newest.id if head and head.newest else ""
+        return await self.create_versions([new], fence)
+
+    async def create_versions(self, new: Sequence[NewVersion], fence: Fence | None = None) -> dict[str, Any]:
+        """Append a version to each of several streams, with one receipt, in one step.
+
+        Return `{"versionId", "versions", **result}`: the first version, all of them by stream if there are
+        several, and the result of the first. A step with a receipt writes nothing and returns that receipt.
+        Without a fence (an edit by a person) the receipt belongs to this call, so that resending it is safe.
+        Raises `Fenced` for an outdated fence, `Forbidden` for a locked stream, and `Conflict` for an outdated
+        `expected_head`; then no stream is changed.
+        """
+        step, fence_value = (fence.step, fence.value) if fence else (f"by-hand|{uuid.uuid4().hex}", "")
+        stream_keys = [
+            self._key(key, one.stream) for one in new for key in (keys.versions, keys.version_counter)
+        ]
+        writes = [argument for one in new for argument in self._write_arguments(one)]
         answer = await scripts.CREATE(
             self._redis,
-            [
-                *(self._key(keys.versions, new.stream), self._key(keys.version_counter, new.stream)),
-                *(self._receipts, self._fences, self._meta, self._locks),
-            ],
-            [
-                fence.step if fence else f"by-hand|{uuid.uuid4().hex}",
-                fence.value if fence else "",
-                self._key(keys.version, new.stream, ""),
-                new.parent or "",
-                _json_tail({"data": new.data, "created_by": new.created_by, "batch": new.batch}),
-                _json_tail(new.result),
-                new.stream,
-                *(("yes", newest_id, head.locks) if head else ("no", "", "")),
-            ],
+            [self._receipts, self._fences, self._meta, self._locks, *stream_keys],
+            [step, fence_value, _json_tail(new[0].result), *writes],
         )
         if answer[0] == b"fenced":
-            raise Fenced(f"a late write to {new.stream!r} of {self.kind} {self.id!r} was refused")
-        if answer[0] == b"locked":
-            raise Forbidden(
-                f"{new.stream!r} of {self.kind} {self.id!r} is locked",
-                remedy="change something else; only a person can unlock it",
-            )
-        if answer[0] == b"moved":
-            raise Conflict(
-                f"{new.stream!r} of {self.kind} {self.id!r} changed meanwhile",
-                remedy="look at it again and repeat the edit",
-            )
+            raise Fenced(f"a late write to {new[0].stream!r} of {self.kind} {self.id!r} was refused")
+        if answer[0] in {b"locked", b"moved"}:
+            raise self._write_error(answer[0], answer[1].decode())
         result: dict[str, Any] = json.loads(answer[1])
         return result
+
+    def _write_arguments(self, new: NewVersion) -> Sequence[str]:
+        head = new.expected_head
+        newest_id = head.newest.id if head and head.newest else ""
+        record = _json_tail({"data": new.data, "created_by": new.created_by, "batch": new.batch})
+        expected = ("yes", newest_id, head.locks) if head else ("no", "", "")
+        return [
+            self._key(keys.version, new.stream, ""),
+            new.parent or "",
+            record,
+            new.stream,
+            *expected,
+        ]
+
+    def _write_error(self, verdict: bytes, stream: str) -> Forbidden | Conflict:
+        if verdict == b"locked":
+            return Forbidden(
+                f"{stream!r} of {self.kind} {self.id!r} is locked",
+                remedy="change something else; only a person can unlock it",
+            )
+        return Conflict(
+            f"{stream!r} of {self.kind} {self.id!r} changed meanwhile",
+            remedy="look at it again and repeat the edit",
+        )
 
     async def streams(self, names: Sequence[str]) -> dict[str, Stream]:
         """Return the named streams, read in one step; a stream without versions is empty."""

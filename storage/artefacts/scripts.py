@@ -82,28 +82,44 @@ redis.call('HSET', fences, ARGV[1], moved .. ARGV[3])
 return {'revoked', moved}
 """)
 
-# The record and the result are concatenated as text, because cjson would change numbers.
+# Records and results are concatenated as text, because cjson would change numbers. After four keys of the
+# artefact come two keys and seven arguments a stream. Nothing is written if one stream is refused.
 CREATE: Final = Script("""
-local versions, counter, receipts, fences, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local step, fence, prefix, parent = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local receipts, fences, meta, locks = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local step, fence = ARGV[1], ARGV[2]
+local count = (#ARGV - 3) / 7
 local done = redis.call('HGET', receipts, step)
 if done then return {'done', done} end
 if fence ~= '' and redis.call('HGET', fences, step) ~= fence then return {'fenced'} end
-local newest = redis.call('LINDEX', versions, -1)
-if redis.call('HEXISTS', KEYS[6], ARGV[7]) == 1 then return {'locked'} end
--- Refuse a version that was derived from an outdated head or outdated locks.
-if ARGV[8] == 'yes' and (newest or '') ~= ARGV[9] then return {'moved'} end
-if ARGV[8] == 'yes' and (redis.call('HGET', meta, 'locks') or '0') ~= ARGV[10] then return {'moved'} end
-if parent == '' then parent = newest or '' end
+local newest, changes = {}, redis.call('HGET', meta, 'locks') or '0'
+for i = 1, count do
+  local base = 3 + (i - 1) * 7
+  local name = ARGV[base + 4]
+  newest[i] = redis.call('LINDEX', KEYS[3 + 2 * i], -1)
+  if redis.call('HEXISTS', locks, name) == 1 then return {'locked', name} end
+  -- Refuse a version that was derived from an outdated head or outdated locks.
+  if ARGV[base + 5] == 'yes' then
+    if (newest[i] or '') ~= ARGV[base + 6] or changes ~= ARGV[base + 7] then return {'moved', name} end
+  end
+end
 local t = redis.call('TIME')
 local ms = t[1] .. string.format('%03d', math.floor(t[2] / 1000))
-local id = 'v' .. redis.call('INCR', counter)
-local quoted = parent == '' and 'null' or '"' .. parent .. '"'
-local head = '{"id":"' .. id .. '","parent":' .. quoted .. ',"created_ms":' .. ms
-redis.call('SET', prefix .. id, head .. ARGV[5])
-redis.call('RPUSH', versions, id)
+local ids, made = {}, {}
+for i = 1, count do
+  local base = 3 + (i - 1) * 7
+  local parent = ARGV[base + 2]
+  if parent == '' then parent = newest[i] or '' end
+  local id = 'v' .. redis.call('INCR', KEYS[4 + 2 * i])
+  local quoted = parent == '' and 'null' or '"' .. parent .. '"'
+  local head = '{"id":"' .. id .. '","parent":' .. quoted .. ',"created_ms":' .. ms
+  redis.call('SET', ARGV[base + 1] .. id, head .. ARGV[base + 3])
+  redis.call('RPUSH', KEYS[3 + 2 * i], id)
+  ids[i], made[i] = id, '"' .. ARGV[base + 4] .. '":"' .. id .. '"'
+end
 redis.call('HSET', meta, 'updatedMs', ms)
-local result = '{"versionId":"' .. id .. '"' .. ARGV[6]
+local result = '{"versionId":"' .. ids[1] .. '"'
+if count > 1 then result = result .. ',"versions":{' .. table.concat(made, ',') .. '}' end
+result = result .. ARGV[3]
 redis.call('HSET', receipts, step, result)
 redis.call('HDEL', fences, step)
 return {'made', result}

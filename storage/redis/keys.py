@@ -190,6 +190,45 @@ def file_part(kind: str, artefact: str, name: str) -> str:
     return f"{kind}:{hash_tag(artefact)}:file-part:{name}"
 
 
+# Executions of plans for videos.
+
+EXECUTION_EVENTS_TTL_S: Final = 600.0
+"""Lifetime of an execution's events after its end (D46)."""
+
+
+class ExecutionKeys(NamedTuple):
+    """Keys for one execution of a project."""
+
+    record: str
+    """Hash of the execution: its record as JSON, and the number of changes to it."""
+    events: str
+    """Stream of its events; expires after its end."""
+    all: str
+    """Sorted set of the project's executions, by creation time."""
+
+
+@lru_cache(maxsize=1024)
+def execution_keys(kind: str, artefact: str, execution: str) -> ExecutionKeys:
+    """Keys for one execution."""
+    stem = f"{kind}:{hash_tag(artefact)}:execution"
+    return ExecutionKeys(f"{stem}:{execution}", f"{stem}-events:{execution}", f"{stem}s")
+
+
+def project_context(kind: str, artefact: str) -> str:
+    """Hash of the context that a project gathered: entries as JSON with their expiry, by key."""
+    return f"{kind}:{hash_tag(artefact)}:context"
+
+
+def execution_place(owner: str, execution: str) -> str:
+    """Project and thread of an execution, as JSON."""
+    return f"owner:{hash_tag(owner)}:execution:{execution}"
+
+
+def video_settings(owner: str, name: str) -> str:
+    """Hash of the owner's presets, preferences, or durations of steps, by `name`."""
+    return f"owner:{hash_tag(owner)}:video:{name}"
+
+
 # Threads and their runs.
 
 RUN_LEASE_S: Final = 15.0
@@ -484,6 +523,8 @@ KEYS: Final = (
     Key("owner:{<id>}:usage:day:<day>", "hash", USAGE_TTL_S, "an owner's use of models on a day"),
     Key("owner:{<id>}:usage:thread:<thread*>", "hash", USAGE_TTL_S, "a thread's use of models"),
     Key("owner:{<id>}:usage:turn:<turn*>", "hash", TURN_USAGE_TTL_S, "a turn's use of models"),
+    Key("owner:{<id>}:execution:<execution>", "string", "forever", "project and thread of an execution"),
+    Key("owner:{<id>}:video:<name>", "hash", "forever", "presets, preferences and durations of steps"),
     Key("vendor:{<id>}:calls", "zset", VENDOR_CALL_LEASE_S, "calls of a vendor's models, by end of lease"),
     Key("vendor:{<id>}:tokens", "hash", VENDOR_TOKENS_TTL_S, "tokens left of a vendor's minute"),
     Key(CRONS_DUE, "zset", "forever", "cron jobs, by next start"),
@@ -512,6 +553,10 @@ KEYS: Final = (
     Key("<kind>:{<id>}:files", "hash", "forever", "the artefact's files, by id"),
     Key("<kind>:{<id>}:file:<file>", "list", "forever", "pieces of a file"),
     Key("<kind>:{<id>}:file-part:<name>", "list", UPLOAD_TTL_S, "pieces of an unfinished upload"),
+    Key("<kind>:{<id>}:execution:<execution>", "hash", "forever", "an execution of a plan"),
+    Key("<kind>:{<id>}:execution-events:<execution>", "stream", "chosen", "events of an execution"),
+    Key("<kind>:{<id>}:context", "hash", "forever", "gathered context, by key"),
+    Key("<kind>:{<id>}:executions", "zset", "forever", "executions by creation time"),
     Key("<kind>:{<id>}:look-up:<digest>", "string", "chosen", "cached result of a tool, JSON"),
     Key("<kind>:{<id>}:<stream>:versions", "list", "forever", "version ids, oldest first"),
     Key("<kind>:{<id>}:<stream>:v:<version>", "string", "forever", "one version, JSON"),

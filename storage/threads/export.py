@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,8 @@ class ExportSource:
 
     storage: Storage
     saver: BaseCheckpointSaver[int]
-    streams: Mapping[str, Sequence[str]]
-    """Streams of each kind of artefact."""
+    streams_of: Callable[[Artefact], Awaitable[Sequence[str]]]
+    """Function that returns every stream of an artefact."""
 
 
 async def export_lines(
@@ -131,7 +131,7 @@ async def _artefact(source: ExportSource, artefact: Artefact) -> AsyncIterator[_
     facts = {name: text for name, text in meta.items() if name not in {"owner", "thread"}}
     mixer_settings = json.loads(mixer) if mixer else None
     yield "artefact", {"kind": kind, "id": artefact.id, "facts": facts, "mixer": mixer_settings}
-    for name, stream in (await artefact.streams(source.streams.get(kind, ()))).items():
+    for name, stream in (await artefact.streams(await source.streams_of(artefact))).items():
         counter = await redis.get(keys.version_counter(kind, artefact.stored_id, name))
         yield "stream", {"stream": name, "active": stream.active, "counter": int(counter or 0)}
         for version in stream.versions:

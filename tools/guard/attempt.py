@@ -99,6 +99,8 @@ class Attempt:
     """Step of the plan."""
     artefact: Artefact = field(init=False)
     """Artefact of the thread."""
+    writes: frozenset[str] = field(init=False)
+    """Streams that the step may write."""
     cache_key: str | None = field(init=False)
     """Digest of a look-up; None if results are not cached."""
     fence: Fence | None = None
@@ -122,6 +124,7 @@ class Attempt:
     def __post_init__(self) -> None:
         self.policy, self.limits = self.resolved
         self.step, self.scope = self.record.step, self.record.scope
+        self.writes = self.tool.writes_of(self.step["writes"])
         self.artefact = Artefact(self.storage, self.scope.kind, self.scope.artefact, self.scope.owner)
         self.cache_key = self._lookup_digest() if self.policy.cache_s and self.tool.is_pure_lookup else None
 
@@ -214,7 +217,7 @@ class Attempt:
                 self.cached = self.cached_text is not None
             return None
         scope, unsure = self.scope, self.tool.outside and not self.tool.idempotent
-        writes = tuple(sorted(self.tool.writes))
+        writes = tuple(sorted(self.writes))
         claim = Claim(self.record.name, scope.epoch, scope.owner, scope.thread, scope.facts, writes, unsure)
         claimed = self.artefact.read_claim(
             claim, await self._execute_with_admission(self.artefact.claim_call(claim))
@@ -288,7 +291,7 @@ class Attempt:
                 self.fence = renewed
 
     async def _run_once(self) -> dict[str, Any]:
-        call = Call(self.scope, self.artefact, self.step["id"], self.tool.writes, self.fence)
+        call = Call(self.scope, self.artefact, self.step["id"], self.writes, self.fence)
         if lease := LEASE.get():
             await lease.require()
         return await run_tool(self.tool, self.args, call, self.policy)

@@ -1,6 +1,6 @@
 """The context of a tool call, set by the server and never by the model (B23)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,18 @@ class Scope:
 
 
 @dataclass(frozen=True)
+class Draft:
+    """A version that a tool writes."""
+
+    stream: str
+    data: Mapping[str, Any]
+    parent: str | None = None
+    """None for the newest version at the time of writing."""
+    expected_head: "StreamHead | None" = None
+    """Head that the version was made from; None skips the check."""
+
+
+@dataclass(frozen=True)
 class Call:
     """One call of a tool."""
 
@@ -51,6 +63,24 @@ class Call:
     """Streams this step may write."""
     fence: "Fence | None"
     """Fence of the effect; None for a tool without one."""
+
+    async def write_all(self, drafts: Sequence[Draft], *, result: Mapping[str, Any]) -> dict[str, Any]:
+        """Write versions of several streams together with one receipt: all of them or none.
+
+        Repeats and errors are those of `write`. The result has `versions`, the new versions by stream.
+        """
+        for draft in drafts:
+            if draft.stream not in self.writes or self.fence is None:
+                raise Forbidden(
+                    f"this step may not write {draft.stream!r}", remedy="plan a step that declares it"
+                )
+        from callsheet.storage.artefacts.artefacts import NewVersion  # noqa: PLC0415 -- as above
+
+        new = [
+            NewVersion(one.stream, one.data, "llm", self.scope.run, one.parent, result, one.expected_head)
+            for one in drafts
+        ]
+        return await self.artefact.create_versions(new, self.fence)
 
     async def write(
         self,
@@ -67,9 +97,4 @@ class Call:
         returns the receipt. Raises `Forbidden` outside the step's write set or for a locked part, and
         `Conflict` if the head has changed.
         """
-        if stream not in self.writes or self.fence is None:
-            raise Forbidden(f"this step may not write {stream!r}", remedy="plan a step that declares it")
-        from callsheet.storage.artefacts.artefacts import NewVersion  # noqa: PLC0415 -- as above
-
-        new = NewVersion(stream, data, "llm", self.scope.run, parent, result, expected_head)
-        return await self.artefact.create_version(new, self.fence)
+        return await self.write_all([Draft(stream, data, parent, expected_head)], result=result)

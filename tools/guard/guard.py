@@ -202,7 +202,7 @@ def _check_permission(tool: Tool, args: BaseModel, step: Step, scope: Scope) -> 
             f"{tool.subject} {subject!r} is not the {scope.kind} of this conversation",
             remedy=f"use {scope.artefact!r}",
         )
-    outside = tool.writes - set(step["writes"])
+    outside = tool.writes_of(step["writes"]) - set(step["writes"])
     if outside:
         raise Forbidden(
             f"step {step['id']!r} may not write {', '.join(sorted(outside))}",

@@ -1,0 +1,222 @@
+"""Plans of videos: the time of twelve equal scenes, the cost of a step beside its tool, and style match.
+
+A tool of a fixed duration takes the place of the model; everything else is the product's, on an embedded
+Valkey. The floor of a plan is its tools alone, three at a time. Style match compares a scene with its example
+(D51).
+"""
+
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from callsheet import storage
+from callsheet.nodes.video.execution import LiveExecution
+from callsheet.providers.offline.video.forms import edit_form
+from callsheet.state.plan import Step
+from callsheet.state.video import live
+from callsheet.state.video.live import Execution
+from callsheet.state.video.patch import ScenePatch, apply_patch
+from callsheet.state.video.starter import starters
+from callsheet.state.video.style import style_match
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.video.executions import Executions
+from callsheet.tools.guard import guard
+from callsheet.tools.guard.call import Call, Scope
+from callsheet.tools.guard.outcome import Outcome
+from callsheet.tools.registry import tool
+from callsheet.tools.video.arguments import OneScene
+
+ROUNDS: Final = 5
+STEP_S: Final = 0.2
+PARALLEL: Final = 3
+
+
+def main() -> int:
+    """Print the tables."""
+    _style()
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as folder:
+        return asyncio.run(_measure(Path(folder)))
+
+
+async def _measure(folder: Path) -> int:
+    async with storage.connect(data_dir=folder) as opened:
+        storage.use(opened)
+        try:
+            await _plan_time(opened)
+            await _step_cost(opened)
+            return await _events(opened)
+        finally:
+            storage.use(None)
+
+
+@tool(schema=OneScene, display="Working", writes=("scene-*",), internal=True)
+async def work(args: OneScene, call: Call) -> dict[str, Any]:
+    """Write a version after a fixed time."""
+    await asyncio.sleep(STEP_S)
+    return await call.write(args.sceneId, {"scene": {}}, result={"sceneId": args.sceneId})
+
+
+@tool(schema=OneScene, display="Writing", writes=("scene-*",), internal=True)
+async def write(args: OneScene, call: Call) -> dict[str, Any]:
+    """Write a version at once."""
+    return await call.write(args.sceneId, {"scene": {}}, result={"sceneId": args.sceneId})
+
+
+TOOLS: Final = {"work": work, "write": write}
+
+
+def _steps(count: int, name: str) -> list[Step]:
+    return [
+        Step(
+            id=f"s{number}",
+            tool=name,
+            display=f"Scene {number}",
+            params={"sceneId": f"scene-{number}"},
+            dependencies=[],
+            reads=[],
+            writes=[f"scene-{number}"],
+        )
+        for number in range(1, count + 1)
+    ]
+
+
+def _scope(name: str) -> Scope:
+    return Scope("local", name, "video", name, f"run-{name}", f"task-{name}", 1, plan=name, patient=True)
+
+
+async def _executed(opened: Storage, name: str, steps: list[Step]) -> tuple[Execution, float]:
+    """Execute a plan and return its record and its seconds."""
+    executions = Executions(opened, name, "local")
+    record = await executions.create(_record(name, steps))
+    scope = _scope(name)
+    record = await executions.update(name, lambda held, now: live.begin(held, scope.task, 1, now))
+
+    async def carry_out(step: Step) -> Outcome:
+        return await guard.call(TOOLS, step, scope)
+
+    execution = LiveExecution(
+        executions, record, carry_out, parallel=PARALLEL, report=lambda _: None, stopping=lambda: False
+    )
+    began = time.perf_counter()
+    done = await execution.run()
+    return done, time.perf_counter() - began
+
+
+def _record(name: str, steps: list[Step]) -> Execution:
+    return Execution(
+        id=name,
+        thread=name,
+        project=name,
+        run="",
+        kind="plan",
+        request="",
+        reasoning="",
+        feedback="",
+        status="planned",
+        approved="",
+        task="",
+        epoch=0,
+        estimated_s=0,
+        created_ms=0,
+        started_ms=0,
+        ended_ms=0,
+        steps=live.live_steps(steps),
+        changes=[],
+    )
+
+
+async def _floor(count: int) -> float:
+    """Return the seconds that the waiting alone takes, as many at once."""
+    slots = asyncio.Semaphore(PARALLEL)
+
+    async def one() -> None:
+        async with slots:
+            await asyncio.sleep(STEP_S)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(one() for _ in range(count)))
+    return time.perf_counter() - began
+
+
+async def _plan_time(opened: Storage) -> None:
+    await _executed(opened, "warm", _steps(3, "work"))
+    ratios = []
+    for number in range(ROUNDS):
+        floor = await _floor(12)
+        _, took = await _executed(opened, f"plan-{number}", _steps(12, "work"))
+        ratios.append(took / floor)
+    print(
+        f"12 steps of {STEP_S:g} s, 3 at once: {statistics.median(ratios):.3f} × their waiting alone", end=""
+    )
+    print(f" ({min(ratios):.3f}–{max(ratios):.3f}; target 1.1)")
+
+
+async def _step_cost(opened: Storage) -> None:
+    """Print the cost of a step beside its tool: a plan of writes, against the guard's calls alone."""
+    costs = []
+    for number in range(ROUNDS):
+        scope = _scope(f"bare-{number}")
+        began = time.perf_counter()
+        for step in _steps(30, "write"):
+            await guard.call(TOOLS, step, scope)
+        bare = (time.perf_counter() - began) / 30
+        steps = _steps(30, "write")
+        for before, step in pairwise(steps):
+            step["dependencies"] = [before["id"]]
+        _, took = await _executed(opened, f"cost-{number}", steps)
+        costs.append(took / 30 - bare)
+    print(f"orchestration per step: p50 {1000 * statistics.median(costs):.2f} ms", end="")
+    print(f" ({1000 * min(costs):.2f}–{1000 * max(costs):.2f}; target 5 ms)")
+
+
+async def _events(opened: Storage) -> int:
+    """Print how a plan of sixty scenes is told; 1 if a status is missing."""
+    from callsheet.server.video.progress import progress_lines
+
+    steps = _steps(60, "write")
+    executing = asyncio.create_task(_executed(opened, "sixty", steps))
+    executions = Executions(opened, "sixty", "local")
+    while not await executions.has_events("sixty"):  # noqa: ASYNC110 -- the plan is in Redis
+        await asyncio.sleep(0.01)
+    arrivals: list[float] = []
+    text = b""
+    async for line in progress_lines(executions, "sixty", None):
+        arrivals.append(time.perf_counter())
+        text += line
+    await executing
+    bursts = 1 + sum(later - earlier > 0.3 for earlier, later in pairwise(arrivals))
+    told = [text.count(b'"stepId": "%s", "name"' % step["id"].encode()) for step in steps]
+    print(
+        f"60 scenes: {len(arrivals)} events in {bursts} collections, {min(told)}–{max(told)} a step", end=""
+    )
+    print("; every status was told" if min(told) == 2 else "; a status is missing")
+    return int(min(told) != 2)
+
+
+def _style() -> None:
+    after: list[float] = []
+    before: list[float] = []
+    unlike: list[float] = []
+    for scenes in starters().values():
+        reference = scenes[2]
+        others = [other[0] for other in starters().values() if other is not scenes]
+        for scene in scenes:
+            if scene is reference:
+                continue
+            request: Mapping[str, Any] = {
+                "request": "like scene-3",
+                "scene": scene.data(),
+                "examples": {"scene-3": reference.data()},
+            }
+            changed = apply_patch(scene, ScenePatch.model_validate(edit_form(request)))
+            before.append(style_match(scene, reference))
+            after.append(style_match(changed, reference))
+            unlike += [style_match(other, reference) for other in others]
+    print("style match with the example (D51; target 0.85 after):")
+    for name, values in (("after “like scene 3”", after), ("before", before), ("other projects", unlike)):
+        print(f"  {name:<22} median {statistics.median(values):.2f} ({min(values):.2f}–{max(values):.2f})")

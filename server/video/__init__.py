@@ -1,0 +1,1 @@
+"""REST routes, replies and the command of `scene_edit`."""

@@ -1,0 +1,20 @@
+"""The routes and replies of `scene_edit`."""
+
+from typing import Final
+
+from callsheet.server.features import FeatureApi
+from callsheet.server.video import execution_routes, project_routes, service, settings_routes
+
+API: Final = FeatureApi(
+    routers=(
+        execution_routes.project_router,
+        execution_routes.router,
+        execution_routes.progress_router,
+        project_routes.list_router,
+        project_routes.router,
+        settings_routes.router,
+        settings_routes.context_router,
+    ),
+    reply_builder=service.reply_builder,
+    tags={"videos": "Videos of many scenes: edited by plans that can be changed while they run"},
+)

@@ -1,0 +1,95 @@
+"""Request bodies of videos."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from callsheet.server.http.requests import Flag, ModelChoice
+from callsheet.server.video.service import EditRequest
+from callsheet.state.video.plan import PlannedStep
+
+_Id = Annotated[str, Field(min_length=1, max_length=255)]
+_Ids = Annotated[list[_Id], Field(max_length=100)]
+
+
+class ExecutionCreate(ModelChoice):
+    """A message that edits a project (D-R16)."""
+
+    message: str = Field("", description="What shall be different; may be left out with `preset`")
+    sceneIds: _Ids = Field([], description="Scenes that the message is about; no other is edited then")
+    approve: Flag = Field(default=False, description="True shows the plan and waits for approval")
+    preset: str | None = Field(None, max_length=200, description="Name of a saved message to run")
+
+    def to_request(self, project_id: str, message: str, owner: str, key: str | None) -> EditRequest:
+        """Return the body as a request of the service."""
+        return EditRequest(
+            project_id,
+            message,
+            tuple(self.sceneIds),
+            approve=self.approve,
+            context=self.context(),
+            owner=owner,
+            idempotency_key=key,
+        )
+
+
+class StepPatch(BaseModel):
+    """Other parameters of a pending step."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    params: dict[str, Any] = Field(min_length=1, description="`prompt`, `name`, `durationSeconds` …")
+
+
+class StepCreate(BaseModel):
+    """A step to insert."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    step: PlannedStep
+
+
+class PlanDecision(BaseModel):
+    """A person's decision about a plan that waits for approval."""
+
+    decisions: list[dict[str, Any]] = Field(
+        default=[{"type": "approve"}],
+        min_length=1,
+        max_length=100,
+        description="One for each step that writes, or one for all: approve, reject with `message`, edit",
+    )
+
+
+class UndoCreate(ModelChoice):
+    """An execution or steps of it to undo."""
+
+    executionId: str | None = Field(None, max_length=255, description="The newest that changed something")
+    steps: _Ids = Field([], description="Steps of the execution; all of them if left out")
+
+
+class ProjectCreate(BaseModel):
+    """A new project."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: _Id | None = Field(None, description="Id of your choice; made if left out")
+    name: str = Field("", max_length=200)
+    starter: str | None = Field(None, max_length=40, description="Name of a starter project")
+    scenes: list[dict[str, Any]] | None = Field(None, max_length=100, description="Scenes as exported")
+
+
+class PresetWrite(BaseModel):
+    """A message to keep under a name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    message: str = Field(min_length=1, max_length=4_000)
+
+
+class ContextWrite(BaseModel):
+    """A value to keep for later steps."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    value: Any
+    expiresInSeconds: int = Field(0, ge=0, le=31_536_000, description="0 keeps it")

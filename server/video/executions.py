@@ -1,0 +1,229 @@
+"""Executions over REST: start, watch, change while they run, do again, undo (D-R15, D-R16, D41-D43, D50)."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from callsheet.nodes.video.planning import read_outline
+from callsheet.server.artefacts.service import RequestOptions, answer_interrupt
+from callsheet.server.context import AppContext
+from callsheet.server.runtime.execution import pending_interrupts
+from callsheet.server.runtime.run_request import DomainRun
+from callsheet.server.runtime.worker import progress_of
+from callsheet.server.video import service
+from callsheet.server.video.service import VIDEOS, EditRequest
+from callsheet.state.errors import Conflict, Invalid, Missing
+from callsheet.state.plan import Plan
+from callsheet.state.video import live, plan
+from callsheet.state.video.live import Execution, Update
+from callsheet.state.video.plan import PlannedStep, SubmittedPlan
+from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.runs.events import END
+from callsheet.storage.runs.records import Created
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import Thread
+from callsheet.storage.video import settings
+from callsheet.storage.video.executions import Executions, find_place, missing_execution
+
+_HEARTBEAT_S: Final = 2.0
+MAX_LISTED: Final = 50
+"""Executions that are searched for one to undo."""
+
+
+@dataclass(frozen=True)
+class ExecutionRef:
+    """An existing execution of the caller."""
+
+    ctx: AppContext
+    owner: str
+    thread: Thread
+    executions: Executions
+    id: str
+
+    @property
+    def artefact(self) -> Artefact:
+        """The project."""
+        return VIDEOS.artefact(self.ctx.storage, self.thread)
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run, and its execution once there is a plan."""
+
+    thread: Thread
+    execution: Execution | None
+    message: str = ""
+    """The model's words where it made no plan."""
+
+
+async def find(ctx: AppContext, owner: str, execution_id: str) -> ExecutionRef:
+    """Return the owner's execution; raise `Missing` if there is none."""
+    name, thread_id = await find_place(ctx.storage, owner, execution_id)
+    thread = await threads.get(ctx.storage, thread_id, owner)
+    if thread.graph != service.GRAPH:
+        raise missing_execution(execution_id)
+    return ExecutionRef(ctx, owner, thread, Executions(ctx.storage, name, owner), execution_id)
+
+
+async def start(ctx: AppContext, request: EditRequest) -> Started:
+    """Start a run for a message, and return as soon as it has a plan or has ended without one.
+
+    The run goes on. Raises `Busy` while another one has the project, and the run's error.
+    """
+    run = await service.edit_run(ctx.storage, request)
+    return await start_run(ctx, run)
+
+
+async def start_run(ctx: AppContext, run: DomainRun, *, queued: bool = False) -> Started:
+    """Start a run, and return as soon as it has a plan or has ended without one.
+
+    A queued one waits for the project's active run.
+    """
+    thread = run.thread
+    await VIDEOS.claim(ctx.storage, thread)
+    created = await (queue_run(ctx, run) if queued else ctx.worker.submit(thread.id, run.to_run_request()))
+    executions = Executions(ctx.storage, VIDEOS.artefact_id(thread), thread.owner)
+    if created.verdict != "replay" and (planned := await _planned_execution(ctx, thread.id, created)):
+        return Started(thread, await executions.get(planned))
+    for record in await executions.newest(MAX_LISTED):
+        if record["run"] == created.run:
+            return Started(thread, record)
+    reply = await ctx.worker.reply(thread, created.run)
+    await ctx.worker.runs.mark_answered(thread.id, created.run)
+    return Started(thread, None, reply["message"])
+
+
+async def _planned_execution(ctx: AppContext, thread: str, created: Created) -> str:
+    """Return the id of a run's execution once it has one; empty if the run ends without."""
+    source = ctx.worker.events.follow_run(thread, created.run, created.since, heartbeat_s=_HEARTBEAT_S)
+    async with aclosing(source) as events:
+        async for event in events:
+            progress = progress_of(event) if event else None
+            if progress and progress.get("type") == "plan":
+                return str(progress["executionId"])
+            if event and event.name == END:
+                break
+    return ""
+
+
+async def change(ref: ExecutionRef, update: Update) -> Execution:
+    """Apply a change to an execution that runs or is paused."""
+    return await ref.executions.update(ref.id, update)
+
+
+async def edit_step(ref: ExecutionRef, step_id: str, params: Mapping[str, Any]) -> Execution:
+    """Change parameters of a pending step, and remember it as a preference."""
+    before = live.find(await ref.executions.get(ref.id), step_id)["step"]["params"].get("prompt")
+    record = await change(ref, lambda held, now: live.edit_step(held, step_id, params, now))
+    after = live.find(record, step_id)["step"]["params"].get("prompt")
+    if before and after and before != after:
+        text = f"for {record['request']!r} the person changed the step {before!r} to {after!r}"
+        await settings.add_preference(ref.ctx.storage, ref.owner, text, record["changes"][-1]["at_ms"])
+    return record
+
+
+async def insert_step(ref: ExecutionRef, step: PlannedStep) -> Execution:
+    """Add a step to an execution that has not ended."""
+    order, lines = await read_outline(ref.artefact)
+    names = {line.id: line.name for line in lines}
+
+    def insert(record: Execution, now_ms: int) -> Execution:
+        known = {one["step"]["id"] for one in record["steps"]}
+        if unknown := [name for name in step.after if name not in known]:
+            raise Invalid(
+                f"the step waits for {', '.join(unknown)}, which the execution has not",
+                remedy=f"its steps are: {', '.join(sorted(known))}",
+            )
+        about = plan.Project(plan.order_after(order, [one["step"] for one in record["steps"]]), names)
+        alone = SubmittedPlan(steps=[step.model_copy(update={"after": [], "id": step.id or _free_id(known)})])
+        open_steps = [one["step"] for one in record["steps"] if one["status"] in {"pending", "in-progress"}]
+        new = plan.checked_steps(alone, about, open_steps)
+        if taken := sorted(known & {one["id"] for one in new}):
+            raise Conflict(f"step {taken[0]!r} exists already", remedy="choose another id, or none")
+        for one in new:
+            one["dependencies"] = [*dict.fromkeys([*one["dependencies"], *step.after])]
+        return live.insert_steps(record, new, now_ms)
+
+    return await change(ref, insert)
+
+
+def _free_id(known: set[str]) -> str:
+    return next(name for number in range(1, len(known) + 2) if (name := f"i{number}") not in known)
+
+
+async def do_again(
+    ref: ExecutionRef, request: RequestOptions, *, retry: str = "", repeat: str = ""
+) -> Execution:
+    """Do a failed or a completed step again: in the running execution, or in a new run if it has ended."""
+    record = await ref.executions.get(ref.id)
+    repeated = partial(_again, retry, repeat)
+    if not live.is_over(record):
+        return await change(ref, repeated)
+    wanted = repeated(record, record["ended_ms"])
+    step = live.find(record, retry or repeat)["step"]
+    again = {"retry": [retry] if retry else [], "repeat": [repeat] if repeat else []}
+    resumed = Plan(id=record["id"], steps=[one["step"] for one in wanted["steps"]])
+    text = f"{'Retry' if retry else 'Repeat'}: {step['display']}"
+    await queue_run(ref.ctx, service.decided_run(request, ref.thread, resumed, text, again))
+    return wanted
+
+
+async def queue_run(ctx: AppContext, run: DomainRun) -> Created:
+    """Submit a run; it waits for the project's active run, which may be about to end."""
+    return await ctx.worker.submit(run.thread.id, replace(run.to_run_request(), strategy="enqueue"))
+
+
+def _again(retry: str, repeat: str, record: Execution, now_ms: int) -> Execution:
+    return live.retry_step(record, retry, now_ms) if retry else live.repeat_step(record, repeat, now_ms)
+
+
+async def resume(ref: ExecutionRef, request: RequestOptions) -> Execution:
+    """Let a paused execution go on; its run waits for that once its running steps have ended."""
+    record = await change(ref, live.resume)
+    pending = pending_interrupts(await ref.ctx.worker.state(ref.thread))
+    if question := next((one for one in pending if _is_about(one.value, ref.id)), None):
+        run = await answer_interrupt(ref.ctx.worker, request, ref.thread, {"resume": True}, question.id)
+        await ref.ctx.worker.submit(ref.thread.id, run.to_run_request())
+    return record
+
+
+async def cancel(ref: ExecutionRef, request: RequestOptions) -> Execution:
+    """Start nothing more; steps that run end, and what is done stays (D-R15)."""
+    record = await change(ref, live.cancel)
+    pending = pending_interrupts(await ref.ctx.worker.state(ref.thread))
+    if pending:
+        paused = _is_about(pending[0].value, ref.id)
+        answer: Any = {"resume": False} if paused else _rejection()
+        run = await answer_interrupt(ref.ctx.worker, request, ref.thread, answer, pending[0].id)
+        await ref.ctx.worker.submit(ref.thread.id, run.to_run_request())
+    return record
+
+
+def _rejection() -> dict[str, Any]:
+    return {"decisions": [{"type": "reject", "message": "cancelled"}]}
+
+
+def _is_about(question: Any, execution_id: str) -> bool:
+    return isinstance(question, Mapping) and question.get("executionId") == execution_id
+
+
+async def answer_plan(
+    ref: ExecutionRef, request: RequestOptions, decisions: Sequence[Mapping[str, Any]]
+) -> Execution:
+    """Approve, edit or reject a plan that waits for approval."""
+    answer = {"decisions": [dict(one) for one in decisions]}
+    run = await answer_interrupt(ref.ctx.worker, request, ref.thread, answer)
+    await ref.ctx.worker.submit(ref.thread.id, run.to_run_request())
+    return await ref.executions.get(ref.id)
+
+
+async def require_project(ctx: AppContext, name: str, owner: str) -> Thread:
+    """Return the thread of the owner's project; raise `Missing` if there is none."""
+    try:
+        return await VIDEOS.require_thread(ctx.storage, name, owner)
+    except Missing:
+        raise Missing(
+            f"there is no project {name!r}", remedy="create it with POST /api/projects, or with a message"
+        ) from None

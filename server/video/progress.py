@@ -1,0 +1,104 @@
+"""Server-sent events of an execution (D34-D40, D-R6 to D-R8).
+
+Events are collected and sent twice a second. In a collection every change of a status is kept; what is
+overtaken is dropped: an earlier event of a step with the same status. The end is sent at once.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+
+from callsheet.state.errors import Missing
+from callsheet.state.video.progress import COMPLETE, STEP, Event
+from callsheet.storage.runs.events import START_ID
+from callsheet.storage.video.executions import Executions, closing_events
+
+INTERVAL_S: Final = 0.5
+"""Shortest time between two collections of events (D39)."""
+HEARTBEAT_S: Final = 10.0
+_POLL_S: Final = 0.1
+
+
+async def progress_lines(
+    executions: Executions, execution_id: str, after: str | None
+) -> AsyncGenerator[bytes, None]:
+    """Yield the events after an id, to the end of the execution.
+
+    Once they have expired, yield the plan and the end as they are. Raises `Missing` for no execution.
+    """
+    if not await executions.has_events(execution_id):
+        async for event in closing_events(executions, execution_id):
+            yield _line(event, None)
+        return
+    async with aclosing(_collections(executions, execution_id, after or START_ID)) as source:
+        async for collection in source:
+            if not collection:
+                yield b": still at it\n\n"
+            for event_id, event in coalesce(collection):
+                yield _line(event, event_id)
+
+
+Events = list[tuple[str, Event]]
+"""Events with their ids."""
+
+
+async def _collections(
+    executions: Executions, execution_id: str, cursor: str
+) -> AsyncGenerator[Events, None]:
+    """Yield new events, at most twice a second, to the end; an empty list after each silence."""
+    loop = asyncio.get_running_loop()
+    quiet_s = loop.time()
+    while True:
+        if fresh := await _read_all(executions, execution_id, cursor):
+            yield fresh
+            if fresh[-1][1][0] == COMPLETE:
+                return
+            cursor, quiet_s = fresh[-1][0], loop.time()
+            await asyncio.sleep(INTERVAL_S - _POLL_S)
+        elif loop.time() - quiet_s >= HEARTBEAT_S:
+            quiet_s = loop.time()
+            yield []
+            if await _is_gone(executions, execution_id):
+                return
+        await asyncio.sleep(_POLL_S)
+
+
+async def _read_all(executions: Executions, execution_id: str, after: str) -> list[tuple[str, Event]]:
+    fresh: list[tuple[str, Event]] = []
+    while batch := await executions.events(execution_id, after):
+        fresh += batch
+        after = batch[-1][0]
+    return fresh
+
+
+async def _is_gone(executions: Executions, execution_id: str) -> bool:
+    """Return True if nothing will follow: the events have expired or the record is gone."""
+    try:
+        await executions.get(execution_id)
+    except Missing:
+        return True
+    return not await executions.has_events(execution_id)
+
+
+def coalesce(events: Sequence[tuple[str, Event]]) -> list[tuple[str, Event]]:
+    """Return the events without those that a later one of the same step and status overtakes."""
+    kept: list[tuple[str, Event]] = []
+    for event_id, (name, data) in events:
+        same = kept and name == STEP and _step_status(kept[-1][1]) == (data["stepId"], data["status"])
+        if same:
+            kept.pop()
+        kept.append((event_id, (name, data)))
+    return kept
+
+
+def _step_status(event: Event) -> tuple[Any, Any]:
+    name, data = event
+    return (data.get("stepId"), data.get("status")) if name == STEP else (None, None)
+
+
+def _line(event: Event, event_id: str | None) -> bytes:
+    name, data = event
+    text = json.dumps(data, ensure_ascii=False)
+    return (f"id: {event_id}\n" if event_id else "").encode() + f"event: {name}\ndata: {text}\n\n".encode()

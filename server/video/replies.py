@@ -1,0 +1,154 @@
+"""Reply shapes of videos, for the documentation."""
+
+from typing import Any
+
+from typing_extensions import TypedDict
+
+
+class SceneSummary(TypedDict):
+    """A scene in a list."""
+
+    id: str
+    position: int | None
+    """From 1; null for a deleted scene."""
+    name: str
+    revision: int
+    versionId: str
+    durationInFrames: int
+    durationSeconds: float
+    summary: str
+    updatedAt: str
+
+
+class SceneList(TypedDict):
+    """Scenes in order."""
+
+    scenes: list[SceneSummary]
+
+
+class SceneView(SceneSummary):
+    """A scene with its content."""
+
+    scene: dict[str, Any]
+
+
+class SceneVersions(TypedDict):
+    """Versions of a scene, newest last."""
+
+    versions: list[dict[str, Any]]
+
+
+class ProjectSummary(TypedDict):
+    """A project in a list."""
+
+    id: str
+    name: str
+    threadId: str
+    sceneCount: int
+    createdAt: str | None
+    updatedAt: str | None
+
+
+class ProjectList(TypedDict):
+    """The owner's projects."""
+
+    projects: list[ProjectSummary]
+    next: str | None
+    """Send it as `after` for the next list; null at the end."""
+
+
+class ProjectView(ProjectSummary):
+    """A project."""
+
+    scenes: list[SceneSummary]
+    deleted: list[dict[str, Any]]
+    """Scenes that can be restored: `{id, position}`."""
+    locked: list[str]
+    """Ids of scenes that nothing may change, and `order`."""
+
+
+class ExecutionSummary(TypedDict):
+    """An execution in a list."""
+
+    id: str
+    projectId: str
+    threadId: str
+    kind: str
+    """`plan`, `undo` or `redo`."""
+    request: str
+    status: str
+    """`planned` (waits for approval), `running`, `paused`, `completed`, `failed` or `cancelled`."""
+    success: bool | None
+    """Null before the end."""
+    counts: dict[str, int]
+    """Steps by status."""
+    createdAt: str | None
+    startedAt: str | None
+    completedAt: str | None
+    totalTime: float
+    """Seconds."""
+
+
+class ExecutionList(TypedDict):
+    """Executions, newest first."""
+
+    executions: list[ExecutionSummary]
+
+
+class ExecutionView(ExecutionSummary):
+    """An execution with its plan."""
+
+    plan: dict[str, Any]
+    """`{type, totalSteps, estimatedTime, steps, context, reasoning, userFeedback}` (D1-D5)."""
+    changes: list[dict[str, Any]]
+    """Differences between the approved and the executed plan, made by people."""
+    approvedPlan: str
+    """Digest of the plan as it was approved."""
+
+
+class ExecutionStarted(TypedDict):
+    """A started execution; without a plan the model answered in words."""
+
+    executionId: str | None
+    threadId: str
+    plan: dict[str, Any] | None
+    message: str
+
+
+class ProjectExport(TypedDict):
+    """A project that can be created again."""
+
+    name: str
+    scenes: list[dict[str, Any]]
+
+
+class LockedScenes(TypedDict):
+    """Locked scenes."""
+
+    locked: list[str]
+
+
+class Presets(TypedDict):
+    """Saved messages by name."""
+
+    presets: dict[str, str]
+
+
+class Preference(TypedDict):
+    """A correction by a person; the model reads it with every plan."""
+
+    id: str
+    text: str
+    at: str | None
+
+
+class Preferences(TypedDict):
+    """Learnt preferences, oldest first."""
+
+    preferences: list[Preference]
+
+
+class ContextEntries(TypedDict):
+    """Gathered context by key."""
+
+    entries: dict[str, Any]

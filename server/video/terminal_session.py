@@ -1,0 +1,83 @@
+"""One turn about a video in this process, on the server's storage: `callsheet scenes`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from callsheet.graphs import scene_edit
+from callsheet.server.artefacts.service import RequestOptions
+from callsheet.server.runtime.run_request import DomainRun
+from callsheet.server.runtime.worker import OnProgress
+from callsheet.server.runtime.worker_process import local_worker
+from callsheet.server.settings import Settings
+from callsheet.server.video import projects, service, undoing, views
+from callsheet.server.video.service import VIDEOS, EditRequest
+from callsheet.state.context import Context
+from callsheet.state.errors import Missing
+from callsheet.state.owners import LOCAL
+from callsheet.state.video.preview import project_page
+from callsheet.state.video.scene import Scene
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.threads.threads import Thread
+
+
+@dataclass(frozen=True)
+class CliRequest:
+    """A request of the command."""
+
+    project: str
+    text: str | None
+    starter: str | None = None
+    scene_ids: tuple[str, ...] = ()
+    undo: bool = False
+    context: Context = field(default_factory=Context)
+
+
+@dataclass(frozen=True)
+class CliTurn:
+    """The result of a turn."""
+
+    reply: Mapping[str, Any]
+    """The run's reply, and `scenes`."""
+    page: str
+    """A page that plays the project."""
+
+
+async def run(request: CliRequest, settings: Settings, report: OnProgress) -> CliTurn:
+    """Execute the turn and return its result; raise what the REST API raises."""
+    async with local_worker(settings, {service.GRAPH: scene_edit.graph}) as (worker, storage):
+        thread = await VIDEOS.find_thread(storage, request.project, LOCAL)
+        if request.starter:
+            await _begin(storage, request)
+        reply: Mapping[str, Any] = {}
+        if domain_run := await _domain_run(storage, thread, request):
+            await VIDEOS.claim(storage, domain_run.thread)
+            reply = await worker.run_and_ack(domain_run, report)
+        return await _turn(storage, thread, reply)
+
+
+async def _begin(storage: Storage, request: CliRequest) -> None:
+    """Create the project from its starter."""
+    scenes = projects.starter_scenes(str(request.starter))
+    await projects.create(
+        storage, LOCAL, request.project, str(request.starter).replace("-", " ").capitalize(), scenes
+    )
+
+
+async def _domain_run(storage: Storage, thread: Thread, request: CliRequest) -> DomainRun | None:
+    if request.undo:
+        return await undoing.undo_run(storage, RequestOptions(context=request.context), thread, None, [])
+    if request.text is None:
+        return None
+    edit = EditRequest(request.project, request.text, request.scene_ids, context=request.context)
+    return await service.edit_run(storage, edit)
+
+
+async def _turn(storage: Storage, thread: Thread, reply: Mapping[str, Any]) -> CliTurn:
+    artefact = VIDEOS.artefact(storage, thread)
+    if not await artefact.meta():
+        raise Missing(f"there is no project {artefact.id!r}", remedy="give a text, or --starter")
+    order, heads = await views.read_scenes(artefact)
+    listed = [views.scene_view(order, name, head) for name, head in heads.items()]
+    shown = [Scene.model_validate(head.newest.data["scene"]) for head in heads.values() if head.newest]
+    return CliTurn({"projectId": artefact.id, **reply, "scenes": listed}, project_page(shown, order.name))

@@ -1,0 +1,70 @@
+"""Runs that undo and redo executions (D50)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from callsheet.server.artefacts.service import RequestOptions
+from callsheet.server.runtime.run_request import DomainRun
+from callsheet.server.video import service
+from callsheet.server.video.executions import MAX_LISTED
+from callsheet.server.video.service import VIDEOS
+from callsheet.state.video import live, undo
+from callsheet.state.video.live import Execution
+from callsheet.state.video.project import ORDER, order_of
+from callsheet.state.video.undo import History
+from callsheet.storage.artefacts.artefacts import Artefact, Stream
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.threads.threads import Thread
+from callsheet.storage.video import settings
+from callsheet.storage.video.executions import Executions
+
+
+async def undo_run(
+    storage: Storage, request: RequestOptions, thread: Thread, execution_id: str | None, steps: Sequence[str]
+) -> DomainRun:
+    """Return the run that undoes an execution, by default the newest, or some of its steps."""
+    executions = Executions(storage, VIDEOS.artefact_id(thread), thread.owner)
+    if execution_id:
+        record = await executions.get(execution_id)
+    else:
+        record = undo.undone_execution(await executions.newest(MAX_LISTED))
+    wanted = undo.undo_steps(record, steps, await _history(VIDEOS.artefact(storage, thread), record))
+    prompts = [live.find(record, name)["step"]["display"] for name in steps]
+    about = ", ".join(prompts) or record["request"]
+    if record["kind"] == "plan":
+        text = f"the person undid {about!r}"
+        await settings.add_preference(storage, thread.owner, text, record["ended_ms"])
+    return service.decided_run(request, thread, service.decided_plan(wanted, undo.UNDO), f"Undo: {about}")
+
+
+async def redo_run(storage: Storage, request: RequestOptions, thread: Thread) -> DomainRun:
+    """Return the run that takes the newest undo back."""
+    executions = Executions(storage, VIDEOS.artefact_id(thread), thread.owner)
+    record = undo.redone_execution(await executions.newest(MAX_LISTED))
+    wanted = undo.undo_steps(record, [], await _history(VIDEOS.artefact(storage, thread), record))
+    text = f"Redo: {record['request'].removeprefix('Undo: ')}"
+    return service.decided_run(request, thread, service.decided_plan(wanted, undo.REDO), text)
+
+
+async def _history(artefact: Artefact, record: Execution) -> History:
+    """Return the versions of the streams that an execution wrote."""
+    names = [*dict.fromkeys(name for one in record["steps"] for name in one["step"]["writes"]), ORDER]
+    streams: dict[str, Stream] = await artefact.streams([*dict.fromkeys(names)])
+    newest = {name: one.id for name, stream in streams.items() if (one := stream.newest())}
+    order = order_of(current.data if (current := streams[ORDER].newest()) else None)
+
+    def earlier(stream: str, version_id: str) -> str | None:
+        ids = [version.id for version in streams[stream].versions]
+        place = ids.index(version_id) if version_id in ids else 0
+        return ids[place - 1] if place else None
+
+    def content(stream: str, version_id: str) -> Any:
+        version = streams[stream].find(version_id)
+        return version.data if version else None
+
+    def earlier_order(version_id: str) -> list[str]:
+        before = streams[ORDER].find(earlier(ORDER, version_id) or "")
+        ids = [name for name in order_of(before.data if before else None).scenes if name in order.scenes]
+        return [*ids, *(name for name in order.scenes if name not in ids)]
+
+    return History(order, newest, content, earlier, earlier_order)

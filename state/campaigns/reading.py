@@ -1,0 +1,253 @@
+"""Filters as models and people write them, read generously and resolved exactly (E-R1, E-R2, E-R3, E26)."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
+from typing import Annotated, Any, Final, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VALUE_PROPS, VISUAL_STYLES
+from callsheet.state.campaigns.filters import DateRange, Filters, Values
+from callsheet.state.errors import Invalid
+
+RECENT_DAYS: Final = 90
+"""Days of "recent" (E-R2)."""
+DIMENSIONS: Final = ("channel", "company", "product", "value_prop", "sentiment", "visual_style")
+_KNOWN: Final[Mapping[str, Sequence[str]]] = {
+    "channel": CHANNELS,
+    "value_prop": VALUE_PROPS,
+    "sentiment": SENTIMENTS,
+    "visual_style": VISUAL_STYLES,
+}
+_ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
+    "channel": {
+        "insta": "instagram",
+        "ig": "instagram",
+        "fb": "facebook",
+        "x": "twitter",
+        "mail": "direct_mail",
+    },
+    "value_prop": {
+        "free": "No Fee / No Minimum",
+        "no annual fee": "No Fee / No Minimum",
+        "no fees": "No Fee / No Minimum",
+        "savings": "High-Yield Savings",
+        "high yield": "High-Yield Savings",
+        "apy": "High-Yield Savings",
+        "points": "Cash Back / Rewards",
+        "cashback": "Cash Back / Rewards",
+        "travel": "Travel Benefits",
+        "miles": "Travel Benefits",
+        "credit score": "Credit Building",
+        "build credit": "Credit Building",
+        "fraud": "Security / Fraud Protection",
+        "safety": "Security / Fraud Protection",
+    },
+    "sentiment": {
+        "trust": "Trust-Building",
+        "trustworthy": "Trust-Building",
+        "fun": "Playful",
+        "urgency": "Urgent",
+    },
+    "visual_style": {
+        "photo": "Lifestyle Photography",
+        "photos": "Lifestyle Photography",
+        "minimalist": "Minimalist Graphic",
+        "minimal": "Minimalist Graphic",
+        "illustrated": "Illustration",
+        "product": "Product-Centric",
+        "text heavy": "Text-Heavy",
+        "abstract": "Abstract / Conceptual",
+        "conceptual": "Abstract / Conceptual",
+    },
+}
+"""Usual words for values, beside the values themselves and their parts."""
+_SPAN: Final = re.compile(r"(?:the )?(?:last|past|previous) (\d{1,3}) (day|week|month|year)s?")
+_DAYS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
+_WORDS: Final = re.compile(r"[^a-z0-9]+")
+_MAX_VALUES: Final = 50
+
+
+def _as_list(value: Any) -> Any:
+    if value is None:
+        return []
+    return [value] if isinstance(value, str) else value
+
+
+_Texts = Annotated[
+    list[Annotated[str, Field(max_length=200)]], BeforeValidator(_as_list), Field(max_length=_MAX_VALUES)
+]
+
+
+class LooseValues(BaseModel):
+    """Values by dimension; a campaign matches a dimension with any of them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    channel: _Texts = Field(default=[], description=f"Any of: {', '.join(CHANNELS)}")
+    company: _Texts = Field(default=[], description="Names of companies or brands")
+    product: _Texts = Field(default=[], description="Products, such as credit card")
+    value_prop: _Texts = Field(default=[], description=f"Any of: {'; '.join(VALUE_PROPS)}")
+    sentiment: _Texts = Field(default=[], description=f"Any of: {', '.join(SENTIMENTS)}")
+    visual_style: _Texts = Field(default=[], description=f"Any of: {'; '.join(VISUAL_STYLES)}")
+
+
+class LooseDates(BaseModel):
+    """A range of days; None is open."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    start: date | None = None
+    end: date | None = None
+
+
+class LooseFilters(LooseValues):
+    """Conditions on campaigns; all of them hold. Leave out what was not asked for."""
+
+    date_range: str | LooseDates | None = Field(
+        default=None,
+        description='"recent", "last 3 months", a month "2026-03", a year, or {"start", "end"} as days',
+    )
+    has_offer: bool | None = Field(default=None, description="True for campaigns with an offer")
+    exclude: LooseValues | None = Field(default=None, description="Campaigns with any of these are left out")
+
+
+class Resolved(NamedTuple):
+    """Exact filters, and remarks for the person about how they were read."""
+
+    filters: Filters
+    notes: tuple[str, ...] = ()
+
+
+def resolve_filters(loose: LooseFilters, newest: date | None, today: date) -> Resolved:
+    """Return the exact filters; raise `Invalid` that lists the values for an unknown one.
+
+    `newest` is the newest day in the library: where nothing lies in the last `RECENT_DAYS`, "recent" ends
+    with it (E-R2).
+    """
+    notes: list[str] = []
+    included = _resolve_values(loose)
+    excluded = _resolve_values(loose.exclude) if loose.exclude else {}
+    dates = _resolve_dates(loose.date_range, newest, today, notes.append)
+    filters = Filters(
+        **included,  # type: ignore[arg-type]
+        date_range=dates,
+        has_offer=loose.has_offer,
+        exclude=Values(**excluded),  # type: ignore[arg-type]
+    )
+    return Resolved(filters, tuple(notes))
+
+
+def merge_filters(base: Filters, own: Filters) -> Filters:
+    """Return both filters at once; a dimension that `own` names replaces the base's (E-R3)."""
+    chosen = {name: getattr(own, name) or getattr(base, name) for name in (*DIMENSIONS, "date_range")}
+    has_offer = base.has_offer if own.has_offer is None else own.has_offer
+    excluded = {
+        name: tuple(dict.fromkeys((*getattr(base.exclude, name), *getattr(own.exclude, name))))
+        for name in DIMENSIONS
+    }
+    return Filters(**chosen, has_offer=has_offer, exclude=Values(**excluded))
+
+
+def active_filters(filters: Filters) -> dict[str, Any]:
+    """Return the conditions that are set, as JSON."""
+    shown: dict[str, Any] = {name: list(values) for name in DIMENSIONS if (values := getattr(filters, name))}
+    if filters.date_range:
+        shown["date_range"] = filters.date_range.model_dump(mode="json")
+    if filters.has_offer is not None:
+        shown["has_offer"] = filters.has_offer
+    if excluded := {name: list(values) for name in DIMENSIONS if (values := getattr(filters.exclude, name))}:
+        shown["exclude"] = excluded
+    return shown
+
+
+def _resolve_values(loose: LooseValues) -> dict[str, tuple[str, ...]]:
+    """Return exact values; a word of another dimension goes there ("Premium" is a sentiment, E-R1)."""
+    values: dict[str, list[str]] = {name: [] for name in DIMENSIONS}
+    for name in DIMENSIONS:
+        for word in getattr(loose, name):
+            if not word.strip():
+                continue
+            if name not in _KNOWN:
+                values[name].append(word.strip())
+                continue
+            place, value = _known_value(name, word)
+            values[place].append(value)
+    return {name: tuple(dict.fromkeys(words)) for name, words in values.items()}
+
+
+def _known_value(dimension: str, word: str) -> tuple[str, str]:
+    for name in (dimension, *(other for other in _KNOWN if other != dimension)):
+        if value := match_value(name, word):
+            return name, value
+    raise Invalid(f"there is no {dimension} {word!r}", remedy=f"use one of: {'; '.join(_KNOWN[dimension])}")
+
+
+def match_value(dimension: str, word: str) -> str | None:
+    """Return the value that a word means in a dimension; None if none or several fit."""
+    plain = _plain(word)
+    if not plain:
+        return None
+    for value in _KNOWN[dimension]:
+        if plain in {_plain(value), *(_plain(part) for part in value.split("/"))}:
+            return value
+    if alias := _ALIASES[dimension].get(plain):
+        return alias
+    fitting = [value for value in _KNOWN[dimension] if {*plain.split()} <= {*_plain(value).split()}]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _plain(text: str) -> str:
+    return _WORDS.sub(" ", text.casefold()).strip()
+
+
+def _resolve_dates(
+    given: str | LooseDates | None, newest: date | None, today: date, note: Callable[[str], object]
+) -> DateRange | None:
+    if given is None or given == "":
+        return None
+    if isinstance(given, LooseDates):
+        if given.start and given.end and given.start > given.end:
+            raise Invalid(f"the range starts {given.start} and ends {given.end}", remedy="swap its days")
+        return DateRange(start=given.start, end=given.end) if given.start or given.end else None
+    text = _plain(given)
+    if text in {"recent", "recently", "new", "newest", "latest"}:
+        return _recent(newest, today, note)
+    if span := _SPAN.fullmatch(text):
+        days = int(span[1]) * _DAYS[span[2]]
+        return DateRange(start=today - timedelta(days=days), end=today)
+    if dates := _calendar_range(given.strip()):
+        return dates
+    raise Invalid(
+        f"{given[:60]!r} is no range of days",
+        remedy='use "recent", "last 3 months", "2026-03", "2026", or {"start": "2026-01-01", "end": …}',
+    )
+
+
+def _recent(newest: date | None, today: date, note: Callable[[str], object]) -> DateRange:
+    start = today - timedelta(days=RECENT_DAYS)
+    if newest is None or newest >= start:
+        return DateRange(start=start, end=today)
+    note(f"nothing is newer than {newest}, so recent means the {RECENT_DAYS} days before it")
+    return DateRange(start=newest - timedelta(days=RECENT_DAYS), end=newest)
+
+
+def _calendar_range(text: str) -> DateRange | None:
+    """Return the days of a year, a month or a day in ISO form; None for another text."""
+    parts = text.split("-")
+    if not all(part.isascii() and part.isdigit() for part in parts) or len(parts[0]) != len("2026"):
+        return None
+    numbers = [int(part) for part in parts]
+    try:
+        match numbers:
+            case [year]:
+                return DateRange(start=date(year, 1, 1), end=date(year, 12, 31))
+            case [year, month]:
+                following = date(year + month // 12, month % 12 + 1, 1)
+                return DateRange(start=date(year, month, 1), end=following - timedelta(days=1))
+            case [year, month, day]:
+                return DateRange(start=date(year, month, day), end=date(year, month, day))
+    except ValueError:
+        return None
+    return None

@@ -1,0 +1,1 @@
+"""Videos of many scenes: projects, scenes, plans and executions."""

@@ -1,0 +1,417 @@
+"""An execution while it runs: one record that the executor and people change (D28-D31, D41-D43, D-R5, D-R8).
+
+Every function returns a new record and raises `Conflict` for a change that comes too late. Storage applies
+them one at a time, so that two changes never see the same record.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NotRequired, cast
+
+from typing_extensions import TypedDict
+
+from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
+from callsheet.state.plan import Step, StepResult, StepStatus
+
+ExecutionStatus = Literal["planned", "running", "paused", "completed", "failed", "cancelled"]
+ENDED: Final = frozenset({"completed", "failed", "cancelled"})
+"""Statuses of an execution that is over."""
+EDITABLE: Final = frozenset({"prompt", "name", "durationSeconds", "volume", "queries", "sources"})
+"""Parameters that a person may change while a step is pending; ids are not among them."""
+_CREATORS: Final = frozenset({"addScene", "duplicateScene"})
+"""Tools whose skipped step leaves nothing for the steps that depend on it."""
+
+
+class LiveStep(TypedDict):
+    """A step and how far it is."""
+
+    step: Step
+    """As it runs; a person's edits are in."""
+    status: StepStatus
+    generation: int
+    """Number of repetitions that a person wanted; each has a receipt of its own."""
+    output: dict[str, Any]
+    """Result, or error; empty until it ends."""
+    started_ms: int
+    ended_ms: int
+    stale: NotRequired[bool]
+    """True if a step it depends on was done again later."""
+
+
+class Change(TypedDict):
+    """A difference between the approved plan and the executed one."""
+
+    kind: Literal["edited", "skipped", "inserted", "retried", "repeated", "paused", "resumed", "cancelled"]
+    step: str
+    """Id of the step; empty for the whole execution."""
+    before: dict[str, Any]
+    """Parameters before an edit."""
+    after: dict[str, Any]
+    """Parameters after an edit, or of an inserted step."""
+    at_ms: int
+
+
+class Execution(TypedDict):
+    """The record of an execution."""
+
+    id: str
+    """Id of the plan."""
+    thread: str
+    project: str
+    run: str
+    """Id of the run that made it."""
+    kind: str
+    """`plan`, `undo` or `redo`."""
+    request: str
+    """The person's message."""
+    reasoning: str
+    feedback: str
+    status: ExecutionStatus
+    approved: str
+    """Digest of the plan as it was approved."""
+    task: str
+    """LangGraph's task that executes it."""
+    epoch: int
+    estimated_s: float
+    created_ms: int
+    started_ms: int
+    ended_ms: int
+    steps: list[LiveStep]
+    changes: list[Change]
+
+
+Update = Callable[[Execution, int], Execution]
+"""Returns the record after a change, given the time in milliseconds."""
+
+
+def live_steps(steps: Sequence[Step]) -> list[LiveStep]:
+    """Return steps that are all pending."""
+    return [
+        LiveStep(step=step, status="pending", generation=0, output={}, started_ms=0, ended_ms=0)
+        for step in steps
+    ]
+
+
+def find(record: Execution, step_id: str) -> LiveStep:
+    """Return a step; raise `Missing` for an unknown one."""
+    for one in record["steps"]:
+        if one["step"]["id"] == step_id:
+            return one
+    known = ", ".join(one["step"]["id"] for one in record["steps"])
+    raise Missing(f"execution {record['id']!r} has no step {step_id!r}", remedy=f"its steps are: {known}")
+
+
+# What the executor does.
+
+
+def begin(record: Execution, task: str, epoch: int, now_ms: int) -> Execution:
+    """Return the record as a task takes it over; raise `Fenced` if a later attempt has it.
+
+    A step of a dead attempt of the same task stays in progress, so that its receipt is looked up. For another
+    task it is pending again. A task that finds the execution over is a fork, and starts from the beginning.
+    """
+    if record["task"] == task:
+        require_newest(record, task, epoch)
+        return _with(record, epoch=epoch)
+    steps = record["steps"]
+    if record["status"] in ENDED:
+        steps = live_steps([one["step"] for one in steps])
+    else:
+        steps = [
+            cast("LiveStep", {**one, "status": "pending"}) if one["status"] == "in-progress" else one
+            for one in steps
+        ]
+    started = record["started_ms"] or now_ms
+    status: ExecutionStatus = "paused" if record["status"] == "paused" else "running"
+    return _with(record, task=task, epoch=epoch, steps=steps, status=status, started_ms=started, ended_ms=0)
+
+
+def startable(record: Execution) -> list[LiveStep]:
+    """Return the steps that may start, or go on after a crash, in plan order."""
+    if record["status"] != "running":
+        return []
+    states = {one["step"]["id"]: one for one in record["steps"]}
+    running = [one for one in record["steps"] if one["status"] == "in-progress"]
+    alone = any(one["step"].get("alone") for one in running)
+    ready = [one for one in record["steps"] if one["status"] == "pending" and _is_ready(one["step"], states)]
+    if alone:
+        return running
+    if running:
+        ready = [one for one in ready if not one["step"].get("alone")]
+    elif ready and ready[0]["step"].get("alone"):
+        ready = ready[:1]
+    else:
+        ready = [one for one in ready if not one["step"].get("alone")]
+    return [*running, *ready]
+
+
+def claim_step(record: Execution, step_id: str, now_ms: int) -> Execution:
+    """Return the record with a step in progress."""
+    return _with_step(record, step_id, status="in-progress", started_ms=now_ms)
+
+
+def release_step(record: Execution, step_id: str) -> Execution:
+    """Return the record with a started step pending again."""
+    return _with_step(record, step_id, status="pending")
+
+
+def finish_step(
+    record: Execution, step_id: str, status: StepStatus, output: Mapping[str, Any], now_ms: int
+) -> Execution:
+    """Return the record with a step that ended, and its dependants blocked if it failed."""
+    changed = _with_step(record, step_id, status=status, output=dict(output), ended_ms=now_ms)
+    return _block_stuck(changed, now_ms)
+
+
+def end(record: Execution, now_ms: int) -> Execution:
+    """Return the record of an execution in which nothing can start any more."""
+    statuses = {one["status"] for one in record["steps"]}
+    if record["status"] == "cancelled" or statuses & {"pending", "in-progress"}:
+        return record
+    failed = statuses & {"error", "blocked"}
+    return _with(record, status="failed" if failed else "completed", ended_ms=now_ms)
+
+
+def is_over(record: Execution) -> bool:
+    """Return True if the execution is over."""
+    return record["status"] in ENDED
+
+
+# What people do.
+
+
+def edit_step(record: Execution, step_id: str, params: Mapping[str, Any], now_ms: int) -> Execution:
+    """Return the record with other parameters of a pending step (D41)."""
+    one = _pending(record, step_id, "edited")
+    if wrong := sorted(params.keys() - EDITABLE):
+        raise Invalid(
+            f"{', '.join(wrong)} of a step cannot be edited",
+            remedy=f"edit {', '.join(sorted(EDITABLE))}; for another scene skip the step and insert one",
+        )
+    before = one["step"]["params"]
+    after = {**before, **params}
+    if after == before:
+        return record
+    changed = _with_step(record, step_id, step={**one["step"], "params": after})
+    return _with_change(changed, "edited", step_id, now_ms, before=before, after=after)
+
+
+def skip_step(record: Execution, step_id: str, now_ms: int) -> Execution:
+    """Return the record without a pending step (D42); steps that need a scene it would make are blocked."""
+    _pending(record, step_id, "skipped")
+    changed = _with_step(record, step_id, status="skipped", ended_ms=now_ms)
+    return _block_stuck(_with_change(changed, "skipped", step_id, now_ms), now_ms)
+
+
+def insert_steps(record: Execution, steps: Sequence[Step], now_ms: int) -> Execution:
+    """Return the record with further steps at the end."""
+    if is_over(record):
+        raise _too_late(record, "has ended", "start another execution with a message")
+    changed = _with(record, steps=[*record["steps"], *live_steps(steps)])
+    for step in steps:
+        changed = _with_change(changed, "inserted", step["id"], now_ms, after=step["params"])
+    return _block_stuck(changed, now_ms)
+
+
+def retry_step(record: Execution, step_id: str, now_ms: int) -> Execution:
+    """Return the record with a failed step and what it blocked to be done again (D50)."""
+    one = find(record, step_id)
+    if one["status"] not in {"error", "cancelled"}:
+        raise Conflict(
+            f"step {step_id!r} is {one['status']}, and only a failed or cancelled step can be retried",
+            remedy="repeat a completed step with /rerun",
+        )
+    again = {step_id, *(name for name in _dependants(record, step_id) if _is_blocked(record, name))}
+    return _with_change(_again(record, again), "retried", step_id, now_ms)
+
+
+def repeat_step(record: Execution, step_id: str, now_ms: int) -> Execution:
+    """Return the record with a completed step to be done again; what was made from it is stale."""
+    one = find(record, step_id)
+    if one["status"] != "completed":
+        raise Conflict(
+            f"step {step_id!r} is {one['status']}, and only a completed step can be repeated",
+            remedy="retry a failed step with /retry",
+        )
+    changed = _again(record, {step_id})
+    for name in _dependants(record, step_id):
+        if find(changed, name)["status"] == "completed":
+            changed = _with_step(changed, name, stale=True)
+    return _with_change(changed, "repeated", step_id, now_ms)
+
+
+def pause(record: Execution, now_ms: int) -> Execution:
+    """Return the record of an execution that starts no further step."""
+    if record["status"] == "paused":
+        return record
+    if record["status"] != "running":
+        raise _too_late(record, f"is {record['status']}", "only a running execution can be paused")
+    return _with_change(_with(record, status="paused"), "paused", "", now_ms)
+
+
+def resume(record: Execution, now_ms: int) -> Execution:
+    """Return the record of a paused execution that goes on."""
+    if record["status"] == "running":
+        return record
+    if record["status"] != "paused":
+        raise _too_late(record, f"is {record['status']}", "only a paused execution can be resumed")
+    return _with_change(_with(record, status="running"), "resumed", "", now_ms)
+
+
+def cancel(record: Execution, now_ms: int) -> Execution:
+    """Return the record of an execution that starts nothing more; what is done stays (D-R15)."""
+    if record["status"] == "cancelled":
+        return record
+    if is_over(record):
+        raise _too_late(record, "has ended", "undo its steps instead")
+    steps = [
+        cast("LiveStep", {**one, "status": "cancelled", "ended_ms": now_ms})
+        if one["status"] == "pending"
+        else one
+        for one in record["steps"]
+    ]
+    changed = _with(record, status="cancelled", ended_ms=now_ms, steps=steps)
+    return _with_change(changed, "cancelled", "", now_ms)
+
+
+# What others read.
+
+
+def results(record: Execution) -> list[StepResult]:
+    """Return the results of the steps that have ended."""
+    return [
+        StepResult(
+            id=one["step"]["id"],
+            plan=record["id"],
+            tool=one["step"]["tool"],
+            status=one["status"],
+            output=one["output"],
+            duration_s=max(0, one["ended_ms"] - one["started_ms"]) / 1000 if one["started_ms"] else 0.0,
+        )
+        for one in record["steps"]
+        if one["status"] not in {"pending", "in-progress"}
+    ]
+
+
+def counts(record: Execution) -> dict[str, int]:
+    """Return how many steps have each status."""
+    statuses = [one["status"] for one in record["steps"]]
+    return {name: statuses.count(name) for name in dict.fromkeys(statuses)}
+
+
+def _is_ready(step: Step, states: Mapping[str, LiveStep]) -> bool:
+    return all(_satisfies(states[name]) for name in step["dependencies"] if name in states) and all(
+        states[name]["status"] not in {"pending", "in-progress"}
+        for name in step.get("after", ())
+        if name in states
+    )
+
+
+def _satisfies(needed: LiveStep) -> bool:
+    """Return True if steps that depend on this one may start; a skipped one is gone on without."""
+    if needed["status"] == "skipped":
+        return needed["step"]["tool"] not in _CREATORS
+    return needed["status"] == "completed"
+
+
+def _block_stuck(record: Execution, now_ms: int) -> Execution:
+    """Return the record with every step blocked that can no longer start."""
+    while stuck := next(_stuck(record), None):
+        record = _with_step(record, stuck, status="blocked", ended_ms=now_ms, output=_BLOCKED)
+    return record
+
+
+_BLOCKED: Final = {
+    "type": "execution_error",
+    "error": "It was not executed, because a step it depends on did not complete",
+    "suggestion": "Retry the failed step",
+    "retryable": True,
+}
+
+
+def _stuck(record: Execution) -> Iterator[str]:
+    states = {one["step"]["id"]: one for one in record["steps"]}
+    for one in record["steps"]:
+        needed = [states[name] for name in one["step"]["dependencies"] if name in states]
+        if one["status"] == "pending" and any(
+            other["status"] not in {"pending", "in-progress"} and not _satisfies(other) for other in needed
+        ):
+            yield one["step"]["id"]
+
+
+def _dependants(record: Execution, step_id: str) -> list[str]:
+    """Return the ids of the steps that depend on a step, directly or not, in plan order."""
+    reached = {step_id}
+    size = 0
+    while size != len(reached):
+        size = len(reached)
+        reached |= {one["step"]["id"] for one in record["steps"] if reached & {*one["step"]["dependencies"]}}
+    return [one["step"]["id"] for one in record["steps"] if one["step"]["id"] in reached - {step_id}]
+
+
+def _is_blocked(record: Execution, step_id: str) -> bool:
+    return find(record, step_id)["status"] in {"blocked", "cancelled"}
+
+
+def _again(record: Execution, step_ids: set[str]) -> Execution:
+    for name in step_ids:
+        generation = find(record, name)["generation"] + 1
+        record = _with_step(
+            record,
+            name,
+            status="pending",
+            generation=generation,
+            output={},
+            started_ms=0,
+            ended_ms=0,
+            stale=False,
+        )
+    status: ExecutionStatus = "paused" if record["status"] == "paused" else "running"
+    return _with(record, status=status, ended_ms=0)
+
+
+def _pending(record: Execution, step_id: str, verb: str) -> LiveStep:
+    one = find(record, step_id)
+    if record["status"] == "planned":
+        raise _too_late(record, "waits for approval", "answer the question, with edited steps if you want")
+    if one["status"] != "pending":
+        raise Conflict(
+            f"step {step_id!r} is {one['status']}, and only a pending step can be {verb}",
+            remedy="wait for its end; then repeat or undo it",
+        )
+    return one
+
+
+def _too_late(record: Execution, why: str, remedy: str) -> Conflict:
+    return Conflict(f"execution {record['id']!r} {why}", remedy=remedy)
+
+
+def require_newest(record: Execution, task: str, epoch: int) -> None:
+    """Raise `Fenced` unless this attempt of this task is the last one that took the execution over."""
+    if record["task"] != task or epoch < record["epoch"]:
+        raise Fenced(f"execution {record['id']!r} was taken over by a later attempt")
+
+
+def _with(record: Execution, **fields: Any) -> Execution:
+    return cast("Execution", {**record, **fields})
+
+
+def _with_step(record: Execution, step_id: str, **fields: Any) -> Execution:
+    find(record, step_id)
+    steps = [
+        cast("LiveStep", {**one, **fields}) if one["step"]["id"] == step_id else one
+        for one in record["steps"]
+    ]
+    return _with(record, steps=steps)
+
+
+def _with_change(
+    record: Execution,
+    kind: str,
+    step_id: str,
+    now_ms: int,
+    *,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+) -> Execution:
+    change = {"kind": kind, "step": step_id, "before": before or {}, "after": after or {}, "at_ms": now_ms}
+    return _with(record, changes=[*record["changes"], change])

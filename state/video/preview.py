@@ -1,0 +1,187 @@
+"""A scene, or a whole project, as one self-contained page that plays by CSS alone.
+
+There is no script, and the page's own policy forbids any. Texts are escaped; only validated values reach CSS.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Final
+
+from callsheet.state.video.scene import FPS, Animation, Background, Element, Scene
+
+POLICY: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src https: data:; base-uri 'none'; form-action 'none'"
+)
+"""Content policy of the page, and of the reply that carries it."""
+_NONE: Final = "opacity:{o};transform:none"
+_MOTIONS: Final[Mapping[str, Sequence[tuple[float, str]]]] = {
+    "fade": ((0, "opacity:0"), (1, "opacity:{o}")),
+    "slide-left": ((0, "opacity:0;transform:translateX(12cqw)"), (1, _NONE)),
+    "slide-right": ((0, "opacity:0;transform:translateX(-12cqw)"), (1, _NONE)),
+    "slide-up": ((0, "opacity:0;transform:translateY(8cqw)"), (1, _NONE)),
+    "slide-down": ((0, "opacity:0;transform:translateY(-8cqw)"), (1, _NONE)),
+    "zoom-in": ((0, "opacity:0;transform:scale(.6)"), (1, _NONE)),
+    "zoom-out": ((0, "opacity:0;transform:scale(1.5)"), (1, _NONE)),
+    "rotate": ((0, "opacity:0;transform:rotate(-90deg)"), (1, _NONE)),
+    "bounce": (
+        (0, "opacity:0;transform:translateY(-10cqw)"),
+        (0.6, "opacity:{o};transform:translateY(1.5cqw)"),
+        (0.8, "opacity:{o};transform:translateY(-.7cqw)"),
+        (1, _NONE),
+    ),
+    "pulse": ((0, "transform:none"), (0.5, "transform:scale(1.08)"), (1, "transform:none")),
+    "typewriter": ((0, "clip-path:inset(0 100% 0 0)"), (1, "clip-path:inset(0 0 0 0)")),
+}
+"""Looks of an element during each animation, by the part of its time; {o} is the element's opacity."""
+_STILL: Final = "*{animation-play-state:paused!important;animation-delay:-{s}s!important}\n"
+_STYLE: Final = """\
+*{box-sizing:border-box;margin:0}
+body{background:#0b0b0f;color:#e5e7eb;font:15px/1.5 system-ui,sans-serif;min-height:100vh;display:grid;\
+align-content:center;justify-items:center;gap:20px;padding:24px}
+.stage{position:relative;width:min(100%,160vh);max-width:1280px;aspect-ratio:16/9;overflow:hidden;border-radius:10px;\
+container-type:inline-size;box-shadow:0 20px 60px #0009;background:#000}
+.scene{position:absolute;inset:0;overflow:hidden}
+.el{position:absolute;display:flex;align-items:center;white-space:pre-wrap;overflow-wrap:anywhere;line-height:1.15}
+.el img{width:100%;height:100%;object-fit:cover;border-radius:inherit}
+.device{padding:1cqw;box-shadow:0 1cqw 3cqw #0006}
+.screen{width:100%;height:100%;border-radius:.8cqw;overflow:hidden}
+.list{width:min(100%,1280px);display:flex;flex-wrap:wrap;gap:8px 20px;padding:0;list-style:none;color:#9ca3af}
+.list b{color:#f3f4f6;font-weight:600}
+@media (prefers-reduced-motion:reduce){.stage{aspect-ratio:auto;overflow:visible;background:none;\
+box-shadow:none}\
+.scene{position:relative;aspect-ratio:16/9;margin-bottom:16px;opacity:1!important;animation:none!important;\
+border-radius:10px;container-type:inline-size}.el{animation:none!important}}
+"""
+
+
+def scene_page(scene: Scene, *, still_s: float | None = None) -> str:
+    """Return the page that plays one scene, or shows it as it is after some seconds."""
+    return project_page([scene], scene.name, still_s=still_s)
+
+
+def project_page(scenes: Sequence[Scene], title: str = "", *, still_s: float | None = None) -> str:
+    """Return the page that plays scenes one after another, and begins again at the end.
+
+    With `still_s` it stands still as it is after so many seconds.
+    """
+    player = _Player(sum(scene.durationInFrames for scene in scenes))
+    stages = "".join(player.scene(scene) for scene in scenes)
+    listed = "".join(_line(number, scene) for number, scene in enumerate(scenes, 1))
+    name = escape(title or "Video")
+    held = "" if still_s is None else _STILL.replace("{s}", f"{still_s:.3f}")
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">\n'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
+        f"<title>{name}</title>\n<style>\n{_STYLE}{''.join(player.keyframes)}{held}</style>\n</head>\n<body>\n"
+        f'<main class="stage" aria-label="{name}">\n{stages}</main>\n'
+        f'<ol class="list">{listed}</ol>\n</body>\n</html>\n'
+    )
+
+
+def _line(number: int, scene: Scene) -> str:
+    seconds = round(scene.durationInFrames / FPS, 1)
+    return f"<li><b>{number}</b> {escape(scene.name or f'Scene {number}')} · {seconds:g} s</li>"
+
+
+class _Player:
+    """Lays scenes out in time; every animation has the length of the whole and repeats with it."""
+
+    def __init__(self, total: int) -> None:
+        self._total = max(1, total)
+        self._start = 0
+        self._scenes = 0
+        self.keyframes: list[str] = []
+
+    def scene(self, scene: Scene) -> str:
+        """Return the next scene."""
+        name = f"show{self._scenes}"
+        self.keyframes.append(f"@keyframes {name}{{{self._shown(scene.durationInFrames)}}}\n")
+        style = f"background:{_background(scene.background)};{self._animation([(name, 'linear')])}"
+        elements = "".join(self._element(element, scene) for element in scene.elements)
+        self._scenes += 1
+        self._start += scene.durationInFrames
+        return (
+            f'<section class="scene" style="{style}" aria-label="{escape(scene.name)}">{elements}</section>\n'
+        )
+
+    def _shown(self, frames: int) -> str:
+        """Return the keyframes that show a scene during its part of the whole."""
+        first, last = self._part(self._start), self._part(self._start + frames)
+        hidden, shown = "{visibility:hidden}", "{visibility:visible}"
+        before = f"0%,{max(0.0, first - 0.001):.4f}%{hidden}" if self._start else ""
+        after = f"{last:.4f}%,100%{hidden}" if self._start + frames < self._total else ""
+        return f"{before}{first:.4f}%,{max(first, last - 0.001):.4f}%{shown}{after}"
+
+    def _element(self, element: Element, scene: Scene) -> str:
+        names: list[tuple[str, str]] = []
+        for animation in element.animations:
+            name = f"move{len(self.keyframes)}"
+            end = min(animation.start + animation.duration, scene.durationInFrames)
+            self.keyframes.append(f"@keyframes {name}{{{self._motion(element, animation, end)}}}\n")
+            names.append((name, animation.easing))
+        motion = [self._animation(names)] if names else []
+        style = ";".join([*_look(element), *motion])
+        kind = "el device" if element.kind == "device" else "el"
+        return f'<div class="{kind}" style="{escape(style)}">{_content(element)}</div>'
+
+    def _motion(self, element: Element, animation: Animation, end: int) -> str:
+        """Return the keyframes of an animation: its first look before it, its last one after it."""
+        steps = _MOTIONS[animation.kind]
+        length = end - animation.start
+        places = [self._part(self._start + animation.start + length * part) for part, _ in steps]
+        looks = [look.replace("{o}", f"{element.opacity:g}") for _, look in steps]
+        inner = "".join(f"{place:.4f}%{{{look}}}" for place, look in zip(places, looks, strict=True))
+        return f"0%{{{looks[0]}}}{inner}100%{{{looks[-1]}}}"
+
+    def _part(self, frame: float) -> float:
+        return 100 * frame / self._total
+
+    def _animation(self, names: Sequence[tuple[str, str]]) -> str:
+        seconds = self._total / FPS
+        return "animation:" + ",".join(
+            f"{name} {seconds:.3f}s {easing} infinite both" for name, easing in names
+        )
+
+
+def _background(background: Background) -> str:
+    if background.to is None:
+        return background.color
+    return f"linear-gradient({background.angle:g}deg,{background.color},{background.to})"
+
+
+def _look(element: Element) -> Iterator[str]:
+    yield f"left:{element.x:g}%;top:{element.y:g}%;width:{element.width:g}%;height:{element.height:g}%"
+    yield f"opacity:{element.opacity:g}"
+    # Sizes are pixels of a frame that is 1920 wide; 1cqw is a hundredth of the stage.
+    yield f"border-radius:{_radius(element)}"
+    if element.kind == "text":
+        yield f"color:{element.color};font-size:{element.size / 19.2:.3f}cqw;font-weight:{element.weight}"
+        yield f"font-family:'{element.font}',system-ui,sans-serif;text-align:{element.align}"
+        yield f"justify-content:{_JUSTIFY[element.align]}"
+    if fill := _fill(element):
+        yield f"background:{fill}"
+
+
+_JUSTIFY: Final = {"left": "flex-start", "center": "center", "right": "flex-end"}
+
+
+def _fill(element: Element) -> str | None:
+    return element.color if element.kind in {"shape", "device"} else element.background
+
+
+def _radius(element: Element) -> str:
+    if element.kind == "shape" and element.shape == "circle":
+        return "50%"
+    if element.kind == "device":
+        return "2cqw"
+    return f"{element.radius / 19.2:.3f}cqw"
+
+
+def _content(element: Element) -> str:
+    image = f'<img src="{escape(element.src)}" alt="" referrerpolicy="no-referrer">' if element.src else ""
+    if element.kind == "device":
+        return f'<div class="screen" style="background:{element.background or "#ffffff"}">{image}</div>'
+    if element.kind == "image":
+        return image
+    return f"<span>{escape(element.text)}</span>" if element.text else ""

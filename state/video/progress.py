@@ -1,0 +1,104 @@
+"""Events of an execution, as the difference between two states of its record (D30, D34-D40)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from callsheet.state.video.live import ENDED, Execution, LiveStep, counts
+
+PLAN: Final = "execution-plan"
+STEP: Final = "step-update"
+SCENE: Final = "scene-update"
+COMPLETE: Final = "execution-complete"
+Event = tuple[str, dict[str, Any]]
+"""Name and data of an event."""
+_PREVIEW: Final = ("sceneId", "versionId", "preview", "differences", "message")
+
+
+def events_between(before: Execution | None, after: Execution) -> Iterator[Event]:
+    """Yield the events of a change; together they tell every change of a status."""
+    known = {one["step"]["id"]: one for one in before["steps"]} if before else {}
+    if (
+        before is None
+        or len(known) != len(after["steps"])
+        or before["status"] == "planned" != after["status"]
+    ):
+        yield PLAN, plan_event(after)
+    for one in after["steps"]:
+        old = known.get(one["step"]["id"])
+        if old is not None and old != one:
+            yield STEP, step_event(after, one)
+            yield from _scene_events(old, one)
+    if is_settled(after) and not (before and is_settled(before)):
+        yield COMPLETE, complete_event(after)
+
+
+def _scene_events(before: LiveStep, after: LiveStep) -> Iterator[Event]:
+    """Yield the scenes that a step has changed once it is completed."""
+    if after["status"] == "completed" != before["status"]:
+        for stream, version in written(after).items():
+            yield SCENE, {"stepId": after["step"]["id"], "sceneId": stream, "versionId": version}
+
+
+def is_settled(record: Execution) -> bool:
+    """Return True once the execution is over and none of its steps runs."""
+    return record["status"] in ENDED and all(one["status"] != "in-progress" for one in record["steps"])
+
+
+def plan_event(record: Execution) -> dict[str, Any]:
+    """Return the data of `execution-plan`."""
+    return {
+        "executionId": record["id"],
+        "status": record["status"],
+        "steps": [step_view(record, one) for one in record["steps"]],
+        "totalSteps": len(record["steps"]),
+        "estimatedTime": record["estimated_s"],
+    }
+
+
+def step_event(record: Execution, one: LiveStep) -> dict[str, Any]:
+    """Return the data of `step-update`."""
+    view = step_view(record, one)
+    return {"stepId": view.pop("id"), **view, "error": one["output"].get("error")}
+
+
+def step_view(record: Execution, one: LiveStep) -> dict[str, Any]:
+    """Return a step as people see it; `preview` is small, the whole result is read separately (D32)."""
+    step = one["step"]
+    changeable = one["status"] == "pending" and record["status"] in {"running", "paused"}
+    preview = {name: one["output"][name] for name in _PREVIEW if name in one["output"]}
+    return {
+        "id": step["id"],
+        "name": step["display"],
+        "detail": step["params"].get("prompt") or None,
+        "status": one["status"],
+        "progress": {"pending": 0, "in-progress": None}.get(one["status"], 100),
+        "preview": preview or None,
+        "canEdit": changeable,
+        "canCancel": changeable,
+        "stale": bool(one.get("stale")),
+    }
+
+
+def complete_event(record: Execution) -> dict[str, Any]:
+    """Return the data of `execution-complete`."""
+    return {
+        "executionId": record["id"],
+        "status": record["status"],
+        "success": record["status"] == "completed",
+        "totalTime": total_seconds(record),
+        "counts": counts(record),
+    }
+
+
+def total_seconds(record: Execution) -> float:
+    """Return the seconds from the first start to the end, or 0 before it."""
+    return max(0, record["ended_ms"] - record["started_ms"]) / 1000 if record["ended_ms"] else 0.0
+
+
+def written(one: LiveStep) -> Mapping[str, str]:
+    """Return the versions of scenes that a completed step made, by stream."""
+    output, scenes = one["output"], [name for name in one["step"]["writes"] if name != "order"]
+    versions: Mapping[str, str] | None = output.get("versions")
+    if versions is None:
+        versions = dict.fromkeys(one["step"]["writes"], output["versionId"]) if "versionId" in output else {}
+    return {name: version for name, version in versions.items() if name in scenes}

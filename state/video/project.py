@@ -1,0 +1,144 @@
+"""A project's order: which scenes it has, and where (D14, D-R13).
+
+An id is given to a scene once and never again; a position is the scene's place now, counted from 1. A deleted
+scene only leaves the order, so that it can come back.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from callsheet.state.errors import Invalid, Missing
+
+ORDER: Final = "order"
+"""Stream of the order."""
+SCENES: Final = "scene-*"
+"""Family of the scenes' streams."""
+MAX_SCENES: Final = 100
+"""Scenes of a project that are not deleted."""
+MAX_IDS: Final = 10_000
+"""Ids that a project may give."""
+_ID: Final = re.compile(r"scene-([1-9][0-9]{0,4})")
+
+
+class DeletedScene(BaseModel):
+    """A scene that left the order."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str = Field(pattern=_ID.pattern)
+    position: int = Field(ge=1)
+    """Its place before the deletion."""
+
+
+class Order(BaseModel):
+    """The scenes of a project in order, and the deleted ones."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    scenes: tuple[str, ...] = Field(default=(), max_length=MAX_SCENES)
+    deleted: tuple[DeletedScene, ...] = Field(default=(), max_length=MAX_IDS)
+    next: int = Field(default=1, ge=1, le=MAX_IDS + 1)
+    """Number of the next id."""
+    name: str = Field(default="", max_length=200)
+
+    def position(self, scene_id: str) -> int | None:
+        """Return a scene's position from 1, or None if it is not in the order."""
+        return self.scenes.index(scene_id) + 1 if scene_id in self.scenes else None
+
+    def all_ids(self) -> tuple[str, ...]:
+        """Return the ids of all scenes, deleted ones last."""
+        return (*self.scenes, *(scene.id for scene in self.deleted))
+
+
+@dataclass(frozen=True)
+class SceneLine:
+    """A scene in a project's outline."""
+
+    id: str
+    position: int | None
+    """None for a deleted scene."""
+    version: str
+    name: str
+    duration_s: float
+    about: str
+    """Texts and look of the scene in a line."""
+
+
+def is_scene_id(name: str) -> bool:
+    """Return True for the id of a scene, such as `scene-3`."""
+    return _ID.fullmatch(name) is not None
+
+
+def number_of(scene_id: str) -> int:
+    """Return the number in an id; raise `Invalid` for a text that is none."""
+    match = _ID.fullmatch(scene_id)
+    if match is None:
+        raise Invalid(f"{scene_id!r} is not the id of a scene", remedy="use an id such as 'scene-1'")
+    return int(match[1])
+
+
+def order_of(data: Any) -> Order:
+    """Return the order that a version holds; the empty one for None."""
+    return Order() if data is None else Order.model_validate(data)
+
+
+def with_scene(order: Order, scene_id: str, after: Sequence[str] | None = None) -> Order:
+    """Return the order with a new scene behind the first of `after` that it has.
+
+    The scene becomes the first if none of them is there, and the last without a list. Calling it twice
+    changes nothing more. Raises `Invalid` for a project that is full.
+    """
+    if scene_id in order.scenes:
+        return order
+    if len(order.scenes) >= MAX_SCENES:
+        raise Invalid(f"a project has at most {MAX_SCENES} scenes", remedy="delete one first")
+    if after is None:
+        index = len(order.scenes)
+    else:
+        index = next((order.scenes.index(name) + 1 for name in after if name in order.scenes), 0)
+    scenes = (*order.scenes[:index], scene_id, *order.scenes[index:])
+    return order.model_copy(update={"scenes": scenes, "next": max(order.next, number_of(scene_id) + 1)})
+
+
+def without_scene(order: Order, scene_id: str) -> Order:
+    """Return the order without a scene, which is remembered; raise `Missing` for one that is not there."""
+    position = order.position(scene_id)
+    if position is None:
+        raise Missing(f"{scene_id!r} is not in the project", remedy=f"use one of: {_names(order.scenes)}")
+    scenes = tuple(name for name in order.scenes if name != scene_id)
+    deleted = (*order.deleted, DeletedScene(id=scene_id, position=position))
+    return order.model_copy(update={"scenes": scenes, "deleted": deleted})
+
+
+def with_restored(order: Order, scene_id: str) -> Order:
+    """Return the order with a deleted scene at its place again; raise `Missing` if it is not deleted."""
+    scene = next((scene for scene in order.deleted if scene.id == scene_id), None)
+    if scene is None:
+        known = _names([scene.id for scene in order.deleted])
+        raise Missing(f"{scene_id!r} is not a deleted scene", remedy=f"deleted scenes: {known}")
+    if len(order.scenes) >= MAX_SCENES:
+        raise Invalid(f"a project has at most {MAX_SCENES} scenes", remedy="delete one first")
+    scenes = [*order.scenes]
+    scenes.insert(min(scene.position - 1, len(scenes)), scene_id)
+    deleted = tuple(one for one in order.deleted if one.id != scene_id)
+    return order.model_copy(update={"scenes": tuple(scenes), "deleted": deleted})
+
+
+def with_order(order: Order, scene_ids: Sequence[str]) -> Order:
+    """Return the order with its scenes as in `scene_ids`; raise `Invalid` unless it has each exactly once."""
+    if sorted(scene_ids) != sorted(order.scenes):
+        different = sorted(set(scene_ids).symmetric_difference(order.scenes))
+        wrong = _names(different) if different else "one is named twice"
+        raise Invalid(
+            f"an order names each scene of the project exactly once, which differs in: {wrong}",
+            remedy=f"name all of: {_names(order.scenes)}",
+        )
+    return order.model_copy(update={"scenes": tuple(scene_ids)})
+
+
+def _names(ids: Collection[str]) -> str:
+    return ", ".join(ids) or "none"

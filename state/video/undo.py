@@ -1,0 +1,142 @@
+"""Undo and redo of an execution's steps, as a plan of its own (D50).
+
+A step is undone by the version that a scene had before, or by the opposite change of the order. A scene that
+changed again later is left alone: a person must say which of its versions is wanted.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from callsheet.state.errors import Conflict
+from callsheet.state.plan import Step
+from callsheet.state.video import live
+from callsheet.state.video.live import Execution, LiveStep
+from callsheet.state.video.progress import written
+from callsheet.state.video.project import ORDER, Order
+
+UNDO: Final = "undo"
+REDO: Final = "redo"
+_OPPOSITE: Final = {
+    "addScene": "deleteScene",
+    "duplicateScene": "deleteScene",
+    "deleteScene": "restoreScene",
+    "restoreScene": "deleteScene",
+}
+
+
+class History(NamedTuple):
+    """The project as undoing needs to know it."""
+
+    order: Order
+    """The order now."""
+    newest: Mapping[str, str]
+    """Newest version of each stream."""
+    content: Callable[[str, str], Any]
+    """Returns the content of a version of a stream."""
+    earlier: Callable[[str, str], str | None]
+    """Returns the version of a stream that was the newest before a version; None for the first."""
+    earlier_order: Callable[[str], Sequence[str]]
+    """Returns the ids of the order before a version of it, of those that are there now."""
+
+
+def undone_execution(newest_first: Sequence[Execution]) -> Execution:
+    """Return the newest execution that changed something and is not undone; raise `Conflict` if none is."""
+    skip = 0
+    for record in newest_first:
+        if record["kind"] == UNDO:
+            skip += 1
+        elif not _has_changes(record):
+            continue
+        elif skip:
+            skip -= 1
+        else:
+            return record
+    raise Conflict("there is nothing to undo", remedy="restore a version of a scene instead")
+
+
+def redone_execution(newest_first: Sequence[Execution]) -> Execution:
+    """Return the newest undo that nothing was changed after; raise `Conflict` if there is none."""
+    skip = 0
+    for record in newest_first:
+        if record["kind"] == REDO:
+            skip += 1
+        elif record["kind"] != UNDO:
+            break
+        elif skip:
+            skip -= 1
+        else:
+            return record
+    raise Conflict("there is nothing to redo", remedy="only an undo that nothing came after can be redone")
+
+
+def undo_steps(record: Execution, step_ids: Sequence[str], about: History) -> list[Step]:
+    """Return the steps that undo these steps of an execution, or all of them for none, newest first."""
+    wanted = [live.find(record, name) for name in step_ids] if step_ids else record["steps"]
+    done = [one for one in wanted if one["status"] == "completed" and one["step"]["writes"]]
+    if not done:
+        raise Conflict(
+            f"no completed step of execution {record['id']!r} changed anything",
+            remedy="choose steps that are completed",
+        )
+    made: dict[str, list[str]] = {}
+    for one in done:
+        for stream, version in written(one).items():
+            made.setdefault(stream, []).append(version)
+    steps: list[Step] = []
+    for one in reversed(done):
+        if step := _undo_step(one, made, about, f"u{len(steps) + 1}"):
+            steps.append(step)
+    if not steps:
+        raise Conflict("everything is as it was before already", remedy="choose other steps")
+    return _in_turn(steps)
+
+
+def _undo_step(one: LiveStep, made: Mapping[str, Sequence[str]], about: History, name: str) -> Step | None:
+    """Return the step that undoes a step; None if the undoing of another one covers it."""
+    step = one["step"]
+    params = step["params"]
+    scene = params.get("newSceneId") or params.get("sceneId", "")
+    display = f"Undoing: {step['display']}"
+    if opposite := _OPPOSITE.get(step["tool"]):
+        there = scene in about.order.scenes
+        if there != (opposite == "deleteScene"):
+            return None
+        return _step(name, opposite, display, {"sceneId": scene}, [scene], [ORDER])
+    if step["tool"] == "reorderScenes":
+        order = [*about.earlier_order(one["output"]["versionId"])]
+        return _step(name, "reorderScenes", display, {"sceneIds": order}, [], [ORDER])
+    versions = made[scene]
+    if written(one)[scene] != versions[0]:
+        return None
+    before = about.earlier(scene, versions[0])
+    current = about.content(scene, about.newest[scene])
+    if before is None or current == about.content(scene, before):
+        return None
+    if current != about.content(scene, versions[-1]):
+        raise Conflict(
+            f"{scene} has changed since step {step['id']!r}: it is {about.newest.get(scene)} now",
+            remedy=f"restore the version you want: POST …/scenes/{scene}/versions/{{version}}/restore",
+        )
+    return _step(name, "restoreVersion", display, {"sceneId": scene, "versionId": before}, [], [scene])
+
+
+def _step(
+    name: str, tool: str, display: str, params: dict[str, Any], reads: list[str], writes: list[str]
+) -> Step:
+    return Step(
+        id=name, tool=tool, display=display, params=params, dependencies=[], reads=reads, writes=writes
+    )
+
+
+def _in_turn(steps: list[Step]) -> list[Step]:
+    """Return the steps with changes of the order one after another."""
+    before = ""
+    for step in steps:
+        if step["writes"] == [ORDER]:
+            step["dependencies"] = [before] if before else []
+            before = step["id"]
+    return steps
+
+
+def _has_changes(record: Execution) -> bool:
+    return any(one["status"] == "completed" and one["step"]["writes"] for one in record["steps"])

@@ -1,0 +1,33 @@
+"""State of `scene_edit`."""
+
+from typing import NotRequired
+
+from typing_extensions import TypedDict
+
+from callsheet.state.workflow import Workflow
+
+
+class Repetition(TypedDict):
+    """A person's request to do steps of an ended execution again."""
+
+    retry: list[str]
+    """Ids of failed steps."""
+    repeat: list[str]
+    """Ids of completed steps."""
+
+
+class VideoState(Workflow):
+    """Keys of a conversation about a video project."""
+
+    project_id: NotRequired[str]
+    """Id of the project; the thread's where absent."""
+    scene_ids: NotRequired[list[str]]
+    """Scenes that the person attached to the newest message."""
+    execution: NotRequired[str]
+    """Id of the newest plan."""
+    replans: NotRequired[int]
+    """Plans of this turn that could not be carried out."""
+    again: NotRequired[Repetition | None]
+    """Steps to do again; None once they are."""
+    decision: NotRequired[str]
+    """Id of the message by which a person decided a plan without a model."""

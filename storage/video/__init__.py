@@ -1,0 +1,1 @@
+"""Storage of videos: executions of plans, gathered context and settings."""

@@ -1,0 +1,143 @@
+"""Context that a project gathers: web pages, searches, styles (D15-D20, D-R9, D-R10)."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from callsheet.state import owners
+from callsheet.state.errors import Invalid, TooLarge
+from callsheet.storage.redis import keys
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.redis.scripts import Script
+
+MAX_BYTES: Final = 102_400
+"""Bytes of an entry as UTF-8 JSON (D17)."""
+MAX_KEY: Final = 255
+MAX_ENTRIES: Final = 2_000
+SEARCH_TTL_S: Final = 3_600
+"""Lifetime of a search's results (D18)."""
+KIND: Final = "video"
+MARK: Final = "_truncated"
+"""Key that marks a value that was shortened to fit."""
+_log = logging.getLogger(__name__)
+# Each field is `due seconds`, a blank, and the entry as JSON; 0 is no expiry.
+_SET: Final = Script("""
+if redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[4]) and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
+  return 0
+end
+local due = 0
+if ARGV[3] ~= '0' then due = tonumber(redis.call('TIME')[1]) + tonumber(ARGV[3]) end
+redis.call('HSET', KEYS[1], ARGV[1], string.format('%d ', due) .. ARGV[2])
+return 1
+""")
+_READ: Final = Script("""
+local now, out = tonumber(redis.call('TIME')[1]), {}
+local flat = redis.call('HGETALL', KEYS[1])
+for i = 1, #flat, 2 do
+  local due = tonumber(string.match(flat[i + 1], '^%d+'))
+  if due > 0 and due <= now then
+    redis.call('HDEL', KEYS[1], flat[i])
+  else
+    out[#out + 1] = flat[i]
+    out[#out + 1] = flat[i + 1]
+  end
+end
+return out
+""")
+
+
+class ContextStore:
+    """The gathered context of one project."""
+
+    def __init__(self, storage: Storage, project: str, owner: str) -> None:
+        self._redis = storage.redis
+        self._key = keys.project_context(KIND, owners.storage_id(owner, KIND, project))
+
+    async def set(self, key: str, value: Any, *, ttl_s: int = 0) -> bool:
+        """Store a value; return True if it had to be shortened to fit. 0 seconds is for ever."""
+        fitted, shortened = fit(value)
+        if shortened:
+            _log.warning("context %r was shortened to %d bytes", key[:80], MAX_BYTES)
+        await self._write(key, fitted, ttl_s)
+        return shortened
+
+    async def set_exact(self, key: str, value: Any, *, ttl_s: int = 0) -> None:
+        """Store a value; raise `TooLarge` for one over the limit."""
+        size = _size(value)
+        if size > MAX_BYTES:
+            raise TooLarge(
+                f"context {key[:80]!r} has {size} bytes, and an entry has at most {MAX_BYTES}",
+                remedy="store less, or divide it into several entries",
+            )
+        await self._write(key, value, ttl_s)
+
+    async def _write(self, key: str, value: Any, ttl_s: int) -> None:
+        if not key:
+            raise Invalid("a context key is empty", remedy="give it 1 to 255 characters")
+        entry = json.dumps({"key": key[:MAX_KEY], "value": value}, ensure_ascii=False)
+        if not await _SET(self._redis, [self._key], [field_name(key), entry, ttl_s, MAX_ENTRIES]):
+            raise Invalid(f"the project has {MAX_ENTRIES} context entries", remedy="delete some first")
+
+    async def get(self, key: str) -> Any:
+        """Return a value, or None."""
+        return (await self.get_many([key]))[key]
+
+    async def get_many(self, wanted: Sequence[str]) -> dict[str, Any]:
+        """Return values by key; a key that is missing has None and is logged (D-R10)."""
+        known = await self._entries()
+        values = {key: known.get(field_name(key), {}).get("value") for key in wanted}
+        for key, value in values.items():
+            if value is None:
+                _log.warning("context %r is missing", key[:80])
+        return values
+
+    async def search(self, part: str) -> dict[str, Any]:
+        """Return the values whose keys contain a text (D15)."""
+        return {
+            entry["key"]: entry["value"] for entry in (await self._entries()).values() if part in entry["key"]
+        }
+
+    async def delete(self, key: str) -> bool:
+        """Delete a value; return False if there was none."""
+        return bool(await self._redis.hdel(self._key, field_name(key)))
+
+    async def _entries(self) -> dict[str, dict[str, Any]]:
+        flat: list[bytes] = await _READ(self._redis, [self._key])
+        pairs = zip(flat[::2], flat[1::2], strict=True)
+        return {name.decode(): json.loads(value.partition(b" ")[2]) for name, value in pairs}
+
+
+def field_name(key: str) -> str:
+    """Return the name of an entry; a key over 255 characters is hashed (D-R11)."""
+    return key if len(key) <= MAX_KEY else f"sha256:{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def fit(value: Any) -> tuple[Any, bool]:
+    """Return the value within `MAX_BYTES`, and True if lists and texts in it had to be shortened (D-R9)."""
+    if _size(value) <= MAX_BYTES:
+        return value, False
+    length = MAX_BYTES // 2
+    while length > 1:
+        shorter = _shorten(value, length)
+        marked = {**shorter, MARK: True} if isinstance(shorter, Mapping) else {"value": shorter, MARK: True}
+        if _size(marked) <= MAX_BYTES:
+            return marked, True
+        length //= 2
+    return {MARK: True}, True
+
+
+def _shorten(value: Any, length: int) -> Any:
+    """Return the value with lists and texts of at most `length` items or characters."""
+    if isinstance(value, str):
+        return value[:length]
+    if isinstance(value, Mapping):
+        return {key: _shorten(each, length) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shorten(each, length) for each in value[:length]]
+    return value
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))

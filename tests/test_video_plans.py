@@ -1,0 +1,425 @@
+"""Plans: resolved, refused with every fault, labelled, estimated (D1-D14, D-R1, D-R11)."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from callsheet.state.errors import Conflict, Fenced, Invalid, Missing
+from callsheet.state.plan import Step
+from callsheet.state.video import live, plan, project, undo
+from callsheet.state.video.live import Execution
+from callsheet.state.video.outline import about, scene_line, state_block
+from callsheet.state.video.plan import PlannedStep, Project, SubmittedPlan
+from callsheet.state.video.progress import events_between
+from callsheet.state.video.project import DeletedScene, Order
+
+ORDER = Order(
+    scenes=("scene-1", "scene-2", "scene-4"), deleted=(DeletedScene(id="scene-3", position=3),), next=5
+)
+
+
+def steps(*planned: dict[str, object], order: Order = ORDER, **about_: object) -> list[Step]:
+    submitted = SubmittedPlan.model_validate({"steps": [*planned]})
+    return plan.checked_steps(submitted, Project(order, **about_))  # type: ignore[arg-type]
+
+
+def faults(*planned: dict[str, object], **more: Any) -> str:
+    with pytest.raises(Invalid) as refused:
+        steps(*planned, **more)
+    return refused.value.message
+
+
+def edit(*scenes: str, **more: object) -> dict[str, object]:
+    return {"tool": "editScene", "scenes": [*scenes], "prompt": "x", **more}
+
+
+@pytest.mark.parametrize(
+    ("planned", "words"),
+    [
+        (edit(), "editScene names no scene"),
+        (edit("scene-1", prompt=" "), "editScene needs a prompt"),
+        (edit("scene-3"), "there is no scene 'scene-3'; the scenes are: scene-1, scene-2, scene-4"),
+        (edit("9"), "there is no scene '9'"),
+        ({"tool": "trimScene", "scenes": ["scene-1"]}, "trimScene needs `seconds`"),
+        ({"tool": "restoreVersion", "scenes": ["scene-1"]}, "restoreVersion needs `version`"),
+        ({"tool": "restoreScene", "scenes": ["scene-1"]}, "there is no deleted scene 'scene-1'"),
+        ({"tool": "reorderScenes", "order": ["scene-1"]}, "differs in: scene-2, scene-4"),
+        ({"tool": "reorderScenes", "order": ["1", "1", "2", "3"]}, "one is named twice"),
+        ({"tool": "contextGatherer"}, "contextGatherer needs `queries`"),
+        ({"tool": "contextGatherer", "scenes": ["scene-9"]}, "there is no scene 'scene-9'"),
+        ({"tool": "addScene", "scenes": ["scene-1"], "prompt": "x"}, "'scene-1' is taken"),
+        ({"tool": "duplicateScene"}, "there is no scene ''"),
+    ],
+)
+def test_a_fault_is_named(planned: dict[str, object], words: str):
+    assert words in faults(planned)
+
+
+def test_faults_are_named_together_and_a_deleted_scene_is_not_edited():
+    """D-R11."""
+    text = faults({"tool": "deleteScene", "scenes": ["scene-1"]}, edit("scene-1"), edit("scene-2", id="s2"))
+    assert "it is deleted by an earlier step" in text
+    assert "two steps have the id 's2'" in text
+    crowd = [edit("scene-1", "scene-2", "scene-4", id=f"x{n}") for n in range(34)]
+    assert "it has 102 steps, and 100 are allowed" in faults(*crowd)
+    assert "only" not in faults(edit("scene-1"), attached=("scene-2",))
+    assert "may not change: the person attached scene-2" in faults(edit("scene-1"), attached=("scene-2",))
+
+
+def test_a_single_decision_is_a_plan_of_one_step():
+    """D6."""
+    single = {"toolName": "editScene", "reasoning": "r", "targetSceneId": "scene-2", "prompt": "x"}
+    [step] = plan.checked_steps(SubmittedPlan.model_validate(plan.as_plan(single)), Project(ORDER))
+    assert (step["tool"], step["params"]["sceneId"]) == ("editScene", "scene-2")
+    assert plan.as_plan({"steps": []}) == {"steps": []}
+    several = {"toolName": "editScene", "targetSceneId": ["scene-1"], "prompt": "x"}
+    assert plan.as_plan(several)["steps"][0]["targetSceneId"] == ["scene-1"]
+
+
+def test_positions_and_new_names_become_ids():
+    """D14, D-R13."""
+    made = steps(
+        edit("3", like=["scene 1"], title="Making it calm"),
+        {
+            "tool": "addScene",
+            "scenes": ["new"],
+            "prompt": "p",
+            "behind": "start",
+            "name": "First",
+            "seconds": 2,
+        },
+        {"tool": "duplicateScene", "like": ["scene-2"], "prompt": "red"},
+        {"tool": "restoreScene", "scenes": ["scene-3"]},
+        {"tool": "trimScene", "scenes": ["new"], "seconds": 3, "alone": True},
+        {"tool": "addAudio", "scenes": ["new"], "prompt": "piano", "title": "Adding sound"},
+        {"tool": "restoreVersion", "scenes": ["scene-1"], "version": "v1"},
+        names={"scene-4": "Ending"},
+    )
+    assert made[0]["params"] == {"sceneId": "scene-4", "prompt": "x", "referenceSceneIds": ["scene-1"]}
+    assert made[0]["display"] == "Making it calm"
+    assert made[1]["params"] == {
+        "sceneId": "scene-5",
+        "placeAfter": [],
+        "prompt": "p",
+        "name": "First",
+        "durationSeconds": 2,
+    }
+    assert made[1]["display"] == "Adding a scene “First”"
+    assert made[2]["params"] == {
+        "sceneId": "scene-2",
+        "newSceneId": "scene-6",
+        "placeAfter": ["scene-2", "scene-1", "scene-5"],
+        "prompt": "red",
+    }
+    assert made[4]["dependencies"] == ["s2"]
+    assert made[4]["alone"]
+    assert made[5]["dependencies"] == ["s2", "s5"]
+    assert made[6]["after"] == ["s1"], "a scene that an earlier step reads is written after it"
+    assert plan.plan_type(made) == "mixed"
+
+
+def test_scenes_are_moved_by_a_whole_order_or_behind_another():
+    def order(**more: object) -> list[str]:
+        return list(steps({"tool": "reorderScenes", **more})[0]["params"]["sceneIds"])
+
+    assert order(order=["3", "1", "2"]) == ["scene-4", "scene-1", "scene-2"]
+    assert order(scenes=["scene-4"], behind="start") == ["scene-4", "scene-1", "scene-2"]
+    assert order(scenes=["scene-1"], behind="scene-2") == ["scene-2", "scene-1", "scene-4"]
+    assert order(scenes=["scene-1"]) == ["scene-2", "scene-4", "scene-1"]
+    made = steps(
+        {"tool": "deleteScene", "scenes": ["1"]},
+        {"tool": "reorderScenes", "scenes": ["scene-4"], "behind": "start"},
+    )
+    assert made[1]["dependencies"] == ["s1"], "an order follows what changes it"
+    assert made[0]["display"] == "Deleting scene 1"
+    assert made[1]["display"] == "Changing the order of the scenes"
+
+
+def test_the_label_and_the_estimate_follow_the_dependencies():
+    """D2, D-R1, D11 to D13."""
+    assert plan.plan_type(steps(edit("scene-1"))) == "single"
+    assert plan.plan_type(steps(edit("scene-1", "scene-2"))) == "parallel"
+    tree = steps(edit("scene-1"), edit("scene-2", like=["scene-1"]), edit("scene-4", like=["scene-1"]))
+    assert plan.plan_type(tree) == "mixed"
+    assert plan.plan_type(steps(edit("scene-1"), edit("scene-2", like=["scene-1"]))) == "sequential"
+    four = steps(
+        edit("scene-1", "scene-2", "scene-4"), {"tool": "addAudio", "scenes": ["scene-1"], "prompt": "x"}
+    )
+    assert plan.estimated_seconds(four, {"editScene": 2.0}, 3) == 7.0
+    alone = steps(edit("scene-1", alone=True), edit("scene-2"))
+    assert plan.estimated_seconds(alone, {}, 3) == 10.0
+    assert plan.estimated_seconds([], {}, 3) == 0.0
+
+
+def test_ids_of_pending_steps_are_not_given_again():
+    made = steps({"tool": "addScene", "prompt": "x"}, {"tool": "duplicateScene", "source": "scene-1"})
+    later = plan.order_after(ORDER, made)
+    assert later.next == 7
+    [new] = steps({"tool": "addScene", "prompt": "y"}, order=later)
+    assert new["params"]["sceneId"] == "scene-7"
+
+
+def test_an_order_keeps_every_scene():
+    order = project.without_scene(ORDER, "scene-1")
+    assert order.scenes == ("scene-2", "scene-4")
+    assert project.with_restored(order, "scene-1").scenes == ("scene-1", "scene-2", "scene-4")
+    assert project.with_scene(order, "scene-2") == order
+    assert project.with_scene(order, "scene-9", ["scene-8", "scene-2"]).scenes == (
+        "scene-2",
+        "scene-9",
+        "scene-4",
+    )
+    assert order.position("scene-1") is None
+    full = Order(
+        scenes=tuple(f"scene-{n}" for n in range(1, 101)), deleted=(DeletedScene(id="scene-200", position=1),)
+    )
+    for refused, error in (
+        (lambda: project.with_scene(full, "scene-101"), Invalid),
+        (lambda: project.with_restored(full, "scene-200"), Invalid),
+        (lambda: project.with_restored(order, "scene-2"), Missing),
+        (lambda: project.without_scene(order, "scene-7"), Missing),
+        (lambda: project.without_scene(Order(), "scene-7"), Missing),
+        (lambda: project.number_of("first"), Invalid),
+    ):
+        with pytest.raises(error):
+            refused()
+    assert project.order_of(None) == Order()
+
+
+def record(*planned: dict[str, object]) -> Execution:
+    return Execution(
+        id="e",
+        thread="t",
+        project="p",
+        run="r",
+        kind="plan",
+        request="x",
+        reasoning="",
+        feedback="",
+        status="running",
+        approved="",
+        task="task",
+        epoch=2,
+        estimated_s=0,
+        created_ms=1,
+        started_ms=2,
+        ended_ms=0,
+        steps=live.live_steps(steps(*planned)),
+        changes=[],
+    )
+
+
+def test_a_step_that_must_run_alone_does():
+    """D-R2."""
+    held = record(edit("scene-1"), edit("scene-2", alone=True), edit("scene-4"))
+    assert [one["step"]["id"] for one in live.startable(held)] == ["s1", "s3"]
+    held = live.claim_step(held, "s1", 5)
+    assert [one["step"]["id"] for one in live.startable(held)] == ["s1", "s3"]
+    held = live.finish_step(live.finish_step(held, "s1", "completed", {}, 6), "s3", "completed", {}, 6)
+    assert [one["step"]["id"] for one in live.startable(held)] == ["s2"]
+    held = live.claim_step(held, "s2", 7)
+    assert [one["step"]["id"] for one in live.startable(held)] == ["s2"]
+    first = record(edit("scene-1", alone=True), edit("scene-2"))
+    assert [one["step"]["id"] for one in live.startable(first)] == ["s1"]
+    assert live.startable({**first, "status": "paused"}) == []
+
+
+def test_a_later_attempt_takes_an_execution_over():
+    held = live.claim_step(record(edit("scene-1"), edit("scene-2")), "s1", 5)
+    with pytest.raises(Fenced):
+        live.begin(held, "task", 1, 9)
+    again = live.begin(held, "task", 3, 9)
+    assert (again["epoch"], again["steps"][0]["status"]) == (3, "in-progress"), "its receipt is looked up"
+    other = live.begin(held, "other", 3, 9)
+    assert other["steps"][0]["status"] == "pending"
+    with pytest.raises(Fenced):
+        live.require_newest(other, "task", 3)
+    over = live.end(
+        live.finish_step(live.finish_step(held, "s1", "completed", {}, 6), "s2", "error", {}, 6), 8
+    )
+    assert over["status"] == "failed"
+    fork = live.begin(over, "third", 4, 9)
+    assert [one["status"] for one in fork["steps"]] == ["pending", "pending"], (
+        "a fork starts from the beginning"
+    )
+    assert live.begin({**held, "status": "paused"}, "other", 3, 9)["status"] == "paused"
+    assert live.end(held, 9) == held
+
+
+def test_changes_that_come_too_late_are_refused():
+    """D43: 409."""
+    held = record(edit("scene-1"))
+    done = live.end(live.finish_step(held, "s1", "completed", {}, 6), 7)
+    for change in (
+        lambda: live.pause(done, 8),
+        lambda: live.resume(done, 8),
+        lambda: live.cancel(done, 8),
+        lambda: live.insert_steps(done, [], 8),
+        lambda: live.retry_step(done, "s1", 8),
+        lambda: live.repeat_step(held, "s1", 8),
+        lambda: live.skip_step(done, "s1", 8),
+        lambda: live.edit_step({**held, "status": "planned"}, "s1", {"prompt": "y"}, 8),
+    ):
+        with pytest.raises(Conflict):
+            change()
+    assert live.edit_step(held, "s1", {"prompt": "x"}, 8) == held
+    paused = live.pause(held, 8)
+    assert live.pause(paused, 9) == paused
+    assert live.resume(held, 9) == held
+    stopped = live.cancel(held, 8)
+    assert live.cancel(stopped, 9) == stopped
+    assert live.end(stopped, 9) == stopped
+
+
+def test_a_started_step_can_be_given_back():
+    held = live.claim_step(record(edit("scene-1")), "s1", 5)
+    assert live.release_step(held, "s1")["steps"][0]["status"] == "pending"
+
+
+def test_what_a_repeated_step_never_reached_is_not_stale():
+    held = live.finish_step(
+        record(edit("scene-1"), edit("scene-2", like=["scene-1"])), "s1", "completed", {}, 5
+    )
+    again = live.repeat_step(live.skip_step(held, "s2", 6), "s1", 7)
+    assert [bool(one.get("stale")) for one in again["steps"]] == [False, False]
+
+
+def test_what_a_skipped_step_would_have_made_blocks_its_dependants():
+    held = record({"tool": "addScene", "scenes": ["new"], "prompt": "p"}, edit("new"), edit("scene-1"))
+    held = live.skip_step(held, "s1", 8)
+    assert [one["status"] for one in held["steps"]] == ["skipped", "blocked", "pending"]
+    again = live.repeat_step(live.finish_step(held, "s3", "completed", {}, 9), "s3", 10)
+    assert again["steps"][2]["generation"] == 1
+    before = record(edit("scene-1"), edit("scene-2", like=["scene-1"]))
+    assert [one["step"]["id"] for one in live.startable(live.skip_step(before, "s1", 8))] == ["s2"]
+
+
+def test_events_tell_every_change_of_a_status_once():
+    """D-R6, D-R7."""
+    held = record(edit("scene-1"))
+    started = live.claim_step(held, "s1", 3)
+    done = live.finish_step(started, "s1", "completed", {"versionId": "v2", "sceneId": "scene-1"}, 4)
+    over = live.end(done, 5)
+    names = [
+        name
+        for before, after in ((None, held), (held, started), (started, done), (done, over))
+        for name, _ in events_between(before, after)
+    ]
+    assert names == ["execution-plan", "step-update", "step-update", "scene-update", "execution-complete"]
+    assert [*events_between(over, over)] == []
+    stopped = live.cancel(started, 5)
+    assert [name for name, _ in events_between(started, stopped)] == [], "its step still runs"
+    ended = live.finish_step(stopped, "s1", "completed", {}, 6)
+    assert [name for name, _ in events_between(stopped, ended)] == ["step-update", "execution-complete"]
+
+
+def test_the_outline_shows_what_selectors_need():
+    text = {"id": "a", "kind": "text", "text": "word " * 30, "animations": [{"kind": "fade"}]}
+    scene = {
+        "name": "One",
+        "durationInFrames": 90,
+        "elements": [text, {"id": "b", "kind": "image"}],
+        "fonts": ["Inter"],
+        "audio": {},
+    }
+    lines = [scene_line("scene-1", ORDER, "v3", scene), scene_line("scene-2", ORDER, "v1", {})]
+    block = state_block(ORDER, lines, preferences=["likes blue"], context=["style:scene-1"])
+    assert "Untitled: 3 scenes, 3 s" in block
+    assert "\n1. scene-1 v3 'One', 3 s: text \"word word" in block
+    assert '…"; image; fonts Inter; animations fade' in block
+    assert "\n2. scene-2 v1, 0 s: no text" in block
+    assert "Deleted, can be restored: scene-3 (was 3)" in block
+    assert "Preference of the person: likes blue" in block
+    assert "Gathered context: style:scene-1" in block
+    assert "audio" in about({"audio": {"description": "x"}})
+    assert PlannedStep(tool="editScene").scenes == []
+
+
+HISTORY = {"scene-1": {"v1": "old", "v2": "new", "v3": "newer"}, "scene-2": {"v1": "a", "v2": "b", "v3": "c"}}
+
+
+def history(order: Order = ORDER, newest: Mapping[str, str] = MappingProxyType({})) -> undo.History:
+    current = {"scene-1": "v2", "scene-2": "v2", **newest}
+    return undo.History(
+        order,
+        current,
+        lambda stream, version: HISTORY[stream][version],
+        lambda _, version: {"v2": "v1", "v3": "v2"}.get(version),
+        lambda _: ["scene-2", "scene-1"],
+    )
+
+
+def done(*planned: dict[str, object], kind: str = "plan") -> Execution:
+    held: Execution = {**record(*planned), "kind": kind}
+    made: dict[str, int] = {}
+    for one in held["steps"]:
+        stream = one["step"]["writes"][0]
+        made[stream] = made.get(stream, 1) + 1
+        held = live.finish_step(held, one["step"]["id"], "completed", {"versionId": f"v{made[stream]}"}, 9)
+    return live.end(held, 10)
+
+
+def undo_of(held: Execution, about: undo.History, *ids: str) -> list[tuple[str, dict[str, object]]]:
+    return [(step["tool"], step["params"]) for step in undo.undo_steps(held, ids, about)]
+
+
+def test_every_kind_of_step_has_its_undo():
+    """D50."""
+    held = done(edit("scene-1"), {"tool": "reorderScenes", "order": ["2", "1", "3"]})
+    assert undo_of(held, history()) == [
+        ("reorderScenes", {"sceneIds": ["scene-2", "scene-1"]}),
+        ("restoreVersion", {"sceneId": "scene-1", "versionId": "v1"}),
+    ]
+    new = done(
+        {"tool": "addScene", "scenes": ["n"], "prompt": "x"}, {"tool": "deleteScene", "scenes": ["scene-1"]}
+    )
+    later = Order(scenes=("scene-2", "scene-5"), deleted=(DeletedScene(id="scene-1", position=1),))
+    plan_of_undo = undo.undo_steps(new, [], history(later))
+    assert [(step["tool"], step["params"]) for step in plan_of_undo] == [
+        ("restoreScene", {"sceneId": "scene-1"}),
+        ("deleteScene", {"sceneId": "scene-5"}),
+    ]
+    assert plan_of_undo[1]["dependencies"] == ["u1"], "changes of the order come one after another"
+
+
+def test_only_what_a_step_made_is_undone():
+    twice = done(edit("scene-1"), edit("scene-1"))
+    assert undo_of(twice, history(newest={"scene-1": "v3"})) == [
+        ("restoreVersion", {"sceneId": "scene-1", "versionId": "v1"})
+    ]
+    for about_, words in (
+        (history(newest={"scene-2": "v3"}), "scene-2 has changed since"),
+        (history(newest={"scene-2": "v1"}), "as it was before already"),
+    ):
+        with pytest.raises(Conflict, match=words):
+            undo.undo_steps(done(edit("scene-2")), [], about_)
+    with pytest.raises(Conflict, match="as it was before already"):
+        undo.undo_steps(done({"tool": "restoreScene", "scenes": ["scene-3"]}), [], history())
+    with pytest.raises(Conflict, match="no completed step"):
+        undo.undo_steps(record(edit("scene-1")), [], history())
+    with pytest.raises(Missing):
+        undo.undo_steps(twice, ["s9"], history())
+
+
+def test_undo_and_redo_go_through_the_executions_one_by_one():
+    plan_, undone, redone = (
+        done(edit("scene-1")),
+        done(edit("scene-1"), kind="undo"),
+        done(edit("scene-1"), kind="redo"),
+    )
+    older: Execution = {**plan_, "id": "older"}
+    nothing: Execution = {**record(edit("scene-1")), "id": "nothing"}
+    assert undo.undone_execution([nothing, plan_])["id"] == "e"
+    assert undo.undone_execution([undone, plan_, older])["id"] == "older"
+    assert undo.undone_execution([redone, undone, plan_]) is redone
+    assert undo.redone_execution([undone, plan_]) is undone
+    assert undo.redone_execution([redone, undone, undone])["kind"] == "undo"
+    for refused in (
+        lambda: undo.undone_execution([undone, plan_]),
+        lambda: undo.redone_execution([plan_, undone]),
+        lambda: undo.redone_execution([redone, undone]),
+    ):
+        with pytest.raises(Conflict, match="nothing to"):
+            refused()

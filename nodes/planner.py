@@ -30,8 +30,6 @@ from callsheet.tools.guard.outcome import Outcome, tool_message
 from callsheet.tools.guard.record import close
 from callsheet.tools.registry import definitions
 
-MAX_ROUNDS: Final = 10
-"""Rounds of tool calls in one turn before a text answer is forced, unless chosen otherwise (A-R11)."""
 _OPENING_SUFFIX: Final = ":opening"
 """Suffix of the ids of opening messages."""
 
@@ -60,7 +58,7 @@ class Planning:
     async def plan(self, workflow: WorkflowSpec, state: Any, scope: Scope, answer: AIMessage) -> Planned:
         """Return the plan that the calls of an answer mean."""
         del state, scope
-        return Planned(_plan(workflow, answer))
+        return Planned(plan_of_calls(workflow, answer))
 
     async def outcome_of_open_call(self, state: Any, scope: Scope, call_id: str) -> Outcome | None:
         """Return the outcome of a call that an earlier run left open; None looks for its receipt."""
@@ -197,7 +195,7 @@ def _needs_opening(messages: Sequence[AnyMessage], dangling: Mapping[int, Any], 
 def _tool_choice(workflow: WorkflowSpec, chosen: Context, rounds: int) -> Any:
     """Return `tool_choice` of this round: the chosen one first, then "auto", and "none" at the limit."""
     choice: Any = chosen.get("tool_choice", "auto")
-    if rounds >= chosen.get("max_rounds", MAX_ROUNDS):
+    if rounds >= chosen.get("max_rounds", workflow.max_rounds):
         # With the tools all the same: providers refuse a history with tool calls without tools.
         return "none"
     if rounds:
@@ -222,7 +220,8 @@ def _routing_request(context: Context, scope: Scope) -> Request:
     )
 
 
-def _plan(workflow: WorkflowSpec, answer: AIMessage) -> Plan | None:
+def plan_of_calls(workflow: WorkflowSpec, answer: AIMessage) -> Plan | None:
+    """Return the plan in which every call of an answer is a step."""
     steps = [
         _step(workflow, call["id"], call["name"], params=call["args"], raw=None) for call in answer.tool_calls
     ]

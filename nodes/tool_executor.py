@@ -94,6 +94,7 @@ def tool_executor_node(workflow: WorkflowSpec) -> Node[Workflow]:
             "plan": None,
             "created": [*state.get("created", []), *made],
             **workflow.after_plan(state, made),
+            **workflow.after_results(state, results),
             **stopped,
         }
 

@@ -27,6 +27,7 @@ from callsheet.tools.registry import Tool
 
 RECURSION_LIMIT: Final = 1_000
 """LangGraph's own bound on steps; the real bound is the planner's (A72, C8)."""
+MAX_ROUNDS: Final = 10
 MAX_SUMMARY: Final = 80
 """Characters of a version's default summary."""
 _KIND: Final = re.compile(r"[a-z][a-z0-9-]{0,30}")
@@ -63,6 +64,9 @@ class WorkflowSpec(ABC):
     """Further streams, which belong to the artefact and its export: uploads, for example."""
     state: ClassVar[type[Workflow]] = Workflow
     """Keys that the graph remembers."""
+
+    max_rounds: ClassVar[int] = MAX_ROUNDS
+    """Rounds of tool calls in one turn before a text answer is forced, unless chosen otherwise (A-R11)."""
 
     def __init__(self, tools: Mapping[str, Tool], internal_tools: Mapping[str, Tool] | None = None) -> None:
         """Offer `tools` to the model; `internal_tools` execute a person's answers.
@@ -128,6 +132,11 @@ class WorkflowSpec(ABC):
     def after_plan(self, state: Any, made: Sequence[DraftMade]) -> Mapping[str, Any]:
         """Return further state keys to set once a plan has ended; `made` are the versions it made."""
         del state, made
+        return {}
+
+    def after_results(self, state: Any, results: Sequence[StepResult]) -> Mapping[str, Any]:
+        """Return further state keys to set from the results of an executed plan."""
+        del state, results
         return {}
 
     def nudge(self, state: Any, history: Sequence[AnyMessage], created: Sequence[DraftMade]) -> str:

@@ -29,7 +29,7 @@ from callsheet.server.operations import tracing
 from callsheet.server.operations.telemetry import RouteCaptureMiddleware, Telemetry, TelemetryMiddleware
 from callsheet.server.runtime import graphs_file
 from callsheet.server.settings import Settings, read_settings
-from callsheet.state.uploads import MAX_FILE, MAX_MATERIAL
+from callsheet.state.uploads import MAX_FILE, MAX_IMPORT, MAX_MATERIAL
 from callsheet.storage import Storage
 from callsheet.storage.redis import health
 
@@ -90,6 +90,7 @@ def _wrap(app: "Application", settings: Settings) -> None:
             settings.max_import_bytes,
             "on the server's machine run: callsheet threads import FILE; or raise CALLSHEET_MAX_IMPORT_BYTES",
         ),
+        "/api/campaigns/import": BodyLimit(MAX_IMPORT, "divide the file"),
         "/api/pages/*/uploads": BodyLimit(MAX_FILE),
         "/api/pages/*/uploads/*": BodyLimit(MAX_FILE),
         "/api/agent-create/session/source/files": BodyLimit(MAX_MATERIAL),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 FEATURES: Final[Mapping[str, str]] = {
     "ad_creation": "callsheet.server.ads.feature",
     "fact_narration": "callsheet.server.lessons.feature",
+    "campaign_search": "callsheet.server.campaigns.feature",
     "page_builder": "callsheet.server.pages.feature",
     "scene_edit": "callsheet.server.video.feature",
 }

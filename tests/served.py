@@ -10,13 +10,16 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-from callsheet.graphs import ad_creation, fact_narration, page_builder, scene_edit
+from callsheet.graphs import ad_creation, campaign_search, fact_narration, page_builder, scene_edit
 from callsheet.server.app import create_app
 from callsheet.server.bootstrap import Workflows, routes
 from callsheet.server.settings import Settings
 
 OURS = Workflows(
-    {one.WORKFLOW.name: one.WORKFLOW.graph for one in (ad_creation, fact_narration, page_builder, scene_edit)}
+    {
+        one.WORKFLOW.name: one.WORKFLOW.graph
+        for one in (ad_creation, campaign_search, fact_narration, page_builder, scene_edit)
+    }
 )
 """The workflows that the server serves unless others are wanted."""
 BRIEF: Mapping[str, Any] = {

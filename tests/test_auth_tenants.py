@@ -154,6 +154,17 @@ def runs(ids: Mapping[str, str], run: Mapping[str, Any]) -> dict[tuple[str, str]
     return {("POST", path): body for path, body in told.items()}
 
 
+async def filmed(client: httpx.AsyncClient) -> dict[str, str]:
+    """Make a video, a plan for it and a preset."""
+    scenes = [{"name": SECRET_WORD}, {"name": "other"}]
+    assert (await client.post("/api/projects", json={"id": "film", "scenes": scenes})).status_code == 201
+    faster = {"message": "make all scenes faster", "provider": "offline"}
+    film = (await client.post("/api/projects/film/executions", json=faster)).json()
+    await client.put("/api/presets/mine", json={"message": SECRET_WORD})
+    steps = {"plan_id": film["executionId"], "step_id": "s1.1", "preference_id": UNKNOWN}
+    return {"project_id": "film", "scene_id": "scene-1", "name": "mine", **steps}
+
+
 async def furnished(client: httpx.AsyncClient, headers: Mapping[str, str]) -> dict[str, str]:
     """Make one of everything, and return the ids by the name of the path parameter."""
     client.headers.update(headers)
@@ -169,20 +180,11 @@ async def furnished(client: httpx.AsyncClient, headers: Mapping[str, str]) -> di
     assert (await client.put("/store/items", json=item)).status_code == 204
     runs = (await client.get(f"/threads/{thread_id}/runs")).json()
     calls = await client.get("/api/tool-executions")
-    scenes = [{"name": SECRET_WORD}, {"name": "other"}]
-    assert (await client.post("/api/projects", json={"id": "film", "scenes": scenes})).status_code == 201
-    faster = {"message": "make all scenes faster", "provider": "offline"}
-    film = (await client.post("/api/projects/film/executions", json=faster)).json()
-    await client.put("/api/presets/mine", json={"message": SECRET_WORD})
+    video = await filmed(client)
     client.headers.pop("X-Api-Key")
     return dict.fromkeys(("upload_id", "file_id", "asset_id", "cron_id"), UNKNOWN) | {
         "execution_id": calls.json()["executions"][0]["id"],
-        "project_id": "film",
-        "plan_id": film["executionId"],
-        "scene_id": "scene-1",
-        "step_id": "s1.1",
-        "preference_id": UNKNOWN,
-        "name": "mine",
+        **video,
         "ad_id": "ad-1",
         "page_id": "home",
         "kind": "ad",

@@ -7,6 +7,7 @@ from callsheet.tools.registry import index
 REGISTRY: Final = index(
     ad=["callsheet.tools.ads.drafts"],
     lesson=["callsheet.tools.lessons.lesson", "callsheet.tools.lessons.internal"],
+    campaign=["callsheet.tools.campaigns.search", "callsheet.tools.campaigns.answer"],
     video=[
         "callsheet.tools.video.plan",
         "callsheet.tools.video.scenes",

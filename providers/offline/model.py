@@ -22,12 +22,13 @@ from callsheet.providers.offline.conversation import Answer, read
 NAME = "offline"
 _ABOUT = (
     "I am the offline demo model: a grammar of English requests, no language model and no network. I make "
-    "audio ads, lessons, videos and landing pages when their tools are bound; with {tools} I have nothing "
-    "to do."
+    "audio ads, lessons, videos and landing pages and search campaigns when their tools are bound; with "
+    "{tools} I have nothing to do."
 )
 _WORKFLOWS: Final[Mapping[str, frozenset[str]]] = {
     "lessons": frozenset({"saveStudentInfoTool", "extractFactsTool", "FactSheet", "NarrationScript"}),
     "ads": frozenset({"search_voices", "create_voice_draft", "create_music_draft", "create_sfx_draft"}),
+    "campaigns": frozenset({"filter_campaigns", "semantic_search", "full_text_search", "search_offers"}),
     "video": frozenset({"submit_plan", "ScenePatch", "Scene"}),
     "pages": frozenset({"modify_element", "create_element", "list_elements"}),
 }

@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from callsheet.state.campaigns.campaign import Campaign
 from callsheet.state.campaigns.reading import match_value
 from callsheet.state.errors import Invalid
+from callsheet.state.uploads import MAX_IMPORT
 
 Kind = Literal["csv", "json", "jsonl"]
-MAX_BYTES: Final = 50_000_000
 MAX_ROWS: Final = 200_000
 _LISTS: Final = frozenset({"incentives", "key_value_props", "imagery_demographics", "image_s3_urls"})
 _NUMBERS: Final = frozenset({"volume", "spend"})
@@ -86,8 +86,8 @@ def kind_of(name: str, content_type: str = "") -> Kind:
 
 
 def _decode(content: bytes) -> str:
-    if len(content) > MAX_BYTES:
-        raise Invalid(f"the file has more than {MAX_BYTES} bytes", remedy="divide it")
+    if len(content) > MAX_IMPORT:
+        raise Invalid(f"the file has more than {MAX_IMPORT} bytes", remedy="divide it")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

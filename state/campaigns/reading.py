@@ -131,10 +131,10 @@ def resolve_filters(loose: LooseFilters, newest: date | None, today: date) -> Re
     excluded = _resolve_values(loose.exclude) if loose.exclude else {}
     dates = _resolve_dates(loose.date_range, newest, today, notes.append)
     filters = Filters(
-        **included,  # type: ignore[arg-type]
+        **included,
         date_range=dates,
         has_offer=loose.has_offer,
-        exclude=Values(**excluded),  # type: ignore[arg-type]
+        exclude=Values(**excluded),
     )
     return Resolved(filters, tuple(notes))
 
@@ -190,7 +190,8 @@ def match_value(dimension: str, word: str) -> str | None:
     if not plain:
         return None
     for value in _KNOWN[dimension]:
-        if plain in {_plain(value), *(_plain(part) for part in value.split("/"))}:
+        spellings = {_plain(value), *(_plain(part) for part in value.split("/"))}
+        if plain.replace(" ", "") in {spelling.replace(" ", "") for spelling in spellings}:
             return value
     if alias := _ALIASES[dimension].get(plain):
         return alias

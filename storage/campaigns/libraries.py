@@ -85,7 +85,7 @@ class Libraries:
     def _folder(self) -> Path:
         """Folder of all indexes; one that ends with this process where no data folder is set."""
         if data_dir := _data_dir(self._storage):
-            return folders.private_folder(folders.private_folder(data_dir) / "campaigns")
+            return folders.private_folder(data_dir / "campaigns")
         folder = Path(tempfile.mkdtemp(prefix="callsheet-campaigns-"))
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         return folder

@@ -224,6 +224,11 @@ def execution_place(owner: str, execution: str) -> str:
     return f"owner:{hash_tag(owner)}:execution:{execution}"
 
 
+def saved_searches(owner: str) -> str:
+    """Hash of the owner's saved searches as JSON, by name."""
+    return f"owner:{hash_tag(owner)}:searches"
+
+
 def video_settings(owner: str, name: str) -> str:
     """Hash of the owner's presets, preferences, or durations of steps, by `name`."""
     return f"owner:{hash_tag(owner)}:video:{name}"
@@ -524,6 +529,7 @@ KEYS: Final = (
     Key("owner:{<id>}:usage:thread:<thread*>", "hash", USAGE_TTL_S, "a thread's use of models"),
     Key("owner:{<id>}:usage:turn:<turn*>", "hash", TURN_USAGE_TTL_S, "a turn's use of models"),
     Key("owner:{<id>}:execution:<execution>", "string", "forever", "project and thread of an execution"),
+    Key("owner:{<id>}:searches", "hash", "forever", "saved searches, JSON by name"),
     Key("owner:{<id>}:video:<name>", "hash", "forever", "presets, preferences and durations of steps"),
     Key("vendor:{<id>}:calls", "zset", VENDOR_CALL_LEASE_S, "calls of a vendor's models, by end of lease"),
     Key("vendor:{<id>}:tokens", "hash", VENDOR_TOKENS_TTL_S, "tokens left of a vendor's minute"),

@@ -1,0 +1,1 @@
+"""Nodes of the workflow that answers questions about campaigns."""

@@ -1,0 +1,159 @@
+"""The planner of campaign search: searches are steps, and the answer is checked before it is sent."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage, AnyMessage
+from pydantic import ValidationError
+
+from callsheet.nodes.planner import Planned, Planning, plan_of_calls
+from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state.campaigns.answers import Answer, Statement, evidence_of, problems
+from callsheet.state.campaigns.workflow import CampaignState
+from callsheet.state.conversation import calls_of
+from callsheet.state.errors import Invalid
+from callsheet.tools.campaigns.results import for_model
+from callsheet.tools.guard.arguments import read_arguments
+from callsheet.tools.guard.call import Scope
+from callsheet.tools.guard.outcome import failed_outcome, tool_message
+from callsheet.tools.guard.repair import repair_arguments
+
+ANSWER: Final = "answer"
+MAX_CHECKS: Final = 1
+"""Answers of a turn that are sent back with what is not supported."""
+_SHOWN: Final = 10
+
+
+class CampaignPlanning(Planning):
+    """Plans of searches, and checked answers."""
+
+    async def state_block(self, state: CampaignState, scope: Scope) -> str:
+        """Return today's date, the page's filters and the last result's campaigns."""
+        del scope
+        lines = [f"<now>{datetime.now(UTC).date()}</now>"]
+        if base := state.get("base_filters"):
+            lines.append(f"Filters of the page, applied to every search: {json.dumps(base)}")
+        if last := state.get("result"):
+            listed = [
+                f"{number}. {one['id']} {one['company']}"
+                for number, one in enumerate(last["campaigns"][:_SHOWN], 1)
+            ]
+            lines.append(f"Campaigns of the last result ({last['total']}): {'; '.join(listed)}")
+        return "\n".join(lines)
+
+    async def plan(
+        self, workflow: WorkflowSpec, state: CampaignState, scope: Scope, answer: AIMessage
+    ) -> Planned:
+        """Return the searches of an answer, or the checked answer itself."""
+        del scope
+        calls = [*calls_of(answer)]
+        searches = [call for call in calls if call["name"] != ANSWER]
+        if searches:
+            planned = plan_of_calls(workflow, answer)
+            return Planned(planned, (), {"checks": 0})
+        outputs = known_results(state)
+        if calls:
+            return self._checked(state, answer, outputs)
+        if outputs and state.get("results"):
+            text = plain_answer(state, answer.text, outputs)
+            if text != answer.text:
+                return Planned(None, [AIMessage(text)], {"truncated": True})
+        return Planned()
+
+    def _checked(
+        self, state: CampaignState, answer: AIMessage, outputs: Sequence[Mapping[str, Any]]
+    ) -> Planned:
+        call = str(calls_of(answer)[0]["id"])
+        try:
+            given = _read_answer(answer)
+        except Invalid as error:
+            return self._sent_back(state, call, [error.message], outputs)
+        evidence = evidence_of(outputs)
+        wrong = {statement.text: problems(statement, evidence) for statement in given.statements}
+        faults = [f"{text[:120]!r}: {'; '.join(found)}" for text, found in wrong.items() if found]
+        if faults and state.get("checks", 0) < MAX_CHECKS:
+            return self._sent_back(state, call, faults, outputs)
+        kept = [statement for statement in given.statements if not wrong[statement.text]]
+        return Planned(
+            None,
+            [tool_message(call, ANSWER, {"sent": True}), AIMessage(_text(kept, len(faults), outputs))],
+            {"suggestions": given.suggestions, "checks": 0},
+        )
+
+    def _sent_back(
+        self, state: CampaignState, call: str, faults: Sequence[str], outputs: Sequence[Mapping[str, Any]]
+    ) -> Planned:
+        outcome = failed_outcome(
+            "validation_error",
+            f"Not supported by the campaigns: {' | '.join(faults)}",
+            suggestion="Answer again with what the results say, and name every claim in its field",
+            retryable=True,
+        )
+        checks = state.get("checks", 0)
+        if checks < MAX_CHECKS:
+            return Planned(None, [tool_message(call, ANSWER, outcome.output)], {"checks": checks + 1})
+        text = result_text(outputs)
+        return Planned(None, [tool_message(call, ANSWER, {"sent": False}), AIMessage(text)], {"checks": 0})
+
+
+def known_results(state: CampaignState) -> list[Mapping[str, Any]]:
+    """Return the results that an answer may cite: this turn's, and the campaigns of the last one before."""
+    turn = [one["output"] for one in state.get("results", ()) if "count" in one["output"]]
+    last = state.get("result")
+    earlier = [{"count": last["total"], "campaigns": last["campaigns"]}] if last else []
+    return [*earlier, *turn]
+
+
+def plain_answer(state: CampaignState, text: str, outputs: Sequence[Mapping[str, Any]]) -> str:
+    """Return an answer without statements if its numbers were returned, else the results themselves."""
+    del state
+    statement = Statement(text=text[:4_000] or "-")
+    return text if text and not problems(statement, evidence_of(outputs)) else result_text(outputs)
+
+
+def result_text(outputs: Sequence[Mapping[str, Any]]) -> str:
+    """Return an answer made from the last result alone (E-R5)."""
+    if not outputs:
+        return "I have no result to answer from."
+    last = outputs[-1]
+    if groups := last.get("aggregation", {}).get("groups"):
+        listed = ", ".join(f"{row['value']} {row['count']}" for row in groups[:_SHOWN])
+        return f"By {last['aggregation']['groupBy']}: {listed}."
+    if not last["count"]:
+        return "No campaign matches."
+    lines = [
+        f"{one['company']}: {one['offer'] or one['campaign_text']} ({one['id']})"
+        for one in last["campaigns"][:_SHOWN]
+    ]
+    return "\n".join([f"{last['count']} campaigns match:", *lines])
+
+
+def _read_answer(answer: AIMessage) -> Answer:
+    given: Any
+    if answer.tool_calls:
+        given = answer.tool_calls[0]["args"]
+    else:
+        given = repair_arguments(answer.invalid_tool_calls[0]["args"] or "")
+    arguments, _ = read_arguments(Answer, given)
+    try:
+        return Answer.model_validate(arguments)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise Invalid(f"the answer does not fit its schema at {place}: {first['msg']}") from error
+
+
+def _text(kept: Sequence[Statement], left_out: int, outputs: Sequence[Mapping[str, Any]]) -> str:
+    if not kept:
+        return result_text(outputs)
+    text = "\n".join(statement.text for statement in kept)
+    return (
+        f"{text}\n\n({left_out} statements were left out: no campaign supports them.)" if left_out else text
+    )
+
+
+def answer_messages(results: Sequence[Mapping[str, Any]]) -> list[AnyMessage]:
+    """Return search results for the model, without the whole campaigns (E-R10)."""
+    return [tool_message(one["id"], one["tool"], for_model(one["output"])) for one in results]

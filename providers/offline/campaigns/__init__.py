@@ -1,0 +1,127 @@
+"""The offline model on campaigns: words of enums are filters, quoted words a phrase, the rest meaning."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from callsheet.providers.offline.conversation import Answer, Conversation, Request, Turn
+from callsheet.providers.offline.grammar import Form, decline, match
+from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VISUAL_STYLES
+
+_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "channel": {name.replace("_", " "): name for name in CHANNELS},
+    "sentiment": {name.casefold().replace("-", " "): name for name in SENTIMENTS},
+    "visual_style": {name.casefold().replace("-", " ").split(" / ")[0]: name for name in VISUAL_STYLES},
+    "value_prop": {
+        "cash back": "Cash Back / Rewards",
+        "travel": "Travel Benefits",
+        "savings": "High-Yield Savings",
+        "credit building": "Credit Building",
+        "no fee": "No Fee / No Minimum",
+        "fraud": "Security / Fraud Protection",
+    },
+}
+_GROUPS: Final = {
+    "channel": "channel",
+    "company": "company",
+    "sentiment": "sentiment",
+    "style": "visual_style",
+}
+_TOPIC: Final = r"[a-z0-9&'’,% -]{2,120}"
+_SLOTS: Final = {"topic": _TOPIC, "group": "|".join(_GROUPS)}
+FORMS: Final = (
+    Form("campaign.count", "how many {topic} campaigns[ are there]",
+         "how many email campaigns are there", _SLOTS),
+    Form("campaign.common", "what is the most common {group}[ in {topic} campaigns]",
+         "what is the most common channel", _SLOTS),
+    Form("campaign.compare", "compare {topic}[ campaigns] by {group}",
+         "compare travel campaigns by channel", _SLOTS),
+    Form("campaign.trend", "[show ][the ]trend of {topic} campaigns", "trend of travel campaigns", _SLOTS),
+    Form("campaign.offers", "(what are|list|show) the offers (of|from) {topic} campaigns",
+         "what are the offers from cash back, premium campaigns", _SLOTS),
+    Form("campaign.words", "(which|show|find) campaigns (that mention|mentioning|saying|say) {quote}",
+         'find campaigns mentioning "window seat"', _SLOTS),
+    Form("campaign.show", "(show|find|list) [me ][all ]{topic} campaigns",
+         "show me instagram campaigns", _SLOTS),
+    Form("campaign.about", "(show|find) [me ]campaigns about {topic}",
+         "find campaigns about airport perks", _SLOTS),
+    Form("campaign.follow", "(on|only|just) [the |on ]{topic}[ ones]", "only the urgent ones", _SLOTS),
+)  # fmt: skip
+_LINE: Final = re.compile(r"^\[([^\]]+)\] ([^|]+) \|.*?\| (?:Offer: ([^|]+)|No offer)", re.MULTILINE)
+_SHOWN: Final = 5
+_FILLERS: Final = frozenset({"and", "with", "the", "all", "campaign", "campaigns", "ads"})
+
+
+def answer(conversation: Conversation) -> Answer:
+    """Return a search, the answer from its result, or the reply that declines."""
+    text = conversation.turn.text.partition("\n\n<now>")[0]
+    results = [call.result or {} for call in conversation.turn.calls if call.name != "answer"]
+    if not results:
+        request = _search(text, conversation.turns[:-1])
+        if request is None or request.name not in conversation.tools:
+            return Answer(decline(text))
+        return Answer("", (request,))
+    if "error" in results[-1]:
+        return Answer(f"I could not search: {results[-1]['error']}.")
+    if "answer" not in conversation.tools:
+        return Answer(_count_text(results[-1]))
+    statements = [
+        {"text": _count_text(results[-1]), "figures": [results[-1]["count"]]},
+        *_statements(results[-1]),
+    ]
+    return Answer("", (Request("answer", {"statements": statements}),))
+
+
+def _search(text: str, earlier: tuple[Turn, ...]) -> Request | None:
+    requests = match(text, FORMS)
+    if len(requests) != 1:
+        return None
+    [request] = requests
+    topic = request.slots.get("topic", "")
+    if request.form == "campaign.words":
+        return Request("full_text_search", {"query": f'"{request.slots["quote"]}"'})
+    if request.form == "campaign.about":
+        return Request("semantic_search", {"query": topic})
+    filters, rest = _filters(topic)
+    if request.form == "campaign.follow":
+        last = next(
+            (call for turn in reversed(earlier) for call in reversed(turn.calls) if call.name != "answer"),
+            None,
+        )
+        return Request(last.name, {**last.args, **filters}) if last and filters else None
+    more: dict[str, Any] = {"has_offer": True} if request.form == "campaign.offers" else {}
+    if "group" in request.slots:
+        more["group_by"] = _GROUPS[request.slots["group"].casefold()]
+    if request.form == "campaign.trend":
+        more["group_by"] = "month"
+    if rest:
+        return Request("semantic_search", {"query": rest, **filters})
+    return Request("filter_campaigns", {**filters, **more})
+
+
+def _filters(topic: str) -> tuple[dict[str, list[str]], str]:
+    """Return the filters that words of a topic mean, and the words that mean none."""
+    filters: dict[str, list[str]] = {}
+    rest = f" {topic.casefold().replace('-', ' ').replace(',', ' ')} "
+    for dimension, words in _WORDS.items():
+        for word, value in words.items():
+            if f" {word} " in rest:
+                filters.setdefault(dimension, []).append(value)
+                rest = rest.replace(f" {word} ", " ")
+    left = [word for word in rest.split() if word not in _FILLERS]
+    return filters, " ".join(left)
+
+
+def _count_text(result: Mapping[str, Any]) -> str:
+    groups = result.get("aggregation", {}).get("groups", [])
+    if groups:
+        listed = ", ".join(f"{row['value']} {row['count']}" for row in groups[:_SHOWN])
+        return f"By {result['aggregation']['groupBy'].replace('_', ' ')}: {listed}."
+    return f"{result['count']} campaigns match." if result["count"] else "No campaign matches."
+
+
+def _statements(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for name, *words in _LINE.findall(str(result.get("summary_for_llm", "")))[:_SHOWN]:
+        company, offer = (word.strip() for word in words)
+        text = f"{company}: {offer}" if offer else f"{company}, without an offer"
+        yield {"text": text, "campaigns": [name], "companies": [company], "offers": [offer] if offer else []}

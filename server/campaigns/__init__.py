@@ -1,0 +1,1 @@
+"""REST routes, replies and commands of `campaign_search`."""

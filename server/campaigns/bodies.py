@@ -1,0 +1,81 @@
+"""Request bodies of campaign search."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from callsheet.server.campaigns.service import QuestionRequest
+from callsheet.server.http.requests import Flag, ModelChoice
+from callsheet.state.campaigns.reading import LooseFilters
+from callsheet.storage.campaigns.index import SortBy
+
+
+class CampaignChat(ModelChoice):
+    """A question (E5)."""
+
+    message: str
+    conversationId: str | None = Field(None, max_length=255, description="Goes on with a conversation")
+    activeFilters: LooseFilters | None = Field(None, description="Filters that the page shows")
+    applyFiltersToQuery: Flag | None = Field(
+        default=None, description="False ignores activeFilters; true if they are there and this is left out"
+    )
+
+    def to_request(self, owner: str, key: str | None) -> QuestionRequest:
+        """Return the body as a request of the service."""
+        return QuestionRequest(
+            self.message,
+            self.conversationId,
+            self.activeFilters or LooseFilters(),
+            self.applyFiltersToQuery is not False,
+            context=self.context(),
+            owner=owner,
+            idempotency_key=key,
+        )
+
+
+class SearchWrite(BaseModel):
+    """A question to keep under a name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    message: str = Field(min_length=1, max_length=10_000)
+    activeFilters: LooseFilters | None = None
+
+    def stored(self) -> dict[str, Any]:
+        """Return the search as JSON."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+class CampaignQuery(BaseModel):
+    """Filters, order and place of a page of campaigns."""
+
+    channel: list[str] = Field([], max_length=50)
+    company: list[str] = Field([], max_length=50)
+    product: list[str] = Field([], max_length=50)
+    value_prop: list[str] = Field([], max_length=50)
+    sentiment: list[str] = Field([], max_length=50)
+    visual_style: list[str] = Field([], max_length=50)
+    date_range: str | None = Field(None, max_length=60)
+    has_offer: bool | None = None
+    sort: SortBy = "newest"
+    offset: int = Field(0, ge=0, le=1_000_000)
+    limit: int = Field(50, ge=1, le=200)
+
+    def filters(self) -> LooseFilters:
+        """Return the filters alone."""
+        return LooseFilters.model_validate(self.model_dump(include={*LooseFilters.model_fields}))
+
+
+class ExportQuery(BaseModel):
+    """Campaigns to export."""
+
+    conversationId: str | None = Field(
+        None, max_length=255, description="Its last result; the library if left out"
+    )
+
+
+class ImportQuery(BaseModel):
+    """Options of an import."""
+
+    fileName: str = Field("", max_length=255, description="Its ending tells the kind")
+    allOrNothing: bool = False

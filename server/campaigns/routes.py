@@ -1,0 +1,181 @@
+"""Questions, campaigns, imports and saved searches over REST (E5-E9, E28)."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from callsheet.server.artefacts.turns import identifier
+from callsheet.server.campaigns import service
+from callsheet.server.campaigns.bodies import (
+    CampaignChat,
+    CampaignQuery,
+    ExportQuery,
+    ImportQuery,
+    SearchWrite,
+)
+from callsheet.server.campaigns.imports import import_campaigns
+from callsheet.server.campaigns.replies import (
+    CampaignAnswer,
+    CampaignPage,
+    Deleted,
+    ImportReport,
+    SavedSearches,
+)
+from callsheet.server.context import app_context
+from callsheet.server.http import events
+from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.http.origins import current_owner
+from callsheet.server.http.requests import IdempotencyKey, StrictRoute
+from callsheet.state.campaigns.importing import kind_of, to_csv
+from callsheet.state.campaigns.reading import LooseFilters, Resolved, active_filters, resolve_filters
+from callsheet.state.errors import Missing
+from callsheet.storage.campaigns import library as libraries
+from callsheet.storage.campaigns import searches
+from callsheet.storage.campaigns.index import CampaignIndex
+from callsheet.storage.threads import threads
+from callsheet.tools.campaigns.results import campaign_data
+
+router = APIRouter(
+    prefix="/api", route_class=StrictRoute, tags=["campaigns"], default_response_class=JsonReply
+)
+_ERRORS: Final = (400, 403, 404, 409, 413, 422, 500, 503, 504)
+_CSV: Final[dict[int | str, dict[str, Any]]] = {
+    **documented_responses(*_ERRORS, reply=None),
+    200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "The campaigns"},
+}
+MAX_EXPORT: Final = 10_000
+
+
+@router.post("/chat", responses=documented_responses(*_ERRORS, 429, reply=CampaignAnswer))
+async def ask_about_campaigns(
+    body: CampaignChat, request: Request, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Answer a question about the library, with the campaigns that prove the answer.
+
+    With `Accept: text/event-stream` the reply is a stream: `step`, `text`, then `result` or `error`.
+    """
+    ctx, owner = app_context(request), current_owner(request)
+    run = await service.question_run(ctx.storage, body.to_request(owner, idempotency_key))
+    await threads.bind(ctx.storage, run.thread)
+
+    async def execute(report: Any) -> Any:
+        return await ctx.worker.run(run, report)
+
+    if events.wants_event_stream(request):
+        return events.event_stream_reply(ctx.streams, ctx.workflows.tools, execute)
+    reply, arrived = await ctx.worker.run(run)
+    response = JsonReply(reply)
+    await arrived()
+    return response
+
+
+@router.get("/campaigns", responses=documented_responses(*_ERRORS, reply=CampaignPage))
+async def list_campaigns(request: Request, query: Annotated[CampaignQuery, Query()]) -> dict[str, Any]:
+    """List campaigns that meet all filters; a parameter may be repeated."""
+    index, resolved = await _resolve(request, query.filters())
+    matches = await index.filter(resolved.filters, sort=query.sort, offset=query.offset, limit=query.limit)
+    return {
+        "campaigns": [campaign_data(match.campaign) for match in matches.matches],
+        "total": matches.total,
+        "offset": query.offset,
+        "detectedFilters": active_filters(resolved.filters),
+        "notes": list(resolved.notes),
+    }
+
+
+@router.get("/campaigns/export", responses=_CSV, response_class=Response)
+async def export_campaigns(request: Request, query: Annotated[ExportQuery, Query()]) -> Response:
+    """Export the library, or the last result of a conversation, as CSV."""
+    ctx, owner = app_context(request), current_owner(request)
+    index = await libraries.library(ctx.storage, owner)
+    if query.conversationId:
+        thread = await service.find_thread(ctx.storage, owner, query.conversationId)
+        state = (await ctx.worker.state(thread)).values
+        campaigns = await index.get([one["id"] for one in (state.get("result") or {}).get("campaigns", ())])
+    else:
+        matches = await index.filter(Resolved(_NO_FILTERS).filters, sort="newest", limit=MAX_EXPORT)
+        campaigns = [match.campaign for match in matches.matches]
+    headers = {"Content-Disposition": 'attachment; filename="campaigns.csv"'}
+    return Response(to_csv(campaigns), media_type="text/csv", headers=headers)
+
+
+_NO_FILTERS: Final = resolve_filters(LooseFilters(), None, datetime(2026, 1, 1, tzinfo=UTC).date()).filters
+
+
+@router.get("/campaigns/{campaign_id}", responses=documented_responses(*_ERRORS, reply=dict[str, Any]))
+async def get_campaign(campaign_id: str, request: Request) -> dict[str, Any]:
+    """Show a campaign."""
+    index = await libraries.library(app_context(request).storage, current_owner(request))
+    campaigns = await index.get([identifier(campaign_id, "campaign id")])
+    if not campaigns:
+        raise service.missing_campaign(campaign_id)
+    return campaign_data(campaigns[0])
+
+
+@router.post("/campaigns/import", responses=documented_responses(*_ERRORS, reply=ImportReport))
+async def import_file(request: Request, query: Annotated[ImportQuery, Query()]) -> dict[str, Any]:
+    """Import campaigns from the body: CSV, JSON or JSON Lines; known ids are updated."""
+    kind = kind_of(query.fileName, request.headers.get("content-type", ""))
+    index = await libraries.own_library(app_context(request).storage, current_owner(request))
+    content = await request.body()
+    return await import_campaigns(index, content, kind, all_or_nothing=query.allOrNothing)
+
+
+@router.delete("/campaigns/{campaign_id}", responses=documented_responses(*_ERRORS, reply=Deleted))
+async def delete_campaign(campaign_id: str, request: Request) -> dict[str, Any]:
+    """Delete a campaign of the owner's own library."""
+    index = await libraries.own_library(app_context(request).storage, current_owner(request))
+    if not await index.delete([identifier(campaign_id, "campaign id")]):
+        raise service.missing_campaign(campaign_id)
+    return {"deleted": 1}
+
+
+@router.delete("/campaigns", responses=documented_responses(*_ERRORS, reply=Deleted))
+async def delete_campaigns(request: Request) -> dict[str, Any]:
+    """Delete the owner's own library; the sample library is searched again."""
+    storage, owner = app_context(request).storage, current_owner(request)
+    count = await (await libraries.own_library(storage, owner)).count()
+    await libraries.delete_library(storage, owner)
+    return {"deleted": count}
+
+
+@router.get("/searches", responses=documented_responses(500, 503, 504, reply=SavedSearches))
+async def list_searches(request: Request) -> dict[str, Any]:
+    """List saved searches by name."""
+    return {"searches": await searches.saved(app_context(request).storage, current_owner(request))}
+
+
+@router.put("/searches/{name}", responses=documented_responses(*_ERRORS, reply=SavedSearches))
+async def save_search(name: str, body: SearchWrite, request: Request) -> dict[str, Any]:
+    """Save a question with its filters under a name."""
+    storage, owner = app_context(request).storage, current_owner(request)
+    await searches.save(storage, owner, identifier(name, "name"), body.stored())
+    return {"searches": await searches.saved(storage, owner)}
+
+
+@router.post("/searches/{name}/run", responses=documented_responses(*_ERRORS, 429, reply=CampaignAnswer))
+async def repeat_search(name: str, request: Request) -> dict[str, Any]:
+    """Repeat a saved search in a new conversation."""
+    ctx, owner = app_context(request), current_owner(request)
+    known = await searches.saved(ctx.storage, owner)
+    if name not in known:
+        raise Missing(f"there is no saved search {name!r}", remedy="list them with GET /api/searches")
+    question = CampaignChat.model_validate(known[name])
+    run = await service.question_run(ctx.storage, question.to_request(owner, None))
+    await threads.bind(ctx.storage, run.thread)
+    return await ctx.worker.run_and_ack(run)
+
+
+@router.delete("/searches/{name}", responses=documented_responses(*_ERRORS, reply=SavedSearches))
+async def delete_search(name: str, request: Request) -> dict[str, Any]:
+    """Delete a saved search."""
+    storage, owner = app_context(request).storage, current_owner(request)
+    await searches.delete(storage, owner, name)
+    return {"searches": await searches.saved(storage, owner)}
+
+
+async def _resolve(request: Request, loose: LooseFilters) -> tuple[CampaignIndex, Resolved]:
+    index = await libraries.library(app_context(request).storage, current_owner(request))
+    return index, resolve_filters(loose, await index.newest(), datetime.now(UTC).date())

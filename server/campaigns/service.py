@@ -1,0 +1,121 @@
+"""Questions about campaigns as runs, and their replies (E5-E9)."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from callsheet.server.artefacts.service import RequestOptions
+from callsheet.server.artefacts.turns import (
+    clean_message,
+    human_message,
+    identifier,
+    last_message,
+    tool_calls,
+    turn_use,
+    usage,
+)
+from callsheet.server.runtime.execution import BuildReply
+from callsheet.server.runtime.run_request import DomainRun
+from callsheet.state.campaigns.reading import LooseFilters, resolve_filters
+from callsheet.state.errors import Conflict, Missing
+from callsheet.storage.campaigns.library import library
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.runs.records import Run
+from callsheet.storage.threads import threads
+from callsheet.storage.threads.threads import Thread
+from callsheet.tools.campaigns.results import for_model
+
+GRAPH: Final = "campaign_search"
+
+
+@dataclass(frozen=True)
+class QuestionRequest(RequestOptions):
+    """A question about the owner's library."""
+
+    message: str
+    conversation_id: str | None = None
+    filters: LooseFilters = field(default_factory=LooseFilters)
+    """Filters of the page (E23)."""
+    apply_filters: bool = True
+
+
+async def question_run(storage: Storage, request: QuestionRequest) -> DomainRun:
+    """Return the run for a question; write nothing.
+
+    Raises `Invalid` for a message or a filter that does not fit, `Missing` for an unknown conversation, and
+    `Conflict` for another workflow's.
+    """
+    text = clean_message(request.message)
+    thread = await find_thread(storage, request.owner, request.conversation_id)
+    base: dict[str, Any] = {}
+    if request.apply_filters and request.filters != LooseFilters():
+        newest = await (await library(storage, request.owner)).newest()
+        resolved = resolve_filters(request.filters, newest, datetime.now(UTC).date())
+        base = resolved.filters.model_dump(mode="json")
+    return request.domain_run(
+        thread,
+        {"ask": "question", "message": text, "filters": base},
+        input={
+            "base_filters": base,
+            "aggregation": None,
+            "detected_filters": {},
+            "suggestions": [],
+            "truncated": False,
+            "checks": 0,
+            "messages": [human_message(text)],
+        },
+        stream_modes=("custom", "messages-tuple"),
+        repeatable=request.idempotency_key is None,
+    )
+
+
+async def find_thread(storage: Storage, owner: str, conversation_id: str | None) -> Thread:
+    """Return the owner's conversation, or a new one without an id."""
+    if conversation_id is None:
+        return Thread(uuid.uuid4().hex, owner, GRAPH, "")
+    thread = await threads.get(storage, identifier(conversation_id, "conversationId"), owner)
+    if thread.graph != GRAPH:
+        raise Conflict(
+            f"conversation {conversation_id!r} runs {thread.graph!r}, not {GRAPH!r}",
+            remedy="leave conversationId out to begin another",
+        )
+    return thread
+
+
+def reply_builder(storage: Storage) -> BuildReply:
+    """Return the function that builds the reply to a run."""
+
+    async def build(run: Run, state: Mapping[str, Any]) -> dict[str, Any]:
+        view = turn_view(run.thread, state)
+        return view | await turn_use(storage, run.owner, run.thread, state)
+
+    return build
+
+
+def turn_view(thread_id: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the reply to a question (E6)."""
+    searched = any("count" in one["output"] for one in state.get("results", ()))
+    result = (state.get("result") or {}) if searched else {}
+    counts = [one["output"]["count"] for one in state.get("results", ()) if "count" in one["output"]]
+    return {
+        "conversationId": thread_id,
+        "response": last_message(state),
+        "campaigns": result.get("campaigns", []) if any(counts) else [],
+        "campaignsSource": result.get("source") if any(counts) else None,
+        "total": result.get("total", 0) if any(counts) else 0,
+        "aggregation": state.get("aggregation"),
+        "detectedFilters": state.get("detected_filters") or {},
+        "suggestions": state.get("suggestions") or [],
+        "truncated": bool(state.get("truncated")),
+        "steps": tool_calls(state, lambda output: for_model(dict(output))),
+        "provider": state.get("provider", ""),
+        "providerReason": state.get("provider_reason", ""),
+        "usage": usage(state),
+    }
+
+
+def missing_campaign(name: str) -> Missing:
+    """Return the error for a campaign that does not exist."""
+    return Missing(f"there is no campaign {name!r}", remedy="list them with GET /api/campaigns")

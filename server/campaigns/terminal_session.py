@@ -1,0 +1,61 @@
+"""A question in this process, on the server's storage: `callsheet ask`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from callsheet.graphs import campaign_search
+from callsheet.server.campaigns import service
+from callsheet.server.campaigns.imports import import_campaigns
+from callsheet.server.campaigns.service import QuestionRequest
+from callsheet.server.cli.text_input import read_bytes
+from callsheet.server.runtime.worker import OnProgress
+from callsheet.server.runtime.worker_process import local_worker
+from callsheet.server.settings import Settings
+from callsheet.state.campaigns.importing import kind_of
+from callsheet.state.context import Context
+from callsheet.state.owners import LOCAL
+from callsheet.state.uploads import MAX_IMPORT
+from callsheet.storage.campaigns.library import own_library
+from callsheet.storage.redis.connection import Storage
+from callsheet.storage.threads import threads
+
+
+@dataclass(frozen=True)
+class CliRequest:
+    """A request of the command."""
+
+    text: str | None
+    thread: str | None = None
+    file: str | None = None
+    strict: bool = False
+    context: Context = field(default_factory=Context)
+
+
+async def run(request: CliRequest, settings: Settings, report: OnProgress) -> Mapping[str, Any]:
+    """Import and ask, as far as wanted; return the reply, and `import` with the report of an import."""
+    async with local_worker(settings, {service.GRAPH: campaign_search.graph}) as (worker, storage):
+        imported = await _import(storage, request, report) if request.file else None
+        reply: Mapping[str, Any] = {}
+        if request.text is not None:
+            question = QuestionRequest(request.text, request.thread, context=request.context)
+            domain_run = await service.question_run(storage, question)
+            await threads.bind(storage, domain_run.thread)
+            reply = await worker.run_and_ack(domain_run, report)
+        return {**reply, "import": imported} if imported else reply
+
+
+async def _import(storage: Storage, request: CliRequest, report: OnProgress) -> Mapping[str, Any]:
+    path = str(request.file)
+    content = read_bytes(path, MAX_IMPORT)
+    step = {"type": "step", "stepId": "import", "name": f"Importing {Path(path).name}"}
+
+    def tell(done: int, every: int) -> None:
+        report({**step, "status": "in-progress", "name": f"Importing {Path(path).name}: {done} of {every}"})
+
+    report({**step, "status": "in-progress"})
+    index = await own_library(storage, LOCAL)
+    result = await import_campaigns(index, content, kind_of(path), all_or_nothing=request.strict, report=tell)
+    report({**step, "status": "completed", "preview": {"count": result["imported"]}})
+    return result

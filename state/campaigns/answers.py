@@ -1,0 +1,161 @@
+"""Answers made of statements, each checked by look-up in the campaigns that it cites.
+
+A statement names what it claims: campaigns, companies, offers, figures and days. Each claim must be in a
+cited campaign or in a count of this conversation, and every number of its text must be one of these.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+_NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
+_SMALL: Final = 10
+"""Numbers up to this one may count what a statement lists."""
+MAX_STATEMENTS: Final = 40
+
+
+class Statement(BaseModel):
+    """A sentence or line of the answer, with what proves it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field(min_length=1, max_length=4_000)
+    campaigns: list[str] = Field(
+        default=[], max_length=50, description="Ids of the campaigns, such as c-0012"
+    )
+    companies: list[str] = Field(
+        default=[], max_length=50, description="Companies or brands that the text names"
+    )
+    offers: list[str] = Field(default=[], max_length=50, description="Offers, word for word")
+    figures: list[float] = Field(
+        default=[], max_length=100, description="Counts, spends and volumes in the text"
+    )
+    dates: list[str] = Field(default=[], max_length=50, description="Days or months, such as 2026-03-01")
+
+
+class Answer(BaseModel):
+    """The answer to the person."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    statements: list[Statement] = Field(min_length=1, max_length=MAX_STATEMENTS)
+    suggestions: list[str] = Field(default=[], max_length=5, description="Questions that could follow")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the searches of a conversation returned."""
+
+    campaigns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By id."""
+    counts: frozenset[float] = frozenset()
+    """Counts, spends and volumes of results and groups."""
+    words: frozenset[str] = frozenset()
+    """Values of groups and filters, folded: companies, months, days."""
+
+
+def evidence_of(outputs: Sequence[Mapping[str, Any]]) -> Evidence:
+    """Return what search results prove."""
+    campaigns = {one["id"]: one for output in outputs for one in output.get("campaigns", ())}
+    counts: set[float] = set()
+    words: set[str] = set()
+    for output in outputs:
+        counts.add(float(output.get("count", 0)))
+        for row in output.get("aggregation", {}).get("groups", ()):
+            counts |= {float(row["count"]), float(row["spend"]), float(row["volume"])}
+            words.add(_plain(str(row["value"])))
+        words |= set(_filter_words(output.get("detectedFilters", {})))
+    return Evidence(campaigns, frozenset(counts), frozenset(words))
+
+
+def _filter_words(filters: Mapping[str, Any]) -> Iterator[str]:
+    for value in filters.values():
+        if isinstance(value, Mapping):
+            yield from _filter_words(value)
+        elif isinstance(value, list):
+            yield from (_plain(str(one)) for one in value)
+        elif value is not None:
+            yield _plain(str(value))
+
+
+def problems(statement: Statement, evidence: Evidence) -> list[str]:
+    """Return what a statement claims without support; empty for a supported one."""
+    cited = {name: evidence.campaigns[name] for name in statement.campaigns if name in evidence.campaigns}
+    wrong = [f"campaign {name!r} was not returned" for name in statement.campaigns if name not in cited]
+    pool = cited or evidence.campaigns
+    wrong += [
+        f"company {one!r} is not among them"
+        for one in statement.companies
+        if not _is_company(one, pool, evidence)
+    ]
+    wrong += [f"offer {one!r} is not among them" for one in statement.offers if not _is_offer(one, pool)]
+    wrong += [
+        f"figure {one:g} was not returned" for one in statement.figures if not _is_figure(one, pool, evidence)
+    ]
+    wrong += [
+        f"date {one!r} was not returned" for one in statement.dates if not _is_date(one, pool, evidence)
+    ]
+    known = _numbers_of(pool, evidence, statement)
+    wrong += [
+        f"number {text!r} was not returned"
+        for text in _NUMBER.findall(statement.text)
+        if not _is_known(text, known)
+    ]
+    return wrong
+
+
+def _is_company(name: str, pool: Mapping[str, Mapping[str, Any]], evidence: Evidence) -> bool:
+    names = {_plain(one[key]) for one in pool.values() for key in ("company", "brand")}
+    return _plain(name) in names | evidence.words
+
+
+def _is_offer(text: str, pool: Mapping[str, Mapping[str, Any]]) -> bool:
+    wanted = _plain(text)
+    return any(wanted and wanted in _plain(one["offer"]) for one in pool.values())
+
+
+def _is_figure(value: float, pool: Mapping[str, Mapping[str, Any]], evidence: Evidence) -> bool:
+    own = {float(one[key]) for one in pool.values() for key in ("volume", "spend") if one[key] is not None}
+    offers = {number for one in pool.values() for number in _numbers(one["offer"])}
+    return value in evidence.counts | own | offers | {float(len(pool))}
+
+
+def _is_date(text: str, pool: Mapping[str, Mapping[str, Any]], evidence: Evidence) -> bool:
+    days = {str(one["capture_date"]) for one in pool.values()}
+    return bool(text) and (any(day.startswith(text) for day in days) or _plain(text) in evidence.words)
+
+
+def _numbers_of(
+    pool: Mapping[str, Mapping[str, Any]], evidence: Evidence, statement: Statement
+) -> set[float]:
+    """Return every number that the text may have."""
+    texts = [str(value) for one in pool.values() for value in one.values()]
+    own = {number for text in texts for number in _numbers(text)}
+    words = {number for word in evidence.words for number in _numbers(word)}
+    listed = {float(number) for number in range(1, max(len(pool), len(statement.campaigns), _SMALL) + 1)}
+    return own | words | evidence.counts | (listed if len(pool) <= _SMALL else {float(len(pool))})
+
+
+def _numbers(text: str) -> set[float]:
+    return {number for part in _NUMBER.findall(text) if (number := _number(part)) is not None}
+
+
+def _is_known(text: str, known: set[float]) -> bool:
+    number = _number(text)
+    return number is not None and number in known
+
+
+def _number(text: str) -> float | None:
+    """Return a number as written in English: commas stand between thousands."""
+    plain = text.replace(",", "")
+    try:
+        return float(plain)
+    except ValueError:
+        return None
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).strip(" .")

@@ -1,0 +1,34 @@
+"""State of `campaign_search`."""
+
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from callsheet.state.workflow import Workflow
+
+
+class Found(TypedDict):
+    """The last result that had campaigns (E7, E-R4)."""
+
+    source: str
+    """Tool that returned it."""
+    total: int
+    campaigns: list[dict[str, Any]]
+
+
+class CampaignState(Workflow):
+    """Keys of a conversation about an ad library."""
+
+    base_filters: NotRequired[dict[str, Any]]
+    """Filters of the page, which every tool applies (E23)."""
+    searches: NotRequired[list[dict[str, Any]]]
+    """Results of this turn's searches, campaigns included."""
+    result: NotRequired[Found | None]
+    """The last result with campaigns; it lasts over turns, for "the second one"."""
+    aggregation: NotRequired[dict[str, Any] | None]
+    detected_filters: NotRequired[dict[str, Any]]
+    suggestions: NotRequired[list[str]]
+    truncated: NotRequired[bool]
+    """True if the turn ended at its bound of rounds (E-R5)."""
+    checks: NotRequired[int]
+    """Answers of this turn that were sent back."""

@@ -1,0 +1,1 @@
+"""Tools that search an ad library."""

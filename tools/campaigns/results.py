@@ -1,0 +1,75 @@
+"""The result of a search, as the model reads it and as programs do (E11-E18, E-R10)."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from callsheet.state.campaigns.campaign import Campaign
+from callsheet.state.campaigns.reading import Resolved, active_filters
+from callsheet.storage.campaigns.index import Group, Match, Matches
+
+MAX_LINES: Final = 20
+"""Campaigns that a summary has (E15)."""
+MAX_SNIPPET: Final = 160
+FULL: Final = "campaigns"
+"""Key of the whole campaigns, which the model does not get."""
+
+
+def search_result(matches: Matches, resolved: Resolved) -> dict[str, Any]:
+    """Return count, summary and campaigns of a search; none is a normal result (E18)."""
+    shown = matches.matches[:MAX_LINES]
+    heading = _heading(matches.total, len(shown), resolved)
+    return {
+        "count": matches.total,
+        "summary_for_llm": "\n".join([heading, *(_line(match) for match in shown)]),
+        "detectedFilters": active_filters(resolved.filters),
+        **({"notes": list(resolved.notes)} if resolved.notes else {}),
+        FULL: [campaign_data(match.campaign) for match in matches.matches],
+    }
+
+
+def group_result(groups: Sequence[Group], by: str, matches: Matches, resolved: Resolved) -> dict[str, Any]:
+    """Return the same with counts by a dimension (E-R7)."""
+    result = search_result(matches, resolved)
+    rows = [
+        {"value": group.value, "count": group.count, "spend": group.spend, "volume": group.volume}
+        for group in groups
+    ]
+    table = [f"{row['value']}: {row['count']} campaigns, spend {row['spend']:g}" for row in rows]
+    summary = "\n".join([f"By {by}:", *table, result["summary_for_llm"]])
+    return {**result, "summary_for_llm": summary, "aggregation": {"groupBy": by, "groups": rows}}
+
+
+def campaign_data(campaign: Campaign) -> dict[str, Any]:
+    """Return a campaign as JSON with the fields of E28."""
+    return campaign.model_dump(mode="json")
+
+
+def for_model(output: dict[str, Any]) -> dict[str, Any]:
+    """Return a result without the whole campaigns (E-R10)."""
+    return {name: value for name, value in output.items() if name != FULL}
+
+
+def _heading(total: int, shown: int, resolved: Resolved) -> str:
+    conditions = active_filters(resolved.filters)
+    about = f" for {conditions}" if conditions else ""
+    if not total:
+        return f"No campaign matches{about}."
+    part = f"; the first {shown}" if shown < total else ""
+    return f"{total} campaigns match{about}{part}:"
+
+
+def _line(match: Match) -> str:
+    campaign = match.campaign
+    text = match.snippet or campaign.campaign_text
+    parts = [
+        f"[{campaign.id}] {campaign.company}",
+        f"Brand: {campaign.brand}" if campaign.brand else "",
+        f"Channel: {campaign.channel}",
+        f"Offer: {campaign.offer}" if campaign.offer else "No offer",
+        f"Value props: {', '.join(campaign.key_value_props)}" if campaign.key_value_props else "",
+        f"Sentiment: {campaign.imagery_sentiment}" if campaign.imagery_sentiment else "",
+        f"Style: {campaign.imagery_visual_style}" if campaign.imagery_visual_style else "",
+        f"Date: {campaign.capture_date}",
+        f"Text: {' '.join(text.split())[:MAX_SNIPPET]}" if text else "",
+    ]
+    return " | ".join(part for part in parts if part)

@@ -13,6 +13,7 @@ from callsheet.state.campaigns.filters import DateRange, Filters, Values
 from callsheet.storage import Storage
 from callsheet.storage.campaigns.index import CampaignIndex, Group, Matches
 from callsheet.storage.campaigns.library import delete_library, own_library
+from callsheet.storage.campaigns.questions import distinctive_text
 from tests.campaigns import LIBRARY, campaign
 from tests.postgres_server import postgres
 
@@ -350,6 +351,27 @@ async def test_what_is_far_less_similar_than_the_best_match_is_no_match(index, f
     result = await index.similar("fraud alerts and a padlock", ALL, field=field)
     assert ids(result)[0] == "cedar-security"
     assert result.total == len(result.matches) < len(LIBRARY)
+
+
+@pytest.mark.parametrize(
+    ("query", "filters", "expected"),
+    [
+        ("campaigns about flying", ALL, "about flying"),
+        ("premium ads about flying", Filters(sentiment=("Premium",)), "about flying"),
+        (
+            "Illustrated emails: savings!",
+            Filters(channel=("email",), visual_style=("Illustration",)),
+            "savings!",
+        ),
+        ("direct mail of Cedar Union", Filters(channel=("direct_mail",), company=("cedar union",)), "of"),
+        ("Instagram campaigns", Filters(channel=("instagram",)), "Instagram campaigns"),
+        ("travel", Filters(exclude=Values(value_prop=("Travel Benefits",))), "travel"),
+        ("… 💳", ALL, "… 💳"),
+        ("", ALL, ""),
+    ],
+)
+def test_words_that_all_candidates_share_do_not_count_in_a_question(query, filters, expected):
+    assert distinctive_text(query, filters) == expected
 
 
 async def test_a_page_of_similar_campaigns_is_no_longer_than_its_limit(index):

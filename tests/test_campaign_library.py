@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from callsheet.state.campaigns.filters import Filters
+from callsheet.state.campaigns.sample import sample_campaigns
 from callsheet.state.errors import Forbidden, Invalid, TooLarge, Unavailable
 from callsheet.storage import Storage, connect
 from callsheet.storage.campaigns import sample_vectors
 from callsheet.storage.campaigns.embedded import EmbeddedIndex
 from callsheet.storage.campaigns.embeddings import OfflineEmbeddings
 from callsheet.storage.campaigns.index import CampaignIndex
-from callsheet.storage.campaigns.libraries import sample_campaigns
 from callsheet.storage.campaigns.library import delete_library, library, own_library
 from callsheet.storage.campaigns.records import Changes, RedisRecords
 from callsheet.storage.campaigns.row_log import Progress, RowLog

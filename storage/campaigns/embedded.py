@@ -17,6 +17,7 @@ from callsheet.storage.campaigns.embeddings import Embeddings
 from callsheet.storage.campaigns.folders import IndexFolder, remove_unused
 from callsheet.storage.campaigns.index import Group, GroupBy, Match, Matches, SortBy
 from callsheet.storage.campaigns.local_index import Damaged, LocalIndex, Ranked
+from callsheet.storage.campaigns.questions import distinctive_text
 from callsheet.storage.campaigns.records import Head, Records
 from callsheet.storage.campaigns.vector_cache import pack, unpack
 from callsheet.storage.campaigns.vectors import FIELDS, Matrix, unit_vectors
@@ -109,7 +110,7 @@ class EmbeddedIndex:
         if not query.strip() or not index.count():
             return Matches((), 0)
         await self._add_vectors(opened)
-        vector = (await unit_vectors(opened.embeddings, [query]))[0]
+        vector = (await unit_vectors(opened.embeddings, [distinctive_text(query, filters)]))[0]
         ranked = await asyncio.to_thread(index.nearest, vector, filters, field, limit)
         return await self._matches(ranked)
 

@@ -6,13 +6,11 @@ import shutil
 import tempfile
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from callsheet.state.campaigns.campaign import Campaign
+from callsheet.state.campaigns.sample import sample_campaigns
 from callsheet.storage.campaigns import sample_vectors
 from callsheet.storage.campaigns.embedded import EmbeddedIndex
 from callsheet.storage.campaigns.embeddings import Embeddings
@@ -91,12 +89,6 @@ class Libraries:
         folder = Path(tempfile.mkdtemp(prefix="callsheet-campaigns-"))
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         return folder
-
-
-def sample_campaigns() -> Sequence[Campaign]:
-    """Return the bundled campaigns."""
-    campaigns: Sequence[Campaign] = import_module("callsheet.state.campaigns.sample").sample_campaigns()
-    return campaigns
 
 
 def _data_dir(storage: Storage) -> Path | None:

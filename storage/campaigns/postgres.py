@@ -19,6 +19,7 @@ from callsheet.storage.campaigns import postgres_sql as sql
 from callsheet.storage.campaigns.embeddings import Embeddings
 from callsheet.storage.campaigns.index import Group, GroupBy, Match, Matches, SortBy
 from callsheet.storage.campaigns.library import URL_VARIABLE
+from callsheet.storage.campaigns.questions import distinctive_text
 from callsheet.storage.campaigns.records import too_many
 from callsheet.storage.campaigns.rows import sort_groups
 from callsheet.storage.campaigns.vectors import CANDIDATES, FIELDS, RELEVANT_SHARE, feedback, unit_vectors
@@ -159,7 +160,7 @@ class PostgresIndex:
         if not query.strip() or not await self.has_campaigns():
             return Matches((), 0)
         embeddings = await self._add_vectors()
-        vector = (await unit_vectors(embeddings, [query]))[0].tolist()
+        vector = (await unit_vectors(embeddings, [distinctive_text(query, filters)]))[0].tolist()
         given = (vector, field, embeddings.model, filters == Filters(), RELEVANT_SHARE)
         rows = await self._fetch(sql.SIMILAR, *_conditions(filters), *given, max(limit, CANDIDATES))
         if not rows:

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from callsheet.state.campaigns.campaign import Campaign
+from callsheet.state.campaigns.sample import sample_campaigns
 from callsheet.storage.campaigns.embeddings import OfflineEmbeddings
 from callsheet.storage.campaigns.vector_cache import pack
 from callsheet.storage.campaigns.vectors import FIELDS, unit_vectors
@@ -45,8 +46,6 @@ def write(campaigns: Sequence[Campaign], file: Path = FILE) -> None:
 
 def main() -> int:
     """Write the vectors of the bundled campaigns."""
-    from callsheet.storage.campaigns.libraries import sample_campaigns  # noqa: PLC0415 -- imports this module
-
     write(sample_campaigns())
     return 0
 

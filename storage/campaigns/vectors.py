@@ -15,7 +15,7 @@ Matrix = NDArray[np.float32]
 
 MAX_EMBEDDED_CHARS: Final = 4_000
 """Text after these characters does not change a vector."""
-RELEVANT_SHARE: Final = 0.5
+RELEVANT_SHARE: Final = 0.35
 """Share of the best score that another match has at least."""
 CANDIDATES: Final = 200
 """Best matches whose order `feedback` may change."""

@@ -79,9 +79,9 @@ def embedding_texts(campaign: Campaign) -> dict[EmbeddingField, str]:
         *campaign.imagery_demographics,
     ]
     return {
-        # The headline says what the value is good for.
+        # The copy says what the value is good for.
         "value_prop": _sentences(
-            [*campaign.key_value_props, *offer, campaign.primary_product, campaign.campaign_text]
+            [*campaign.key_value_props, *offer, campaign.primary_product, copy_text(campaign)]
         ),
         "copy": copy_text(campaign),
         "visual": _sentences(visual),

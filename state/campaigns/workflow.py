@@ -21,8 +21,6 @@ class CampaignState(Workflow):
 
     base_filters: NotRequired[dict[str, Any]]
     """Filters of the page, which every tool applies (E23)."""
-    searches: NotRequired[list[dict[str, Any]]]
-    """Results of this turn's searches, campaigns included."""
     result: NotRequired[LastResult | None]
     """The last result with campaigns; it lasts over turns, for "the second one"."""
     aggregation: NotRequired[dict[str, Any] | None]

@@ -31,10 +31,10 @@ from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.state.campaigns.importing import kind_of, to_csv
 from callsheet.state.campaigns.reading import LooseFilters, Resolved, active_filters, resolve_filters
 from callsheet.state.errors import Missing
-from callsheet.storage.campaigns import library as libraries
 from callsheet.storage.campaigns import searches
 from callsheet.storage.campaigns.index import CampaignIndex
 from callsheet.storage.threads import threads
+from callsheet.tools.campaigns import libraries
 from callsheet.tools.campaigns.results import campaign_data
 
 router = APIRouter(

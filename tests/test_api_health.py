@@ -18,7 +18,13 @@ from tests.served import GENERATE, calling, generated, running, served
 from tests.waiting import eventually
 from tests.wire_server import serving
 
-FILES = ("/uploads/{upload_id}", "/files/{file_id}", "/session/narration", "/assets/{asset_id}/file")
+FILES = (
+    "/uploads/{upload_id}",
+    "/files/{file_id}",
+    "/session/narration",
+    "/assets/{asset_id}/file",
+    "/campaigns/export",
+)
 MEDIA = {"application/json", "application/x-ndjson", "text/event-stream", "text/html", "text/plain"}
 
 

@@ -23,8 +23,8 @@ from callsheet.state.errors import Invalid
 TODAY = date(2026, 10, 31)
 
 
-def resolve(newest: date | None = TODAY, **loose: Any) -> Filters:
-    return resolve_filters(LooseFilters.model_validate(loose), newest, TODAY).filters
+def resolve(**loose: Any) -> Filters:
+    return resolve_filters(LooseFilters.model_validate(loose), TODAY, TODAY).filters
 
 
 def days(given: Any) -> tuple[str, str]:

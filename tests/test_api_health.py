@@ -18,7 +18,13 @@ from tests.served import GENERATE, calling, generated, running, served
 from tests.waiting import eventually
 from tests.wire_server import serving
 
-FILES = ("/uploads/{upload_id}", "/files/{file_id}", "/session/narration", "/assets/{asset_id}/file")
+FILES = (
+    "/uploads/{upload_id}",
+    "/files/{file_id}",
+    "/session/narration",
+    "/assets/{asset_id}/file",
+    "/campaigns/export",
+)
 MEDIA = {"application/json", "application/x-ndjson", "text/event-stream", "text/html", "text/plain"}
 
 
@@ -147,6 +153,10 @@ async def test_the_password_of_redis_is_shown_nowhere(tmp_path: Path) -> None:
     assert one.address in reply.json()["storage"]["place"]
 
 
+CONVERSATIONS = {"/api/ai/generate", "/api/chat", "/api/campaigns/export"}
+"""Paths whose body or query may name a conversation."""
+
+
 async def test_every_operation_is_described_with_its_reply_and_its_errors(client: httpx.AsyncClient) -> None:
     spec = (await client.get("/openapi.json")).json()
     assert "HTTPValidationError" not in str(spec)
@@ -172,8 +182,9 @@ async def test_every_operation_is_described_with_its_reply_and_its_errors(client
             assert bool(media) == (status not in {"202", "204"}), (method, path, status)
         if path.startswith("/api/"):
             assert {"403", "500", "503"} <= operation["responses"].keys()
-            names = "{" in path or "sessionId" in {one["name"] for one in operation.get("parameters", ())}
-            assert names == ("404" in operation["responses"]) or path == "/api/ai/generate", (method, path)
+            parameters = {one["name"] for one in operation.get("parameters", ())}
+            names = "{" in path or "sessionId" in parameters
+            assert names == ("404" in operation["responses"]) or path in CONVERSATIONS, (method, path)
 
 
 async def test_who_opens_the_address_of_the_server_sees_the_documentation(client: httpx.AsyncClient) -> None:

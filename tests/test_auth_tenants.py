@@ -155,14 +155,17 @@ def runs(ids: Mapping[str, str], run: Mapping[str, Any]) -> dict[tuple[str, str]
 
 
 async def filmed(client: httpx.AsyncClient) -> dict[str, str]:
-    """Make a video, a plan for it and a preset."""
+    """Make a video, a plan for it, saved messages and a campaign."""
     scenes = [{"name": SECRET_WORD}, {"name": "other"}]
     assert (await client.post("/api/projects", json={"id": "film", "scenes": scenes})).status_code == 201
     faster = {"message": "make all scenes faster", "provider": "offline"}
     film = (await client.post("/api/projects/film/executions", json=faster)).json()
     await client.put("/api/presets/mine", json={"message": SECRET_WORD})
+    await client.put("/api/searches/mine", json={"message": SECRET_WORD})
+    mine = {"id": "film", "company": SECRET_WORD, "channel": "email", "capture_date": "2026-01-01"}
+    assert (await client.post("/api/campaigns/import?fileName=x.json", json=[mine])).json()["new"] == 1
     steps = {"plan_id": film["executionId"], "step_id": "s1.1", "preference_id": UNKNOWN}
-    return {"project_id": "film", "scene_id": "scene-1", "name": "mine", **steps}
+    return {"project_id": "film", "campaign_id": "film", "scene_id": "scene-1", "name": "mine", **steps}
 
 
 async def furnished(client: httpx.AsyncClient, headers: Mapping[str, str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from callsheet.state.errors import CallsheetError, Invalid, Limited, Unavailable
 from callsheet.storage.campaigns.embeddings import MAX_SENTENCE_CAMPAIGNS, OfflineEmbeddings
 from callsheet.storage.campaigns.library import own_library
 from callsheet.storage.campaigns.vectors import unit_vectors
+from callsheet.tools.campaigns import libraries
 from tests.campaigns import LIBRARY, campaign
 from tests.embeddings_double import KEY, EmbeddingsDouble
 
@@ -80,6 +81,17 @@ async def test_campaigns_are_found_with_the_configured_embeddings(storage, endpo
     result = await mine.similar("travel", ALL)
     assert result.matches[0].campaign.id == "alder-travel"
     assert double.requests[0]["model"] == "counts"
+
+
+async def test_tools_and_routes_open_libraries_with_the_configured_embeddings(storage, double, monkeypatch):
+    for name, value in double.environ.items():
+        monkeypatch.setenv(name, value)
+    await (await libraries.own_library(storage, "ana")).put(LIBRARY)
+    result = await (await libraries.library(storage, "ana")).similar("fraud", ALL)
+    assert result.matches[0].campaign.id == "cedar-security"
+    assert double.texts[-1] == "fraud"
+    await libraries.delete_library(storage, "ana")
+    assert await (await libraries.own_library(storage, "ana")).count() == 0
 
 
 async def test_many_texts_are_sent_in_batches(endpoint, double):

@@ -33,7 +33,7 @@ class AskOptions:
 
 @takes_options(AskOptions)
 def ask(options: AskOptions) -> None:
-    """Ask about an ad library; without one of your own, about a sample library.
+    """Ask about an ad library, your own or the sample one.
 
     callsheet ask "what are the offers from cash back, premium campaigns"
 

@@ -31,16 +31,17 @@ from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.state.campaigns.importing import kind_of, to_csv
 from callsheet.state.campaigns.reading import LooseFilters, Resolved, active_filters, resolve_filters
 from callsheet.state.errors import Missing
-from callsheet.storage.campaigns import library as libraries
 from callsheet.storage.campaigns import searches
 from callsheet.storage.campaigns.index import CampaignIndex
 from callsheet.storage.threads import threads
+from callsheet.tools.campaigns import libraries
 from callsheet.tools.campaigns.results import campaign_data
 
 router = APIRouter(
     prefix="/api", route_class=StrictRoute, tags=["campaigns"], default_response_class=JsonReply
 )
-_ERRORS: Final = (400, 403, 404, 409, 413, 422, 500, 503, 504)
+_LISTS: Final = (400, 403, 409, 413, 422, 500, 503, 504)
+_ERRORS: Final = (*_LISTS, 404)
 _CSV: Final[dict[int | str, dict[str, Any]]] = {
     **documented_responses(*_ERRORS, reply=None),
     200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "The campaigns"},
@@ -71,7 +72,7 @@ async def ask_about_campaigns(
     return response
 
 
-@router.get("/campaigns", responses=documented_responses(*_ERRORS, reply=CampaignPage))
+@router.get("/campaigns", responses=documented_responses(*_LISTS, reply=CampaignPage))
 async def list_campaigns(request: Request, query: Annotated[CampaignQuery, Query()]) -> dict[str, Any]:
     """List campaigns that meet all filters; a parameter may be repeated."""
     index, resolved = await _resolve(request, query.filters())
@@ -114,7 +115,7 @@ async def get_campaign(campaign_id: str, request: Request) -> dict[str, Any]:
     return campaign_data(campaigns[0])
 
 
-@router.post("/campaigns/import", responses=documented_responses(*_ERRORS, reply=ImportReport))
+@router.post("/campaigns/import", responses=documented_responses(*_LISTS, reply=ImportReport))
 async def import_file(request: Request, query: Annotated[ImportQuery, Query()]) -> dict[str, Any]:
     """Import campaigns from the body: CSV, JSON or JSON Lines; known ids are updated."""
     kind = kind_of(query.fileName, request.headers.get("content-type", ""))
@@ -132,7 +133,7 @@ async def delete_campaign(campaign_id: str, request: Request) -> dict[str, Any]:
     return {"deleted": 1}
 
 
-@router.delete("/campaigns", responses=documented_responses(*_ERRORS, reply=Deleted))
+@router.delete("/campaigns", responses=documented_responses(*_LISTS, reply=Deleted))
 async def delete_campaigns(request: Request) -> dict[str, Any]:
     """Delete the owner's own library; the sample library is searched again."""
     storage, owner = app_context(request).storage, current_owner(request)

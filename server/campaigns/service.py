@@ -20,11 +20,11 @@ from callsheet.server.runtime.execution import BuildReply
 from callsheet.server.runtime.run_request import DomainRun
 from callsheet.state.campaigns.reading import LooseFilters, resolve_filters
 from callsheet.state.errors import Conflict, Missing
-from callsheet.storage.campaigns.library import library
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.runs.records import Run
 from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
+from callsheet.tools.campaigns.libraries import library
 from callsheet.tools.campaigns.results import for_model
 
 GRAPH: Final = "campaign_search"

@@ -17,9 +17,9 @@ from callsheet.state.campaigns.importing import kind_of
 from callsheet.state.context import Context
 from callsheet.state.owners import LOCAL
 from callsheet.state.uploads import MAX_IMPORT
-from callsheet.storage.campaigns.library import own_library
 from callsheet.storage.redis.connection import Storage
 from callsheet.storage.threads import threads
+from callsheet.tools.campaigns.libraries import own_library
 
 
 @dataclass(frozen=True)

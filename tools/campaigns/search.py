@@ -11,7 +11,7 @@ from callsheet.state.campaigns.filters import Filters
 from callsheet.state.campaigns.reading import LooseFilters, Resolved, merge_filters, resolve_filters
 from callsheet.storage import current
 from callsheet.storage.campaigns.index import CampaignIndex, GroupBy
-from callsheet.storage.campaigns.library import library
+from callsheet.tools.campaigns.libraries import library
 from callsheet.tools.campaigns.results import group_result, search_result
 from callsheet.tools.guard.call import Call
 from callsheet.tools.registry import tool

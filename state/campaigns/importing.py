@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import ValidationError
@@ -39,6 +40,7 @@ _ALIASES: Final = {
     "date": "capture_date",
     "images": "image_s3_urls",
 }
+_FIELDS: Final = {name.replace("_", ""): name for name in Campaign.model_fields} | _ALIASES
 _SEPARATOR: Final = re.compile(r"[;|]")
 _DATE_FORMS: Final = (
     "%Y-%m-%d",
@@ -183,16 +185,21 @@ def _campaign(line: int, row: Any) -> Campaign | RefusedRow:
         return RefusedRow(line, f"{name} is {first['input']!r:.80}: {first['msg']}{remedy}")
 
 
-def _fields(row: Mapping[Any, Any]) -> dict[str, Any]:
+def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row by field names, without empty values; unknown columns are left out."""
-    known = {_PLAIN.sub("", name): name for name in Campaign.model_fields} | _ALIASES
     fields: dict[str, Any] = {}
     for column, value in row.items():
-        name = known.get(_PLAIN.sub("", str(column).casefold()))
+        name = _field(column)
         stripped = value.strip() if isinstance(value, str) else value
         if name and stripped not in (None, "", []):
             fields[name] = _value(name, stripped)
     return fields
+
+
+@lru_cache(maxsize=1_000)
+def _field(column: str) -> str | None:
+    """Return the field that a column means; None for none."""
+    return _FIELDS.get(_PLAIN.sub("", column.casefold()))
 
 
 def _value(name: str, value: Any) -> Any:

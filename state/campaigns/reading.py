@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
+from functools import lru_cache
 from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -255,6 +256,7 @@ def _known_value(dimension: str, word: str) -> tuple[str, str] | None:
     return None
 
 
+@lru_cache(maxsize=4_000)
 def match_value(dimension: str, word: str) -> str | None:
     """Return the value that a word means in a dimension; None if none or several fit."""
     plain = _plain(word)

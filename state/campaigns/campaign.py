@@ -30,6 +30,8 @@ CHANNELS: Final[tuple[Channel, ...]] = get_args(Channel)
 VALUE_PROPS: Final[tuple[ValueProp, ...]] = get_args(ValueProp)
 SENTIMENTS: Final[tuple[Sentiment, ...]] = get_args(Sentiment)
 VISUAL_STYLES: Final[tuple[VisualStyle, ...]] = get_args(VisualStyle)
+MAX_NUMBER: Final = 10**15
+"""Largest volume and spend: JSON, indexes and databases hold it exactly."""
 
 
 class Campaign(BaseModel):
@@ -53,9 +55,9 @@ class Campaign(BaseModel):
     imagery_visual_style: VisualStyle | None = None
     imagery_primary_subject: str = Field(default="", max_length=500)
     imagery_demographics: list[str] = Field(default=[], max_length=50)
-    volume: int | None = Field(default=None, ge=0)
+    volume: int | None = Field(default=None, ge=0, le=MAX_NUMBER)
     """Pieces sent or shown."""
-    spend: float | None = Field(default=None, ge=0)
+    spend: float | None = Field(default=None, ge=0, le=MAX_NUMBER)
     """US dollars."""
     capture_date: date
     image_s3_urls: list[str] = Field(default=[], max_length=50)

@@ -1,7 +1,7 @@
 """Campaigns from a person's file: CSV, JSON or JSON Lines, row by row, each refused row with its reason.
 
 Column names are read without regard to case, blanks and underscores; enum values as in filters; lists may be
-JSON, or separated by `;` or `|`; empty is absent.
+JSON, or separated by `;` or `|`; empty is absent. One bad row never spoils the others.
 """
 
 import csv
@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import ValidationError
@@ -39,8 +40,26 @@ _ALIASES: Final = {
     "date": "capture_date",
     "images": "image_s3_urls",
 }
+_FIELDS: Final = {name.replace("_", ""): name for name in Campaign.model_fields} | _ALIASES
 _SEPARATOR: Final = re.compile(r"[;|]")
-_DATE_FORMS: Final = ("%Y-%m-%d", "%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d")
+_DATE_FORMS: Final = (
+    "%Y-%m-%d",
+    "%m/%d/%Y",
+    "%d.%m.%Y",
+    "%Y/%m/%d",
+    "%d %B %Y",
+    "%d %b %Y",
+    "%B %d, %Y",
+    "%b %d, %Y",
+)
+_THOUSANDS: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d*)?")
+_REMEDIES: Final = {
+    "capture_date": "write it as 2026-10-31",
+    "volume": "write it as 12000",
+    "spend": "write it as 12000.50",
+}
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of a cell that a spreadsheet takes for a formula."""
 _PLAIN: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -75,10 +94,12 @@ def read_campaigns(content: bytes, kind: Kind) -> Iterator[Campaign | RefusedRow
 
 def kind_of(name: str, content_type: str = "") -> Kind:
     """Return a file's kind from its name or media type; raise `Invalid` for another kind."""
-    lowered = f"{name} {content_type}".casefold()
-    for ending, kind in (("jsonl", "jsonl"), ("ndjson", "jsonl"), ("json", "json"), ("csv", "csv")):
-        if ending in lowered:
-            return kind  # type: ignore[return-value]
+    kinds: dict[str, Kind] = {"csv": "csv", "json": "json", "jsonl": "jsonl", "ndjson": "jsonl"}
+    media_type = content_type.partition(";")[0].strip().casefold()
+    subtype = media_type.rpartition("/")[2].removeprefix("x-")
+    for ending in (name.casefold().rpartition(".")[2], subtype):
+        if kind := kinds.get(ending):
+            return kind
     raise Invalid(
         f"{name or content_type!r} is no CSV, JSON or JSON Lines",
         remedy="name the file x.csv, x.json or x.jsonl",
@@ -101,23 +122,39 @@ def _rows(text: str, kind: Kind) -> Iterator[tuple[int, Any]]:
 
 
 def _csv_rows(text: str) -> Iterator[tuple[int, Any]]:
-    delimiter = max(",;\t", key=text.partition("\n")[0].count)
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
+    delimiter = max(",;\t", key=text.lstrip().splitlines()[0].count) if text.strip() else ","
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    names = _cells(reader)
+    if not names or isinstance(names, Invalid):
+        raise Invalid("the file begins with no names of columns", remedy="put id, company, … in line 1")
+    while True:
+        line = reader.line_num + 1
+        cells = _cells(reader)
+        if cells is None:
+            return
+        if isinstance(cells, Invalid):
+            yield line, cells
+        elif any(cells[len(names) :]):
+            yield line, Invalid(f"the row has {len(cells)} cells, the first line {len(names)}")
+        elif any(cell.strip() for cell in cells):
+            yield line, dict(zip(names, map(_without_apostrophe, cells), strict=False))
+
+
+def _cells(reader: Iterator[list[str]]) -> list[str] | Invalid | None:
+    """Return the next row's cells, an error for a row that is no CSV, None at the end."""
     try:
-        names = next(reader, [])
-        for values in reader:
-            if any(value.strip() for value in values):
-                yield reader.line_num, dict(zip(names, values, strict=False))
+        return next(reader, None)
     except csv.Error as error:
-        raise Invalid(f"line {reader.line_num} is no CSV: {error}", remedy="correct its quotes") from error
+        return Invalid(f"the row is no CSV: {error}", remedy="put cells in quotes, and double quotes inside")
 
 
 def _jsonl_rows(text: str) -> Iterator[tuple[int, Any]]:
-    for line, row in enumerate(text.splitlines(), 1):
+    # Not splitlines(): JSON strings may hold other line ends, such as U+2028.
+    for line, row in enumerate(io.StringIO(text), 1):
         if row.strip():
             try:
                 yield line, json.loads(row)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 yield line, Invalid(f"the line is no JSON: {error}")
 
 
@@ -141,53 +178,81 @@ def _campaign(line: int, row: Any) -> Campaign | RefusedRow:
         return Campaign.model_validate(_fields(row))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "row"
-        return RefusedRow(line, f"{place} is {first['input']!r:.80}: {first['msg']}")
+        name = str(first["loc"][0])
+        if first["type"] == "missing":
+            return RefusedRow(line, f"{name} is missing; every campaign has one")
+        remedy = f"; {_REMEDIES[name]}" if name in _REMEDIES else ""
+        return RefusedRow(line, f"{name} is {first['input']!r:.80}: {first['msg']}{remedy}")
 
 
-def _fields(row: Mapping[Any, Any]) -> dict[str, Any]:
+def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row by field names, without empty values; unknown columns are left out."""
-    known = {_PLAIN.sub("", name): name for name in Campaign.model_fields} | _ALIASES
     fields: dict[str, Any] = {}
     for column, value in row.items():
-        name = known.get(_PLAIN.sub("", str(column).casefold()))
-        if name and value not in (None, "", []):
-            fields[name] = _value(name, value)
+        name = _field(column)
+        stripped = value.strip() if isinstance(value, str) else value
+        if name and stripped not in (None, "", []):
+            fields[name] = _value(name, stripped)
     return fields
 
 
+@lru_cache(maxsize=1_000)
+def _field(column: str) -> str | None:
+    """Return the field that a column means; None for none."""
+    return _FIELDS.get(_PLAIN.sub("", column.casefold()))
+
+
 def _value(name: str, value: Any) -> Any:
+    if name == "key_value_props":
+        return _value_props(_list(value))
     if name in _LISTS:
-        items = _list(value)
-        return [_enum("value_prop", item) for item in items] if name == "key_value_props" else items
+        return _list(value)
     if name in _ENUMS:
         return _enum(_ENUMS[name], value)
     if name in _NUMBERS and isinstance(value, str):
-        return value.replace(",", "").replace("$", "").strip()
+        return _number(value)
     if name == "capture_date" and isinstance(value, str):
-        return _date(value.strip())
-    return str(value).strip() if name == "id" else value
+        return _date(value)
+    return str(value) if name == "id" and type(value) is int else value
 
 
 def _list(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    if value.lstrip().startswith("["):
+    if value.startswith("["):
         try:
             return json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return value
     return [part.strip() for part in _SEPARATOR.split(value) if part.strip()]
+
+
+def _value_props(values: Any) -> Any:
+    """Return the value propositions of a list whose items may hold several, separated by commas."""
+    if not isinstance(values, list):
+        return values
+    parts = [part for item in values for part in (item.split(",") if isinstance(item, str) else [item])]
+    return [_enum("value_prop", part) for part in parts if part != ""]
 
 
 def _enum(dimension: str, value: Any) -> Any:
     return match_value(dimension, value) or value if isinstance(value, str) else value
 
 
+def _number(text: str) -> str:
+    """Return a number without its currency and its thousands' commas; a decimal comma stays."""
+    plain = text.removeprefix("$").strip()
+    return plain.replace(",", "") if _THOUSANDS.fullmatch(plain) else plain
+
+
 def _date(text: str) -> Any:
+    """Return a day in one of the usual forms; a time after it is left out."""
+    day, _, time = text.replace("T", " ", 1 if text[:1].isdigit() else 0).rpartition(" ")
+    if ":" in time:
+        text = day
     for form in _DATE_FORMS:
         try:
-            return datetime.strptime(text[:10], form).date()  # noqa: DTZ007 -- a day has no zone
+            return datetime.strptime(text, form).date()  # noqa: DTZ007 -- a day has no zone
         except ValueError:
             continue
     return text
@@ -197,7 +262,7 @@ def to_csv(campaigns: Iterable[Campaign]) -> str:
     """Return campaigns as CSV with the fields as columns; `read_campaigns` reads it back."""
     target = io.StringIO()
     names = [*Campaign.model_fields]
-    writer = csv.writer(target, lineterminator="\n")
+    writer = csv.writer(target)
     writer.writerow(names)
     for campaign in campaigns:
         data = campaign.model_dump(mode="json")
@@ -210,4 +275,9 @@ def _cell(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False) if value else ""
     text = "" if value is None else str(value)
     # A spreadsheet would run a cell that begins like a formula.
-    return f"'{text}" if text[:1] in {"=", "+", "@"} else text
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _without_apostrophe(cell: str) -> str:
+    """Return a cell without the apostrophe that `to_csv` puts before a formula."""
+    return cell[1:] if cell.startswith(tuple(f"'{first}" for first in _FORMULA)) else cell

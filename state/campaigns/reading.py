@@ -1,8 +1,10 @@
 """Filters as models and people write them, read generously and resolved exactly (E-R1, E-R2, E-R3, E26)."""
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
+from functools import lru_cache
 from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -27,6 +29,10 @@ _ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
         "fb": "facebook",
         "x": "twitter",
         "mail": "direct_mail",
+        "letter": "direct_mail",
+        "letters": "direct_mail",
+        "tweets": "twitter",
+        "emails": "email",
     },
     "value_prop": {
         "free": "No Fee / No Minimum",
@@ -49,6 +55,8 @@ _ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
         "trustworthy": "Trust-Building",
         "fun": "Playful",
         "urgency": "Urgent",
+        "luxury": "Premium",
+        "inspiring": "Aspirational",
     },
     "visual_style": {
         "photo": "Lifestyle Photography",
@@ -63,16 +71,46 @@ _ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """Usual words for values, beside the values themselves and their parts."""
-_SPAN: Final = re.compile(r"(?:the )?(?:last|past|previous) (\d{1,3}) (day|week|month|year)s?")
-_DAYS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
+_SPAN: Final = re.compile(r"(?:the )?(?:last|past|previous) (?:(\d{1,3}) )?(day|week|month|quarter|year)s?")
+_DAYS: Final = {"day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DATE_NAMES: Final = {"from": "start", "start_date": "start", "to": "end", "end_date": "end", "until": "end"}
+_BETWEEN_DAYS: Final = (" to ", "/", "..", " - ")
 _WORDS: Final = re.compile(r"[^a-z0-9]+")
+_SEPARATORS: Final = re.compile(r"[,;|]| and ")
+_ABSENT: Final = frozenset({"", "null", "none", "any", "all"})
 _MAX_VALUES: Final = 50
+_MAX_DATES: Final = 100
+"""Characters of a range of days that are read."""
+
+
+def _from_text(value: Any) -> Any:
+    """Return JSON that was written as a string as its value, and a word for no value as None."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith(("[", "{")):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return None if value.strip().casefold() in _ABSENT else value
 
 
 def _as_list(value: Any) -> Any:
-    if value is None:
-        return []
-    return [value] if isinstance(value, str) else value
+    value = _from_text(value)
+    items = value if isinstance(value, list | tuple) else [value]
+    return [_as_text(item) for item in items if item is not None]
+
+
+def _as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _as_dates(value: Any) -> Any:
+    value = _from_text(value)
+    if isinstance(value, Mapping):
+        return {_DATE_NAMES.get(name, name): day or None for name, day in value.items()}
+    return _as_text(value)
 
 
 _Texts = Annotated[
@@ -105,12 +143,16 @@ class LooseDates(BaseModel):
 class LooseFilters(LooseValues):
     """Conditions on campaigns; all of them hold. Leave out what was not asked for."""
 
-    date_range: str | LooseDates | None = Field(
+    date_range: Annotated[str | LooseDates | None, BeforeValidator(_as_dates)] = Field(
         default=None,
         description='"recent", "last 3 months", a month "2026-03", a year, or {"start", "end"} as days',
     )
-    has_offer: bool | None = Field(default=None, description="True for campaigns with an offer")
-    exclude: LooseValues | None = Field(default=None, description="Campaigns with any of these are left out")
+    has_offer: Annotated[bool | None, BeforeValidator(_from_text)] = Field(
+        default=None, description="True for campaigns with an offer"
+    )
+    exclude: Annotated[LooseValues | None, BeforeValidator(_from_text)] = Field(
+        default=None, description="Campaigns with any of these are left out"
+    )
 
 
 class Resolved(NamedTuple):
@@ -140,14 +182,29 @@ def resolve_filters(loose: LooseFilters, newest: date | None, today: date) -> Re
 
 
 def merge_filters(base: Filters, own: Filters) -> Filters:
-    """Return both filters at once; a dimension that `own` names replaces the base's (E-R3)."""
-    chosen = {name: getattr(own, name) or getattr(base, name) for name in (*DIMENSIONS, "date_range")}
+    """Return both filters at once; for a dimension that `own` names, what the base says is dropped (E-R3)."""
+    chosen = {name: _own_or_base(name, base, own) for name in DIMENSIONS}
     has_offer = base.has_offer if own.has_offer is None else own.has_offer
     excluded = {
-        name: tuple(dict.fromkeys((*getattr(base.exclude, name), *getattr(own.exclude, name))))
+        name: tuple(
+            dict.fromkeys(
+                (*(() if getattr(own, name) else getattr(base.exclude, name)), *getattr(own.exclude, name))
+            )
+        )
         for name in DIMENSIONS
     }
-    return Filters(**chosen, has_offer=has_offer, exclude=Values(**excluded))
+    return Filters(
+        **chosen,
+        date_range=own.date_range or base.date_range,
+        has_offer=has_offer,
+        exclude=Values(**excluded),
+    )
+
+
+def _own_or_base(name: str, base: Filters, own: Filters) -> tuple[str, ...]:
+    """Return a dimension's values; those of the base that `own` excludes are dropped."""
+    values: tuple[str, ...] = getattr(own, name)
+    return values or tuple(value for value in getattr(base, name) if value not in getattr(own.exclude, name))
 
 
 def active_filters(filters: Filters) -> dict[str, Any]:
@@ -172,18 +229,34 @@ def _resolve_values(loose: LooseValues) -> dict[str, tuple[str, ...]]:
             if name not in _KNOWN:
                 values[name].append(word.strip())
                 continue
-            place, value = _known_value(name, word)
-            values[place].append(value)
+            for place, value in _known_values(name, word):
+                values[place].append(value)
     return {name: tuple(dict.fromkeys(words)) for name, words in values.items()}
 
 
-def _known_value(dimension: str, word: str) -> tuple[str, str]:
+def _known_values(dimension: str, text: str) -> list[tuple[str, str]]:
+    """Return the values in a text, each with its dimension: of one word, or of several in a row."""
+    if known := _known_value(dimension, text):
+        return [known]
+    known_values = []
+    for word in filter(str.strip, _SEPARATORS.split(text)):
+        if not (known := _known_value(dimension, word)):
+            raise Invalid(
+                f"there is no {dimension} {word.strip()!r}",
+                remedy=f"use one of: {'; '.join(_KNOWN[dimension])}",
+            )
+        known_values.append(known)
+    return known_values
+
+
+def _known_value(dimension: str, word: str) -> tuple[str, str] | None:
     for name in (dimension, *(other for other in _KNOWN if other != dimension)):
         if value := match_value(name, word):
             return name, value
-    raise Invalid(f"there is no {dimension} {word!r}", remedy=f"use one of: {'; '.join(_KNOWN[dimension])}")
+    return None
 
 
+@lru_cache(maxsize=4_000)
 def match_value(dimension: str, word: str) -> str | None:
     """Return the value that a word means in a dimension; None if none or several fit."""
     plain = _plain(word)
@@ -212,13 +285,14 @@ def _resolve_dates(
         if given.start and given.end and given.start > given.end:
             raise Invalid(f"the range starts {given.start} and ends {given.end}", remedy="swap its days")
         return DateRange(start=given.start, end=given.end) if given.start or given.end else None
+    given = given[:_MAX_DATES]
     text = _plain(given)
     if text in {"recent", "recently", "new", "newest", "latest"}:
         return _recent(newest, today, note)
     if span := _SPAN.fullmatch(text):
-        days = int(span[1]) * _DAYS[span[2]]
+        days = int(span[1] or 1) * _DAYS[span[2]]
         return DateRange(start=today - timedelta(days=days), end=today)
-    if dates := _calendar_range(given.strip()):
+    if dates := _days_between(given.strip(), today):
         return dates
     raise Invalid(
         f"{given[:60]!r} is no range of days",
@@ -231,12 +305,37 @@ def _recent(newest: date | None, today: date, note: Callable[[str], object]) -> 
     if newest is None or newest >= start:
         return DateRange(start=start, end=today)
     note(f"nothing is newer than {newest}, so recent means the {RECENT_DAYS} days before it")
-    return DateRange(start=newest - timedelta(days=RECENT_DAYS), end=newest)
+    earlier = max(newest.toordinal() - RECENT_DAYS, date.min.toordinal())
+    return DateRange(start=date.fromordinal(earlier), end=newest)
 
 
-def _calendar_range(text: str) -> DateRange | None:
-    """Return the days of a year, a month or a day in ISO form; None for another text."""
-    parts = text.split("-")
+def _days_between(text: str, today: date) -> DateRange | None:
+    """Return the days of "2026-03", "March 2026", "this year" or "2026-01-01 to 2026-03-31"."""
+    for mark in _BETWEEN_DAYS:
+        first, separator, last = text.partition(mark)
+        if separator:
+            start = _calendar_range(first.removeprefix("from "), today)
+            end = _calendar_range(last, today)
+            ordered = start and end and start.start and end.end and start.start <= end.end
+            return DateRange(start=start.start, end=end.end) if start and end and ordered else None
+    return _calendar_range(text, today)
+
+
+def _in_figures(text: str, today: date) -> str:
+    """Return "March 2026" and "this month" as "2026-3"; another text as it is."""
+    match text.casefold().replace(",", " ").split():
+        case ["this", "year"]:
+            return str(today.year)
+        case ["this", "month"]:
+            return f"{today.year}-{today.month}"
+        case [month, year] if month[:3] in _MONTHS:
+            return f"{year}-{_MONTHS.index(month[:3]) + 1}"
+    return text.strip()
+
+
+def _calendar_range(text: str, today: date) -> DateRange | None:
+    """Return the days of a year, a month or a day; None for another text."""
+    parts = _in_figures(text, today).split("-")
     if not all(part.isascii() and part.isdigit() for part in parts) or len(parts[0]) != len("2026"):
         return None
     numbers = [int(part) for part in parts]
@@ -249,6 +348,6 @@ def _calendar_range(text: str) -> DateRange | None:
                 return DateRange(start=date(year, month, 1), end=following - timedelta(days=1))
             case [year, month, day]:
                 return DateRange(start=date(year, month, day), end=date(year, month, day))
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return None

@@ -1,0 +1,258 @@
+"""Files of campaigns, read generously; each refused row has its line and a reason (E28, E29, X13)."""
+
+import contextlib
+import json
+from datetime import date
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VALUE_PROPS, VISUAL_STYLES, Campaign
+from callsheet.state.campaigns.importing import Kind, RefusedRow, kind_of, read_campaigns, to_csv
+from callsheet.state.campaigns.sample import sample_campaigns
+from callsheet.state.errors import Invalid
+
+MINIMAL = {"id": "a", "company": "Alder", "channel": "email", "capture_date": "2026-10-31"}
+
+
+def read(text: str, kind: Kind = "csv") -> list[Campaign | RefusedRow]:
+    return [*read_campaigns(text.encode(), kind)]
+
+
+def read_one(**fields: Any) -> Campaign | RefusedRow:
+    [row] = read(json.dumps(MINIMAL | fields), "jsonl")
+    return row
+
+
+def campaign(**fields: Any) -> Campaign:
+    row = read_one(**fields)
+    assert isinstance(row, Campaign), row
+    return row
+
+
+def refused(**fields: Any) -> str:
+    row = read_one(**fields)
+    assert isinstance(row, RefusedRow), row
+    return row.reason
+
+
+def test_a_spreadsheets_export_is_read():
+    """Byte order mark, semicolons, names with spaces, lists in cells, loose values, blank lines."""
+    rows = read(
+        "\ufeffID;Company;CHANNEL;Capture Date;Key Value Props;Incentives;Volume;Spend;Sentiment;Notes;\r\n"
+        '1;" Alder ";Direct Mail;10/31/2026;cash back|travel;"[""a;b"", ""c""]";12,000;$1,200.50;fun;x;;\r\n'
+        ";;;;;;;;;;\r\n"
+        '2;Finch;IG;31.10.2026;"no fees, security";;;;;\r\n'
+    )
+    assert rows == [
+        Campaign(
+            id="1",
+            company="Alder",
+            channel="direct_mail",
+            capture_date=date(2026, 10, 31),
+            key_value_props=["Cash Back / Rewards", "Travel Benefits"],
+            incentives=["a;b", "c"],
+            volume=12_000,
+            spend=1_200.5,
+            imagery_sentiment="Playful",
+        ),
+        Campaign(
+            id="2",
+            company="Finch",
+            channel="instagram",
+            capture_date=date(2026, 10, 31),
+            key_value_props=["No Fee / No Minimum", "Security / Fraud Protection"],
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-10-31",
+        "2026/10/31",
+        "10/31/2026",
+        "31.10.2026",
+        "31 October 2026",
+        "31 Oct 2026",
+        "October 31, 2026",
+        "Oct 31, 2026",
+        "2026-10-31T08:15:00Z",
+        "2026-10-31 08:15",
+        "10/31/2026 8:15",
+    ],
+)
+def test_a_day_is_read_in_usual_forms(text: str):
+    assert campaign(capture_date=text).capture_date == date(2026, 10, 31)
+
+
+@pytest.mark.parametrize(
+    ("fields", "parts"),
+    [
+        ({"channel": "radio"}, ["channel is 'radio'", "'email'"]),
+        ({"channel": ""}, ["channel is missing"]),
+        ({"channel": 5}, ["channel is 5"]),
+        ({"company": "   "}, ["company is missing"]),
+        ({"company": "x" * 201}, ["company is 'xxx", "200"]),
+        ({"id": None}, ["id is missing"]),
+        ({"id": {"a": 1}}, ["id is {'a': 1}"]),
+        ({"id": True}, ["id is True"]),
+        ({"capture_date": "31/10/2026"}, ["capture_date is '31/10/2026'", "2026-10-31"]),
+        ({"capture_date": "2026-10-31 or so"}, ["capture_date is", "2026-10-31"]),
+        ({"capture_date": []}, ["capture_date is missing"]),
+        ({"volume": "many"}, ["volume is 'many'", "12000"]),
+        ({"volume": -1}, ["volume is -1", "greater than or equal to 0"]),
+        ({"volume": 10**30}, ["volume is 1000000", "less than or equal"]),
+        ({"spend": "1,5"}, ["spend is '1,5'", "12000.50"]),
+        ({"spend": "1.200,50"}, ["spend is '1.200,50'"]),
+        ({"spend": "inf"}, ["spend is 'inf'"]),
+        ({"spend": float("nan")}, ["spend is nan"]),
+        ({"key_value_props": "cash back|luck"}, ["key_value_props is 'luck'", "'Travel Benefits'"]),
+        ({"key_value_props": [1]}, ["key_value_props is 1"]),
+        ({"key_value_props": 1}, ["key_value_props is 1"]),
+        ({"key_value_props": "[1"}, ["key_value_props is '[1'"]),
+        ({"incentives": "[" * 50_000}, ["incentives is '[[["]),
+        ({"incentives": ["a"] * 51}, ["incentives is", "50"]),
+        ({"campaign_text": "\ud800"}, ["campaign_text is", "unicode"]),
+        ({"campaign_text": "x" * 20_001}, ["campaign_text is", "20000"]),
+    ],
+)
+def test_a_refused_row_names_field_value_and_rule(fields: dict[str, Any], parts: list[str]):
+    reason = refused(**fields)
+    for part in parts:
+        assert part in reason
+    assert len(reason) < 400
+
+
+def test_numbers_are_read_from_json_and_text():
+    assert campaign(id=7, volume=5, spend="$ 1200").model_dump(include={"id", "volume", "spend"}) == {
+        "id": "7",
+        "volume": 5,
+        "spend": 1200.0,
+    }
+
+
+def test_one_bad_row_of_a_csv_file_leaves_the_others():
+    rows = read(
+        "id,company,channel,capture_date,offer\n"
+        'a,Alder,email,2026-10-31,"two\nlines"\n'
+        'b,Al"der,email,2026-10-31,\n'
+        'c,"Al"der,email,2026-10-31,\n'
+        "d,Alder,email,2026-10-31,5% back, today\n"
+        f"e,{'x' * 200_000},email,2026-10-31,\n"
+        "a,Alder,email,2026-10-31\n"
+        "f,Alder,email,2026-10-31\n"
+        'g,"Alder'
+    )
+    assert [row.id for row in rows if isinstance(row, Campaign)] == ["a", "b", "f"]
+    reasons = {row.line: row.reason for row in rows if isinstance(row, RefusedRow)}
+    assert [*reasons] == [5, 6, 7, 8, 10]
+    assert "no CSV" in reasons[5]
+    assert "6 cells, the first line 5" in reasons[6]
+    assert "limit" in reasons[7]
+    assert "'a' was in line 2 already" in reasons[8]
+    assert "no CSV" in reasons[10]
+
+
+def test_lines_may_end_as_on_any_system():
+    for end in ("\n", "\r\n", "\r"):
+        rows = read(end.join(["id,company,channel,capture_date", "a,Alder,email,2026-10-31", ""]))
+        assert [row.id for row in rows if isinstance(row, Campaign)] == ["a"]
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", '"id', "\ufeff"])
+def test_a_csv_file_without_columns_is_refused(text: str):
+    with pytest.raises(Invalid, match="names of columns"):
+        read(text)
+
+
+def test_bad_lines_of_json_lines_are_refused_one_by_one():
+    """Unusual line ends inside of a string, deep nesting, other values than objects."""
+    good = json.dumps(MINIMAL | {"offer": "one\u2028two\x85three"}, ensure_ascii=False)
+    rows = read("\n".join(["{", good, "", "[" * 100_000, "[]", "7", "null"]), "jsonl")
+    assert [row.line for row in rows if isinstance(row, RefusedRow)] == [1, 4, 5, 6, 7]
+    assert [row.offer for row in rows if isinstance(row, Campaign)] == ["one\u2028two\x85three"]
+
+
+@pytest.mark.parametrize("text", ["{", "7", '{"campaigns": 1}', "[" * 100_000])
+def test_a_json_file_without_a_list_is_refused(text: str):
+    with pytest.raises(Invalid):
+        read(text, "json")
+
+
+def test_a_json_file_is_a_list_or_an_object_with_campaigns():
+    for text in (json.dumps([MINIMAL, MINIMAL]), json.dumps({"campaigns": [MINIMAL, MINIMAL]})):
+        first, second = read(text, "json")
+        assert isinstance(first, Campaign)
+        assert isinstance(second, RefusedRow)
+        assert second.line == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type", "kind"),
+    [
+        ("a.csv", "", "csv"),
+        ("json_export.CSV", "application/json", "csv"),
+        ("a.json", "text/csv", "json"),
+        ("a.ndjson", "", "jsonl"),
+        ("", "text/csv; charset=utf-8", "csv"),
+        ("upload", "application/x-ndjson", "jsonl"),
+    ],
+)
+def test_the_kind_of_a_file_is_that_of_its_name_or_media_type(name: str, media_type: str, kind: Kind):
+    assert kind_of(name, media_type) == kind
+
+
+@pytest.mark.parametrize(("name", "media_type"), [("a.xlsx", ""), ("", ""), ("jsonlist", "text/plain")])
+def test_another_kind_of_file_is_refused(name: str, media_type: str):
+    with pytest.raises(Invalid, match=r"no CSV, JSON or JSON Lines"):
+        kind_of(name, media_type)
+
+
+_TEXT = st.text(st.characters(codec="utf-8"), max_size=30).map(str.strip)
+_CAMPAIGNS = st.builds(
+    Campaign,
+    id=_TEXT.filter(bool),
+    company=_TEXT.filter(bool),
+    channel=st.sampled_from(CHANNELS),
+    offer=_TEXT,
+    incentives=st.lists(_TEXT, max_size=3),
+    key_value_props=st.lists(st.sampled_from(VALUE_PROPS), max_size=3),
+    campaign_text=_TEXT,
+    imagery_sentiment=st.none() | st.sampled_from(SENTIMENTS),
+    imagery_visual_style=st.none() | st.sampled_from(VISUAL_STYLES),
+    volume=st.none() | st.integers(0, 10**15),
+    spend=st.none() | st.floats(0, 1e15),
+    capture_date=st.dates(),
+)
+
+
+@given(st.lists(_CAMPAIGNS, max_size=4, unique_by=lambda one: one.id))
+def test_exported_campaigns_are_read_back(campaigns: list[Campaign]):
+    """Formulas, quotes and line ends in the text included."""
+    assert read(to_csv(campaigns)) == campaigns
+
+
+def test_no_exported_cell_begins_like_a_formula():
+    for first in ("=", "+", "-", "@", "\t", "\r"):
+        row = to_csv([Campaign.model_validate(MINIMAL | {"id": f"{first}cmd()"})]).split("\n")[1]
+        assert row.lstrip('"').startswith("'")
+
+
+def test_the_sample_library_is_read_back_from_every_kind():
+    """E31."""
+    library = [*sample_campaigns()]
+    rows = [one.model_dump(mode="json") for one in library]
+    assert read(to_csv(library)) == library
+    assert read(json.dumps(rows), "json") == library
+    assert read("\n".join(map(json.dumps, rows)), "jsonl") == library
+
+
+@given(st.binary(max_size=200), st.sampled_from(["csv", "json", "jsonl"]))
+def test_any_bytes_are_read_or_refused(content: bytes, kind: Kind):
+    """X13: never another exception."""
+    with contextlib.suppress(Invalid):
+        for row in read_campaigns(b"id,company\n" + content, kind):
+            assert isinstance(row, Campaign | RefusedRow)

@@ -1,0 +1,251 @@
+"""Filters as models write them: loose words, lists in strings, days, merging (E-R1 to E-R3, E26)."""
+
+import contextlib
+from datetime import date
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VALUE_PROPS, VISUAL_STYLES
+from callsheet.state.campaigns.filters import DateRange, Filters, Values
+from callsheet.state.campaigns.reading import (
+    LooseFilters,
+    active_filters,
+    match_value,
+    merge_filters,
+    resolve_filters,
+)
+from callsheet.state.errors import Invalid
+
+TODAY = date(2026, 10, 31)
+
+
+def resolve(**loose: Any) -> Filters:
+    return resolve_filters(LooseFilters.model_validate(loose), TODAY, TODAY).filters
+
+
+def days(given: Any) -> tuple[str, str]:
+    dates = resolve(date_range=given).date_range
+    assert dates is not None
+    return str(dates.start), str(dates.end)
+
+
+@pytest.mark.parametrize(
+    ("dimension", "word", "value"),
+    [
+        ("value_prop", "cash back", "Cash Back / Rewards"),
+        ("value_prop", "CASHBACK", "Cash Back / Rewards"),
+        ("value_prop", "no annual fee", "No Fee / No Minimum"),
+        ("value_prop", "travel-benefits", "Travel Benefits"),
+        ("value_prop", "fraud protection", "Security / Fraud Protection"),
+        ("sentiment", "trust building", "Trust-Building"),
+        ("sentiment", "aspirational", "Aspirational"),
+        ("visual_style", "photography", "Lifestyle Photography"),
+        ("visual_style", "abstract", "Abstract / Conceptual"),
+        ("channel", "Direct Mail", "direct_mail"),
+        ("channel", "e-mail", "email"),
+        ("channel", "IG", "instagram"),
+    ],
+)
+def test_loose_words_mean_exact_values(dimension: str, word: str, value: str):
+    """E-R1."""
+    assert getattr(resolve(**{dimension: word}), dimension) == (value,)
+
+
+@pytest.mark.parametrize("word", ["", "!!", "building credit and trust", "something", "no building"])
+def test_a_word_that_means_nothing_or_much_matches_nothing(word: str):
+    assert match_value("value_prop", word) is None
+
+
+def test_every_exact_value_means_itself():
+    """E29."""
+    for name, values in (
+        ("channel", CHANNELS),
+        ("value_prop", VALUE_PROPS),
+        ("sentiment", SENTIMENTS),
+        ("visual_style", VISUAL_STYLES),
+    ):
+        assert getattr(resolve(**{name: list(values)}), name) == values
+
+
+def test_premium_among_value_props_is_a_sentiment():
+    """E-R1: "Cash Back, Premium campaigns"."""
+    for loose in (["Cash Back", "Premium"], "Cash Back, Premium", "cash back and premium"):
+        assert resolve(value_prop=loose) == Filters(
+            value_prop=("Cash Back / Rewards",), sentiment=("Premium",)
+        )
+
+
+@pytest.mark.parametrize(
+    "loose",
+    ['["email", "insta"]', "email|instagram", "email; instagram", ["email", None, "ig", " ", "email"]],
+)
+def test_lists_are_read_from_strings_and_without_empty_or_repeated_values(loose: Any):
+    """E26."""
+    assert resolve(channel=loose).channel == ("email", "instagram")
+
+
+@pytest.mark.parametrize("nothing", [None, "", "null", "None", "any", "all", [], [None], "[]"])
+def test_words_for_no_value_are_absent(nothing: Any):
+    assert resolve(channel=nothing, company=nothing) == Filters()
+    if not isinstance(nothing, list) and nothing != "[]":
+        assert resolve(date_range=nothing, has_offer=nothing, exclude=nothing) == Filters()
+
+
+def test_names_of_companies_are_kept_whole():
+    """A comma or "and" is part of a name."""
+    names = ("Harrow and Pine, Inc.", "7")
+    assert resolve(company=[f" {names[0]} ", 7], product=2).company == names
+
+
+def test_exclusions_are_read_like_filters():
+    filters = resolve(channel="email", exclude='{"sentiment": "fun, urgent"}', has_offer="yes")
+    assert filters == Filters(
+        channel=("email",), has_offer=True, exclude=Values(sentiment=("Playful", "Urgent"))
+    )
+
+
+@pytest.mark.parametrize("loose", ["tiktok", "email, tiktok", 5, ["email", "radio"], "[tiktok"])
+def test_an_unknown_value_is_refused_with_the_known_ones(loose: Any):
+    with pytest.raises(Invalid, match=r"there is no channel") as refused:
+        resolve(channel=loose)
+    for channel in CHANNELS:
+        assert channel in str(refused.value.remedy)
+
+
+@pytest.mark.parametrize(
+    "loose",
+    [
+        {"channel": {"a": 1}},
+        {"channel": True},
+        {"exclude": "email"},
+        {"nothing": 1},
+        {"channel": ["x" * 201]},
+    ],
+)
+def test_what_is_no_filter_at_all_is_refused_by_the_schema(loose: dict[str, Any]):
+    with pytest.raises(ValidationError):
+        LooseFilters.model_validate(loose)
+
+
+@pytest.mark.parametrize(
+    ("given", "start", "end"),
+    [
+        ("recent", "2026-08-02", "2026-10-31"),
+        ("last 3 months", "2026-08-02", "2026-10-31"),
+        ("the past 2 weeks", "2026-10-17", "2026-10-31"),
+        ("last quarter", "2026-08-01", "2026-10-31"),
+        ("previous year", "2025-10-31", "2026-10-31"),
+        ("2026", "2026-01-01", "2026-12-31"),
+        (2025, "2025-01-01", "2025-12-31"),
+        ("2024-02", "2024-02-01", "2024-02-29"),
+        ("2026-12", "2026-12-01", "2026-12-31"),
+        ("2026-03-05", "2026-03-05", "2026-03-05"),
+        ("March 2026", "2026-03-01", "2026-03-31"),
+        ("this year", "2026-01-01", "2026-12-31"),
+        ("this month", "2026-10-01", "2026-10-31"),
+        ("2026-01-15 to 2026-03", "2026-01-15", "2026-03-31"),
+        ("from March 2026 to May 2026", "2026-03-01", "2026-05-31"),
+        ("2026-01-01/2026-01-31", "2026-01-01", "2026-01-31"),
+        ({"start": "2026-01-01", "end": ""}, "2026-01-01", "None"),
+        ({"from": "2026-01-01", "to": "2026-02-01"}, "2026-01-01", "2026-02-01"),
+        ('{"end": "2026-02-01"}', "None", "2026-02-01"),
+    ],
+)
+def test_ranges_of_days_are_read_in_usual_forms(given: Any, start: str, end: str):
+    """E-R2."""
+    assert days(given) == (start, end)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "soon",
+        "2026-13",
+        "2026-02-30",
+        "2026-1-2-3",
+        "0000",
+        "9999-12",
+        "2026-99999999999999999999",
+        "2026-" + "9" * 9_000,
+        "2026-05 to 2026-01",
+        "2026-05 to soon",
+        "March",
+        {"start": "2026-05-01", "end": "2026-01-01"},
+    ],
+)
+def test_other_ranges_are_refused_with_a_remedy(given: Any):
+    with pytest.raises(Invalid) as refused:
+        days(given)
+    assert refused.value.remedy
+    assert len(str(refused.value)) < 400
+
+
+def test_an_empty_range_is_none():
+    assert resolve(date_range={}).date_range is None
+
+
+@pytest.mark.parametrize(("newest", "start"), [(date(2025, 6, 30), "2025-04-01"), (date.min, "0001-01-01")])
+def test_recent_in_an_old_library_ends_with_its_newest_campaign(newest: date, start: str):
+    """E-R2: and says so."""
+    resolved = resolve_filters(LooseFilters(date_range="recent"), newest, TODAY)
+    assert resolved.filters.date_range == DateRange(start=date.fromisoformat(start), end=newest)
+    assert str(newest) in resolved.notes[0]
+
+
+@pytest.mark.parametrize("newest", [None, date(2026, 8, 2)])
+def test_recent_is_said_without_a_note_where_the_library_reaches_it(newest: date | None):
+    resolved = resolve_filters(LooseFilters(date_range="recent"), newest, TODAY)
+    assert resolved.notes == ()
+    assert resolved.filters.date_range == DateRange(start=date(2026, 8, 2), end=TODAY)
+
+
+def test_own_filters_replace_the_base_for_their_dimension_only():
+    """E-R3."""
+    base = resolve(channel="email", sentiment="urgent", date_range="2026", has_offer=True, company="Alder")
+    own = resolve(channel=["instagram"], has_offer=False)
+    merged = merge_filters(base, own)
+    assert merged == base.model_copy(update={"channel": ("instagram",), "has_offer": False})
+    assert merge_filters(base, Filters()) == base
+    assert merge_filters(Filters(), own) == own
+
+
+def test_own_filters_and_exclusions_never_contradict_the_base():
+    """E-R3: a result that nothing can match is not what was asked for."""
+    base = Filters(channel=("email", "facebook"), exclude=Values(sentiment=("Urgent",), company=("Alder",)))
+    own = Filters(sentiment=("Urgent",), exclude=Values(channel=("email",), company=("Kestrel",)))
+    assert merge_filters(base, own) == Filters(
+        channel=("facebook",),
+        sentiment=("Urgent",),
+        exclude=Values(channel=("email",), company=("Alder", "Kestrel")),
+    )
+
+
+def test_active_filters_are_loose_filters_again():
+    """E8: what is reported can be sent back."""
+    filters = resolve(channel="email", date_range="2026-03", has_offer=False, exclude={"company": "Alder"})
+    assert active_filters(filters) == {
+        "channel": ["email"],
+        "date_range": {"start": "2026-03-01", "end": "2026-03-31"},
+        "has_offer": False,
+        "exclude": {"company": ["Alder"]},
+    }
+    assert resolve(**active_filters(filters)) == filters
+    assert active_filters(Filters()) == {}
+
+
+_ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.sampled_from([*LooseFilters.model_fields]), _ANYTHING)
+def test_whatever_is_sent_is_resolved_or_refused(name: str, value: Any):
+    """X13: never another exception."""
+    with contextlib.suppress(Invalid, ValidationError):
+        assert isinstance(resolve(**{name: value}), Filters)

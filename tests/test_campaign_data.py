@@ -237,6 +237,29 @@ def test_a_false_statement_is_caught(claim: Mapping[str, Any]):
     assert problems(Statement.model_validate(claim), EVIDENCE)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Get 7% back",
+        "Get $7 back",
+        "It gives 9 free nights",
+        "{other} runs this",
+        "It began on 2019-03-09",
+        "It spent $1",
+    ],
+)
+def test_false_words_are_caught_without_a_field_that_names_them(text: str):
+    """E27: figures, companies and dates of the text itself are looked up in the cited campaign."""
+    cited, other = (one.model_dump(mode="json") for one in sample_campaigns()[:2])
+    evidence = evidence_of([{"count": 2, "campaigns": [cited, other]}])
+    claim = Statement(text=text.format(other=other["company"]), campaigns=[cited["id"]])
+    assert problems(claim, evidence)
+    true = (
+        f"{cited['company']} ({cited['id']}): {cited['offer']}, {cited['capture_date']}, ${cited['spend']:,}"
+    )
+    assert problems(Statement(text=true, campaigns=[cited["id"]]), evidence) == []
+
+
 def test_the_sample_library_is_what_its_generator_makes():
     """E31."""
     assert files("callsheet.state.campaigns").joinpath(FILE).read_text(encoding="utf-8") == sample_lines()

@@ -181,6 +181,21 @@ async def test_odd_queries_are_plain_text(http: httpx.AsyncClient, model: ChatDo
         assert (await ask(http, "find it", provider="openai"))["steps"][0]["status"] == "completed"
 
 
+async def test_offers_are_counted_beyond_a_page(http: httpx.AsyncClient, model: ChatDouble):
+    """E12, E-R8, E-R11: `count` has all offers with the word, and no copy that has it."""
+    rows = [
+        {"id": f"n-{at}", "company": "Acme", "channel": "email", "capture_date": "2026-01-01"}
+        | {"offer": "Free miles" if at % 2 else "A pen", "campaign_text": "miles miles"}
+        for at in range(120)
+    ]
+    lines = "\n".join(json.dumps(row) for row in rows)
+    done = await http.post("/api/campaigns/import", params={"fileName": "x.jsonl"}, content=lines)
+    assert done.json()["imported"] == 120, done.text
+    model.script(search("search_offers", query="miles"), Say("60 of them."))
+    told = await ask(http, "which offers have miles?", provider="openai")
+    assert (told["total"], len(told["campaigns"])) == (60, 50)
+
+
 async def test_wrong_values_go_back_with_the_right_ones(http: httpx.AsyncClient, model: ChatDouble):
     model.script(search(channel=["radio"]), search(channel=["email"]), Say("74 there."))
     told = await ask(http, "radio?", provider="openai")

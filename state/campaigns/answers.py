@@ -12,8 +12,10 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
-_SMALL: Final = 10
-"""Numbers up to this one may count what a statement lists."""
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}(?:-[0-9]{2})?")
+_MONEY_OR_SHARE: Final = re.compile(r"[$€£] ?(\d+(?:[.,]\d+)*)|(\d+(?:[.,]\d+)*) ?(?:%|percent)")
+_UNPROVEN: Final = frozenset({"id", "capture_date", "image_s3_urls"})
+"""Fields whose numbers prove no figure: `c-0012` is not 12 dollars."""
 MAX_STATEMENTS: Final = 40
 
 
@@ -98,13 +100,37 @@ def problems(statement: Statement, evidence: Evidence) -> list[str]:
     wrong += [
         f"date {one!r} was not returned" for one in statement.dates if not _is_date(one, pool, evidence)
     ]
-    known = _numbers_of(pool, evidence, statement)
-    wrong += [
-        f"number {text!r} was not returned"
-        for text in _NUMBER.findall(statement.text)
-        if not _is_known(text, known)
-    ]
-    return wrong
+    return wrong + list(_text_problems(statement, pool, evidence))
+
+
+def _text_problems(
+    statement: Statement, pool: Mapping[str, Mapping[str, Any]], evidence: Evidence
+) -> Iterator[str]:
+    """Yield what the words claim, whatever the fields beside them name."""
+    text = statement.text
+    days = _DATE.findall(text)
+    yield from (f"date {day!r} was not returned" for day in days if not _is_date(day, pool, evidence))
+    every = {one[key] for one in evidence.campaigns.values() for key in ("company", "brand") if one[key]}
+    words = f" {_words(text)} "
+    named = sorted(name for name in every if f" {_words(name)} " in words)
+    yield from (
+        f"company {name!r} is not among them" for name in named if not _is_company(name, pool, evidence)
+    )
+    for known_id in evidence.campaigns:
+        text = text.replace(known_id, " ")
+    text = _DATE.sub(" ", text)
+    proven = _proven_numbers(pool, evidence)
+    marked = [first or second for first, second in _MONEY_OR_SHARE.findall(text)]
+    yield from (f"figure {part!r} was not returned" for part in marked if not _is_known(part, proven))
+    listed = max(len(pool), len(statement.companies), len(statement.offers))
+    known = proven | _numbers_of_days(pool, evidence) | {float(n) for n in range(1, listed + 1)}
+    yield from (
+        f"number {part!r} was not returned" for part in _NUMBER.findall(text) if not _is_known(part, known)
+    )
+
+
+def _words(text: str) -> str:
+    return " ".join("".join(char if char.isalnum() else " " for char in text.casefold()).split())
 
 
 def _is_company(name: str, pool: Mapping[str, Mapping[str, Any]], evidence: Evidence) -> bool:
@@ -128,15 +154,15 @@ def _is_date(text: str, pool: Mapping[str, Mapping[str, Any]], evidence: Evidenc
     return bool(text) and (any(day.startswith(text) for day in days) or _plain(text) in evidence.words)
 
 
-def _numbers_of(
-    pool: Mapping[str, Mapping[str, Any]], evidence: Evidence, statement: Statement
-) -> set[float]:
-    """Return every number that the text may have."""
-    texts = [str(value) for one in pool.values() for value in one.values()]
-    own = {number for text in texts for number in _numbers(text)}
-    words = {number for word in evidence.words for number in _numbers(word)}
-    listed = {float(number) for number in range(1, max(len(pool), len(statement.campaigns), _SMALL) + 1)}
-    return own | words | evidence.counts | (listed if len(pool) <= _SMALL else {float(len(pool))})
+def _proven_numbers(pool: Mapping[str, Mapping[str, Any]], evidence: Evidence) -> set[float]:
+    """Return the figures of campaigns and counts."""
+    texts = [str(value) for one in pool.values() for key, value in one.items() if key not in _UNPROVEN]
+    return {number for text in texts for number in _numbers(text)} | evidence.counts
+
+
+def _numbers_of_days(pool: Mapping[str, Mapping[str, Any]], evidence: Evidence) -> set[float]:
+    texts = [*(str(one["capture_date"]).replace("-", " ") for one in pool.values()), *evidence.words]
+    return {number for text in texts for number in _numbers(text)}
 
 
 def _numbers(text: str) -> set[float]:

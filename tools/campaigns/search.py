@@ -19,6 +19,8 @@ from callsheet.tools.registry import tool
 PAGE: Final = 50
 """Campaigns of a result (E30)."""
 SIMILAR: Final = 20
+MAX_OFFERS: Final = 1_000
+"""Campaigns with the words in their copy whose offers are read, so that the total counts every page."""
 BASE: Final = "baseFilters"
 """Name of the fact that has the filters of the page, as JSON (E23)."""
 
@@ -89,13 +91,13 @@ async def search_offers(args: SearchOffers, call: Call) -> dict[str, Any]:
     """Find campaigns by the words of their offer, such as "bonus miles". Call it once for a question."""
     index, resolved = await _prepare(args, call)
     wanted = resolved.filters.model_copy(update={"has_offer": True})
-    matches = await index.full_text(args.query, wanted, limit=PAGE)
+    matches = await index.full_text(args.query, wanted, limit=MAX_OFFERS)
     words = {word.strip('"').casefold() for word in args.query.split()}
     kept = tuple(
         match for match in matches.matches if any(word in match.campaign.offer.casefold() for word in words)
     )
     total = matches.total if len(kept) == len(matches.matches) else len(kept)
-    return search_result(matches._replace(matches=kept, total=total), Resolved(wanted, resolved.notes))
+    return search_result(matches._replace(matches=kept[:PAGE], total=total), Resolved(wanted, resolved.notes))
 
 
 async def _prepare(args: LooseFilters, call: Call) -> tuple[CampaignIndex, Resolved]:

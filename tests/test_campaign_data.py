@@ -196,6 +196,7 @@ EVIDENCE = evidence_of(
             "aggregation": {"groups": [{"value": "Own Bank", "count": 7, "spend": 2.5, "volume": 9}]},
         },
         {"count": 1, "detectedFilters": {"company": ["Their Bank"], "has_offer": True}},
+        {"count": 0, "libraryCompanies": ["Acme & Sons", "Their Bank"]},
     ]
 )
 
@@ -230,6 +231,7 @@ def test_a_supported_statement_has_no_problem(claim: Mapping[str, Any]):
         {"text": "x", "dates": [""]},
         {"text": "x", "campaigns": ["none"]},
         {"text": "There are 99 of them"},
+        {"text": "Acme & Sons leads."},
         {"text": "version 1.2.3"},
     ],
 )

@@ -59,6 +59,8 @@ class Evidence:
     """Counts, spends and volumes of results and groups."""
     words: frozenset[str] = frozenset()
     """Values of groups and filters, folded: companies, months, days."""
+    library: frozenset[str] = frozenset()
+    """Companies of the library, returned or not."""
 
 
 def evidence_of(outputs: Sequence[Mapping[str, Any]]) -> Evidence:
@@ -72,7 +74,8 @@ def evidence_of(outputs: Sequence[Mapping[str, Any]]) -> Evidence:
             counts |= {float(row["count"]), float(row["spend"]), float(row["volume"])}
             words.add(_plain(str(row["value"])))
         words |= set(_filter_words(output.get("detectedFilters", {})))
-    return Evidence(campaigns, frozenset(counts), frozenset(words))
+    library = {name for output in outputs for name in output.get("libraryCompanies", ())}
+    return Evidence(campaigns, frozenset(counts), frozenset(words), frozenset(library))
 
 
 def _filter_words(filters: Mapping[str, Any]) -> Iterator[str]:
@@ -114,7 +117,7 @@ def _text_problems(
     yield from (f"date {day!r} was not returned" for day in days if not _is_date(day, pool, evidence))
     every = {one[key] for one in evidence.campaigns.values() for key in ("company", "brand") if one[key]}
     words = f" {_words(text)} "
-    named = sorted(name for name in every if f" {_words(name)} " in words)
+    named = sorted(name for name in every | evidence.library if f" {_words(name)} " in words)
     yield from (
         f"company {name!r} is not among them" for name in named if not _is_company(name, pool, evidence)
     )

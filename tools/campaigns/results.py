@@ -12,6 +12,8 @@ MAX_LINES: Final = 20
 MAX_SNIPPET: Final = 160
 FULL: Final = "campaigns"
 """Key of the whole campaigns, which the model does not get."""
+COMPANIES: Final = "libraryCompanies"
+"""Key of the library's companies, which a statement must not name unless they were returned; likewise."""
 
 
 def search_result(matches: Matches, resolved: Resolved) -> dict[str, Any]:
@@ -46,7 +48,7 @@ def campaign_data(campaign: Campaign) -> dict[str, Any]:
 
 def for_model(output: dict[str, Any]) -> dict[str, Any]:
     """Return a result without the whole campaigns (E-R10)."""
-    return {name: value for name, value in output.items() if name != FULL}
+    return {name: value for name, value in output.items() if name not in {FULL, COMPANIES}}
 
 
 def _heading(total: int, shown: int, resolved: Resolved) -> str:

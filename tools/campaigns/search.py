@@ -12,13 +12,14 @@ from callsheet.state.campaigns.reading import LooseFilters, Resolved, merge_filt
 from callsheet.storage import current
 from callsheet.storage.campaigns.index import CampaignIndex, GroupBy
 from callsheet.tools.campaigns.libraries import library
-from callsheet.tools.campaigns.results import group_result, search_result
+from callsheet.tools.campaigns.results import COMPANIES, group_result, search_result
 from callsheet.tools.guard.call import Call
 from callsheet.tools.registry import tool
 
 PAGE: Final = 50
 """Campaigns of a result (E30)."""
 SIMILAR: Final = 20
+MAX_COMPANIES: Final = 2_000
 MAX_OFFERS: Final = 1_000
 """Campaigns with the words in their copy whose offers are read, so that the total counts every page."""
 BASE: Final = "baseFilters"
@@ -67,8 +68,9 @@ async def filter_campaigns(args: FilterCampaigns, call: Call) -> dict[str, Any]:
     index, resolved = await _prepare(args, call)
     matches = await index.filter(resolved.filters, limit=PAGE)
     if args.group_by is None:
-        return search_result(matches, resolved)
-    return group_result(await index.group(resolved.filters, args.group_by), args.group_by, matches, resolved)
+        return await _with_companies(index, search_result(matches, resolved))
+    groups = await index.group(resolved.filters, args.group_by)
+    return await _with_companies(index, group_result(groups, args.group_by, matches, resolved))
 
 
 @tool(schema=SemanticSearch, display="Searching by meaning")
@@ -76,14 +78,15 @@ async def semantic_search(args: SemanticSearch, call: Call) -> dict[str, Any]:
     """Find campaigns by what they are about, in other words than theirs: "airport perks"."""
     index, resolved = await _prepare(args, call)
     matches = await index.similar(args.query, resolved.filters, field=args.embedding_field, limit=SIMILAR)
-    return search_result(matches, resolved)
+    return await _with_companies(index, search_result(matches, resolved))
 
 
 @tool(schema=FullTextSearch, display="Searching the copy")
 async def full_text_search(args: FullTextSearch, call: Call) -> dict[str, Any]:
     """Find campaigns whose copy has these words: "mentions X", "says Y". Quotation marks make a phrase."""
     index, resolved = await _prepare(args, call)
-    return search_result(await index.full_text(args.query, resolved.filters, limit=PAGE), resolved)
+    matches = await index.full_text(args.query, resolved.filters, limit=PAGE)
+    return await _with_companies(index, search_result(matches, resolved))
 
 
 @tool(schema=SearchOffers, display="Searching offers")
@@ -97,7 +100,14 @@ async def search_offers(args: SearchOffers, call: Call) -> dict[str, Any]:
         match for match in matches.matches if any(word in match.campaign.offer.casefold() for word in words)
     )
     total = matches.total if len(kept) == len(matches.matches) else len(kept)
-    return search_result(matches._replace(matches=kept[:PAGE], total=total), Resolved(wanted, resolved.notes))
+    page = matches._replace(matches=kept[:PAGE], total=total)
+    return await _with_companies(index, search_result(page, Resolved(wanted, resolved.notes)))
+
+
+async def _with_companies(index: CampaignIndex, result: dict[str, Any]) -> dict[str, Any]:
+    """Return a result with the library's companies, largest first, for the check of an answer."""
+    groups = await index.group(Filters(), "company")
+    return {**result, COMPANIES: [group.value for group in groups[:MAX_COMPANIES]]}
 
 
 async def _prepare(args: LooseFilters, call: Call) -> tuple[CampaignIndex, Resolved]:

@@ -1,20 +1,36 @@
 """The planner's question to a model: overflow is compacted, and an outage passes to another provider."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage
-from langchain_core.messages.utils import count_tokens_approximately
 
 from callsheet import providers
 from callsheet.providers.outages import outages
 from callsheet.providers.routing import Request, Route, route
+from callsheet.providers.windows import input_budget
+from callsheet.state.context import Context
 from callsheet.state.conversation import calls_of, turn_starts
 from callsheet.state.errors import ContextOverflow, StorageDown, Unavailable
+from callsheet.state.tokens import estimate_messages, estimate_tools
+from callsheet.tools.guard.call import Scope
 from callsheet.tools.model_calls import call_model
+
+Ask = Callable[[Route, BaseChatModel], Awaitable[AIMessage]]
+
+
+def routing_request(context: Context, scope: Scope) -> Request:
+    """Return what decides on the provider that answers a run."""
+    return Request(
+        provider=context.get("model") or context.get("provider", ""),
+        language=scope.facts.get("language", ""),
+        complexity=context.get("complexity", ""),
+        budget=context.get("budget", ""),
+    )
 
 
 async def ask_model(
@@ -25,6 +41,20 @@ async def ask_model(
     Where a provider fails and the caller named none, the next one with a key answers instead. Raises the
     first provider's error once nobody can: the offline model never stands in for a vendor whose key is set.
     """
+    return await _with_failover(request, partial(_answer, sent=sent, tools=tools, choice=choice))
+
+
+async def ask_plainly(request: Request, sent: Sequence[AnyMessage]) -> tuple[Route, AIMessage]:
+    """Return the model's answer in text, which nobody watches; raises as `ask_model`."""
+
+    async def ask(chosen: Route, model: BaseChatModel) -> AIMessage:
+        del chosen
+        return await call_model(model, sent, partial(model.ainvoke, list(sent), {"tags": ["nostream"]}))
+
+    return await _with_failover(request, ask)
+
+
+async def _with_failover(request: Request, ask: Ask) -> tuple[Route, AIMessage]:
     available = providers.with_key(os.environ)
     failures: dict[str, Unavailable] = {}
     while True:
@@ -32,7 +62,8 @@ async def ask_model(
         if chosen.provider in failures:
             raise next(iter(failures.values()))
         try:
-            return chosen, await _answer(chosen, sent, tools, choice)
+            model = providers.load(chosen.spec)
+            return replace(chosen, input_budget=input_budget(model)), await ask(chosen, model)
         except StorageDown:
             raise
         except Unavailable as error:
@@ -43,13 +74,19 @@ async def ask_model(
 
 
 async def _answer(
-    chosen: Route, sent: Sequence[AnyMessage], tools: Sequence[dict[str, Any]], choice: Any
+    chosen: Route,
+    model: BaseChatModel,
+    *,
+    sent: Sequence[AnyMessage],
+    tools: Sequence[dict[str, Any]],
+    choice: Any,
 ) -> AIMessage:
-    """Return the answer; after an overflow try once more with half of the conversation."""
-    model: BaseChatModel = providers.load(chosen.spec)
+    """Return the answer to the conversation, or to half of it where it is too long for the model."""
     # Always as a stream, so that words reach every reader as they come; the offline model has none.
     stream = {} if chosen.provider == providers.OFFLINE else {"stream": True}
     bound = model.bind_tools(tools, tool_choice=choice, **stream)
+    if estimate_messages(sent) + estimate_tools(tools) > input_budget(model):
+        sent = halve(sent)
     try:
         return await call_model(model, sent, partial(bound.ainvoke, list(sent)), tools)
     except ContextOverflow:
@@ -73,6 +110,6 @@ def halve(sent: Sequence[AnyMessage]) -> list[AnyMessage]:
         one for one in sent[starts[1] - 1 : starts[1]] if isinstance(one, AIMessage) and not calls_of(one)
     ]
     head = [*sent[: starts[0] + 1], *reply]
-    limit = count_tokens_approximately(sent) / 2
-    fitting = (start for start in starts[1:-1] if count_tokens_approximately([*head, *sent[start:]]) <= limit)
+    limit = estimate_messages(sent) / 2
+    fitting = (start for start in starts[1:-1] if estimate_messages([*head, *sent[start:]]) <= limit)
     return [*head, *sent[next(fitting, starts[-1]) :]]

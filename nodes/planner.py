@@ -1,5 +1,6 @@
 """Planner: calls the model and turns its tool calls into a plan."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -10,17 +11,19 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from callsheet import storage
-from callsheet.nodes.answer_gate import ask_through_gate
-from callsheet.nodes.asking import ask_model
+from callsheet.nodes.answer_gate import GatedAnswer, ask_through_gate
+from callsheet.nodes.asking import ask_model, routing_request
 from callsheet.nodes.budget import STOPPED, Declined, within_budget
+from callsheet.nodes.compacting import lookups_of, view_of
 from callsheet.nodes.node import Node, run_context
 from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.providers.routing import Request
 from callsheet.state import conversation
+from callsheet.state.compaction import ContextTokens
 from callsheet.state.context import Context
 from callsheet.state.errors import Invalid
 from callsheet.state.model_input import model_input, with_state_block
 from callsheet.state.plan import Plan, Step, fingerprint, with_dependencies
+from callsheet.state.tokens import estimate_messages
 from callsheet.state.workflow import DraftMade, Workflow
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.spending import Account
@@ -50,10 +53,12 @@ class Planned(NamedTuple):
 class Planning:
     """The part of a planner that workflows may replace; by default every call is a step."""
 
-    async def state_block(self, state: Any, scope: Scope) -> str:
-        """Return a text about the artefact as it is now, sent behind the last user message and not stored."""
-        del state, scope
-        return ""
+    async def state_block(self, workflow: WorkflowSpec, state: Any, scope: Scope) -> str:
+        """Return the artefact as it is now in a short text, sent behind the last message and not stored."""
+        artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
+        streams = workflow.block_streams
+        heads = await asyncio.gather(*(artefact.stream_head(name) for name in streams))
+        return workflow.state_block(state, scope, dict(zip(streams, heads, strict=True)))
 
     async def plan(self, workflow: WorkflowSpec, state: Any, scope: Scope, answer: AIMessage) -> Planned:
         """Return the plan that the calls of an answer mean."""
@@ -78,7 +83,7 @@ def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> No
         sent = await _sent(workflow, own, state, scope, history)
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
         choice = _tool_choice(workflow, run_context(runtime), rounds)
-        routing = _routing_request(run_context(runtime), scope)
+        routing = routing_request(run_context(runtime), scope)
         ask = partial(ask_model, routing, tools=definitions(workflow.tools), choice=choice)
         created = [] if fresh else state.get("created", [])
         missing = partial(_missing, workflow, state, history, created)
@@ -101,6 +106,7 @@ def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> No
             "usage": gated.usage,
             "provider": gated.route.provider,
             "provider_reason": gated.route.reason,
+            "context_tokens": _context_tokens(sent, gated),
             **(_NEW_TURN if fresh else {}),
             **planned.state,
         }
@@ -121,9 +127,21 @@ async def _sent(
     history: Sequence[AnyMessage],
 ) -> list[AnyMessage]:
     """Return the model's input."""
-    summary = (state.get("summary", ""), state.get("summary_upto", ""))
-    sent = model_input(workflow.prompt(state, scope.artefact), history, *summary)
-    return with_state_block(sent, await planning.state_block(state, scope))
+    sent = model_input(
+        workflow.prompt(state, scope.artefact),
+        history,
+        view_of(state),
+        pinned=workflow.pinned(state, history),
+        lookups=lookups_of(workflow),
+    )
+    return with_state_block(sent, await planning.state_block(workflow, state, scope))
+
+
+def _context_tokens(sent: Sequence[AnyMessage], gated: GatedAnswer) -> ContextTokens:
+    """Return the tokens of a request and its answer as the vendor counts them, or else estimated."""
+    counted = gated.message.usage_metadata
+    used = counted["total_tokens"] if counted else estimate_messages([*sent, gated.message])
+    return ContextTokens(used=used, budget=gated.route.input_budget)
 
 
 def _end_turn(messages: Sequence[BaseMessage], turn: str) -> dict[str, Any]:
@@ -209,15 +227,6 @@ def _tool_choice(workflow: WorkflowSpec, chosen: Context, rounds: int) -> Any:
             remedy=f"choose auto, required or one of {', '.join(workflow.tools)}",
         )
     return choice
-
-
-def _routing_request(context: Context, scope: Scope) -> Request:
-    return Request(
-        provider=context.get("model") or context.get("provider", ""),
-        language=scope.facts.get("language", ""),
-        complexity=context.get("complexity", ""),
-        budget=context.get("budget", ""),
-    )
 
 
 def plan_of_calls(workflow: WorkflowSpec, answer: AIMessage) -> Plan | None:

@@ -7,6 +7,7 @@ from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from callsheet import storage
+from callsheet.nodes.compacting import compacted
 from callsheet.nodes.node import Node
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state import conversation
@@ -37,7 +38,7 @@ def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
         lacks_drafts = not state.get("rejected") and bool(workflow.nudge(state, state["messages"], created))
         if closing := _closing_message(state, streams, created, lacks_drafts=lacks_drafts):
             changed["messages"] = [closing]
-        return changed | _compact(workflow, state, streams)
+        return changed | await compacted(workflow, state, runtime, scope, streams)
 
     return summarizer
 
@@ -86,28 +87,3 @@ def _created_text(created: list[DraftMade]) -> str:
 
 def _has_no_calls(message: Any) -> bool:
     return isinstance(message, AIMessage) and not conversation.calls_of(message)
-
-
-def _compact(workflow: WorkflowSpec, state: Workflow, streams: dict[str, Stream]) -> dict[str, Any]:
-    messages = state["messages"]
-    summary = state.get("summary", "")
-    recent = conversation.messages_after(messages, state.get("summary_upto", "") if summary else "")
-    index = conversation.compaction_index(recent)
-    if not index:
-        return {}
-    before = summary.split("\n\nLive versions:")[0]
-    text = "\n".join(part for part in (before, conversation.summarize_turns(recent[:index])) if part)
-    return {
-        "summary": f"{text}\n\nLive versions:\n{_table(workflow, streams)}",
-        "summary_upto": str(recent[index - 1].id),
-    }
-
-
-def _table(workflow: WorkflowSpec, streams: dict[str, Stream]) -> str:
-    rows = [
-        f"| {name} | {version.id} | {'active' if version.id == stream.active else ''} "
-        f"| {workflow.summary(name, version.data)} |"
-        for name, stream in streams.items()
-        for version in stream.versions[-5:]
-    ]
-    return "\n".join(["| stream | version | active | holds |", "|---|---|---|---|", *rows])

@@ -1,13 +1,16 @@
 """The specification of a workflow: artefact, tools, prompt and the methods that shared nodes call."""
 
+import hashlib
+import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.config import get_config
 from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
@@ -20,7 +23,7 @@ from callsheet.state.owners import LOCAL
 from callsheet.state.plan import Plan, Step, StepResult, covers
 from callsheet.state.versions import Version
 from callsheet.state.workflow import DraftMade, Workflow
-from callsheet.storage.artefacts.artefacts import Artefact
+from callsheet.storage.artefacts.artefacts import Artefact, StreamHead
 from callsheet.tools.guard.call import Scope
 from callsheet.tools.guard.outcome import tool_message
 from callsheet.tools.registry import Tool
@@ -35,6 +38,7 @@ _RESERVED: Final = frozenset(
     {"api-key", "callsheet", "caller", "cron", "crons", "owner", "runs", "thread", "tool"}
 )
 """First parts of keys that do not belong to artefacts."""
+_HASH_CHARS: Final = 12
 _SPEC: Final = "_callsheet_workflow"
 """Attribute of a compiled graph."""
 
@@ -89,19 +93,51 @@ class WorkflowSpec(ABC):
     def graph(self) -> Pregel[Any, Any]:
         """The compiled graph, without storage, which the server attaches."""
         graph: Pregel[Any, Any] = (
-            self.build().compile(name=self.name).with_config(recursion_limit=RECURSION_LIMIT)
+            self.build()
+            .compile(name=self.name)
+            .with_config(recursion_limit=RECURSION_LIMIT, metadata={"prompt": self.prompt_version})
         )
         setattr(graph, _SPEC, self)
         return graph
 
-    @abstractmethod
     def prompt(self, state: Any, artefact_id: str) -> str:
-        """Return the system prompt, the same from turn to turn, for the provider's prompt cache (A65)."""
+        """Return the system prompt, the same in every turn, for the provider's prompt cache (A65).
+
+        By default it is the file `prompts/<name>.md` beside the module of the class.
+        """
+        del state, artefact_id
+        return self._prompt_file
+
+    @cached_property
+    def _prompt_file(self) -> str:
+        path = Path(inspect.getfile(type(self))).with_name("prompts") / f"{self.name}.md"
+        return path.read_text("utf-8").strip() if path.is_file() else ""
+
+    @property
+    def prompt_version(self) -> str:
+        """Name and content hash of the prompt file, which every checkpoint and trace has as metadata."""
+        digest = hashlib.sha256(self._prompt_file.encode()).hexdigest()
+        return f"{self.name}@{digest[:_HASH_CHARS]}"
 
     def artefact_id(self, state: Any, thread_id: str) -> str:
         """Return the id of the thread's artefact (X5)."""
         del state
         return thread_id
+
+    def pinned(self, state: Any, messages: Sequence[AnyMessage]) -> str:
+        """Return what stays in the model's input word for word after a compaction: the first request."""
+        del state
+        return next((one.text for one in messages if isinstance(one, HumanMessage)), "")
+
+    def state_block(self, state: Any, scope: Scope, heads: Mapping[str, StreamHead]) -> str:
+        """Return the artefact as it is now, in a short text for the model; empty for none."""
+        del state, scope, heads
+        return ""
+
+    @property
+    def block_streams(self) -> tuple[str, ...]:
+        """Streams that the state block shows."""
+        return self.streams
 
     def facts(self, state: Any) -> Mapping[str, str]:
         """Return facts about the artefact that tools need."""

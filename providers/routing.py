@@ -46,6 +46,8 @@ class Route:
     """Sentence for people."""
     model: str = ""
     """The caller's model; empty for the provider's default, and whenever another provider answers."""
+    input_budget: int = 0
+    """Most tokens of a request to the model, once it is loaded."""
 
     @property
     def spec(self) -> str:

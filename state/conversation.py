@@ -1,8 +1,8 @@
-"""Pure functions of a thread's messages: open tool calls, model input, compaction and the readable form."""
+"""Pure functions of a thread's messages: open tool calls, turns and the readable form."""
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from langchain_core.messages import (
     AIMessage,
@@ -13,16 +13,8 @@ from langchain_core.messages import (
     ToolCall,
     ToolMessage,
 )
-from langchain_core.messages.utils import count_tokens_approximately
 
 from callsheet.state.plan import canonical_json
-
-MAX_TURNS: Final = 10
-"""Most user turns sent in full; beyond it the older ones are summarised (A-R12)."""
-KEPT_TURNS: Final = 3
-"""Turns that compaction leaves in full (A-R12)."""
-MAX_TOKENS: Final = 8_000
-"""Most tokens, approximately, sent in full; beyond it the older turns are summarised (A66, A67)."""
 
 
 def calls_of(message: BaseMessage) -> list[ToolCall]:
@@ -71,30 +63,6 @@ def messages_after(messages: Sequence[AnyMessage], message_id: str) -> list[AnyM
         if message_id and message.id == message_id:
             return list(messages[index + 1 :])
     return list(messages)
-
-
-def compaction_index(messages: Sequence[AnyMessage]) -> int | None:
-    """Return the index before which messages must be summarised, or None while all may be sent.
-
-    It is always the start of a user turn, so that tool results stay with their calls (A-R12).
-    """
-    starts = turn_starts(messages)
-    if len(starts) <= KEPT_TURNS:
-        return None
-    if len(starts) <= MAX_TURNS and count_tokens_approximately(messages) <= MAX_TOKENS:
-        return None
-    return starts[-KEPT_TURNS]
-
-
-def summarize_turns(messages: Sequence[AnyMessage]) -> str:
-    """Return the turns' requests and answers, shortened, one line each."""
-    lines = []
-    for message in messages:
-        if isinstance(message, HumanMessage):
-            lines.append(f"- asked: {' '.join(message.text.split())[:300]}")
-        elif isinstance(message, AIMessage) and not calls_of(message) and message.text:
-            lines.append(f"  answered: {' '.join(message.text.split())[:200]}")
-    return "\n".join(lines)
 
 
 def sentences(text: str) -> list[str]:

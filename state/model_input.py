@@ -5,37 +5,53 @@ arguments, and its result follows it; there are no results without a call and no
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
 
 from callsheet.state.answers import MAX_ID, legal_name
+from callsheet.state.compaction import View, without_results
 from callsheet.state.conversation import calls_of, messages_after
 
+STATE_START = "\n\n<state>\n"
+STATE_END = "\n</state>"
+"""Marks of the state block, which the server adds to the last message."""
+NOTHING_LEFT_OUT = View()
 _NO_RESULT = '{"error": "The call was cancelled before it was carried out."}'
 
 
 def model_input(
-    system: str, messages: Sequence[AnyMessage], summary: str = "", upto: str = ""
+    system: str,
+    messages: Sequence[AnyMessage],
+    view: View = NOTHING_LEFT_OUT,
+    *,
+    pinned: str = "",
+    lookups: Collection[str] = (),
 ) -> list[AnyMessage]:
-    """Return the model's input: the system prompt, the summary if any, and the messages after `upto`.
+    """Return the model's input: one system message, and the messages that `view` leaves.
 
-    The beginning is the same in every turn, so that a provider's prompt cache works (A65, A68).
+    After a compaction the system message ends with `pinned`, word for word, and the summary (A68). Until the
+    next one the beginning is the same in every turn, so that a provider's prompt cache works (A65).
     """
-    head: list[AnyMessage] = [SystemMessage(system)]
-    if summary:
-        head.append(SystemMessage(f"Previous conversation summary: {summary}"))
-    return head + valid_history(messages_after(messages, upto if summary else ""))
+    parts = [system]
+    if view.summary:
+        parts += [f"The conversation began with this, word for word:\n{pinned}"] if pinned else []
+        parts += [f"Previous conversation summary: {view.summary}"]
+    recent = messages_after(messages, view.summary_upto if view.summary else "")
+    visible = without_results(recent, view.cleared_upto, lookups)
+    return [SystemMessage("\n\n".join(parts)), *valid_history(visible)]
 
 
 def with_state_block(sent: Sequence[AnyMessage], block: str) -> list[AnyMessage]:
-    """Return the input with `block` behind the last user message's text; what is before is unchanged."""
+    """Return the input with `block` behind the text of the last message, a person's or a tool's.
+
+    All before is the same as without it, and stays cached in the next round.
+    """
     if not block:
         return list(sent)
-    last = max(index for index, message in enumerate(sent) if isinstance(message, HumanMessage))
-    content = f"{sent[last].text}\n\n{block}"
-    return [*sent[:last], sent[last].model_copy(update={"content": content}), *sent[last + 1 :]]
+    content = f"{sent[-1].text}{STATE_START}{block}{STATE_END}"
+    return [*sent[:-1], sent[-1].model_copy(update={"content": content})]
 
 
 def valid_history(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

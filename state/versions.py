@@ -8,9 +8,11 @@ drafts together (A77). *Active* is a pointer that a person sets (A34).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 Status = Literal["draft", "frozen"]
+MODEL: Final = "llm"
+"""Author of versions that a model made."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,11 @@ class Version:
     def created_at(self) -> str:
         """Return the creation time in ISO-8601, UTC."""
         return datetime.fromtimestamp(self.created_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def created_by_model(version: Version) -> bool:
+    """Return True if a model created the version, False if a person did."""
+    return version.created_by == MODEL
 
 
 def status(version: Version, newest: Version) -> Status:

@@ -6,6 +6,7 @@ from langchain_core.messages import AnyMessage
 from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
+from callsheet.state.compaction import ContextTokens
 from callsheet.state.plan import Plan, StepResult
 
 
@@ -69,6 +70,10 @@ class Workflow(TypedDict):
     """Replaces the messages up to `summary_upto` in the model's input; empty before compaction."""
     summary_upto: NotRequired[str]
     """Id of the last message the summary covers."""
+    cleared_upto: NotRequired[str]
+    """Id of the message up to which the model's input lacks results of look-ups."""
+    context_tokens: NotRequired[ContextTokens]
+    """Tokens of the last request, and those that its model allows."""
     provider: NotRequired[str]
     """Provider that answered this turn."""
     provider_reason: NotRequired[str]

@@ -29,9 +29,9 @@ _SHOWN: Final = 10
 class CampaignPlanning(Planning):
     """Plans of searches, and checked answers."""
 
-    async def state_block(self, state: CampaignState, scope: Scope) -> str:
+    async def state_block(self, workflow: WorkflowSpec, state: CampaignState, scope: Scope) -> str:
         """Return today's date, the page's filters and the last result's campaigns."""
-        del scope
+        del workflow, scope
         lines = [f"<now>{datetime.now(UTC).date()}</now>"]
         if base := state.get("base_filters"):
             lines.append(f"Filters of the page, applied to every search: {json.dumps(base)}")

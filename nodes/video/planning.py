@@ -37,8 +37,9 @@ _MAX_PROBLEMS: Final = 8
 class ScenePlanning(Planning):
     """Plans for a project's scenes."""
 
-    async def state_block(self, state: VideoState, scope: Scope) -> str:
+    async def state_block(self, workflow: WorkflowSpec, state: VideoState, scope: Scope) -> str:
         """Return the project's outline, the last plan and the person's preferences."""
+        del workflow
         opened = await storage.current()
         artefact = Artefact(opened, scope.kind, scope.artefact, scope.owner)
         order, lines = await read_outline(artefact)

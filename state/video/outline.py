@@ -52,10 +52,9 @@ def state_block(
     preferences: Sequence[str] = (),
     context: Sequence[str] = (),
 ) -> str:
-    """Return the project as it stands, for the end of the last user message."""
+    """Return the project as it stands, for the planner's state block."""
     return "\n".join(
         [
-            "<project>",
             _heading(order, lines),
             *(_line(line) for line in lines),
             *_deleted_lines(order),
@@ -63,7 +62,6 @@ def state_block(
             *(_last_plan(last) if last else ()),
             *([f"Gathered context: {', '.join(context)}"] if context else []),
             *(f"Preference of the person: {text}" for text in preferences[-_MAX_PREFERENCES:]),
-            "</project>",
         ]
     )
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from callsheet.providers.offline.ads.ad import LOOK, Unable, ad_id, read_ad, report, write_calls, writes
+from callsheet.providers.offline.ads.ad import LOOK, Unable, read_ad, report, write_calls, writes
 from callsheet.providers.offline.ads.edits import FORMS, URGENT, apply, search
 from callsheet.providers.offline.ads.first_draft import draft, read_brief
 from callsheet.providers.offline.conversation import Answer, Conversation, Request
@@ -41,10 +41,10 @@ def answer(conversation: Conversation) -> Answer:
 
 def _edit(conversation: Conversation, requests: Sequence[Match]) -> Answer:
     """Return the look-up, then the voice searches, then the drafts, then the report."""
-    turn, name = conversation.turn, ad_id(conversation.system)
+    turn = conversation.turn
     looks = turn.calls_to(LOOK)
     if not looks:
-        return _calls(conversation, [Request(LOOK, {"adId": name})])
+        return _calls(conversation, [Request(LOOK, {})])
     before = read_ad(looks[-1].result or {})
     results = {
         frozenset(call.args.items()): (call.result or {}).get("voices", ())
@@ -56,7 +56,7 @@ def _edit(conversation: Conversation, requests: Sequence[Match]) -> Answer:
     drafts = apply(before, requests, results)
     if write_calls(turn):
         return Answer("\n".join(report(turn)))
-    return _calls(conversation, [call for draft in drafts for call in writes(before, draft, name)])
+    return _calls(conversation, [call for draft in drafts for call in writes(before, draft)])
 
 
 def _calls(conversation: Conversation, calls: Sequence[Request]) -> Answer:

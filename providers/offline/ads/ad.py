@@ -1,7 +1,5 @@
 """The ad in the result of the look-up tool, the calls that write it, and the report of their results."""
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -67,16 +65,10 @@ def read_ad(result: Data) -> Ad:
     return Ad(newest, result["ad"]["language"])
 
 
-def ad_id(system: str) -> str:
-    """Return the ad's id from the system prompt."""
-    line = re.search(r'^Ad id: (".*")$', system, re.MULTILINE)
-    return str(json.loads(line[1])) if line else ""
-
-
-def writes(before: Ad, after: Ad, name: str) -> list[Request]:
+def writes(before: Ad, after: Ad) -> list[Request]:
     """Return the calls that write the streams that differ."""
     return [
-        Request(WRITERS[stream], {"adId": name, **_arguments(stream, data)})
+        Request(WRITERS[stream], _arguments(stream, data))
         for stream, data in after.streams.items()
         if data != before.streams.get(stream)
     ]

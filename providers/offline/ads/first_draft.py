@@ -10,7 +10,7 @@ from importlib.resources import files
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
-from callsheet.providers.offline.ads.ad import ad_id, problems, report, write_calls
+from callsheet.providers.offline.ads.ad import problems, report, write_calls
 from callsheet.providers.offline.conversation import Answer, Conversation, Request, Turn
 from callsheet.providers.offline.grammar import Form
 from callsheet.state.ads.ad import effect_list, track_list
@@ -98,7 +98,7 @@ def read_brief(conversation: Conversation) -> Brief | None:
     A free message is a brief only until the conversation has made a version.
     """
     text = conversation.turn.text
-    spot = re.search(r"^Spot: ([\d.]+) s$", conversation.system, re.MULTILINE)
+    spot = re.search(r"^Spot: ([\d.]+) s,", conversation.state, re.MULTILINE)
     spot_s = float(spot[1]) if spot else 30.0
     if message := _MESSAGE.fullmatch(text):
         client, language, context = message.groups()
@@ -165,7 +165,7 @@ def draft(conversation: Conversation, brief: Brief) -> Answer:
     if searches and not voices:
         return Answer(f"No voice of the catalogue speaks {brief.language.title()}, so I made nothing.")
     if voices:
-        text, calls = "", _drafts(brief, voices, ad_id(conversation.system))
+        text, calls = "", _drafts(brief, voices)
     else:
         text, calls = _plan(brief), [Request("search_voices", {"language": brief.language, "count": 10})]
     callable_now = tuple(call for call in calls if call.name in conversation.tools)
@@ -232,14 +232,14 @@ def _plan(brief: Brief) -> str:
     )
 
 
-def _drafts(brief: Brief, voices: Sequence[str], name: str) -> list[Request]:
+def _drafts(brief: Brief, voices: Sequence[str]) -> list[Request]:
     texts, _ = script(brief)
     tracks = [{"voiceId": voices[at % len(voices)], "text": text} for at, text in enumerate(texts)]
     prompt = f"{_row(brief, 'moods')[0]}, instrumental, room for a voice-over"
     return [
-        Request("create_voice_draft", {"adId": name, "tracks": tracks}),
-        Request("create_music_draft", {"adId": name, "prompt": prompt}),
-        Request("create_sfx_draft", {"adId": name, "prompts": _effects(brief)}),
+        Request("create_voice_draft", {"tracks": tracks}),
+        Request("create_music_draft", {"prompt": prompt}),
+        Request("create_sfx_draft", {"prompts": _effects(brief)}),
     ]
 
 

@@ -54,7 +54,7 @@ _FILLERS: Final = frozenset({"and", "with", "the", "all", "campaign", "campaigns
 
 def answer(conversation: Conversation) -> Answer:
     """Return a search, the answer from its result, or the reply that declines."""
-    text = conversation.turn.text.partition("\n\n<now>")[0]
+    text = conversation.turn.text
     results = [call.result or {} for call in conversation.turn.calls if call.name != "answer"]
     if not results:
         request = _search(text, conversation.turns[:-1])

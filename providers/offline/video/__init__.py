@@ -55,7 +55,7 @@ def answer(conversation: Conversation) -> Answer:
         return Answer("", (Request("Scene", new_scene(_material(conversation))),))
     if plans := conversation.turn.calls_to("submit_plan"):
         return Answer(_report(plans[-1].result or {}))
-    text, _, project = conversation.turn.text.partition("\n\n<project>\n")
+    text, project = conversation.turn.text, conversation.state
     requests = match(text, FORMS)
     if not requests or "submit_plan" not in conversation.tools:
         return Answer(decline(text))

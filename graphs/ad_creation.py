@@ -50,10 +50,10 @@ class AdCreation(LoopWorkflow):
             "spotSeconds": f"{spot_s(state):g}",
         }
 
-    def pinned(self, state: AdState, messages: Sequence[AnyMessage]) -> str:
+    def pinned_text(self, state: AdState, messages: Sequence[AnyMessage]) -> str:
         """Return the newest brief, else the first request."""
         known = brief_of(state)
-        return brief.message(known) if known else super().pinned(state, messages)
+        return brief.message(known) if known else super().pinned_text(state, messages)
 
     def state_block(self, state: AdState, scope: Scope, heads: Mapping[str, StreamHead]) -> str:
         """Return the ad's length, newest versions and the words that fit."""

@@ -79,13 +79,16 @@ def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> No
         scope = workflow.scope(state, runtime)
         history, repaired = await _history(workflow, own, state, scope)
         fresh = isinstance(history[-1], HumanMessage)
-        rounds, rejected = (0, []) if fresh else (state.get("rounds", 0), state.get("rejected", []))
+        rounds, rejected, created = (
+            (0, [], [])
+            if fresh
+            else (state.get("rounds", 0), state.get("rejected", []), state.get("created", []))
+        )
         sent = await _sent(workflow, own, state, scope, history)
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
         choice = _tool_choice(workflow, run_context(runtime), rounds)
         routing = routing_request(run_context(runtime), scope)
         ask = partial(ask_model, routing, tools=definitions(workflow.tools), choice=choice)
-        created = [] if fresh else state.get("created", [])
         missing = partial(_missing, workflow, state, history, created)
         can_go_on = choice != "none" and not rejected
         gate = partial(ask_through_gate, ask, sent, history, workflow.tools, missing if can_go_on else None)
@@ -131,7 +134,7 @@ async def _sent(
         workflow.prompt(state, scope.artefact),
         history,
         view_of(state),
-        pinned=workflow.pinned(state, history),
+        pinned=workflow.pinned_text(state, history),
         lookups=lookups_of(workflow),
     )
     return with_state_block(sent, await planning.state_block(workflow, state, scope))

@@ -124,7 +124,7 @@ class WorkflowSpec(ABC):
         del state
         return thread_id
 
-    def pinned(self, state: Any, messages: Sequence[AnyMessage]) -> str:
+    def pinned_text(self, state: Any, messages: Sequence[AnyMessage]) -> str:
         """Return what stays in the model's input word for word after a compaction: the first request."""
         del state
         return next((one.text for one in messages if isinstance(one, HumanMessage)), "")

@@ -128,19 +128,18 @@ def plain_summary(messages: Sequence[AnyMessage]) -> str:
 
 def lost_sentences(messages: Sequence[AnyMessage], summary: str) -> list[str]:
     """Return the person's sentences with a number, code or address that a summary lacks."""
-    known = summary.casefold()
-    lost: list[str] = []
-    for message in messages:
-        if isinstance(message, HumanMessage):
-            for sentence in sentences(message.text):
-                figures = [figure.strip(".:!?").casefold() for figure in _FIGURE.findall(sentence)]
-                if any(figure not in known for figure in figures):
-                    lost.append(sentence.strip())
+    texts = [one.text for one in messages if isinstance(one, HumanMessage)]
+    every = dict.fromkeys(sentence.strip() for text in texts for sentence in sentences(text))
     kept: list[str] = []
-    for sentence in reversed(list(dict.fromkeys(lost))):
+    for sentence in reversed([one for one in every if _is_lost(one, summary.casefold())]):
         if sum(map(len, kept)) + len(sentence) <= MAX_QUOTES:
             kept.append(sentence)
     return kept[::-1]
+
+
+def _is_lost(sentence: str, summary: str) -> bool:
+    figures = (figure.strip(".:!?").casefold() for figure in _FIGURE.findall(sentence))
+    return any(figure not in summary for figure in figures)
 
 
 def _beginning(text: str, characters: int) -> str:

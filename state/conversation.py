@@ -66,8 +66,8 @@ def messages_after(messages: Sequence[AnyMessage], message_id: str) -> list[AnyM
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text, each with its punctuation."""
-    return re.findall(r"[^.!?。！？\n]+[.!?。！？\n]*", text)
+    """Return the sentences of a text, each with its punctuation; a dot in an address or a number ends none."""
+    return [part for part in re.split(r"(?<=[.!?])\s+|(?<=[。！？])|\n+", text) if part]
 
 
 def message_entries(system: str, messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:

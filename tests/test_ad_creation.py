@@ -47,7 +47,9 @@ async def test_the_brief_is_told_to_the_model_as_the_template_says(graph, model)
     model.script(SAY_DONE, SAY_DONE)
     await graph.ainvoke(given(), config(), context={"provider": "openai"})
     system, user = model.requests[0].messages
-    assert user["content"].splitlines() == [
+    text, _, block = user["content"].partition("\n\n<state>\n")
+    assert block == "Spot: 20 s, thai, market US. About 247 characters fit, without effects.\n</state>"
+    assert text.splitlines() == [
         "Create an audio ad.",
         "Client: Doi Chang Coffee",
         "Target Audience: Thai families",
@@ -69,8 +71,8 @@ async def test_a_brief_that_is_only_a_message_says_how_long_the_spot_is(graph, m
     for said in ("Hi", "A bakery in Oslo, 15 seconds", "Let the door bell ring for 5 seconds"):
         given = {"messages": [HumanMessage(said)], "ad_id": "kopi"}
         state = await graph.ainvoke(given, config(), context={"provider": "openai"})
-    prompts = [request.messages[0]["content"].splitlines()[-1] for request in model.requests]
-    assert prompts == ["Spot: 30 s", *["Spot: 15 s"] * 4]
+    blocks = [request.messages[-1]["content"].partition("<state>\n")[2] for request in model.requests]
+    assert [block.partition(" s,")[0] for block in blocks] == ["Spot: 30", *["Spot: 15"] * 4]
     assert dict(tool_messages(state))["c1"]["timeline"]["spotSeconds"] == 15
     assert ad_creation.WORKFLOW.facts(state)["spotSeconds"] == "15"
 

@@ -1,10 +1,8 @@
-"""What a thread's messages say: open calls, what is sent, when it is summarised, what a reader sees."""
+"""What a thread's messages say: open calls, turns, and what a reader sees."""
 
-import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from callsheet.state import conversation
-from callsheet.state.model_input import model_input
 from callsheet.state.workflow import Usage, add_usage
 
 
@@ -14,14 +12,6 @@ def asks(*ids, text=""):
 
 def answers(call_id):
     return ToolMessage("{}", tool_call_id=call_id)
-
-
-def turns(count, size=3):
-    made = []
-    for i in range(count):
-        made += [HumanMessage(f"wish {i} " + "word " * size, id=f"h{i}"), asks(f"c{i}"), answers(f"c{i}")]
-        made.append(AIMessage(f"done {i}", id=f"a{i}"))
-    return made
 
 
 def test_a_call_without_an_answer_is_open():
@@ -42,50 +32,6 @@ def test_a_call_with_broken_arguments_is_a_call_too():
     broken = AIMessage("", invalid_tool_calls=[{"id": "1", "name": None, "args": "{", "error": None}])
     assert [(call["id"], call["name"]) for call in conversation.calls_of(broken)] == [("1", "")]
     assert conversation.calls_of(HumanMessage("x")) == []
-
-
-def test_everything_is_sent_until_it_grows_long():
-    """A65: the prefix stays the same from turn to turn."""
-    messages = turns(3)
-    assert conversation.compaction_index(messages) is None
-    assert model_input("prompt", messages) == [SystemMessage("prompt"), *messages]
-
-
-@pytest.mark.parametrize("count", [11, 15])
-def test_after_ten_turns_all_but_the_last_three_are_summarised(count):
-    """A67, A-R12: cut at a person's turn, so that no answer is parted from its call."""
-    messages = turns(count)
-    index = conversation.compaction_index(messages)
-    assert messages[index].text.startswith(f"wish {count - 3}")
-
-
-def test_ten_turns_are_sent_in_full_unless_they_are_very_long():
-    assert conversation.compaction_index(turns(10)) is None
-    long = turns(5, size=4000)
-    assert conversation.compaction_index(long) == conversation.turn_starts(long)[2]
-
-
-def test_three_turns_are_never_summarised_however_long():
-    assert conversation.compaction_index(turns(3, size=20_000)) is None
-
-
-def test_the_summary_stands_for_what_it_covers():
-    """A68."""
-    messages = turns(4)
-    sent = model_input("prompt", messages, "they wished", "a0")
-    assert sent[1].text == "Previous conversation summary: they wished"
-    assert sent[2].text.startswith("wish 1")
-    assert conversation.messages_after(messages, "unknown") == messages
-
-
-def test_turns_are_retold_in_the_persons_own_words():
-    told = conversation.summarize_turns(turns(2))
-    assert told.splitlines() == [
-        "- asked: wish 0 word word word",
-        "  answered: done 0",
-        "- asked: wish 1 word word word",
-        "  answered: done 1",
-    ]
 
 
 def test_a_reader_sees_roles_calls_and_the_cached_prompt():
@@ -116,3 +62,9 @@ def test_usage_is_added_up():
     one = Usage(input_tokens=1, output_tokens=2, cached_tokens=3, calls=1)
     assert add_usage(one, one) == {"input_tokens": 2, "output_tokens": 4, "cached_tokens": 6, "calls": 2}
     assert add_usage(None, one) == add_usage(one, None) == one
+
+
+def test_messages_after_an_unknown_one_are_all():
+    messages = [HumanMessage("x", id="h")]
+    assert conversation.messages_after(messages, "unknown") == messages
+    assert conversation.messages_after(messages, "h") == []

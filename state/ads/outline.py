@@ -43,7 +43,7 @@ def length_line(timeline: Timeline) -> str:
 def _short(stream: str, version: Version) -> str:
     data = version.data
     return (
-        f" {data['musicProvider']}, {data['duration']:g} s, {data['musicPrompt']}"
+        f" {data['musicProvider']}, {data.get('duration', 0):g} s, {data['musicPrompt']}"
         if stream == "music"
         else ""
     )
@@ -60,7 +60,7 @@ def _parts(stream: str, data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _tracks(tracks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    whole = sum(len(track["text"]) for track in tracks) <= MAX_SCRIPT
+    is_short = sum(len(track["text"]) for track in tracks) <= MAX_SCRIPT
     before = "start"
     for track in tracks:
         extras = [
@@ -69,7 +69,7 @@ def _tracks(tracks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             *([f"speed {track['speed']:g}"] if track["speed"] != 1 else []),
         ]
         before = track["id"]
-        text = track["text"] if whole else f"{track['text'][:_BEGINNING]}… (get_current_state has it all)"
+        text = track["text"] if is_short else f"{track['text'][:_BEGINNING]}… (get_current_state has it all)"
         yield f"- {track['id']} {track['voiceId']}{_in_brackets(extras)}: {text}"
 
 

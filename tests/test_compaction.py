@@ -1,0 +1,154 @@
+"""Compaction of a long conversation in the model's input: when it is due, and what is left."""
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+
+from callsheet.state.compaction import (
+    KEPT_TURNS,
+    LEFT_OUT,
+    MAX_QUOTES,
+    ContextTokens,
+    View,
+    compaction,
+    lost_sentences,
+    plain_summary,
+    transcript,
+)
+from callsheet.state.conversation import turn_starts
+from callsheet.state.model_input import model_input, with_state_block
+from callsheet.state.tokens import estimate_messages, estimate_text, estimate_tools
+
+ROOMY = ContextTokens(used=1_000, budget=100_000)
+FULL = ContextTokens(used=8_000, budget=10_000)
+
+
+def turns(count: int, look: str = "{}", wish: str = "word") -> list[AnyMessage]:
+    """Turns with a look-up of the artefact, a draft and an answer each."""
+    made: list[AnyMessage] = []
+    for i in range(count):
+        calls = [
+            {"id": f"l{i}", "name": "look", "args": {}},
+            {"id": f"d{i}", "name": "draft", "args": {"text": "é"}},
+        ]
+        made += [
+            HumanMessage(f"wish {i} {wish}", id=f"h{i}"),
+            AIMessage("", tool_calls=calls, id=f"m{i}"),
+            ToolMessage(look, tool_call_id=f"l{i}", id=f"t{i}"),
+            ToolMessage('{"versionId": "v1"}', tool_call_id=f"d{i}", id=f"u{i}"),
+            AIMessage(f"done {i}", id=f"a{i}"),
+        ]
+    return made
+
+
+def test_up_to_ten_turns_that_fit_are_sent_in_full():
+    """A65, A67: the prefix stays the same from turn to turn."""
+    messages = turns(10)
+    assert compaction(messages, View(), ROOMY, {"look"}) is None
+    assert compaction([], View(), FULL, {"look"}) is None
+    sent = model_input("prompt", messages)
+    assert sent == [SystemMessage("prompt"), *messages]
+    assert model_input("prompt", messages[:25]) == sent[:26]
+
+
+@pytest.mark.parametrize("count", [11, 15])
+def test_after_ten_turns_all_but_the_last_three_are_summarised(count):
+    """A67, A-R12: cut at a person's turn, so that no answer is parted from its call."""
+    messages = turns(count)
+    due = compaction(messages, View(), ROOMY, {"look"})
+    assert due is not None
+    assert len(turn_starts(due.summarised)) == count - KEPT_TURNS
+    assert due.summarised[-1].id == f"a{count - 4}"
+
+
+def test_results_of_look_ups_go_first_and_alone_if_that_is_enough():
+    """A66: the state block shows what is true now; results of drafts stay."""
+    messages = turns(4, look="x" * 8_000)
+    due = compaction(messages, View(), FULL, {"look"})
+    assert due is not None
+    assert (due.summarised, due.cleared_upto) == ((), "a3")
+    sent = model_input("prompt", messages, View("", "", due.cleared_upto), lookups={"look"})
+    results = [one.text for one in sent if isinstance(one, ToolMessage)]
+    assert results == [LEFT_OUT, '{"versionId": "v1"}'] * 4
+    later = [*messages, *turns(1, look="new")]
+    assert "new" in [one.text for one in model_input("p", later, View("", "", "a3"), lookups={"look"})]
+
+
+def test_it_starts_at_seventy_per_cent_and_ends_below_forty():
+    """A66: so that it happens once in many turns."""
+    messages = turns(6, wish="word " * 900)
+    tokens = estimate_messages(messages)
+    assert compaction(messages, View(), ContextTokens(used=tokens, budget=int(tokens / 0.69)), ()) is None
+    budget = int(tokens / 0.71)
+    due = compaction(messages, View(), ContextTokens(used=tokens, budget=budget), ())
+    assert due is not None
+    left = messages[len(due.summarised) :]
+    assert 0 < estimate_messages(left) <= 0.4 * budget
+    assert compaction(messages, View("s", due.summarised[-1].id or ""), ROOMY, ()) is None
+
+
+def test_the_last_turn_is_always_sent():
+    """A-R12."""
+    assert compaction(turns(1, wish="word " * 9_000), View(), FULL, {"look"}) is None
+    due = compaction(turns(2, wish="word " * 9_000), View(), FULL, {"look"})
+    assert due is not None
+    assert due.summarised[-1].id == "a0"
+
+
+def test_the_summary_and_the_first_request_stand_in_the_one_system_message():
+    """A68: some templates accept one system message only."""
+    messages = turns(4)
+    sent = model_input("prompt", messages, View("they wished", "a0"), pinned="Call 555-0199.")
+    assert [one.type for one in sent].count("system") == 1
+    assert sent[0].text == (
+        "prompt\n\nThe conversation began with this, word for word:\nCall 555-0199."
+        "\n\nPrevious conversation summary: they wished"
+    )
+    assert sent[1].text.startswith("wish 1")
+    assert "word for word" not in model_input("prompt", messages, View("they wished", "a0"))[0].text
+
+
+def test_the_state_goes_behind_the_last_message_and_changes_nothing_before_it():
+    """A65: a person's message or a tool's result; the stored messages stay."""
+    for messages in (turns(1)[:1], turns(1)[:4]):
+        sent = model_input("prompt", messages)
+        shown = with_state_block(sent, "music v2")
+        assert shown[:-1] == sent[:-1]
+        assert shown[-1].text == f"{sent[-1].text}\n\n<state>\nmusic v2\n</state>"
+        assert with_state_block(sent, "") == sent
+
+
+def test_sentences_with_figures_that_a_summary_lacks_are_kept_word_for_word():
+    """A66: phone numbers, prices, codes and addresses survive every summary."""
+    said = [
+        HumanMessage("Call 020 555 0199 now! Be kind. Use code SPRING24 at shop.example/deal."),
+        AIMessage("I used 99 words."),
+        HumanMessage("It costs 12.50 euros."),
+    ]
+    assert lost_sentences(said, "The price is 12.50 euros, call 020 555 0199.") == [
+        "Use code SPRING24 at shop.example/deal.",
+    ]
+    long = [HumanMessage(f"{number} {'x' * 1_500}.") for number in range(5)]
+    kept = lost_sentences(long, "")
+    assert [one[0] for one in kept] == ["3", "4"]
+    assert sum(map(len, kept)) <= MAX_QUOTES
+
+
+def test_a_transcript_has_the_words_and_the_names_of_calls():
+    assert transcript(turns(1)).splitlines() == [
+        "Person: wish 0 word",
+        "(The assistant called look.)",
+        "(The assistant called draft.)",
+        "Assistant: done 0",
+    ]
+
+
+def test_without_a_model_the_beginnings_of_requests_and_answers_are_the_summary():
+    assert plain_summary(turns(1)).splitlines() == ["- asked: wish 0 word", "  answered: done 0"]
+    assert plain_summary([HumanMessage("x" * 400)]) == f"- asked: {'x' * 300}…"
+
+
+def test_tokens_are_estimated_by_script():
+    """A66: Thai and Chinese are not four characters a token."""
+    assert (estimate_text("abcdefgh"), estimate_text("дом дома"), estimate_text("สวัสดี")) == (2, 5, 6)
+    assert estimate_messages([HumanMessage("abcd")]) == 5
+    assert estimate_tools([{"name": "look"}]) == 4

@@ -40,7 +40,7 @@ def lookups_of(workflow: WorkflowSpec) -> frozenset[str]:
     return frozenset(name for name, tool in workflow.tools.items() if not tool.writes)
 
 
-async def compacted(
+async def compaction_update(
     workflow: WorkflowSpec,
     state: Workflow,
     runtime: Runtime[Context],
@@ -62,7 +62,7 @@ async def compacted(
     quotes = compaction.lost_sentences(_persons(state, due.summarised), text)
     quoted = _QUOTES + "\n".join(quotes) if quotes else ""
     return update | {
-        "summary": f"{text}{quoted}{_VERSIONS}\n{_table(workflow, streams)}",
+        "summary": f"{text}{quoted}{_table(workflow, streams)}",
         "summary_upto": str(due.summarised[-1].id),
         **({"usage": usage} if usage else {}),
     }
@@ -92,13 +92,16 @@ async def _summary(
 
 
 def _table(workflow: WorkflowSpec, streams: Mapping[str, Stream]) -> str:
+    """Return the newest versions of each stream as a table (A-R12); empty without streams."""
+    if not streams:
+        return ""
     rows = [
         f"| {name} | {version.id} | {'active' if version.id == stream.active else ''} "
         f"| {workflow.summary(name, version.data)} |"
         for name, stream in streams.items()
         for version in stream.versions[-_RECENT:]
     ]
-    return "\n".join(["| stream | version | active | holds |", "|---|---|---|---|", *rows])
+    return "\n".join([_VERSIONS, "| stream | version | active | holds |", "|---|---|---|---|", *rows])
 
 
 @cache

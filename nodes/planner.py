@@ -79,11 +79,8 @@ def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> No
         scope = workflow.scope(state, runtime)
         history, repaired = await _history(workflow, own, state, scope)
         fresh = isinstance(history[-1], HumanMessage)
-        rounds, rejected, created = (
-            (0, [], [])
-            if fresh
-            else (state.get("rounds", 0), state.get("rejected", []), state.get("created", []))
-        )
+        turn: Mapping[str, Any] = {} if fresh else state
+        rounds, rejected, created = turn.get("rounds", 0), turn.get("rejected", []), turn.get("created", [])
         sent = await _sent(workflow, own, state, scope, history)
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
         choice = _tool_choice(workflow, run_context(runtime), rounds)
@@ -106,10 +103,7 @@ def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> No
             "decided": False,
             "rounds": rounds + 1,
             "rejected": rejected,
-            "usage": gated.usage,
-            "provider": gated.route.provider,
-            "provider_reason": gated.route.reason,
-            "context_tokens": _context_tokens(sent, gated),
+            **_model_update(sent, gated),
             **(_NEW_TURN if fresh else {}),
             **planned.state,
         }
@@ -140,11 +134,16 @@ async def _sent(
     return with_state_block(sent, await planning.state_block(workflow, state, scope))
 
 
-def _context_tokens(sent: Sequence[AnyMessage], gated: GatedAnswer) -> ContextTokens:
-    """Return the tokens of a request and its answer as the vendor counts them, or else estimated."""
+def _model_update(sent: Sequence[AnyMessage], gated: GatedAnswer) -> dict[str, Any]:
+    """Return the provider with its reason, and the tokens as the vendor counts them, or else estimated."""
     counted = gated.message.usage_metadata
     used = counted["total_tokens"] if counted else estimate_messages([*sent, gated.message])
-    return ContextTokens(used=used, budget=gated.route.input_budget)
+    return {
+        "usage": gated.usage,
+        "provider": gated.route.provider,
+        "provider_reason": gated.route.reason,
+        "context_tokens": ContextTokens(used=used, budget=gated.route.input_budget),
+    }
 
 
 def _end_turn(messages: Sequence[BaseMessage], turn: str) -> dict[str, Any]:

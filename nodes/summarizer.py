@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from callsheet import storage
-from callsheet.nodes.compacting import compacted
+from callsheet.nodes.compacting import compaction_update
 from callsheet.nodes.node import Node
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state import conversation
@@ -38,7 +38,7 @@ def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
         lacks_drafts = not state.get("rejected") and bool(workflow.nudge(state, state["messages"], created))
         if closing := _closing_message(state, streams, created, lacks_drafts=lacks_drafts):
             changed["messages"] = [closing]
-        return changed | await compacted(workflow, state, runtime, scope, streams)
+        return changed | await compaction_update(workflow, state, runtime, scope, streams)
 
     return summarizer
 

@@ -66,7 +66,7 @@ def messages_after(messages: Sequence[AnyMessage], message_id: str) -> list[AnyM
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text, each with its punctuation; a dot in an address or a number ends none."""
+    """Return the sentences of a text with their punctuation; a dot in an address or a number ends none."""
     return [part for part in re.split(r"(?<=[.!?])\s+|(?<=[。！？])|\n+", text) if part]
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from callsheet.graphs import campaign_search
 from callsheet.state.campaigns.campaign import CHANNELS, SENTIMENTS, VALUE_PROPS, VISUAL_STYLES
 from callsheet.state.campaigns.filters import DateRange, Filters, Values
 from callsheet.state.campaigns.reading import (
@@ -249,3 +250,10 @@ def test_whatever_is_sent_is_resolved_or_refused(name: str, value: Any):
     """X13: never another exception."""
     with contextlib.suppress(Invalid, ValidationError):
         assert isinstance(resolve(**{name: value}), Filters)
+
+
+def test_the_prompt_names_every_value_of_every_filter():
+    """E21, E25: the schemas of the tools do not repeat them."""
+    prompt = campaign_search.WORKFLOW.prompt({}, "")
+    for value in (*CHANNELS, *VALUE_PROPS, *SENTIMENTS, *VISUAL_STYLES):
+        assert value in prompt

@@ -119,7 +119,7 @@ def test_the_state_goes_behind_the_last_message_and_changes_nothing_before_it():
 
 def test_sentences_with_figures_that_a_summary_lacks_are_kept_word_for_word():
     """A66: phone numbers, prices, codes and addresses survive every summary."""
-    said = [
+    said: list[AnyMessage] = [
         HumanMessage("Call 020 555 0199 now! Be kind. Use code SPRING24 at shop.example/deal."),
         AIMessage("I used 99 words."),
         HumanMessage("It costs 12.50 euros."),
@@ -127,7 +127,7 @@ def test_sentences_with_figures_that_a_summary_lacks_are_kept_word_for_word():
     assert lost_sentences(said, "The price is 12.50 euros, call 020 555 0199.") == [
         "Use code SPRING24 at shop.example/deal.",
     ]
-    long = [HumanMessage(f"{number} {'x' * 1_500}.") for number in range(5)]
+    long: list[AnyMessage] = [HumanMessage(f"{number} {'x' * 1_500}.") for number in range(5)]
     kept = lost_sentences(long, "")
     assert [one[0] for one in kept] == ["3", "4"]
     assert sum(map(len, kept)) <= MAX_QUOTES

@@ -1,12 +1,19 @@
 """JSON Schemas of arguments and forms, as models read them best."""
 
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
 
+_DROPPED: Final = frozenset(
+    {"title", "default", "additionalProperties", "maxLength", "minLength", "maxItems", "minItems"}
+)
+
 
 def model_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the schema without references, titles, defaults and unions with null."""
+    """Return the schema without references, titles, defaults, unions with null and limits of length.
+
+    Limits cost tokens with every request and are met without being named; the arguments are still checked.
+    """
     # A sandbox process needs tools, but no models.
     from langchain_core.utils.json_schema import dereference_refs  # noqa: PLC0415
 
@@ -22,7 +29,7 @@ def _plain(schema: Any, *, names: bool = False) -> Any:
         return schema
     if not names and "anyOf" in schema:
         schema = _without_null(schema)
-    dropped = () if names else ("title", "default", "additionalProperties")
+    dropped = () if names else _DROPPED
     return {
         key: _plain(value, names=key == "properties" and not names)
         for key, value in schema.items()

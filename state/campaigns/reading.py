@@ -123,12 +123,12 @@ class LooseValues(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    channel: _Texts = Field(default=[], description=f"Any of: {', '.join(CHANNELS)}")
+    channel: _Texts = Field(default=[], description="Channels")
     company: _Texts = Field(default=[], description="Names of companies or brands")
     product: _Texts = Field(default=[], description="Products, such as credit card")
-    value_prop: _Texts = Field(default=[], description=f"Any of: {'; '.join(VALUE_PROPS)}")
-    sentiment: _Texts = Field(default=[], description=f"Any of: {', '.join(SENTIMENTS)}")
-    visual_style: _Texts = Field(default=[], description=f"Any of: {'; '.join(VISUAL_STYLES)}")
+    value_prop: _Texts = Field(default=[], description="Value propositions")
+    sentiment: _Texts = Field(default=[], description="Sentiments")
+    visual_style: _Texts = Field(default=[], description="Visual styles")
 
 
 class LooseDates(BaseModel):

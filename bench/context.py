@@ -1,0 +1,55 @@
+"""Input of the model over eighteen turns of each workflow: what stays, what is new, what is kept (A65-A67).
+
+A scripted model answers as a good one would. Tokens are estimated by script; the cached part of a request is
+the longest beginning that an earlier request of the conversation had, which is what prompt caches read.
+"""
+
+import asyncio
+import os
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from callsheet import storage
+from callsheet.storage import Storage
+from tests.long_talks import FACTS, TALKS, Partner, Sent, play
+
+MIN_SHARE: Final = 0.7
+MAX_NEW: Final = 7_500
+MAX_COMPACTIONS: Final = 2
+
+
+def main() -> int:
+    """Print the table."""
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-", ignore_cleanup_errors=True) as folder:
+        return asyncio.run(_measure(Path(folder)))
+
+
+async def _measure(folder: Path) -> int:
+    columns = ("cached, turns 2-10", "new, turns 1-5", "compactions", "facts in turn 18")
+    print(f"{'':<17}{''.join(f'{name:>20}' for name in columns)}")
+    async with storage.connect(data_dir=folder) as opened:
+        storage.use(opened)
+        try:
+            for name in TALKS:
+                _print(name, await _play(name, opened))
+        finally:
+            storage.use(None)
+    print(
+        f"aims: {MIN_SHARE:.0%} cached; {MAX_NEW} new for a brief and four edits; {MAX_COMPACTIONS} compactions"
+    )
+    return 0
+
+
+async def _play(name: str, opened: Storage) -> Sent:
+    with Partner() as partner:
+        os.environ.update(partner.environ)
+        return await play(TALKS[name], opened, partner)
+
+
+def _print(name: str, sent: Sent) -> None:
+    kept = sum(fact in sent.turns[-1][-1] for fact in FACTS)
+    print(
+        f"{name:<17}{sent.cached_share(slice(1, 10)):>20.0%}{sent.new_tokens(slice(0, 5)):>20}"
+        f"{sent.compactions:>20}{f'{kept} of {len(FACTS)}':>20}"
+    )

@@ -35,9 +35,7 @@ async def _measure(folder: Path) -> int:
                 _print(name, await _play(name, opened))
         finally:
             storage.use(None)
-    print(
-        f"aims: {MIN_SHARE:.0%} cached; {MAX_NEW} new for a brief and four edits; {MAX_COMPACTIONS} compactions"
-    )
+    print(f"aims: {MIN_SHARE:.0%} cached, {MAX_NEW} new with four edits, {MAX_COMPACTIONS} compactions")
     return 0
 
 

@@ -1,13 +1,16 @@
 """The loop that workflows share: plan, ask for approval, execute, look again, end with a message.
 
-START → planner → approval → tool_executor → planner … → summarizer → END
+START → planner → tool_executor → planner … → summarizer → END, by way of approval for steps that need it
 """
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime, get_runtime
 
-from callsheet.nodes.approval import approval_node
+from callsheet.nodes.approval import approval_node, needs_approval
+from callsheet.nodes.node import run_context
 from callsheet.nodes.planner import planner_node
 from callsheet.nodes.summarizer import summarizer_node
 from callsheet.nodes.tool_executor import tool_executor_node
@@ -28,11 +31,28 @@ class LoopWorkflow(WorkflowSpec):
         builder.add_node("tool_executor", tool_executor_node(self), input_schema=self.state)
         builder.add_node("summarizer", summarizer_node(self), input_schema=self.state)
         builder.add_edge(START, "planner")
-        builder.add_conditional_edges("planner", after_planner)
+        builder.add_conditional_edges("planner", planner_exit(self))
         builder.add_conditional_edges("approval", after_approval)
         builder.add_conditional_edges("tool_executor", after_tools)
         builder.add_edge("summarizer", END)
         return builder
+
+
+def planner_exit(workflow: WorkflowSpec) -> Callable[..., str]:
+    """Return the function that names the node after the planner.
+
+    Every node costs a checkpoint, so a plan that nobody must approve passes approval by.
+    """
+
+    def after_planner(state: Workflow) -> Literal["approval", "tool_executor", "summarizer"]:
+        if not state.get("plan"):
+            return "summarizer"
+        # There is no runtime while a client writes the state; approval decides when the run goes on.
+        runtime: Runtime[Context] | None = get_runtime(Context)
+        asks = runtime is None or needs_approval(workflow, state, run_context(runtime))
+        return "approval" if asks else "tool_executor"
+
+    return after_planner
 
 
 def after_planner(state: Workflow) -> Literal["approval", "summarizer"]:

@@ -78,6 +78,12 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
     return approval
 
 
+def needs_approval(workflow: WorkflowSpec, state: Workflow, context: Context) -> bool:
+    """Return True if a person must approve a step of the plan."""
+    every = bool(context.get("approve_plan"))
+    return bool(_steps_to_approve(workflow.allowed_tools(state), state.get("plan"), every=every))
+
+
 def approval_request(steps: Sequence[Step], about: Sequence[str]) -> dict[str, Any]:
     """Return the interrupt's value, in the shape that stock agent interfaces render.
 

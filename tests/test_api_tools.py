@@ -75,7 +75,7 @@ async def test_each_of_the_six_errors_reaches_the_model_and_is_recorded(client, 
     told = {}
     for message in model.requests[-1].messages:
         if message["role"] == "tool":
-            told[message["tool_call_id"]] = json.loads(message["content"])
+            told[message["tool_call_id"]] = json.loads(message["content"].partition("\n\n<state>")[0])
     page = await listed(client, conversationId=reply["conversationId"])
     records = {one["toolCallId"]: one for one in page["executions"]}
     for kind in SIX:

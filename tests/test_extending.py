@@ -15,7 +15,7 @@ from tests.chat_double import ChatDouble, Say
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/extending.md").read_text()
 BLOCK = re.compile(
-    r"^(?P<edit>In )?`(?P<path>[^`]+)`:\n\n```(?P<kind>python|diff)\n(?P<text>.*?)^```$",
+    r"^(?P<edit>In )?`(?P<path>[^`]+)`:\n\n```(?P<kind>python|diff|markdown)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -32,7 +32,7 @@ def sections():
 def apply(folder, path, kind, text):
     """Write a file of the page, or edit one as its diff says."""
     file = folder / path
-    if kind == "python":
+    if kind != "diff":
         assert not file.exists(), f"{path} is there already"
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
@@ -81,7 +81,7 @@ def test_each_thing_is_added_in_as_many_places_as_the_page_says():
     assert places == {
         "A tool": 1,
         "A tool domain": 3,
-        "A workflow with an interrupt": 2,
+        "A workflow with an interrupt": 3,
         "A provider": 2,
         "Using it": 0,
     }

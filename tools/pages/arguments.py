@@ -57,7 +57,9 @@ class ElementChanges(Arguments):
         None, description="HTML attributes to set, such as {'href': 'https://…'}; null removes one"
     )
     label: str | None = Field(
-        None, description="What people call the element, such as Pricing", max_length=MAX_LABEL
+        None,
+        description="Leave out unless the element gets another name for people, such as Pricing",
+        max_length=MAX_LABEL,
     )
 
 
@@ -72,7 +74,9 @@ class NewElement(Arguments):
     """Properties of a new element."""
 
     content: str | None = Field(None, description="Its text, plain, no markup", max_length=MAX_TEXT)
-    label: str | None = Field(None, description="What people call it, such as Pricing", max_length=MAX_LABEL)
+    label: str | None = Field(
+        None, description="Leave out unless people have a name for it, such as Pricing", max_length=MAX_LABEL
+    )
     style: Texts | None = Field(None, description="CSS properties, such as {'padding': '48px 24px'}")
     attributes: Texts | None = Field(
         None, description="HTML attributes, such as {'href': '#form-1'}, {'type': 'email'} or {'level': '2'}"
@@ -136,7 +140,7 @@ class ListElements(Arguments):
     """Arguments of `list_elements`."""
 
     parentId: ElementId | None = Field(
-        None, description="Only what is inside this element; else the whole page"
+        None, description="Leave out for the whole page; else only what is inside this element"
     )
 
 
@@ -150,15 +154,19 @@ class FindElements(Arguments):
     """Arguments of `find_elements`."""
 
     query: str | None = Field(
-        None, description="Words of its text, label, id, attributes or style", max_length=200
+        None,
+        description="Words of its text, label, id, attributes or style; leave out to find by type",
+        max_length=200,
     )
-    elementType: str | None = Field(None, description="Only elements of this type", max_length=80)
+    elementType: str | None = Field(
+        None, description="Leave out unless only elements of this type are wanted", max_length=80
+    )
 
 
 class Undo(Arguments):
     """Arguments of `undo`."""
 
-    steps: int = Field(1, description="Number of changes to undo; 1 when left out", ge=1, le=50)
+    steps: int = Field(1, description="Leave out unless several changes are to be undone", ge=1, le=50)
 
 
 class UploadFile(Arguments):
@@ -166,9 +174,12 @@ class UploadFile(Arguments):
 
     fileType: Literal["image", "video", "document"]
     fileName: str = Field(description="Name with extension, such as logo.png", min_length=1, max_length=210)
-    maxSize: int | None = Field(None, description="Most bytes, if fewer than usual")
+    maxSize: int | None = Field(None, description="Leave out unless the person limits the size, in bytes")
     allowedFormats: list[str] | None = Field(
-        None, description="Extensions that are taken, such as ['png', 'jpg']", min_length=1, max_length=10
+        None,
+        description="Leave out unless the person names formats: extensions such as ['png', 'jpg']",
+        min_length=1,
+        max_length=10,
     )
 
 

@@ -1,12 +1,11 @@
 """Lessons: a text becomes facts, a person chooses some, and they become a narrated script.
 
-START → planner → tool_executor → select_facts (interrupt) → tool_executor → summarizer
-                                                             → review_narration (interrupt, if wanted)
-                                                             → select_images (interrupt, if wanted) → END
+START → planner → tool_executor → planner … → summarizer → ask (interrupt) → planner … → END
 
-The model has three tools: note the student, find the facts, write the narration. Once facts are proposed the
-thread waits for a person, in any process. After the choice the model only writes. A message that is no choice
-is answered, and the question stays pending.
+The model has four tools: note the student, find the facts, note a choice, write the narration. Once facts are
+proposed the thread waits for a person, in any process; also for a review and for images, if these are wanted.
+Ids, numbers, "all" and buttons are read by code, other words by the model. A message that decides nothing is
+answered, and the question stays pending.
 """
 
 import uuid
@@ -14,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, Literal
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.graph import START, StateGraph
 
-from callsheet.graphs.loop import after_approval, after_planner
+from callsheet.graphs.loop import after_approval, planner_exit
 from callsheet.nodes.approval import approval_node
-from callsheet.nodes.lessons.images import image_selection_node
-from callsheet.nodes.lessons.review import review_node
-from callsheet.nodes.lessons.selection import QUESTION, fact_selection_node, question_text
+from callsheet.nodes.lessons.planning import LessonPlanning, recorded_choice
+from callsheet.nodes.lessons.questions import ask_node
+from callsheet.nodes.lessons.selection import QUESTION, question_text
 from callsheet.nodes.node import Node
 from callsheet.nodes.planner import planner_node
 from callsheet.nodes.summarizer import summarizer_node
@@ -31,14 +30,17 @@ from callsheet.state.context import Context
 from callsheet.state.lessons import lesson
 from callsheet.state.lessons.images import CHOICE_DONE, SEARCH_PENDING
 from callsheet.state.lessons.outline import outline
-from callsheet.state.lessons.workflow import LessonState
+from callsheet.state.lessons.workflow import LessonState, pending_question
 from callsheet.state.plan import StepResult
 from callsheet.state.workflow import DraftMade
 from callsheet.storage.artefacts.artefacts import StreamHead
 from callsheet.tools import REGISTRY
 from callsheet.tools.guard.call import Scope
+from callsheet.tools.lessons.choice import MAY_CHOOSE
 
 EXTRACT: Final = "extractFactsTool"
+PROPOSING: Final = frozenset({EXTRACT, "addFactsTool"})
+"""Tools that propose facts."""
 
 
 class FactNarration(WorkflowSpec):
@@ -51,8 +53,9 @@ class FactNarration(WorkflowSpec):
     state = LessonState
 
     def facts(self, state: LessonState) -> Mapping[str, str]:
-        """Return the subject, and that a person chooses among the facts."""
-        return {"choice": "person", "subject": state.get("subject", "general")}
+        """Return the subject, that a person chooses the facts, and whether their words may be a choice."""
+        may_choose = {MAY_CHOOSE: "yes"} if _person_wrote_last(state) else {}
+        return {"choice": "person", "subject": state.get("subject", "general"), **may_choose}
 
     def summary(self, stream: str, data: Mapping[str, Any]) -> str:
         """Return a version in one line."""
@@ -88,33 +91,45 @@ class FactNarration(WorkflowSpec):
             "reviewing": reviewing,
             **_image_question(state, versions, called, stands=not reviewing),
         }
-        return questions | ({"choice": None, "problem": ""} if state.get("decided") else {})
+        chosen = state.get("decided") or "confirmed" in versions
+        return questions | ({"choice": None, "problem": ""} if chosen else {})
+
+    def after_results(self, state: LessonState, results: Sequence[StepResult]) -> dict[str, Any]:
+        """Return the choice that the model recorded, whose narration is next."""
+        del state
+        choice = recorded_choice(results)
+        return {"chosen": choice} if choice else {}
 
     def question_messages(self, results: Sequence[StepResult]) -> Sequence[AnyMessage]:
         """Return the question for the choice of facts, once facts were found."""
         outputs = [one["output"] for one in results if one["tool"] == EXTRACT and "facts" in one["output"]]
         return [AIMessage(question_text(output), id=f"{uuid.uuid4()}{QUESTION}") for output in outputs[-1:]]
 
-    def build(self, choose_facts: Node[LessonState] | None = None) -> StateGraph[LessonState, Context]:
-        """Return the graph's builder; `choose_facts` replaces the node that asks a person for facts."""
+    def build(self, ask: Node[LessonState] | None = None) -> StateGraph[LessonState, Context]:
+        """Return the graph's builder; `ask` replaces the node that asks a person."""
         builder = StateGraph(LessonState, context_schema=Context)
-        builder.add_node("planner", planner_node(self), input_schema=LessonState)
+        builder.add_node("planner", planner_node(self, LessonPlanning(self)), input_schema=LessonState)
         builder.add_node("approval", approval_node(self), input_schema=LessonState)
         builder.add_node("tool_executor", tool_executor_node(self), input_schema=LessonState)
-        select_facts = choose_facts or fact_selection_node(self)
-        builder.add_node("select_facts", select_facts, input_schema=LessonState)
-        builder.add_node("review_narration", review_node(self), input_schema=LessonState)
-        builder.add_node("select_images", image_selection_node(self), input_schema=LessonState)
+        builder.add_node("ask", ask or ask_node(self), input_schema=LessonState)
         builder.add_node("summarizer", summarizer_node(self), input_schema=LessonState)
-        builder.add_conditional_edges(START, after_start)
-        builder.add_conditional_edges("planner", after_planner)
+        builder.add_edge(START, "planner")
+        builder.add_conditional_edges("planner", planner_exit(self))
         builder.add_conditional_edges("approval", after_approval)
         builder.add_conditional_edges("tool_executor", after_tools)
-        builder.add_conditional_edges("select_facts", after_selection)
-        builder.add_conditional_edges("review_narration", after_review)
-        builder.add_conditional_edges("select_images", after_images)
         builder.add_conditional_edges("summarizer", after_summary)
+        builder.add_conditional_edges("ask", after_question)
         return builder
+
+
+def _person_wrote_last(state: LessonState) -> bool:
+    """Return True if a person has written since facts were proposed last."""
+    for message in reversed(state.get("messages", [])):
+        if isinstance(message, HumanMessage):
+            return True
+        if isinstance(message, ToolMessage) and message.name in PROPOSING:
+            return False
+    return False
 
 
 def _image_question(
@@ -131,87 +146,26 @@ def _image_question(
     return {"picturing": now}
 
 
-def after_start(
-    state: LessonState,
-) -> Literal["tool_executor", "review_narration", "select_images", "select_facts", "planner"]:
-    """Return the first node: the executor for a person's plan, else the pending question.
-
-    With confirmed facts, a message may revise the choice.
-    """
-    plan = state.get("plan")
-    if plan and state.get("decided") and state["messages"][-1].id == plan["id"]:
-        return "tool_executor"
-    return _pending_question(state) or ("select_facts" if "choice" in state else "planner")
-
-
-def after_tools(
-    state: LessonState,
-) -> Literal["approval", "tool_executor", "select_facts", "select_images", "planner", "summarizer"]:
-    """Return the next node: the question for new facts; a person's plan ends the turn.
-
-    Images are searched before that end, in the same turn.
-    """
-    decided = bool(state.get("decided"))
-    if state.get("plan"):
-        return "tool_executor" if decided else "approval"
-    if any(
-        made["stream"] == "facts" and made["versionId"] == state.get("choice") for made in state["created"]
-    ):
-        return "select_facts"
-    if decided and state.get("picturing") == SEARCH_PENDING:
-        return "select_images"
-    return "summarizer" if decided else "planner"
-
-
-def after_selection(
-    state: LessonState,
-) -> Literal["tool_executor", "planner", "select_facts", "summarizer"]:
-    """Return the next node: the executor for a choice, the planner for a message, else the question again."""
+def after_tools(state: LessonState) -> Literal["planner", "tool_executor", "summarizer"]:
+    """Return the next node: new facts and a person's plan end the turn, a recorded choice is narrated."""
     if state.get("plan"):
         return "tool_executor"
-    if isinstance(state["messages"][-1], HumanMessage):
+    if state.get("chosen"):
         return "planner"
-    return "select_facts" if state.get("choice") else "summarizer"
+    proposed = any(made["stream"] == "facts" for made in state["created"])
+    return "summarizer" if proposed or state.get("decided") else "planner"
 
 
-def after_review(
-    state: LessonState,
-) -> Literal["tool_executor", "select_facts", "review_narration", "summarizer"]:
-    """Return the next node: the executor for an approval, fact selection for a wish, else the question."""
-    if state.get("plan"):
-        return "tool_executor"
-    if isinstance(state["messages"][-1], HumanMessage):
-        return "select_facts"
-    return "review_narration" if state.get("reviewing") else "summarizer"
+def after_summary(state: LessonState) -> Literal["ask", "__end__"]:
+    """Return the node that asks what is still pending, or the end."""
+    return "ask" if pending_question(state) else "__end__"
 
 
-def after_images(
-    state: LessonState,
-) -> Literal["tool_executor", "select_facts", "select_images", "summarizer"]:
-    """Return the next node: the executor for a choice, fact selection for a message, else the question."""
-    if state.get("plan"):
-        return "tool_executor"
-    if isinstance(state["messages"][-1], HumanMessage):
-        return "select_facts"
-    return "select_images" if _pending_question(state) == "select_images" else "summarizer"
-
-
-def after_summary(
-    state: LessonState,
-) -> Literal["select_facts", "review_narration", "select_images", "__end__"]:
-    """Return the question that is still pending, or the end."""
-    return _pending_question(state) or "__end__"
-
-
-def _pending_question(
-    state: LessonState,
-) -> Literal["select_facts", "review_narration", "select_images"] | None:
-    """Return the first pending question; a search for images counts as one."""
-    if state.get("choice"):
-        return "select_facts"
-    if state.get("reviewing"):
-        return "review_narration"
-    return "select_images" if state.get("picturing", CHOICE_DONE) not in {"", CHOICE_DONE} else None
+def after_question(state: LessonState) -> Literal["planner", "ask", "__end__"]:
+    """Return the next node: the planner for a decision or other words, the question again for a refusal."""
+    if state.get("plan") or isinstance(state["messages"][-1], HumanMessage):
+        return "planner"
+    return "ask" if pending_question(state) else "__end__"
 
 
 WORKFLOW: Final = FactNarration(REGISTRY.of("lesson"), REGISTRY.of("lesson", internal=True))

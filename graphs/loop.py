@@ -47,6 +47,8 @@ def planner_exit(workflow: WorkflowSpec) -> Callable[..., str]:
     def after_planner(state: Workflow) -> Literal["approval", "tool_executor", "summarizer"]:
         if not state.get("plan"):
             return "summarizer"
+        if state.get("decided"):
+            return "tool_executor"
         # There is no runtime while a client writes the state; approval decides when the run goes on.
         runtime: Runtime[Context] | None = get_runtime(Context)
         asks = runtime is None or needs_approval(workflow, state, run_context(runtime))

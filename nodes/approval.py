@@ -68,7 +68,10 @@ def approval_node(workflow: WorkflowSpec) -> Node[Workflow]:
             return {
                 "messages": workflow.answer_messages(plan, _rejections(plan, refused)),
                 "plan": None,
-                "rejected": [*state.get("rejected", []), *(fingerprint(step) for step, _ in refused)],
+                "rejected": [
+                    *state.get("rejected", []),
+                    *(fingerprint(step) for step, choice in refused if not choice.get("words")),
+                ],
             }
         edits = {step["id"]: _apply_edit(step, choice) for step, choice in decided}
         approved = [call_digest(plan["id"], step) for step in edits.values()]
@@ -192,7 +195,8 @@ def _decisions(answer: Any, count: int) -> list[Mapping[str, Any]]:
 def _decision_of_text(answer: str | bool) -> dict[str, Any]:  # noqa: FBT001 -- a person's answer may be just true or false
     if answer is True or consent(str(answer)):
         return {"type": "approve"}
-    return {"type": "reject", "message": "" if answer is False else str(answer)}
+    refused = answer is False or consent(str(answer)) is False
+    return {"type": "reject", "message": ""} if refused else {"type": "reject", "words": answer}
 
 
 def _apply_edit(step: Step, choice: Mapping[str, Any]) -> Step:
@@ -209,32 +213,43 @@ def _apply_edit(step: Step, choice: Mapping[str, Any]) -> Step:
 
 
 def _rejections(plan: Plan, refused: Sequence[tuple[Step, Mapping[str, Any]]]) -> list[StepResult]:
-    reasons = {step["id"]: str(choice.get("message") or "no reason given") for step, choice in refused}
+    choices = {step["id"]: choice for step, choice in refused}
     return [
         StepResult(
             id=step["id"],
             plan=plan["id"],
             tool=step["tool"],
             status="cancelled",
-            output=_rejection(reasons.get(step["id"])).output,
+            output=_rejection(choices.get(step["id"])).output,
             duration_s=0.0,
         )
         for step in plan["steps"]
     ]
 
 
-def _rejection(reason: str | None) -> Outcome:
-    """Return the outcome of a rejected step, or of another step of its plan (`reason` None)."""
-    if reason is None:
+def _rejection(choice: Mapping[str, Any] | None) -> Outcome:
+    """Return the outcome of a rejected step, or of another step of its plan (`choice` None).
+
+    Words that are no plain yes or no are for the model to read: it may call the tool again, and the person is
+    asked again.
+    """
+    if choice is None:
         return failed_outcome(
             "permission_denied",
             "Not carried out, because a person rejected another step of the plan",
             suggestion="Call it again if it is still wanted without the other",
             retryable=True,
         )
+    if words := choice.get("words"):
+        return failed_outcome(
+            "permission_denied",
+            f"Not carried out yet. A person was asked for approval and answered: {words}",
+            suggestion="If they agree, call it again with what they want changed; they are asked again",
+            retryable=True,
+        )
     return failed_outcome(
         "permission_denied",
-        f"A person rejected this: {reason}",
+        f"A person rejected this: {choice.get('message') or 'no reason given'}",
         suggestion="Do as they say, or ask what they want instead",
         rejected=True,
     )

@@ -60,6 +60,13 @@ class Planning:
         heads = await asyncio.gather(*(artefact.stream_head(name) for name in streams))
         return workflow.state_block(state, scope, dict(zip(streams, heads, strict=True)))
 
+    async def without_model(self, state: Any, runtime: Runtime[Context]) -> Mapping[str, Any] | None:
+        """Return the planner's update where a person has decided or code can; None asks the model."""
+        del runtime
+        plan = state.get("plan")
+        decided = plan and state.get("decided") and state["messages"][-1].id == plan["id"]
+        return {} if decided else None
+
     async def plan(self, workflow: WorkflowSpec, state: Any, scope: Scope, answer: AIMessage) -> Planned:
         """Return the plan that the calls of an answer mean."""
         del state, scope
@@ -76,6 +83,9 @@ def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> No
     own = planning or Planning()
 
     async def planner(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
+        update = await own.without_model(state, runtime) if state["messages"] else None
+        if update is not None:
+            return dict(update)
         scope = workflow.scope(state, runtime)
         history, repaired = await _history(workflow, own, state, scope)
         fresh = isinstance(history[-1], HumanMessage)

@@ -8,12 +8,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage
-from langgraph.runtime import Runtime
 
-from callsheet.nodes.node import Node
-from callsheet.nodes.question import AnswerSession, Calls, Interrupt, answer_session, refusal_update
-from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.state.context import Context
+from callsheet.nodes.question import AnswerSession, Calls, Interrupt, refusal_update
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons import assets
 from callsheet.state.lessons import images as pictures
@@ -33,35 +29,33 @@ from callsheet.state.versions import Version
 _EFFECT: Final = "The images you choose are stored with the lesson, with their source and credit."
 
 
-def image_selection_node(workflow: WorkflowSpec) -> Node[LessonState]:
-    """Return the node that starts the search for images and asks which are shown."""
+async def ask(session: AnswerSession, state: LessonState) -> dict[str, Any]:
+    """Start the search for images, or ask which of them the lesson shows."""
+    if state.get("picturing") == SEARCH_PENDING:
+        return session.append_calls("I am searching for images.", [("findImagesTool", {})])
+    search = await session.newest("images")
+    offered = _pictures(search) if search else []
+    if search is None or not offered:
+        return {"picturing": CHOICE_DONE, "plan": None}
+    question = image_question(search, offered)
+    answer = session.answer(question, images=_with_numbers(offered), version=search.id)
+    return await answer_update(session, answer)
 
-    async def select_images(state: LessonState, *, runtime: Runtime[Context]) -> dict[str, Any]:
-        session = await answer_session(workflow, state, runtime)
-        if state.get("picturing") == SEARCH_PENDING:
-            return session.append_calls("I am searching for images.", [("findImagesTool", {})])
-        search = await session.newest("images")
-        offered = _pictures(search) if search else []
-        if search is None or not offered:
-            return {"picturing": CHOICE_DONE, "plan": None}
-        try:
-            read = pictures.read(
-                session.answer(
-                    image_question(search, offered), images=_with_numbers(offered), version=search.id
-                ),
-                offered,
-            )
-        except Invalid as error:
-            return refusal_update(error)
-        if isinstance(read, NotAChoice):
-            return session.chat_update(read.text)
-        if isinstance(read, OtherImages):
-            return session.decision_update(
-                "I am searching for other images.", [("findImagesTool", {"words": read.words[:300]})]
-            )
-        return await _choice_update(session, read)
 
-    return select_images
+async def answer_update(session: AnswerSession, answer: Any) -> dict[str, Any]:
+    """Return the update of an answer: the plan of a choice, a refusal, or neither for words for the model."""
+    search = await session.newest("images")
+    try:
+        read = pictures.read(answer, _pictures(search) if search else [])
+    except Invalid as error:
+        return refusal_update(error)
+    if isinstance(read, NotAChoice):
+        return session.chat_update(read.text)
+    if isinstance(read, OtherImages):
+        return session.decision_update(
+            "I am searching for other images.", [("findImagesTool", {"words": read.words[:300]})]
+        )
+    return await _choice_update(session, read)
 
 
 def image_question(search: Version, offered: Sequence[Picture]) -> Interrupt:

@@ -5,12 +5,7 @@ A wish goes to the model as a message, and the next narration is asked about aga
 
 from typing import Any, Final
 
-from langgraph.runtime import Runtime
-
-from callsheet.nodes.node import Node
-from callsheet.nodes.question import Calls, Interrupt, answer_session, refusal_update
-from callsheet.nodes.workflow import WorkflowSpec
-from callsheet.state.context import Context
+from callsheet.nodes.question import AnswerSession, Calls, Interrupt, refusal_update
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.lessons import narration_edits, review
 from callsheet.state.lessons.narration import Narration
@@ -21,25 +16,29 @@ from callsheet.state.versions import Version
 _EFFECT: Final = "Approving finishes the script; ask for changes and it is rewritten first."
 
 
-def review_node(workflow: WorkflowSpec) -> Node[LessonState]:
-    """Return the node that asks for a narration's approval."""
+async def ask(session: AnswerSession, state: LessonState) -> dict[str, Any]:
+    """Ask whether the newest narration is right."""
+    del state
+    newest = await session.newest("narration")
+    if newest is None:
+        return {"reviewing": False, "plan": None}
+    answer = session.answer(review_question(newest), narration=newest.data, version=newest.id)
+    return await answer_update(session, answer)
 
-    async def review_narration(state: LessonState, *, runtime: Runtime[Context]) -> dict[str, Any]:
-        session = await answer_session(workflow, state, runtime)
-        newest = await session.newest("narration")
-        if newest is None:
-            return {"reviewing": False, "plan": None}
-        answer = session.answer(review_question(newest), narration=newest.data, version=newest.id)
-        try:
-            read = review.read(answer)
-            if isinstance(read, Wish):
-                return session.chat_update(read.text)
-            calls = _calls(read, newest)
-        except (Invalid, Missing) as error:
-            return refusal_update(error)
-        return {**session.decision_update("The narration is right.", calls), "reviewing": False}
 
-    return review_narration
+async def answer_update(session: AnswerSession, answer: Any) -> dict[str, Any]:
+    """Return the update of an answer: the plan of an approval, a refusal, or neither for a wish."""
+    newest = await session.newest("narration")
+    if newest is None:
+        return {"reviewing": False, "plan": None}
+    try:
+        read = review.read(answer)
+        if isinstance(read, Wish):
+            return session.chat_update(read.text)
+        calls = _calls(read, newest)
+    except (Invalid, Missing) as error:
+        return refusal_update(error)
+    return {**session.decision_update("The narration is right.", calls), "reviewing": False}
 
 
 def _calls(read: Approved, newest: Version) -> Calls:

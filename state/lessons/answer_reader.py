@@ -1,7 +1,7 @@
 """Base class for parsing an answer that selects among offered items (B52).
 
-Accepted are ids, numbers counted from 1, objects, "all", free text, and the answers of LangChain's and Agent
-Inbox's cards, also as JSON text.
+Accepted are ids, numbers counted from 1, objects, "all", and the answers of LangChain's and Agent Inbox's
+cards, also as JSON text. Other words are no choice: they are for the model.
 """
 
 import json
@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 from callsheet.state.approvals import SCHEMA as DECISIONS
 from callsheet.state.approvals import Decision, parse_decision
 from callsheet.state.errors import Invalid
+from callsheet.state.lessons.plain_answers import is_number, read_plain
 
 Reading = TypeVar("Reading")
 Offer = TypeVar("Offer")
@@ -65,8 +66,8 @@ class AnswerReader(ABC, Generic[Reading]):
         """Return the result of a rejection."""
 
     @abstractmethod
-    def from_text(self, text: str) -> Reading:
-        """Return the result of a free text."""
+    def from_words(self, text: str) -> Reading:
+        """Return the result of a text that code does not read."""
 
     @abstractmethod
     def from_items(self, items: Sequence[Any]) -> Reading:
@@ -93,18 +94,21 @@ class AnswerReader(ABC, Generic[Reading]):
             return self.from_items([answer])
         if not isinstance(answer, list):
             raise self.malformed_error(answer)
-        if len(answer) == 1 and isinstance(answer[0], str) and not self.is_offered_id(answer[0]):
-            return self._read_text(answer[0])
-        return self.from_items(answer)
+        return self.from_approval() if answer == ["all"] else self.from_items(answer)
 
     def _read_text(self, text: str) -> Reading:
         if text.strip()[:1] in {"[", "{"}:
             try:
                 parsed = json.loads(text)
             except json.JSONDecodeError:
-                return self.from_text(text)
+                return self.from_words(text)
             return self.read(parsed)
-        return self.from_text(text)
+        if not text.strip():
+            raise Invalid("the answer is empty", remedy='choose by number, such as "1 and 3", or say "all"')
+        items = read_plain(text, self.is_offered_id)
+        if items is None:
+            return self.from_words(text)
+        return self.from_approval() if items == "all" else self.from_items(items)
 
     def _read_mapping(self, answer: Mapping[str, Any]) -> Reading:
         items = next((answer[name] for name in self.LISTS if name in answer), None)
@@ -134,7 +138,7 @@ def without_deselected(items: Sequence[Any]) -> list[Any]:
 
 def by_number(item: Any, offered: Sequence[Offer], noun: str) -> Offer | None:
     """Return the offered item with a number from 1, also given as text; None for other items."""
-    if isinstance(item, str) and item.strip().isdecimal():
+    if isinstance(item, str) and is_number(item.strip()):
         item = int(item)
     if not isinstance(item, int) or isinstance(item, bool):
         return None

@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict
 
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons.answer_reader import AnswerReader, by_number, choice_schema, without_deselected
-from callsheet.state.lessons.selection_words import choose, says_none
 
 REQUEST: Final = "select_images"
 """Name of the question's action."""
@@ -18,7 +17,7 @@ SCHEMA: Final = choice_schema(
     "images",
     "an image",
     {"required": ["id"], "properties": {"id": {"type": "string"}, "selected": {"type": "boolean"}}},
-    "all, none, or which in plain words, or something else to say",
+    "all, none, numbers, or something else to say",
 )
 """JSON Schema of the answer."""
 _ID_BYTES: Final = 5
@@ -47,16 +46,6 @@ class Picture(BaseModel):
     """Owner of that page."""
     type: str | None = None
     """Media type."""
-
-    @property
-    def concept(self) -> str:
-        """Name for choices in words."""
-        return self.title
-
-    @property
-    def details(self) -> str:
-        """Further text for choices in words."""
-        return f"{self.credit or ''} {self.page or ''}"
 
 
 def on_the_web(url: str) -> bool:
@@ -112,11 +101,8 @@ class _ImageReader(AnswerReader[Answer]):
     def from_rejection(self, message: str) -> Answer:
         return OtherImages(message) if message.strip() else ChosenImages(())
 
-    def from_text(self, text: str) -> Answer:
-        if says_none(text):
-            return ChosenImages(())
-        chosen = choose(text, self._offered)
-        return NotAChoice(text) if chosen is None else ChosenImages(chosen)
+    def from_words(self, text: str) -> Answer:
+        return NotAChoice(text)
 
     def from_items(self, items: Sequence[Any]) -> Answer:
         chosen = {image.id: image for image in map(self._item, without_deselected(items))}
@@ -135,7 +121,7 @@ class _ImageReader(AnswerReader[Answer]):
     def malformed_error(self, answer: Any) -> Invalid:
         return Invalid(
             f"the answer {str(answer)[:200]!r} chooses no images",
-            remedy='send {"images": [ids or numbers]}, "all", "none", or words',
+            remedy='send {"images": [ids or numbers]}, "all", "none", or "1 and 3"',
         )
 
     def _item(self, item: Any) -> Picture:

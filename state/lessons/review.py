@@ -9,9 +9,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from callsheet.state.approvals import SCHEMA as DECISIONS
 from callsheet.state.approvals import parse_decision
+from callsheet.state.consent import consent
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons.narration_edits import SegmentEdit
-from callsheet.state.lessons.selection_words import is_plain_yes
 
 REQUEST: Final = "review_narration"
 """Name of the question's action."""
@@ -64,7 +64,7 @@ def _read_text(text: str) -> Approved | Wish:
             return read(json.loads(text))
         except json.JSONDecodeError:
             return Wish(text)
-    return Approved() if is_plain_yes(text) else Wish(text)
+    return Approved() if consent(text) else Wish(text)
 
 
 def _parse_edits(answer: Any) -> Approved:

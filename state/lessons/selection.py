@@ -1,10 +1,11 @@
 """Parsing of a person's choice of a lesson's facts (B47, B48, B52-B54).
 
-Beyond the common forms of a choice, facts may be edited or new. `SCHEMA` is the form for programs.
+Beyond the common forms of a choice, facts may be edited or new. `SCHEMA` is the form for programs. A choice
+in words is the model's call of `chooseFactsTool`, which `chosen_facts` reads.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -12,7 +13,6 @@ from pydantic import ValidationError
 from callsheet.state.errors import Invalid
 from callsheet.state.lessons.answer_reader import AnswerReader, by_number, choice_schema, without_deselected
 from callsheet.state.lessons.facts import Fact, distinct, new_fact
-from callsheet.state.lessons.selection_words import choose_facts
 
 MAX_CHOSEN: Final = 40
 """Maximum facts of one narration."""
@@ -29,9 +29,11 @@ SCHEMA: Final = choice_schema(
             "details": {"type": "string", "minLength": 1, "maxLength": 4000},
         },
     },
-    "all, or which in plain words, or something else to say",
+    "all, numbers, or words, which a model reads",
     count_limits={"minItems": 1, "maxItems": MAX_CHOSEN},
     message={"type": "string", "description": "further wishes for the narration"},
+    target_duration={"type": "number", "description": "seconds of the narration"},
+    level_shift={"type": "integer", "description": "school grades: below 0 easier, above 0 harder"},
 )
 """JSON Schema of the answer."""
 
@@ -43,13 +45,8 @@ class Chosen:
     facts: tuple[Fact, ...]
     wish: str = ""
     """Further wishes for the narration."""
-
-
-@dataclass(frozen=True)
-class AddedFacts:
-    """New facts to offer with the others."""
-
-    facts: tuple[Fact, ...]
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """`target_duration` and `level_shift` of the narration, where they are given."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +58,13 @@ class OtherFacts:
 
 @dataclass(frozen=True)
 class NotAChoice:
-    """Text that is not a choice and needs a reply."""
+    """Text for the model: it may be a choice in words, or no choice at all."""
 
     text: str
 
 
-Answer = Chosen | AddedFacts | OtherFacts | NotAChoice
+Answer = Chosen | OtherFacts | NotAChoice
+_NUMBERS: Final = ("target_duration", "level_shift")
 
 
 def read(answer: Any, offered: Sequence[Fact], earlier: Sequence[Fact] = ()) -> Answer:
@@ -74,7 +72,46 @@ def read(answer: Any, offered: Sequence[Fact], earlier: Sequence[Fact] = ()) -> 
 
     Raises `Invalid` for an empty choice or an unknown fact.
     """
-    return _FactReader(offered, earlier).read(answer)
+    read = _FactReader(offered, earlier).read(answer)
+    if isinstance(read, Chosen) and isinstance(answer, Mapping):
+        return replace(
+            read, numbers={name: answer[name] for name in _NUMBERS if _is_number(answer.get(name))}
+        )
+    return read
+
+
+def chosen_facts(
+    named: Sequence[str],
+    edits: Sequence[Mapping[str, Any]],
+    offered: Sequence[Fact],
+    earlier: Sequence[Fact] = (),
+) -> list[Fact]:
+    """Return the facts that a model names by id or number, with a person's edits of them.
+
+    Raises `Invalid` for an unknown fact, and for an edit of a fact that is not named.
+    """
+    reader = _FactReader(offered, earlier)
+    facts = {fact.id: fact for fact in map(reader.fact, named)}
+    for edit in edits:
+        fields = {name: edit[name] for name in ("concept", "details") if edit.get(name)}
+        fact = reader.fact(str(edit["id"]))
+        if not fields:
+            raise Invalid(f"the edit of {fact.id!r} gives no concept or details", remedy="give the new text")
+        if fact.id not in facts:
+            raise Invalid(f"the edited fact {fact.id!r} is not chosen", remedy="add its id to fact_ids")
+        facts[fact.id] = fact.model_copy(update=fields)
+    return list(facts.values())
+
+
+def narration_arguments(wish: str, numbers: Mapping[str, float]) -> dict[str, Any]:
+    """Return the narration's arguments: all of it for a wish, else the segments that the facts change."""
+    if not wish and not numbers:
+        return {"segments": []}
+    return {**numbers, **({"guidance": wish[:1000]} if wish else {})}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class _FactReader(AnswerReader[Answer]):
@@ -91,16 +128,11 @@ class _FactReader(AnswerReader[Answer]):
     def from_rejection(self, message: str) -> Answer:
         return OtherFacts(message)
 
-    def from_text(self, text: str) -> Answer:
-        if self.is_offered_id(text):
-            return Chosen((self._by_id[text.strip()],))
-        words = choose_facts(text, self._offered)
-        if words is None:
-            return NotAChoice(text)
-        return Chosen((*words.chosen, *words.added)) if words.chosen else AddedFacts(words.added)
+    def from_words(self, text: str) -> Answer:
+        return NotAChoice(text)
 
     def from_items(self, items: Sequence[Any]) -> Answer:
-        facts = distinct(self._item(item) for item in without_deselected(items))
+        facts = distinct(self.fact(item) for item in without_deselected(items))
         if not facts:
             raise Invalid(
                 "a lesson tells at least one fact, and none is chosen", remedy='choose some, or say "all"'
@@ -121,8 +153,8 @@ class _FactReader(AnswerReader[Answer]):
             remedy='send {"facts": [ids, numbers or facts]}, "all", or words',
         )
 
-    def _item(self, item: Any) -> Fact:
-        """Return the fact for one item of a list."""
+    def fact(self, item: Any) -> Fact:
+        """Return the fact for one item of a list; raises `Invalid` for none."""
         by_place = by_number(item, self._offered, Fact.NOUN)
         if by_place:
             return by_place

@@ -1,7 +1,8 @@
 """State of the `fact_narration` workflow."""
 
-from typing import NotRequired
+from typing import Any, Literal, NotRequired
 
+from callsheet.state.lessons.images import CHOICE_DONE
 from callsheet.state.workflow import Workflow
 
 
@@ -20,5 +21,18 @@ class LessonState(Workflow):
     """True if images are searched and offered after a narration (B62); False by default."""
     picturing: NotRequired[str]
     """Version of the images that await a choice; `wanted` before the search, `over` afterwards."""
+    chosen: NotRequired[dict[str, Any] | None]
+    """Choice of facts that the model recorded, until its narration is planned."""
     problem: NotRequired[str]
     """Error in the last answer to the open question; empty if there was none."""
+
+
+def pending_question(
+    state: LessonState,
+) -> Literal["select_facts", "review_narration", "select_images"] | None:
+    """Return the first pending question; a search for images counts as one."""
+    if state.get("choice"):
+        return "select_facts"
+    if state.get("reviewing"):
+        return "review_narration"
+    return "select_images" if state.get("picturing", CHOICE_DONE) not in {"", CHOICE_DONE} else None

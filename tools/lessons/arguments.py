@@ -1,7 +1,10 @@
 """Arguments of the lesson's tools, with the names of the API (B2, B4, B9)."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Annotated, Any, Final
 
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from callsheet.state.lessons.learning import Style
 from callsheet.state.lessons.narration import Kind
 
 
@@ -11,16 +14,41 @@ class LessonArguments(BaseModel):
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, coerce_numbers_to_str=True)
 
 
+_SHIFTS: Final = {"easier": -1, "harder": 1}
+
+
+def _grades(value: Any) -> Any:
+    """Return the grades for "easier" and "harder"; other values are left to validation."""
+    return _SHIFTS.get(value.strip().casefold(), value) if isinstance(value, str) else value
+
+
+LevelShift = Annotated[
+    int | None,
+    BeforeValidator(_grades),
+    Field(
+        ge=-2,
+        le=2,
+        description="Leave out unless the person wants the words of the lesson easier (-1 or -2) or harder"
+        " (1 or 2); they stay so",
+    ),
+]
+
+
 class StudentInfo(LessonArguments):
     """The student (B2); one field is enough (B-R11)."""
 
     child_age: str | None = Field(
-        None, description="Age in the person's words: 7, ten, 12 years old", max_length=100
+        None,
+        description="Leave out unless the person tells it. Age in years: 7, ten, 12 years old",
+        max_length=100,
     )
     child_interest: str | None = Field(
         None,
-        description="Interests in the person's words: soccer, Minecraft; how they learn best, if mentioned",
+        description="Leave out unless the person tells them. Interests in their words: soccer, Minecraft",
         max_length=300,
+    )
+    learning_style: Style | None = Field(
+        None, description="Leave out unless the person says how the student learns best"
     )
 
 
@@ -33,10 +61,12 @@ class ExtractionRequest(LessonArguments):
         max_length=90_000,
     )
     guidance: str | None = Field(
-        None, description="Subject of the facts, if the person asked for other ones", max_length=1000
+        None,
+        description="Leave out unless the person asks for other facts; what they shall be about",
+        max_length=1000,
     )
     target_duration: float | None = Field(
-        None, description="Length of the narration in seconds, if the person mentions it"
+        None, description="Leave out unless the person names a length of the narration; seconds"
     )
 
 
@@ -60,11 +90,18 @@ class NarrationRequest(LessonArguments):
         max_length=40,
     )
     topic: str | None = Field(None, max_length=300)
-    target_duration: float = Field(60, description="Seconds, 15 to 600")
+    target_duration: float | None = Field(
+        None, description="Leave out unless the person names a length; seconds, 15 to 600"
+    )
+    level_shift: LevelShift = None
     child_age: str | None = Field(None, max_length=100)
     child_interest: str | None = Field(None, max_length=300)
     segments: list[Kind] | None = Field(
         None,
         description="Segments to rewrite; [] if only the facts changed; all when left out",
     )
-    guidance: str | None = Field(None, description="What should be different", max_length=1000)
+    guidance: str | None = Field(
+        None,
+        description="Leave out unless the person says what should be different; in their words",
+        max_length=1000,
+    )

@@ -16,6 +16,7 @@ from callsheet.state.lessons.selection import MAX_CHOSEN
 from callsheet.tools.guard.call import Call
 from callsheet.tools.guard.policy import ToolOptions
 from callsheet.tools.lessons.arguments import LessonArguments
+from callsheet.tools.lessons.choice import confirm
 from callsheet.tools.registry import tool
 
 _ATTEMPTS: Final = 5
@@ -30,15 +31,8 @@ class FactList(LessonArguments):
 @tool(schema=FactList, display="Noting the choice", reads=("facts",), writes=("confirmed",), internal=True)
 async def confirmFactsTool(args: FactList, call: Call) -> dict[str, Any]:  # noqa: N802 -- named like its like
     """Confirm the facts of the lesson (B41)."""
-    facts = [fact.model_dump() for fact in args.facts]
-    count = f"{len(facts)} fact{'s' * (len(facts) != 1)}"
-    result = {
-        "success": True,
-        "message": f"The lesson tells {count}.",
-        "confirmedFacts": facts,
-        "status": "facts_confirmed",
-    }
-    return await call.write("confirmed", {"facts": facts}, result=result)
+    count = f"{len(args.facts)} fact{'s' * (len(args.facts) != 1)}"
+    return await confirm(call, args.facts, f"The lesson tells {count}.")
 
 
 @tool(schema=FactList, display="Adding to the facts", reads=("facts",), writes=("facts",), internal=True)

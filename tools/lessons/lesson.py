@@ -1,4 +1,4 @@
-"""The three tools of a lesson (B1-B22): student, facts and narration."""
+"""Three tools of a lesson (B1-B22), for student, facts and narration; the fourth is in `choice`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -16,6 +16,7 @@ from callsheet.tools.guard.policy import ToolOptions
 from callsheet.tools.lessons import fact_finding, sources, web_sources
 from callsheet.tools.lessons import narration as narration_writer
 from callsheet.tools.lessons.arguments import ExtractionRequest, GivenFact, NarrationRequest, StudentInfo
+from callsheet.tools.lessons.choice import chooseFactsTool
 from callsheet.tools.lessons.fact_finding import Extraction, ExtractionPreferences
 from callsheet.tools.lessons.narration import NarrationBrief
 from callsheet.tools.lessons.sources import Source
@@ -35,9 +36,12 @@ _WRITING: Final = ToolOptions(timeout_s=180.0, tries=1)
 @tool(schema=StudentInfo, display="Noting who the lesson is for", writes=("student",))
 async def saveStudentInfoTool(args: StudentInfo, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
     """Save the student's age, interests and way of learning, as soon as one is mentioned."""
-    news = (args.child_age, *learning.split_interests(args.child_interest))
+    news = (args.child_age, args.child_interest, args.learning_style)
     if not any(news):
-        raise Invalid("neither child_age nor child_interest is given", remedy="give at least one of them")
+        raise Invalid(
+            "neither child_age, child_interest nor learning_style is given",
+            remedy="give at least one of them",
+        )
     for _ in range(_ATTEMPTS):
         head = await call.artefact.stream_head("student")
         saved = Student.model_validate(head.newest.data if head.newest else {})
@@ -113,7 +117,7 @@ async def generateNarrationTool(args: NarrationRequest, call: Call) -> dict[str,
     return await call.write("narration", data | ({"gradesMoved": shift} if shift else {}), result=result)
 
 
-TOOLS: Final = (saveStudentInfoTool, create_extract_tool(WEB), generateNarrationTool)
+TOOLS: Final = (saveStudentInfoTool, create_extract_tool(WEB), chooseFactsTool, generateNarrationTool)
 
 
 def chosen_facts(
@@ -212,18 +216,17 @@ def _narration_brief(
     )
     level, warnings = student.level(listener.child_age)
     facts = chosen_facts(args.facts, data["facts"], data["confirmed"])
-    style = learning.named_style(listener.learning_style) or learning.style(listener.child_interest)
     language = str(data["facts"].get("language") or call.scope.facts.get("language") or "english")
     brief = NarrationBrief(
         topic=str(data["facts"].get("topic") or args.topic or (facts[0].concept if facts else "")),
         facts=facts,
         total_s=_length_s(args, newest["narration"], newest["facts"]),
         level=learning.shifted_level(level, _level_shift(args, data["narration"])),
-        interests=tuple(learning.without_styles(student.interests(listener.child_interest))),
+        interests=tuple(student.interests(listener.child_interest)),
         language=language,
         subject=call.scope.facts.get("subject", "general"),
         guidance=args.guidance or "",
-        style=learning.visual_guidance(style, language),
+        style=learning.visual_guidance(listener.learning_style, language),
     )
     return brief, warnings
 
@@ -231,7 +234,7 @@ def _narration_brief(
 def _level_shift(args: NarrationRequest, previous: Mapping[str, Any]) -> int:
     """Return the shift of the reading level in grades, summed over all requests so far (B64)."""
     # A request about one segment does not change the level of the lesson.
-    change = 0 if args.segments else learning.level_shift(args.guidance)
+    change = 0 if args.segments else args.level_shift or 0
     return int(previous.get("gradesMoved", 0)) + change
 
 
@@ -271,12 +274,12 @@ def _length_s(args: NarrationRequest, newest: Version | None, facts: Version | N
 
     A rewritten narration keeps its length.
     """
-    if "target_duration" in args.model_fields_set:
+    if args.target_duration is not None:
         return narration.clamp_length(args.target_duration)
     requested = facts.data.get("targetDuration") if facts else None
     if newest and not (requested and facts and facts.created_ms > newest.created_ms):
         return int(newest.data["total_duration"])
-    return narration.clamp_length(requested or args.target_duration)
+    return narration.clamp_length(requested or narration.DEFAULT_S)
 
 
 def _extraction_preferences(

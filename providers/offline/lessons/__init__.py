@@ -64,9 +64,10 @@ _WITH_FILE: Final = {*(form.name for form in _AROUND_MATERIAL), "help", "narrati
 _CHAT: Final = re.compile(
     r"\b(?:please|(?:can|could) you|my (?:student|class)|narration|thanks)\b", re.IGNORECASE
 )
-_SUMMARY_LENGTH: Final = re.compile(r"\| narration \| v\d+ \|[^|\n]*\| (\d+) s about")
-"""Length of the newest narration in the summary of earlier turns."""
+_LENGTH: Final = re.compile(r"^Narration v\d+[^:\n]*: (\d+) s,", re.MULTILINE)
+"""Length of the newest narration in the state block."""
 _MIN_CHARS, _MIN_SENTENCES, _MIN_LETTERS = 120, 3, 60
+_SHIFTS: Final = {"easier": -2, "harder": 2}
 _FACTORS: Final = {"longer": 1.5, "shorter": 0.75}
 
 
@@ -157,7 +158,7 @@ def _narration(request: Match, conversation: Conversation) -> Answer:
     elif change in _FACTORS:
         args["target_duration"] = clamp_length(_narration_s(conversation) * _FACTORS[change])
     elif change:
-        args["guidance"] = change
+        args["level_shift"] = _SHIFTS[change]
     elif "number" in slots:
         args["target_duration"] = _seconds(request)
     student = _student(request).calls if "age" in slots else ()
@@ -174,10 +175,8 @@ def _seconds(request: Match) -> float:
 
 
 def _narration_s(conversation: Conversation) -> int:
-    """Return the seconds of the newest narration, from its result or the summary of earlier turns."""
-    results = [(call.result or {}).get("narration") for turn in conversation.turns for call in turn.calls]
-    lengths = [result["total_duration"] for result in results if result]
-    return int([DEFAULT_S, *_SUMMARY_LENGTH.findall(conversation.system), *lengths][-1])
+    """Return the seconds of the newest narration."""
+    return int([DEFAULT_S, *_LENGTH.findall(conversation.state)][-1])
 
 
 def _explain(question: str, facts: Sequence[Mapping[str, Any]]) -> str:

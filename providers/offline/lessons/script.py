@@ -11,11 +11,10 @@ from typing import Any, Final
 
 from callsheet.providers.offline.lessons.facts import ENGLISH, sentences
 from callsheet.state.errors import Invalid
-from callsheet.state.lessons.learning import level_shift
 from callsheet.state.lessons.narration import KINDS, PURPOSES, Kind, length
 
 _SIMPLE_UP_TO: Final = 4.5
-_GUIDANCE: Final = re.compile(r"shorter|easier|harder|in other words|")
+_GUIDANCE: Final = re.compile(r"shorter|in other words|")
 _RECAPS: Final = ("Remember the main ideas: {}.", "Keep in mind: {}.", "Remember: {}.")
 _NAMED: Final = ("There is more to find out about {}.", "Remember: {}.")
 
@@ -113,14 +112,14 @@ def script(request: Mapping[str, Any]) -> dict[str, Any]:
     ]
     fixed = {slot["type"]: slot["facts"] for slot in request["segments"] if slot["facts"] is not None}
     named = _tell_fixed(segments, fixed) if fixed else _tell_all(segments)
-    simple = float(request["level"]) + 2 * level_shift(guidance) <= _SIMPLE_UP_TO
+    simple = float(request["level"]) <= _SIMPLE_UP_TO
     for segment in segments:
         _add_phrase(segment, request, ENGLISH["simple" if simple else "older"])
         if not segment.shorter:
             segment.lengthen()
     names = _join([facts[fact].name for fact in named])
     notes = [f"there was only room to name {names}; a longer narration tells more of them"] if named else []
-    if not _GUIDANCE.fullmatch(guidance) and not level_shift(guidance):
+    if not _GUIDANCE.fullmatch(guidance):
         notes.append(f"the offline demo model follows guidance on length and level only, not “{guidance}”")
     return {"segments": [_written(segment, request) for segment in segments], "notes": notes}
 

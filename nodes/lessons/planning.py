@@ -1,0 +1,71 @@
+"""The planner of lessons: what code can decide needs no model (B47-B54)."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage
+from langgraph.runtime import Runtime
+
+from callsheet.nodes.lessons.questions import QUESTIONS
+from callsheet.nodes.planner import Planned, Planning
+from callsheet.nodes.question import Calls, answer_session, decision_plan
+from callsheet.nodes.workflow import WorkflowSpec
+from callsheet.state.context import Context
+from callsheet.state.lessons.workflow import LessonState, pending_question
+from callsheet.state.plan import StepResult
+from callsheet.tools.guard.call import Scope
+
+CHOOSE: Final = "chooseFactsTool"
+NARRATE: Final = "generateNarrationTool"
+
+
+class LessonPlanning(Planning):
+    """Plans of lessons. Ids, numbers and "all" in a message are read by code; other words by the model."""
+
+    def __init__(self, workflow: WorkflowSpec) -> None:
+        """Plan for this workflow."""
+        self._workflow = workflow
+
+    async def without_model(self, state: LessonState, runtime: Runtime[Context]) -> Mapping[str, Any] | None:
+        """Return the narration of a recorded choice, or a plain answer to the open question."""
+        decided = await super().without_model(state, runtime)
+        if decided is not None:
+            return decided
+        if choice := state.get("chosen"):
+            return self._choice_update(choice)
+        name = pending_question(state)
+        session = await answer_session(self._workflow, state, runtime)
+        if name is None or session.message is None:
+            return None
+        update = await QUESTIONS[name].answer_update(session, session.message)
+        return update if update.get("plan") or update.get("problem") else None
+
+    async def plan(
+        self, workflow: WorkflowSpec, state: LessonState, scope: Scope, answer: AIMessage
+    ) -> Planned:
+        """Return the plan of every call; the refusal of an earlier answer is over."""
+        planned = await super().plan(workflow, state, scope, answer)
+        return planned._replace(state={"problem": ""})
+
+    def _choice_update(self, choice: Mapping[str, Any]) -> dict[str, Any]:
+        words, calls = choice_calls(choice)
+        update = decision_plan(self._workflow, str(uuid.uuid4()), words, calls)
+        kept = {key: update[key] for key in ("plan", "decided", "problem")}
+        return {**kept, "messages": [AIMessage(**update["messages"][0])], "chosen": None}
+
+
+def recorded_choice(results: Sequence[StepResult]) -> dict[str, Any] | None:
+    """Return the person's choice that the model recorded in an executed plan and that is not narrated yet."""
+    choices = [
+        one["output"]["choice"] for one in results if one["tool"] == CHOOSE and "choice" in one["output"]
+    ]
+    narrated = any(one["tool"] == NARRATE and "narration" in one["output"] for one in results)
+    return None if narrated or not choices else choices[-1]
+
+
+def choice_calls(choice: Mapping[str, Any]) -> tuple[str, Calls]:
+    """Return the reply to a recorded choice, and the calls that follow it."""
+    if additions := choice.get("additions"):
+        return "I add these facts.", [("addFactsTool", {"facts": additions})]
+    return str(choice["message"]), [(NARRATE, {"facts": [], **choice["narration"]})]

@@ -15,15 +15,15 @@ TO_TWELVE: Final = (
     *("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
 )
 TEENS: Final = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
-_SMALL: Final = ("zero", *TO_TWELVE, *TEENS)
-_TENS: Final = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+SMALL: Final = ("zero", *TO_TWELVE, *TEENS)
+TENS: Final = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 ORDINALS: Final = (
     *("first", "second", "third", "fourth", "fifth", "sixth"),
     *("seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"),
 )
 _NUMBER: Final = re.compile(
-    rf"(?P<digits>\d{{1,9}})|\b(?:(?P<tens>{'|'.join(_TENS)})(?:[\s-]+(?P<unit>{'|'.join(_SMALL[1:10])}))?"
-    rf"|(?P<small>{'|'.join(sorted(_SMALL, key=len, reverse=True))}))\b",
+    rf"(?P<digits>\d{{1,9}})|\b(?:(?P<tens>{'|'.join(TENS)})(?:[\s-]+(?P<unit>{'|'.join(SMALL[1:10])}))?"
+    rf"|(?P<small>{'|'.join(sorted(SMALL, key=len, reverse=True))}))\b",
     re.IGNORECASE,
 )
 _GRADE: Final = re.compile(
@@ -89,9 +89,9 @@ def _english_number(match: re.Match[str]) -> int | None:
     if match["digits"]:
         return _plausible(int(match["digits"]))
     if match["small"]:
-        return _SMALL.index(match["small"].casefold())
-    unit = _SMALL.index(match["unit"].casefold()) if match["unit"] else 0
-    return (_TENS.index(match["tens"].casefold()) + 2) * 10 + unit
+        return SMALL.index(match["small"].casefold())
+    unit = SMALL.index(match["unit"].casefold()) if match["unit"] else 0
+    return (TENS.index(match["tens"].casefold()) + 2) * 10 + unit
 
 
 def level(text: str | None) -> tuple[float, list[str]]:

@@ -87,7 +87,7 @@ def names(text: str, language: str = "english") -> list[str]:
     return [*result]
 
 
-def unsupported(sentence: str, facts: Iterable[str], language: str = "english") -> list[str]:
+def unsupported_claims(sentence: str, facts: Iterable[str], language: str = "english") -> list[str]:
     """Return the figures and names of a sentence that no fact has, as written; dates are both."""
     known = _known("\n".join(facts))
     wrong = [figure for figure in figures(sentence) if not _readings(figure) & known.numbers]
@@ -95,7 +95,7 @@ def unsupported(sentence: str, facts: Iterable[str], language: str = "english") 
         grouped = {
             part
             for each in _GROUPED.findall(sentence)
-            if _joined(each) in known.numbers
+            if _join_groups(each) in known.numbers
             for part in figures(each)
         }
         wrong = [figure for figure in wrong if figure not in grouped]
@@ -141,7 +141,7 @@ class _Known:
 @lru_cache(maxsize=16)
 def _known(text: str) -> _Known:
     values = {value for figure in figures(text) for value in _readings(figure)}
-    values |= {joined for each in _GROUPED.findall(text) if (joined := _joined(each)) is not None}
+    values |= {joined for each in _GROUPED.findall(text) if (joined := _join_groups(each)) is not None}
     values |= {value for each in spelled_numbers(text) for value in each}
     words = frozenset(_without_possessive(word).casefold() for word in _WORD.findall(text))
     return _Known(frozenset(values), words)
@@ -163,7 +163,7 @@ def _european(figure: str) -> float | None:
     return float(f"{first}{''.join(groups)}{'.' * bool(comma)}{decimals}")
 
 
-def _joined(grouped: str) -> float:
+def _join_groups(grouped: str) -> float:
     return float("".join(_FIGURE.findall(grouped)))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from callsheet.state.claims import content, figures, names, number, numbers, share, states, unsupported
+from callsheet.state.claims import content, figures, names, number, numbers, share, states, unsupported_claims
 from callsheet.state.number_words import spelled_numbers, word_value
 
 FIRE = (
@@ -28,7 +28,7 @@ FIRE = (
 )
 def test_figures_dates_and_names_that_no_fact_has_are_named(sentence, wrong):
     """B22."""
-    assert unsupported(sentence, FIRE) == wrong
+    assert unsupported_claims(sentence, FIRE) == wrong
 
 
 @pytest.mark.parametrize(
@@ -48,13 +48,13 @@ def test_figures_dates_and_names_that_no_fact_has_are_named(sentence, wrong):
     ],
 )
 def test_another_spelling_of_a_figure_or_name_is_the_same(sentence, fact):
-    assert unsupported(sentence, [fact]) == []
+    assert unsupported_claims(sentence, [fact]) == []
 
 
 def test_names_are_inflected_in_other_languages():
-    assert unsupported("Wtedy w Londynie", ["Londyn jest duży"], "polish") == []
-    assert unsupported("Wtedy w Paryżu", ["Londyn jest duży"], "polish") == ["Paryżu"]
-    assert unsupported("Pożar wybuchł w 1712 roku", ["1666"], "polish") == ["1712"]
+    assert unsupported_claims("Wtedy w Londynie", ["Londyn jest duży"], "polish") == []
+    assert unsupported_claims("Wtedy w Paryżu", ["Londyn jest duży"], "polish") == ["Paryżu"]
+    assert unsupported_claims("Pożar wybuchł w 1712 roku", ["1666"], "polish") == ["1712"]
 
 
 def test_a_capital_letter_shows_a_name_only_where_it_does_not_begin_something():
@@ -68,8 +68,8 @@ def test_a_capital_letter_shows_a_name_only_where_it_does_not_begin_something():
 
 
 def test_a_short_word_is_no_form_of_a_longer_name():
-    assert unsupported("They live in Canada", ["they can swim"]) == ["Canada"]
-    assert unsupported("They met Marshallian", ["mars"]) == ["Marshallian"]
+    assert unsupported_claims("They live in Canada", ["they can swim"]) == ["Canada"]
+    assert unsupported_claims("They met Marshallian", ["mars"]) == ["Marshallian"]
 
 
 def test_numbers_are_read_as_english():

@@ -100,7 +100,7 @@ def unsupported_claims(sentence: str, facts: Iterable[str], language: str = "eng
         }
         wrong = [figure for figure in wrong if figure not in grouped]
     if language == "english":
-        wrong = [*_misspelled(sentence, wrong, known), *_unknown_words(sentence, known)]
+        wrong = [*_wrong_figures(sentence, wrong, known), *_unknown_words(sentence, known)]
     lookup = (word for word in names(sentence, language) if not _is_known(word, known, language))
     return list(dict.fromkeys([*wrong, *lookup]))
 
@@ -167,7 +167,7 @@ def _join_groups(grouped: str) -> float:
     return float("".join(_FIGURE.findall(grouped)))
 
 
-def _misspelled(sentence: str, wrong: Sequence[str], known: _Known) -> Iterator[str]:
+def _wrong_figures(sentence: str, wrong: Sequence[str], known: _Known) -> Iterator[str]:
     """Yield the figures that are wrong even as part of a spelled number, such as 1.5 million."""
     proven = [values for values in spelled_numbers(sentence) if values & known.numbers]
     scaled = {value / scale for values in proven for value in values for scale in (1e3, 1e6, 1e9, 1e12)}

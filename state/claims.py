@@ -156,8 +156,8 @@ def _readings(figure: str) -> frozenset[float]:
 
 def _european(figure: str) -> float | None:
     """Return a number with dots between thousands and a decimal comma; None if it is none."""
-    whole, comma, decimals = figure.partition(",")
-    first, *groups = whole.split(".")
+    integer, comma, decimals = figure.partition(",")
+    first, *groups = integer.split(".")
     if "," in decimals or "." in decimals or any(len(group) != 3 for group in groups):  # noqa: PLR2004
         return None
     return float(f"{first}{''.join(groups)}{'.' * bool(comma)}{decimals}")

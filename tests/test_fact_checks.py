@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from callsheet.tools.lessons.fact_finding import ExtractionPreferences, Extraction, extract_facts
+from callsheet.tools.lessons.fact_finding import Extraction, ExtractionPreferences, extract_facts
 from callsheet.tools.lessons.forms import FACTS_PROMPT
 from tests.chat_double import ChatDouble, Fail, Say
 from tests.lesson_double import LessonDouble
 
 TEXT = (
-    "Honey bees live in a hive with up to 60,000 workers. A bee that has found flowers dances in a figure of "
-    "eight. From the dance the others learn how far away the flowers are. Karl von Frisch described the dance "
+    "Honey bees live in a hive with up to 60,000 workers. A bee that has found flowers dances in a figure "
+    "of eight. From the dance the others learn how far away the flowers are. Karl von Frisch described it "
     "in 1927. Bees make honey from nectar."
 )
 HIVE = {
@@ -23,8 +23,8 @@ HIVE = {
 DANCE = {
     "concept": "Dance",
     "details": "A bee dances in a figure of eight. The others learn how far away flowers are.",
-    "quote": "A bee that has found flowers dances in a figure of eight. From the dance the others learn how far "
-    "away the flowers are.",
+    "quote": "A bee that has found flowers dances in a figure of eight. From the dance the others learn "
+    "how far away the flowers are.",
     "confidence": 0.8,
 }
 

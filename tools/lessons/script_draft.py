@@ -67,15 +67,19 @@ class Draft:
 
 def read_draft(script: NarrationScript, assignment: Assignment, before: Draft | None) -> Draft:
     """Return the segments of a script that were asked for; missing ones are those of the draft before."""
-    kinds = [slot.type for slot, _ in assignment.slots]
-    written = {segment.type: segment for segment in reversed(script.segments) if segment.type in kinds}
-    sentences = {
-        kind: tuple(Sentence(text=one.text, factIds=tuple(one.factIds)) for one in segment.sentences)
-        for kind, segment in written.items()
-    }
-    if before:
-        written, sentences = {**before.segments, **written}, {**before.sentences, **sentences}
-    return Draft(written, sentences, tuple(script.notes))
+    given = {segment.type: segment for segment in reversed(script.segments)}
+    segments: dict[Kind, WrittenSegment] = {}
+    sentences: dict[Kind, tuple[Sentence, ...]] = {}
+    for slot, _ in assignment.slots:
+        if written := given.get(slot.type):
+            segments[slot.type] = written
+            sentences[slot.type] = tuple(
+                Sentence(text=one.text, factIds=tuple(one.factIds)) for one in written.sentences
+            )
+        elif before and slot.type in before.segments:
+            segments[slot.type] = before.segments[slot.type]
+            sentences[slot.type] = before.sentences[slot.type]
+    return Draft(segments, sentences, tuple(script.notes))
 
 
 def wrong_sentences(draft: Draft, assignment: Assignment) -> list[WrongSentence]:

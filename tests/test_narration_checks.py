@@ -19,7 +19,8 @@ FIRE = Fact(
 KING = Fact(
     id="king", concept="King Charles", details="King Charles had houses pulled down to stop the flames."
 )
-GOOD: dict[str, list[tuple[str, list[str]]]] = {
+Sentences = dict[str, list[tuple[str, list[str]]]]
+GOOD: Sentences = {
     "hook": [("Can you smell smoke?", [])],
     "concept_introduction": [("The Great Fire of London began in 1666.", ["fire"])],
     "process_explanation": [("Then King Charles had houses pulled down.", ["king"])],
@@ -33,7 +34,7 @@ def brief(**more: Any) -> NarrationBrief:
     return NarrationBrief("The Great Fire", (FIRE, KING), 60, language="english", **given)
 
 
-def script(changes: dict[str, list[tuple[str, list[str]]]] | None = None, visual: str = "Show it.") -> Say:
+def script(changes: Sentences | None = None, visual: str = "Show it.") -> Say:
     segments = [
         {
             "type": kind,
@@ -90,7 +91,8 @@ async def test_a_sentence_that_its_facts_do_not_prove_is_corrected_alone(
     model: ChatDouble, name, sentence, reason
 ):
     """B22: it is sent with its neighbours and the reason, and the rest stays as it is."""
-    first, last = ("It was a dry summer.", []), ("What then?", [])
+    first: tuple[str, list[str]] = ("It was a dry summer.", [])
+    last: tuple[str, list[str]] = ("What then?", [])
     right = "The fire began in a bakery."
     made = await written(
         model, script({"conclusion": [first, sentence, last]}), repairs((0, right, ["fire"]))
@@ -144,7 +146,7 @@ async def test_a_greeting_needs_no_fact_and_proves_none(model: ChatDouble):
     assert "the narration does not tell the fact “King Charles”" in made.narration.warnings
 
 
-def long(words: int) -> dict[str, list[tuple[str, list[str]]]]:
+def long(words: int) -> Sentences:
     """The process explanation, which has room for 44 words."""
     text = "Then King Charles had houses pulled down"
     return {"process_explanation": [(" ".join([text, *["so"] * (words - 7)]) + ".", ["king"])]}
@@ -219,7 +221,7 @@ async def test_the_audience_and_less_than_the_budget_are_asked_for(model: ChatDo
 
 async def test_what_a_person_likes_needs_no_fact(model: ChatDouble):
     """B14: names of the interests, the topic and the wish are no claims about the material."""
-    hook = [("Imagine you and Messi, both 9, smell smoke in Berlin!", [])]
+    hook: list[tuple[str, list[str]]] = [("Imagine you and Messi, both 9, smell smoke in Berlin!", [])]
     made = await written(model, script({"hook": hook}), interests=("Messi",), guidance="They visited Berlin")
     assert texts(made, "hook") == [hook[0][0]]
 

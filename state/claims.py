@@ -32,7 +32,7 @@ who whose why will with would yes yet you your mom mum dad tv mr mrs ms
 """
 _COMMON: Final = frozenset(_COMMON_TEXT.split())
 """English words that prove nothing, and that capitals do not make a name."""
-_MONTHS: Final = (
+MONTHS: Final = (
     *("january", "february", "march", "april", "may", "june", "july", "august", "september", "october"),
     *("november", "december"),
 )
@@ -187,7 +187,7 @@ def _is_known(name: str, known: _Known, language: str) -> bool:
     word = name.casefold()
     if word in known.words or any(_same(word, other, language) for other in known.words):
         return True
-    return word in _MONTHS and float(_MONTHS.index(word) + 1) in known.numbers
+    return word in MONTHS and float(MONTHS.index(word) + 1) in known.numbers
 
 
 def _same(word: str, other: str, language: str) -> bool:

@@ -5,14 +5,22 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from callsheet.state.lessons.student import SMALL, TENS
+from callsheet.state.lessons.student import ORDINALS, SMALL, TEENS, TENS
 
 SCALES: Final = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _VALUES: Final = {
     **{word: value for value, word in enumerate(SMALL)},
     **{word: 10 * value for value, word in enumerate(TENS, 2)},
 }
+_ORDINALS: Final = {
+    **{word: SMALL[value] for value, word in enumerate(ORDINALS, 1)},
+    **{f"{word}th": word for word in TEENS},
+    **{f"{word[:-1]}ieth": word for word in TENS},
+}
+_ZERO: Final = frozenset({"zero", "oh", "o", "nought"})
+_REPEATS: Final = {"double": 2, "triple": 3}
 _HUNDRED: Final = 100
+_PART: Final = re.compile(r"[^\W\d_]++|\d++|[.,;:!?]")
 _TOKEN: Final = re.compile(r"[a-z]++|\d++(?:[.,]\d++)*+|[^\s\w-]")
 
 
@@ -34,9 +42,42 @@ def spelled_numbers(text: str) -> list[frozenset[float]]:
     return result
 
 
-def word_value(word: str) -> int | None:
-    """Return the value of one lower-case number word below 100, or None."""
-    return _VALUES.get(word)
+def digit_tokens(text: str) -> list[str]:
+    """Return the words of a text in lower case, with numbers in digits: "double four, oh eight" is 44 0 8.
+
+    As in a phone number, "eight hundred one" is 800 1.
+    """
+    tokens: list[str] = []
+    run: list[str] = []
+    for part in [*_PART.findall(text.casefold()), ","]:
+        number = (part in _VALUES and part not in _ZERO) or (run and (part in SCALES or part == "and"))
+        if run and (not number or (run[-1] == "hundred" and part in _VALUES)):
+            tokens += [f"{value:.0f}" for value in _values(run)]
+            run = []
+        if number:
+            run.append(part)
+            continue
+        digits = "0" if part in _ZERO else "".join(str(int(char)) for char in part if char.isdecimal())
+        tokens += [digits or part] if part.isalnum() else []
+    return _with_repeats(tokens)
+
+
+def _with_repeats(tokens: list[str]) -> list[str]:
+    result: list[str] = []
+    for each in tokens:
+        if result and result[-1] in _REPEATS and each.isdigit():
+            result[-1] = each * _REPEATS[result[-1]]
+        else:
+            result.append(each)
+    return result
+
+
+def cardinal(word: str) -> str:
+    """Return the number word of an English ordinal: "fifteenth" is fifteen; any other word as it is."""
+    plain = word.strip(".,;:!?\"'“”()")
+    head, _, last = plain.rpartition("-")
+    last = _ORDINALS.get(last, last)
+    return f"{head}-{last}" if head else last
 
 
 def _runs(text: str) -> Iterator[list[str]]:

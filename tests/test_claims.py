@@ -3,7 +3,7 @@
 import pytest
 
 from callsheet.state.claims import content, figures, names, number, numbers, share, states, unsupported_claims
-from callsheet.state.number_words import spelled_numbers, word_value
+from callsheet.state.number_words import cardinal, digit_tokens, spelled_numbers
 
 FIRE = (
     "The Great Fire of London began on 2 September 1666 in a bakery in Pudding Lane.",
@@ -122,5 +122,22 @@ def test_spelled_numbers_have_their_values(text, values):
     assert [set(each) for each in spelled_numbers(text)] == values
 
 
-def test_a_number_word_has_a_value():
-    assert (word_value("twelve"), word_value("ninety"), word_value("dozen")) == (12, 90, None)
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("Call oh eight hundred, double four five!", "call 0 800 44 5"),
+        ("S-A-V-E twenty", "s a v e 20"),
+        ("0800 ๑๒", "0800 12"),
+        ("four dollars and ninety-nine cents", "4 dollars and 99 cents"),
+        ("a double espresso for two and me", "a double espresso for 2 me"),
+        ("triple zero", "000"),
+        ("", ""),
+    ],
+)
+def test_a_text_has_its_numbers_in_digits(text, tokens):
+    assert " ".join(digit_tokens(text)) == tokens
+
+
+def test_an_ordinal_has_its_cardinal():
+    words = ("Fifteenth".casefold(), "twenty-first,", "twentieth", "third", "bread")
+    assert [cardinal(word) for word in words] == ["fifteen", "twenty-one", "twenty", "three", "bread"]

@@ -29,7 +29,7 @@ _MAX_EARLIER: Final = 100
 """Facts of earlier proposals that remain available."""
 # Provider and form retry a failed model already; retries of the guard would multiply them.
 _READING: Final = ToolOptions(timeout_s=300.0, tries=1)
-_WRITING: Final = ToolOptions(timeout_s=180.0, tries=1)
+_WRITING: Final = ToolOptions(timeout_s=300.0, tries=1)
 
 
 @tool(schema=StudentInfo, display="Noting who the lesson is for", writes=("student",))

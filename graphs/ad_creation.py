@@ -6,16 +6,18 @@ The model searches voices and writes drafts of voices, music and sound effects w
 a version that a person may activate; nothing is overwritten.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from callsheet.graphs.loop import LoopWorkflow
 from callsheet.state.ads import ad, brief, outline
 from callsheet.state.ads.ad import AdState
 from callsheet.state.ads.brief import Brief
+from callsheet.state.ads.mandatory import compare, mandatory_lines
 from callsheet.state.conversation import turn_starts
 from callsheet.state.workflow import DraftMade
 from callsheet.storage.artefacts.artefacts import StreamHead
@@ -50,6 +52,27 @@ class AdCreation(LoopWorkflow):
             "spotSeconds": f"{spot_s(state):g}",
         }
 
+    def brief_text(self, state: AdState) -> str:
+        """Return what the brief says of client, format and context, else the requests before any draft."""
+        if known := brief_of(state):
+            return "\n".join((known["clientDescription"], known["format"], known["additionalContext"]))
+        return "\n".join(one.text for one in _requests(state))
+
+    def closing_note(self, state: AdState, text: str) -> str:
+        """Name the lines of the brief that the turn's last script lacks and the closing text leaves out."""
+        messages = state.get("messages", ())
+        start = turn_starts(messages)[-1:]
+        results = [
+            json.loads(one.text)
+            for one in messages[start[0] if start else 0 :]
+            if isinstance(one, ToolMessage) and one.name == "create_voice_draft"
+        ]
+        written = [result for result in results if "versionId" in result]
+        missing = written[-1].get("missing", ()) if written else ()
+        lines = [line for line in mandatory_lines(self.brief_text(state)) if str(line) in missing]
+        unsaid = compare(lines, text, "english").missing
+        return f"(The script does not say: {', '.join(map(str, unsaid))}.)" if unsaid else ""
+
     def pinned_text(self, state: AdState, messages: Sequence[AnyMessage]) -> str:
         """Return the newest brief, else the first request."""
         known = brief_of(state)
@@ -62,10 +85,11 @@ class AdCreation(LoopWorkflow):
         active = {name: head.active for name, head in heads.items()}
         locked = frozenset().union(*(head.locked for head in heads.values()))
         spot = drafts.spot_s(scope)
-        lines = [outline.heading(spot, scope.facts["language"], scope.facts["market"])]
+        data = {name: version.data for name, version in newest.items()}
+        stated = data.get("voices", {}).get("language") or scope.facts["language"]
+        lines = [outline.heading(spot, stated, scope.facts["market"])]
         if newest:
-            data = {name: version.data for name, version in newest.items()}
-            language = drafts.script_language(data.get("voices", {}).get("voiceTracks", ()), scope)
+            language = drafts.script_language(data.get("voices", {}), scope)
             timed = ad.timeline(data, language=language, spot_s=spot)
             lines += [*outline.stream_lines(newest, active, locked), outline.length_line(timed)]
         return "\n".join(lines)
@@ -97,10 +121,15 @@ def spot_s(state: AdState) -> float:
     """Return the spot's seconds: the brief's, or else the last ones mentioned before the first tool call."""
     if known := brief_of(state):
         return known["duration"]
+    mentioned = [brief.mentioned_seconds(one.text) for one in _requests(state)]
+    return next((length_s for length_s in reversed(mentioned) if length_s), brief.DEFAULT_SPOT_S)
+
+
+def _requests(state: AdState) -> list[HumanMessage]:
+    """Return a person's messages before the first tool call."""
     messages = state.get("messages", ())
     before = takewhile(lambda message: not (isinstance(message, AIMessage) and message.tool_calls), messages)
-    mentioned = [brief.mentioned_seconds(one.text) for one in before if isinstance(one, HumanMessage)]
-    return next((length_s for length_s in reversed(mentioned) if length_s), brief.DEFAULT_SPOT_S)
+    return [one for one in before if isinstance(one, HumanMessage)]
 
 
 WORKFLOW: Final = AdCreation(REGISTRY.of("ad"))

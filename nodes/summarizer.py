@@ -36,7 +36,8 @@ def summarizer_node(workflow: WorkflowSpec) -> Node[Workflow]:
         created = state.get("created", [])
         changed: dict[str, Any] = {"drafts": {made["stream"]: made["versionId"] for made in created}}
         lacks_drafts = not state.get("rejected") and bool(workflow.nudge(state, state["messages"], created))
-        if closing := _closing_message(state, streams, created, lacks_drafts=lacks_drafts):
+        closing = _closing_message(state, streams, created, lacks_drafts=lacks_drafts)
+        if closing := _with_note(workflow, state, closing):
             changed["messages"] = [closing]
         return changed | await compaction_update(workflow, state, runtime, scope, streams)
 
@@ -70,6 +71,15 @@ def _closing_message(
     )
     note = f"(There is no {', '.join(invented)}; the newest versions are: {there or 'none yet'}.)"
     return AIMessage(f"{text}\n\n{note}", id=last.id, response_metadata=last.response_metadata)
+
+
+def _with_note(workflow: WorkflowSpec, state: Workflow, closing: AIMessage | None) -> AIMessage | None:
+    """Return the closing message with the workflow's note, if there is one; None for an unchanged message."""
+    last = closing or state["messages"][-1]
+    note = workflow.closing_note(state, last.text) if _has_no_calls(last) else ""
+    if not note or note in last.text:
+        return closing
+    return AIMessage(f"{last.text}\n\n{note}", id=last.id, response_metadata=last.response_metadata)
 
 
 def _tool_messages(state: Workflow) -> str:

@@ -144,6 +144,16 @@ class WorkflowSpec(ABC):
         del state
         return {}
 
+    def brief_text(self, state: Any) -> str:
+        """Return the person's brief as written, for tools that compare their work with it; empty for none."""
+        del state
+        return ""
+
+    def closing_note(self, state: Any, text: str) -> str:
+        """Return what the person should know of this turn and the closing `text` does not say; or ""."""
+        del state, text
+        return ""
+
     def opening(self, state: Any) -> str | None:
         """Return the first user message where the input holds none."""
         del state
@@ -239,6 +249,8 @@ class WorkflowSpec(ABC):
             plan=plan["id"] if plan else "",
             epoch=int(configurable.get(EPOCH_KEY) or 0),
             facts=self.facts(state),
+            brief=self.brief_text(state),
+            made=tuple(item["stream"] for item in state.get("created", [])),
             selected=self.selected_part(state),
             model=context.get("model") or context.get("provider") or state.get("provider") or "",
             patient=bool(plan and len(plan["steps"]) > 1),

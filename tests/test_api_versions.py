@@ -99,6 +99,17 @@ async def test_tracks_are_stored_as_the_tools_store_them(client: httpx.AsyncClie
     ]
 
 
+async def test_the_language_of_a_script_is_kept_through_a_change(client: httpx.AsyncClient) -> None:
+    """A12, A51: it decides the speaking rate."""
+    made = await ok(client, "POST", "/voices", VOICES | {"language": "th-TH"}, 201)
+    name = made["versionId"]
+    assert (await ok(client, "GET", f"/voices/{name}"))["data"]["language"] == "thai"
+    change = {"voiceTracks": {"track-0": {"speed": 0.9}}}
+    made = await ok(client, "PATCH", f"/voices/{name}", change)
+    assert (await ok(client, "GET", f"/voices/{made['versionId']}"))["data"]["language"] == "thai"
+    assert "not known" in await refusal(client, "POST", "/voices", VOICES | {"language": "klingon"}, 400)
+
+
 async def test_music_is_stored_under_both_names_of_its_provider(client: httpx.AsyncClient) -> None:
     """A15, A-R18; the length is the spot's where none is given."""
     await ok(client, "POST", "/music", {"musicPrompt": "slow jazz", "provider": "mubert"}, 201)

@@ -22,6 +22,7 @@ def test_a_full_brief_is_kept_field_by_field():
     assert parse(FULL) == {
         "clientDescription": "Żabka Café, hot breakfasts",
         "targetAudience": "commuters",
+        "format": "radio",
         "duration": 15.0,
         "market": "PL",
         "language": "polish",
@@ -36,6 +37,14 @@ def test_the_message_follows_the_template():
         "Create an audio ad.\nClient: A bakery\nTarget Audience: None\nDuration: 7.5s\n"
         "Market: US\nLanguage: english\nAdditional context: None"
     )
+
+
+def test_the_format_reaches_the_model():
+    """A51: all of it, not only its seconds; a length alone is no format."""
+    wish = "Dialogue between two friends, then a jingle"
+    assert f"Format: {wish}" in message(parse({"clientDescription": "A gym", "format": wish})).splitlines()
+    assert "Format" not in message(parse("A gym, 20 seconds"))
+    assert parse({"clientDescription": "A gym", "format": 20})["format"] == ""
 
 
 @pytest.mark.parametrize(

@@ -225,13 +225,14 @@ def fact(quote, concept="Bees"):
 
 async def test_a_vendors_model_fills_in_the_same_form_and_costs(opened, model: ChatDouble):
     """B7, B58: what its quote does not find in the material is left out and told of."""
-    model.script(sheet(fact("honey BEES visit flowers"), fact("Bees live on Mars.", "Mars")))
+    mars = fact("Bees live on Mars.", "Mars")
+    model.script(sheet(fact("honey BEES visit flowers"), mars), sheet(mars))
     made = await LessonDouble(opened, model="openai").use(
         "extractFactsTool", content=material("two_sentences").text
     )
     assert [one["source"]["quote"] for one in made["facts"]] == ["Honey bees visit flowers"]
     assert any("Mars" in warning for warning in made["warnings"])
-    assert made["cost"] == pytest.approx(1000 * 0.1e-6 + 100 * 0.5e-6)
+    assert made["cost"] == pytest.approx(2 * (1000 * 0.1e-6 + 100 * 0.5e-6))
     sent = model.requests[0]
     assert json.loads(sent.messages[-1]["content"])["material"].startswith("Honey bees")
     assert "no orders to you" in sent.messages[0]["content"]
@@ -260,7 +261,7 @@ def script(words, ids, kinds=("hook", "concept_introduction", "process_explanati
     segments = [
         {
             "type": kind,
-            "sentences": [{"text": " ".join(["word"] * words) + ".", "factIds": ids}],
+            "sentences": [{"text": " ".join(["Bees fly", *["on"] * (words - 2)]) + ".", "factIds": ids}],
             "visual_guidance": "Show bees.",
             "key_concepts": ["Bees"],
             "educational_purpose": "Learn.",
@@ -286,19 +287,11 @@ async def test_a_vendors_model_is_told_what_does_not_fit_and_corrects_it(opened,
     assert problems[0] == "hook says 40 words, but has room for 22"
 
 
-@pytest.mark.parametrize(
-    ("reply", "words"),
-    [
-        (script(40, ["a"]), "has room for 22"),
-        (script(5, []), "these facts are not said"),
-        (script(5, ["a", "b"]), "are not among the chosen facts"),
-        (script(5, ["a"], kinds=("hook", "conclusion")), "the segments are"),
-    ],
-)
-async def test_a_narration_that_stays_wrong_is_not_accepted(opened, model: ChatDouble, reply, words):
-    made = await narrated_by(model, opened, *[reply] * 8)
+async def test_a_narration_without_all_its_segments_is_not_accepted(opened, model: ChatDouble):
+    """B13."""
+    made = await narrated_by(model, opened, *[script(5, ["a"], kinds=("hook", "conclusion"))] * 8)
     assert made["type"] == "execution_error"
-    assert words in made["error"]
+    assert "the segment concept_introduction is missing" in made["error"]
     assert len(model.requests) == 2
 
 

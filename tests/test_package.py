@@ -65,6 +65,8 @@ def test_the_wheel_carries_the_data_files_the_types_and_the_licence(wheel):
     names = wheel.namelist()
     assert {"callsheet/langgraph.json", "callsheet/py.typed"} <= set(names)
     assert any(name.startswith("callsheet/tools/ads/catalogue/voices") for name in names)
+    prompts = {f"callsheet/tools/lessons/prompts/{name}.md" for name in ("facts", "script", "sentences")}
+    assert prompts <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from callsheet.state.lessons.student import grade, syllables
+from callsheet.state.lessons.student import grade, reading_style, syllables
 
 COUNTED = {
     1: "the cat holes makes pulled laughed called square plant through like cheese",
@@ -33,3 +33,11 @@ def test_a_decimal_point_ends_no_sentence_and_no_text_has_no_grade():
     assert grade("It is 3.5 km long") == grade("It is 3,5 km long")
     assert grade("") == 0
     assert grade("12 345") == 0
+
+
+def test_each_level_reads_like_something():
+    """B14, B15."""
+    styles = [reading_style(level) for level in (2.5, 3.5, 4.5, 6.5, 8.5)]
+    assert len(set(styles)) == 5
+    assert "picture book" in styles[0]
+    assert "abstract" in styles[4]

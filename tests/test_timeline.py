@@ -2,7 +2,7 @@
 
 import pytest
 
-from callsheet.state.ads.timeline import PAUSE_S, build_timeline, speaking_time_s
+from callsheet.state.ads.timeline import PAUSE_S, build_timeline, speaking_time_s, words_that_fit
 from callsheet.state.errors import Invalid
 
 
@@ -38,6 +38,20 @@ def test_characters_are_counted_where_they_are_not():
 
 def test_foreign_words_in_such_a_script_are_timed_as_english_words():
     assert speaking_time_s("กาแฟ Doi Chang", "thai") == pytest.approx(4 / 13 + 2 / 2.5, abs=0.001)
+
+
+def test_the_words_that_fit_leave_room_for_effects_at_the_start_and_the_end():
+    """A-R5, A-R6: a script of that many words in sentences of twelve fits, and one more sentence does not."""
+    effects = [effect("start", 2.0), effect("end", 3.0), effect("afterVoice", 9.0, index=0)]
+    count, unit = words_that_fit("english", 20.0, effects)
+    assert (words_that_fit("english", 15.0), words_that_fit("english", 3.0, effects)) == (
+        (count, unit),
+        (0, "words"),
+    )
+    text = " ".join(f"word{'.' * (n % 12 == 0)}" for n in range(1, count + 1))
+    assert placed([track(0, text)], effects[:2], spot_s=20.0)["fits"]
+    assert not placed([track(0, f"{text} word word word")], effects[:2], spot_s=20.0)["fits"]
+    assert words_that_fit("thai", 10.0)[1] == "characters"
 
 
 def test_a_faster_voice_takes_less_time_in_proportion():

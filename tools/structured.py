@@ -72,10 +72,15 @@ def is_offline(spec: str) -> bool:
 
 
 async def fill_in(
-    model: BaseChatModel, form: type[Form], prompt: str, request: Mapping[str, Any]
+    model: BaseChatModel,
+    form: type[Form],
+    prompt: str,
+    request: Mapping[str, Any],
+    earlier: Sequence[tuple[BaseModel, str]] = (),
 ) -> FilledForm[Form]:
     """Return the form that the model fills in from the request, after at most `MAX_ANSWERS` answers.
 
+    `earlier` continues a conversation: forms that the model filled in, each with the wish that follows it.
     Raises the provider's errors, and `Unavailable` with what is wrong if no answer fits the form.
     """
     began = time.monotonic()
@@ -84,6 +89,8 @@ async def fill_in(
         SystemMessage(prompt),
         HumanMessage(json.dumps(request, ensure_ascii=False)),
     ]
+    for answered, wish in earlier:
+        messages += [AIMessage(answered.model_dump_json()), HumanMessage(wish)]
     ladder = _Ladder(model, form, messages, list(getattr(model, "structured_rungs", RUNGS)))
     problem = ""
     for _ in range(MAX_ANSWERS):

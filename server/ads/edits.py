@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from callsheet.server.ads import service
 from callsheet.server.artefacts.turns import identifier
 from callsheet.state.ads import ad
+from callsheet.state.ads.brief import language_name
 from callsheet.state.errors import Invalid, Missing
 from callsheet.state.versions import Version
 from callsheet.storage.artefacts import mixer as mixers
@@ -52,6 +53,7 @@ class VoicesData(_Strict):
     """Complete data of a voices version (A14)."""
 
     voiceTracks: list[TrackEdit] = Field(min_length=1, max_length=_MAX_PARTS)
+    language: str | None = Field(None, max_length=80, description="The script's; the cast's when left out")
 
 
 class MusicData(_Strict):
@@ -148,7 +150,10 @@ def normalize(
     tools would refuse, too.
     """
     if stream == "voices":
-        return {"voiceTracks": _tracks(VoicesData.model_validate(raw).voiceTracks)}
+        voices = VoicesData.model_validate(raw)
+        return ad.voices_data(
+            _tracks(voices.voiceTracks), language_name(voices.language) if voices.language else None
+        )
     if stream == "music":
         return _music(MusicData.model_validate(raw), float(facts.get("spotSeconds", 30.0)))
     count = len(others.get("voices", {}).get("voiceTracks", ()))

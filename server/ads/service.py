@@ -170,7 +170,7 @@ def timeline_of(thread: Thread, facts: Mapping[str, str], data: Mapping[str, Map
     """Return the timeline of the streams' data, at the speaking rate of the voices' language."""
     ids = (thread.owner, thread.id, KIND, ADS.artefact_id(thread))
     scope = Scope(*ids, run="", task="", plan="", epoch=0, facts=facts)
-    language = script_language(data.get("voices", {}).get("voiceTracks", ()), scope)
+    language = script_language(data.get("voices", {}), scope)
     return ad.timeline(data, language=language, spot_s=spot_s(scope))
 
 

@@ -81,6 +81,11 @@ def track_list(tracks: Sequence[Mapping[str, Any]]) -> list[VoiceTrack]:
     ]
 
 
+def voices_data(tracks: Sequence[VoiceTrack], language: str | None) -> dict[str, Any]:
+    """Return voices in stored form, with the script's language if it was stated."""
+    return {"voiceTracks": list(tracks)} | ({"language": language} if language else {})
+
+
 def effect_list(prompts: Sequence[Mapping[str, Any]], track_count: int) -> list[SoundEffect]:
     """Return effects in stored form (A17); raises `Invalid` for an `afterVoice` index out of range (A-R5)."""
     return [_effect(prompt, track_count) for prompt in prompts]

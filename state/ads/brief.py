@@ -22,6 +22,8 @@ class Brief(TypedDict):
 
     clientDescription: str
     targetAudience: str
+    format: str
+    """Kind of ad, as the brief says it: "dialogue between two friends, then a jingle"; may be empty."""
     duration: float
     """Maximum length in seconds."""
     market: str
@@ -70,6 +72,7 @@ def parse(
     return Brief(
         clientDescription=client.strip(),
         targetAudience=audience.strip(),
+        format=(_text(fields, "format") if isinstance(fields.get("format"), str) else "").strip(),
         duration=_duration(fields) if duration is None else seconds(duration),
         market=(market or _text(fields, "market") or "US").strip(),
         language=_language(language, fields, audience, f"{client} {context}"),
@@ -78,12 +81,13 @@ def parse(
 
 
 def message(brief: Brief) -> str:
-    """Return the brief as a user message (A52)."""
+    """Return the brief as a user message (A52), with its format if it has one (A51)."""
     return "\n".join(
         (
             "Create an audio ad.",
             f"Client: {brief['clientDescription']}",
             f"Target Audience: {brief['targetAudience'] or None}",
+            *([f"Format: {brief['format']}"] if brief["format"] else []),
             f"Duration: {brief['duration']:g}s",
             f"Market: {brief['market']}",
             f"Language: {brief['language']}",
@@ -120,8 +124,8 @@ def seconds(value: object, field: str = "duration") -> float:
 
 def mentioned_seconds(text: str) -> float:
     """Return the ad's length in seconds that a chat message mentions; 0 if there is no valid one."""
-    duration = _duration_field(text).get("format")
-    length_s = _parse_seconds(duration, "format") if duration else 0.0
+    duration = _duration_field(text).get("duration")
+    length_s = _parse_seconds(duration, "duration") if duration else 0.0
     return length_s if length_s <= MAX_SPOT_S else 0.0
 
 
@@ -143,7 +147,7 @@ def _fields(raw: object) -> dict[str, Any]:
 
 
 def _duration_field(text: str) -> dict[str, str]:
-    """Return the `format` field with the length that a text mentions; empty if there is none.
+    """Return the `duration` field with the length that a text mentions; empty if there is none.
 
     After the first number, lengths need a unit of more than one letter or a sentence of their own: "the 50s"
     is not a length.
@@ -155,7 +159,7 @@ def _duration_field(text: str) -> dict[str, str]:
     minutes = [match for match in matches[:1] if match.group(2)]
     sentences = [match for match in matches if match.group(3) and _is_own_sentence(text, match)]
     candidates = [*with_unit, *minutes, *sentences]
-    return {"format": candidates[0].group(0)} if candidates else {}
+    return {"duration": candidates[0].group(0)} if candidates else {}
 
 
 def _is_own_sentence(text: str, length: re.Match[str]) -> bool:

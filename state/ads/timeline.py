@@ -72,14 +72,18 @@ def speaking_time_s(text: str, language: str, speed: float = 1.0) -> float:
     return round((units_s + breaths * PAUSE_S) / speed, 3)
 
 
-def words_that_fit(language: str, seconds: float) -> tuple[int, str]:
+def words_that_fit(
+    language: str, seconds: float, effects: Sequence[Mapping[str, Any]] = ()
+) -> tuple[int, str]:
     """Return how many words, or characters, of a language can be spoken in `seconds`, and their unit.
 
-    A sentence of twelve words is assumed between pauses; an unknown language counts as English.
+    Effects before the first voice and after the last one take their time. A sentence of twelve words is
+    assumed between pauses; an unknown language counts as English.
     """
+    seconds -= sum(_duration(effect) for effect in effects if _placement(effect) in {"start", "end"})
     spec = find(language) or _ENGLISH
     sentence = 12 if spec.unit == "word" else 12 * spec.rate / _ENGLISH.rate
-    return int(seconds / (1 / spec.rate + PAUSE_S / sentence)), f"{spec.unit}s"
+    return int(max(0.0, seconds) / (1 / spec.rate + PAUSE_S / sentence)), f"{spec.unit}s"
 
 
 def _units_s(text: str, spec: Language) -> float:

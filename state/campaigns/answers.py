@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-_NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
+from callsheet.state.claims import figures, number, numbers
+
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}(?:-[0-9]{2})?")
 _MONEY_OR_SHARE: Final = re.compile(
     r"[$€£] ?(\d++(?:[.,]\d++)*+)|(?<![\d.,])(\d++(?:[.,]\d++)*+) ?(?:%|percent)"
@@ -129,9 +130,7 @@ def _text_problems(
     yield from (f"figure {part!r} was not returned" for part in marked if not _is_known(part, proven))
     listed = max(len(pool), len(statement.companies), len(statement.offers))
     known = proven | _numbers_of_days(pool, evidence) | {float(n) for n in range(1, listed + 1)}
-    yield from (
-        f"number {part!r} was not returned" for part in _NUMBER.findall(text) if not _is_known(part, known)
-    )
+    yield from (f"number {part!r} was not returned" for part in figures(text) if not _is_known(part, known))
 
 
 def _words(text: str) -> str:
@@ -150,7 +149,7 @@ def _is_offer(text: str, pool: Mapping[str, Mapping[str, Any]]) -> bool:
 
 def _is_figure(value: float, pool: Mapping[str, Mapping[str, Any]], evidence: Evidence) -> bool:
     own = {float(one[key]) for one in pool.values() for key in ("volume", "spend") if one[key] is not None}
-    offers = {number for one in pool.values() for number in _numbers(one["offer"])}
+    offers = {value for one in pool.values() for value in numbers(one["offer"])}
     return value in evidence.counts | own | offers | {float(len(pool))}
 
 
@@ -162,30 +161,17 @@ def _is_date(text: str, pool: Mapping[str, Mapping[str, Any]], evidence: Evidenc
 def _proven_numbers(pool: Mapping[str, Mapping[str, Any]], evidence: Evidence) -> set[float]:
     """Return the figures of campaigns and counts."""
     texts = [str(value) for one in pool.values() for key, value in one.items() if key not in _UNPROVEN]
-    return {number for text in texts for number in _numbers(text)} | evidence.counts
+    return {value for text in texts for value in numbers(text)} | evidence.counts
 
 
 def _numbers_of_days(pool: Mapping[str, Mapping[str, Any]], evidence: Evidence) -> set[float]:
     texts = [*(str(one["capture_date"]).replace("-", " ") for one in pool.values()), *evidence.words]
-    return {number for text in texts for number in _numbers(text)}
-
-
-def _numbers(text: str) -> set[float]:
-    return {number for part in _NUMBER.findall(text) if (number := _number(part)) is not None}
+    return {value for text in texts for value in numbers(text)}
 
 
 def _is_known(text: str, known: set[float]) -> bool:
-    number = _number(text)
-    return number is not None and number in known
-
-
-def _number(text: str) -> float | None:
-    """Return a number as written in English: commas stand between thousands."""
-    plain = text.replace(",", "")
-    try:
-        return float(plain)
-    except ValueError:
-        return None
+    value = number(text)
+    return value is not None and value in known
 
 
 def _plain(text: str) -> str:

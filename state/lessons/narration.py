@@ -175,13 +175,17 @@ def place_segments(slot: Slot, sentences: Sequence[Sentence], language: str, **f
 
     Raises `Invalid` for more words than the slot's budget.
     """
-    text = join_sentences(sentences, language)
-    word_count = length(text, language)
+    word_count = length(join_sentences(sentences, language), language)
     if word_count > slot.budget:
         raise Invalid(
             f"segment {slot.type!r} has {word_count} words, and {slot.duration:g} s allow {slot.budget}",
             remedy="shorten it, or request a longer narration",
         )
+    return build_segment(slot, sentences, language, **fields)
+
+
+def build_segment(slot: Slot, sentences: Sequence[Sentence], language: str, **fields: object) -> Segment:
+    """Return the segment with these sentences in its slot, however long they are."""
     data = {
         "id": slot.type,
         "visual_guidance": "",
@@ -191,7 +195,7 @@ def place_segments(slot: Slot, sentences: Sequence[Sentence], language: str, **f
         "type": slot.type,
         "start_time": slot.start_time,
         "duration": slot.duration,
-        "narration": text,
+        "narration": join_sentences(sentences, language),
         "sentences": tuple(sentences),
     }
     return Segment.model_validate(data)

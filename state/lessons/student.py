@@ -10,20 +10,28 @@ DEFAULT_LEVEL: Final = 6.5
 _LEVELS: Final = ((6, 2.5), (9, 3.5), (12, 4.5), (15, 6.5))
 """Pairs of an age limit and the US school grade below it."""
 _OLDEST_LEVEL: Final = 8.5
+_STYLES: Final = (
+    (3.0, "Very short sentences of everyday words with one idea each, like a picture book read aloud"),
+    (4.0, "Short sentences of everyday words; each new word is explained at once by something familiar"),
+    (5.5, "Short and middling sentences; new words are defined, causes are explained with because and so"),
+    (7.5, "Sentences of ten to fifteen words; technical terms are used once they are defined"),
+)
+"""Pairs of a US school grade and what words below it read like."""
+_OLDEST_STYLE: Final = "Clear sentences of any length; technical terms and abstract ideas, each defined once"
 _OLDEST: Final = 120
 TO_TWELVE: Final = (
     *("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
 )
 TEENS: Final = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
-_SMALL: Final = ("zero", *TO_TWELVE, *TEENS)
-_TENS: Final = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+SMALL: Final = ("zero", *TO_TWELVE, *TEENS)
+TENS: Final = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 ORDINALS: Final = (
     *("first", "second", "third", "fourth", "fifth", "sixth"),
     *("seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"),
 )
 _NUMBER: Final = re.compile(
-    rf"(?P<digits>\d{{1,9}})|\b(?:(?P<tens>{'|'.join(_TENS)})(?:[\s-]+(?P<unit>{'|'.join(_SMALL[1:10])}))?"
-    rf"|(?P<small>{'|'.join(sorted(_SMALL, key=len, reverse=True))}))\b",
+    rf"(?P<digits>\d{{1,9}})|\b(?:(?P<tens>{'|'.join(TENS)})(?:[\s-]+(?P<unit>{'|'.join(SMALL[1:10])}))?"
+    rf"|(?P<small>{'|'.join(sorted(SMALL, key=len, reverse=True))}))\b",
     re.IGNORECASE,
 )
 _GRADE: Final = re.compile(
@@ -89,9 +97,9 @@ def _english_number(match: re.Match[str]) -> int | None:
     if match["digits"]:
         return _plausible(int(match["digits"]))
     if match["small"]:
-        return _SMALL.index(match["small"].casefold())
-    unit = _SMALL.index(match["unit"].casefold()) if match["unit"] else 0
-    return (_TENS.index(match["tens"].casefold()) + 2) * 10 + unit
+        return SMALL.index(match["small"].casefold())
+    unit = SMALL.index(match["unit"].casefold()) if match["unit"] else 0
+    return (TENS.index(match["tens"].casefold()) + 2) * 10 + unit
 
 
 def level(text: str | None) -> tuple[float, list[str]]:
@@ -101,6 +109,11 @@ def level(text: str | None) -> tuple[float, list[str]]:
         warnings = [f"the age {text!r} is not clear, so the words are for grades 6 to 7"] if text else []
         return DEFAULT_LEVEL, warnings
     return next((grade for below, grade in _LEVELS if years < below), _OLDEST_LEVEL), []
+
+
+def reading_style(level_: float) -> str:
+    """Return what words of a reading level (US school grade) read like."""
+    return next((style for below, style in _STYLES if level_ < below), _OLDEST_STYLE)
 
 
 def interests(text: str | None) -> list[str]:

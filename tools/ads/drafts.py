@@ -1,12 +1,14 @@
 """The five tools of an audio ad (A1-A23, A-R5): each reads, or writes one version of one stream."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.state.ads import ad
+from callsheet.state.ads.brief import language_name
+from callsheet.state.ads.mandatory import compare, mandatory_lines
 from callsheet.state.ads.timeline import ROUNDING_S, Timeline, speaking_time_s
 from callsheet.state.errors import Invalid
 from callsheet.state.languages import LANGUAGES, Language, find
@@ -21,6 +23,14 @@ RECENT_VERSIONS: Final = 5
 LISTED_VERSIONS: Final = 10
 """Versions of a stream that it lists; of earlier ones it shows the number."""
 DEFAULT_COUNT: Final = 10
+MAX_REWRITES: Final = 2
+"""Times in a turn that a model is asked to rewrite a script that lacks something of the brief."""
+_REWRITE: Final = (
+    "The brief wants `missing` spoken. Write the script again with it, unless it is background or the person "
+    "wants it left out."
+)
+_NAME_MISSING: Final = "Do not write the script again for `missing`; tell the person that it is not said."
+_CHECK: Final = "See whether the script says `check` in words of its language; if not, write it again."
 _AdId = Annotated[str, Field(description="The ad this conversation is about", min_length=1, max_length=255)]
 
 
@@ -63,6 +73,11 @@ class VoiceDraft(_Arguments):
 
     adId: _AdId
     tracks: list[Track] = Field(description="All tracks of the ad, in order", min_length=1, max_length=40)
+    language: str | None = Field(
+        None,
+        description="Leave out unless the ad is in another language than the ad's stated one",
+        max_length=80,
+    )
 
 
 class MusicDraft(_Arguments):
@@ -150,7 +165,8 @@ async def create_voice_draft(args: VoiceDraft, call: Call) -> dict[str, Any]:
             )
     streams = await call.artefact.streams(ad.STREAMS)
     tracks = ad.track_list([track.model_dump(exclude_none=True) for track in args.tracks])
-    return await _write(call, streams, "voices", {"voiceTracks": tracks})
+    stated = language_name(args.language) if args.language else _data(streams, "voices").get("language")
+    return await _write(call, streams, "voices", ad.voices_data(tracks, stated))
 
 
 @tool(schema=MusicDraft, display="Describing the music", writes=("music",), subject="adId", idempotent=True)
@@ -191,7 +207,10 @@ async def get_current_state(args: CurrentState, call: Call) -> dict[str, Any]:
     shown = {name: _stream_state(name, stream) for name, stream in streams.items() if stream.versions}
     return {
         **shown,
-        "ad": {"language": call.scope.facts.get("language", "english"), "spotSeconds": spot_s(call.scope)},
+        "ad": {
+            "language": _data(streams, "voices").get("language") or _stated_language(call.scope),
+            "spotSeconds": spot_s(call.scope),
+        },
         "timeline": _timeline(call.scope, {name: _data(streams, name) for name in shown}),
     }
 
@@ -204,11 +223,20 @@ def spot_s(scope: Scope) -> float:
     return float(scope.facts.get("spotSeconds", 30.0))
 
 
-def script_language(tracks: Sequence[Mapping[str, Any]], scope: Scope) -> str:
-    """Return the language of most voices of the cast, which decides the speaking rate."""
-    cast = [voices.find(str(track["voiceId"])) for track in tracks]
+def script_language(data: Mapping[str, Any], scope: Scope) -> str:
+    """Return the language of a voices version, which decides the speaking rate.
+
+    It is the one that was stated with the version, or else that of most voices of the cast.
+    """
+    if data.get("language"):
+        return str(data["language"])
+    cast = [voices.find(str(track["voiceId"])) for track in data.get("voiceTracks", ())]
     languages = Counter(voice.language for voice in cast if voice)
-    return languages.most_common(1)[0][0] if languages else scope.facts.get("language", "english")
+    return languages.most_common(1)[0][0] if languages else _stated_language(scope)
+
+
+def _stated_language(scope: Scope) -> str:
+    return scope.facts.get("language", "english")
 
 
 async def _write(
@@ -219,13 +247,28 @@ async def _write(
 ) -> dict[str, Any]:
     current = {name: _data(streams, name) for name in streams if streams[name].versions} | {stream: data}
     timed = {"status": "draft", **_length(stream, current, call.scope)}
+    if stream == "voices":
+        timed = _with_missing_lines(timed, data, call.scope)
     parent = restored_version(streams[stream].versions, data)
     return await call.write(stream, data, parent=parent, result=timed)
 
 
 def _timeline(scope: Scope, current: Mapping[str, Mapping[str, Any]]) -> Timeline:
-    tracks = current.get("voices", {}).get("voiceTracks", ())
-    return ad.timeline(current, language=script_language(tracks, scope), spot_s=spot_s(scope))
+    language = script_language(current.get("voices", {}), scope)
+    return ad.timeline(current, language=language, spot_s=spot_s(scope))
+
+
+def _with_missing_lines(result: Mapping[str, Any], data: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
+    """Return a draft's result with what the brief wants spoken and the script does not say."""
+    script = "\n".join(str(track["text"]) for track in data["voiceTracks"])
+    comparison = compare(mandatory_lines(scope.brief), script, script_language(data, scope))
+    names = {name: [*map(str, lines)] for name, lines in comparison._asdict().items() if lines}
+    if not names:
+        return {**result}
+    rewrites = scope.made.count("voices")
+    wish = _CHECK if "missing" not in names else _REWRITE if rewrites < MAX_REWRITES else _NAME_MISSING
+    suggestion = " ".join(part for part in (str(result.get("suggestion") or ""), wish) if part)
+    return {**result, **names, "suggestion": suggestion}
 
 
 def _length(stream: ad.Stream, current: Mapping[str, Mapping[str, Any]], scope: Scope) -> dict[str, Any]:
@@ -243,15 +286,15 @@ def _length(stream: ad.Stream, current: Mapping[str, Mapping[str, Any]], scope: 
         return {"timeline": length | {"fits": False}, "suggestion": too_long}
     if stream != "voices" or timeline["fits"]:
         return {"timeline": length}
-    return {"timeline": length, **_overrun(timeline, current["voices"]["voiceTracks"], scope)}
+    return {"timeline": length, **_overrun(timeline, current["voices"], scope)}
 
 
-def _overrun(timeline: Timeline, tracks: Sequence[Mapping[str, Any]], scope: Scope) -> dict[str, Any]:
-    language = script_language(tracks, scope)
+def _overrun(timeline: Timeline, data: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
+    language = script_language(data, scope)
     spec = find(language)
     unit, rate = ("characters", spec.rate) if spec and spec.unit == "character" else ("words", _rate(spec))
     over_s = timeline["durationSeconds"] - timeline["spotSeconds"]
-    speech_s = sum(speaking_time_s(str(track["text"]), language) for track in tracks)
+    speech_s = sum(speaking_time_s(str(track["text"]), language) for track in data["voiceTracks"])
     return {
         "overBySeconds": round(over_s, 2),
         f"{unit}PerSecond": rate,

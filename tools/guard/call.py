@@ -31,6 +31,10 @@ class Scope:
     """Id of the plan, which distinguishes calls with equal ids."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """Facts about the artefact: for an ad `language`, `market`, `spotSeconds`."""
+    brief: str = ""
+    """The person's brief, whose contacts, figures and legal lines a script must say; empty for none."""
+    made: tuple[str, ...] = ()
+    """Streams of the versions that this turn made in earlier plans, in order."""
     selected: str = ""
     """Part of the artefact that the person has selected, meant by "this"; empty for none (C2, C26)."""
     model: str = ""

@@ -1,4 +1,7 @@
-"""Extraction of facts by a model; a fact whose quote is not in the material is left out."""
+"""Extraction of facts by a model; a fact that the material does not prove is asked for again or left out.
+
+A fact has a quote of the material to itself, and its details say what the quote says.
+"""
 
 import hashlib
 import math
@@ -6,15 +9,17 @@ import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
 
 from callsheet import storage
 from callsheet.state import pricing
+from callsheet.state.claims import share, unsupported_claims
+from callsheet.state.errors import Unavailable
 from callsheet.state.languages import detect
-from callsheet.state.lessons.facts import MAX_FACTS, Fact, distinct, fact_id, find_passage, shortfall
+from callsheet.state.lessons.facts import MAX_FACTS, Fact, Passage, distinct, fact_id, find_passage, shortfall
 from callsheet.state.plan import canonical_json
 from callsheet.storage.artefacts import extraction_cache
 from callsheet.tools import structured
@@ -26,6 +31,10 @@ from callsheet.tools.structured import FilledForm, fill_in, model_for
 
 WINDOW_CHARS: Final = 60_000
 """Characters a model reads at once, about 20 pages."""
+_MIN_SHARE: Final = 0.3
+"""Least share of the details' words that the quote has."""
+_SAME_PASSAGE: Final = 0.8
+"""Two quotes with this share of their characters in common are the same."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,10 @@ class ExtractionPreferences:
     """Subject that the person wants, in their words."""
     avoid: tuple[str, ...] = ()
     """Passages proposed before."""
+    age: int | None = None
+    """The student's, in years."""
+    level: float | None = None
+    """US school grade."""
 
 
 async def extract_facts(
@@ -62,29 +75,28 @@ async def extract_facts(
     preferences: ExtractionPreferences | None = None,
     report: OnProgress = lambda _done, _of: None,
 ) -> Extraction:
-    """Return the facts of a material in its order, each with its quote.
+    """Return the facts of a material in the order to teach them, each with its quote.
 
     A long material is read in parts of `WINDOW_CHARS` characters. Raises what the provider raises.
     """
     language = detect(text) or "english"
     parts = split_windows(text)
-    filled: list[FilledForm[FactSheet]] = []
     chosen = model_for(model, language)
-    for number, (_, part) in enumerate(parts):
+    reader = _Reader(chosen, language, preferences or ExtractionPreferences())
+    for number, (at, part) in enumerate(parts):
         report(number, len(parts))
-        filled.append(await _read(chosen, part, language, preferences or ExtractionPreferences()))
+        await reader.read(part, at)
     report(len(parts), len(parts))
-    facts, unverified = _partition_supported(filled, parts)
-    kept = _select_best(facts, len(parts))
-    first = filled[0].form
+    kept = _select_best(distinct(reader.facts), len(parts))
+    first = reader.filled[0].form
     return Extraction(
         topic=first.topic,
         objective=first.learningObjective,
         language=language,
         facts=tuple(kept),
-        warnings=(*shortfall(kept), *_warnings(unverified, sum(one.form.leftOut for one in filled))),
-        cost=pricing.total(one.cost for one in filled),
-        duration=round(sum(one.duration for one in filled), 3),
+        warnings=(*shortfall(kept), *reader.warnings()),
+        cost=pricing.total(one.cost for one in reader.filled),
+        duration=round(sum(one.duration for one in reader.filled), 3),
     )
 
 
@@ -100,38 +112,119 @@ def split_windows(text: str) -> list[tuple[int, str]]:
     return [*parts, (at, text[at:])]
 
 
-async def _read(
-    model: BaseChatModel, part: str, language: str, preferences: ExtractionPreferences
-) -> FilledForm[FactSheet]:
-    request = {
-        "material": part,
-        "language": language,
-        "guidance": preferences.guidance,
-        "avoid": preferences.avoid,
-    }
-    return await fill_in(model, FactSheet, FACTS_PROMPT, request)
+@dataclass
+class _Reader:
+    """The reading of a material, part by part."""
+
+    model: BaseChatModel
+    language: str
+    preferences: ExtractionPreferences
+    filled: list[FilledForm[FactSheet]] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
+    dropped: dict[str, str] = field(default_factory=dict)
+    """By concept, the reason."""
+
+    async def read(self, part: str, offset: int) -> None:
+        """Add the facts of a part; those that it does not prove are asked for once more."""
+        review = _Review(part, offset, self.language)
+        request = self._request(part)
+        sheet = await fill_in(self.model, FactSheet, FACTS_PROMPT, request)
+        self.filled.append(sheet)
+        review.add(sheet.form.facts)
+        if review.dropped:
+            earlier = [(sheet.form, _correction(review.dropped))]
+            try:
+                again = await fill_in(self.model, FactSheet, FACTS_PROMPT, request, earlier)
+            except Unavailable:
+                # The proven facts are worth more than those that could not be asked for.
+                again = None
+            if again:
+                self.filled.append(again)
+                review.add(again.form.facts)
+        order = [proposal.concept for proposal in sheet.form.facts]
+        place = {concept: at for at, concept in reversed([*enumerate(order)])}
+        self.facts += sorted(review.facts, key=lambda fact: place.get(fact.concept, len(order)))
+        self.dropped |= review.dropped
+
+    def _request(self, part: str) -> dict[str, Any]:
+        wishes = self.preferences
+        student = {"age": wishes.age, "level": wishes.level}
+        return {
+            "material": part,
+            "language": self.language,
+            "guidance": wishes.guidance,
+            "avoid": wishes.avoid,
+            **{name: value for name, value in student.items() if value is not None},
+        }
+
+    def warnings(self) -> list[str]:
+        """Return what was left out, and why."""
+        reasons = dict.fromkeys(self.dropped.values())
+        lines = [
+            f"left out {', '.join(one for one, why in self.dropped.items() if why == reason)}: {reason}"
+            for reason in reasons
+        ]
+        orders = sum(one.form.leftOut for one in self.filled)
+        if orders:
+            lines.append(f"left out {orders} passage{'s' * (orders > 1)} that would give a model orders")
+        return lines
 
 
-def _partition_supported(
-    filled: Sequence[FilledForm[FactSheet]], parts: Sequence[tuple[int, str]]
-) -> tuple[list[Fact], list[str]]:
-    """Return the facts whose quotes are in the material, and the concepts of the others."""
-    verified: list[Fact] = []
-    unverified: list[str] = []
-    for one, (at, part) in zip(filled, parts, strict=True):
-        for proposal in one.form.facts:
-            fact = _verified_fact(proposal, part, at)
-            if fact:
-                verified.append(fact)
-            else:
-                unverified.append(proposal.concept)
-    return distinct(verified), unverified
+def _correction(dropped: Mapping[str, str]) -> str:
+    """Return the wish for the facts that were left out."""
+    lines = "\n".join(f"- {concept}: {reason}" for concept, reason in dropped.items())
+    return (
+        f"These facts were left out:\n{lines}\n"
+        "Answer with a FactSheet that has only these facts, corrected, under the same concepts. Each quote "
+        "is one unbroken passage of the material, copied character by character, without an ellipsis. Leave "
+        "out a fact that the material does not say."
+    )
 
 
-def _verified_fact(proposal: FoundFact, part: str, offset: int) -> Fact | None:
-    passage = find_passage(proposal.quote, part)
-    if passage is None:
-        return None
+@dataclass
+class _Review:
+    """The check of the facts that a model proposes from one part of the material."""
+
+    part: str
+    offset: int
+    language: str
+    facts: list[Fact] = field(default_factory=list)
+    dropped: dict[str, str] = field(default_factory=dict)
+    """By concept, the reason."""
+
+    def add(self, proposals: Sequence[FoundFact]) -> None:
+        """Add the proven facts; another fact of the same concept takes the place of a dropped one."""
+        for proposal in proposals:
+            passage = find_passage(proposal.quote, self.part)
+            if reason := self._problem(proposal, passage):
+                self.dropped[proposal.concept] = reason
+            elif passage:
+                self.dropped.pop(proposal.concept, None)
+                self.facts.append(_fact(proposal, passage, self.offset))
+
+    def _problem(self, proposal: FoundFact, passage: Passage | None) -> str:
+        """Return why a proposal is no proven fact; empty if it is one."""
+        if passage is None:
+            return "the quote is not in the material word for word"
+        user = next((fact.concept for fact in self.facts if self._is_used(passage, fact)), "")
+        if user and user != proposal.concept:
+            return f"the quote already proves {user}"
+        if wrong := unsupported_claims(proposal.details, [self.part, proposal.concept], self.language):
+            return f"the details say {', '.join(wrong)}, which the material does not say"
+        if share(proposal.details, f"{proposal.concept} {passage.quote}") < _MIN_SHARE:
+            return "the details do not say what the quote says"
+        return ""
+
+    def _is_used(self, passage: Passage, fact: Fact) -> bool:
+        """Return True if a fact has the same passage, but for a few characters."""
+        if fact.source is None:
+            return False
+        start, end = fact.source.start - self.offset, fact.source.end - self.offset
+        common = min(end, passage.end) - max(start, passage.start)
+        return common >= _SAME_PASSAGE * max(end - start, passage.end - passage.start)
+
+
+def _fact(proposal: FoundFact, passage: Passage, offset: int) -> Fact:
     source = passage.model_copy(update={"start": passage.start + offset, "end": passage.end + offset})
     return Fact(
         id=fact_id(proposal.concept, source.quote),
@@ -143,29 +236,16 @@ def _verified_fact(proposal: FoundFact, part: str, offset: int) -> Fact | None:
 
 
 def _select_best(facts: Sequence[Fact], parts: int) -> list[Fact]:
-    """Return the 15 most confident facts in the order of the material, spread over its parts."""
+    """Return the 15 most confident facts in their order, spread over the parts of the material."""
     limit = math.ceil(MAX_FACTS / parts) + 1
     counts: Counter[int] = Counter()
-    selected: list[Fact] = []
+    selected: set[str] = set()
     for fact in sorted(facts, key=lambda fact: -fact.confidence):
-        part = _start(fact) // WINDOW_CHARS
+        part = (fact.source.start if fact.source else 0) // WINDOW_CHARS
         counts[part] += 1
         if counts[part] <= limit and len(selected) < MAX_FACTS:
-            selected.append(fact)
-    return sorted(selected, key=_start)
-
-
-def _start(fact: Fact) -> int:
-    return fact.source.start if fact.source else 0
-
-
-def _warnings(unsaid: Sequence[str], orders: int) -> list[str]:
-    warnings = []
-    if unsaid:
-        warnings.append(f"left out, because the material does not say it: {', '.join(unsaid)}")
-    if orders:
-        warnings.append(f"left out {orders} passage{'s' * (orders > 1)} that would give a model orders")
-    return warnings
+            selected.add(fact.id)
+    return [fact for fact in facts if fact.id in selected]
 
 
 async def extract_facts_cached(

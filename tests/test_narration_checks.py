@@ -1,0 +1,257 @@
+"""Narrations of a model: wrong sentences are corrected alone, or left out (B13-B15, B21, B22, B-R9)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from callsheet.state.lessons.facts import Fact
+from callsheet.state.lessons.narration import KINDS, slots
+from callsheet.tools.lessons.forms import SCRIPT_PROMPT, SENTENCES_PROMPT
+from callsheet.tools.lessons.narration import NarrationBrief, WrittenNarration, write_narration
+from tests.chat_double import ChatDouble, Say
+
+FIRE = Fact(
+    id="fire",
+    concept="Great Fire",
+    details="The Great Fire of London began on 2 September 1666 in a bakery in Pudding Lane.",
+)
+KING = Fact(
+    id="king", concept="King Charles", details="King Charles had houses pulled down to stop the flames."
+)
+Sentences = dict[str, list[tuple[str, list[str]]]]
+GOOD: Sentences = {
+    "hook": [("Can you smell smoke?", [])],
+    "concept_introduction": [("The Great Fire of London began in 1666.", ["fire"])],
+    "process_explanation": [("Then King Charles had houses pulled down.", ["king"])],
+    "conclusion": [("So remember the Great Fire!", ["fire"])],
+}
+LIE = "King Charles lit the fire himself in 1712."
+
+
+def brief(**more: Any) -> NarrationBrief:
+    given = {"level": 4.5, "interests": ("football",), "age": 9, **more}
+    return NarrationBrief("The Great Fire", (FIRE, KING), 60, language="english", **given)
+
+
+def script(changes: Sentences | None = None, visual: str = "Show it.") -> Say:
+    segments = [
+        {
+            "type": kind,
+            "sentences": [{"text": text, "factIds": ids} for text, ids in sentences],
+            "visual_guidance": visual,
+            "key_concepts": ["Great Fire"],
+            "educational_purpose": "Learn.",
+        }
+        for kind, sentences in {**GOOD, **(changes or {})}.items()
+    ]
+    return Say(calls=[("c1", "NarrationScript", json.dumps({"segments": segments, "notes": []}))])
+
+
+def repairs(*sentences: tuple[int, str, list[str]]) -> Say:
+    found = [{"index": index, "text": text, "factIds": ids} for index, text, ids in sentences]
+    return Say(calls=[("c1", "SentenceRepairs", json.dumps({"sentences": found}))])
+
+
+def sent(model: ChatDouble, at: int = -1) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(model.requests[at].messages[1]["content"])
+    return found
+
+
+async def written(model: ChatDouble, *answers: Say, **more: Any) -> WrittenNarration:
+    model.script(*answers)
+    return await write_narration(brief(**more), model="openai")
+
+
+def texts(made: WrittenNarration, kind: str) -> list[str]:
+    return [sentence.text for sentence in made.narration.segment(kind).sentences]
+
+
+WRONG = [
+    ("false number", ("It began in 1712 in a bakery.", ["fire"]), "says 1712, which its facts do not say"),
+    (
+        "false name",
+        ("Later King Arthur pulled houses down.", ["king"]),
+        "says Arthur, which its facts do not",
+    ),
+    ("false date", ("It began on 2 October 1666.", ["fire"]), "says October, which its facts do not say"),
+    (
+        "another fact's name",
+        ("The bakery of King Charles burned.", ["fire"]),
+        "says King, Charles, which its",
+    ),
+    ("no proof at all", (LIE, []), "says 1712, Charles, and names no fact that says so"),
+    ("unknown fact", ("It was very hot.", ["heat"]), "names heat, which are not among its facts"),
+    ("unproven claim", ("Wooden roofs fed hungry rats.", ["fire"]), "says nothing of the facts it names"),
+]
+
+
+@pytest.mark.parametrize(("name", "sentence", "reason"), WRONG, ids=[one[0] for one in WRONG])
+async def test_a_sentence_that_its_facts_do_not_prove_is_corrected_alone(
+    model: ChatDouble, name, sentence, reason
+):
+    """B22: it is sent with its neighbours and the reason, and the rest stays as it is."""
+    first: tuple[str, list[str]] = ("It was a dry summer.", [])
+    last: tuple[str, list[str]] = ("What then?", [])
+    right = "The fire began in a bakery."
+    made = await written(
+        model, script({"conclusion": [first, sentence, last]}), repairs((0, right, ["fire"]))
+    )
+    assert texts(made, "conclusion") == [first[0], right, last[0]]
+    assert made.narration.warnings == ()
+    [entry] = sent(model)["sentences"]
+    assert (entry["text"], entry["segment"], entry["before"], entry["after"]) == (
+        sentence[0],
+        "conclusion",
+        first[0],
+        last[0],
+    )
+    assert reason in entry["problem"]
+    assert entry["words"] > 5
+    assert len(model.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        repairs((0, "It began in 1713 in a bakery.", ["fire"])),
+        repairs((0, "", [])),
+        repairs(),
+        Say("Sorry?"),
+    ],
+)
+async def test_a_sentence_that_is_wrong_again_is_left_out_with_a_note(model: ChatDouble, answer):
+    """B22: one that loses a fact is followed by a warning that names the fact."""
+    wrong = ("King Charles had houses pulled down in 1712.", ["king"])
+    made = await written(model, script({"process_explanation": [("Run!", []), wrong]}), *[answer] * 3)
+    assert texts(made, "process_explanation") == ["Run!"]
+    warnings = "\n".join(made.narration.warnings)
+    assert f"left out of the process_explanation: “{wrong[0]}” says 171" in warnings
+    assert "does not tell the fact “King Charles”" in warnings
+
+
+async def test_a_segment_that_loses_all_its_sentences_is_named(model: ChatDouble):
+    made = await written(model, script({"hook": [(LIE, [])]}), repairs())
+    assert made.narration.segment("hook").narration == ""
+    assert "the hook has no sentence left; write it again" in made.narration.warnings
+
+
+async def test_a_greeting_needs_no_fact_and_proves_none(model: ChatDouble):
+    """B22: a fact counts as told only by a sentence that says it."""
+    greeting = {"process_explanation": [("Hello there.", ["king"])]}
+    made = await written(model, script(greeting), script(greeting))
+    assert sent(model)["problems"] == ["no sentence that names these facts says them: king"]
+    assert sent(model)["draft"][2]["sentences"] == [{"text": "Hello there.", "factIds": ["king"]}]
+    assert made.narration.facts == {"fire"}
+    assert "the narration does not tell the fact “King Charles”" in made.narration.warnings
+
+
+def long(words: int) -> Sentences:
+    """The process explanation, which has room for 44 words."""
+    text = "Then King Charles had houses pulled down"
+    return {"process_explanation": [(" ".join([text, *["so"] * (words - 7)]) + ".", ["king"])]}
+
+
+async def test_a_segment_that_is_a_little_too_long_is_accepted_with_a_warning(model: ChatDouble):
+    """B-R9: 47 words are 7 % more than 44."""
+    assert [slot.budget for slot in slots(60, "english")] == [22, 33, 44, 33]
+    made = await written(model, script(long(47)))
+    assert made.narration.warnings == (
+        "the process_explanation is too long: 47 words, and 20 s have room for 44",
+    )
+    assert len(model.requests) == 1
+
+
+async def test_the_best_of_two_drafts_that_are_too_long_is_used_with_a_warning(model: ChatDouble):
+    """B-R9, B65: 57 words are 30 % more than 44."""
+    made = await written(model, script(long(57)), script(long(60)))
+    assert made.narration.warnings == (
+        "the process_explanation is too long by far: 57 words, and 20 s have room for 44",
+    )
+    assert sent(model)["problems"] == ["process_explanation says 57 words, but has room for 44"]
+    assert len(sent(model)["draft"]) == 4
+
+
+async def test_a_second_draft_that_fails_leaves_the_first(model: ChatDouble):
+    """B65."""
+    made = await written(model, script(long(57)), *[Say("Sorry?")] * 3)
+    assert len(texts(made, "process_explanation")[0].split()) == 57
+
+
+async def test_a_segment_that_one_draft_lacks_is_taken_from_the_other(model: ChatDouble):
+    """B13."""
+    first, second = script(), script()
+    body = json.loads(first.calls[0][2])
+    first = Say(calls=[("c1", "NarrationScript", json.dumps({"segments": body["segments"][:2]}))])
+    second = Say(calls=[("c1", "NarrationScript", json.dumps({"segments": body["segments"][2:]}))])
+    made = await written(model, first, second)
+    assert [segment.type for segment in made.narration.segments] == list(KINDS)
+    assert sent(model)["problems"][0] == "the segment process_explanation is missing"
+
+
+async def test_empty_visual_guidance_is_asked_for_again_and_then_named(model: ChatDouble):
+    """B21."""
+    made = await written(model, script(visual=""), script(visual=" "))
+    assert "hook has no visual_guidance" in sent(model)["problems"]
+    assert "the hook has no visual guidance" in made.narration.warnings
+    model.script(script(visual=""), script())
+    made = await write_narration(brief(), model="openai")
+    assert made.narration.segment("hook").visual_guidance == "Show it."
+
+
+async def test_the_wrong_sentences_of_a_draft_are_named_when_it_is_asked_for_again(model: ChatDouble):
+    made = await written(model, script({"hook": [(LIE, [])], **long(57)}), script())
+    assert sent(model)["problems"][1].startswith(f"hook: “{LIE}” says 1712")
+    assert made.narration.warnings == ()
+
+
+async def test_the_audience_and_less_than_the_budget_are_asked_for(model: ChatDouble):
+    """B14, B15, B-R9."""
+    await written(model, script())
+    request = sent(model)
+    assert (request["age"], request["level"]) == (9, 4.5)
+    assert "because and so" in request["reads_like"]
+    assert [(one["words"], one["budget"]) for one in request["segments"]] == [
+        (17, 22),
+        (26, 33),
+        (35, 44),
+        (26, 33),
+    ]
+
+
+async def test_what_a_person_likes_needs_no_fact(model: ChatDouble):
+    """B14: names of the interests, the topic and the wish are no claims about the material."""
+    hook: list[tuple[str, list[str]]] = [("Imagine you and Messi, both 9, smell smoke in Berlin!", [])]
+    made = await written(model, script({"hook": hook}), interests=("Messi",), guidance="They visited Berlin")
+    assert texts(made, "hook") == [hook[0][0]]
+
+
+async def test_a_segment_that_is_written_again_is_shown_with_its_neighbours(model: ChatDouble):
+    """B17: the neighbours stay, so they must be neither repeated nor contradicted."""
+    earlier = (await written(model, script())).narration
+    body = json.loads(script().calls[0][2])
+    again = [one for one in body["segments"] if one["type"] in {"concept_introduction", "conclusion"}]
+    model.script(Say(calls=[("c1", "NarrationScript", json.dumps({"segments": again}))]))
+    await write_narration(
+        brief(), model="openai", earlier=earlier, only=["concept_introduction", "conclusion"]
+    )
+    first, last = sent(model)["segments"]
+    assert (first["was"], first["before"], first["after"]) == (
+        GOOD["concept_introduction"][0][0],
+        GOOD["hook"][0][0],
+        GOOD["process_explanation"][0][0],
+    )
+    assert "after" not in last
+
+
+@pytest.mark.parametrize("prompt", [SCRIPT_PROMPT, SENTENCES_PROMPT])
+def test_the_prompts_are_short(prompt: str):
+    assert len(prompt) / 4 <= 1_200
+
+
+def test_the_prompt_has_an_example_of_each_segment_and_says_how_to_use_an_interest():
+    """B13, B14, B21."""
+    for kind in KINDS:
+        assert f"- {kind}: " in SCRIPT_PROMPT
+    for words in ("once or twice", "visual_guidance", "for every segment", "conversational and enthusiastic"):
+        assert words in SCRIPT_PROMPT

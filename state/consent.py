@@ -4,95 +4,17 @@ import re
 import unicodedata
 from typing import Final
 
-_YES: Final = frozenset(
-    [
-        "yes",
-        "yep",
-        "yeah",
-        "y",
-        "ok",
-        "okay",
-        "sure",
-        "go ahead",
-        "do it",
-        "do that",
-        "delete it",
-        "remove it",
-        "confirm",
-        "approve",
-        "accept",
-        "si",
-        "claro",
-        "vale",
-        "adelante",
-        "sim",
-        "pode",
-        "oui",
-        "d'accord",
-        "vas-y",
-        "ja",
-        "klar",
-        "gerne",
-        "mach das",
-        "tak",
-        "dobrze",
-        "ano",
-        "jo",
-        "da",
-        "ya",
-        "boleh",
-        "có",
-        "vâng",
-        "đồng ý",
-        "ใช่",
-        "ได้",
-        "ตกลง",
-        "是",
-        "是的",
-        "好",
-        "好的",
-        "可以",
-        "行",
-        "对",
-        "嗯",
-    ]
+_YES_WORDS: Final = (
+    "yes|yep|yeah|y|ok|okay|sure|go ahead|do it|do that|delete it|remove it|confirm|approve|accept|si|claro|"
+    "vale|adelante|sim|pode|oui|d'accord|vas-y|ja|klar|gerne|mach das|tak|dobrze|ano|jo|da|ya|boleh|có|vâng|"
+    "đồng ý|ใช่|ได้|ตกลง|是|是的|好|好的|可以|行|对|嗯"
 )
-_NO: Final = frozenset(
-    [
-        "no",
-        "nope",
-        "nah",
-        "n",
-        "don't",
-        "do not",
-        "cancel",
-        "reject",
-        "stop",
-        "keep it",
-        "leave it",
-        "never mind",
-        "não",
-        "non",
-        "nein",
-        "lieber nicht",
-        "nie",
-        "ne",
-        "nu",
-        "tidak",
-        "jangan",
-        "không",
-        "đừng",
-        "ไม่",
-        "ไม่ได้",
-        "ไม่ต้อง",
-        "不",
-        "不是",
-        "不要",
-        "不行",
-        "不可以",
-        "别",
-    ]
+_NO_WORDS: Final = (
+    "no|nope|nah|n|don't|do not|cancel|reject|stop|keep it|leave it|never mind|não|non|nein|lieber nicht|nie|"
+    "ne|nu|tidak|jangan|không|đừng|ไม่|ไม่ได้|ไม่ต้อง|不|不是|不要|不行|不可以|别"
 )
+_YES: Final = frozenset(_YES_WORDS.split("|"))
+_NO: Final = frozenset(_NO_WORDS.split("|"))
 _POLITE: Final = re.compile(
     r"\b(?:please|thanks|thank you|por favor|gracias|obrigad[oa]|merci|bitte|danke|proszę|prosim|te rog)\b"
     r"|(?:ครับ|ค่ะ|คะ|ạ|谢谢|请|吧)"

@@ -74,12 +74,12 @@ async def chooseFactsTool(args: FactChoice, call: Call) -> dict[str, Any]:  # no
     The narration is then written by itself. Also for a change of an earlier choice: name every fact that the
     lesson shall tell. Never for a question, for small talk, or without the person's word.
     """
-    if not call.scope.facts.get(MAY_CHOOSE):
+    proposed = (await call.artefact.stream_head("facts")).newest
+    if not call.scope.facts.get(MAY_CHOOSE) or (proposed and proposed.batch == call.scope.run):
         raise Invalid(
             "no person has written since the facts were proposed",
             remedy="wait for their answer; never choose for them",
         )
-    proposed = (await call.artefact.stream_head("facts")).newest
     confirmed = (await call.artefact.stream_head("confirmed")).newest
     offered, earlier = _known_facts(proposed, confirmed)
     edits = [edit.model_dump() for edit in args.edits]

@@ -1,0 +1,52 @@
+"""A lesson model: what it calls and says is scripted, and its forms are filled in by the offline rules."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from callsheet.providers.offline.lessons.facts import sheet
+from callsheet.providers.offline.lessons.script import script
+from tests.chat_double import ChatDouble, Recorded, Reply, Say
+
+OPENAI = {"provider": "openai"}
+
+
+class LessonModel(ChatDouble):
+    """The endpoint."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scripts: list[dict[str, Any]] = []
+        """Requests for narrations."""
+
+    def next_reply(self, request: Recorded) -> Reply:
+        names = {tool["function"]["name"] for tool in request.body.get("tools", ())}
+        if "FactSheet" in names:
+            return _form("FactSheet", sheet(_material(request)))
+        if "NarrationScript" in names:
+            self.scripts.append(_material(request))
+            return _form("NarrationScript", script(self.scripts[-1]))
+        return super().next_reply(request)
+
+    def choose(self, **args: Any) -> None:
+        """Record a choice with the next answer."""
+        self.script(Say(calls=[("call_choose", "chooseFactsTool", json.dumps(args))]))
+
+
+@pytest.fixture
+def lesson_model(monkeypatch: pytest.MonkeyPatch) -> Iterator[LessonModel]:
+    with LessonModel() as double:
+        for name, value in double.environ.items():
+            monkeypatch.setenv(name, value)
+        yield double
+
+
+def _material(request: Recorded) -> dict[str, Any]:
+    given: dict[str, Any] = json.loads(request.messages[1]["content"])
+    return given
+
+
+def _form(name: str, filled: dict[str, Any]) -> Say:
+    return Say(calls=[("call_form", name, json.dumps(filled))])

@@ -26,7 +26,7 @@ from callsheet.server.http.openapi import with_authentication
 from callsheet.server.http.origins import HostOriginMiddleware
 from callsheet.server.http.outage import StorageOutageMiddleware, StorageProbe
 from callsheet.server.http.policy import API_READ, OnOutage, RoutePolicy, get_policy, policy_of, with_policy
-from callsheet.server.http.route_table import RoutePolicyMiddleware, RouteTable, find_match
+from callsheet.server.http.route_table import MatchedRoute, RoutePolicyMiddleware, RouteTable, find_match
 from callsheet.server.operations import tracing
 from callsheet.server.operations.telemetry import RouteCaptureMiddleware, Telemetry, TelemetryMiddleware
 from callsheet.server.runtime import graphs_file
@@ -75,6 +75,7 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
     app.state.graphs = graphs or (graphs_file.read_graphs_file(settings.config) if settings.config else None)
     errors.install_error_handlers(app)
     app.state.observer = Telemetry(tracing.create_tracing(app.version))
+    app.router.routes.insert(0, MatchedRoute())
     _wrap(app, settings)
     app.add_api_route(_READY, check_liveness, methods=["GET"], tags=["health"])
     # For load balancers and monitoring; left out of the document, because it equals GET without a body.

@@ -27,6 +27,7 @@ from callsheet.server.campaigns.replies import (
 from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
 from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, BodyLimit, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
@@ -45,6 +46,8 @@ router = APIRouter(
 )
 _LISTS: Final = (400, 403, 409, 413, 422, 500, 503, 504)
 _ERRORS: Final = (*_LISTS, 404)
+_ANSWER: Final = documented_responses(*_ERRORS, 429, reply=CampaignAnswer)
+_ANSWER[200] |= {"content": EVENTS["content"]}
 _CSV: Final[dict[int | str, dict[str, Any]]] = {
     **documented_responses(*_ERRORS, reply=None),
     200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "The campaigns"},
@@ -53,7 +56,7 @@ _IMPORT_POLICY: Final = replace(API_WRITE, body=BodyLimit(MAX_IMPORT, "divide th
 MAX_EXPORT: Final = 10_000
 
 
-@router.post("/chat", responses=documented_responses(*_ERRORS, 429, reply=CampaignAnswer))
+@router.post("/chat", responses=_ANSWER)
 @with_policy(API_RUN)
 async def ask_about_campaigns(
     body: CampaignChat, request: Request, idempotency_key: IdempotencyKey = None

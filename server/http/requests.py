@@ -13,10 +13,8 @@ from typing import Annotated, Any, Final, NoReturn, cast
 from fastapi import Header, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
-from starlette.routing import Match
-from starlette.types import Scope
 
-from callsheet.server.http.route_table import decode_path_params, find_match
+from callsheet.server.http.route_table import decode_path_params
 from callsheet.state.context import Context
 
 MAX_DEPTH: Final = 100
@@ -74,13 +72,6 @@ class StrictRoute(APIRoute):
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         """`options` are FastAPI's."""
         super().__init__(path, endpoint, **options | {"strict_content_type": False})
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Return the match that `RouteTable` found; match as Starlette does if it found none."""
-        matched = find_match(scope)
-        if matched is None:
-            return super().matches(scope)
-        return (matched.match, matched.child_scope) if matched.route is self else (Match.NONE, {})
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return FastAPI's handler with the strict request."""

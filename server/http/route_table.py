@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
-from starlette.routing import BaseRoute, Match
+from starlette.datastructures import URLPath
+from starlette.routing import BaseRoute, Match, NoMatchFound
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from callsheet.server.http.policy import ErrorForm, RoutePolicy, policy_of, set_policy
@@ -45,6 +46,8 @@ class RouteTable:
         groups: dict[tuple[int, str], list[tuple[BaseRoute, RoutePolicy]]] = {}
         forms: dict[str, ErrorForm] = {}
         for route in self._routes:
+            if isinstance(route, MatchedRoute):
+                continue
             policy, path = policy_of(route), str(getattr(route, "path", "/"))
             if path.startswith("/{") or ":path}" in path:
                 raise Broken(f"route {path!r} matches paths of several depths or first segments")
@@ -56,7 +59,8 @@ class RouteTable:
         """Store a request's match and policy in its scope, and its path; raises `Broken` as `refresh`."""
         if self._known != len(self._routes):
             self.refresh()
-        if raw := scope.get("raw_path"):
+        raw = scope.get("raw_path") or b""
+        if b"%" in raw:
             scope["path"] = "/".join(_decode_segment(part) for part in raw.split(b"/"))
         scope[_SCOPE_KEY] = None
         matched = scope[_SCOPE_KEY] = self._find(scope)
@@ -107,6 +111,25 @@ class RoutePolicyMiddleware:
         if scope["type"] in _ROUTED_TYPES:
             self._table.resolve(scope)
         await self._app(scope, receive, send)
+
+
+class MatchedRoute(BaseRoute):
+    """First route of the router: stands for the one that the table found, which is thus searched once."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Match if the table found a route that answers."""
+        matched = find_match(scope)
+        if matched is None or matched.match is not Match.FULL:
+            return Match.NONE, {}
+        return Match.FULL, matched.child_scope
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request by the route that the table found."""
+        await scope[_SCOPE_KEY].route.handle(scope, receive, send)
+
+    def url_path_for(self, name: str, /, **path_params: Any) -> URLPath:
+        """Raise `NoMatchFound`: the route has no path of its own."""
+        raise NoMatchFound(name, path_params)
 
 
 def find_match(scope: Scope) -> RouteMatch | None:

@@ -18,7 +18,7 @@ from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
 from callsheet.server.http.callers import PERMISSIONS
 from callsheet.server.http.errors import error_response
 from callsheet.server.http.limits import BodyLimitMiddleware, opens_stream
-from callsheet.server.http.outage import StorageOutageMiddleware
+from callsheet.server.http.outage import StorageOutageMiddleware, StorageProbe
 from callsheet.server.http.policy import (
     API_READ,
     API_WRITE,
@@ -171,8 +171,11 @@ def test_streaming_follows_from_the_policy_and_the_description_agrees() -> None:
     assert streams > 10
 
 
-class NoStorage:
+class NoStorage(StorageProbe):
     """A probe that finds storage away."""
+
+    def __init__(self) -> None:
+        """Probe nothing."""
 
     async def unavailable_reason(self) -> StorageSilent:
         return StorageSilent("storage did not answer")

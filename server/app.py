@@ -237,11 +237,7 @@ async def _load(app: FastAPI, settings: Settings, opened: Storage, stack: AsyncE
     app.state.feature_tags = {tag: text for one in features.values() for tag, text in one.tags.items()}
     for end in bootstrap.start_maintenance(app.state.context):
         stack.push_async_callback(end)
-    routes = bootstrap.routes(features)
-    for route in routes:
-        # Raises for a route without a policy, before any of them is served.
-        policy_of(route)
-    app.router.routes.extend(routes)
+    app.router.routes.extend(bootstrap.routes(features))
 
 
 def _log_failed_loading(loading: asyncio.Task[None]) -> None:

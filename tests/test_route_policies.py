@@ -7,13 +7,16 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from callsheet.server.app import create_app
+from callsheet.server.artefacts.turn_view import reply_builder
+from callsheet.server.bootstrap import routes
+from callsheet.server.features import FeatureApi
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
 from callsheet.server.http.callers import PERMISSIONS
 from callsheet.server.http.errors import error_response
@@ -209,6 +212,14 @@ async def unguarded() -> dict[str, bool]:
 def test_a_route_without_a_policy_is_refused_by_its_name(method: str) -> None:
     with pytest.raises(Broken, match=rf"route '{method} /api/new' has no policy"):
         policy_of(StrictRoute("/api/new", unguarded, methods=[method]))
+
+
+def test_a_feature_with_a_route_without_a_policy_is_not_loaded() -> None:
+    router = APIRouter(prefix="/api/menus", route_class=StrictRoute)
+    router.get("/{menu_id}")(unguarded)
+    feature = FeatureApi(routers=(router,), reply_builder=reply_builder)
+    with pytest.raises(Broken, match=r"route 'GET /api/menus/{menu_id}' has no policy"):
+        routes({"menu_writer": feature})
 
 
 async def test_a_route_without_a_policy_is_not_served() -> None:

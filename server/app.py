@@ -13,23 +13,24 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
+from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from callsheet import storage
 from callsheet.server.http import docs, errors, origins
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
-from callsheet.server.http.direct import EncodedSlashMiddleware
-from callsheet.server.http.limits import RATE_HEADERS, BodyLimit, BodyLimitMiddleware, RateLimitMiddleware
+from callsheet.server.http.limits import RATE_HEADERS, BodyLimitMiddleware, RateLimitMiddleware
 from callsheet.server.http.openapi import with_authentication
 from callsheet.server.http.origins import HostOriginMiddleware
 from callsheet.server.http.outage import StorageOutageMiddleware, StorageProbe
+from callsheet.server.http.policy import API_READ, OnOutage, RoutePolicy, get_policy, policy_of, with_policy
+from callsheet.server.http.route_table import MatchedRoute, RoutePolicyMiddleware, RouteTable, find_match
 from callsheet.server.operations import tracing
 from callsheet.server.operations.telemetry import RouteCaptureMiddleware, Telemetry, TelemetryMiddleware
 from callsheet.server.runtime import graphs_file
 from callsheet.server.settings import Settings, read_settings
-from callsheet.state.uploads import MAX_FILE, MAX_IMPORT, MAX_MATERIAL
 from callsheet.storage import Storage
 from callsheet.storage.redis import health
 
@@ -64,6 +65,8 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
         version=installed_version(),
         summary="Audio ads, landing pages and lessons: planned, approved, executed exactly once, remembered",
         lifespan=_lifespan(settings),
+        # Routes of our own below, with policies.
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
     )
@@ -72,35 +75,25 @@ def create_app(settings: Settings | None = None, graphs: Mapping[str, Any] | Non
     app.state.graphs = graphs or (graphs_file.read_graphs_file(settings.config) if settings.config else None)
     errors.install_error_handlers(app)
     app.state.observer = Telemetry(tracing.create_tracing(app.version))
+    app.router.routes.insert(0, MatchedRoute())
     _wrap(app, settings)
     app.add_api_route(_READY, check_liveness, methods=["GET"], tags=["health"])
     # For load balancers and monitoring; left out of the document, because it equals GET without a body.
     app.add_api_route(_READY, check_liveness, methods=["HEAD"], include_in_schema=False)
     app.add_api_route("/", show_index, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_api_route("/docs", show_documentation, methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_api_route("/openapi.json", show_openapi, methods=["GET", "HEAD"], include_in_schema=False)
     return app
 
 
 def _wrap(app: "Application", settings: Settings) -> None:
     """Add the middleware; the last one added is the outermost."""
+    table = RouteTable(app.router.routes)
     app.add_middleware(RouteCaptureMiddleware)
-    app.add_middleware(EncodedSlashMiddleware)
-    larger = {
-        "/api/threads/import": BodyLimit(
-            settings.max_import_bytes,
-            "on the server's machine run: callsheet threads import FILE; or raise CALLSHEET_MAX_IMPORT_BYTES",
-        ),
-        "/api/campaigns/import": BodyLimit(MAX_IMPORT, "divide the file"),
-        "/api/pages/*/uploads": BodyLimit(MAX_FILE),
-        "/api/pages/*/uploads/*": BodyLimit(MAX_FILE),
-        "/api/agent-create/session/source/files": BodyLimit(MAX_MATERIAL),
-        "/api/agent-create/session/assets/files": BodyLimit(MAX_FILE),
-    }
-    most = BodyLimit(settings.max_body_bytes, "send less, or raise CALLSHEET_MAX_BODY_BYTES")
-    app.add_middleware(BodyLimitMiddleware, most=most, larger=larger)
+    app.add_middleware(BodyLimitMiddleware, settings=settings)
     app.add_middleware(RateLimitMiddleware, settings=settings)
     app.add_middleware(AuthenticationMiddleware, authenticator=Authenticator(settings))
-    app.add_middleware(StartupBarrier, app=app)
+    app.add_middleware(StartupBarrier, app=app, table=table)
     app.add_middleware(
         StorageOutageMiddleware,
         probe=lambda: getattr(app.state, "probe", None),
@@ -116,6 +109,7 @@ def _wrap(app: "Application", settings: Settings) -> None:
         expose_headers=[*_EXPOSED, *RATE_HEADERS],
     )
     app.add_middleware(HostOriginMiddleware, settings=settings)
+    app.add_middleware(RoutePolicyMiddleware, table=table)
     app.add_middleware(TelemetryMiddleware, observer=app.state.observer)
 
 
@@ -130,38 +124,52 @@ class Application(FastAPI):
         if self.openapi_schema is None:
             self.openapi_schema = with_authentication(
                 _without_validation_errors(super().openapi()),
+                {route.path_format: policy_of(route) for route in self.routes if isinstance(route, APIRoute)},
                 required=self.requires_auth,
                 feature_tags=self.state.feature_tags,
             )
         return self.openapi_schema
 
 
+@with_policy(RoutePolicy("public", on_outage=OnOutage.REPORT, before_loading=True))
 async def check_liveness() -> dict[str, bool]:
     """Check that the server is running; storage was reached when it started."""
     return {"ok": True}
 
 
+@with_policy(API_READ)
 async def show_index() -> RedirectResponse:
     """Redirect the server's address to its documentation."""
     return RedirectResponse("docs")
 
 
+@with_policy(API_READ)
 async def show_documentation(request: Request) -> HTMLResponse:
     """Show the documentation."""
     return HTMLResponse(docs.render_docs(request.app.openapi()))
 
 
-class StartupBarrier:
-    """Holds a request until the workflows are loaded; `/ok` is never held."""
+@with_policy(API_READ)
+async def show_openapi(request: Request) -> JSONResponse:
+    """Show the OpenAPI document."""
+    return JSONResponse(request.app.openapi())
 
-    def __init__(self, wrapped: ASGIApp, app: FastAPI) -> None:
+
+class StartupBarrier:
+    """Holds a request until the workflows are loaded, unless its policy lets it pass."""
+
+    def __init__(self, wrapped: ASGIApp, app: FastAPI, table: RouteTable) -> None:
         self._wrapped = wrapped
         self._app = app
+        self._table = table
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on once the workflows are loaded."""
-        if scope["type"] in {"http", "websocket"} and scope["path"] != _READY:
+        if scope["type"] in {"http", "websocket"} and not get_policy(scope).before_loading:
             await asyncio.shield(self._app.state.loading)
+            if find_match(scope) is None:
+                # Its route may have been loaded meanwhile.
+                self._table.resolve(scope)
         await self._wrapped(scope, receive, send)
 
 

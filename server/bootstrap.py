@@ -18,6 +18,7 @@ from callsheet.server.artefacts import routes as artefact_routes
 from callsheet.server.artefacts.turn_view import reply_builder
 from callsheet.server.context import AppContext
 from callsheet.server.features import FeatureApi, load_apis
+from callsheet.server.http.policy import policy_of
 from callsheet.server.langgraph import (
     assistants,
     crons,
@@ -155,11 +156,16 @@ def create_storage(storage: Storage, source: GraphsFile | Graphs | None, fence: 
 def routes(features: Mapping[str, FeatureApi]) -> list[BaseRoute]:
     """Return all routes; those of a feature only where its workflow is served.
 
+    Raises `Broken` for a route without a policy.
+
     They go into the application's own list: `include_router` would build each route a second time, at the
     first request, and match it twice.
     """
     domain = [router for feature in features.values() for router in feature.routers]
-    return [route for router in (*_LANGGRAPH, *_SHARED, *domain) for route in router.routes]
+    served = [route for router in (*_LANGGRAPH, *_SHARED, *domain) for route in router.routes]
+    for route in served:
+        policy_of(route)
+    return served
 
 
 def webhook_caller(settings: Settings) -> CallWebhook:

@@ -13,6 +13,8 @@ from fastapi import FastAPI
 from callsheet.graphs import ad_creation, campaign_search, fact_narration, page_builder, scene_edit
 from callsheet.server.app import create_app
 from callsheet.server.bootstrap import Workflows, routes
+from callsheet.server.http.callers import required_permission
+from callsheet.server.http.route_table import RouteTable
 from callsheet.server.settings import Settings
 
 OURS = Workflows(
@@ -42,11 +44,34 @@ async def running(url: str, **chosen: Any) -> AsyncIterator[FastAPI]:
 
 
 @cache
-def description() -> Mapping[str, Any]:
-    """The application's own description of itself."""
+def loaded_app() -> FastAPI:
+    """The application with all routes, never started."""
     app = create_app(Settings())
     app.router.routes.extend(routes(OURS.features))
-    return app.openapi()
+    return app
+
+
+def description() -> Mapping[str, Any]:
+    """The application's own description of itself."""
+    return loaded_app().openapi()
+
+
+@cache
+def _route_table() -> RouteTable:
+    return RouteTable(loaded_app().router.routes)
+
+
+def resolved(scope: dict[str, Any]) -> dict[str, Any]:
+    """This scope, without a query unless it has one, with the policy of the route that it reaches."""
+    scope = {"query_string": b"", "headers": [], **scope}
+    _route_table().resolve(scope)
+    return scope
+
+
+def route_permission(method: str, path: str, query: str = "") -> str:
+    """The permission that a request needs."""
+    scope = {"type": "http", "method": method, "path": path, "query_string": query.encode()}
+    return required_permission(resolved(scope))
 
 
 @cache

@@ -15,12 +15,8 @@ from callsheet.server.settings import Settings
 from callsheet.state.errors import Broken, Invalid
 from callsheet.storage import Storage
 from tests.auth_cases import bearer, key, nothing_told  # noqa: F401 -- used by every test
-from tests.served import calling, running
+from tests.served import calling, resolved, route_permission, running
 from tests.signing import SECRET, shared
-
-
-def scope(method: str, path: str, query: str = "") -> dict[str, Any]:
-    return {"type": "http", "method": method, "path": path, "query_string": query.encode()}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +46,7 @@ def scope(method: str, path: str, query: str = "") -> dict[str, Any]:
     ],
 )
 def test_what_is_not_known_to_only_ask_needs_leave_to_write(method: str, path: str, permission: str) -> None:
-    assert required_permission(scope(method, path)) == permission
+    assert route_permission(method, path) == permission
 
 
 @pytest.mark.parametrize(
@@ -66,11 +62,12 @@ def test_what_is_not_known_to_only_ask_needs_leave_to_write(method: str, path: s
     ],
 )
 def test_a_viewer_who_ends_the_run_by_leaving_needs_leave_to_write(query: str, permission: str) -> None:
-    assert required_permission(scope("GET", "/threads/t/runs/r/stream", query)) == permission
+    assert route_permission("GET", "/threads/t/runs/r/stream", query) == permission
 
 
 def test_a_web_socket_needs_leave_to_write_since_it_carries_commands() -> None:
-    assert required_permission({"type": "websocket", "path": "/threads/t/stream/events"}) == "write"
+    opened = {"type": "websocket", "path": "/threads/t/stream/events"}
+    assert required_permission(resolved(opened)) == "write"
 
 
 def test_nobody_is_asking_where_nobody_was_asked() -> None:

@@ -83,6 +83,7 @@ def test_each_thing_is_added_in_as_many_places_as_the_page_says():
         "A tool domain": 3,
         "A workflow with an interrupt": 3,
         "A provider": 2,
+        "A REST endpoint": 1,
         "Using it": 0,
     }
 
@@ -112,10 +113,13 @@ from callsheet.providers import load
 from callsheet.tools import REGISTRY
 from callsheet.nodes.workflow import workflow_of
 from callsheet.graphs.menu_writer import graph
+from callsheet.server.bootstrap import routes
+from callsheet.server.http.policy import policy_of
 print(json.dumps({
     "ad": sorted(REGISTRY.of("ad")),
     "menu": sorted(REGISTRY.of("menu")),
     "kind": workflow_of(graph).kind,
+    "permissions": [policy_of(route).permission for route in routes({}) if route.path == "/api/tools/names"],
     "model": load("acme", environ={"ACME_API_KEY": "k"}).model_name,
 }))
 """
@@ -130,3 +134,4 @@ def test_what_the_page_adds_is_known_to_the_registry_the_specification_and_the_p
     assert "count_words" in found["ad"]
     assert found["menu"] == ["add_dish", "clear_menu"]
     assert (found["kind"], found["model"]) == ("menu", "acme-large")
+    assert found["permissions"] == ["read"]

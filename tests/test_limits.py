@@ -23,7 +23,7 @@ from callsheet.storage.embedded import watchdog
 from callsheet.storage.redis import keys
 from tests.auth_cases import key
 from tests.redis_server import Server, running
-from tests.served import served
+from tests.served import resolved, served
 from tests.waiting import eventually
 
 ROOT = Path(__file__).parent.parent
@@ -140,7 +140,7 @@ def asking(app: RateLimitMiddleware, storage: Storage, owner: str = "alice") -> 
 
     async def as_owner(scope: Any, receive: Any, send: Any) -> None:
         set_caller(scope, Caller(owner, ANYONE.permissions, owner), partial(asyncio.sleep, 0))
-        await app({**scope, "app": parts(storage)}, receive, send)
+        await app(resolved({**scope, "app": parts(storage)}), receive, send)
 
     return httpx.AsyncClient(transport=httpx.ASGITransport(as_owner), base_url="http://127.0.0.1")
 
@@ -177,26 +177,28 @@ async def test_what_is_no_stream_takes_no_slot(storage: Storage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "accept", "stream"),
+    ("method", "path", "accept", "stream"),
     [
-        ("/threads/t/stream", "*/*", True),
-        ("/threads/t/runs/stream", "*/*", True),
-        ("/runs/stream", "*/*", True),
-        ("/threads/t/runs/r/stream", "*/*", True),
-        ("/threads/t/stream/events", "*/*", True),
-        ("/api/ai/generate", "text/event-stream", True),
-        ("/api/ai/generate", "application/json", False),
-        ("/threads/t/runs/wait", "*/*", False),
-        ("/api/ads/stream", "*/*", False),
+        ("GET", "/threads/t/stream", "*/*", True),
+        ("POST", "/threads/t/runs/stream", "*/*", True),
+        ("POST", "/runs/stream", "*/*", True),
+        ("GET", "/threads/t/runs/r/stream", "*/*", True),
+        ("POST", "/threads/t/stream/events", "*/*", True),
+        ("GET", "/api/conversations/c/events", "*/*", True),
+        ("POST", "/api/ai/generate", "text/event-stream", True),
+        ("POST", "/api/ai/generate", "application/json", False),
+        ("POST", "/threads/t/runs/wait", "*/*", False),
+        ("GET", "/api/ads/stream", "text/event-stream", False),
     ],
 )
-def test_streams_are_known_before_they_begin(path: str, accept: str, stream: bool) -> None:  # noqa: FBT001 -- a table
-    scope = {"type": "http", "path": path, "headers": [(b"accept", accept.encode())]}
-    assert opens_stream(scope) is stream
+def test_streams_are_known_before_they_begin(method: str, path: str, accept: str, *, stream: bool) -> None:
+    scope = {"type": "http", "method": method, "path": path, "headers": [(b"accept", accept.encode())]}
+    assert opens_stream(resolved(scope)) is stream
 
 
 def test_a_web_socket_is_a_stream() -> None:
-    assert opens_stream({"type": "websocket", "path": "/anything"})
+    for path in ("/ws", "/threads/t/stream/events"):
+        assert opens_stream(resolved({"type": "websocket", "path": path}))
 
 
 async def test_an_open_stream_is_renewed_for_as_long_as_it_lasts(storage: Storage) -> None:

@@ -18,6 +18,7 @@ from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.types import Message, Receive, Scope, Send
 
+from callsheet.server.http.policy import API_READ, with_policy
 from callsheet.server.operations import logs
 from callsheet.server.operations.telemetry import Telemetry, TelemetryMiddleware
 from callsheet.server.runtime.run_request import request_fields
@@ -206,6 +207,7 @@ async def test_a_bug_is_logged_under_the_requests_id_and_its_owner(
     """X14: from the reply to the line in the log, and to the trace."""
 
     @app.get("/api/broken")
+    @with_policy(API_READ)
     async def broken() -> None:
         raise ZeroDivisionError
 

@@ -17,6 +17,7 @@ from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.server.runtime.run_request import DomainRun
 from callsheet.server.runtime.worker import Ack, OnProgress
@@ -30,6 +31,7 @@ _RUN[200] |= {"content": EVENTS["content"]}
 
 
 @router.post("/ai/generate", responses=_RUN, response_model=None)
+@with_policy(API_RUN)
 async def generate_ad(body: AdGenerate, request: Request, idempotency_key: IdempotencyKey = None) -> Response:
     """Create an ad from a brief: voices, music and effects as new drafts (A50, A53).
 
@@ -42,6 +44,7 @@ async def generate_ad(body: AdGenerate, request: Request, idempotency_key: Idemp
 
 
 @router.post("/ads/{ad_id}/chat", responses=_RUN, response_model=None)
+@with_policy(API_RUN)
 async def chat_about_ad(
     ad_id: str, body: AdChat, request: Request, idempotency_key: IdempotencyKey = None
 ) -> Response:
@@ -53,6 +56,7 @@ async def chat_about_ad(
 
 
 @router.get("/ads", responses=documented_responses(400, 403, 422, 500, 503, 504, reply=AdList))
+@with_policy(API_READ)
 async def list_ads(
     request: Request,
     after: Annotated[str | None, Query(max_length=300, description="`next` of the page before")] = None,
@@ -63,6 +67,7 @@ async def list_ads(
 
 
 @router.get("/ads/{ad_id}", responses=documented_responses(*_READ, reply=AdView))
+@with_policy(API_READ)
 async def get_ad(ad_id: str, request: Request) -> dict[str, Any]:
     """Show an ad: record, brief, newest and active versions, times, mixer."""
     ref = await _ad_ref(ad_id, request)
@@ -70,6 +75,7 @@ async def get_ad(ad_id: str, request: Request) -> dict[str, Any]:
 
 
 @router.get("/ads/{ad_id}/conversation", responses=documented_responses(*_READ, reply=Conversation))
+@with_policy(API_READ)
 async def get_conversation(ad_id: str, request: Request) -> dict[str, Any]:
     """Show the conversation in order, the system prompt first (A36, A37)."""
     ref = await _ad_ref(ad_id, request)
@@ -77,6 +83,7 @@ async def get_conversation(ad_id: str, request: Request) -> dict[str, Any]:
 
 
 @router.delete("/ads/{ad_id}/conversation", responses=documented_responses(*_READ, 409, reply=Conversation))
+@with_policy(API_WRITE)
 async def clear_conversation(ad_id: str, request: Request) -> dict[str, Any]:
     """Delete an ad's conversation; the versions stay (A36). The next request about the ad is a brief."""
     ref, ctx = await _ad_ref(ad_id, request), app_context(request)
@@ -85,6 +92,7 @@ async def clear_conversation(ad_id: str, request: Request) -> dict[str, Any]:
 
 
 @router.get("/ads/{ad_id}/timeline", responses=documented_responses(*_READ, reply=Timeline))
+@with_policy(API_READ)
 async def get_timeline(
     ad_id: str,
     request: Request,
@@ -98,18 +106,21 @@ async def get_timeline(
 
 
 @router.get("/ads/{ad_id}/mixer", responses=documented_responses(*_READ, reply=Mixer))
+@with_policy(API_READ)
 async def get_mixer(ad_id: str, request: Request) -> dict[str, Any]:
     """Show the mixer: gains in decibels, and how the music makes room (A35)."""
     return await views.mixer_view(await _ad_ref(ad_id, request))
 
 
 @router.patch("/ads/{ad_id}/mixer", responses=documented_responses(*_WRITE, reply=Mixer))
+@with_policy(API_WRITE)
 async def update_mixer(ad_id: str, body: MixerUpdate, request: Request) -> dict[str, Any]:
     """Change the mixer; fields that are not sent stay."""
     return await edits.update_mixer(await _ad_ref(ad_id, request), body.model_dump(exclude_none=True))
 
 
 @router.put("/ads/{ad_id}/locks/{stream}", responses=documented_responses(*_READ, reply=StreamLocks))
+@with_policy(API_WRITE)
 async def lock_stream(ad_id: str, stream: str, request: Request) -> dict[str, Any]:
     """Lock `voices`, `music` or `sfx` against every change, whoever makes it: "leave the voices alone"."""
     ref = await _ad_ref(ad_id, request)
@@ -117,6 +128,7 @@ async def lock_stream(ad_id: str, stream: str, request: Request) -> dict[str, An
 
 
 @router.delete("/ads/{ad_id}/locks/{stream}", responses=documented_responses(*_READ, reply=StreamLocks))
+@with_policy(API_WRITE)
 async def unlock_stream(ad_id: str, stream: str, request: Request) -> dict[str, Any]:
     """Unlock a stream."""
     ref = await _ad_ref(ad_id, request)

@@ -9,6 +9,7 @@ from callsheet.server.ads.replies import Version, VersionActivated, VersionList,
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import API_READ, API_WRITE, with_policy
 from callsheet.server.http.requests import StrictRoute
 
 _READ = (400, 403, 404, 500, 503, 504)
@@ -46,24 +47,28 @@ _AdRef = Annotated[edits.AdRef, Depends(_ad_ref)]
 
 
 @router.get("", responses=documented_responses(*_READ, reply=VersionList))
+@with_policy(API_READ)
 async def list_versions(stream: str, ref: _AdRef) -> dict[str, Any]:
     """List the versions, newest last, and say which is active."""
     return await views.versions_view(ref, stream)
 
 
 @router.post("", status_code=201, responses=documented_responses(*_WRITE, reply=VersionWritten, status=201))
+@with_policy(API_WRITE)
 async def create_version(stream: str, data: Annotated[dict[str, Any], _DATA], ref: _AdRef) -> dict[str, Any]:
     """Create a version from the stream's whole data."""
     return await views.write_reply(ref, stream, await edits.write_version(ref, stream, data))
 
 
 @router.get("/{version_id}", responses=documented_responses(*_READ, reply=Version))
+@with_policy(API_READ)
 async def get_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Show a version: what is known of it, its `data`, and the same data flat beside it."""
     return await views.version_view(ref, stream, version_id)
 
 
 @router.patch("/{version_id}", responses=documented_responses(*_WRITE, reply=VersionWritten))
+@with_policy(API_WRITE)
 async def patch_version(
     stream: str, version_id: str, patch: Annotated[dict[str, Any], _PATCH], ref: _AdRef
 ) -> dict[str, Any]:
@@ -79,6 +84,7 @@ async def patch_version(
 
 
 @router.post("/{version_id}/activate", responses=documented_responses(*_READ, reply=VersionActivated))
+@with_policy(API_WRITE)
 async def activate_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Activate a version (A34)."""
     await ref.artefact.activate(stream, version_id)
@@ -90,6 +96,7 @@ async def activate_version(stream: str, version_id: str, ref: _AdRef) -> dict[st
     status_code=201,
     responses=documented_responses(*_READ, reply=VersionWritten, status=201),
 )
+@with_policy(API_WRITE)
 async def clone_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Clone a version as a new draft."""
     before, _ = await views.find_version(ref, stream, version_id)
@@ -99,6 +106,7 @@ async def clone_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, 
 
 
 @router.delete("/{version_id}", responses=documented_responses(*_READ, 409, reply=VersionList))
+@with_policy(API_WRITE)
 async def delete_version(stream: str, version_id: str, ref: _AdRef) -> dict[str, Any]:
     """Delete a draft for good; its number is not used again. Others are history and stay (409)."""
     await ref.artefact.delete_draft(stream, version_id)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ from callsheet.server.artefacts.replies import ImportedThread
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import API_READ, API_WRITE, BodyLimit, with_policy
 from callsheet.server.http.requests import StrictRoute
 
 router = APIRouter(prefix="/api/threads", route_class=StrictRoute, tags=["threads as files"])
@@ -22,12 +24,20 @@ _EXPORT: Final[dict[int | str, dict[str, Any]]] = {
     **documented_responses(400, 403, 404, 409, 500, 503, 504, reply=None),
     200: _FILE,
 }
+_IMPORT_POLICY: Final = replace(
+    API_WRITE,
+    body=BodyLimit(
+        lambda settings: settings.max_import_bytes,
+        "on the server's machine run: callsheet threads import FILE; or raise CALLSHEET_MAX_IMPORT_BYTES",
+    ),
+)
 _IMPORT: Final = documented_responses(
     400, 403, 409, 413, 422, 500, 503, 504, reply=ImportedThread, status=201
 )
 
 
 @router.get("/{thread_id}/export", responses=_EXPORT, response_class=Response)
+@with_policy(API_READ)
 async def export_thread(thread_id: str, request: Request) -> Response:
     """Export a thread as one file: its states, and its artefacts with all versions.
 
@@ -49,6 +59,7 @@ async def export_thread(thread_id: str, request: Request) -> Response:
     response_model=None,
     openapi_extra={"requestBody": {"required": True, "content": _FILE["content"]}},
 )
+@with_policy(_IMPORT_POLICY)
 async def import_thread(
     request: Request,
     new_id: Annotated[

@@ -19,6 +19,7 @@ from callsheet.server.artefacts.views import iso
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import documented_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import API_READ, with_policy
 from callsheet.server.http.requests import StrictRoute
 from callsheet.state.errors import Missing
 from callsheet.state.versions import version_fields
@@ -34,6 +35,7 @@ def _responses(reply: type, *statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 @router.get("/{kind}", responses=_responses(ArtefactList, 422))
+@with_policy(API_READ)
 async def list_artefacts(
     kind: str,
     request: Request,
@@ -48,6 +50,7 @@ async def list_artefacts(
 
 
 @router.get("/{kind}/{artefact_id}", responses=_responses(ArtefactView))
+@with_policy(API_READ)
 async def get_artefact(kind: str, artefact_id: str, request: Request) -> ArtefactView:
     """Show an artefact: its conversation, and the newest and the active version of each stream."""
     spec = _workflow(request, kind)
@@ -62,6 +65,7 @@ async def get_artefact(kind: str, artefact_id: str, request: Request) -> Artefac
 
 
 @router.get("/{kind}/{artefact_id}/{stream}", responses=_responses(ArtefactVersionList))
+@with_policy(API_READ)
 async def list_artefact_versions(
     kind: str, artefact_id: str, stream: str, request: Request
 ) -> ArtefactVersionList:
@@ -82,6 +86,7 @@ async def list_artefact_versions(
 
 
 @router.get("/{kind}/{artefact_id}/{stream}/{version_id}", responses=_responses(ArtefactVersion))
+@with_policy(API_READ)
 async def get_artefact_version(
     kind: str, artefact_id: str, stream: str, version_id: str, request: Request
 ) -> ArtefactVersion:

@@ -1,5 +1,6 @@
 """Questions, campaigns, imports and saved searches over REST (E5-E9, E28)."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -26,11 +27,14 @@ from callsheet.server.campaigns.replies import (
 from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import API_READ, API_RUN, API_WRITE, BodyLimit, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.state.campaigns.importing import kind_of, to_csv
 from callsheet.state.campaigns.reading import LooseFilters, Resolved, active_filters, resolve_filters
 from callsheet.state.errors import Missing
+from callsheet.state.uploads import MAX_IMPORT
 from callsheet.storage.campaigns import searches
 from callsheet.storage.campaigns.index import CampaignIndex
 from callsheet.storage.threads import threads
@@ -42,14 +46,18 @@ router = APIRouter(
 )
 _LISTS: Final = (400, 403, 409, 413, 422, 500, 503, 504)
 _ERRORS: Final = (*_LISTS, 404)
+_ANSWER: Final = documented_responses(*_ERRORS, 429, reply=CampaignAnswer)
+_ANSWER[200] |= {"content": EVENTS["content"]}
 _CSV: Final[dict[int | str, dict[str, Any]]] = {
     **documented_responses(*_ERRORS, reply=None),
     200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "The campaigns"},
 }
+_IMPORT_POLICY: Final = replace(API_WRITE, body=BodyLimit(MAX_IMPORT, "divide the file"))
 MAX_EXPORT: Final = 10_000
 
 
-@router.post("/chat", responses=documented_responses(*_ERRORS, 429, reply=CampaignAnswer))
+@router.post("/chat", responses=_ANSWER)
+@with_policy(API_RUN)
 async def ask_about_campaigns(
     body: CampaignChat, request: Request, idempotency_key: IdempotencyKey = None
 ) -> Response:
@@ -73,6 +81,7 @@ async def ask_about_campaigns(
 
 
 @router.get("/campaigns", responses=documented_responses(*_LISTS, reply=CampaignPage))
+@with_policy(API_READ)
 async def list_campaigns(request: Request, query: Annotated[CampaignQuery, Query()]) -> dict[str, Any]:
     """List campaigns that meet all filters; a parameter may be repeated."""
     index, resolved = await _resolve(request, query.filters())
@@ -87,6 +96,7 @@ async def list_campaigns(request: Request, query: Annotated[CampaignQuery, Query
 
 
 @router.get("/campaigns/export", responses=_CSV, response_class=Response)
+@with_policy(API_READ)
 async def export_campaigns(request: Request, query: Annotated[ExportQuery, Query()]) -> Response:
     """Export the library, or the last result of a conversation, as CSV."""
     ctx, owner = app_context(request), current_owner(request)
@@ -106,6 +116,7 @@ _NO_FILTERS: Final = resolve_filters(LooseFilters(), None, datetime(2026, 1, 1, 
 
 
 @router.get("/campaigns/{campaign_id}", responses=documented_responses(*_ERRORS, reply=dict[str, Any]))
+@with_policy(API_READ)
 async def get_campaign(campaign_id: str, request: Request) -> dict[str, Any]:
     """Show a campaign."""
     index = await libraries.library(app_context(request).storage, current_owner(request))
@@ -116,6 +127,7 @@ async def get_campaign(campaign_id: str, request: Request) -> dict[str, Any]:
 
 
 @router.post("/campaigns/import", responses=documented_responses(*_LISTS, reply=ImportReport))
+@with_policy(_IMPORT_POLICY)
 async def import_file(request: Request, query: Annotated[ImportQuery, Query()]) -> dict[str, Any]:
     """Import campaigns from the body: CSV, JSON or JSON Lines; known ids are updated."""
     kind = kind_of(query.fileName, request.headers.get("content-type", ""))
@@ -125,6 +137,7 @@ async def import_file(request: Request, query: Annotated[ImportQuery, Query()]) 
 
 
 @router.delete("/campaigns/{campaign_id}", responses=documented_responses(*_ERRORS, reply=Deleted))
+@with_policy(API_WRITE)
 async def delete_campaign(campaign_id: str, request: Request) -> dict[str, Any]:
     """Delete a campaign of the owner's own library."""
     index = await libraries.own_library(app_context(request).storage, current_owner(request))
@@ -134,6 +147,7 @@ async def delete_campaign(campaign_id: str, request: Request) -> dict[str, Any]:
 
 
 @router.delete("/campaigns", responses=documented_responses(*_LISTS, reply=Deleted))
+@with_policy(API_WRITE)
 async def delete_campaigns(request: Request) -> dict[str, Any]:
     """Delete the owner's own library; the sample library is searched again."""
     storage, owner = app_context(request).storage, current_owner(request)
@@ -143,12 +157,14 @@ async def delete_campaigns(request: Request) -> dict[str, Any]:
 
 
 @router.get("/searches", responses=documented_responses(500, 503, 504, reply=SavedSearches))
+@with_policy(API_READ)
 async def list_searches(request: Request) -> dict[str, Any]:
     """List saved searches by name."""
     return {"searches": await searches.list_all(app_context(request).storage, current_owner(request))}
 
 
 @router.put("/searches/{name}", responses=documented_responses(*_ERRORS, reply=SavedSearches))
+@with_policy(API_WRITE)
 async def save_search(name: str, body: SearchWrite, request: Request) -> dict[str, Any]:
     """Save a question with its filters under a name."""
     storage, owner = app_context(request).storage, current_owner(request)
@@ -157,6 +173,7 @@ async def save_search(name: str, body: SearchWrite, request: Request) -> dict[st
 
 
 @router.post("/searches/{name}/run", responses=documented_responses(*_ERRORS, 429, reply=CampaignAnswer))
+@with_policy(API_WRITE)
 async def repeat_search(name: str, request: Request) -> dict[str, Any]:
     """Repeat a saved search in a new conversation."""
     ctx, owner = app_context(request), current_owner(request)
@@ -170,6 +187,7 @@ async def repeat_search(name: str, request: Request) -> dict[str, Any]:
 
 
 @router.delete("/searches/{name}", responses=documented_responses(*_ERRORS, reply=SavedSearches))
+@with_policy(API_WRITE)
 async def delete_search(name: str, request: Request) -> dict[str, Any]:
     """Delete a saved search."""
     storage, owner = app_context(request).storage, current_owner(request)

@@ -1,8 +1,8 @@
 """Authentication by API key or JSON Web Token, if the settings require it.
 
 Keys and tokens arrive as `X-Api-Key` or `Authorization: Bearer`. A browser cannot set headers of a web
-socket; it offers the subprotocols `bearer` and the credential, and the server accepts
-`bearer`. `/ok` is open to everyone. Without authentication every caller on this machine is the local owner.
+socket; it offers the subprotocols `bearer` and the credential, and the server accepts `bearer`. Public
+routes are open to everyone. Without authentication every caller on this machine is the local owner.
 """
 
 import asyncio
@@ -14,19 +14,18 @@ from typing import Any, Final, Protocol
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from callsheet.server.http import api_keys, outage
+from callsheet.server.http import api_keys
 from callsheet.server.http.callers import ANYONE, Caller, implied_permissions, required_permission, set_caller
 from callsheet.server.http.errors import reject
+from callsheet.server.http.policy import OnOutage, get_policy
 from callsheet.server.operations import logs
 from callsheet.server.settings import Settings
 from callsheet.state.errors import CallsheetError, Forbidden, Invalid, StorageDown, Unauthenticated
 from callsheet.state.owners import LOCAL, is_owner
 from callsheet.storage import Storage
 
-PUBLIC_PATHS: Final = frozenset({"/ok"})
-"""Paths without authentication."""
 ANONYMOUS: Final = Caller("", frozenset(), "nobody")
-"""Caller of a public path."""
+"""Caller of a public route."""
 _BEARER: Final = "bearer"
 """Scheme of the header, and the subprotocol before the credential."""
 _CHALLENGE: Final = 'Bearer realm="callsheet"'
@@ -61,13 +60,14 @@ class Authenticator:
         """
         if not self.required:
             return ANYONE
-        if scope["path"] in PUBLIC_PATHS:
+        permission = required_permission(scope)
+        if permission == "public":
             return ANONYMOUS
         text = _credential(scope)
         if not text:
             raise Unauthenticated("the request has no API key or token", remedy=self._remedy())
         caller = await self._caller(text, scope)
-        caller.require(required_permission(scope))
+        caller.require(permission)
         return caller
 
     async def _caller(self, text: str, scope: Scope) -> Caller:
@@ -84,8 +84,9 @@ class Authenticator:
     async def _key_caller(self, text: str, scope: Scope) -> Caller:
         storage: Storage = scope["app"].state.context.storage
         try:
-            # Monitoring must not wait for storage that hangs; `StorageOutageMiddleware` answers other paths.
-            async with asyncio.timeout(self._patience_s if scope["path"] in outage.EXEMPT_PATHS else None):
+            # Monitoring must not wait for storage that hangs; `StorageOutageMiddleware` answers other routes.
+            reports = get_policy(scope).on_outage is OnOutage.REPORT
+            async with asyncio.timeout(self._patience_s if reports else None):
                 record = await api_keys.authenticate_key(storage, text)
         except TimeoutError as error:
             raise StorageDown(f"{storage.origin} does not answer, so no key can be checked") from error

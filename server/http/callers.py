@@ -8,6 +8,7 @@ from urllib.parse import parse_qs
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
+from callsheet.server.http.policy import Permission, get_policy
 from callsheet.state.errors import Broken, Forbidden
 from callsheet.state.owners import LOCAL
 
@@ -15,24 +16,6 @@ PERMISSIONS: Final = ("read", "write", "admin")
 """Permissions; each includes those before it."""
 _SCOPE_KEY: Final = "callsheet.caller"
 _CHECK_KEY: Final = "callsheet.check_credential"
-_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_ADMIN_PATHS: Final = frozenset({"/metrics"})
-"""Paths that show data of all owners."""
-_READ_POSTS: Final = (
-    ("assistants", "search"),
-    ("assistants", "count"),
-    ("assistants", "*", "versions"),
-    ("threads", "search"),
-    ("threads", "count"),
-    ("threads", "*", "history"),
-    ("threads", "*", "state", "checkpoint"),
-    ("threads", "*", "stream", "events"),
-    ("runs", "crons", "search"),
-    ("runs", "crons", "count"),
-    ("store", "items", "search"),
-    ("store", "namespaces"),
-)
-"""Paths whose POST only reads."""
 _FALSE: Final = frozenset({"", "0", "false", "no", "off"})
 
 
@@ -94,30 +77,12 @@ async def check_credential(connection: HTTPConnection) -> None:
     await connection.scope[_CHECK_KEY]()
 
 
-def required_permission(scope: Scope) -> str:
-    """Return the permission that a request needs: `write`, unless it is known to only read.
-
-    A web socket needs `write`, because it may carry commands; so does `cancel_on_disconnect`.
-    """
-    path = scope["path"]
-    if path in _ADMIN_PATHS:
-        return "admin"
-    if scope["type"] != "http":
+def required_permission(scope: Scope) -> Permission:
+    """Return the permission that a request needs, by the policy of its route."""
+    policy = get_policy(scope)
+    if policy.permission == "read" and policy.cancels_on_disconnect and _cancels_on_disconnect(scope):
         return "write"
-    return "read" if _reads_only(scope["method"], path) and not _cancels_on_disconnect(scope) else "write"
-
-
-def _reads_only(method: str, path: str) -> bool:
-    parts = path.strip("/").split("/")
-    return method in _SAFE_METHODS or (
-        method == "POST" and any(_matches(parts, known) for known in _READ_POSTS)
-    )
-
-
-def _matches(parts: list[str], pattern: tuple[str, ...]) -> bool:
-    return len(parts) == len(pattern) and all(
-        want in {"*", part} for part, want in zip(parts, pattern, strict=True)
-    )
+    return policy.permission
 
 
 def _cancels_on_disconnect(scope: Scope) -> bool:

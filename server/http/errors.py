@@ -6,8 +6,8 @@ log, and no trace.
 
 400: the request cannot be read, lacks something, or breaks a rule. 422: a field has the wrong type.
 
-On LangGraph's paths the body is `{"detail": …}` with sentence and remedy, as its clients expect, and a value
-that breaks a rule is 422 too.
+On LangGraph's routes the body is `{"detail": …}` with sentence and remedy, as its clients expect, and a value
+that breaks a rule is 422 too. The policy of a route names its form.
 """
 
 import json
@@ -25,6 +25,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from callsheet.server.http.policy import ErrorForm, get_policy
 from callsheet.state import errors
 from callsheet.state.errors import CallsheetError, Unavailable
 
@@ -88,9 +89,6 @@ _ERROR_SCHEMA: Final[dict[str, Any]] = {
     },
 }
 _NO_JSON: Final = "json_invalid"
-_LANGGRAPH_SEGMENTS: Final = frozenset({"assistants", "threads", "runs", "store", "info", "metrics"})
-"""First path segments of LangGraph's REST API."""
-_LESSONS: Final = "/api/agent-create"
 _DETAIL_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "required": ["detail"],
@@ -110,7 +108,7 @@ class JsonReply(JSONResponse):
 
 
 class ErrorReply(JsonReply):
-    """The reply to an error, in the form of the API that was called."""
+    """The reply to an error, in the form that the route's policy names."""
 
     def __init__(
         self, content: Mapping[str, Any], status: int, headers: Mapping[str, str] | None = None
@@ -120,8 +118,9 @@ class ErrorReply(JsonReply):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the reply."""
-        if not is_langgraph_path(scope["path"]):
-            await self._render_for(scope["path"])(scope, receive, send)
+        form = get_policy(scope).errors
+        if form is not ErrorForm.LANGGRAPH:
+            await self._render_as(form)(scope, receive, send)
             return
         parts = (self._content.get(name) for name in ("error", "id", "remedy"))
         status = 422 if self._content["type"] == "invalid" else self.status_code
@@ -130,17 +129,12 @@ class ErrorReply(JsonReply):
             scope, receive, send
         )
 
-    def _render_for(self, path: str) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+    def _render_as(self, form: ErrorForm) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
         """Return the sender of the reply; an unexpected error of a lesson gets the wording of B31."""
-        if not path.startswith(_LESSONS) or self.status_code != HTTPStatus.INTERNAL_SERVER_ERROR:
+        if form is not ErrorForm.LESSON or self.status_code != HTTPStatus.INTERNAL_SERVER_ERROR:
             return super().__call__
         content = {**self._content, "error": "Failed to process request", "message": self._content["error"]}
         return JsonReply(content, self.status_code)
-
-
-def is_langgraph_path(path: str) -> bool:
-    """Return True for a path of LangGraph's REST API."""
-    return path.lstrip("/").split("/", 1)[0] in _LANGGRAPH_SEGMENTS
 
 
 def error_body(error: Exception) -> tuple[int, dict[str, Any]]:

@@ -5,16 +5,16 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
-from typing import Final, NamedTuple
+from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from callsheet.server.http import errors, outage
-from callsheet.server.http.auth import PUBLIC_PATHS
+from callsheet.server.http import errors
 from callsheet.server.http.callers import get_caller
 from callsheet.server.http.errors import reject
+from callsheet.server.http.policy import OnOutage, Streaming, get_policy
 from callsheet.server.settings import Settings
 from callsheet.state.errors import CallsheetError, Limited, TooLarge, Unavailable
 from callsheet.storage import Storage, rate_limits
@@ -26,63 +26,44 @@ RATE_HEADERS: Final = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimi
 _log = logging.getLogger(__name__)
 
 
-class BodyLimit(NamedTuple):
-    """Largest body of a request."""
-
-    bytes_: int
-    remedy: str = "send less"
-    """Remedy in the error."""
-
-
 class BodyLimitMiddleware:
     """Rejects large bodies by their declared length, or as soon as they exceed the limit."""
 
-    def __init__(self, app: ASGIApp, most: BodyLimit, larger: Mapping[str, BodyLimit]) -> None:
-        """`larger` maps paths to limits of their own; `*` in a path stands for an id."""
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
-        self._most = most
-        self._larger = [(path.split("/"), most) for path, most in larger.items()]
+        self._settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or reject it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        most = self._limit(scope)
+        limit = get_policy(scope).body
+        most = limit.read_bytes(self._settings)
         declared = Headers(scope=scope).get("content-length", "")
-        if declared.isdecimal() and int(declared) > most.bytes_:
-            await errors.error_response(_too_large(most))(scope, receive, send)
+        if declared.isdecimal() and int(declared) > most:
+            await errors.error_response(_too_large(most, limit.remedy))(scope, receive, send)
             return
-        await self._app(scope, self._count_bytes(receive, most), send)
-
-    def _limit(self, scope: Scope) -> BodyLimit:
-        # The raw path: an id may contain an encoded slash.
-        parts = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").split("/")
-        for path, most in self._larger:
-            if len(path) == len(parts) and all(
-                one in {"*", part} for one, part in zip(path, parts, strict=True)
-            ):
-                return most
-        return self._most
+        await self._app(scope, self._count_bytes(receive, most, limit.remedy), send)
 
     @staticmethod
-    def _count_bytes(receive: Receive, most: BodyLimit) -> Receive:
+    def _count_bytes(receive: Receive, most: int, remedy: str) -> Receive:
         received = 0
 
         async def receive_limited() -> Message:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            if received > most.bytes_:
+            if received > most:
                 # FastAPI turns any other exception while reading a body into its own 400.
-                raise HTTPException(413) from _too_large(most)
+                raise HTTPException(413) from _too_large(most, remedy)
             return message
 
         return receive_limited
 
 
-def _too_large(most: BodyLimit) -> TooLarge:
-    return TooLarge(f"the body has more than {most.bytes_} bytes", remedy=most.remedy)
+def _too_large(most: int, remedy: str) -> TooLarge:
+    return TooLarge(f"the body has more than {most} bytes", remedy=remedy)
 
 
 class RateLimitMiddleware:
@@ -96,7 +77,7 @@ class RateLimitMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or reject it."""
         # Monitoring is not limited, and never waits for storage.
-        if scope["type"] == "lifespan" or scope["path"] in PUBLIC_PATHS | outage.EXEMPT_PATHS:
+        if scope["type"] == "lifespan" or get_policy(scope).on_outage is OnOutage.REPORT:
             await self._app(scope, receive, send)
             return
         try:
@@ -190,12 +171,11 @@ class OpenStreams:
 
 
 def opens_stream(scope: Scope) -> bool:
-    """Return True if a request opens a stream, by its path or its Accept header."""
-    if scope["type"] == "websocket":
-        return True
-    path = scope["path"].rstrip("/")
-    wire = errors.is_langgraph_path(path) and path.endswith(("/stream", "/stream/events"))
-    return wire or "text/event-stream" in Headers(scope=scope).get("accept", "")
+    """Return True if a request opens a stream, by the policy of its route."""
+    streaming = get_policy(scope).streaming
+    if streaming is Streaming.IF_ACCEPTED:
+        return "text/event-stream" in Headers(scope=scope).get("accept", "")
+    return streaming is Streaming.ALWAYS
 
 
 def _headers(most: int, count: RequestCount) -> dict[str, str]:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from callsheet.server.http.auth import PUBLIC_PATHS
-from callsheet.server.http.errors import documented_responses, documented_wire_responses, is_langgraph_path
+from callsheet.server.http.errors import documented_responses, documented_wire_responses
+from callsheet.server.http.policy import ErrorForm, RoutePolicy
 
 EVENTS: Final[dict[str, Any]] = {
     "description": "Server-sent events",
@@ -50,9 +50,16 @@ _SCHEMES: Final = {
 
 
 def with_authentication(
-    spec: dict[str, Any], *, required: bool, feature_tags: Mapping[str, str] = MappingProxyType({})
+    spec: dict[str, Any],
+    policies: Mapping[str, RoutePolicy],
+    *,
+    required: bool,
+    feature_tags: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return the document with tags, the replies of the middleware, and the security schemes."""
+    """Return the document with tags, the replies of the middleware, and the security schemes.
+
+    `policies` are those of the routes, by path.
+    """
     _drop_requirement_numbers(spec)
     _summarize(spec)
     used = {tag for methods in spec["paths"].values() for one in methods.values() for tag in one["tags"]}
@@ -63,11 +70,12 @@ def with_authentication(
         if tag in used
     ]
     for path, methods in spec["paths"].items():
-        if path in PUBLIC_PATHS:
+        policy = policies[path]
+        if policy.permission == "public":
             continue
-        responses = (documented_wire_responses if is_langgraph_path(path) else documented_responses)(
-            *_STATUSES, reply=None
-        )
+        is_langgraph = policy.errors is ErrorForm.LANGGRAPH
+        document = documented_wire_responses if is_langgraph else documented_responses
+        responses = document(*_STATUSES, reply=None)
         for operation in methods.values():
             for status in _STATUSES:
                 operation["responses"].setdefault(str(status), responses[status])

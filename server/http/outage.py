@@ -7,11 +7,10 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from callsheet.server.http import errors
+from callsheet.server.http.policy import OnOutage, get_policy
 from callsheet.state.errors import CallsheetError, StorageDown, StorageSilent
 from callsheet.storage.redis.connection import Storage
 
-EXEMPT_PATHS: Final = frozenset({"/ok", "/health", "/metrics"})
-"""Paths that report the outage themselves, for monitoring."""
 _CHECKS: Final = 20
 """Checks for an answer within the patience."""
 
@@ -69,13 +68,13 @@ class StorageOutageMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and watch it until its reply has started."""
-        if scope["type"] != "http" or scope["path"] in EXEMPT_PATHS:
+        if scope["type"] != "http" or _reports_outage(scope):
             await self._app(scope, receive, send)
             return
         reply = _Reply(send)
         work = asyncio.create_task(self._serve(scope, receive, reply))
         try:
-            if error := await self._outage(work, reply):
+            if error := await self._outage(scope, work, reply):
                 reply.close()
                 self._abandon(work)
                 await errors.error_response(error)(scope, receive, send)
@@ -89,11 +88,12 @@ class StorageOutageMiddleware:
     async def _serve(self, scope: Scope, receive: Receive, reply: "_Reply") -> None:
         await self._app(scope, receive, reply.send)
 
-    async def _outage(self, work: asyncio.Task[None], reply: "_Reply") -> CallsheetError | None:
+    async def _outage(self, scope: Scope, work: asyncio.Task[None], reply: "_Reply") -> CallsheetError | None:
         while True:
             await asyncio.wait((work,), timeout=self._pause_s)
             watch = self._probe()
-            if work.done() or reply.started or watch is None:
+            # The policy of a route is unknown until the workflows are loaded.
+            if work.done() or reply.started or watch is None or _reports_outage(scope):
                 return None
             error = await watch.unavailable_reason()
             if error and not (work.done() or reply.started):
@@ -109,6 +109,10 @@ class StorageOutageMiddleware:
         self._abandoned.discard(work)
         # Read the error, so that asyncio does not report it as unhandled.
         _ = work.cancelled() or work.exception()
+
+
+def _reports_outage(scope: Scope) -> bool:
+    return get_policy(scope).on_outage is OnOutage.REPORT
 
 
 class _Reply:

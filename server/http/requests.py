@@ -13,11 +13,8 @@ from typing import Annotated, Any, Final, NoReturn, cast
 from fastapi import Header, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
-from starlette.routing import Match
-from starlette.types import Scope
 
-from callsheet.server.http import direct
-from callsheet.server.http.direct import decode_path_params
+from callsheet.server.http.route_table import decode_path_params
 from callsheet.state.context import Context
 
 MAX_DEPTH: Final = 100
@@ -70,20 +67,11 @@ class ModelChoice(BaseModel):
 
 
 class StrictRoute(APIRoute):
-    """A route that reads bodies with `parse_json`, and paths as split by `EncodedSlashMiddleware`."""
+    """A route that reads bodies with `parse_json`, and paths as split by `RouteTable`."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         """`options` are FastAPI's."""
         super().__init__(path, endpoint, **options | {"strict_content_type": False})
-        self._depth = path.count("/")
-        if direct.is_direct(self):
-            self.app = direct.DirectEndpoint(self, parse_json)
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match as Starlette does, but skip the search for paths of another depth."""
-        if scope["path"].count("/") != self._depth and not scope.get("root_path"):
-            return Match.NONE, {}
-        return super().matches(scope)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return FastAPI's handler with the strict request."""
@@ -97,7 +85,7 @@ class StrictRoute(APIRoute):
 
 class _StrictRequest(Request):
     async def json(self) -> Any:
-        return await direct.read_body_value(self, parse_json)
+        return parse_json(await self.body())
 
 
 def parse_json(body: bytes) -> Any:

@@ -12,6 +12,7 @@ from callsheet.server.artefacts.turns import identifier
 from callsheet.server.context import app_context
 from callsheet.server.http.auth import public_config
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Integer, StrictRoute
 from callsheet.server.langgraph import graph_views, shapes
 from callsheet.server.langgraph.bodies import (
@@ -78,6 +79,7 @@ class AssistantSetLatest(Body):
 
 
 @router.post("", responses=write_responses(JsonObject))
+@with_policy(LANGGRAPH_WRITE)
 async def create_assistant(body: AssistantCreate, request: Request) -> Response:
     """Create an assistant."""
     assistants = _assistants(request)
@@ -96,6 +98,7 @@ async def create_assistant(body: AssistantCreate, request: Request) -> Response:
 
 
 @router.post("/search", responses=write_responses(list[JsonObject]))
+@with_policy(LANGGRAPH_READ)
 async def search_assistants(request: Request, body: AssistantSearch | None = None) -> Response:
     """Search assistants, newest first by default."""
     search = body or AssistantSearch()
@@ -109,18 +112,21 @@ async def search_assistants(request: Request, body: AssistantSearch | None = Non
 
 
 @router.post("/count", responses=write_responses(int))
+@with_policy(LANGGRAPH_READ)
 async def count_assistants(request: Request, body: AssistantCount | None = None) -> Response:
     """Count assistants."""
     return WireJsonReply(len(await _matching(request, body or AssistantCount())))
 
 
 @router.get("/{assistant_id}", responses=read_responses(JsonObject))
+@with_policy(LANGGRAPH_READ)
 async def get_assistant(assistant_id: str, request: Request) -> Response:
     """Get an assistant, by its id or its graph's name."""
     return WireJsonReply(shapes.assistant_view(await _assistants(request).get(assistant_id)))
 
 
 @router.patch("/{assistant_id}", responses=write_responses(JsonObject))
+@with_policy(LANGGRAPH_WRITE)
 async def update_assistant(assistant_id: str, body: AssistantFields, request: Request) -> Response:
     """Update an assistant by creating a new version. `metadata` is merged into the existing metadata."""
     assistants = _assistants(request)
@@ -131,6 +137,7 @@ async def update_assistant(assistant_id: str, body: AssistantFields, request: Re
 
 
 @router.delete("/{assistant_id}", status_code=204, responses=write_responses(None))
+@with_policy(LANGGRAPH_WRITE)
 async def delete_assistant(
     assistant_id: str,
     request: Request,
@@ -148,6 +155,7 @@ async def delete_assistant(
 
 
 @router.post("/{assistant_id}/versions", responses=write_responses(list[JsonObject]))
+@with_policy(LANGGRAPH_READ)
 async def list_assistant_versions(
     assistant_id: str, request: Request, body: AssistantVersionsQuery | None = None
 ) -> Response:
@@ -159,6 +167,7 @@ async def list_assistant_versions(
 
 
 @router.post("/{assistant_id}/latest", responses=write_responses(JsonObject))
+@with_policy(LANGGRAPH_WRITE)
 async def set_latest_assistant_version(
     assistant_id: str, body: AssistantSetLatest, request: Request
 ) -> Response:
@@ -168,6 +177,7 @@ async def set_latest_assistant_version(
 
 
 @router.get("/{assistant_id}/graph", responses=read_responses(JsonObject))
+@with_policy(LANGGRAPH_READ)
 async def get_assistant_graph(
     assistant_id: str,
     request: Request,
@@ -182,6 +192,7 @@ async def get_assistant_graph(
 
 
 @router.get("/{assistant_id}/schemas", responses=read_responses(JsonObject))
+@with_policy(LANGGRAPH_READ)
 async def get_assistant_schemas(assistant_id: str, request: Request) -> Response:
     """Get the JSON Schemas of an assistant's graph: input, output, state, config and context."""
     assistant, graph = await _assistant_graph(request, assistant_id)
@@ -189,6 +200,7 @@ async def get_assistant_schemas(assistant_id: str, request: Request) -> Response
 
 
 @router.get("/{assistant_id}/subgraphs", responses=read_responses(JsonObject))
+@with_policy(LANGGRAPH_READ)
 async def get_assistant_subgraphs(
     assistant_id: str,
     request: Request,
@@ -200,6 +212,7 @@ async def get_assistant_subgraphs(
 
 
 @router.get("/{assistant_id}/subgraphs/{namespace}", responses=read_responses(JsonObject))
+@with_policy(LANGGRAPH_READ)
 async def get_assistant_subgraph(
     assistant_id: str,
     namespace: str,

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from callsheet.server.context import AppContext, app_context
 from callsheet.server.http.auth import public_config
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Flag, StrictRoute
 from callsheet.server.langgraph import inputs, starting
 from callsheet.server.langgraph.bodies import Page, contains, page_reply, read_responses, write_responses
@@ -84,6 +85,7 @@ class CronSearch(CronCount, Page):
 
 
 @router.post("/runs/crons", responses=write_responses(JsonObject), openapi_extra=IDEMPOTENT)
+@with_policy(LANGGRAPH_WRITE)
 async def create_cron(body: CronCreate, request: Request) -> Response:
     """Create a cron of stateless runs."""
     return WireJsonReply(await _create(request, body, None))
@@ -92,6 +94,7 @@ async def create_cron(body: CronCreate, request: Request) -> Response:
 @router.post(
     "/threads/{thread_id}/runs/crons", responses=write_responses(JsonObject), openapi_extra=IDEMPOTENT
 )
+@with_policy(LANGGRAPH_WRITE)
 async def create_thread_cron(thread_id: str, body: CronCreate, request: Request) -> Response:
     """Create a cron of runs on a thread."""
     await thread_records.get(app_context(request).storage, thread_id, current_owner(request))
@@ -99,6 +102,7 @@ async def create_thread_cron(thread_id: str, body: CronCreate, request: Request)
 
 
 @router.post("/runs/crons/search", responses=write_responses(list[JsonObject]))
+@with_policy(LANGGRAPH_READ)
 async def search_crons(body: CronSearch, request: Request) -> Response:
     """Search crons, newest first by default."""
     ctx = app_context(request)
@@ -110,12 +114,14 @@ async def search_crons(body: CronSearch, request: Request) -> Response:
 
 
 @router.post("/runs/crons/count", responses=write_responses(int))
+@with_policy(LANGGRAPH_READ)
 async def count_crons(body: CronCount, request: Request) -> Response:
     """Count crons."""
     return WireJsonReply(len(await _matching(app_context(request), current_owner(request), body)))
 
 
 @router.get("/runs/crons/{cron_id}", responses=read_responses(JsonObject))
+@with_policy(LANGGRAPH_READ)
 async def get_cron(cron_id: str, request: Request) -> Response:
     """Get a cron."""
     ctx = app_context(request)
@@ -123,6 +129,7 @@ async def get_cron(cron_id: str, request: Request) -> Response:
 
 
 @router.patch("/runs/crons/{cron_id}", responses=write_responses(JsonObject))
+@with_policy(LANGGRAPH_WRITE)
 async def update_cron(cron_id: str, body: CronUpdate, request: Request) -> Response:
     """Update a cron. Fields that are not sent keep their values."""
     ctx, owner = app_context(request), current_owner(request)
@@ -141,6 +148,7 @@ async def update_cron(cron_id: str, body: CronUpdate, request: Request) -> Respo
 
 
 @router.delete("/runs/crons/{cron_id}", status_code=204, responses=write_responses(None))
+@with_policy(LANGGRAPH_WRITE)
 async def delete_cron(cron_id: str, request: Request) -> Response:
     """Delete a cron. Runs that it has created continue."""
     ctx = app_context(request)

@@ -26,7 +26,7 @@ _PARAMETER: Final = {
     "description": "1 to 255 printable characters; within a day, the same key and body create nothing more",
 }
 IDEMPOTENT: Final[dict[str, Any]] = {"parameters": [_PARAMETER]}
-"""OpenAPI of a route that takes a key; a declared parameter would cost `DirectEndpoint`."""
+"""OpenAPI of a route that takes a key, which `create_once` reads."""
 _Created = TypeVar("_Created")
 _Existing = TypeVar("_Existing")
 

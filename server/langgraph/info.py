@@ -6,6 +6,7 @@ from typing import Final
 from fastapi import APIRouter, Request
 
 from callsheet.server.http.errors import documented_wire_responses
+from callsheet.server.http.policy import LANGGRAPH_READ, with_policy
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
 
@@ -29,6 +30,7 @@ _HOST: Final = {
 
 
 @router.get("/info", responses=documented_wire_responses(403, 500, reply=JsonObject))
+@with_policy(LANGGRAPH_READ)
 async def show_info(request: Request) -> WireJsonReply:
     """Get the versions and features of the server."""
     return WireJsonReply(

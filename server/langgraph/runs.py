@@ -16,6 +16,13 @@ from starlette.responses import Response
 from callsheet.server.context import AppContext, app_context
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import (
+    LANGGRAPH_READ,
+    LANGGRAPH_READ_STREAM,
+    LANGGRAPH_WRITE,
+    LANGGRAPH_WRITE_STREAM,
+    with_policy,
+)
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.langgraph import run_streams, waiting
 from callsheet.server.langgraph.bodies import read_responses, write_responses
@@ -52,6 +59,8 @@ _ThreadModes = Annotated[
     BeforeValidator(run_streams.expand_query),
     Query(description="`run_modes` by default"),
 ]
+_JOIN_POLICY: Final = replace(LANGGRAPH_READ, cancels_on_disconnect=True)
+_JOIN_STREAM_POLICY: Final = replace(LANGGRAPH_READ_STREAM, cancels_on_disconnect=True)
 _CancelOnDisconnect = Annotated[bool, Query(description="Cancel the run if the connection closes")]
 
 
@@ -74,42 +83,49 @@ class RunsCancel(BaseModel):
 
 
 @router.post("/threads/{thread_id}/runs", responses=_CREATE, openapi_extra=IDEMPOTENT)
+@with_policy(LANGGRAPH_WRITE)
 async def create_run(thread_id: str, body: RunCreate, request: Request) -> Response:
     """Create a run on a thread. Returns before the run ends."""
     return await _create_reply(request, thread_id, body)
 
 
 @router.post("/threads/{thread_id}/runs/stream", responses=_CREATE_STREAM, openapi_extra=IDEMPOTENT)
+@with_policy(LANGGRAPH_WRITE_STREAM)
 async def stream_run(thread_id: str, body: RunCreate, request: Request) -> Response:
     """Create a run on a thread and stream its events."""
     return await _create_and_stream_reply(request, thread_id, body)
 
 
 @router.post("/threads/{thread_id}/runs/wait", responses=_CREATE, openapi_extra=IDEMPOTENT)
+@with_policy(LANGGRAPH_WRITE)
 async def wait_for_run(thread_id: str, body: RunCreate, request: Request) -> Response:
     """Create a run on a thread and wait for its result."""
     return await _create_and_wait_reply(request, thread_id, body)
 
 
 @router.post("/runs", responses=_CREATE, openapi_extra=IDEMPOTENT)
+@with_policy(LANGGRAPH_WRITE)
 async def create_stateless_run(body: RunCreate, request: Request) -> Response:
     """Create a stateless run, which has a thread of its own. Returns before the run ends."""
     return await _create_reply(request, None, body)
 
 
 @router.post("/runs/stream", responses=_CREATE_STREAM, openapi_extra=IDEMPOTENT)
+@with_policy(LANGGRAPH_WRITE_STREAM)
 async def stream_stateless_run(body: RunCreate, request: Request) -> Response:
     """Create a stateless run and stream its events."""
     return await _create_and_stream_reply(request, None, body)
 
 
 @router.post("/runs/wait", responses=_CREATE, openapi_extra=IDEMPOTENT)
+@with_policy(LANGGRAPH_WRITE)
 async def wait_for_stateless_run(body: RunCreate, request: Request) -> Response:
     """Create a stateless run and wait for its result."""
     return await _create_and_wait_reply(request, None, body)
 
 
 @router.post("/runs/batch", responses=write_responses(list[JsonObject]), openapi_extra=IDEMPOTENT)
+@with_policy(LANGGRAPH_WRITE)
 async def create_run_batch(body: list[BatchRunCreate], request: Request) -> Response:
     """Create several runs. If one of them is invalid, none is created."""
     ctx = app_context(request)
@@ -126,6 +142,7 @@ async def create_run_batch(body: list[BatchRunCreate], request: Request) -> Resp
 
 
 @router.post("/runs/cancel", status_code=204, responses=write_responses(None))
+@with_policy(LANGGRAPH_WRITE)
 async def cancel_runs(body: RunsCancel, request: Request, action: Action = "interrupt") -> Response:
     """Cancel several runs. Runs that have ended or do not exist are skipped."""
     ctx = app_context(request)
@@ -135,6 +152,7 @@ async def cancel_runs(body: RunsCancel, request: Request, action: Action = "inte
 
 
 @router.get("/threads/{thread_id}/runs", responses=read_responses(list[JsonObject]))
+@with_policy(LANGGRAPH_READ)
 async def list_runs(
     thread_id: str,
     request: Request,
@@ -166,18 +184,21 @@ def _require_run_fields(names: Sequence[str]) -> None:
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}", responses=_READ)
+@with_policy(LANGGRAPH_READ)
 async def get_run(thread_id: str, run_id: str, request: Request) -> Response:
     """Get a run."""
     return EventJsonReply(run_view(await _run(request, run_id, thread_id)))
 
 
 @router.get("/runs/{run_id}", responses=_READ)
+@with_policy(LANGGRAPH_READ)
 async def get_stateless_run(run_id: str, request: Request) -> Response:
     """Get a stateless run. If its thread is not kept, it is deleted a minute after its end."""
     return EventJsonReply(run_view(await _run(request, run_id)))
 
 
 @router.delete("/threads/{thread_id}/runs/{run_id}", status_code=204, responses=write_responses(None))
+@with_policy(LANGGRAPH_WRITE)
 async def delete_run(thread_id: str, run_id: str, request: Request) -> Response:
     """Delete the record of a run; an unfinished one is cancelled first. Its effects on the thread stay."""
     ctx, run = app_context(request), await _run(request, run_id, thread_id)
@@ -188,6 +209,7 @@ async def delete_run(thread_id: str, run_id: str, request: Request) -> Response:
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}/join", responses=_READ)
+@with_policy(_JOIN_POLICY)
 async def join_run(
     thread_id: str,
     run_id: str,
@@ -200,12 +222,14 @@ async def join_run(
 
 
 @router.get("/runs/{run_id}/join", responses=_READ)
+@with_policy(LANGGRAPH_READ)
 async def join_stateless_run(run_id: str, request: Request) -> Response:
     """Wait for a stateless run's result."""
     return _join_reply(app_context(request), await _run(request, run_id), cancel=False)
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}/stream", responses=_READ_STREAM)
+@with_policy(_JOIN_STREAM_POLICY)
 async def join_run_stream(
     thread_id: str,
     run_id: str,
@@ -223,6 +247,7 @@ async def join_run_stream(
 
 
 @router.get("/runs/{run_id}/stream", responses=_READ_STREAM)
+@with_policy(LANGGRAPH_READ_STREAM)
 async def join_stateless_run_stream(
     run_id: str, request: Request, last_event_id: _LastEventId = None, stream_mode: _Modes = None
 ) -> Response:
@@ -236,6 +261,7 @@ async def join_stateless_run_stream(
     "/threads/{thread_id}/runs/{run_id}/cancel",
     responses=_CREATE | {202: {"description": "The run will be cancelled"}},
 )
+@with_policy(LANGGRAPH_WRITE)
 async def cancel_run(
     thread_id: str,
     run_id: str,
@@ -253,6 +279,7 @@ async def cancel_run(
 
 
 @router.get("/threads/{thread_id}/stream", responses=_READ_STREAM)
+@with_policy(LANGGRAPH_READ_STREAM)
 async def join_thread_stream(
     thread_id: str,
     request: Request,

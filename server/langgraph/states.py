@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from callsheet.server.context import app_context
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Flag, Integer, StrictRoute
 from callsheet.server.http.streaming import StreamingReply
 from callsheet.server.langgraph import shapes, updates
@@ -64,6 +65,7 @@ class HistoryQuery(Body):
 
 
 @router.get("/state", responses=read_responses(JsonObject, 400, 409))
+@with_policy(LANGGRAPH_READ)
 async def get_state(
     thread_id: str,
     request: Request,
@@ -75,6 +77,7 @@ async def get_state(
 
 
 @router.post("/state/checkpoint", responses=write_responses(JsonObject))
+@with_policy(LANGGRAPH_READ)
 async def get_state_at_checkpoint(thread_id: str, body: StateQuery, request: Request) -> Response:
     """Get the state at a checkpoint. The checkpoint may be a subgraph's."""
     return await _state_reply(
@@ -83,6 +86,7 @@ async def get_state_at_checkpoint(thread_id: str, body: StateQuery, request: Req
 
 
 @router.get("/state/{checkpoint_id}", responses=read_responses(JsonObject, 400, 409))
+@with_policy(LANGGRAPH_READ)
 async def get_state_at_checkpoint_id(
     thread_id: str,
     checkpoint_id: str,
@@ -96,6 +100,7 @@ async def get_state_at_checkpoint_id(
 
 
 @router.post("/state", responses=write_responses(JsonObject))
+@with_policy(LANGGRAPH_WRITE)
 async def update_state(thread_id: str, body: StateUpdate, request: Request) -> Response:
     """Update a thread's state as a node would. As node `__copy__`, fork the state to continue from it."""
     ctx = app_context(request)
@@ -110,6 +115,7 @@ async def update_state(thread_id: str, body: StateUpdate, request: Request) -> R
 
 
 @router.get("/history", responses=read_responses(list[JsonObject], 400, 409))
+@with_policy(LANGGRAPH_READ)
 async def get_history(
     thread_id: str,
     request: Request,
@@ -121,6 +127,7 @@ async def get_history(
 
 
 @router.post("/history", responses=write_responses(list[JsonObject]))
+@with_policy(LANGGRAPH_READ)
 async def search_state_history(
     thread_id: str, request: Request, body: HistoryQuery | None = None
 ) -> Response:

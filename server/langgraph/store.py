@@ -19,6 +19,7 @@ from starlette.responses import Response
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Flag, Integer, Number, StrictRoute
 from callsheet.server.langgraph.bodies import Body, Page, Responses
 from callsheet.server.langgraph.shapes import JsonObject, WireJsonReply
@@ -71,6 +72,7 @@ class NamespaceSearch(Page):
 
 
 @router.put("/items", status_code=204, responses=_write_responses(None))
+@with_policy(LANGGRAPH_WRITE)
 async def put_item(body: ItemPut, request: Request) -> Response:
     """Put an item into the store."""
     lifetime = {} if body.ttl is None else {"ttl": body.ttl}
@@ -80,6 +82,7 @@ async def put_item(body: ItemPut, request: Request) -> Response:
 
 
 @router.get("/items", responses=_READ)
+@with_policy(LANGGRAPH_READ)
 async def get_item(
     request: Request,
     key: Annotated[str, Query(min_length=1, max_length=1_000)],
@@ -94,6 +97,7 @@ async def get_item(
 
 
 @router.delete("/items", status_code=204, responses=_write_responses(None))
+@with_policy(LANGGRAPH_WRITE)
 async def delete_item(body: ItemDelete, request: Request) -> Response:
     """Delete an item."""
     with _store_errors():
@@ -102,6 +106,7 @@ async def delete_item(body: ItemDelete, request: Request) -> Response:
 
 
 @router.post("/items/search", responses=_write_responses(JsonObject))
+@with_policy(LANGGRAPH_READ)
 async def search_items(request: Request, body: ItemSearch | None = None) -> Response:
     """Search the items of a namespace and those below it.
 
@@ -121,6 +126,7 @@ async def search_items(request: Request, body: ItemSearch | None = None) -> Resp
 
 
 @router.post("/namespaces", responses=_write_responses(JsonObject))
+@with_policy(LANGGRAPH_READ)
 async def list_namespaces(request: Request, body: NamespaceSearch | None = None) -> Response:
     """List the namespaces that contain items."""
     search = body or NamespaceSearch()

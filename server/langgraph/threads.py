@@ -14,6 +14,7 @@ from callsheet.server.artefacts.archive_routes import thread_archive
 from callsheet.server.artefacts.turns import identifier
 from callsheet.server.context import AppContext, app_context
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import LANGGRAPH_READ, LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Number, StrictRoute
 from callsheet.server.langgraph import retention, shapes, thread_search, updates
 from callsheet.server.langgraph.bodies import Body, page_reply, read_responses, write_responses
@@ -63,6 +64,7 @@ class ThreadPrune(Body):
 
 
 @router.post("", responses=write_responses(JsonObject), openapi_extra=IDEMPOTENT)
+@with_policy(LANGGRAPH_WRITE)
 async def create_thread(request: Request, body: ThreadCreate | None = None) -> Response:
     """Create a thread. With `supersteps`, also write its history."""
     ctx, body, owner = app_context(request), body or ThreadCreate(), current_owner(request)
@@ -105,6 +107,7 @@ async def _create(ctx: AppContext, owner: str, body: ThreadCreate, token: str) -
 
 
 @router.post("/search", responses=write_responses(list[JsonObject]))
+@with_policy(LANGGRAPH_READ)
 async def search_threads(request: Request, body: ThreadSearch | None = None) -> Response:
     """Search threads, last updated first by default."""
     ctx, search = app_context(request), body or ThreadSearch()
@@ -115,6 +118,7 @@ async def search_threads(request: Request, body: ThreadSearch | None = None) -> 
 
 
 @router.post("/count", responses=write_responses(int))
+@with_policy(LANGGRAPH_READ)
 async def count_threads(request: Request, body: ThreadCount | None = None) -> Response:
     """Count threads."""
     ctx, owner = app_context(request), current_owner(request)
@@ -122,6 +126,7 @@ async def count_threads(request: Request, body: ThreadCount | None = None) -> Re
 
 
 @router.post("/prune", responses=write_responses(JsonObject))
+@with_policy(LANGGRAPH_WRITE)
 async def prune_threads(request: Request, body: ThreadPrune) -> Response:
     """Delete threads, or all their states but the newest. Threads that do not exist are skipped."""
     ctx, count = app_context(request), 0
@@ -136,6 +141,7 @@ async def prune_threads(request: Request, body: ThreadPrune) -> Response:
 
 
 @router.get("/{thread_id}", responses=read_responses(JsonObject))
+@with_policy(LANGGRAPH_READ)
 async def get_thread(
     thread_id: str,
     request: Request,
@@ -147,6 +153,7 @@ async def get_thread(
 
 
 @router.get("/{thread_id}/storage", responses=read_responses(JsonObject))
+@with_policy(LANGGRAPH_READ)
 async def get_thread_size(thread_id: str, request: Request) -> Response:
     """Get the size of a thread's checkpoints in storage, in bytes.
 
@@ -158,6 +165,7 @@ async def get_thread_size(thread_id: str, request: Request) -> Response:
 
 
 @router.patch("/{thread_id}", responses=write_responses(JsonObject))
+@with_policy(LANGGRAPH_WRITE)
 async def update_thread(
     thread_id: str, body: ThreadPatch, request: Request, prefer: Annotated[str, Header()] = ""
 ) -> Response:
@@ -171,6 +179,7 @@ async def update_thread(
 
 
 @router.delete("/{thread_id}", status_code=204, responses=write_responses(None))
+@with_policy(LANGGRAPH_WRITE)
 async def delete_thread(thread_id: str, request: Request) -> Response:
     """Delete a thread with its states, runs and events. Unfinished runs are cancelled first."""
     ctx = app_context(request)
@@ -180,6 +189,7 @@ async def delete_thread(thread_id: str, request: Request) -> Response:
 
 
 @router.post("/{thread_id}/copy", responses=write_responses(JsonObject))
+@with_policy(LANGGRAPH_WRITE)
 async def copy_thread(thread_id: str, request: Request) -> Response:
     """Copy a thread with its history, and with the artefacts that its workflow made."""
     ctx = app_context(request)

@@ -1,6 +1,6 @@
 """Assets, image search and statistics of a lesson over REST (B40, B62, B66)."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
@@ -9,6 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from callsheet.providers import images
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.http.policy import LESSON_READ, LESSON_WRITE, BodyLimit, with_policy
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.lessons import assets as lesson_assets
 from callsheet.server.lessons import statistics
@@ -16,6 +17,7 @@ from callsheet.server.lessons.bodies import AssetCreate
 from callsheet.server.lessons.replies import Asset, AssetList, ImageList, SessionDeleted, SessionStatistics
 from callsheet.server.lessons.routes import READ, WRITE, SessionHeader, SessionQuery, find_lesson
 from callsheet.server.pages import upload_routes
+from callsheet.state.uploads import MAX_FILE
 
 router = APIRouter(
     prefix="/api/agent-create/session",
@@ -31,6 +33,7 @@ _FILE: Final = {
 
 
 @router.get("/assets", responses=documented_responses(*READ, reply=AssetList))
+@with_policy(LESSON_READ)
 async def list_assets(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
@@ -39,6 +42,7 @@ async def list_assets(
 
 
 @router.post("/assets", status_code=201, responses=documented_responses(*WRITE, reply=Asset, status=201))
+@with_policy(LESSON_WRITE)
 async def add_asset(
     body: AssetCreate, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
@@ -53,6 +57,7 @@ async def add_asset(
     responses=documented_responses(*WRITE, reply=Asset, status=201),
     openapi_extra=upload_routes.BODY,
 )
+@with_policy(replace(LESSON_WRITE, body=BodyLimit(MAX_FILE)))
 async def upload_asset(
     request: Request,
     name: Annotated[str, Query(alias="fileName", max_length=210, description="Such as leaf.png")],
@@ -68,6 +73,7 @@ async def upload_asset(
 
 
 @router.get("/assets/{asset_id}/file", responses=_FILE, response_class=Response)
+@with_policy(LESSON_READ)
 async def get_asset_file(
     asset_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> StreamingResponse:
@@ -79,6 +85,7 @@ async def get_asset_file(
 
 
 @router.delete("/assets/{asset_id}", responses=documented_responses(*READ, reply=SessionDeleted))
+@with_policy(LESSON_WRITE)
 async def remove_asset(
     asset_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
@@ -88,6 +95,7 @@ async def remove_asset(
 
 
 @router.get("/images", responses=documented_responses(*READ, reply=ImageList))
+@with_policy(LESSON_READ)
 async def search_images(
     request: Request,
     query_text: Annotated[str, Query(alias="q", min_length=1, max_length=300, description="Search text")],
@@ -101,6 +109,7 @@ async def search_images(
 
 
 @router.get("/analytics", responses=documented_responses(*READ, reply=SessionStatistics))
+@with_policy(LESSON_READ)
 async def get_statistics(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from callsheet.server.http.errors import JsonReply, documented_responses
+from callsheet.server.http.openapi import EVENTS
+from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.server.lessons import edits, service
 from callsheet.server.lessons.bodies import NarrationEdit, NarrationRewrite
@@ -45,10 +47,13 @@ _TEXT: Final[dict[int | str, dict[str, Any]]] = {
         "description": "The narration as a file",
     },
 }
+_REWRITTEN: Final = documented_responses(*WRITE, 429, reply=LessonTurn | NarrationSaved)
+_REWRITTEN[200] |= {"content": EVENTS["content"]}
 _Version = Annotated[str | None, Query(max_length=80, description="A version's id; the newest when left out")]
 
 
 @router.get("", responses=_TEXT, response_class=Response)
+@with_policy(LESSON_READ)
 async def export_narration(
     request: Request,
     header: SessionHeader = None,
@@ -69,6 +74,7 @@ async def export_narration(
 
 
 @router.get("/versions", responses=documented_responses(*READ, reply=NarrationList))
+@with_policy(LESSON_READ)
 async def list_narrations(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
@@ -85,6 +91,7 @@ async def list_narrations(
 
 
 @router.patch("", responses=documented_responses(*WRITE, reply=NarrationSaved))
+@with_policy(LESSON_WRITE)
 async def edit_narration(
     body: NarrationEdit, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
@@ -93,9 +100,8 @@ async def edit_narration(
     return await _saved_view(lesson, await edits.edit_narration(lesson, body.segments))
 
 
-@router.post(
-    "", responses=documented_responses(*WRITE, 429, reply=LessonTurn | NarrationSaved), response_model=None
-)
+@router.post("", responses=_REWRITTEN, response_model=None)
+@with_policy(LESSON_RUN)
 async def rewrite_narration(
     body: NarrationRewrite,
     request: Request,

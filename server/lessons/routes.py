@@ -11,6 +11,7 @@ from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.server.lessons import assets, edits, service, sessions
 from callsheet.server.lessons.bodies import LessonTurnCreate, SessionUpdate
@@ -36,6 +37,7 @@ _RUN[200] |= {"content": EVENTS["content"]}
 
 @router.post("/tools", responses=_RUN, response_model=None)
 @router.post("", responses=_RUN, response_model=None)
+@with_policy(LESSON_RUN)
 async def create_turn(
     body: LessonTurnCreate,
     request: Request,
@@ -57,6 +59,7 @@ async def create_turn(
 
 
 @router.get("/session", responses=documented_responses(*READ, reply=SessionView))
+@with_policy(LESSON_READ)
 async def get_session(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
@@ -80,6 +83,7 @@ async def get_session(
 
 
 @router.patch("/session", responses=documented_responses(*WRITE, reply=SessionView))
+@with_policy(LESSON_WRITE)
 async def update_session(
     body: SessionUpdate, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
@@ -100,6 +104,7 @@ async def update_session(
 
 
 @router.delete("/session", responses=documented_responses(*READ, reply=SessionDeleted))
+@with_policy(LESSON_WRITE)
 async def delete_session(
     request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> dict[str, Any]:
@@ -111,6 +116,7 @@ async def delete_session(
 
 
 @router.get("/sessions", responses=documented_responses(400, 403, 422, 500, 503, 504, reply=SessionList))
+@with_policy(LESSON_READ)
 async def list_sessions(
     request: Request,
     after: Annotated[int, Query(ge=0, le=10_000_000, description="`next` of the page before")] = 0,

@@ -1,5 +1,6 @@
 """The material of a lesson over REST: a text, a web page or a file (B4, B5, B42)."""
 
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
@@ -10,6 +11,7 @@ from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import LESSON_READ, LESSON_RUN, LESSON_WRITE, BodyLimit, with_policy
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.lessons import edits, service
 from callsheet.server.lessons.bodies import SourceCreate
@@ -19,6 +21,7 @@ from callsheet.server.lessons.routes import READ, WRITE, SessionHeader, SessionQ
 from callsheet.server.lessons.service import LESSONS, SessionRef
 from callsheet.server.pages import upload_routes
 from callsheet.server.runtime.worker import Ack, OnProgress
+from callsheet.state.uploads import MAX_MATERIAL
 from callsheet.tools.guard.sandbox import OnProgress as Pages
 from callsheet.tools.lessons.sources import Source
 
@@ -43,6 +46,7 @@ _FILE: Final[dict[int | str, dict[str, Any]]] = {
 
 
 @router.post("", status_code=201, responses=_KEPT)
+@with_policy(LESSON_WRITE)
 async def add_source(
     body: SourceCreate, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> Response:
@@ -62,6 +66,7 @@ async def add_source(
 @router.post(
     "/files", status_code=201, responses=_STREAMED, openapi_extra=upload_routes.BODY, response_model=None
 )
+@with_policy(replace(LESSON_RUN, body=BodyLimit(MAX_MATERIAL)))
 async def upload_source(
     request: Request,
     name: Annotated[str, Query(alias="fileName", max_length=210, description="Such as candle.pdf")],
@@ -88,6 +93,7 @@ async def upload_source(
 
 
 @router.get("/files/{file_id}", responses=_FILE, response_class=Response)
+@with_policy(LESSON_READ)
 async def get_source_file(
     file_id: str, request: Request, header: SessionHeader = None, query: SessionQuery = None
 ) -> StreamingResponse:

@@ -14,6 +14,7 @@ from callsheet.providers.routing import Request as Asked
 from callsheet.providers.routing import route
 from callsheet.server.context import AppContext, app_context
 from callsheet.server.http.errors import JsonReply
+from callsheet.server.http.policy import ErrorForm, OnOutage, RoutePolicy, with_policy
 from callsheet.server.operations import metrics, tool_views
 from callsheet.server.operations.replies import Health
 from callsheet.server.operations.telemetry import Telemetry
@@ -38,6 +39,7 @@ _METRICS_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 
 @router.head("/health", response_model=None, include_in_schema=False)
 @router.get("/health", responses=_HEALTH_RESPONSES, response_model=None)
+@with_policy(RoutePolicy("read", on_outage=OnOutage.REPORT))
 async def show_health(request: Request) -> JsonReply:
     """Check the health of storage and processes; name the place of the data and the default model provider.
 
@@ -63,6 +65,7 @@ async def show_health(request: Request) -> JsonReply:
 
 
 @router.get("/metrics", responses=_METRICS_RESPONSES, response_class=Response)
+@with_policy(RoutePolicy("admin", errors=ErrorForm.LANGGRAPH, on_outage=OnOutage.REPORT))
 async def show_metrics(request: Request) -> Response:
     """Get the metrics of this process and of storage, in the text format of Prometheus."""
     observer: Telemetry = request.app.state.observer

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from callsheet.server.http import errors
 from callsheet.server.http.callers import get_caller
-from callsheet.server.http.outage import EXEMPT_PATHS
+from callsheet.server.http.policy import OnOutage, get_policy
 from callsheet.server.operations import logs
 from callsheet.server.operations.tracing import Span, Tracing
 from callsheet.state.errors import Broken, Unavailable
@@ -252,7 +252,8 @@ class _ObservedRequest:
         self._log(method, route, total_s)
 
     def _log(self, method: str, route: str, total_s: float) -> None:
-        quiet = logging.DEBUG if self._scope["path"] in EXEMPT_PATHS else logging.INFO
+        is_monitoring = get_policy(self._scope).on_outage is OnOutage.REPORT
+        quiet = logging.DEBUG if is_monitoring else logging.INFO
         level = logging.WARNING if self.status >= _SERVER_FAULT else quiet
         if not _log.isEnabledFor(level):
             return

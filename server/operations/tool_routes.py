@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import API_READ, with_policy
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.operations import tool_views
 from callsheet.server.operations.replies import ToolExecution, ToolExecutionList, ToolList
@@ -17,12 +18,14 @@ _READ: Final = (400, 403, 422, 500, 503, 504)
 
 
 @router.get("/tools", responses=documented_responses(*_READ, reply=ToolList))
+@with_policy(API_READ)
 async def list_tools(request: Request) -> dict[str, Any]:
     """List the tools: what they take, what they may do, on what terms, and whether they can be called now."""
     return await tool_views.tools_view(app_context(request), current_owner(request))
 
 
 @router.get("/tool-executions", responses=documented_responses(*_READ, reply=ToolExecutionList))
+@with_policy(API_READ)
 async def list_tool_executions(
     request: Request,
     conversation: Annotated[str | None, Query(alias="conversationId", max_length=255)] = None,
@@ -43,6 +46,7 @@ async def list_tool_executions(
 @router.get(
     "/tool-executions/{execution_id}", responses=documented_responses(404, *_READ, reply=ToolExecution)
 )
+@with_policy(API_READ)
 async def show_tool_execution(execution_id: str, request: Request) -> dict[str, Any]:
     """Show one call of a tool."""
     return await tool_views.execution_view(app_context(request).storage, current_owner(request), execution_id)

@@ -12,6 +12,7 @@ from callsheet.server.artefacts.turns import use_view
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import API_READ, with_policy
 from callsheet.server.http.requests import StrictRoute
 from callsheet.state.errors import Invalid
 from callsheet.storage import spending
@@ -42,6 +43,7 @@ class UsageReport(TypedDict):
 
 
 @router.get("/usage", responses=documented_responses(400, 403, 422, 500, 503, 504, reply=UsageReport))
+@with_policy(API_READ)
 async def show_usage(
     request: Request,
     conversation: Annotated[

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request
@@ -14,6 +15,7 @@ from callsheet.server.context import app_context
 from callsheet.server.http import events
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import API_READ, API_RUN, Streaming, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.server.http.streaming import StreamingReply
 from callsheet.server.pages import chat, service
@@ -56,6 +58,7 @@ Frames = AsyncGenerator[tuple[str, Frame] | None, None]
 
 
 @router.post("/pages/{page_id}/chat", responses=_RUN, response_model=None)
+@with_policy(API_RUN)
 async def chat_about_page(
     page_id: str, body: PageChatCreate, request: Request, idempotency_key: IdempotencyKey = None
 ) -> Response:
@@ -70,6 +73,7 @@ async def chat_about_page(
 
 
 @router.post("/pages/{page_id}/decisions", responses=_RUN, response_model=None)
+@with_policy(API_RUN)
 async def answer_approval(
     page_id: str, body: DecisionCreate, request: Request, idempotency_key: IdempotencyKey = None
 ) -> Response:
@@ -80,6 +84,7 @@ async def answer_approval(
 
 
 @router.get("/conversations/{conversation_id}/events", responses=_STREAM, response_model=None)
+@with_policy(replace(API_READ, streaming=Streaming.ALWAYS))
 async def stream_conversation(
     conversation_id: str,
     request: Request,

@@ -7,11 +7,13 @@ under the same `eventId`s from any process.
 import json
 from collections.abc import Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Final
 
 from fastapi import APIRouter, WebSocket
 from pydantic import ValidationError
 
+from callsheet.server.http.policy import API_WRITE, Streaming, with_policy
 from callsheet.server.http.requests import parse_json
 from callsheet.server.http.sockets import MAX_SUBSCRIPTIONS, SocketSession
 from callsheet.server.pages import chat, chat_stream
@@ -37,6 +39,7 @@ _HEARTBEAT: Final = {"type": "heartbeat"}
 
 
 @router.websocket("/ws")
+@with_policy(replace(API_WRITE, streaming=Streaming.ALWAYS))
 async def connect_chat(socket: WebSocket) -> None:
     """Serve one connection."""
     await _Chat(socket).serve()

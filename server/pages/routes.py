@@ -9,6 +9,7 @@ from starlette.responses import Response
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import API_READ, API_WRITE, with_policy
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.pages import views
 from callsheet.server.pages.replies import (
@@ -50,6 +51,7 @@ _TO = Query(alias="to", max_length=80, description="The newer version's id")
 
 
 @list_router.get("/pages", responses=documented_responses(400, 403, 422, 500, 503, 504, reply=PageList))
+@with_policy(API_READ)
 async def list_pages(
     request: Request,
     after: Annotated[str | None, Query(max_length=300, description="`next` of the list before")] = None,
@@ -60,12 +62,14 @@ async def list_pages(
 
 
 @router.get("", responses=documented_responses(*_READ, reply=PageView))
+@with_policy(API_READ)
 async def get_page(ref: _Page) -> dict[str, Any]:
     """Show a page: its elements, theme, newest and active version, and locks."""
     return await views.page_view(ref)
 
 
 @router.get("/versions", responses=documented_responses(*_QUERY, reply=PageVersionList))
+@with_policy(API_READ)
 async def list_page_versions(
     ref: _Page,
     before: Annotated[str | None, Query(max_length=80, description="Only versions older than this")] = None,
@@ -76,12 +80,14 @@ async def list_page_versions(
 
 
 @router.get("/versions/{version_id}", responses=documented_responses(*_READ, reply=PageVersion))
+@with_policy(API_READ)
 async def get_page_version(version_id: str, ref: _Page) -> dict[str, Any]:
     """Show a version: its page and its changes."""
     return await views.version_view(ref, version_id)
 
 
 @router.post("/versions/{version_id}/activate", responses=documented_responses(*_READ, reply=PageActivated))
+@with_policy(API_WRITE)
 async def activate_page_version(version_id: str, ref: _Page) -> dict[str, Any]:
     """Activate a version of a page."""
     return await views.activate_version(ref, version_id)
@@ -92,6 +98,7 @@ async def activate_page_version(version_id: str, ref: _Page) -> dict[str, Any]:
     status_code=201,
     responses=documented_responses(*_READ, 409, reply=PageVersion, status=201),
 )
+@with_policy(API_WRITE)
 async def restore_page_version(version_id: str, ref: _Page) -> dict[str, Any]:
     """Restore a version as a new one; `start` restores the starter page.
 
@@ -101,6 +108,7 @@ async def restore_page_version(version_id: str, ref: _Page) -> dict[str, Any]:
 
 
 @router.get("/diff", responses=documented_responses(*_QUERY, reply=Diff))
+@with_policy(API_READ)
 async def diff_page_versions(
     ref: _Page, old: Annotated[str, _FROM], new: Annotated[str, _TO]
 ) -> dict[str, Any]:
@@ -109,18 +117,21 @@ async def diff_page_versions(
 
 
 @router.put("/locks/{element_id}", responses=documented_responses(*_READ, reply=LockList))
+@with_policy(API_WRITE)
 async def lock_element(element_id: str, ref: _Page) -> dict[str, Any]:
     """Lock an element and its children against every edit; `page` locks the whole page."""
     return await views.lock_element(ref, element_id)
 
 
 @router.delete("/locks/{element_id}", responses=documented_responses(*_READ, reply=LockList))
+@with_policy(API_WRITE)
 async def unlock_element(element_id: str, ref: _Page) -> dict[str, Any]:
     """Unlock an element."""
     return await views.unlock_element(ref, element_id)
 
 
 @router.get("/export", responses=_HTML, response_class=Response)
+@with_policy(API_READ)
 async def export_page(
     ref: _Page,
     version: Annotated[

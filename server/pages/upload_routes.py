@@ -1,6 +1,7 @@
 """Uploads of a page (C-R3)."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
@@ -11,11 +12,12 @@ from callsheet.server.artefacts import uploads
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import API_READ, API_WRITE, BodyLimit, with_policy
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.pages import views
 from callsheet.server.pages.replies import Upload, UploadList
 from callsheet.state.errors import Missing
-from callsheet.state.uploads import FORMATS, MEDIA, FileType
+from callsheet.state.uploads import FORMATS, MAX_FILE, MEDIA, FileType
 from callsheet.storage.artefacts import files
 from callsheet.storage.artefacts.artefacts import Artefact
 from callsheet.storage.redis.connection import Storage
@@ -28,6 +30,7 @@ router = APIRouter(
 )
 _READ = (400, 403, 404, 500, 503, 504)
 _WRITE = (*_READ, 409, 413, 422)
+_UPLOAD_POLICY: Final = replace(API_WRITE, body=BodyLimit(MAX_FILE))
 _BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 BODY: Final = {"requestBody": {"required": True, "content": _BYTES}}
 
@@ -54,6 +57,7 @@ _Target = Annotated[uploads.UploadTarget, Depends(_upload_target)]
 
 
 @router.get("", responses=documented_responses(*_READ, reply=UploadList))
+@with_policy(API_READ)
 async def list_uploads(target: _Target) -> dict[str, Any]:
     """List the uploaded and the requested files of the page."""
     return {"uploads": await uploads.list_tickets(target)}
@@ -62,6 +66,7 @@ async def list_uploads(target: _Target) -> dict[str, Any]:
 @router.post(
     "", status_code=201, responses=documented_responses(*_WRITE, reply=Upload, status=201), openapi_extra=BODY
 )
+@with_policy(_UPLOAD_POLICY)
 async def upload_file(
     request: Request,
     target: _Target,
@@ -74,6 +79,7 @@ async def upload_file(
 
 
 @router.put("/{upload_id}", responses=documented_responses(*_WRITE, reply=Upload), openapi_extra=BODY)
+@with_policy(_UPLOAD_POLICY)
 async def upload_requested_file(upload_id: str, request: Request, target: _Target) -> dict[str, Any]:
     """Upload the file that an upload waits for, as the body. The same file again changes nothing."""
     return await uploads.store_requested(
@@ -82,6 +88,7 @@ async def upload_requested_file(upload_id: str, request: Request, target: _Targe
 
 
 @router.get("/{upload_id}", responses=_FILE, response_class=Response)
+@with_policy(API_READ)
 async def get_upload(upload_id: str, target: _Target) -> StreamingResponse:
     """Download a file, to be saved or shown as an image, never as a page."""
     return await file_reply(target.storage, target.artefact, upload_id)

@@ -17,6 +17,7 @@ from callsheet.server.context import AppContext
 from callsheet.server.http import errors, origins
 from callsheet.server.http.auth import AuthenticationMiddleware, Authenticator
 from callsheet.server.http.origins import HostOriginMiddleware
+from callsheet.server.http.route_table import RoutePolicyMiddleware, RouteTable
 from callsheet.server.http.serving import bind_sockets, describe_storage, url_host
 from callsheet.server.operations import health_routes, logs, tracing
 from callsheet.server.operations.telemetry import Telemetry
@@ -83,14 +84,15 @@ async def health_server(ctx: AppContext, observer: Telemetry, port: int) -> Asyn
 
 
 def _app(ctx: AppContext, observer: Telemetry) -> FastAPI:
-    app = FastAPI(title="Callsheet worker", version=installed_version(), docs_url=None, redoc_url=None)
+    app = FastAPI(title="Callsheet worker", version=installed_version(), openapi_url=None)
     errors.install_error_handlers(app)
     app.state.context, app.state.observer = ctx, observer
     app.add_middleware(AuthenticationMiddleware, authenticator=Authenticator(ctx.settings))
     app.add_middleware(HostOriginMiddleware, settings=ctx.settings)
+    app.add_middleware(RoutePolicyMiddleware, table=RouteTable(app.router.routes))
     app.add_api_route("/ok", check_liveness, methods=["GET"])
     app.add_api_route("/ok", check_liveness, methods=["HEAD"], include_in_schema=False)
-    app.include_router(health_routes.router)
+    app.router.routes.extend(health_routes.router.routes)
     return app
 
 

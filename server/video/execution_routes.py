@@ -1,5 +1,6 @@
 """Executions over REST: start, follow, change while they run (D34-D45, D-R15, D-R16)."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ from callsheet.server.artefacts.service import RequestOptions
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import API_READ, API_WRITE, Streaming, with_policy
 from callsheet.server.http.requests import IdempotencyKey, StrictRoute
 from callsheet.server.http.streaming import StreamingReply
 from callsheet.server.langgraph.run_streams import checked_event_id
@@ -55,6 +57,7 @@ _Execution = Annotated[ExecutionRef, Depends(_execution_ref)]
 
 
 @project_router.post("/executions", responses=_STARTED)
+@with_policy(API_WRITE)
 async def start_execution(
     project_id: str, body: ExecutionCreate, request: Request, idempotency_key: IdempotencyKey = None
 ) -> dict[str, Any]:
@@ -74,6 +77,7 @@ async def start_execution(
 
 
 @project_router.post("/undo", responses=_STARTED)
+@with_policy(API_WRITE)
 async def undo_execution(project_id: str, body: UndoCreate, request: Request) -> dict[str, Any]:
     """Undo the newest execution, another one, or some of its steps; every version stays."""
     ctx, owner = app_context(request), current_owner(request)
@@ -84,6 +88,7 @@ async def undo_execution(project_id: str, body: UndoCreate, request: Request) ->
 
 
 @project_router.post("/redo", responses=_STARTED)
+@with_policy(API_WRITE)
 async def redo_execution(project_id: str, request: Request) -> dict[str, Any]:
     """Redo the newest undo, if nothing was changed after it."""
     ctx, owner = app_context(request), current_owner(request)
@@ -93,12 +98,14 @@ async def redo_execution(project_id: str, request: Request) -> dict[str, Any]:
 
 
 @router.get("", responses=documented_responses(404, 500, 503, 504, reply=ExecutionView))
+@with_policy(API_READ)
 async def get_execution(ref: _Execution) -> dict[str, Any]:
     """Show an execution: its plan, the status of each step, and what people changed."""
     return views.execution_view(await ref.executions.get(ref.id))
 
 
 @progress_router.get("", responses=_STREAM, response_class=Response)
+@with_policy(replace(API_READ, streaming=Streaming.ALWAYS))
 async def follow_execution(
     ref: _Execution,
     last_event_id: Annotated[str | None, Header(max_length=80)] = None,
@@ -114,18 +121,21 @@ async def follow_execution(
 
 
 @router.patch("/steps/{step_id}", responses=_CHANGED)
+@with_policy(API_WRITE)
 async def edit_step(step_id: str, body: StepPatch, ref: _Execution) -> dict[str, Any]:
     """Change parameters of a pending step; 409 once it has started (D41, D43)."""
     return views.execution_view(await executions.edit_step(ref, step_id, body.params))
 
 
 @router.post("/steps", responses=_CHANGED)
+@with_policy(API_WRITE)
 async def insert_step(body: StepCreate, ref: _Execution) -> dict[str, Any]:
     """Insert a step into an execution that has not ended; `after` names steps of it."""
     return views.execution_view(await executions.insert_step(ref, body.step))
 
 
 @router.post("/steps/{step_id}/skip", responses=_CHANGED)
+@with_policy(API_WRITE)
 async def skip_step(step_id: str, ref: _Execution) -> dict[str, Any]:
     """Skip a pending step; 409 once it has started (D42, D43)."""
     record = await executions.change(ref, lambda held, now: live.skip_step(held, step_id, now))
@@ -133,6 +143,7 @@ async def skip_step(step_id: str, ref: _Execution) -> dict[str, Any]:
 
 
 @router.post("/steps/{step_id}/retry", responses=_CHANGED)
+@with_policy(API_WRITE)
 async def retry_step(step_id: str, ref: _Execution, request: Request) -> dict[str, Any]:
     """Retry a failed step, with the steps that it blocked, and no others (D50)."""
     options = RequestOptions(owner=current_owner(request))
@@ -140,6 +151,7 @@ async def retry_step(step_id: str, ref: _Execution, request: Request) -> dict[st
 
 
 @router.post("/steps/{step_id}/rerun", responses=_CHANGED)
+@with_policy(API_WRITE)
 async def rerun_step(step_id: str, ref: _Execution, request: Request) -> dict[str, Any]:
     """Repeat a completed step; steps that used its result are marked stale."""
     options = RequestOptions(owner=current_owner(request))
@@ -147,24 +159,28 @@ async def rerun_step(step_id: str, ref: _Execution, request: Request) -> dict[st
 
 
 @router.post("/pause", responses=_CHANGED)
+@with_policy(API_WRITE)
 async def pause_execution(ref: _Execution) -> dict[str, Any]:
     """Pause an execution: no further step starts until it is resumed."""
     return views.execution_view(await executions.change(ref, live.pause))
 
 
 @router.post("/resume", responses=_CHANGED)
+@with_policy(API_WRITE)
 async def resume_execution(ref: _Execution, request: Request) -> dict[str, Any]:
     """Resume a paused execution."""
     return views.execution_view(await executions.resume(ref, RequestOptions(owner=current_owner(request))))
 
 
 @router.post("/cancel", responses=_CHANGED)
+@with_policy(API_WRITE)
 async def cancel_execution(ref: _Execution, request: Request) -> dict[str, Any]:
     """Cancel an execution: what runs ends, and what is done stays (D-R15)."""
     return views.execution_view(await executions.cancel(ref, RequestOptions(owner=current_owner(request))))
 
 
 @router.post("/decision", responses=_CHANGED)
+@with_policy(API_WRITE)
 async def decide_execution(body: PlanDecision, ref: _Execution, request: Request) -> dict[str, Any]:
     """Decide about a plan that waits for approval: approve, edit or reject it."""
     answer = partial(executions.answer_plan, ref, RequestOptions(owner=current_owner(request)))

@@ -9,6 +9,7 @@ from callsheet.server.artefacts.service import RequestOptions
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import API_READ, API_WRITE, with_policy
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.video import projects, views
 from callsheet.server.video.bodies import ProjectCreate
@@ -56,6 +57,7 @@ _Project = Annotated[ProjectRef, Depends(_project_ref)]
 
 
 @list_router.get("", responses=documented_responses(400, 403, 422, 500, 503, 504, reply=ProjectList))
+@with_policy(API_READ)
 async def list_projects(
     request: Request,
     after: Annotated[str | None, Query(max_length=300, description="`next` of the list before")] = None,
@@ -70,6 +72,7 @@ async def list_projects(
     status_code=201,
     responses=documented_responses(400, 409, 422, 500, 503, 504, reply=ProjectView, status=201),
 )
+@with_policy(API_WRITE)
 async def create_project(body: ProjectCreate, request: Request) -> dict[str, Any]:
     """Create a project: empty, from a starter, or from exported scenes."""
     return await views.project_view(
@@ -78,18 +81,21 @@ async def create_project(body: ProjectCreate, request: Request) -> dict[str, Any
 
 
 @router.get("", responses=documented_responses(*_READ, reply=ProjectView))
+@with_policy(API_READ)
 async def get_project(ref: _Project) -> dict[str, Any]:
     """Show a project: its scenes in order, deleted scenes and locks."""
     return await views.project_view(ref)
 
 
 @router.get("/scenes", responses=documented_responses(*_READ, reply=SceneList))
+@with_policy(API_READ)
 async def list_scenes(ref: _Project) -> dict[str, Any]:
     """List the scenes in order."""
     return await views.scene_list(ref)
 
 
 @router.get("/scenes/{scene_id}", responses=documented_responses(*_QUERY, reply=SceneView))
+@with_policy(API_READ)
 async def get_scene(
     scene_id: str,
     ref: _Project,
@@ -100,6 +106,7 @@ async def get_scene(
 
 
 @router.get("/scenes/{scene_id}/versions", responses=documented_responses(*_READ, reply=SceneVersions))
+@with_policy(API_READ)
 async def list_scene_versions(scene_id: str, ref: _Project) -> dict[str, Any]:
     """List the versions of a scene, newest last."""
     return await views.scene_versions(ref, scene_id)
@@ -109,6 +116,7 @@ async def list_scene_versions(scene_id: str, ref: _Project) -> dict[str, Any]:
     "/scenes/{scene_id}/versions/{version_id}/restore",
     responses=documented_responses(*_READ, 409, reply=ExecutionStarted),
 )
+@with_policy(API_WRITE)
 async def restore_scene_version(
     scene_id: str, version_id: str, ref: _Project, request: Request
 ) -> dict[str, Any]:
@@ -118,6 +126,7 @@ async def restore_scene_version(
 
 
 @router.get("/preview", responses=_HTML, response_class=Response)
+@with_policy(API_READ)
 async def preview_project(ref: _Project, at: Annotated[float | None, _AT] = None) -> Response:
     """Show the whole video as one page that plays without scripts."""
     order, scenes = await projects.current_scenes(ref)
@@ -125,6 +134,7 @@ async def preview_project(ref: _Project, at: Annotated[float | None, _AT] = None
 
 
 @router.get("/scenes/{scene_id}/preview", responses=_HTML, response_class=Response)
+@with_policy(API_READ)
 async def preview_scene(
     scene_id: str,
     ref: _Project,
@@ -137,6 +147,7 @@ async def preview_scene(
 
 
 @router.get("/export", responses=documented_responses(*_READ, reply=ProjectExport))
+@with_policy(API_READ)
 async def export_project(ref: _Project) -> dict[str, Any]:
     """Export name and scenes; `POST /api/projects` takes them back."""
     order, scenes = await projects.current_scenes(ref)
@@ -144,18 +155,21 @@ async def export_project(ref: _Project) -> dict[str, Any]:
 
 
 @router.put("/locks/{scene_id}", responses=documented_responses(*_READ, reply=LockedScenes))
+@with_policy(API_WRITE)
 async def lock_scene(scene_id: str, ref: _Project) -> dict[str, Any]:
     """Lock a scene against every change; `order` locks which scenes there are and where."""
     return await projects.lock(ref, scene_id)
 
 
 @router.delete("/locks/{scene_id}", responses=documented_responses(*_READ, reply=LockedScenes))
+@with_policy(API_WRITE)
 async def unlock_scene(scene_id: str, ref: _Project) -> dict[str, Any]:
     """Unlock a scene."""
     return await projects.unlock(ref, scene_id)
 
 
 @router.get("/executions", responses=documented_responses(*_QUERY, reply=ExecutionList))
+@with_policy(API_READ)
 async def list_executions(ref: _Project, limit: Annotated[int, Query(ge=1, le=100)] = 20) -> dict[str, Any]:
     """List the newest executions, newest first."""
     return await views.execution_list(ref, limit)

@@ -9,6 +9,7 @@ from callsheet.server.artefacts.views import iso
 from callsheet.server.context import app_context
 from callsheet.server.http.errors import JsonReply, documented_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import API_READ, API_WRITE, with_policy
 from callsheet.server.http.requests import StrictRoute
 from callsheet.server.video import views
 from callsheet.server.video.bodies import ContextWrite, PresetWrite
@@ -28,12 +29,14 @@ _ERRORS = (400, 403, 404, 422, 500, 503, 504)
 
 
 @router.get("/presets", responses=documented_responses(500, 503, 504, reply=Presets))
+@with_policy(API_READ)
 async def list_presets(request: Request) -> dict[str, Any]:
     """List the saved messages by name."""
     return {"presets": await settings.presets(app_context(request).storage, current_owner(request))}
 
 
 @router.put("/presets/{name}", responses=documented_responses(*_ERRORS, reply=Presets))
+@with_policy(API_WRITE)
 async def save_preset(name: str, body: PresetWrite, request: Request) -> dict[str, Any]:
     """Save a message under a name; it runs with `preset` of a new execution."""
     storage, owner = app_context(request).storage, current_owner(request)
@@ -46,6 +49,7 @@ async def save_preset(name: str, body: PresetWrite, request: Request) -> dict[st
     status_code=204,
     responses=documented_responses(404, 500, 503, 504, reply=None, status=204),
 )
+@with_policy(API_WRITE)
 async def delete_preset(name: str, request: Request) -> Response:
     """Delete a saved message."""
     await settings.delete_preset(app_context(request).storage, current_owner(request), name)
@@ -53,6 +57,7 @@ async def delete_preset(name: str, request: Request) -> Response:
 
 
 @router.get("/preferences", responses=documented_responses(500, 503, 504, reply=Preferences))
+@with_policy(API_READ)
 async def list_preferences(request: Request) -> dict[str, Any]:
     """List preferences learnt from a person's edits and undos; the model reads them with every plan."""
     known = await settings.preferences(app_context(request).storage, current_owner(request))
@@ -64,6 +69,7 @@ async def list_preferences(request: Request) -> dict[str, Any]:
     status_code=204,
     responses=documented_responses(404, 500, 503, 504, reply=None, status=204),
 )
+@with_policy(API_WRITE)
 async def delete_preference(preference_id: str, request: Request) -> Response:
     """Delete a preference."""
     await settings.delete_preference(app_context(request).storage, current_owner(request), preference_id)
@@ -79,6 +85,7 @@ _Store = Annotated[ContextStore, Depends(_store)]
 
 
 @context_router.get("/context", responses=documented_responses(*_ERRORS, reply=ContextEntries))
+@with_policy(API_READ)
 async def search_context(
     store: _Store, contains: Annotated[str, Query(max_length=255, description="Part of the keys")] = ""
 ) -> dict[str, Any]:
@@ -90,6 +97,7 @@ async def search_context(
     "/context/{key}",
     responses=documented_responses(*_ERRORS, 413, reply=ContextEntries),
 )
+@with_policy(API_WRITE)
 async def set_context(key: str, body: ContextWrite, store: _Store) -> dict[str, Any]:
     """Set a value for later steps; 413 over 100 KB of JSON."""
     await store.set_exact(key, body.value, ttl_s=body.expiresInSeconds)
@@ -101,6 +109,7 @@ async def set_context(key: str, body: ContextWrite, store: _Store) -> dict[str, 
     status_code=204,
     responses=documented_responses(*_ERRORS, reply=None, status=204),
 )
+@with_policy(API_WRITE)
 async def delete_context(key: str, store: _Store) -> Response:
     """Delete a value."""
     if not await store.delete(key):

@@ -11,6 +11,7 @@ from callsheet.server.context import AppContext, app_context
 from callsheet.server.http import errors
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import LANGGRAPH_WRITE, with_policy
 from callsheet.server.http.requests import Integer, StrictRoute
 from callsheet.server.langgraph.protocol import agent_tree
 from callsheet.server.langgraph.protocol.views import seq_of
@@ -114,6 +115,7 @@ class _RespondParams(BaseModel):
     "/threads/{thread_id}/commands",
     responses=documented_wire_responses(403, 404, 413, 422, 500, 503, 504, reply=CommandReply),
 )
+@with_policy(LANGGRAPH_WRITE)
 async def run_command(thread_id: str, body: ProtocolCommand, request: Request) -> EventJsonReply:
     """Execute a protocol command. `run.start` creates the thread if it does not exist."""
     return EventJsonReply(await handle_command(app_context(request), current_owner(request), thread_id, body))

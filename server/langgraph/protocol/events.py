@@ -14,6 +14,7 @@ from callsheet.server.context import app_context
 from callsheet.server.http.errors import documented_wire_responses
 from callsheet.server.http.openapi import EVENTS
 from callsheet.server.http.origins import current_owner
+from callsheet.server.http.policy import LANGGRAPH_READ_STREAM, with_policy
 from callsheet.server.http.requests import Integer, StrictRoute
 from callsheet.server.langgraph.protocol import views
 from callsheet.server.langgraph.protocol.views import MAX_SEQ, ProtocolFrame, ThreadView, id_of, seq_of
@@ -70,6 +71,7 @@ class Subscription(BaseModel):
 
 
 @router.post("/threads/{thread_id}/stream/events", responses=_STREAM)
+@with_policy(LANGGRAPH_READ_STREAM)
 async def stream_thread_events(thread_id: str, body: Subscription, request: Request) -> Response:
     """Stream a thread's events. Stored ones come first, then new ones, of all runs."""
     ctx, owner = app_context(request), current_owner(request)

@@ -11,8 +11,9 @@ from typing import Any
 from fastapi import APIRouter, WebSocket
 from pydantic import ValidationError
 
-from callsheet.server.http.direct import decode_path_params
+from callsheet.server.http.policy import LANGGRAPH_WRITE_STREAM, with_policy
 from callsheet.server.http.requests import parse_json
+from callsheet.server.http.route_table import decode_path_params
 from callsheet.server.http.sockets import MAX_SUBSCRIPTIONS, SocketSession
 from callsheet.server.langgraph.protocol import commands
 from callsheet.server.langgraph.protocol.commands import ProtocolCommand, error_reply, refused_reply
@@ -25,6 +26,7 @@ router = APIRouter()
 
 
 @router.websocket("/threads/{thread_id}/stream/events")
+@with_policy(LANGGRAPH_WRITE_STREAM)
 async def connect_protocol(socket: WebSocket) -> None:
     """Serve a client's commands and subscriptions."""
     await _ProtocolSession(socket, decode_path_params(socket.path_params)["thread_id"]).serve()

@@ -60,7 +60,7 @@ class Planning:
         heads = await asyncio.gather(*(artefact.stream_head(name) for name in streams))
         return workflow.state_block(state, scope, dict(zip(streams, heads, strict=True)))
 
-    async def without_model(self, state: Any, runtime: Runtime[Context]) -> Mapping[str, Any] | None:
+    async def without_model(self, state: Any, runtime: Runtime[Context]) -> dict[str, Any] | None:
         """Return the planner's update where a person has decided or code can; None asks the model."""
         del runtime
         plan = state.get("plan")
@@ -83,9 +83,8 @@ def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> No
     own = planning or Planning()
 
     async def planner(state: Workflow, *, runtime: Runtime[Context]) -> dict[str, Any]:
-        update = await own.without_model(state, runtime) if state["messages"] else None
-        if update is not None:
-            return dict(update)
+        if (update := await own.without_model(state, runtime)) is not None:
+            return update
         scope = workflow.scope(state, runtime)
         history, repaired = await _history(workflow, own, state, scope)
         fresh = isinstance(history[-1], HumanMessage)

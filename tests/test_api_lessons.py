@@ -212,7 +212,7 @@ async def test_a_session_is_a_thread_like_any_other(teacher: Teacher) -> None:
     assert thread["status"] == "interrupted"
     [[asked]] = thread["interrupts"].values()
     assert asked["id"] == found["interrupt"]["id"]
-    answer = {"assistant_id": "fact_narration", "command": {"resume": "the first two"}}
+    answer = {"assistant_id": "fact_narration", "command": {"resume": "1 and 2"}}
     await teacher.http.post(f"/threads/{teacher.session}/runs/wait", json=answer)
     seen = await teacher.sees()
     assert len(seen["confirmedFacts"]) == 2
@@ -279,8 +279,8 @@ async def test_the_student_is_noted_by_hand(teacher: Teacher) -> None:
     found = await teacher.says(TEXT)
     noted = await patched(teacher, childAge="7", childInterest="trains")
     assert (noted["childAge"], noted["childInterest"], noted["learningStyle"]) == ("7", "trains", None)
-    noted = await patched(teacher, learningStyle="by doing")
-    assert (noted["childAge"], noted["learningStyle"]) == ("7", "by doing")
+    noted = await patched(teacher, learningStyle="hands-on")
+    assert (noted["childAge"], noted["learningStyle"]) == ("7", "hands-on")
     assert noted["waitsFor"] == "select_facts"
     told = (await teacher.chooses(*found["facts"][:2]))["narration"]
     assert told["reading_level"] == "3.5"

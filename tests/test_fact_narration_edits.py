@@ -1,13 +1,15 @@
 """What is said after a narration was made changes what it says of, and nothing else."""
 
-import json
 from typing import Any
 
 import pytest
 
 from callsheet.storage import Storage
-from tests.lesson_chat import Chat, asked, ids
+from tests.lesson_chat import Chat, asked
 from tests.lesson_material import material
+from tests.lesson_model import OPENAI, LessonModel, lesson_model
+
+__all__ = ["lesson_model"]
 
 
 @pytest.fixture
@@ -18,45 +20,6 @@ def chat(opened: Storage) -> Chat:
 @pytest.fixture
 async def waiting(chat: Chat) -> dict[str, Any]:
     return asked(await chat.says(material("photosynthesis").text))
-
-
-async def test_a_fact_taken_out_rewrites_only_the_segments_it_fed(
-    chat: Chat, waiting: dict[str, Any]
-) -> None:
-    """The segments are named, and the others are the same to the byte."""
-    await chat.answers("all")
-    before = await chat.narration()
-    gone = ids(waiting, 3)[0]
-    fed = before.says(gone)
-    state = await chat.says("Leave out the one about chlorophyll")
-    after = await chat.narration()
-    assert 0 < len(fed) < 4
-    result = json.loads(state["messages"][-2].text)
-    assert sorted(result["changedSegments"]) == sorted(fed)
-    assert all(
-        (new == old) == (old.id not in fed) for old, new in zip(before.segments, after.segments, strict=True)
-    )
-    assert after.facts == before.facts - {gone}
-    assert state["drafts"] == {"confirmed": "v2", "narration": "v2"}
-
-
-async def test_the_choice_can_be_made_once_more(chat: Chat, waiting: dict[str, Any]) -> None:
-    """A fact in other words is told in them, where it was told before."""
-    await chat.answers("the first three")
-    before = await chat.narration()
-    question = asked(await chat.says("Let me choose the facts again"))
-    assert question["facts"] == waiting["facts"]
-    edited = {**waiting["facts"][1], "details": "Stomata are tiny doors."}
-    await chat.answers([ids(waiting, 1)[0], edited, ids(waiting, 3)[0]])
-    after = await chat.narration()
-    told = before.says(edited["id"])
-    assert "Stomata are tiny doors." in json.dumps(after.model_dump())
-    assert all(
-        (new == old) == (old.id not in told) for old, new in zip(before.segments, after.segments, strict=True)
-    )
-    state = await chat.says("delete everything")
-    assert "at least one" in state["messages"][-1].text
-    assert "__interrupt__" not in state
 
 
 @pytest.mark.parametrize(
@@ -72,7 +35,7 @@ async def test_after_the_narration_only_what_is_asked_for_changes(
     chat: Chat, waiting: dict[str, Any], words: str, changed: list[str]
 ) -> None:
     """B44, B49: the other segments are the same to the byte, and the asked ones are not."""
-    await chat.answers("the first four")
+    await chat.answers([1, 2, 3, 4])
     before = await chat.narration()
     state = await chat.says(words)
     after = await chat.narration()
@@ -88,7 +51,7 @@ async def test_a_narration_is_made_for_another_student_and_another_length(
 ) -> None:
     """B14, B15, B-R8, B-R11: what was not said stays as it was."""
     await chat.says("My student loves soccer")
-    await chat.answers("the first three")
+    await chat.answers([1, 2, 3])
     await chat.says("make it 90 seconds long")
     state = await chat.says("make it for a 6-year-old")
     made = await chat.narration()
@@ -99,17 +62,19 @@ async def test_a_narration_is_made_for_another_student_and_another_length(
     assert (await chat.narration()).total_duration == 68
 
 
-@pytest.mark.parametrize("gone", ["first", "second"])
-@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("gone", [0, 1])
+@pytest.mark.parametrize("chosen", [(1, 2), (4, 6)])
 async def test_of_two_facts_either_can_be_left_out(
-    chat: Chat, waiting: dict[str, Any], gone: str, *, first: bool
+    opened: Storage, lesson_model: LessonModel, waiting: dict[str, Any], gone: int, chosen: tuple[int, int]
 ) -> None:
     """B22: a segment that is left without a fact of its own comes back to what is told elsewhere."""
     del waiting
-    await chat.answers([1, 2] if first else [4, 6])
+    chat = Chat(opened, OPENAI)
+    await chat.answers([*chosen])
     before = await chat.narration()
-    kept = [one["id"] for one in (await chat.data("confirmed"))["facts"]][gone == "first"]
-    state = await chat.says(f"leave out the {gone} fact")
+    kept = [one["id"] for one in (await chat.data("confirmed"))["facts"]][1 - gone]
+    lesson_model.choose(fact_ids=[kept])
+    state = await chat.says("leave the other one out")
     after = await chat.narration()
     assert after.facts == {kept}, state["messages"][-1].text
     assert after.segments != before.segments

@@ -1,5 +1,6 @@
 """The file that says which graphs are served, and what becomes of what it names."""
 
+import importlib
 import json
 import os
 import sys
@@ -25,6 +26,7 @@ from tests.wire_graphs import GRAPHS
 from tests.wire_server import serving
 
 HERE = Path(__file__).parent
+NAMES = [*json.loads((HERE.parent / "langgraph.json").read_text())["graphs"]]
 CODE = '''
 """Graphs in every form a file may have them in."""
 import os
@@ -245,3 +247,10 @@ async def test_the_graphs_of_a_file_are_served_and_nothing_else(valkey_url: str)
             assert state["next"] == ["b"]
             http: Any = client.http.client
             assert (await http.get("/api/ads")).status_code == 404, "no ads without their workflow"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_graph_can_be_read_at_a_glance(name: str) -> None:
+    """X6: Studio draws at most fourteen edges."""
+    module = importlib.import_module(f"callsheet.graphs.{name}")
+    assert len(module.graph.get_graph().edges) <= 14

@@ -27,30 +27,23 @@ IDS = [one.id for one in FOUND]
 @pytest.mark.parametrize(
     ("answer", "numbers"),
     [
-        ("all of them", [1, 2, 3, 4]),
-        ("all the pictures", [1, 2, 3, 4]),
-        ("looks good", [1, 2, 3, 4]),
+        ("all", [1, 2, 3, 4]),
+        ("OK!", [1, 2, 3, 4]),
         (True, [1, 2, 3, 4]),
         ("none", []),
-        ("no pictures, please", []),
-        ("none of the images", []),
         (False, []),
         ([{"type": "ignore", "args": None}], []),
         ({"images": []}, []),
         ([], []),
-        ("the last picture", [4]),
-        ("photos 1 and 3", [1, 3]),
-        ("image 2", [2]),
-        ("the one of the tree", [3]),
-        ("the tree picture", [3]),
-        ("not the root", [1, 3, 4]),
+        ("1 and 3", [1, 3]),
+        ("#2", [2]),
         (3, [3]),
         (["2", IDS[0]], [2, 1]),
         ([IDS[1], IDS[1]], [2]),
         (IDS[2], [3]),
         (json.dumps({"images": IDS[:2]}), [1, 2]),
         ({"images": [{"id": IDS[0], "selected": False}, {"id": IDS[3]}]}, [4]),
-        ({"selectedImages": "the first two"}, [1, 2]),
+        ({"selectedImages": "1, 2"}, [1, 2]),
     ],
 )
 def test_an_answer_chooses_images(answer: Any, numbers: list[int]) -> None:
@@ -59,7 +52,8 @@ def test_an_answer_chooses_images(answer: Any, numbers: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["What do you think?", "make the hook shorter", "[not json", "the " + "very " * 500 + "first"]
+    "text",
+    ["What do you think?", "the tree picture", "not the root", "[not json", "the " + "very " * 500 + "first"],
 )
 def test_what_is_no_choice_is_talk(text: str) -> None:
     assert read(text, FOUND) == NotAChoice(text)
@@ -73,16 +67,13 @@ def test_a_rejection_with_words_has_others_looked_for() -> None:
     ("answer", "words"),
     [
         ("", "empty"),
-        ("image 9", "no image 9"),
-        ("the one of the volcano", "no image is about 'the volcano'"),
+        ("9", "no image 9"),
         ([5], "no image 5"),
         (["image-nope"], "image-nope"),
         ([1, "image-nope"], "no image 'image-nope'"),
-        ("image-nope", "image-nope"),
         ([None], "None"),
         ({"images": 1.5}, "1.5"),
         ({}, "chooses no images"),
-        ("all but all", "at least one image"),
         ({"images": [1], "message": "make it longer"}, "takes no comment"),
     ],
 )
@@ -105,7 +96,3 @@ def test_what_is_not_there_is_refused(answer: Any, words: str) -> None:
 )
 def test_an_address_on_the_web_is_known(url: str, *, there: bool) -> None:
     assert on_the_web(url) is there
-
-
-def test_words_know_a_picture_by_its_title_and_where_it_is_from() -> None:
-    assert (FOUND[0].concept, FOUND[0].details) == ("A leaf", "e.org ")

@@ -101,7 +101,7 @@ async def test_two_answers_at_once_make_one_narration(redis: str, url: str, clie
     thread, _ = await waiting(client)
     with serving(redis, None) as there:
         async with get_client(url=there) as other:
-            ended = await both(client, other, thread, "the first three")
+            ended = await both(client, other, thread, "1, 2 and 3")
     assert len(await versions(redis, thread)) == 1
     assert sum(isinstance(one, dict) for one in ended) >= 1
 

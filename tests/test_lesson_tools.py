@@ -32,12 +32,17 @@ async def chosen(school):
     return picked
 
 
-def test_a_model_is_shown_three_tools_with_their_fields():
+def test_a_model_is_shown_four_tools_with_their_fields():
     """B1, B2, B4, B9, B57."""
     shown = {one["function"]["name"]: one["function"] for one in definitions(REGISTRY.of("lesson"))}
-    assert set(shown) == {"saveStudentInfoTool", "extractFactsTool", "generateNarrationTool"}
+    assert set(shown) == {
+        "saveStudentInfoTool",
+        "extractFactsTool",
+        "chooseFactsTool",
+        "generateNarrationTool",
+    }
     fields = {name: set(one["parameters"]["properties"]) for name, one in shown.items()}
-    assert fields["saveStudentInfoTool"] == {"child_age", "child_interest"}
+    assert fields["saveStudentInfoTool"] == {"child_age", "child_interest", "learning_style"}
     assert {"content"} <= fields["extractFactsTool"]
     wanted = {"facts", "topic", "target_duration", "child_age", "child_interest"}
     assert wanted <= fields["generateNarrationTool"]

@@ -32,7 +32,7 @@ EXPECTED_CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "facts.more": [(FACTS, {"content": "", "guidance": "the roots"})],
     "narration.write": [(NARRATION, {"facts": []})],
     "narration.length": [(NARRATION, {"facts": [], "target_duration": 90})],
-    "narration.change": [(NARRATION, {"facts": [], "target_duration": 90})],
+    "narration.change": [(NARRATION, {"facts": [], "target_duration": 45})],
     "narration.student": [(STUDENT, {"child_age": "6"}), (NARRATION, {"facts": []})],
     "narration.part": [(NARRATION, {"facts": [], "segments": ["hook"], "guidance": "shorter"})],
     "help": [],
@@ -156,13 +156,9 @@ def test_the_reply_reports_the_results():
     )
 
 
-def test_after_a_compaction_the_length_comes_from_the_summary():
-    summary = SystemMessage(
-        "| narration | v1 |  | 60 s about X |\n| narration | v2 | active | 40 s about X |"
-    )
-    assert calls_for(summary, HumanMessage("make it longer")) == [
-        (NARRATION, {"facts": [], "target_duration": 60})
-    ]
+def test_the_length_comes_from_the_state_of_the_lesson():
+    message = "make it longer\n\n<state>\nNarration v2: 40 s, english, reading level 4.5\n</state>"
+    assert calls_for(HumanMessage(message)) == [(NARRATION, {"facts": [], "target_duration": 60})]
 
 
 def test_no_tool_is_called_when_none_may_be():
@@ -175,7 +171,7 @@ async def test_a_lesson_of_a_first_session_is_narrated(opened):
     chat = Chat(opened)
     question = asked(await chat.says("My student is 9 and loves football\n\n" + material("great_fire").text))
     assert [fact["concept"] for fact in question["facts"][:2]] == ["Thomas Farriner", "Firebreak"]
-    await chat.answers("the first three")
+    await chat.answers("1, 2 and 3")
     made = await chat.narration()
     text = " ".join(part.narration for part in made.segments)
     assert "A firebreak is a gap made by pulling down buildings" in text

@@ -20,7 +20,7 @@ EDIT = {"action_requests": [], "edited_action": {"name": "review_narration", "ar
     ("answer", "meant"),
     [
         ("yes", Approved()),
-        ("Looks good!", Approved()),
+        ("OK!", Approved()),
         (True, Approved()),
         ([{"type": "accept", "args": None}], Approved()),
         ({"decisions": [{"type": "edit", **EDIT}]}, Approved((SegmentEdit(**HOOK[0]),))),

@@ -27,19 +27,22 @@ class LessonPlanning(Planning):
         """Plan for this workflow."""
         self._workflow = workflow
 
-    async def without_model(self, state: LessonState, runtime: Runtime[Context]) -> Mapping[str, Any] | None:
+    async def without_model(self, state: LessonState, runtime: Runtime[Context]) -> dict[str, Any] | None:
         """Return the narration of a recorded choice, or a plain answer to the open question."""
         decided = await super().without_model(state, runtime)
         if decided is not None:
             return decided
         if choice := state.get("chosen"):
             return self._choice_update(choice)
-        name = pending_question(state)
+        name = pending_question(state) if state["messages"] else None
+        if name is None:
+            return None
         session = await answer_session(self._workflow, state, runtime)
-        if name is None or session.message is None:
+        if session.message is None:
             return None
         update = await QUESTIONS[name].answer_update(session, session.message)
-        return update if update.get("plan") or update.get("problem") else None
+        # Words that answer nothing are for the model.
+        return None if update == session.chat_update(session.message) else update
 
     async def plan(
         self, workflow: WorkflowSpec, state: LessonState, scope: Scope, answer: AIMessage

@@ -30,7 +30,7 @@ async def answer_update(session: AnswerSession, answer: Any) -> dict[str, Any]:
     """Return the update of an answer: the plan of an approval, a refusal, or neither for a wish."""
     newest = await session.newest("narration")
     if newest is None:
-        return {"reviewing": False, "plan": None}
+        return session.chat_update(str(answer))
     try:
         read = review.read(answer)
         if isinstance(read, Wish):

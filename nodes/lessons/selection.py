@@ -47,7 +47,7 @@ async def answer_update(session: AnswerSession, answer: Any) -> dict[str, Any]:
     """Return the update of an answer: the plan of a choice, a refusal, or neither for words for the model."""
     proposed = await session.newest("facts")
     if proposed is None:
-        return {"choice": None, "plan": None}
+        return session.chat_update(str(answer))
     try:
         read = answers.read(answer, _facts(proposed, "facts"), _facts(proposed, "earlier"))
     except Invalid as error:

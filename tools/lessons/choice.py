@@ -91,7 +91,7 @@ async def chooseFactsTool(args: FactChoice, call: Call) -> dict[str, Any]:  # no
     if not chosen:
         raise Invalid(
             "a lesson tells at least one fact, and none is chosen",
-            remedy=f"ask the person, or choose from {_listed(offered)}",
+            remedy=f"ask the person, or choose from {_ids_text(offered)}",
         )
     message = f"The lesson tells: {_names(chosen)}."
     numbers = {"target_duration": args.target_duration, "level_shift": args.level_shift}
@@ -132,5 +132,5 @@ def _names(facts: Sequence[Fact]) -> str:
     return ", ".join(fact.concept for fact in facts)
 
 
-def _listed(facts: Sequence[Fact]) -> str:
+def _ids_text(facts: Sequence[Fact]) -> str:
     return ", ".join(fact.id for fact in facts)

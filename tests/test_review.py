@@ -11,6 +11,9 @@ from callsheet.state.lessons.review import Approved, Wish, read
 from callsheet.storage import Storage
 from tests.lesson_chat import Chat, asked
 from tests.lesson_material import material
+from tests.lesson_model import OPENAI, LessonModel, lesson_model
+
+__all__ = ["lesson_model"]
 
 HOOK = [{"id": "hook", "narration": "What do leaves eat?"}]
 EDIT = {"action_requests": [], "edited_action": {"name": "review_narration", "args": {"segments": HOOK}}}
@@ -58,7 +61,7 @@ async def chat(opened: Storage) -> Chat:
     """A conversation whose narration waits for approval."""
     chat = Chat(opened)
     await chat.says(material("photosynthesis").text, review=True)
-    question = asked(await chat.answers("the first three"))
+    question = asked(await chat.answers([1, 2, 3]))
     assert question["type"] == "review_narration"
     assert question["narration"] == await chat.data("narration")
     assert len(question["action_requests"][0]["args"]["segments"]) == 4
@@ -86,8 +89,12 @@ async def test_a_wish_is_carried_out_and_the_new_narration_asked_about(chat: Cha
     assert await status(chat) == "narration_verified"
 
 
-async def test_a_choice_can_be_changed_while_the_narration_waits(chat: Chat) -> None:
-    question = asked(await chat.says("leave out the third fact"))
+async def test_a_choice_can_be_changed_while_the_narration_waits(
+    chat: Chat, opened: Storage, lesson_model: LessonModel
+) -> None:
+    """B52: in words, which the model reads."""
+    lesson_model.choose(fact_ids=["1", "2"])
+    question = asked(await Chat(opened, OPENAI).says("leave out the third fact"))
     assert question["type"] == "review_narration"
     assert len((await chat.data("confirmed"))["facts"]) == 2
 

@@ -36,7 +36,6 @@ from callsheet.state.workflow import DraftMade
 from callsheet.storage.artefacts.artefacts import StreamHead
 from callsheet.tools import REGISTRY
 from callsheet.tools.guard.call import Scope
-from callsheet.tools.lessons.choice import MAY_CHOOSE
 
 EXTRACT: Final = "extractFactsTool"
 PROPOSING: Final = frozenset({EXTRACT, "addFactsTool"})
@@ -53,9 +52,17 @@ class FactNarration(WorkflowSpec):
     state = LessonState
 
     def facts(self, state: LessonState) -> Mapping[str, str]:
-        """Return the subject, that a person chooses the facts, and whether their words may be a choice."""
-        may_choose = {MAY_CHOOSE: "yes"} if _person_wrote_last(state) else {}
-        return {"choice": "person", "subject": state.get("subject", "general"), **may_choose}
+        """Return the subject, and that a person chooses among the facts."""
+        return {"choice": "person", "subject": state.get("subject", "general")}
+
+    def has_answer(self, state: LessonState) -> bool:
+        """Return True if a person has written since facts were proposed last."""
+        for message in reversed(state.get("messages", [])):
+            if isinstance(message, HumanMessage):
+                return True
+            if isinstance(message, ToolMessage) and message.name in PROPOSING:
+                return False
+        return False
 
     def summary(self, stream: str, data: Mapping[str, Any]) -> str:
         """Return a version in one line."""
@@ -120,16 +127,6 @@ class FactNarration(WorkflowSpec):
         builder.add_conditional_edges("summarizer", after_summary)
         builder.add_conditional_edges("ask", after_question)
         return builder
-
-
-def _person_wrote_last(state: LessonState) -> bool:
-    """Return True if a person has written since facts were proposed last."""
-    for message in reversed(state.get("messages", [])):
-        if isinstance(message, HumanMessage):
-            return True
-        if isinstance(message, ToolMessage) and message.name in PROPOSING:
-            return False
-    return False
 
 
 def _image_question(

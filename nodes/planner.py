@@ -67,6 +67,13 @@ class Planning:
         decided = plan and state.get("decided") and state["messages"][-1].id == plan["id"]
         return {} if decided else None
 
+    async def prepare(
+        self, state: Any, scope: Scope, history: Sequence[AnyMessage]
+    ) -> tuple[Sequence[AnyMessage], Mapping[str, Any]]:
+        """Return the messages as the model is sent them, and further keys of the state."""
+        del state, scope
+        return history, {}
+
     async def plan(self, workflow: WorkflowSpec, state: Any, scope: Scope, answer: AIMessage) -> Planned:
         """Return the plan that the calls of an answer mean."""
         del state, scope
@@ -90,22 +97,21 @@ def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> No
         fresh = isinstance(history[-1], HumanMessage)
         turn: Mapping[str, Any] = {} if fresh else state
         rounds, rejected, created = turn.get("rounds", 0), turn.get("rejected", []), turn.get("created", [])
-        sent = await _sent(workflow, own, state, scope, history)
+        shown, prepared = await own.prepare(state, scope, history)
+        sent = await _sent(workflow, own, state, scope, shown)
         account = Account(scope.owner, scope.thread, conversation.turn_id(history))
         choice = _tool_choice(workflow, run_context(runtime), rounds)
         routing = routing_request(run_context(runtime), scope)
         ask = partial(ask_model, routing, tools=definitions(workflow.tools), choice=choice)
-        missing = partial(_missing, workflow, state, history, created)
-        can_go_on = choice != "none" and not rejected
-        gate = partial(ask_through_gate, ask, sent, history, workflow.tools, missing if can_go_on else None)
+        lacks = None if choice == "none" or rejected else partial(_missing, workflow, state, history, created)
+        gate = partial(ask_through_gate, ask, sent, history, workflow.tools, lacks)
         try:
             gated = await within_budget(account, gate, state.get("stopped"))
         except Declined:
             return _end_turn([*repaired, AIMessage(STOPPED)], account.turn)
         answer = _without_calls(gated.message) if choice == "none" else gated.message
         planned = await own.plan(workflow, state, scope, answer)
-        if _proposes_again(planned, rejected):
-            answer, planned = _without_calls(answer), Planned()
+        answer, planned = _without_rejected(answer, planned, rejected)
         return {
             "messages": [*repaired, answer, *planned.messages],
             "plan": planned.plan,
@@ -114,15 +120,20 @@ def planner_node(workflow: WorkflowSpec, planning: Planning | None = None) -> No
             "rejected": rejected,
             **_model_update(sent, gated),
             **(_NEW_TURN if fresh else {}),
+            **prepared,
             **planned.state,
         }
 
     return planner
 
 
-def _proposes_again(planned: Planned, rejected: Sequence[str]) -> bool:
-    """Return True if a plan has a step that the person has rejected in this turn."""
-    return any(fingerprint(step) in rejected for step in (planned.plan["steps"] if planned.plan else ()))
+def _without_rejected(
+    answer: AIMessage, planned: Planned, rejected: Sequence[str]
+) -> tuple[AIMessage, Planned]:
+    """Return an answer with its plan; without both if a step is one that the person rejected in this turn."""
+    steps = planned.plan["steps"] if planned.plan else ()
+    again = any(fingerprint(step) in rejected for step in steps)
+    return (_without_calls(answer), Planned()) if again else (answer, planned)
 
 
 async def _sent(

@@ -175,6 +175,11 @@ class WorkflowSpec(ABC):
         del state, step, newest
         return ""
 
+    def has_answer(self, state: Any) -> bool:
+        """Return True if a person has written since the last question."""
+        del state
+        return False
+
     def after_plan(self, state: Any, made: Sequence[DraftMade]) -> Mapping[str, Any]:
         """Return further state keys to set once a plan has ended; `made` are the versions it made."""
         del state, made
@@ -250,6 +255,7 @@ class WorkflowSpec(ABC):
             epoch=int(configurable.get(EPOCH_KEY) or 0),
             facts=self.facts(state),
             brief=self.brief_text(state),
+            has_answer=self.has_answer(state),
             made=tuple(item["stream"] for item in state.get("created", [])),
             selected=self.selected_part(state),
             model=context.get("model") or context.get("provider") or state.get("provider") or "",

@@ -4,17 +4,22 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.runtime import Runtime
 
+from callsheet import storage
 from callsheet.nodes.lessons.questions import QUESTIONS
 from callsheet.nodes.planner import Planned, Planning
 from callsheet.nodes.question import Calls, answer_session, decision_plan
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.context import Context
+from callsheet.state.lessons import materials
 from callsheet.state.lessons.workflow import LessonState, pending_question
 from callsheet.state.plan import StepResult
+from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
 from callsheet.tools.guard.call import Scope
+from callsheet.tools.lessons.sources import pasted_source
+from callsheet.tools.structured import is_offline
 
 CHOOSE: Final = "chooseFactsTool"
 NARRATE: Final = "generateNarrationTool"
@@ -44,6 +49,21 @@ class LessonPlanning(Planning):
         # Words that answer nothing are for the model.
         return None if update == session.chat_update(session.message) else update
 
+    async def prepare(
+        self, state: LessonState, scope: Scope, history: Sequence[AnyMessage]
+    ) -> tuple[Sequence[AnyMessage], Mapping[str, Any]]:
+        """Store a long message as a material of the lesson, and show long messages by reference (B24, B42).
+
+        A model would copy the text into a tool's argument, slowly and in part.
+        """
+        known = dict(state.get("materials", {}))
+        newest = history[-1]
+        long = isinstance(newest, HumanMessage) and len(newest.text) > materials.LONG_MESSAGE
+        if long and newest.id not in known and not is_offline(scope.model):
+            known[str(newest.id)] = await _store(newest.text, scope)
+        shown = [materials.by_reference(one, known) for one in history]
+        return shown, {"materials": known} if known else {}
+
     async def plan(
         self, workflow: WorkflowSpec, state: LessonState, scope: Scope, answer: AIMessage
     ) -> Planned:
@@ -56,6 +76,18 @@ class LessonPlanning(Planning):
         update = decision_plan(self._workflow, str(uuid.uuid4()), words, calls)
         kept = {key: update[key] for key in ("plan", "decided", "problem")}
         return {**kept, "messages": [AIMessage(**update["messages"][0])], "chosen": None}
+
+
+async def _store(text: str, scope: Scope) -> str:
+    """Return the id of the material that has this text, and write it unless the newest one has it."""
+    artefact = Artefact(await storage.current(), scope.kind, scope.artefact, scope.owner)
+    source = pasted_source(text, "the message")
+    newest = (await artefact.stream_head("source")).newest
+    if newest is None or newest.data["digest"] != source.digest:
+        await artefact.open(owner=scope.owner, thread=scope.thread, facts={})
+        made = await artefact.create_version(NewVersion("source", source.data(), scope.owner, scope.run))
+        return materials.material_id(made["versionId"])
+    return materials.material_id(newest.id)
 
 
 def recorded_choice(results: Sequence[StepResult]) -> dict[str, Any] | None:

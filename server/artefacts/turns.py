@@ -83,14 +83,14 @@ async def _existing_thread(storage: Storage, thread_id: str, owner: str) -> Thre
         return None
 
 
-def clean_message(text: str) -> str:
+def clean_message(text: str, limit: int = brief.MAX_TEXT) -> str:
     """Return a message without NUL and outer spaces; raise `Invalid` if it is empty or too long."""
     cleaned = text.replace("\x00", "").strip()
     if not cleaned:
         raise Invalid("the message is empty", remedy='send {"message": "what should be different"}')
-    if len(cleaned) > brief.MAX_TEXT:
+    if len(cleaned) > limit:
         raise Invalid(
-            f"the message has {len(cleaned)} characters, and the limit is {brief.MAX_TEXT}",
+            f"the message has {len(cleaned)} characters, and the limit is {limit}",
             remedy="shorten it",
         )
     return cleaned

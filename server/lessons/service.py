@@ -34,6 +34,8 @@ from callsheet.storage.threads import threads
 from callsheet.storage.threads.threads import Thread
 
 GRAPH: Final = "fact_narration"
+MAX_PASTED: Final = 200_000
+"""Characters of a message: a person may paste a chapter (B24)."""
 LESSONS: Final = ArtefactService(GRAPH, "lesson", "sessionId")
 _NARRATE: Final = "Write the narration from the facts I have chosen."
 """Message of a turn with facts but no text (B33)."""
@@ -122,7 +124,7 @@ async def turn_run(worker: Worker, storage: Storage, request: TurnRequest) -> Do
     if request.answer is not None:
         return await answer_interrupt(worker, request, thread, request.answer)
     if request.facts is None:
-        text = clean_message(request.message)
+        text = clean_message(request.message, MAX_PASTED)
         body = {"ask": "chat", "message": text, **options}
         return request.domain_run(
             thread, body, input={**options, "messages": [human_message(text)]}, stream_modes=CHAT

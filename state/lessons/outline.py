@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from callsheet.state.lessons.materials import material_id
 from callsheet.state.versions import Version, created_by_model
 
 _BEGINNING: Final = 160
@@ -37,7 +38,7 @@ def _student(version: Version | None) -> str:
 def _material(version: Version | None) -> Iterator[str]:
     if version:
         data = version.data
-        name = f"source-{version.id.removeprefix('v')}"
+        name = material_id(version.id)
         length = len(data["text"])
         yield f"Material {name}: {data['name']}, {length} characters, begins: {_begin(data['text'])}"
 

@@ -23,6 +23,8 @@ class LessonState(Workflow):
     """Version of the images that await a choice; `wanted` before the search, `over` afterwards."""
     chosen: NotRequired[dict[str, Any] | None]
     """Choice of facts that the model recorded, until its narration is planned."""
+    materials: NotRequired[dict[str, str]]
+    """Ids of the materials that long messages are stored as, by message."""
     problem: NotRequired[str]
     """Error in the last answer to the open question; empty if there was none."""
 

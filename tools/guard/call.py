@@ -33,6 +33,8 @@ class Scope:
     """Facts about the artefact: for an ad `language`, `market`, `spotSeconds`."""
     brief: str = ""
     """The person's brief, whose contacts, figures and legal lines a script must say; empty for none."""
+    has_answer: bool = False
+    """True if a person has written since the artefact's question was put to them last."""
     made: tuple[str, ...] = ()
     """Streams of the versions that this turn made in earlier plans, in order."""
     selected: str = ""

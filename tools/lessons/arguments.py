@@ -55,9 +55,15 @@ class StudentInfo(LessonArguments):
 class ExtractionRequest(LessonArguments):
     """The material (B4)."""
 
+    source_ids: list[str] = Field(
+        [],
+        description="Materials to read, such as source-1, as the conversation names them",
+        max_length=20,
+    )
     content: str = Field(
         "",
-        description="The lesson text exactly as given, or a web page's address; empty for an uploaded file",
+        description="Leave out for a material with an id, or an upload. Else a short text as given, or the"
+        " address of a web page",
         max_length=90_000,
     )
     guidance: str | None = Field(

@@ -1,7 +1,7 @@
 """The tool that records a person's choice of facts in words: models read the words, code the ids (B52)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,8 +13,6 @@ from callsheet.tools.guard.call import Call
 from callsheet.tools.lessons.arguments import LessonArguments, LevelShift
 from callsheet.tools.registry import tool
 
-MAY_CHOOSE: Final = "mayChoose"
-"""Key of a scope's facts: not empty if a person has written since facts were proposed last."""
 _Text = Annotated[str, Field(min_length=1, max_length=4000)]
 
 
@@ -75,7 +73,7 @@ async def chooseFactsTool(args: FactChoice, call: Call) -> dict[str, Any]:  # no
     lesson shall tell. Never for a question, for small talk, or without the person's word.
     """
     proposed = (await call.artefact.stream_head("facts")).newest
-    if not call.scope.facts.get(MAY_CHOOSE) or (proposed and proposed.batch == call.scope.run):
+    if not call.scope.has_answer or (proposed and proposed.batch == call.scope.run):
         raise Invalid(
             "no person has written since the facts were proposed",
             remedy="wait for their answer; never choose for them",

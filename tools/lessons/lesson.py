@@ -69,7 +69,8 @@ def create_extract_tool(web: WebClient) -> Tool:
     async def extractFactsTool(args: ExtractionRequest, call: Call) -> dict[str, Any]:  # noqa: N802 -- B1
         """Find the facts of the lesson material. ALWAYS use it when the teacher gives lesson content."""
         uploaded, previous = await _newest(call, "source"), await _newest(call, "facts")
-        source = sources.source_to_read(args.content, uploaded, previous)
+        uploaded, source = await _named_source(args.source_ids, uploaded, call)
+        source = source or sources.source_to_read(args.content, uploaded, previous)
         source = source or await _read_content(args.content, web, call.scope)
         preferences = _extraction_preferences(args, source, previous, await _newest(call, "student"))
         extraction = await fact_finding.extract_facts_cached(source, preferences, call, _report)
@@ -142,6 +143,20 @@ def _target_duration(
     pending = previous is not None and not (narrated and narrated.created_ms >= previous.created_ms)
     seconds = args.target_duration or (previous.data.get("targetDuration") if previous and pending else None)
     return {"targetDuration": narration.clamp_length(seconds)} if seconds else {}
+
+
+async def _named_source(
+    names: Sequence[str], newest: Version | None, call: Call
+) -> tuple[Version | None, Source | None]:
+    """Return the material with these ids, joined if there are several, and the version it is.
+
+    Without ids it is the newest version, and no material. Raises `Invalid` for an unknown id.
+    """
+    if not names:
+        return newest, None
+    ids = list(dict.fromkeys(sources.version_id(name, newest.id if newest else None) for name in names))
+    versions = [await call.artefact.version("source", one) for one in ids]
+    return versions[0], sources.joined_source([sources.stored_source(one.data) for one in versions])
 
 
 async def _read_content(content: str, web: WebClient, scope: Scope) -> Source:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -18,6 +18,7 @@ _MOST_RAW: Final = 4
 """A raw text may be this many times `MAX_CHARS` long, before blanks are removed."""
 _ADDRESS: Final = re.compile(r"https?://\S+", re.IGNORECASE)
 _DIGEST_BYTES: Final = 16
+_SOURCE_ID: Final = re.compile(r"(?:source-|v)?(\d{1,6})", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,25 @@ def source_to_read(content: str, uploaded: Version | None, before: Version | Non
         is_named = content.strip() in {"", uploaded.id, "source"}
         return stored_source(uploaded.data) if is_named or last.get("version") != uploaded.id else None
     return stored_source(last) if "text" in last and not content.strip() else None
+
+
+def version_id(name: str, newest: str | None) -> str:
+    """Return the version of a material's id ("source-2" is v2); raises `Invalid` for an unknown one."""
+    match = _SOURCE_ID.fullmatch(name.strip())
+    last = int(newest[1:]) if newest else 0
+    if match is None or not 1 <= int(match[1]) <= last:
+        known = f"there are source-1 to source-{last}" if last else "no material is stored yet"
+        raise Invalid(f"there is no material {name[:80]!r}", remedy=f"{known}; or give the text as content")
+    return f"v{int(match[1])}"
+
+
+def joined_source(sources: Sequence[Source]) -> Source:
+    """Return several materials as one, in order; raises `TooLarge` if they are too long together."""
+    if len(sources) == 1:
+        return sources[0]
+    names = ", ".join(one.name for one in sources)
+    warnings = tuple(text for one in sources for text in one.warnings)
+    return check_size(Source("text", names, "\n\n".join(one.text for one in sources), warnings=warnings))
 
 
 def page_address(content: str) -> str | None:

@@ -12,11 +12,13 @@ from typing import Any, Final
 from langchain_core.messages import HumanMessage
 from langgraph.pregel import Pregel
 
-from callsheet.graphs import ad_creation, campaign_search, page_builder, scene_edit
+from callsheet.graphs import ad_creation, campaign_search, fact_narration, page_builder, scene_edit
 from callsheet.state.tokens import estimate_text
 from callsheet.storage.checkpoints import RedisSaver
 from callsheet.storage.redis.connection import Storage
-from tests.chat_double import ChatDouble, Recorded, Reply, Say
+from tests.chat_double import Recorded, Reply, Say
+from tests.lesson_material import material
+from tests.lesson_model import LessonModel
 from tests.video_double import SCENES
 
 TURNS: Final = 18
@@ -76,17 +78,18 @@ class Sent:
         total = cached = 0
         for number, requests in list(enumerate(self.turns))[turns]:
             for at, request in enumerate(requests):
-                before = [*(self.turns[number - 1] if number else ()), *requests[:at]]
+                earlier = [one for turn in self.turns[:number] for one in turn]
+                before = [*earlier[-2:], *requests[:at]]
                 total += estimate_text(request)
                 cached += max((estimate_text(_common(request, one)) for one in before), default=0)
         return total, cached
 
 
-class Partner(ChatDouble):
-    """The model: the turn's answers in order, a summary where one is wanted, and forms for scenes."""
+class Partner(LessonModel):
+    """The model: the turn's answers in order, a summary where one is wanted, and forms."""
 
     def next_reply(self, request: Recorded) -> Reply:
-        names = {tool["function"]["name"] for tool in request.body.get("tools", ())}
+        names = _tools(request)
         if "Scene" in names:
             return Say(calls=[("call_form", "Scene", json.dumps(SCENES[0]))])
         return super().next_reply(request) if names else Say(SUMMARY)
@@ -112,9 +115,13 @@ async def play(talk: Talk, opened: Storage, partner: Partner) -> Sent:
     return sent
 
 
+def _tools(request: Recorded) -> set[str]:
+    return {tool["function"]["name"] for tool in request.body.get("tools", ())}
+
+
 def _is_planner(request: Recorded) -> bool:
-    names = {tool["function"]["name"] for tool in request.body.get("tools", ())}
-    return bool(names) and "Scene" not in names
+    names = _tools(request)
+    return bool(names) and not names & {"Scene", "FactSheet", "NarrationScript"}
 
 
 def _as_text(body: Mapping[str, Any]) -> str:
@@ -206,8 +213,21 @@ def _campaign_turns() -> Iterator[Turn]:
         yield Turn(wish, [Say("", [look]), Say("", [said])])
 
 
+def _lesson_turns() -> Iterator[Turn]:
+    text = material("growing_a_bean").text
+    read = _call("extractFactsTool", 0, content=text)
+    yield Turn(f"A lesson for our riders. {BRIEF}\n\n{text}", [Say("", [read])])
+    yield Turn("1, 2 and 3", [])
+    for number in range(2, TURNS):
+        part = ("hook", "conclusion")[number % 2]
+        args = {"segments": [part], "guidance": "in other words"}
+        calls = [_call("generateNarrationTool", number, **args)]
+        yield Turn(f"Say the {part} in other words.", [Say("", calls), Say(f"The {part} is new.")])
+
+
 TALKS: Final[Mapping[str, Talk]] = {
     "ad_creation": Talk(ad_creation.graph, {"ad_id": "harbour"}, [*_ad_turns()]),
+    "fact_narration": Talk(fact_narration.graph, {}, [*_lesson_turns()]),
     "page_builder": Talk(page_builder.graph, {"page_id": "harbour"}, [*_page_turns()]),
     "scene_edit": Talk(scene_edit.graph, {"project_id": "harbour"}, [*_video_turns()]),
     "campaign_search": Talk(campaign_search.graph, {}, [*_campaign_turns()]),

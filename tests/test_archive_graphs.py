@@ -112,7 +112,7 @@ async def moved(storage: Storage, graph: Any, thread: Thread, *said: str) -> dic
     return state
 
 
-_LAST = {"fact_narration": "all but the third", "page_builder": "undo that"}
+_LAST = {"fact_narration": "1, 2, 4, 5, 6 and 7", "page_builder": "undo that"}
 
 
 def config(thread: str) -> Any:

@@ -78,7 +78,7 @@ def test_a_person_at_the_terminal_is_asked_until_they_have_chosen(
     assert "The narration is approved." in done.out
     monkeypatch.setattr(sys, "stdin", Terminal("\n"))
     later = here("lesson", TEXT, *OFFLINE)
-    assert "'the first two'" in later.out
+    assert "'1 and 2'" in later.out
 
 
 def test_what_is_missing_is_named(here: Callable[..., Finished]) -> None:

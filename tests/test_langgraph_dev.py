@@ -105,7 +105,7 @@ async def test_it_stops_for_a_choice_of_facts_and_narrates_them(client):
     state: Any = await client.runs.wait(thread["thread_id"], "fact_narration", input=told)
     [question] = state["__interrupt__"]
     assert len(question["value"]["facts"]) == 7
-    state = await client.runs.wait(thread["thread_id"], "fact_narration", command={"resume": "the first two"})
+    state = await client.runs.wait(thread["thread_id"], "fact_narration", command={"resume": "1 and 2"})
     assert state["drafts"] == {"confirmed": "v1", "narration": "v1"}
 
 

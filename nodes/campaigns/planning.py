@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from pydantic import ValidationError
 
 from callsheet.nodes.planner import Planned, Planning, plan_of_calls
@@ -30,12 +30,13 @@ class CampaignPlanning(Planning):
     """Plans of searches, and checked answers."""
 
     async def state_block(self, workflow: WorkflowSpec, state: CampaignState, scope: Scope) -> str:
-        """Return today's date, the page's filters and the last result's campaigns."""
+        """Return today's date, the page's filters and the campaigns of an earlier turn's result."""
         del workflow, scope
         lines = [f"<now>{datetime.now(UTC).date()}</now>"]
         if base := state.get("base_filters"):
             lines.append(f"Filters of the page, applied to every search: {json.dumps(base)}")
-        if last := state.get("result"):
+        # A search's own result lists its campaigns.
+        if (last := state.get("result")) and not isinstance(state["messages"][-1], ToolMessage):
             listed = [
                 f"{number}. {one['id']} {one['company']}"
                 for number, one in enumerate(last["campaigns"][:_SHOWN], 1)

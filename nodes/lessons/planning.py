@@ -14,6 +14,7 @@ from callsheet.nodes.question import Calls, answer_session, decision_plan
 from callsheet.nodes.workflow import WorkflowSpec
 from callsheet.state.context import Context
 from callsheet.state.lessons import materials
+from callsheet.state.lessons.shown_results import without_repetition
 from callsheet.state.lessons.workflow import LessonState, pending_question
 from callsheet.state.plan import StepResult
 from callsheet.storage.artefacts.artefacts import Artefact, NewVersion
@@ -54,14 +55,15 @@ class LessonPlanning(Planning):
     ) -> tuple[Sequence[AnyMessage], Mapping[str, Any]]:
         """Store a long message as a material of the lesson, and show long messages by reference (B24, B42).
 
-        A model would copy the text into a tool's argument, slowly and in part.
+        A model would copy the text into a tool's argument, slowly and in part. What a result repeats is left
+        out of the copy that is sent.
         """
         known = dict(state.get("materials", {}))
         newest = history[-1]
         long = isinstance(newest, HumanMessage) and len(newest.text) > materials.LONG_MESSAGE
         if long and newest.id not in known and not is_offline(scope.model):
             known[str(newest.id)] = await _store(newest.text, scope)
-        shown = [materials.by_reference(one, known) for one in history]
+        shown = [without_repetition(materials.by_reference(one, known)) for one in history]
         return shown, {"materials": known} if known else {}
 
     async def plan(

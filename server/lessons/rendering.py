@@ -120,4 +120,4 @@ def _next_step(reply: Mapping[str, Any]) -> tuple[str, str]:
     if not reply["interrupt"]:
         return "Go on", "make the hook shorter" if reply["narration"] else "…"
     review = reply["interrupt"]["value"].get("type") == REVIEW
-    return "Answer", "yes" if review else "the first two"
+    return "Answer", "yes" if review else "1 and 2"

@@ -9,6 +9,8 @@ from callsheet.storage.campaigns.index import Group, Match, Matches
 
 MAX_LINES: Final = 20
 """Campaigns that a summary has (E15)."""
+MAX_EXAMPLES: Final = 5
+"""Campaigns that a summary of counts has: the counts are the answer."""
 MAX_SNIPPET: Final = 160
 FULL: Final = "campaigns"
 """Key of the whole campaigns, which the model does not get."""
@@ -16,9 +18,12 @@ COMPANIES: Final = "libraryCompanies"
 """Key of the library's companies, which a statement must not name unless they were returned; likewise."""
 
 
-def search_result(matches: Matches, resolved: Resolved) -> dict[str, Any]:
-    """Return count, summary and campaigns of a search; none is a normal result (E18)."""
-    shown = matches.matches[:MAX_LINES]
+def search_result(matches: Matches, resolved: Resolved, lines: int = MAX_LINES) -> dict[str, Any]:
+    """Return count, summary and campaigns of a search; none is a normal result (E18).
+
+    The summary has the first `lines` campaigns.
+    """
+    shown = matches.matches[:lines]
     heading = _heading(matches.total, len(shown), resolved)
     return {
         "count": matches.total,
@@ -31,7 +36,7 @@ def search_result(matches: Matches, resolved: Resolved) -> dict[str, Any]:
 
 def group_result(groups: Sequence[Group], by: str, matches: Matches, resolved: Resolved) -> dict[str, Any]:
     """Return the same with counts by a dimension (E-R7)."""
-    result = search_result(matches, resolved)
+    result = search_result(matches, resolved, MAX_EXAMPLES)
     rows = [
         {"value": group.value, "count": group.count, "spend": group.spend, "volume": group.volume}
         for group in groups
